@@ -28,16 +28,13 @@ from streameval.cli.ending import WrongCallError, output, tell
 from streameval.cli.screen import printed
 from streameval.config import Config, WebOptions
 from streameval.config.checks import checked
-from streameval.config.options import (
-    AttributionOptions,
-    InteractionOptions,
-    WindowsOptions,
-)
+from streameval.config.options import WindowsOptions
 from streameval.daemon import Daemon, Stop, configure
 from streameval.decoding.fields import EventFields
 from streameval.engine.snapshot import LIFETIME, Series, Snapshot
 from streameval.errors import ConfigError, OptionError, StreamevalError
 from streameval.exporters.view import figure
+from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.sources.kafka.publishing import Destination, publish_records
 from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions, SourceOptions
 from streameval.sources.simulated_streams import (

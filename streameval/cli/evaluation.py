@@ -14,10 +14,10 @@ from streameval.catalogue import parse
 from streameval.cli.ending import WrongCallError, wrong_call_where
 from streameval.config import Config, WebOptions, load
 from streameval.config.checks import checked
-from streameval.config.options import AttributionOptions, renamed
 from streameval.config.pipeline import of_files
 from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.errors import SourceError, suggestion
+from streameval.join.options import AttributionOptions
 from streameval.sources.opening import expanded
 from streameval.sources.options import FilesOptions
 from streameval.tables.events import GAINS
@@ -209,7 +209,7 @@ def _streams(config: Config, attribution: AttributionOptions, paths: Sequence[st
         problem = f"[attribution] joins {told} as well; give a file of that name, like"
         raise WrongCallError(f"{problem} {_stem(missing[0])}.ndjson.")
     there = {name: path for name, path in files.items() if name is not None}
-    return msgspec.structs.replace(config, attribution=renamed(attribution, there))
+    return msgspec.structs.replace(config, attribution=attribution.renamed(there))
 
 
 def _stem(path: str) -> str:

@@ -9,12 +9,6 @@ from typing import TypeAlias
 from streameval.catalogue import catalogue, parameters, parse
 from streameval.catalogue.metric import Metric
 from streameval.config.config import LABELS, Config
-from streameval.config.options import (
-    AttributionOptions,
-    InteractionOptions,
-    duration_problem,
-)
-from streameval.config.pipeline import impression_fields, interaction_fields
 from streameval.decoding.decode import Decoder
 from streameval.errors import (
     ConfigError,
@@ -25,9 +19,10 @@ from streameval.errors import (
     suggestion,
 )
 from streameval.join.interactions import InteractionDecoder
+from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.join.rules import Key
 from streameval.sources.options import KafkaOptions
-from streameval.windows.times import microseconds
+from streameval.windows.times import duration_problem, microseconds
 
 _EMBEDDED_ONLY = {
     "user_novelty": "what each user had met before, which records do not carry; leave it out here, "
@@ -343,8 +338,7 @@ def _stream_problems(config: Config, options: AttributionOptions) -> Iterator[Pr
 
 def _impression_problems(config: Config, options: AttributionOptions) -> Iterator[Problem]:
     try:
-        fields = impression_fields(config.event, options)
-        Decoder(fields, config.dimensions(), shown_only=True)
+        Decoder(options.fields(config.event), config.dimensions(), shown_only=True)
     except ConfigError as error:
         own = error.key == "event_id"
         yield "attribution.request_id" if own else f"event.{error.key}", error.problem
@@ -354,7 +348,7 @@ def _field_problems(
     config: Config, each: InteractionOptions, key: Key, where: str
 ) -> Iterator[Problem]:
     try:
-        InteractionDecoder(interaction_fields(config, each), key)
+        InteractionDecoder(each, config.event, key)
     except ConfigError as error:
         yield f"{where}.{error.key}", error.problem
 

@@ -18,7 +18,6 @@ from streameval.accumulator.plan import WHOLE, planned
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric, Reads
 from streameval.config.options import (
-    AttributionOptions,
     DeadLetterOptions,
     MetricOptions,
     PopularityOptions,
@@ -32,6 +31,7 @@ from streameval.config.options import (
 from streameval.decoding.fields import EventFields
 from streameval.errors import DamagedStateError
 from streameval.events import Id
+from streameval.join.options import AttributionOptions
 from streameval.sources.files import lines
 from streameval.sources.options import SourceOptions
 from streameval.sources.schemas.registry import RegistryOptions

@@ -5,18 +5,17 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Final, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
 
 from streameval.catalogue.context import Popularity, Similarity
 from streameval.checkpoints.settings import BucketOptions, Policies, bucket_problems, is_url
-from streameval.decoding.fields import Format, TimeUnit
 from streameval.errors import OptionError, SourceError
-from streameval.events import LARGEST_GAIN, Id
+from streameval.events import Id
 from streameval.sources.files import lines
-from streameval.windows.times import FINE, HOUR, SECOND, DurationError, microseconds, span_text
+from streameval.windows.times import FINE, HOUR, SECOND, duration_problem, microseconds
 
 T = TypeVar("T")
 
@@ -26,15 +25,6 @@ _ADDRESS: Final = re.compile(
 _MAX_PORT: Final = 65_535
 _HOST: Final = re.compile(r"(\*\.)?[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*")
 _PREFIX: Final = re.compile(r"/|(/[A-Za-z0-9._~-]+)+/?")
-
-
-def duration_problem(text: str, least: int = SECOND) -> str | None:
-    """Why a text is not a duration of at least so many microseconds, or None."""
-    try:
-        length = microseconds(text)
-    except DurationError as error:
-        return str(error)
-    return f"found {text!r}; at least {span_text(least)} is needed." if length < least else None
 
 
 def _durations(named: Mapping[str, str | None], least: int = SECOND) -> Iterator[tuple[str, str]]:
@@ -237,122 +227,6 @@ class DeadLetterOptions(_Table, frozen=True, kw_only=True):
             yield "", "give either topic or path, not both."
         if self.path is not None and is_url(self.path):
             yield "path", f"found {self.path!r}; give a file here, or a topic."
-
-
-class InteractionOptions(_Table, frozen=True, kw_only=True):
-    """A stream of interactions; at least one.
-
-    Attributes:
-        source: its topic or file, or several, as [source] names them.
-        format: of its records; None: as in [event].
-        request_id: path of the list's id, with that key.
-        user: path of the user, with the key "user_item"; None: as in [event].
-        item: path of the item's id.
-        time: path of event time; None: as in [event].
-        time_unit: unit of event time; None: as in [event].
-        event_id: path of its id, by which it counts once.
-        type: path of its type, for example "click".
-        gain: path of its worth; else its type says that.
-        types: type -> worth; other types do not count.
-        ignore: types that do not count.
-    """
-
-    source: str | list[str]
-    format: Format | None = None
-    request_id: str = "request_id"
-    user: str | None = None
-    item: str = "item"
-    time: str | None = None
-    time_unit: TimeUnit | None = None
-    event_id: str | None = None
-    type: str = "type"
-    gain: str | None = None
-    types: dict[str, float] = {}
-    ignore: list[str] = []
-
-    def _problems(self) -> Iterator[tuple[str, str]]:
-        if (self.time is None) != (self.time_unit is None):
-            yield "time", "give time and time_unit together, or neither."
-        for name, gain in self.types.items():
-            if not abs(gain) <= LARGEST_GAIN:
-                yield f"types.{name}", f"found {gain}; a gain is a number up to 2^1000."
-        for name in self.ignore:
-            if name in self.types:
-                yield "ignore", f"{name!r} has a gain in types; it cannot do both."
-
-    @property
-    def sources(self) -> list[str]:
-        """Its topics or files."""
-        return [self.source] if isinstance(self.source, str) else self.source
-
-
-class AttributionOptions(_Table, frozen=True, kw_only=True):
-    """Streams of impressions and interactions that are joined to events.
-
-    Records of impressions are read as [event] says, without interactions.
-
-    Attributes:
-        impressions: topic or file of the lists shown, or several, as [source] names them.
-        interactions: streams of interactions.
-        key: "request_id": an interaction names its list; "user_item": it belongs to the latest
-            list that showed the item to the user.
-        request_id: path of the id in impressions; None: "request_id" with that key.
-        window: longest time from a list to an interaction that counts.
-        lateness: a record further behind its log's clock is late.
-        idle_timeout: stop waiting for a log without records for this long, by the wall clock;
-            None: never.
-        combine: worth of several interactions with one item: the largest, or the sum.
-        per: labels by which "user_item" attributes separately.
-        max_open: most records that may wait in each partition.
-        max_bytes: their largest size in memory, approximately.
-    """
-
-    impressions: str | list[str]
-    interactions: Annotated[list[InteractionOptions], Meta(min_length=1)]
-    key: Literal["request_id", "user_item"] = "request_id"
-    request_id: str | None = None
-    window: str = "30m"
-    lateness: str = "2m"
-    idle_timeout: str | None = None
-    combine: Literal["max", "sum"] = "max"
-    per: list[str] = []
-    max_open: Annotated[int, Meta(ge=1)] = 1_000_000
-    max_bytes: Annotated[int, Meta(ge=1)] = 1_000_000_000
-
-    def _problems(self) -> Iterator[tuple[str, str]]:
-        yield from _durations({"window": self.window, "idle_timeout": self.idle_timeout})
-        yield from _durations({"lateness": self.lateness}, 0)
-        if self.per and self.key == "request_id":
-            yield "per", 'a request id names one list; per is for key = "user_item".'
-
-    @property
-    def streams(self) -> list[list[str]]:
-        """Topics or files of each stream, that of impressions first."""
-        shown = [self.impressions] if isinstance(self.impressions, str) else self.impressions
-        return [shown, *(each.sources for each in self.interactions)]
-
-    @property
-    def names(self) -> list[str]:
-        """The name of each stream: its first topic or file."""
-        return [stream[0] for stream in self.streams]
-
-    def settings(self) -> dict[str, Any]:
-        """The settings that must be the same to resume from a checkpoint."""
-        plain: dict[str, Any] = msgspec.to_builtins(self)
-        beside = ("idle_timeout", "max_open", "max_bytes")
-        for each in plain["interactions"]:
-            if each["format"] is None:
-                del each["format"]
-        return {name: value for name, value in plain.items() if name not in beside}
-
-
-def renamed(options: AttributionOptions, names: Mapping[str, str]) -> AttributionOptions:
-    """The options with renamed topics or files; names not given stay."""
-    shown, *others = [[names.get(each, each) for each in stream] for stream in options.streams]
-    streams = zip(options.interactions, others, strict=True)
-    replace = msgspec.structs.replace
-    interactions = [replace(each, source=there) for each, there in streams]
-    return replace(options, impressions=shown, interactions=interactions)
 
 
 class PopularityOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

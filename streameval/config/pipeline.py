@@ -14,9 +14,7 @@ import msgspec
 from streameval.accumulator import Accumulator
 from streameval.accumulator.plan import WHOLE
 from streameval.config.config import Config, Group
-from streameval.config.options import AttributionOptions, InteractionOptions
 from streameval.decoding.decode import Decoder
-from streameval.decoding.fields import EventFields
 from streameval.decoding.framing import (
     BatchDecoder,
     Encoding,
@@ -28,9 +26,8 @@ from streameval.engine.ingest import Direct, Front, Ingest
 from streameval.engine.limits import Limits
 from streameval.engine.partition import Layout
 from streameval.events.records import RecordBatch
-from streameval.join.interactions import InteractionDecoder, InteractionFields
 from streameval.join.joint import Joint
-from streameval.join.rules import Rules
+from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.sources.options import KafkaOptions
 from streameval.sources.schemas.registry import Registry
 from streameval.sources.schemas.source import Schemas, SchemaSource
@@ -117,24 +114,13 @@ def joint(
     config: Config, options: AttributionOptions, layout: Layout, schemas: Schemas | None = None
 ) -> Joint:
     """The front that joins impressions and interactions."""
-    interactions = [
-        _framed(
-            InteractionDecoder(interaction_fields(config, each), options.key),
-            _of_interactions(config, each),
-            schemas,
-        )
-        for each in options.interactions
-    ]
-    decoder = Decoder(
-        impression_fields(config.event, options), config.dimensions(), shown_only=True
-    )
-    return Joint(
-        _framed(decoder, _of_events(config), schemas),
-        interactions,
-        options.streams,
-        rules(config, options),
-        layout,
-    )
+
+    def framed(decoder: BatchDecoder[T], stream: InteractionOptions | None) -> BatchDecoder[T]:
+        of_stream = _of_events(config) if stream is None else _of_interactions(config, stream)
+        return _framed(decoder, of_stream, schemas)
+
+    users = config.intervals is not None or "users" in config.reads()
+    return Joint(options, config.event, config.dimensions(), layout, users=users, framed=framed)
 
 
 def _framed(
@@ -207,44 +193,3 @@ def readable(
             or schemas.load(encoding, batch.values, _SAMPLE_SECONDS)
         ):
             yield batch
-
-
-def rules(config: Config, options: AttributionOptions) -> Rules:
-    """The rules of the join."""
-    dimensions = config.dimensions()
-    return Rules(
-        key=options.key,
-        window=microseconds(options.window),
-        lateness=microseconds(options.lateness),
-        combine=options.combine,
-        per=tuple(dimensions.index(name) for name in options.per),
-        max_open=options.max_open,
-        max_bytes=options.max_bytes,
-        users=config.intervals is not None or "users" in config.reads(),
-    )
-
-
-def impression_fields(event: EventFields, options: AttributionOptions) -> EventFields:
-    """Fields of an impression: those of an event, whose identity is the request."""
-    by_request = "request_id" if options.key == "request_id" else None
-    return msgspec.structs.replace(event, event_id=options.request_id or by_request)
-
-
-def interaction_fields(config: Config, each: InteractionOptions) -> InteractionFields:
-    """Fields of an interaction; those it does not name are as in [event]."""
-    options, event = config.attribution, config.event
-    by_request = options is None or options.key == "request_id"
-    return InteractionFields(
-        key=each.request_id if by_request else each.user or event.user,
-        item=each.item,
-        time=each.time or event.time or "",
-        time_unit=each.time_unit or event.time_unit or "s",
-        type=each.type,
-        gain=each.gain,
-        event_id=each.event_id,
-        types=each.types,
-        ignore=frozenset(each.ignore),
-        ids=event.ids,
-        max_id_bytes=event.max_id_bytes,
-        max_label_bytes=event.max_label_bytes,
-    )

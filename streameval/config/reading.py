@@ -14,7 +14,6 @@ import msgspec
 from streameval.checkpoints.settings import is_url
 from streameval.config.checks import checked
 from streameval.config.config import Config
-from streameval.config.options import renamed
 from streameval.errors import ConfigError, OptionError, nearest, suggestion
 from streameval.sources.options import SourceOptions
 
@@ -90,7 +89,7 @@ def _beside(path: Path, config: Config) -> Config:
     if isinstance(catalog, str):
         catalog = str(path.parent / catalog)
     source, there = config.source.below(path.parent)
-    attribution = config.attribution and renamed(config.attribution, there)
+    attribution = config.attribution and config.attribution.renamed(there)
     tables = {
         name: _beside_files(path, getattr(config, name))
         for name in ("popularity", "similarity", "state", "dead_letters", "registry", "web")

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from streameval.decoding.columns import Decoded, concatenated
-from streameval.decoding.fields import EventFields, check_fields
+from streameval.decoding.fields import EventFields
 from streameval.decoding.general import GeneralDecoder
 from streameval.decoding.invalid import InvalidEvent
 from streameval.decoding.paths import FAILURES
@@ -45,7 +45,7 @@ class Decoder:
     `shown_only`: whether records hold what was shown and not what was done with it.
 
     Raises:
-        ConfigError: the fields contradict each other, or a path is none.
+        ConfigError: a configured path makes no sense.
 
     Example:
         >>> decoder = Decoder(EventFields(), ["variant"])
@@ -58,7 +58,6 @@ class Decoder:
     def __init__(
         self, fields: EventFields, dimensions: Sequence[str], *, shown_only: bool = False
     ) -> None:
-        check_fields(fields, dimensions)
         self._general = GeneralDecoder(fields, dimensions, shown_only=shown_only)
         self._forms = row_decoders(fields, dimensions, shown_only=shown_only)
         self._expected = _Expectation(len(self._forms))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
 from streameval.decoding.values import MAX_ID_BYTES, MAX_LABEL_BYTES
-from streameval.errors import ConfigError
 
 SHORTEST: Final = 32
 """Bytes: so many any integer of 64 bits, `true` and `__missing__` have room in."""
@@ -68,23 +66,3 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     max_interactions: Annotated[int, Meta(ge=1)] = 1000
     max_id_bytes: Annotated[int, Meta(ge=SHORTEST)] = MAX_ID_BYTES
     max_label_bytes: Annotated[int, Meta(ge=SHORTEST)] = MAX_LABEL_BYTES
-
-
-def check_fields(fields: EventFields, dimensions: Sequence[str]) -> None:
-    """Raise a ConfigError where fields contradict each other or the labels and segments."""
-    if (fields.time is None) != (fields.time_unit is None):
-        problem = "give time and time_unit (s, ms, us or iso8601) together, or neither"
-        raise ConfigError("[event]", "time_unit" if fields.time else "time", problem)
-    if len(set(dimensions)) < len(dimensions):
-        problem = f"{list(dimensions)} names a label or segment twice"
-        raise ConfigError("labels and segments", "", problem)
-    least = {"max_recommendations": 1, "max_interactions": 1}
-    for key, fewest in (least | {"max_id_bytes": SHORTEST, "max_label_bytes": SHORTEST}).items():
-        if getattr(fields, key) < fewest:
-            problem = f"found {getattr(fields, key)}; at least {fewest} is needed"
-            raise ConfigError("[event]", key, problem)
-    for name in fields.labels:
-        if name not in dimensions:
-            known = f"labels and segments = {list(dimensions)}"
-            problem = f"is not among {known}; add it to one of them or leave it out here"
-            raise ConfigError("[event]", f"labels.{name}", problem)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -11,39 +11,16 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from streameval.decoding.columns import picked
-from streameval.decoding.fields import TimeUnit
+from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.decoding.invalid import InvalidEvent, Refusal, shown
 from streameval.decoding.paths import FAILURES, Path, TopLevel, compile_path, is_plain
 from streameval.decoding.rows import INTEGER, short_text
 from streameval.decoding.times import KINDS, microsecond_column, written_time
-from streameval.decoding.values import MAX_ID_BYTES, MAX_LABEL_BYTES, Ids, check_bytes, finite
+from streameval.decoding.values import Ids, check_bytes, finite
 from streameval.errors import ConfigError
 from streameval.events import LARGEST_GAIN, Id
+from streameval.join.options import InteractionOptions
 from streameval.join.rules import Key
-
-
-class InteractionFields(msgspec.Struct, frozen=True, kw_only=True):
-    """Where in a record of an interaction everything lies, and which of them count.
-
-    Attributes:
-        key: path of the request id, or of the user, as the rules of the join say.
-        gain: path of the gain; None where the type decides.
-        types: type -> gain; where this is not empty, others do not count.
-        ignore: types that do not count.
-    """
-
-    key: str
-    item: str
-    time: str
-    time_unit: TimeUnit
-    type: str = "type"
-    gain: str | None = None
-    event_id: str | None = None
-    types: Mapping[str, float] = {}
-    ignore: frozenset[str] = frozenset()
-    ids: Any = "string"
-    max_id_bytes: int = MAX_ID_BYTES
-    max_label_bytes: int = MAX_LABEL_BYTES
 
 
 class InteractionColumns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -87,27 +64,37 @@ class InteractionDecoder:
     """Decodes records of interactions; compiled once from the configured fields.
 
     Example:
-        >>> fields = InteractionFields(key="request_id", item="item", time="ts", time_unit="s")
-        >>> decoder = InteractionDecoder(fields, "request_id")
+        >>> options = InteractionOptions(source="clicks")
+        >>> event = EventFields(time="ts", time_unit="s")
+        >>> decoder = InteractionDecoder(options, event, "request_id")
         >>> record = b'{"request_id": "r1", "item": 7, "ts": 1.5, "type": "click"}'
         >>> found = decoder.decode_many([record, b"{}"])
         >>> found.keys, found.items, found.times, found.invalid[0][1].reason
         (['r1'], ['7'], array([1500000]), 'missing_field')
     """
 
-    def __init__(self, fields: InteractionFields, key: Key) -> None:
-        self._fields = fields
-        self._ids = Ids(fields.ids, fields.max_id_bytes)
-        self._names = Ids("string", fields.max_id_bytes)
-        paths = {"key": fields.key, "item": fields.item, "time": fields.time, "type": fields.type}
-        optional = {"gain": fields.gain, "event_id": fields.event_id}
-        paths |= {name: path for name, path in optional.items() if path is not None}
+    def __init__(self, options: InteractionOptions, event: EventFields, key: Key) -> None:
+        self._options = options
+        self._ignored = frozenset(options.ignore)
+        self._unit: TimeUnit = options.time_unit or event.time_unit or "s"
+        self._ids = Ids(event.ids, event.max_id_bytes)
+        self._names = Ids("string", event.max_id_bytes)
+        self._longest_type = event.max_label_bytes
+        mapped = {
+            "key": options.request_id if key == "request_id" else options.user or event.user,
+            "item": options.item,
+            "time": options.time or event.time or "",
+            "type": options.type,
+            "gain": options.gain,
+            "event_id": options.event_id,
+        }
+        paths = {name: path for name, path in mapped.items() if path is not None}
         self._paths = {name: _compiled(path, name, key) for name, path in paths.items()}
         self._general = TopLevel(path.key for path in self._paths.values()).parse
         plain = all(map(is_plain, paths.values())) and len(set(paths.values())) == len(paths)
         rename = paths if plain else None
-        self._row = msgspec.defstruct("Row", self._kinds(), rename=rename, gc=False)
-        self._fast = msgspec.json.Decoder(self._row).decode if plain else None
+        self._row = msgspec.defstruct("Row", self._kinds(event), rename=rename, gc=False)
+        self._fast = msgspec.json.Decoder(self._row).decode if plain else self._slow
 
     def decode_many(self, values: Sequence[bytes | None]) -> InteractionColumns:
         """All records of a batch; never raises for what the bytes hold."""
@@ -128,15 +115,12 @@ class InteractionDecoder:
         return self._columns(rows, places, invalid, tombstones)
 
     def _decode(self, value: bytes) -> Any:
-        if self._fast is not None:
-            try:
-                row = self._fast(value)
-            except FAILURES:
-                row = self._slow(value)
-        else:
+        try:
+            row: Any = self._fast(value)
+        except FAILURES:
             row = self._slow(value)
-        if self._fields.types and getattr(row, "type", None) is None:
-            raise Refusal("missing_field", f"{self._fields.type} is absent or null")
+        if self._options.types and row.type is None:
+            raise Refusal("missing_field", f"{self._options.type} is absent or null")
         return row
 
     def _slow(self, value: bytes) -> Any:
@@ -147,14 +131,12 @@ class InteractionDecoder:
                 raise Refusal("missing_field", f"{self._paths[name].text} is absent or null")
         found["key"] = self._names.one(found["key"], self._paths["key"].text)
         found["item"] = self._ids.one(found["item"], self._paths["item"].text)
-        unit, where = self._fields.time_unit, self._paths["time"].text
-        found["time"] = written_time(found["time"], unit, where)
+        found["time"] = written_time(found["time"], self._unit, self._paths["time"].text)
         if found["type"] is not None and type(found["type"]) is not str:
-            problem = f"{self._fields.type}: {shown(found['type'])} is not a string"
+            problem = f"{self._options.type}: {shown(found['type'])} is not a string"
             raise Refusal("wrong_type", problem)
         if found["type"] is not None:
-            most = self._fields.max_label_bytes
-            check_bytes(found["type"], most, self._fields.type, "label_too_long")
+            check_bytes(found["type"], self._longest_type, self._options.type, "label_too_long")
         if found.get("gain") is not None:
             found["gain"] = finite(found["gain"], self._paths["gain"].text, "invalid_gain")
         if "event_id" in found:
@@ -169,12 +151,12 @@ class InteractionDecoder:
         tombstones: list[int],
     ) -> InteractionColumns:
         types = [row.type for row in rows]
-        has_ids = self._fields.event_id is not None
+        has_ids = self._options.event_id is not None
         return InteractionColumns(
             places=np.array(places, dtype=np.int64),
-            times=microsecond_column([row.time for row in rows], self._fields.time_unit),
+            times=microsecond_column([row.time for row in rows], self._unit),
             keys=[str(row.key) for row in rows],
-            items=self._ids.each([row.item for row in rows], self._fields.item),
+            items=self._ids.each([row.item for row in rows], self._options.item),
             types=types,
             gains=self._gains(rows, types),
             event_ids=[str(row.event_id) for row in rows] if has_ids else None,
@@ -184,32 +166,29 @@ class InteractionDecoder:
         )
 
     def _gains(self, rows: list[Any], types: list[str | None]) -> list[float]:
-        usual = [float(self._fields.types.get(each or "", 1.0)) for each in types]
-        if self._fields.gain is None:
+        usual = [float(self._options.types.get(each or "", 1.0)) for each in types]
+        if self._options.gain is None:
             return usual
         written = [row.gain for row in rows]
         return [own if gain is None else gain for own, gain in zip(usual, written, strict=True)]
 
     def _counts(self, kind: str | None) -> bool:
-        if kind in self._fields.ignore:
+        if kind in self._ignored:
             return False
-        return not self._fields.types or kind in self._fields.types
+        return not self._options.types or kind in self._options.types
 
-    def _kinds(self) -> list[tuple[Any, ...]]:
-        name = short_text(self._fields.max_id_bytes) | INTEGER
-        item = name if self._fields.ids == "string" else INTEGER
+    def _kinds(self, event: EventFields) -> list[tuple[Any, ...]]:
+        name = short_text(event.max_id_bytes) | INTEGER
+        gain = Annotated[float, Meta(ge=-LARGEST_GAIN, le=LARGEST_GAIN)] | None
         kinds: list[tuple[Any, ...]] = [
             ("key", name),
-            ("item", item),
-            ("time", KINDS[self._fields.time_unit]),
+            ("item", name if event.ids == "string" else INTEGER),
+            ("time", KINDS[self._unit]),
+            ("event_id", name),
+            ("gain", gain, None),
+            ("type", short_text(event.max_label_bytes) | None, None),
         ]
-        if self._fields.event_id is not None:
-            kinds.append(("event_id", name))
-        if self._fields.gain is not None:
-            kinds.append(
-                ("gain", Annotated[float, Meta(ge=-LARGEST_GAIN, le=LARGEST_GAIN)] | None, None)
-            )
-        return [*kinds, ("type", short_text(self._fields.max_label_bytes) | None, None)]
+        return [kind for kind in kinds if kind[0] in self._paths]
 
 
 def _compiled(text: str, name: str, key: Key) -> Path:

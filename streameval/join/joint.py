@@ -3,41 +3,68 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 import msgspec
 import numpy as np
 
 from streameval.decoding.columns import Decoded
+from streameval.decoding.decode import Decoder
+from streameval.decoding.fields import EventFields
 from streameval.decoding.framing import BatchDecoder
 from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.partition import Layout
 from streameval.engine.snapshot import JoinHealth, StreamHealth
 from streameval.errors import SplitKeyError, UnevenStreamsError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
-from streameval.join.interactions import InteractionColumns
+from streameval.join.interactions import InteractionColumns, InteractionDecoder
 from streameval.join.joiner import Trace
 from streameval.join.logs import Log
-from streameval.join.rules import OUTCOMES, Account, Rules
+from streameval.join.options import AttributionOptions, InteractionOptions
+from streameval.join.rules import OUTCOMES, Account
 from streameval.join.state import Content, JoinedState
+
+T = TypeVar("T")
+
+
+class _Framed(Protocol):
+    def __call__(
+        self, decoder: BatchDecoder[T], stream: InteractionOptions | None, /
+    ) -> BatchDecoder[T]: ...
+
+
+def _bare(decoder: BatchDecoder[T], _: InteractionOptions | None) -> BatchDecoder[T]:
+    return decoder
 
 
 class Joint:
-    """Joins the logs of equal number of all streams, and counts them as one."""
+    """Joins the logs of equal number of all streams, and counts them as one.
+
+    `dimensions`: labels and segments. `users`: whether anything counted needs to know who saw a
+    list. `framed`: adds to the decoder of a stream (None: impressions) what its format needs.
+    """
 
     def __init__(
         self,
-        impressions: BatchDecoder[Decoded],
-        interactions: Sequence[BatchDecoder[InteractionColumns]],
-        streams: Sequence[Sequence[str]],
-        rules: Rules,
+        options: AttributionOptions,
+        event: EventFields,
+        dimensions: Sequence[str],
         layout: Layout,
+        *,
+        users: bool = False,
+        framed: _Framed = _bare,
     ) -> None:
         self.layout = layout
-        self.rules = rules
-        self._impressions = impressions
-        self._interactions = interactions
-        self._home = streams[0][0]
-        self._stream = {name: number for number, names in enumerate(streams) for name in names}
+        self.rules = options.rules(dimensions, users=users)
+        shown = Decoder(options.fields(event), dimensions, shown_only=True)
+        self._impressions = framed(shown, None)
+        self._interactions = [
+            framed(InteractionDecoder(each, event, options.key), each)
+            for each in options.interactions
+        ]
+        self._home = options.names[0]
+        streams = enumerate(options.streams)
+        self._stream = {name: number for number, names in streams for name in names}
 
     def home(self, partition: Partition) -> Partition:
         """The partition of that number of the first topic of impressions."""

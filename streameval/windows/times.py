@@ -175,6 +175,15 @@ def span_text(microseconds: int) -> str:
     return f"{microseconds}us"
 
 
+def duration_problem(text: str, least: int = SECOND) -> str | None:
+    """Why a text is not a duration of at least so many microseconds, or None."""
+    try:
+        length = microseconds(text)
+    except DurationError as error:
+        return str(error)
+    return f"found {text!r}; at least {span_text(least)} is needed." if length < least else None
+
+
 def moment_text(microseconds: int) -> str:
     """A time since the epoch as RFC 3339 has it; beyond the years 1 to 9999, their first or last.
 

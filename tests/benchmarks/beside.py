@@ -220,7 +220,7 @@ def _config() -> Any:
 
 
 def _joining(logs: Sequence[Any]) -> Any:
-    options = _module("streameval.config.attribution", "streameval.config.options")
+    options = _module("streameval.join.options", "streameval.config.options")
     shown, done = (log.topic for log in logs)
     interactions = options.InteractionOptions(source=done, types={"click": 1.0})
     return _of(

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 import msgspec
 
 from streameval.config.config import Config
-from streameval.config.options import AttributionOptions, InteractionOptions
 from streameval.config.pipeline import counting
 from streameval.decoding.fields import EventFields
 from streameval.engine.ingest import Ingest
 from streameval.events.records import Partition, RecordBatch
+from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.sources.options import FilesOptions
 
 LISTS = 200_000

@@ -20,16 +20,12 @@ import numpy as np
 
 from streameval.checkpoints.scheduler import Clock
 from streameval.config import Config
-from streameval.config.options import (
-    AttributionOptions,
-    InteractionOptions,
-    StateOptions,
-    WindowsOptions,
-)
+from streameval.config.options import StateOptions, WindowsOptions
 from streameval.daemon.assembly import assembled
 from streameval.daemon.loop import Loop
 from streameval.decoding.fields import EventFields
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
+from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.sources.options import FilesOptions, SimulatorOptions
 from streameval.sources.source import NO_COUNTS, UNHURRIED
 

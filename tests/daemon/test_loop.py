@@ -12,7 +12,7 @@ import pytest
 
 from streameval.checkpoints.disk import Disk
 from streameval.config import Config
-from streameval.config.options import AttributionOptions, InteractionOptions, StateOptions
+from streameval.config.options import StateOptions
 from streameval.daemon.assembly import Assembly, Pulse, assembled
 from streameval.daemon.loop import Loop
 from streameval.decoding.fields import EventFields
@@ -20,6 +20,7 @@ from streameval.engine.ingest import AT_ONCE
 from streameval.engine.snapshot import Snapshot
 from streameval.errors import SourceError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
+from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.join.state import JoinedState
 from streameval.sources.options import FilesOptions, SimulatorOptions
 from tests.daemon.hands import HERE, Countdown, Hands, Script

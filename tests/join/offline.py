@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from tests.engine import slow_clock
 
@@ -29,10 +29,10 @@ class Case(NamedTuple):
     """
 
     streams: list[list[Log]]
-    key: str
+    key: Literal["request_id", "user_item"]
     window: int
     lateness: int
-    combine: str
+    combine: Literal["max", "sum"]
     per_variant: bool
     gains: dict[str, float]
     recent: int = 1

@@ -11,21 +11,16 @@ import msgspec
 from hypothesis import strategies as st
 
 from streameval.decoding.columns import Decoded
-from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.engine.partition import Layout
 from streameval.events.records import Partition, RecordBatch
-from streameval.join.interactions import InteractionDecoder, InteractionFields
 from streameval.join.joiner import Trace
 from streameval.join.joint import Joint
-from streameval.join.rules import Rules
+from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.join.state import JoinedState
 from tests.join.offline import Case, Joined, Log
 
 SECOND = 1_000_000
-FIELDS = EventFields(
-    recommendations="shown", time="ts", time_unit="s", event_id="request_id", user="user"
-)
 REQUESTS = [f"r{number}" for number in range(8)]
 USERS, ITEMS = ["u1", "u2"], ["a", "b", "c", "d"]
 TYPES = ["click", "cart", "view"]
@@ -96,32 +91,29 @@ def log_name(stream: int, number: int) -> Partition:
     return Partition(f"s{stream}-{number}", 0)
 
 
-def joint(case: Case, **limits: Any) -> Joint:
+def joint(case: Case, *, users: bool = False, **limits: Any) -> Joint:
     """The real join of a case."""
-    rules = Rules(
-        key="request_id" if case.key == "request_id" else "user_item",
-        window=case.window * SECOND,
-        lateness=case.lateness * SECOND,
-        combine="max" if case.combine == "max" else "sum",
-        per=(0,) if case.per_variant and case.key == "user_item" else (),
-        **limits,
-    )
-    fields = InteractionFields(
-        key="request_id" if case.key == "request_id" else "user",
-        item="item",
-        time="ts",
-        time_unit="s",
-        event_id="event_id",
-        types=case.gains,
-    )
-    others = [InteractionDecoder(fields, rules.key) for _ in case.streams[1:]]
-    names = [
+    shown, *others = [
         [log_name(stream, number).topic for number in range(len(logs))]
         for stream, logs in enumerate(case.streams)
     ]
-    decoder = Decoder(FIELDS, ["variant"], shown_only=True)
+    options = AttributionOptions(
+        impressions=shown,
+        interactions=[
+            InteractionOptions(source=names, event_id="event_id", types=case.gains)
+            for names in others
+        ],
+        key=case.key,
+        request_id="request_id",
+        window=f"{case.window}s",
+        lateness=f"{case.lateness}s",
+        combine=case.combine,
+        per=["variant"] if case.per_variant and case.key == "user_item" else [],
+        **limits,
+    )
+    event = EventFields(recommendations="shown", time="ts", time_unit="s")
     layout = Layout(families=[], recent=case.recent, max_ahead=case.max_ahead * SECOND)
-    return Joint(decoder, others, names, rules, layout)
+    return Joint(options, event, ["variant"], layout, users=users)
 
 
 class Run:

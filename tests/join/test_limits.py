@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from streameval.config.options import AttributionOptions, InteractionOptions
 from streameval.errors import SourceError, TooManyOpenError, UnevenStreamsError, UnlikeStateError
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.joiner import AT_ONCE
 from streameval.join.joint import JoinStats
 from streameval.join.logs import MAX_AHEAD
+from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.join.state import JoinedState
 from tests.effort import every_case
 from tests.join.offline import Case

@@ -6,13 +6,12 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.engine.partition import Layout
 from streameval.events.records import Partition, RecordBatch
-from streameval.join.interactions import InteractionDecoder, InteractionFields
+from streameval.join.interactions import InteractionDecoder
 from streameval.join.joint import Joint
-from streameval.join.rules import Rules
+from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.join.state import JoinedState
 from tests.effort import every_case
 from tests.join.test_limits import DONE, SHOWN
@@ -21,20 +20,15 @@ HUGE = 2**80
 
 
 def joint(**fields: Any) -> Joint:
-    event = EventFields(time="ts", time_unit="s", event_id="request_id", **fields)
-    clicks = InteractionFields(
-        key="request_id", item="item", time="ts", time_unit="s", gain="gain", ids=event.ids
+    options = AttributionOptions(
+        impressions=SHOWN.topic,
+        interactions=[InteractionOptions(source=DONE.topic, gain="gain")],
+        window="10s",
+        lateness="5s",
+        combine="sum",
     )
-    rules = Rules(window=10_000_000, lateness=5_000_000, combine="sum")
-    decoder = Decoder(event, [], shown_only=True)
-    streams = [[SHOWN.topic], [DONE.topic]]
-    return Joint(
-        decoder,
-        [InteractionDecoder(clicks, "request_id")],
-        streams,
-        rules,
-        Layout(families=[], recent=1),
-    )
+    event = EventFields(time="ts", time_unit="s", **fields)
+    return Joint(options, event, [], Layout(families=[], recent=1))
 
 
 class Odd:
@@ -84,11 +78,10 @@ class Odd:
 def test_an_interaction_with_a_name_that_is_too_long_is_invalid(
     field: str, value: object, reason: str
 ) -> None:
-    fields = InteractionFields(
-        key="request_id", item="item", time="ts", time_unit="s", event_id="id"
-    )
+    options = InteractionOptions(source="clicks", event_id="id")
+    event = EventFields(time="ts", time_unit="s")
     good = {"request_id": "r", "item": "a", "ts": 1, "type": "click", "id": "e"}
-    found = InteractionDecoder(fields, "request_id").decode_many(
+    found = InteractionDecoder(options, event, "request_id").decode_many(
         [json.dumps(good).encode(), json.dumps(good | {field: value}).encode()]
     )
     assert list(found.places) == [0]

@@ -22,7 +22,8 @@ from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.decoding.framing import Encoding, FramedDecoder, by_schema, unframed
 from streameval.decoding.invalid import Refusal
-from streameval.join.interactions import InteractionDecoder, InteractionFields
+from streameval.join.interactions import InteractionDecoder
+from streameval.join.options import InteractionOptions
 from streameval.sources.schemas import avro, protobuf
 from streameval.sources.schemas.registry import (
     Definition,
@@ -124,8 +125,9 @@ def test_json_behind_the_id_of_a_schema_is_json(registry: SmallRegistry) -> None
 
 
 def test_interactions_are_those_of_json(registry: SmallRegistry, schemas: Schemas) -> None:
-    fields = InteractionFields(key="id", item="arm.name", time="at", time_unit="us", types={})
-    of_json, encoding = InteractionDecoder(fields, "request_id"), Encoding("avro", "us")
+    options = InteractionOptions(source="clicks", request_id="id", item="arm.name")
+    event = EventFields(time="at", time_unit="us")
+    of_json, encoding = InteractionDecoder(options, event, "request_id"), Encoding("avro", "us")
     values: list[bytes | None] = [*as_evolved_avro(registry.url, events(30)), None, b"{}"]
     assert schemas.load(encoding, values, PATIENCE)
     framed_ones = FramedDecoder(of_json, by_schema(schemas.readers(encoding)))

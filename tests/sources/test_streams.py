@@ -7,13 +7,11 @@ from functools import cache
 
 import msgspec
 
-from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.engine.partition import Layout
 from streameval.events.records import Partition, RecordBatch
-from streameval.join.interactions import InteractionDecoder, InteractionFields
 from streameval.join.joint import Joint
-from streameval.join.rules import Rules
+from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.sources.options import SimulatorOptions
 from streameval.sources.simulated_streams import (
     GAINS,
@@ -151,22 +149,15 @@ def test_the_real_join_says_the_same_of_every_record(lists: int, seed: int) -> N
 
 
 def _joint() -> Joint:
-    impressions = EventFields(
-        recommendations="recommendations", time="ts", time_unit="ms", event_id="request_id"
+    shown, done = _NAMES
+    interactions = InteractionOptions(
+        source=done, event_id="event_id", types=dict(GAINS), ignore=[IGNORED]
     )
-    interactions = InteractionFields(
-        key="request_id",
-        item="item",
-        time="ts",
-        time_unit="ms",
-        event_id="event_id",
-        types=GAINS,
-        ignore=frozenset({IGNORED}),
+    options = AttributionOptions(
+        impressions=shown,
+        interactions=[interactions],
+        window=f"{WINDOW // 1000}s",
+        lateness=f"{LATENESS // 1000}s",
     )
-    return Joint(
-        Decoder(impressions, ["variant"], shown_only=True),
-        [InteractionDecoder(interactions, "request_id")],
-        [[name] for name in _NAMES],
-        Rules(window=WINDOW * 1000, lateness=LATENESS * 1000),
-        Layout(families=[]),
-    )
+    event = EventFields(time="ts", time_unit="ms")
+    return Joint(options, event, ["variant"], Layout(families=[]))

@@ -1,0 +1,153 @@
+"""The [attribution] table of the configuration: which streams are joined, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from streameval.decoding.fields import EventFields, Format, TimeUnit
+from streameval.errors import OptionError
+from streameval.events import LARGEST_GAIN
+from streameval.join.rules import Key, Rules
+from streameval.windows.times import SECOND, duration_problem, microseconds
+
+
+class InteractionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A stream of interactions; at least one.
+
+    Attributes:
+        source: its topic or file, or several, as [source] names them.
+        format: of its records; None: as in [event].
+        request_id: path of the list's id, with that key.
+        user: path of the user, with the key "user_item"; None: as in [event].
+        item: path of the item's id.
+        time: path of event time; None: as in [event].
+        time_unit: unit of event time; None: as in [event].
+        event_id: path of its id, by which it counts once.
+        type: path of its type, for example "click".
+        gain: path of its worth; else its type says that.
+        types: type -> worth; other types do not count.
+        ignore: types that do not count.
+    """
+
+    source: str | list[str]
+    format: Format | None = None
+    request_id: str = "request_id"
+    user: str | None = None
+    item: str = "item"
+    time: str | None = None
+    time_unit: TimeUnit | None = None
+    event_id: str | None = None
+    type: str = "type"
+    gain: str | None = None
+    types: dict[str, float] = {}
+    ignore: list[str] = []
+
+    def __post_init__(self) -> None:
+        if (self.time is None) != (self.time_unit is None):
+            raise OptionError("time", "give time and time_unit together, or neither.")
+        for name, gain in self.types.items():
+            if not abs(gain) <= LARGEST_GAIN:
+                problem = f"found {gain}; a gain is a number up to 2^1000."
+                raise OptionError(f"types.{name}", problem)
+        for name in self.ignore:
+            if name in self.types:
+                raise OptionError("ignore", f"{name!r} has a gain in types; it cannot do both.")
+
+    @property
+    def sources(self) -> list[str]:
+        """Its topics or files."""
+        return [self.source] if isinstance(self.source, str) else self.source
+
+
+class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Streams of impressions and interactions that are joined to events.
+
+    Records of impressions are read as [event] says, without interactions.
+
+    Attributes:
+        impressions: topic or file of the lists shown, or several, as [source] names them.
+        interactions: streams of interactions.
+        key: "request_id": an interaction names its list; "user_item": it belongs to the latest
+            list that showed the item to the user.
+        request_id: path of the id in impressions; None: "request_id" with that key.
+        window: longest time from a list to an interaction that counts.
+        lateness: a record further behind its log's clock is late.
+        idle_timeout: stop waiting for a log without records for this long, by the wall clock;
+            None: never.
+        combine: worth of several interactions with one item: the largest, or the sum.
+        per: labels by which "user_item" attributes separately.
+        max_open: most records that may wait in each partition.
+        max_bytes: their largest size in memory, approximately.
+    """
+
+    impressions: str | list[str]
+    interactions: Annotated[list[InteractionOptions], Meta(min_length=1)]
+    key: Key = "request_id"
+    request_id: str | None = None
+    window: str = "30m"
+    lateness: str = "2m"
+    idle_timeout: str | None = None
+    combine: Literal["max", "sum"] = "max"
+    per: list[str] = []
+    max_open: Annotated[int, Meta(ge=1)] = 1_000_000
+    max_bytes: Annotated[int, Meta(ge=1)] = 1_000_000_000
+
+    def __post_init__(self) -> None:
+        for key, least in (("window", SECOND), ("idle_timeout", SECOND), ("lateness", 0)):
+            text = getattr(self, key)
+            if text is not None and (problem := duration_problem(text, least)):
+                raise OptionError(key, problem)
+        if self.per and self.key == "request_id":
+            raise OptionError("per", 'a request id names one list; per is for key = "user_item".')
+
+    @property
+    def streams(self) -> list[list[str]]:
+        """Topics or files of each stream, that of impressions first."""
+        shown = [self.impressions] if isinstance(self.impressions, str) else self.impressions
+        return [shown, *(each.sources for each in self.interactions)]
+
+    @property
+    def names(self) -> list[str]:
+        """The name of each stream: its first topic or file."""
+        return [stream[0] for stream in self.streams]
+
+    def rules(self, labels: Sequence[str], *, users: bool) -> Rules:
+        """The rules of the join.
+
+        `labels`: all labels and segments. `users`: whether anything counted needs them.
+        """
+        return Rules(
+            key=self.key,
+            window=microseconds(self.window),
+            lateness=microseconds(self.lateness),
+            combine=self.combine,
+            per=tuple(map(labels.index, self.per)),
+            max_open=self.max_open,
+            max_bytes=self.max_bytes,
+            keeps_users=users or self.key == "user_item",
+        )
+
+    def fields(self, event: EventFields) -> EventFields:
+        """Fields of an impression: those of an event, whose identity is the request."""
+        by_request = "request_id" if self.key == "request_id" else None
+        return msgspec.structs.replace(event, event_id=self.request_id or by_request)
+
+    def renamed(self, names: Mapping[str, str]) -> AttributionOptions:
+        """The same with renamed topics or files; names not given stay."""
+        shown, *others = [[names.get(each, each) for each in stream] for stream in self.streams]
+        streams = zip(self.interactions, others, strict=True)
+        interactions = [msgspec.structs.replace(each, source=there) for each, there in streams]
+        return msgspec.structs.replace(self, impressions=shown, interactions=interactions)
+
+    def settings(self) -> dict[str, Any]:
+        """The settings that must be the same to resume from a checkpoint."""
+        plain: dict[str, Any] = msgspec.to_builtins(self)
+        beside = ("idle_timeout", "max_open", "max_bytes")
+        for each in plain["interactions"]:
+            if each["format"] is None:
+                del each["format"]
+        return {name: value for name, value in plain.items() if name not in beside}
