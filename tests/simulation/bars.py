@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from multiprocessing import get_context
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,7 +16,6 @@ from streameval.accumulator.checks import ALARM, ratio_evidence
 from streameval.accumulator.comparison import Comparison, Method
 from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.intervals import GroupSums
-from tests.simulation.events import kept
 from tests.simulation.systems import System
 from tests.simulation.worlds import METRICS, Traffic, Users, World
 
@@ -210,11 +210,10 @@ class Simulation:
 
     def bars(self) -> Iterator[Bar]:
         """All promises."""
-        for name, holds in kept(self.world, self.seed, self.system.counted):
-            yield Bar(f"events: {name}", "yes" if holds else "no", holds)
-        with _Runs(self._processes) as runs:
+        with _spread(self._processes) as each_of:
             for kind in KINDS:
-                yield from _bars(kind, runs.of(partial(self.found, kind), self.runs))
+                found = each_of(partial(self.found, kind), range(self.runs))
+                yield from _bars(kind, list(found))
         yield from self._splits()
 
     def found(self, kind: Kind, number: int) -> Found:
@@ -287,31 +286,14 @@ class Simulation:
         return Run(world, arms[0], arms[1], (groups[0], groups[1]))
 
 
-class _Runs:
-    """Runs in this process, or spread over several.
-
-    Args:
-        processes: how many.
-    """
-
-    def __init__(self, processes: int) -> None:
-        self._processes = processes
-        self._pool: ProcessPoolExecutor | None = None
-
-    def __enter__(self) -> Self:
-        if self._processes > 1:
-            self._pool = ProcessPoolExecutor(self._processes, get_context("spawn"))
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=True)
-
-    def of(self, task: Callable[[int], Found], runs: int) -> list[Found]:
-        """What each run found."""
-        if self._pool is None:
-            return [*map(task, range(runs))]
-        return [*self._pool.map(task, range(runs), chunksize=5)]
+@contextmanager
+def _spread(processes: int) -> Iterator[Callable[..., Iterable[Found]]]:
+    """`map` in this process, or over several."""
+    if processes == 1:
+        yield map
+        return
+    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
+        yield partial(pool.map, chunksize=5)
 
 
 def _bars(kind: Kind, found: Sequence[Found]) -> Iterator[Bar]:

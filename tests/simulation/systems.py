@@ -11,7 +11,6 @@ import numpy as np
 from streameval.accumulator.comparison import Comparison, Method, compare_sums
 from streameval.accumulator.uncertainty import normal_quantile, student_reach
 from streameval.statistics.intervals import GroupSums
-from tests.simulation.events import Counted, by_accumulators, by_floats
 
 Compare = Callable[[GroupSums, GroupSums, Method, float], Comparison]
 
@@ -27,12 +26,10 @@ class System(NamedTuple):
     Attributes:
         compare: two slices.
         by_user: whether all lists of a user are in one group.
-        counted: how events become group sums.
     """
 
     compare: Compare = right
     by_user: bool = True
-    counted: Counted = by_accumulators
 
 
 def _fixed_as_anytime(
@@ -93,5 +90,4 @@ MISTAKES: Mapping[str, System] = {
     "too_wide": System(compare=_too_wide),
     "unpaired": System(compare=_unpaired),
     "sixteen_groups": System(compare=_sixteen_groups),
-    "float_sums": System(counted=by_floats),
 }

@@ -26,7 +26,6 @@ class World(NamedTuple):
         rate: mean click-through rate.
         share: of the users who get the treatment.
         items: length of a list.
-        ids: how user ids are written.
     """
 
     users: int
@@ -36,7 +35,6 @@ class World(NamedTuple):
     rate: float
     share: float
     items: int
-    ids: str
 
     @classmethod
     def drawn(cls, seed: int) -> Self:
@@ -53,17 +51,7 @@ class World(NamedTuple):
             rate=rate,
             share=float(random.choice([0.2, 0.35, 0.5])),
             items=int(random.integers(3, 11)),
-            ids=str(random.choice(["numbers", "padded", "words", "hexadecimal"])),
         )
-
-    def names(self, random: np.random.Generator, users: int) -> list[str]:
-        """New ids of users."""
-        first = int(random.integers(0, 10**9))
-        numbers = range(first, first + users)
-        if self.ids == "hexadecimal":
-            return [random.bytes(16).hex() for _ in numbers]
-        form = {"numbers": "{}", "padded": "user-{:012d}", "words": "użytkownik {}@例え.example"}
-        return [form[self.ids].format(number) for number in numbers]
 
 
 class Traffic(NamedTuple):
