@@ -133,7 +133,7 @@ def _topic(broker: Broker) -> str:
     return filled(broker, _ON_KAFKA)
 
 
-def _kafka(*, shared: bool) -> Callable[[Path, pytest.FixtureRequest], Content]:
+def _kafka(client: str, *marks: pytest.MarkDecorator, shared: bool) -> Case:
     def prepare(_: Path, request: pytest.FixtureRequest) -> Content:
         from tests.kafka.topics import options  # noqa: PLC0415  others need no client
 
@@ -141,7 +141,14 @@ def _kafka(*, shared: bool) -> Callable[[Path, pytest.FixtureRequest], Content]:
         topic = _topic(broker)
         ends = {Partition(topic, number): len(each) for number, each in _ON_KAFKA.items()}
         # Members that poll in turns would join twice where each hears of the other at once.
-        own = options(broker, topic, group=uuid.uuid4().hex, heartbeat_interval_ms=3_000)
+        own = options(
+            broker,
+            topic,
+            group=uuid.uuid4().hex,
+            client=client,
+            heartbeat_interval_ms=3_000,
+            max_poll_records=1_500,
+        )
         return Content(
             source=_made(own, shared=shared),
             records={each: list(enumerate(_ON_KAFKA[each.number])) for each in ends},
@@ -149,10 +156,8 @@ def _kafka(*, shared: bool) -> Callable[[Path, pytest.FixtureRequest], Content]:
             ends=ends,
         )
 
-    return prepare
+    return Case("KafkaSource", prepare, (pytest.mark.kafka, *marks), group=shared)
 
-
-_KAFKA = (pytest.mark.kafka,)
 
 CASES = {
     "simulator": _simulator(2345),
@@ -161,6 +166,7 @@ CASES = {
     "gzip files": _files(".gz", gzip.compress, pytest.mark.nightly),
     "zstd files": _files(".zst", zstandard.compress),
     "log in memory": Case("LogSource", _log, group=True),
-    "kafka, all partitions": Case("KafkaSource", _kafka(shared=False), _KAFKA),
-    "kafka, shared": Case("KafkaSource", _kafka(shared=True), _KAFKA, group=True),
+    "kafka, all partitions, by confluent": _kafka("confluent", shared=False),
+    "kafka, shared, by kafka-python": _kafka("kafka-python", shared=True),
+    "kafka, shared, by confluent": _kafka("confluent", pytest.mark.nightly, shared=True),
 }

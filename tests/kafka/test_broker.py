@@ -14,10 +14,8 @@ from typing import Any
 import pytest
 
 from streameval.errors import BrokerError, MissingExtraError
-from streameval.events.records import Partition
 from streameval.testing.broker import Broker, classpath, java
 from tests.effort import PATIENCE
-from tests.kafka.topics import by_partition, drained, filled, opened, options
 
 pytestmark = pytest.mark.kafka
 
@@ -35,18 +33,6 @@ def test_it_leads_a_process_group_of_its_own(broker: Broker) -> None:
     """That nothing is left in the end is for the demo's test, which also begins one."""
     assert broker.pid is not None
     assert os.getpgid(broker.pid) == broker.pid != os.getpgid(0)
-
-
-@pytest.mark.nightly
-def test_records_survive_a_crash_of_the_broker(broker: Broker) -> None:
-    topic, before, first = filled(broker, {0: [b"a", b"b"]}), broker.bootstrap_servers, broker.pid
-    broker.kill()
-    broker.start()
-    assert first is not None
-    assert not _alive(first)
-    assert broker.bootstrap_servers == before
-    with opened(options(broker, topic)) as source:
-        assert by_partition(drained(source, 2)) == {Partition(topic, 0): [b"a", b"b"]}
 
 
 @pytest.mark.nightly

@@ -24,69 +24,27 @@ RECORDS = [b'{"user": "u%d"}' % number for number in range(50)]
 
 
 @on_each_client
-def test_records_come_back_byte_for_byte_and_in_order(broker: Broker) -> None:
-    topic = filled(broker, {0: RECORDS})
-    with opened(options(broker, topic)) as source:
-        batches = drained(source, 50)
-    assert by_partition(batches) == {Partition(topic, 0): RECORDS}
-    assert [offset for batch in batches for offset in batch.offsets] == list(range(50))
-    assert batches[-1].next_offset == 50
-
-
-@on_each_client
-def test_a_tombstone_is_none(broker: Broker) -> None:
-    topic = filled(broker, {0: [b"a", None, b"c"]})
-    with opened(options(broker, topic)) as source:
-        assert by_partition(drained(source, 3)) == {Partition(topic, 0): [b"a", None, b"c"]}
-
-
-@on_each_client
-@pytest.mark.parametrize("compression", ["gzip", "snappy", "lz4", "zstd"])
-def test_compressed_records_come_back_as_they_were(broker: Broker, compression: str) -> None:
-    topic = create(broker)
-    fill(broker, topic, {0: RECORDS}, compression_type=compression)
-    with opened(options(broker, topic)) as source:
-        assert by_partition(drained(source, 50)) == {Partition(topic, 0): RECORDS}
-
-
-@on_each_client
-def test_partitions_of_several_topics_add_up(broker: Broker) -> None:
-    first = filled(broker, {number: RECORDS[number * 10 :] for number in range(4)})
-    second = filled(broker, {0: RECORDS[:7]})
+def test_partitions_of_several_topics_come_whole(broker: Broker) -> None:
+    records: dict[int, list[bytes | None]] = {0: [*RECORDS], 1: [], 2: [b"a", None, b"c"]}
+    first, second = filled(broker, records), filled(broker, {0: RECORDS[:7]})
     with opened(options(broker, first, second)) as source:
-        found = by_partition(drained(source, 50 + 40 + 30 + 20 + 7))
-    expected = {Partition(first, number): RECORDS[number * 10 :] for number in range(4)}
-    assert found == {**expected, Partition(second, 0): RECORDS[:7]}
-
-
-@on_each_client
-def test_ends_are_known_and_reached(broker: Broker) -> None:
-    topic = filled(broker, {0: RECORDS, 1: RECORDS[:3]})
-    with opened(options(broker, topic)) as source:
-        batches = drained(source, 53)
+        batches = drained(source, 50 + 3 + 7)
         ends = source.end_offsets()
-    assert ends == {Partition(topic, 0): 50, Partition(topic, 1): 3}
+    expected = {Partition(first, number): values for number, values in records.items() if values}
+    assert by_partition(batches) == {**expected, Partition(second, 0): RECORDS[:7]}
+    # An empty partition has a position before its first record.
     assert {batch.partition: batch.next_offset for batch in batches} == ends
+    assert ends[Partition(first, 1)] == 0
 
 
 @on_each_client
-def test_an_empty_partition_has_a_position_before_its_first_record(broker: Broker) -> None:
-    topic = filled(broker, {0: RECORDS, 1: []})
+def test_compressed_records_come_back_as_they_were(broker: Broker) -> None:
+    topic, kinds = create(broker), ("gzip", "snappy", "lz4", "zstd")
+    for compression in kinds:
+        fill(broker, topic, {0: RECORDS}, compression_type=compression)
     with opened(options(broker, topic)) as source:
-        batches = drained(source, 50)
-    found = {batch.partition: batch.next_offset for batch in batches}
-    assert found == {Partition(topic, 0): 50, Partition(topic, 1): 0}
-
-
-@on_each_client
-def test_a_source_is_never_finished_and_closes_twice(broker: Broker) -> None:
-    topic = filled(broker, {0: RECORDS})
-    with opened(options(broker, topic)) as source:
-        drained(source, 50)
-        assert source.name == topic
-        assert not source.finished
-        assert source.trouble is None
-        source.close()
+        found = by_partition(drained(source, 50 * len(kinds)))
+    assert found == {Partition(topic, 0): RECORDS * len(kinds)}
 
 
 @on_each_client

@@ -50,34 +50,6 @@ def test_a_time_reads_what_was_written_at_or_after_it(broker: Broker) -> None:
 
 
 @on_each_client
-def test_a_given_position_wins_over_start(broker: Broker) -> None:
-    topic = filled(broker, {0: [b"a", b"b", b"c"], 1: [b"d", b"e"]})
-    with opened(options(broker, topic, start="latest"), {Partition(topic, 0): 1}) as source:
-        assert by_partition(drained(source, 2)) == {Partition(topic, 0): [b"b", b"c"]}
-
-
-@on_each_client
-def test_reading_goes_on_where_another_stopped(broker: Broker) -> None:
-    records = [b"%d" % number for number in range(1000)]
-    topic = filled(broker, {0: records})
-    small = options(broker, topic, max_poll_records=300)
-    with opened(small) as first:
-        batches = drained(first, 1)
-    with opened(small, {Partition(topic, 0): batches[-1].next_offset}) as second:
-        batches += drained(second, 700)
-    assert by_partition(batches) == {Partition(topic, 0): records}
-
-
-@on_each_client
-def test_a_position_at_the_end_is_fine(broker: Broker) -> None:
-    topic = filled(broker, {0: [b"a"]})
-    with opened(options(broker, topic), {Partition(topic, 0): 1}) as source:
-        awaited(source, None)
-        fill(broker, topic, {0: [b"b"]})
-        assert by_partition(drained(source, 1)) == {Partition(topic, 0): [b"b"]}
-
-
-@on_each_client
 @pytest.mark.parametrize(
     ("offset", "says"),
     [(4, "the topic ends at 3"), (1, "the topic now begins at 2: 1 were deleted unread")],

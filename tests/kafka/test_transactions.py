@@ -35,19 +35,6 @@ def _send(producer: KafkaProducer, topic: str, values: list[bytes]) -> None:
 
 
 @on_each_client
-def test_aborted_records_are_not_delivered(
-    broker: Broker, topic: str, producer: KafkaProducer
-) -> None:
-    for values, commit in [([b"a", b"b"], True), ([b"x", b"y"], False), ([b"c"], True)]:
-        producer.begin_transaction()
-        _send(producer, topic, values)
-        producer.commit_transaction() if commit else producer.abort_transaction()
-    with opened(options(broker, topic)) as source:
-        batches = drained(source, 3)
-    assert by_partition(batches) == {Partition(topic, 0): [b"a", b"b", b"c"]}
-
-
-@on_each_client
 def test_an_open_transaction_holds_back_records_and_end(
     broker: Broker, topic: str, producer: KafkaProducer
 ) -> None:
