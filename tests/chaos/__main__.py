@@ -12,8 +12,7 @@ from pathlib import Path
 
 from streameval.sources.kafka.client import silence_client_log
 from streameval.testing.broker import Broker
-from tests.chaos.proxy import Proxy
-from tests.chaos.rough import rough_broker
+from tests.chaos.proxy import Proxy, rough_broker
 from tests.chaos.scenarios import IN_FOLDER, ON_S3, played
 from tests.chaos.stage import Stage
 
@@ -40,7 +39,6 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
         help=f"by default all of {names}; with --store s3 of {on_s3}",
     )
     parser.add_argument("--times", type=int, default=3, help="how often each hurts")
-    parser.add_argument("--count", type=int, default=2, help="members that come and go")
     parser.add_argument("--minutes", type=float, default=1.0, help="of the soak")
     parser.add_argument(
         "--store", choices=("folder", "s3"), default="folder", help="where checkpoints are kept"
@@ -69,7 +67,6 @@ def _well(name: str, broker: Broker, proxy: Proxy, asked: argparse.Namespace) ->
         client=asked.client,
         seed=asked.seed,
         times=asked.times,
-        count=asked.count,
         minutes=asked.minutes,
         on_s3=asked.store == "s3",
     )

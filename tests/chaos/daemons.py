@@ -24,7 +24,6 @@ _PAUSE = 0.2
 _OFFSET = re.compile(
     r'^streameval_checkpoint_offset\{.*?partition="(\d+)".*?\} (\S+)$', re.MULTILINE
 )
-_LAG = re.compile(r"^streameval_kafka_consumer_lag\{.*\} (\S+)$", re.MULTILINE)
 _FAILURES = re.compile(r"^streameval_checkpoint_failures_total\{.*\} (\S+)$", re.MULTILINE)
 
 
@@ -106,11 +105,6 @@ class Daemon:
         body = self._get("/metrics")
         self._body = self._body if body is None else body
         return body is not None
-
-    def lag(self) -> float:
-        """Records of its partitions that it has not read."""
-        self.scrape()
-        return sum(map(float, _LAG.findall(self._body)))
 
     def failures(self) -> float:
         """Checkpoints that failed."""

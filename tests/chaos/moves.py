@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import signal
 import time
-from collections import deque
-from contextlib import ExitStack
 
 from tests.chaos.check import Faults
-from tests.chaos.configuration import Setting
-from tests.chaos.daemons import Daemon
 from tests.chaos.stage import Stage
 
 _RATE = 200
@@ -32,24 +28,6 @@ def move(stage: Stage) -> Faults:
                     again.until(again.offsets)
                     stage.demand(second.stop() == 0, "B did not end in order")
                     stage.demand(again.stop() == 0, "A did not end in order again")
-    return stage.finished(setting, writer, exact=True)
-
-
-def members(stage: Stage) -> Faults:
-    """Members join and leave, one every two seconds, while records come in."""
-    setting = stage.setting()
-    writer = stage.writer(setting)
-    with ExitStack() as stack, writer.flowing(_RATE):
-        there = deque(_joined(stage, setting, stack) for _ in range(stage.count - 1))
-        for _ in range(2 * stage.times):
-            newest = _joined(stage, setting, stack)
-            newest.until(newest.ready)
-            there.append(newest)
-            time.sleep(2.0)
-            oldest = there.popleft()
-            stage.demand(oldest.stop() == 0, f"{oldest.path.name} did not end in order")
-        for each in there:
-            stage.demand(each.stop() == 0, f"{each.path.name} did not end in order")
     return stage.finished(setting, writer, exact=True)
 
 
@@ -88,7 +66,3 @@ def slow(stage: Stage) -> Faults:
             dawdler.until(lambda: len(dawdler.offsets()) == writer.partitions)
         dawdler.stop()
     return stage.finished(setting, writer)
-
-
-def _joined(stage: Stage, setting: Setting, stack: ExitStack) -> Daemon:
-    return stack.enter_context(stage.daemon(setting, "last-words"))

@@ -6,10 +6,11 @@ import socket
 import struct
 import threading
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Self
 
-from streameval.testing.broker import free_ports
+from streameval.testing.broker import Broker, free_ports
 
 PRODUCE, FETCH, OFFSET_COMMIT, JOIN_GROUP, HEARTBEAT = 0, 1, 8, 11, 12
 """Numbers of requests in Kafka's protocol."""
@@ -174,3 +175,26 @@ def _exactly(connection: socket.socket, size: int) -> bytes | None:
             return None
         content += more
     return bytes(content)
+
+
+@contextmanager
+def rough_broker() -> Iterator[tuple[Broker, Proxy]]:
+    """A broker of its own that may be killed, and the proxy over which daemons reach it."""
+    broker = Broker()
+    with Proxy() as proxy:
+        (proxy.target,) = free_ports(1)
+        # Clients go where the broker says that it is: a listener of its own says the proxy.
+        properties = broker._prepare() / "server.properties"
+        text = properties.read_text()
+        for key, added in (
+            ("listeners", f"PROXIED://127.0.0.1:{proxy.target}"),
+            ("advertised.listeners", f"PROXIED://{proxy.address}"),
+            ("listener.security.protocol.map", "PROXIED:PLAINTEXT"),
+        ):
+            text = text.replace(f"\n{key}=", f"\n{key}={added},")
+        properties.write_text(text)
+        try:
+            broker.start()
+            yield broker, proxy
+        finally:
+            broker.remove()

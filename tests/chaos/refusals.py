@@ -5,8 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 import msgspec
-from kafka import KafkaAdminClient, TopicPartition
-from kafka.structs import OffsetAndMetadata
+from kafka import KafkaAdminClient
 
 from streameval.cli.ending import WRONG_CALL
 from tests.chaos.check import Faults
@@ -72,21 +71,6 @@ def added(stage: Stage) -> Faults:
     stage.demand(status == WRONG_CALL, f"it ended in status {status}")
     stage.demand(daemon.said("and this one is new"), "it did not say why it ended")
     return stage.finished(_with(setting, 'on_new_partitions = "accept"'), writer)
-
-
-def foreign(stage: Stage) -> Faults:
-    """Another group on the same store; and a commit ahead of every checkpoint."""
-    setting = stage.setting()
-    writer = stage.writer(setting)
-    _counted(stage, setting, writer)
-    other = msgspec.structs.replace(setting, group=f"{setting.group}-other")
-    _refuses(stage, other, f"belongs to group '{setting.group}'", "group")
-    writer.write(1_000)
-    with closing(KafkaAdminClient(bootstrap_servers=setting.address)) as admin:
-        ahead = OffsetAndMetadata(ends(setting)[0], "", -1)
-        admin.alter_group_offsets(setting.group, {TopicPartition(setting.topic, 0): ahead})
-    _refuses(stage, setting, f"the group has committed offset {ahead.offset}")
-    return stage.finished(_with(setting, 'on_foreign_progress = "rebuild"'), writer)
 
 
 def _counted(stage: Stage, setting: Setting, writer: Writer) -> Fold:

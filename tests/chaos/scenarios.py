@@ -7,10 +7,9 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from tests.chaos.check import Faults
-from tests.chaos.contents import transactions
-from tests.chaos.deaths import kill, points, replicas, revoke
-from tests.chaos.moves import members, move, slow, zombie
-from tests.chaos.refusals import added, foreign, recreated, retention
+from tests.chaos.deaths import kill, points, replicas, revoke, transactions
+from tests.chaos.moves import move, slow, zombie
+from tests.chaos.refusals import added, recreated, retention
 from tests.chaos.soak import soak
 from tests.chaos.stage import FAILURES, Stage
 from tests.chaos.surroundings import broker_restart, cut, disk_full, store_away, torn
@@ -24,7 +23,6 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         "revoke": revoke,
         "replicas": replicas,
         "move": move,
-        "members": members,
         "zombie": zombie,
         "slow": slow,
         "disk-full": disk_full,
@@ -33,7 +31,6 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         "retention": retention,
         "recreated": recreated,
         "partitions": added,
-        "foreign": foreign,
         "transactions": transactions,
         "cut": cut,
         "broker-restart": broker_restart,
@@ -42,7 +39,7 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
 )
 """By the names that the command line knows them by."""
 
-ON_S3 = ("kill", "revoke", "replicas", "move", "members", "zombie", "store-away")
+ON_S3 = ("kill", "revoke", "replicas", "move", "zombie", "store-away")
 """Those that are played with checkpoints on an S3 server too, or only so."""
 
 IN_FOLDER = tuple(name for name in SCENARIOS if name != "store-away")

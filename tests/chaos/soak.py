@@ -5,22 +5,20 @@ from __future__ import annotations
 import signal
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import ExitStack
-from hashlib import blake2b
 from pathlib import Path
 from statistics import median
 
 import msgspec
 import psutil
 
-from tests.chaos.check import Faults, saved
+from tests.chaos.check import Faults
 from tests.chaos.configuration import Setting
 from tests.chaos.daemons import Daemon
 from tests.chaos.proxy import FETCH, HEARTBEAT, JOIN_GROUP, OFFSET_COMMIT, PRODUCE, Proxy
 from tests.chaos.stage import Stage
 from tests.chaos.surroundings import damaged
-from tests.chaos.truth import Fold
 
 _RATE = 200
 _STEP = 0.5
@@ -35,24 +33,12 @@ _SHORTEST = 300.0
 
 _TRICKS = "disk-full+last-words"
 
-_ROWS = 12
-"""Of the report: five minutes each of an hour."""
-
 
 class Measured(msgspec.Struct, frozen=True):
-    """How things stood after a fault.
+    """How the eldest member stood after a fault: resident bytes, and open files."""
 
-    Attributes:
-        at: seconds since the first fault.
-        memory: resident bytes of the eldest member.
-        files: open files of the eldest member.
-        lag: records that no member had read yet.
-    """
-
-    at: float
     memory: int
     files: int
-    lag: float
 
 
 class Soak:
@@ -89,7 +75,7 @@ class Soak:
                 if time.monotonic() < began + seconds:
                     fault()
                     self.done[fault.__name__] += 1
-                    self._measure(began)
+                    self._measure()
                     time.sleep(_PAUSE * self._draw.random())
 
     def grown(self, seconds: float) -> Faults:
@@ -106,17 +92,6 @@ class Soak:
         if seconds >= _SHORTEST and memory[1] > _GROWTH * memory[0]:
             found.append(f"memory went from {memory[0]:,.0f} to {memory[1]:,.0f} bytes")
         return found
-
-    def report(self, seconds: float) -> Iterator[str]:
-        """What was done to them, and how memory, open files and lag went, as lines of Markdown."""
-        yield ", ".join(f"{name} {count}" for name, count in sorted(self.done.items()))
-        yield "| minutes | faults | memory, MiB | open files | lag, median | lag, most |"
-        yield "|---|---|---|---|---|---|"
-        span = seconds / _ROWS
-        for row in range(_ROWS):
-            rows = [each for each in self.measured if row <= each.at / span < row + 1]
-            if rows:
-                yield _row((row + 1) * span / 60, rows)
 
     def end(self) -> None:
         """All leave in order."""
@@ -192,31 +167,16 @@ class Soak:
     def _one(self) -> Daemon:
         return self.others.pop(self._draw.randrange(len(self.others)))
 
-    def _measure(self, began: float) -> None:
+    def _measure(self) -> None:
         self.eldest.until(self.eldest.scrape)
         eldest = psutil.Process(self.eldest.process.pid)
-        self.measured.append(
-            Measured(
-                at=time.monotonic() - began,
-                memory=eldest.memory_info().rss,
-                files=eldest.num_fds(),
-                lag=sum(each.lag() for each in (self.eldest, *self.others)),
-            )
-        )
+        self.measured.append(Measured(eldest.memory_info().rss, eldest.num_fds()))
 
 
 def _in_order(daemon: Daemon) -> bool:
     """Whether it ends as it should: with 0, or with 1 where nothing could be saved any more."""
     status = daemon.stop()
     return status == 0 or (status == 1 and daemon.said("the last checkpoint of") == 1)
-
-
-def _row(minutes: float, rows: Sequence[Measured]) -> str:
-    memory = median(each.memory for each in rows) / 2**20
-    files = median(each.files for each in rows)
-    lags = [each.lag for each in rows]
-    cells = (minutes, len(rows), round(memory), files, median(lags), max(lags))
-    return f"| {' | '.join(f'{cell:g}' for cell in cells)} |"
 
 
 def soak(stage: Stage) -> Faults:
@@ -232,28 +192,8 @@ def soak(stage: Stage) -> Faults:
             with writer.flowing(_RATE):
                 soaked.run(seconds)
         finally:
-            stage.report += soaked.report(seconds)
+            stage.report += [f"{name} {count}" for name, count in sorted(soaked.done.items())]
         soaked.end()
         stage.found += soaked.grown(seconds)
-    fold = Fold(setting)
-    fold.read()
-    found = stage.finished(setting, writer, fold)
-    stage.report += _digests(setting, fold)
     stage.report.append(f"{writer.content.count} records, {len(writer.content.bad)} invalid")
-    return found
-
-
-def _digests(setting: Setting, fold: Fold) -> Iterator[str]:
-    """Of each partition's state at the end, and of the log folded without any fault."""
-    kept = saved(setting)
-    yield "| partition | offset | state of the daemons | fold of the log |"
-    yield "|---|---|---|---|"
-    for number, parts in sorted(fold.digests.items()):
-        here = kept[number]
-        left = _digest(f"{name} {digest}" for name, digest in sorted(here.digests.items()))
-        right = _digest(f"{name} {digest}" for name, digest in sorted(parts.items()))
-        yield f"| {number} | {here.header.offset} | `{left}` | `{right}` |"
-
-
-def _digest(parts: Iterable[str]) -> str:
-    return blake2b("\n".join(parts).encode(), digest_size=8).hexdigest()
+    return stage.finished(setting, writer)

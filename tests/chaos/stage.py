@@ -41,7 +41,6 @@ class Stage(msgspec.Struct, kw_only=True):
         client: that daemons read with.
         proxy: before the broker; None where there is none.
         times: how often it hurts.
-        count: how many members there are, where there are many.
         minutes: how long it takes, where that is to be said.
         on_s3: whether checkpoints are kept on an S3 server, and not in the folder.
         points: steps at which processes are killed, where it is one after the other.
@@ -57,7 +56,6 @@ class Stage(msgspec.Struct, kw_only=True):
     client: str = "kafka-python"
     proxy: Proxy | None = None
     times: int = 1
-    count: int = 2
     minutes: float = 1 / 3
     on_s3: bool = False
     points: Sequence[str] = tuple(POINTS)

@@ -12,27 +12,28 @@ pytestmark = [pytest.mark.nightly, pytest.mark.kafka, pytest.mark.timeout(600)]
 
 
 @pytest.mark.parametrize(
-    ("breakage", "said"), [("commit-first", "committed"), ("count-first", "counters are wrong")]
+    ("mistake", "said"),
+    [("commit before save", "committed"), ("publish before save", "counters are wrong")],
 )
 def test_a_broken_protocol_is_noticed(
-    breakage: str, said: str, broker: Broker, tmp_path: Path
+    mistake: str, said: str, broker: Broker, tmp_path: Path
 ) -> None:
     stage = Stage(broker=broker, folder=tmp_path, seed=3)
     try:
         with stage.open:
-            found = _killed_with_a_full_disk(stage, breakage)
+            found = _killed_with_a_full_disk(stage, mistake)
     except FAILURES as error:
         found = [*stage.found, str(error)]
     assert said in " ".join(found)
 
 
-def _killed_with_a_full_disk(stage: Stage, breakage: str) -> Faults:
+def _killed_with_a_full_disk(stage: Stage, mistake: str) -> Faults:
     """What no checkpoint covers when a process dies is where a mistake would show."""
     setting = stage.setting(member="one")
     writer = stage.writer(setting)
     flag = setting.folder / "disk-full"
     writer.write(400)
-    with stage.daemon(setting, f"disk-full+{breakage}") as daemon:
+    with stage.daemon(setting, f"disk-full+{mistake}") as daemon:
         stage.settled(setting, daemon)
         flag.touch()
         writer.write(400)
@@ -41,4 +42,4 @@ def _killed_with_a_full_disk(stage: Stage, breakage: str) -> Faults:
         daemon.kill()
     stage.look(setting)
     flag.unlink()
-    return stage.finished(setting, writer, trick=f"last-words+{breakage}")
+    return stage.finished(setting, writer, trick=f"last-words+{mistake}")

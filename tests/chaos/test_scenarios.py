@@ -10,7 +10,7 @@ import pytest
 from streameval.testing.broker import Broker
 from tests.chaos.check import Faults
 from tests.chaos.points import POINTS
-from tests.chaos.rough import rough_broker
+from tests.chaos.proxy import rough_broker
 from tests.chaos.scenarios import IN_FOLDER, ON_S3, ROUGH, played
 from tests.chaos.stage import Stage
 from tests.effort import thorough

@@ -1,6 +1,7 @@
 """`python -m tests.chaos.victim TRICK[+TRICK...] CONFIG`: a daemon with something wrong about it.
 
-A trick is one of `TRICKS`, or a point of `tests.chaos.points` at which the process dies.
+A trick is one of `TRICKS`, a point of `tests.chaos.points` at which the process dies, or a mistake
+in the protocol of `tests.mutation`.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import pytest
+
 import streameval.daemon.process
 from streameval.checkpoints.disk import Disk
 from streameval.cli.app import main
 from streameval.engine.ingest import Ingest
 from streameval.exporters.prometheus import PrometheusExporter
-from tests.chaos.breakages import BREAKAGES
 from tests.chaos.points import POINTS, deadly
 
 SLOWNESS = 0.7
@@ -83,10 +85,17 @@ def _play(tricks: str, folder: Path) -> None:
     for name in tricks.split("+"):
         if name in POINTS:
             deadly(POINTS[name])
-        elif name in BREAKAGES:
-            BREAKAGES[name]()
-        else:
+        elif name in TRICKS:
             TRICKS[name](folder)
+        else:
+            _mistaken(name)
+
+
+def _mistaken(name: str) -> None:
+    from tests.mutation import protocol  # noqa: PLC0415  heavy, and hardly ever asked for
+
+    (mistake,) = (each for each in protocol.MISTAKES if each.what == name)
+    mistake.broken(pytest.MonkeyPatch())
 
 
 if __name__ == "__main__":
