@@ -120,7 +120,16 @@ def extent_problems(config: Config) -> Iterator[Problem]:
 
 
 def input_problems(config: Config) -> Iterator[Problem]:
-    """Metrics without the catalogue, file or ranks that they need."""
+    """A catalogue that cannot be read; metrics without the catalogue, file or ranks they need."""
+    try:
+        items = config.items()
+    except SourceError as error:
+        yield "catalog", str(error)
+    except ValueError as error:
+        yield "catalog", f"{config.catalog}: {error}; give one id a line."
+    else:
+        if isinstance(items, frozenset) and not items:
+            yield "catalog", f"{config.catalog} has no ids; give one id a line."
     try:
         config.accumulator()
     except SourceError as error:
@@ -139,18 +148,6 @@ def _in_keys(error: MetricError) -> str:
     if isinstance(error, MissingInputError):
         return f"{error.metric!r} needs {error.needs}; {_REMEDIES.get(error.needs, error.remedy)}."
     return str(error)
-
-
-def _catalog(config: Config) -> Iterator[Problem]:
-    try:
-        items = config.items()
-    except SourceError as error:
-        yield "catalog", str(error)
-    except ValueError as error:
-        yield "catalog", f"{config.catalog}: {error}; give one id a line."
-    else:
-        if isinstance(items, frozenset) and not items:
-            yield "catalog", f"{config.catalog} has no ids; give one id a line."
 
 
 def label_problems(config: Config) -> Iterator[Problem]:
@@ -203,58 +200,35 @@ def absence(name: str, among: Sequence[str], called: str) -> str | None:
     return f"not among {called} ({known}).{suggestion(name, among)}"
 
 
-def _time(config: Config) -> Iterator[Problem]:
+def time_problems(config: Config) -> Iterator[Problem]:
+    """Fields that contradict each other; windows and deduplication without event time."""
     event = config.event
     if event.time is not None and event.time_unit is None:
         units = "'s', 'ms', 'us' or 'iso8601'"
         yield "event.time_unit", f"missing; time = {event.time!r} needs it: give {units}."
     if event.time is None and event.time_unit is not None:
         yield "event.time", f"missing; time_unit = {event.time_unit!r} needs it: name the field."
-
-
-def _fields(config: Config) -> Iterator[Problem]:
     try:
-        Decoder(config.event, config.dimensions())
+        Decoder(event, config.dimensions())
     except ConfigError as error:
         yield f"event.{error.key}", error.problem
-
-
-def duration_problems(config: Config) -> Iterator[Problem]:
-    """Durations outside of tables that are not valid or too short."""
-    named = {
-        "labels_idle": config.labels_idle,
-        "max_ahead": config.max_ahead,
-        "dedup": config.dedup,
-    }
-    for key, text in named.items():
+    for key in ("labels_idle", "max_ahead", "dedup"):
+        text = getattr(config, key)
         if text is not None and (problem := duration_problem(text)):
             yield key, problem
-
-
-def window_problems(config: Config) -> Iterator[Problem]:
-    """Windows without event time."""
-    if config.windows is None:
-        return
-    if config.event.time is None:
+    if config.windows is not None and event.time is None:
         yield "windows", "windows need event time; name its field in event.time."
-
-
-def duplicate_problems(config: Config) -> Iterator[Problem]:
-    """Deduplication without its fields."""
     if config.dedup is not None:
         for name, what in (("event_id", "the event's identity"), ("time", "event time")):
-            if getattr(config.event, name) is None:
+            if getattr(event, name) is None:
                 problem = f"missing; dedup = {config.dedup!r} needs it: name the field of {what}."
                 yield f"event.{name}", problem
 
 
-def _source(config: Config) -> Iterator[Problem]:
+def source_problems(config: Config) -> Iterator[Problem]:
+    """Those of the source itself; dead letters without a destination, or a topic without Kafka."""
     for key, problem in config.source.problems():
         yield f"source.{key}", problem
-
-
-def dead_letter_problems(config: Config) -> Iterator[Problem]:
-    """Dead letters without a destination, or a topic without a Kafka source."""
     options = config.dead_letters
     if options is None:
         return
@@ -357,17 +331,11 @@ _CHECKS: tuple[Callable[[Config], Iterator[Problem]], ...] = (
     metric_problems,
     label_problems,
     mapping_problems,
-    _time,
-    _fields,
-    duration_problems,
-    window_problems,
-    duplicate_problems,
+    time_problems,
     extent_problems,
     experiment_problems,
-    _source,
-    dead_letter_problems,
+    source_problems,
     format_problems,
     attribution_problems,
-    _catalog,
     input_problems,
 )

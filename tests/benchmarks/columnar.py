@@ -10,13 +10,13 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from streameval import Accumulator, Columns, Event
+from tests.benchmarks import traffic
 from tests.benchmarks.timing import best_of
 
 Parts: TypeAlias = Sequence[Columns | pa.Table | list[Event]]
 
 EVENTS = 60_000
 BATCH = 20_000
-ITEMS = 50_000
 CUTOFFS = (5, 10, 20)
 NAMES = ("hit_rate", "precision", "recall", "mrr", "map", "ndcg")
 
@@ -24,7 +24,7 @@ NAMES = ("hit_rate", "precision", "recall", "mrr", "map", "ndcg")
 def main() -> None:
     """Print microseconds a list, and how many times faster than events that is."""
     for k in (20, 100):
-        columns = _traffic(k)
+        columns = [traffic.columns(BATCH, k, seed=part) for part in range(EVENTS // BATCH)]
         for exposures in (False, True):
             metrics = [f"{name}@{cut}" for name in NAMES for cut in (*CUTOFFS, k)]
             metrics += [f"distinct_items@{k}"] if exposures else []
@@ -52,25 +52,6 @@ def _task(metrics: list[str], parts: Parts) -> Callable[[], None]:
         accumulator.compute()
 
     return task
-
-
-def _traffic(k: int) -> list[Columns]:
-    """Lists of distinct items, 1 to 10 interactions each, about a third of them hits."""
-    draw = np.random.default_rng(1)
-    parts = []
-    for _ in range(EVENTS // BATCH):
-        # Popularity is skewed in every catalogue: half of what is shown is an eighth of it.
-        first = (ITEMS * draw.random((BATCH, 1)) ** 3).astype(np.int64)
-        shown = (first + 7919 * np.arange(k)) % ITEMS
-        shown = draw.permuted(shown, axis=1)
-        lengths = draw.integers(1, 11, BATCH)
-        offsets = np.concatenate(([0], np.cumsum(lengths)))
-        owner = np.repeat(np.arange(BATCH), lengths)
-        hits = shown[owner, draw.integers(0, k, owner.size)]
-        others = draw.integers(0, ITEMS, owner.size)
-        acts = np.where(draw.random(owner.size) < 0.35, hits, others)
-        parts.append(Columns(recommendations=shown, interactions=(acts, offsets)))
-    return parts
 
 
 def _table(columns: Columns) -> pa.Table:

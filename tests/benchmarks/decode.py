@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from typing import Any
 
 import fastavro
@@ -14,9 +13,8 @@ from google.protobuf.message_factory import GetMessageClass
 from streameval.accumulator import Accumulator
 from streameval.decoding.columns import Decoded
 from streameval.decoding.decode import Decoder
-from streameval.decoding.fields import EventFields, Format, TimeUnit
+from streameval.decoding.fields import EventFields
 from streameval.decoding.framing import BatchDecoder, FramedDecoder, ToText, unframed
-from streameval.events import Id
 from streameval.sources.schemas import avro, protobuf
 from streameval.sources.schemas.protobuf import compiled
 from streameval.sources.schemas.registry import Definition
@@ -26,7 +24,9 @@ from tests.schemas.producing import framed, payload
 
 EVENTS = 40_000
 BATCH = 500
+ROUNDS = 7
 RANKED = ("hit_rate@10", "precision@10", "recall@10", "mrr@10", "map@10", "ndcg@20")
+EXPOSED = (*RANKED, "item_coverage@20")
 _AVRO = json.dumps(
     {
         "type": "record",
@@ -34,7 +34,6 @@ _AVRO = json.dumps(
         "fields": [
             {"name": "user", "type": "string"},
             {"name": "variant", "type": ["null", "string"]},
-            {"name": "country", "type": ["null", "string"]},
             {"name": "ts", "type": "double"},
             {"name": "recommendations", "type": {"type": "array", "items": "string"}},
             {"name": "interactions", "type": {"type": "array", "items": "string"}},
@@ -44,11 +43,10 @@ _AVRO = json.dumps(
 _PROTO = """
 syntax = "proto3";
 message Record {
-  string user = 1; optional string variant = 2; optional string country = 3; double ts = 4;
-  repeated string recommendations = 5; repeated string interactions = 6;
+  string user = 1; optional string variant = 2; double ts = 3;
+  repeated string recommendations = 4; repeated string interactions = 5;
 }
 """
-EXPOSED = (*RANKED, "item_coverage@20")
 
 
 class Plain(msgspec.Struct, gc=False):
@@ -56,64 +54,22 @@ class Plain(msgspec.Struct, gc=False):
 
     user: str
     variant: str
-    ts: float | datetime
+    ts: float
     recommendations: list[Any]
     interactions: list[Any]
 
 
-class Case(msgspec.Struct):
-    """Records of one kind, and what is read of them."""
-
-    records: Sequence[bytes | None]
-    unit: TimeUnit | None = "s"
-    dimensions: Sequence[str] = ("variant",)
-    to_text: ToText | None = None
-
-    def alone(self) -> None:
-        """Decode each, and nothing else."""
-        decode = msgspec.json.Decoder(Plain).decode
-        for record in self.records:
-            if record is not None:
-                decode(record)
-
-    def columns(self) -> Callable[[], None]:
-        """Decode them as the pipeline does."""
-        decoder: BatchDecoder[Decoded] = self.decoder()
-        if self.to_text is not None:
-            decoder = FramedDecoder(decoder, self.to_text)
-        batches = self.batches()
-
-        def task() -> None:
-            for batch in batches:
-                decoder.decode_many(batch)
-
-        return task
-
-    def decoder(self) -> Decoder:
-        """As configured for these records."""
-        return Decoder(EventFields(time=self.unit and "ts", time_unit=self.unit), self.dimensions)
-
-    def batches(self) -> list[Sequence[bytes | None]]:
-        """As a source would deliver them."""
-        return [self.records[start : start + BATCH] for start in range(0, EVENTS, BATCH)]
-
-
 def main() -> None:
     """Print microseconds per record, and their ratios to decoding alone."""
-    plain = _records(_same)
-    for name, case in _cases(plain).items():
-        best = best_of({"alone": case.alone, "columns": case.columns()}, rounds=7)
-        _print(f"{name}, decode alone", best["alone"], best["alone"])
-        _print(f"{name}, columns", best["columns"], best["alone"])
+    plain = _records(len(traffic.CATALOG))
     _formats(plain)
     counted = {
         "rank metrics": _count(plain, RANKED),
-        "item exposures, 5,000 items": _count(_records(_few), EXPOSED),
+        "item exposures, 5,000 items": _count(_records(5_000), EXPOSED),
         "item exposures, 50,000 items": _count(plain, EXPOSED),
     }
-    best = best_of({"alone": Case(plain).alone, **counted}, rounds=7)
-    for name in counted:
-        _print(f"{name}, columns and one series", best[name], best["alone"])
+    tasks = {"decode alone": lambda: _alone(plain), "columns": _columns(plain), **counted}
+    _print(tasks, "decode alone")
 
 
 def _formats(plain: Sequence[bytes]) -> None:
@@ -121,95 +77,67 @@ def _formats(plain: Sequence[bytes]) -> None:
     records = [msgspec.json.decode(each) for each in plain]
     schema = fastavro.parse_schema(json.loads(_AVRO))
     kind = GetMessageClass(compiled({"r.proto": _PROTO}).message_types_by_name["Record"])
-    written: dict[Format, tuple[ToText, list[bytes]]] = {
-        "json-schema": (unframed, [framed(1, each) for each in plain]),
-        "avro": (
-            avro.reader(Definition("AVRO", _AVRO), "s"),
-            [framed(1, payload(schema, each)) for each in records],
-        ),
-        "protobuf": (
-            protobuf.reader(Definition("PROTOBUF", _PROTO), "s"),
-            [framed(1, b"\0" + kind(**each).SerializeToString()) for each in records],
-        ),
+    by_avro = [framed(1, payload(schema, each)) for each in records]
+    by_protobuf = [framed(1, b"\0" + kind(**each).SerializeToString()) for each in records]
+    tasks = {
+        "json": _columns(plain),
+        "json-schema": _columns([framed(1, each) for each in plain], unframed),
+        "avro": _columns(by_avro, avro.reader(Definition("AVRO", _AVRO), "s")),
+        "protobuf": _columns(by_protobuf, protobuf.reader(Definition("PROTOBUF", _PROTO), "s")),
     }
-    tasks = {"json": Case(plain).columns()}
-    tasks |= {name: Case(found, to_text=how).columns() for name, (how, found) in written.items()}
-    best = best_of(tasks, rounds=7)
-    for name in tasks:
-        _print(f"format {name}, columns", best[name], best["json"])
+    _print(tasks, "json")
 
 
-def _cases(plain: Sequence[bytes]) -> dict[str, Case]:
-    objects = _records(_object)
-    tenth = [number % 10 == 0 for number in range(EVENTS)]
-    return {
-        "no time, no label": Case(plain, None, []),
-        "no time": Case(plain, None),
-        "s": Case(plain),
-        "s, two labels": Case(plain, "s", ["variant", "country"]),
-        "s of seven digits": Case(
-            _records(_same, lambda seconds: round(seconds * 1.000_123_456_7, 7))
-        ),
-        "ms": Case(_records(_same, lambda seconds: int(seconds * 1_000)), "ms"),
-        "us": Case(_records(_same, lambda seconds: int(seconds * 1_000_000)), "us"),
-        "iso8601": Case(_records(_same, lambda time: datetime.fromtimestamp(time, UTC)), "iso8601"),
-        "integer ids": Case(_records(_integer)),
-        "objects with scores": Case(objects),
-        "a tenth of them objects": Case(
-            [
-                other if rare else usual
-                for rare, usual, other in zip(tenth, plain, objects, strict=True)
-            ]
-        ),
-        "a tenth of them tombstones": Case(
-            [None if rare else usual for rare, usual in zip(tenth, plain, strict=True)]
-        ),
-    }
+def _print(tasks: dict[str, Callable[[], None]], to: str) -> None:
+    best = best_of(tasks, ROUNDS)
+    for name, seconds in best.items():
+        each = f"{seconds / EVENTS * 1e6:6.2f} us a record"
+        print(f"{name:>30}: {each}, ratio to {to} {seconds / best[to]:5.2f}")
 
 
-def _print(name: str, seconds: float, alone: float) -> None:
-    print(f"{name:>50}: {seconds / EVENTS * 1e6:6.2f} us a record, ratio {seconds / alone:5.2f}")
-
-
-def _records(
-    form: Callable[[Id], str | int | dict[str, object]],
-    time: Callable[[float], float | datetime] = float,
-) -> list[bytes]:
+def _records(catalog: int) -> list[bytes]:
     """Click traffic of two variants, K=20, one list in ten with one click."""
     return [
         msgspec.json.encode(
             {
                 "user": f"user-{number % 5000}",
                 "variant": "ab"[number % 2],
-                "country": f"country-{number % 7}",
-                "ts": time(1_700_000_000.25 + number),
-                "recommendations": list(map(form, event.recommendations)),
-                "interactions": list(map(form, event.interactions)),
+                "ts": 1_700_000_000.25 + number,
+                "recommendations": event.recommendations,
+                "interactions": event.interactions,
             }
         )
-        for number, event in enumerate(traffic.clicks(EVENTS))
+        for number, event in enumerate(traffic.clicks(EVENTS, catalog=catalog))
     ]
 
 
-def _same(item: Id) -> str:
-    return str(item)
+def _alone(records: Sequence[bytes]) -> None:
+    decode = msgspec.json.Decoder(Plain).decode
+    for record in records:
+        decode(record)
 
 
-def _few(item: Id) -> str:
-    return f"item-{_integer(item) % 5_000}"
+def _batches(records: Sequence[bytes]) -> list[Sequence[bytes]]:
+    """As a source would deliver them."""
+    return [records[start : start + BATCH] for start in range(0, EVENTS, BATCH)]
 
 
-def _integer(item: Id) -> int:
-    return int(str(item).removeprefix("item-"))
+def _columns(records: Sequence[bytes], to_text: ToText | None = None) -> Callable[[], None]:
+    """Decode them as the pipeline does."""
+    decoder: BatchDecoder[Decoded] = _decoder()
+    if to_text is not None:
+        decoder = FramedDecoder(decoder, to_text)
+    batches = _batches(records)
 
+    def task() -> None:
+        for batch in batches:
+            decoder.decode_many(batch)
 
-def _object(item: Id) -> dict[str, object]:
-    return {"id": item, "score": 0.5}
+    return task
 
 
 def _count(records: Sequence[bytes], metrics: Sequence[str]) -> Callable[[], None]:
-    case = Case(records)
-    decoder, batches = case.decoder(), case.batches()
+    decoder, batches = _decoder(), _batches(records)
 
     def task() -> None:
         accumulator = Accumulator(*metrics, catalog=len(traffic.CATALOG))
@@ -219,5 +147,5 @@ def _count(records: Sequence[bytes], metrics: Sequence[str]) -> Callable[[], Non
     return task
 
 
-if __name__ == "__main__":
-    main()
+def _decoder() -> Decoder:
+    return Decoder(EventFields(time="ts", time_unit="s"), ["variant"])

@@ -17,12 +17,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.benchmarks import traffic
+
 EVENTS = int(os.environ.get("STREAMEVAL_EVENTS", "10_000_000"))
 ROUNDS = 7
 METRICS = ("ndcg@10", "recall@10", "map@10", "mrr@10", "hit_rate@10")
 _K = 20
 _GROUP = 250_000
-_ITEMS = 50_000
 
 
 class Run(NamedTuple):
@@ -74,22 +75,15 @@ def _cpu() -> float:
 
 def _write(path: Path, events: int) -> None:
     """Lists of 20 items with up to 3 interactions, about a third of them hits."""
-    draw = np.random.default_rng(1)
     schema = pa.schema({name: pa.list_(pa.int64()) for name in ("recommendations", "interactions")})
     with pq.ParquetWriter(path, schema) as writer:
         for begin in range(0, events, _GROUP):
             rows = min(_GROUP, events - begin)
-            first = (_ITEMS * draw.random((rows, 1)) ** 3).astype(np.int64)
-            shown = draw.permuted((first + 7919 * np.arange(_K)) % _ITEMS, axis=1)
-            lengths = draw.integers(0, 4, rows)
-            offsets = np.concatenate(([0], np.cumsum(lengths)))
-            owner = np.repeat(np.arange(rows), lengths)
-            hits = shown[owner, draw.integers(0, _K, owner.size)]
-            chance = draw.random(owner.size)
-            acts = np.where(chance < 1 / 3, hits, draw.integers(0, _ITEMS, owner.size))
+            made = traffic.columns(rows, _K, least=0, most=3, seed=begin)
+            acts, offsets = made.interactions
             edges = (np.arange(rows + 1) * _K).astype(np.int32)
             columns = [
-                pa.ListArray.from_arrays(edges, shown.ravel()),
+                pa.ListArray.from_arrays(edges, made.recommendations.ravel()),
                 pa.ListArray.from_arrays(offsets.astype(np.int32), acts),
             ]
             writer.write_table(pa.table(columns, schema=schema))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -21,7 +21,7 @@ from streameval.testing.broker import Broker
 from tests.benchmarks import traffic
 from tests.benchmarks.daemon import RECORDS, counting, filled, timed
 from tests.benchmarks.timing import best_of
-from tests.benchmarks.update import RANKED
+from tests.benchmarks.update import RANKED, in_batches
 
 EVENTS = 60_000
 USERS = 20_000
@@ -48,24 +48,12 @@ def _print_counting(name: str, events: Sequence[Event]) -> None:
         msgspec.structs.replace(event, user=f"user-{draw.randrange(USERS)}", ts=_NOON + place)
         for place, event in enumerate(events)
     ]
-    best = best_of({"without": _many(named, None), "with": _many(named, Intervals())}, _ROUNDS)
+    best = best_of({"without": in_batches(named), "with": in_batches(named, Intervals())}, _ROUNDS)
     without, kept = (best[task] / EVENTS * 1e6 for task in ("without", "with"))
     print(
         f"{name:>5} traffic, K=20, six metrics: update_many {without:.2f} us an event, "
         f"with intervals {kept:.2f} (+{kept - without:.2f})"
     )
-
-
-def _many(events: Sequence[Event], intervals: Intervals | None) -> Callable[[], None]:
-    batches = [events[start : start + 5_000] for start in range(0, len(events), 5_000)]
-
-    def task() -> None:
-        accumulator = Accumulator(*RANKED, intervals=intervals)
-        for batch in batches:
-            accumulator.update_many(batch)
-        accumulator.table.fold()
-
-    return task
 
 
 def _print_comparing() -> None:
@@ -168,7 +156,3 @@ def _print_daemon() -> None:
         f"daemon, {RECORDS:,} records: {kept / RECORDS * 1e6:.2f} us of processor time a record, "
         f"without intervals {without / RECORDS * 1e6:.2f}: throughput {without / kept:.2f} of that"
     )
-
-
-if __name__ == "__main__":
-    main()

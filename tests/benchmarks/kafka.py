@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from contextlib import closing
+from functools import partial
 
-from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka import KafkaProducer
 
-from streameval.sources.source import Source
+from streameval.sources.options import KafkaOptions
 from streameval.testing.broker import Broker
-from tests.kafka.topics import create, opened, options
+from tests.benchmarks.daemon import PARTITIONS, RECORDS, ROUNDS, bare, timed
+from tests.kafka.topics import create, opened
 
-RECORDS = 300_000
-PARTITIONS = 4
 VALUE = (
     b'{"user": "u", "recommendations": [], "interactions": [], "padding": "' + b"x" * 229 + b'"}'
 )
-ROUNDS = 5
 
 
 def main() -> None:
     """Print records per second of both, and their ratio."""
     with Broker() as broker:
-        topic = create(broker, partitions=PARTITIONS)
-        _fill(broker, topic)
-        seconds: dict[str, list[float]] = {"bare client": [], "KafkaSource": []}
+        source = _filled(broker)
+        tasks = {"bare client": partial(bare, source), "KafkaSource": partial(_read, source)}
+        seconds: dict[str, list[float]] = {name: [] for name in tasks}
         for _ in range(ROUNDS):
-            seconds["bare client"].append(_timed(lambda: _bare(broker, topic)))
-            seconds["KafkaSource"].append(_timed(lambda: _source(broker, topic)))
+            for name, task in tasks.items():
+                seconds[name].append(timed(task)[0])
     best = {name: min(each) for name, each in seconds.items()}
     print(f"{RECORDS:,} records of {len(VALUE)} bytes, {PARTITIONS} partitions, best of {ROUNDS}")
     for name, least in best.items():
@@ -39,49 +36,22 @@ def main() -> None:
     )
 
 
-def _fill(broker: Broker, topic: str) -> None:
-    producer = KafkaProducer(
-        bootstrap_servers=broker.bootstrap_servers, batch_size=256 * 1024, linger_ms=20
-    )
-    with closing(producer):
+def _filled(broker: Broker) -> KafkaOptions:
+    topic = create(broker, partitions=PARTITIONS)
+    with closing(
+        KafkaProducer(
+            bootstrap_servers=broker.bootstrap_servers, batch_size=256 * 1024, linger_ms=20
+        )
+    ) as producer:
         for number in range(RECORDS):
             producer.send(topic, VALUE, partition=number % PARTITIONS)
         producer.flush()
+    return KafkaOptions(topics=[topic], kafka={"bootstrap_servers": broker.bootstrap_servers})
 
 
-def _timed(read: Callable[[], int]) -> float:
-    """Seconds from nothing to the last record; connecting is part of it for both."""
-    start = time.perf_counter()
-    count = read()
-    seconds = time.perf_counter() - start
-    if count != RECORDS:
-        raise RuntimeError(f"read {count} of {RECORDS}")
-    return seconds
-
-
-def _bare(broker: Broker, topic: str) -> int:
-    consumer = KafkaConsumer(
-        bootstrap_servers=broker.bootstrap_servers,
-        enable_auto_commit=False,
-        isolation_level="read_committed",
-        max_poll_records=10_000,
-    )
-    with closing(consumer):
-        consumer.assign([TopicPartition(topic, number) for number in range(PARTITIONS)])
-        consumer.seek_to_beginning()
-        count = 0
-        while count < RECORDS:
-            count += sum(map(len, consumer.poll(timeout_ms=100).values()))
-    return count
-
-
-def _source(broker: Broker, topic: str) -> int:
-    with opened(options(broker, topic)) as source:
-        return _counted(source)
-
-
-def _counted(source: Source) -> int:
+def _read(source: KafkaOptions) -> int:
     count = 0
-    while count < RECORDS:
-        count += sum(len(batch.values) for batch in source.poll(0.1))
+    with opened(source) as reading:
+        while count < RECORDS:
+            count += sum(len(batch.values) for batch in reading.poll(0.1))
     return count

@@ -5,10 +5,9 @@ The systems come with the extra `bench`; those that are not installed are left o
 
 from __future__ import annotations
 
-import gc
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.util import find_spec
 
@@ -17,6 +16,7 @@ import numpy as np
 from streameval import Accumulator, Columns, Event
 from tests.benchmarks import traffic
 from tests.benchmarks.peer_systems import ABSENT, CUTOFFS, PEERS, K, Task, Values, number
+from tests.benchmarks.timing import best_of
 
 USERS = 40_000
 ROUNDS = 4
@@ -31,7 +31,8 @@ def main() -> None:
     here = [name for name in PEERS if find_spec(_package(name))]
     tasks = {"events": _events(events), "columns": _columns(events)}
     tasks |= {name: PEERS[name](events) for name in here}
-    best = _best_of(tasks)
+    # By the wall clock, because one of them counts with several threads.
+    best = best_of(tasks, ROUNDS, time.perf_counter)
     print(f"{USERS:,} users, K={K}, 1 to 10 interactions, {len(TEXTS)} numbers, best of {ROUNDS}")
     for name, seconds in best.items():
         ratios = [f"{seconds / best[ours]:7.1f} times {ours}" for ours in ("events", "columns")]
@@ -69,19 +70,6 @@ def _columns(events: Sequence[Event]) -> Task:
         return {text: reading.value for text, reading in accumulator.compute().items()}
 
     return task
-
-
-def _best_of(tasks: Mapping[str, Task]) -> dict[str, float]:
-    """Seconds on the clock, because one of them counts with several threads."""
-    best = dict.fromkeys(tasks, math.inf)
-    for _ in range(ROUNDS):
-        for name, task in tasks.items():
-            gc.collect()
-            gc.freeze()
-            start = time.perf_counter()
-            task()
-            best[name] = min(best[name], time.perf_counter() - start)
-    return best
 
 
 def _compared(theirs: Values, events: Sequence[Event]) -> str:

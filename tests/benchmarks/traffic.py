@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import random
 
-from streameval import Event
+import numpy as np
+
+from streameval import Columns, Event
 
 CATALOG = [f"item-{number}" for number in range(50_000)]
 
@@ -32,6 +34,20 @@ def offline(events: int, k: int = 20, *, catalog: int = len(CATALOG)) -> list[Ev
         }
         made.append(Event(recommendations=items, interactions=sorted(acts)))
     return made
+
+
+def columns(lists: int, k: int, *, least: int = 1, most: int = 10, seed: int = 1) -> Columns:
+    """The same as columns of integers: distinct items, and so many interactions for each list."""
+    draw, catalog = np.random.default_rng(seed), len(CATALOG)
+    first = (catalog * draw.random((lists, 1)) ** 3).astype(np.int64)
+    shown = draw.permuted((first + 7919 * np.arange(k)) % catalog, axis=1)
+    lengths = draw.integers(least, most + 1, lists)
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    owner = np.repeat(np.arange(lists), lengths)
+    hits = shown[owner, draw.integers(0, k, owner.size)]
+    others = draw.integers(0, catalog, owner.size)
+    acts = np.where(draw.random(owner.size) < 0.35, hits, others)
+    return Columns(recommendations=shown, interactions=(acts, offsets))
 
 
 def _items(draw: random.Random, k: int, catalog: int) -> list[str]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from streameval import Accumulator, Event
+from streameval import Accumulator, Event, Intervals
 from tests.benchmarks import traffic
 from tests.benchmarks.timing import best_of
 
@@ -23,7 +23,7 @@ def main() -> None:
 
 
 def _print_counting(name: str, events: list[Event], catalog: int) -> None:
-    best = best_of({"many": _many(events), "single": _single(events), "loop": _loop(events)})
+    best = best_of({"many": in_batches(events), "single": _single(events), "loop": _loop(events)})
     many, single, loop = (best[task] / EVENTS * 1e6 for task in ("many", "single", "loop"))
     print(
         f"{name:>5} traffic, K=20, {catalog:,} items: update_many {many:.2f} us an event, update "
@@ -31,14 +31,15 @@ def _print_counting(name: str, events: list[Event], catalog: int) -> None:
     )
 
 
-def _many(events: list[Event]) -> Callable[[], None]:
+def in_batches(events: Sequence[Event], intervals: Intervals | None = None) -> Callable[[], None]:
+    """Count them in batches."""
     batches = [events[start : start + 5_000] for start in range(0, len(events), 5_000)]
 
     def task() -> None:
-        accumulator = Accumulator(*RANKED)
+        accumulator = Accumulator(*RANKED, intervals=intervals)
         for batch in batches:
             accumulator.update_many(batch)
-        accumulator.compute()
+        accumulator.table.fold()
 
     return task
 

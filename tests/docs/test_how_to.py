@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.markdown import fences, label, pages
-from tests.docs.playing import Player, matches, player
+from tests.docs.playing import Player, player
 from tests.effort import every_case
 from tests.house.checkout import ROOT
 
@@ -43,8 +43,3 @@ def test_there_are_pages_to_be_played() -> None:
 )
 def test_a_command_that_does_something_else_is_found(block: str, tmp_path: Path) -> None:
     assert Player(tmp_path).play(block) != ""
-
-
-def test_three_dots_stand_for_anything() -> None:
-    assert matches("a ... d\n", "a b c d\n")
-    assert not matches("a ... d\n", "a b c\n")

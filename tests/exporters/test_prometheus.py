@@ -169,27 +169,6 @@ def test_the_release_is_there_before_the_first_snapshot(exporter: PrometheusExpo
     assert at(samples(exporter, None), "build_info", version="1.2.3") == 1
 
 
-def test_concurrent_scrapes_of_a_settled_picture_share_one_rendering(
-    exporter: PrometheusExporter,
-) -> None:
-    samples(exporter, picture(mean("mrr", ("a",), 1, 2)))
-    grown = picture(mean("mrr", ("a",), 3, 4), version=2)
-    before, together = exporter.renderings, threading.Barrier(8)
-    bodies: list[bytes] = []
-
-    def scrape() -> None:
-        together.wait()
-        bodies.append(exporter.exposition(grown))
-
-    threads = [threading.Thread(target=scrape) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert exporter.renderings == before + 1
-    assert len(bodies) == 8
-
-
 class Door:
     """A lock that knows who has come to it, so that a test can wait for the second."""
 

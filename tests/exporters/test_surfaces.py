@@ -89,7 +89,15 @@ def test_the_api_says_what_is_kept_set_aside_and_recovered_from() -> None:
         "reload": {"successful": False, "at": 1_760_000_008.0},
     }
     assert {name: found[name] for name in expected} == expected
-    assert [entry["durable"] for entry in found["partitions"]] == [3, 3]
+    assert found["partitions"][0] == {
+        "topic": "recommendation-events",
+        "partition": 0,
+        "position": 5,
+        "end": 9,
+        "lag": 4,
+        "durable": 3,
+        "event_time": 1.5,
+    }
 
 
 def test_the_page_has_a_heading_for_each_segment_and_a_column_for_each_window() -> None:

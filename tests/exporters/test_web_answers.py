@@ -82,7 +82,7 @@ def test_whoever_waits_for_us_is_not_ended_to_make_room() -> None:
         port = port_of(server)
         with connections(port, 1, _ASKED) as (patient,):
             assert slow.asked.wait(300)
-            with connections(port, 20) as idle:
+            with connections(port, 3) as idle:
                 assert ended(idle[0])
                 slow.go.set()
                 assert patient.recv(12) == b"HTTP/1.1 200"

@@ -151,13 +151,6 @@ def test_a_history_of_what_there_is_not_says_what_there_is(
     assert said in answer.text
 
 
-def test_before_the_first_snapshot_the_api_says_so(site: Site) -> None:
-    site.server.snapshot = None
-    for path in ("metrics", "catalogue", "history?metric=ndcg@10"):
-        assert site.get(path).status_code == 503
-    assert site.get("openapi.json").json()["openapi"] == "3.1.0"
-
-
 def test_panes_are_points_of_their_own(site: Site) -> None:
     control, treatment = site.get("history?metric=ndcg@10").json()["series"]
     assert control["labels"] == {"variant": "control"}

@@ -45,14 +45,14 @@ def test_handshakes_that_hang_delay_no_scrape(
 def test_one_connection_more_than_there_is_room_for_ends_the_idlest(
     secure: Callable[[Limits], Guarded], tmp_path: Path, *, encrypted: bool
 ) -> None:
-    limits = Limits(connections=20)
+    limits = Limits(connections=8)
     site = secure(limits) if encrypted else Guarded(tmp_path / "plain.yml", limits=limits)
     trust = trusting(tmp_path / "authority.crt") if encrypted else True
-    with site.server, connections(site.port, 20) as idle:
+    with site.server, connections(site.port, 8) as idle:
         for _ in range(3):
             assert site.get(verify=trust).status_code == 200
         assert ended(idle[0])
-        with connections(site.port, 100) as more:
+        with connections(site.port, 20) as more:
             assert all(ended(each) for each in idle)
             assert ended(more[0])
             assert site.get(verify=trust).status_code == 200

@@ -34,38 +34,22 @@ def test_of_data_that_is_elsewhere():
 """
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("parts")
-    (folder / "pytest.ini").write_text("[pytest]\nmarkers = kafka: a broker\n")
-    (folder / "conftest.py").write_text(_CONFTEST)
-    (folder / "test_parts.py").write_text(_TESTS)
-    return folder
-
-
-def _run(folder: Path, ci: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "CI": ci, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider"]
-    return subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
-    )
-
-
-def test_a_missing_service_is_a_skip_at_a_desk_and_the_header_says_which_there_are(
-    folder: Path,
+def test_a_missing_service_fails_in_ci_and_the_header_says_which_there_are(
+    tmp_path: Path,
 ) -> None:
-    result = _run(folder, ci="")
-    assert result.returncode == 0
-    assert "2 skipped, 1 xfailed" in result.stdout
-    for part in ("kafka broker: ", "prometheus: ", "promtool: ", "browser: "):
-        assert part in result.stdout
-
-
-def test_a_missing_service_is_a_failure_in_ci(folder: Path) -> None:
-    result = _run(folder, ci="true")
+    (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = kafka: a broker\n")
+    (tmp_path / "conftest.py").write_text(_CONFTEST)
+    (tmp_path / "test_parts.py").write_text(_TESTS)
+    environment = {**os.environ, "CI": "true", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider"]
+    result = subprocess.run(
+        command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
     assert result.returncode == 1
     assert "no real Kafka here" in result.stdout
     assert "1 skipped, 1 xfailed, 1 error" in result.stdout
+    for part in ("kafka broker: ", "prometheus: ", "promtool: ", "browser: "):
+        assert part in result.stdout
 
 
 @pytest.mark.parametrize("script", ["tests/run", "tests/nightly", ".ci/run"])
