@@ -28,7 +28,7 @@ _FAILURES = re.compile(r"^streameval_checkpoint_failures_total\{.*\} (\S+)$", re
 
 
 class Daemon:
-    """One process of `streameval run`.
+    """One process of `streameval run`, which leaves its last words unless it is killed.
 
     Args:
         setting: what it reads and where it keeps its state.
@@ -42,10 +42,9 @@ class Daemon:
         self.path = setting.folder / f"daemon-{len(list(setting.folder.glob('*.log'))):03}.log"
         self._address = self._body = ""
         self._client = httpx.Client(timeout=5.0, verify=False)  # it costs much, and is not needed
-        program = ["tests.chaos.victim", trick] if trick else ["streameval", "run"]
         with self.path.open("wb") as log, Path(os.devnull).open("r+b") as nothing:
             streams = [nothing.fileno(), nothing.fileno(), log.fileno()]
-            called = [*program, str(setting.written())]
+            called = ("tests.chaos.victim", trick, str(setting.written()))
             self.process = started(*called, streams=streams, folder=_ROOT)
         self._words = setting.folder / f"words-{self.process.pid}"
 

@@ -16,18 +16,18 @@ def move(stage: Stage) -> Faults:
     setting = stage.setting()
     writer = stage.writer(setting)
     for _ in range(stage.times):
-        with stage.daemon(setting, "last-words") as first:
+        with stage.daemon(setting) as first:
             first.until(first.ready)
-            with writer.flowing(_RATE), stage.daemon(setting, "last-words") as second:
+            with writer.flowing(_RATE), stage.daemon(setting) as second:
                 second.until(second.ready)
                 second.until(second.offsets)
-                stage.demand(first.stop() == 0, "A did not end in order")
+                stage.stop(first)
                 second.until(lambda: len(second.offsets()) == writer.partitions)
-                with stage.daemon(setting, "last-words") as again:
+                with stage.daemon(setting) as again:
                     again.until(again.ready)
                     again.until(again.offsets)
-                    stage.demand(second.stop() == 0, "B did not end in order")
-                    stage.demand(again.stop() == 0, "A did not end in order again")
+                    stage.stop(second)
+                    stage.stop(again)
     return stage.finished(setting, writer, exact=True)
 
 
@@ -36,17 +36,17 @@ def zombie(stage: Stage) -> Faults:
     setting = stage.setting(session=1_500)
     writer = stage.writer(setting)
     for _ in range(stage.times):
-        with stage.daemon(setting, "last-words") as sleeper, writer.flowing(_RATE):
+        with stage.daemon(setting) as sleeper, writer.flowing(_RATE):
             sleeper.until(lambda: len(sleeper.offsets()) == writer.partitions)
             sleeper.process.send_signal(signal.SIGSTOP)
-            with stage.daemon(setting, "last-words") as heir:
+            with stage.daemon(setting) as heir:
                 heir.until(lambda: len(heir.offsets()) == writer.partitions)
                 time.sleep(1.0)
                 sleeper.process.send_signal(signal.SIGCONT)
                 sleeper.until(sleeper.offsets)
                 time.sleep(1.0)
-                stage.demand(sleeper.stop() == 0, "the sleeper did not end in order")
-                stage.demand(heir.stop() == 0, "the heir did not end in order")
+                stage.stop(sleeper)
+                stage.stop(heir)
     return stage.finished(setting, writer)
 
 
@@ -55,14 +55,14 @@ def slow(stage: Stage) -> Faults:
     setting = stage.setting(kafka="max_poll_interval_ms = 2000", session=1_500)
     writer = stage.writer(setting)
     flag = setting.folder / "slow"
-    with stage.daemon(setting, "slow+last-words") as dawdler, writer.flowing(_RATE):
+    with stage.daemon(setting, "slow") as dawdler, writer.flowing(_RATE):
         dawdler.until(lambda: len(dawdler.offsets()) == writer.partitions)
         for _ in range(stage.times):
             flag.touch()
-            with stage.daemon(setting, "last-words") as heir:
+            with stage.daemon(setting) as heir:
                 heir.until(lambda: len(heir.offsets()) == writer.partitions)
                 flag.unlink()
-                stage.demand(heir.stop() == 0, "the heir did not end in order")
+                stage.stop(heir)
             dawdler.until(lambda: len(dawdler.offsets()) == writer.partitions)
         dawdler.stop()
     return stage.finished(setting, writer)

@@ -29,11 +29,11 @@ def retention(stage: Stage) -> Faults:
     _refuses(stage, setting, f"{begin - stands} offsets were never counted")
     fold.read({0: begin})
     skipping = _with(setting, 'on_retention = "skip"')
-    with stage.daemon(skipping, "last-words") as daemon:
+    with stage.daemon(skipping) as daemon:
         stage.settled(setting, daemon)
         told = daemon.said("records were lost before they were counted")
         stage.demand(told == 1, f"the gap was told of {told} times")
-        stage.demand(daemon.stop() == 0, "it did not end in order")
+        stage.stop(daemon)
     return stage.finished(skipping, writer, fold, exact=True)
 
 
@@ -59,7 +59,7 @@ def added(stage: Stage) -> Faults:
     setting = stage.setting()
     writer = stage.writer(setting)
     writer.write(500)
-    with stage.daemon(setting, "last-words") as daemon:
+    with stage.daemon(setting) as daemon:
         stage.settled(setting, daemon)
         with closing(KafkaAdminClient(bootstrap_servers=setting.address)) as admin:
             admin.create_partitions({setting.topic: PARTITIONS + 1})
@@ -76,9 +76,9 @@ def added(stage: Stage) -> Faults:
 def _counted(stage: Stage, setting: Setting, writer: Writer) -> Fold:
     """All that there is has been counted and saved by a daemon that ended in order."""
     writer.write(1_000)
-    with stage.daemon(setting, "last-words") as daemon:
+    with stage.daemon(setting) as daemon:
         stage.settled(setting, daemon)
-        stage.demand(daemon.stop() == 0, "it did not end in order")
+        stage.stop(daemon)
     fold = Fold(setting)
     fold.read()
     return fold

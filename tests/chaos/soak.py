@@ -31,8 +31,6 @@ _GROWTH = 1.2
 _SHORTEST = 300.0
 """Seconds; below, memory is still being warmed up."""
 
-_TRICKS = "disk-full+last-words"
-
 
 class Measured(msgspec.Struct, frozen=True):
     """How the eldest member stood after a fault: resident bytes, and open files."""
@@ -162,7 +160,7 @@ class Soak:
         return self._stage.proxy
 
     def _join(self) -> Daemon:
-        return self._stack.enter_context(self._stage.daemon(self._setting, _TRICKS))
+        return self._stack.enter_context(self._stage.daemon(self._setting, "disk-full"))
 
     def _one(self) -> Daemon:
         return self.others.pop(self._draw.randrange(len(self.others)))

@@ -100,6 +100,10 @@ class Stage(msgspec.Struct, kw_only=True):
         """Remember what a process showed before it went."""
         self.counted.update(daemon.shown)
 
+    def stop(self, daemon: Daemon) -> None:
+        """Ask it to end, which it must do in order."""
+        self.demand(daemon.stop() == 0, f"{daemon.path.name} did not end in order")
+
     def demand(self, found: object, sentence: str) -> None:
         """Something that must be so, in a sentence of what it is where it is not."""
         if not found:
@@ -129,14 +133,13 @@ class Stage(msgspec.Struct, kw_only=True):
         fold: Fold | None = None,
         *,
         exact: bool = False,
-        trick: str = "last-words",
+        trick: str = "",
     ) -> Faults:
         """A daemon of this setting reads to the end and stops in order; what is wrong then."""
         with self.daemon(setting, trick) as daemon:
             daemon.until(daemon.ready)
             self.settled(setting, daemon)
-            status = daemon.stop()
-        self.demand(status == 0, f"SIGTERM ended in status {status}")
+            self.stop(daemon)
         if fold is None:
             fold = Fold(setting)
             fold.read()

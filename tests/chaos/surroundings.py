@@ -23,7 +23,7 @@ def broker_restart(stage: Stage) -> Faults:
     """The broker is killed and comes back while a daemon reads."""
     setting = stage.setting(member="one")
     writer = stage.writer(setting)
-    with stage.daemon(setting, "last-words") as daemon:
+    with stage.daemon(setting) as daemon:
         daemon.until(daemon.ready)
         with writer.flowing(_RATE):
             for _ in range(stage.times):
@@ -32,7 +32,7 @@ def broker_restart(stage: Stage) -> Faults:
                 time.sleep(1.0)
                 stage.broker.start()
         stage.settled(setting, daemon)
-        stage.demand(daemon.stop() == 0, "it did not end in order")
+        stage.stop(daemon)
     return stage.finished(setting, writer)
 
 
@@ -41,7 +41,7 @@ def cut(stage: Stage) -> Faults:
     proxy = _required(stage.proxy)
     setting = stage.setting(member="one", proxy=proxy.address, events=200)
     writer = stage.writer(setting)
-    with stage.daemon(setting, "last-words") as daemon, writer.flowing(_RATE):
+    with stage.daemon(setting) as daemon, writer.flowing(_RATE):
         daemon.until(daemon.ready)
         for _ in range(stage.times):
             for kind in (OFFSET_COMMIT, FETCH, PRODUCE, HEARTBEAT):
@@ -56,7 +56,7 @@ def cut(stage: Stage) -> Faults:
             time.sleep(2.0)
             proxy.thaw()
             daemon.until(goes_on(daemon))
-        stage.demand(daemon.stop() == 0, "it did not end in order")
+        stage.stop(daemon)
     return stage.finished(setting, writer)
 
 
@@ -65,7 +65,7 @@ def disk_full(stage: Stage) -> Faults:
     setting = stage.setting(member="one", events=200)
     writer = stage.writer(setting)
     flag = setting.folder / "disk-full"
-    with stage.daemon(setting, "disk-full+last-words") as daemon, writer.flowing(_RATE):
+    with stage.daemon(setting, "disk-full") as daemon, writer.flowing(_RATE):
         daemon.until(daemon.ready)
         for _ in range(stage.times):
             flag.touch()
@@ -73,7 +73,7 @@ def disk_full(stage: Stage) -> Faults:
             daemon.until(lambda: daemon.failures() > failures + 1)  # noqa: B023  asked at once
             flag.unlink()
             daemon.until(goes_on(daemon))
-        stage.demand(daemon.stop() == 0, "it did not end in order")
+        stage.stop(daemon)
     return stage.finished(setting, writer, exact=True)
 
 
@@ -83,7 +83,7 @@ def store_away(stage: Stage) -> Faults:
         # A long session: a member that must restore meanwhile ends, and is to be started again.
         setting = stage.setting(member="one", events=200, session=30_000, endpoint=proxy.endpoint)
         writer = stage.writer(setting)
-        with stage.daemon(setting, "last-words") as daemon, writer.flowing(_RATE):
+        with stage.daemon(setting) as daemon, writer.flowing(_RATE):
             daemon.until(daemon.ready)
             for fault in ("error", "cut", "silent"):
                 _hurt(proxy, fault)
@@ -95,7 +95,7 @@ def store_away(stage: Stage) -> Faults:
             for _ in range(3):
                 daemon.until(goes_on(daemon))
             proxy.fault = lambda _: None
-            stage.demand(daemon.stop() == 0, "it did not end in order")
+            stage.stop(daemon)
         return stage.finished(setting, writer, exact=True)
 
 
@@ -110,15 +110,15 @@ def torn(stage: Stage) -> Faults:
     setting = stage.setting(events=200)
     writer = stage.writer(setting)
     for _ in range(stage.times):
-        with stage.daemon(setting, "last-words") as daemon:
+        with stage.daemon(setting) as daemon:
             for _ in range(3):
                 writer.write(500)
                 stage.settled(setting, daemon)
-            stage.demand(daemon.stop() == 0, "it did not end in order")
+            stage.stop(daemon)
         damaged(setting)
-        with stage.daemon(setting, "last-words") as daemon:
+        with stage.daemon(setting) as daemon:
             stage.settled(setting, daemon)
-            stage.demand(daemon.stop() == 0, "it did not end in order")
+            stage.stop(daemon)
             told = daemon.said("a damaged checkpoint was skipped")
             stage.demand(told == 2, f"of 2 damaged checkpoints, {told} were told of")
     return stage.finished(setting, writer, exact=True)

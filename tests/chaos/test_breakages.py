@@ -42,4 +42,4 @@ def _killed_with_a_full_disk(stage: Stage, mistake: str) -> Faults:
         daemon.kill()
     stage.look(setting)
     flag.unlink()
-    return stage.finished(setting, writer, trick=f"last-words+{mistake}")
+    return stage.finished(setting, writer, trick=mistake)

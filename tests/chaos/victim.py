@@ -15,8 +15,6 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-import pytest
-
 import streameval.daemon.process
 from streameval.checkpoints.disk import Disk
 from streameval.cli.app import main
@@ -77,12 +75,13 @@ def last_words(folder: Path) -> None:
 
 
 TRICKS: Mapping[str, Callable[[Path], None]] = MappingProxyType(
-    {"disk-full": disk_full, "slow": slow, "last-words": last_words}
+    {"disk-full": disk_full, "slow": slow}
 )
 
 
 def _play(tricks: str, folder: Path) -> None:
-    for name in tricks.split("+"):
+    last_words(folder)
+    for name in filter(None, tricks.split("+")):
         if name in POINTS:
             deadly(POINTS[name])
         elif name in TRICKS:
@@ -92,7 +91,9 @@ def _play(tricks: str, folder: Path) -> None:
 
 
 def _mistaken(name: str) -> None:
-    from tests.mutation import protocol  # noqa: PLC0415  heavy, and hardly ever asked for
+    import pytest  # noqa: PLC0415  heavy, and hardly ever needed
+
+    from tests.mutation import protocol  # noqa: PLC0415  likewise
 
     (mistake,) = (each for each in protocol.MISTAKES if each.what == name)
     mistake.broken(pytest.MonkeyPatch())

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import pytest
 
-from streameval.events.records import Assignment, Partition, RecordBatch
+from streameval.events.records import Partition, RecordBatch
 from streameval.sources.source import Positions
 from tests.logs.group import Group
 from tests.logs.log import Log
@@ -16,30 +16,10 @@ from tests.logs.source import LogSource
 P, Q = Partition("events", 0), Partition("events", 1)
 
 
-class Owner:
-    """Keeps what it is told, and begins where it may."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[str, list[Partition]]] = []
-
-    def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
-        self.told.append(("assigned", [each.partition for each in assignments]))
-        return Positions().assigned(assignments)
-
-    def revoked(self, partitions: Sequence[Partition]) -> None:
-        self.told.append(("revoked", list(partitions)))
-
-    def lost(self, partitions: Sequence[Partition]) -> None:
-        self.told.append(("lost", list(partitions)))
-
-
 class World(NamedTuple):
-    log: Log
     group: Group
     a: LogSource
     b: LogSource
-    owner: Owner
-    other: Owner
 
 
 @pytest.fixture
@@ -49,9 +29,9 @@ def world() -> World:
     for number in range(4):
         log.append(P, b"%d" % number, timestamp=number)
     group = Group(log, ["events"])
-    made = World(log, group, LogSource(group, "a"), LogSource(group, "b"), Owner(), Owner())
-    made.a.open(made.owner)
-    made.b.open(made.other)
+    made = World(group, LogSource(group, "a"), LogSource(group, "b"))
+    made.a.open(Positions())
+    made.b.open(Positions())
     return made
 
 
@@ -70,7 +50,6 @@ def test_a_zombie_delivers_and_its_commits_are_refused(world: World) -> None:
     assert P not in world.group.committed
     world.group.tell("a")
     assert world.a.poll(0) == []
-    assert world.owner.told == [("assigned", [P]), ("lost", [P])]
 
 
 def test_a_crash_leaves_everything_to_others(world: World) -> None:
@@ -81,7 +60,7 @@ def test_a_crash_leaves_everything_to_others(world: World) -> None:
     with pytest.raises(AssertionError, match="crashed"):
         world.a.poll(0)
     again = LogSource(world.group, "a")
-    again.open(world.owner)
+    again.open(Positions())
     assert again.poll(0) == []
 
 

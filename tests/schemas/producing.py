@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
+from functools import cache
 from io import BytesIO
 from typing import Any
 
@@ -191,6 +192,7 @@ def as_evolved_avro(url: str, found: Sequence[dict[str, Any]]) -> list[bytes]:
     return [*as_avro(url, lacking), *as_avro(url, new, per_second=1_000_000, schema=EVOLVED)]
 
 
+@cache
 def shown_message() -> type[Message]:
     """The class of a Protobuf event."""
     file = compiled({"shop/item.proto": ITEM_PROTO, "shown.proto": PROTO})

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from decimal import Decimal
+from functools import cache
 from io import BytesIO
 from typing import Any, cast
 from uuid import UUID
@@ -13,6 +14,7 @@ from uuid import UUID
 import fastavro
 import msgspec
 import pytest
+from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,7 +22,7 @@ from hypothesis import strategies as st
 from streameval.decoding.columns import Decoded
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields, TimeUnit
-from streameval.decoding.framing import Encoding, FramedDecoder, by_schema, unframed
+from streameval.decoding.framing import Encoding, FramedDecoder, ToText, by_schema, unframed
 from streameval.decoding.invalid import Refusal
 from streameval.join.interactions import InteractionDecoder
 from streameval.join.options import InteractionOptions
@@ -302,11 +304,22 @@ UNSET = {
 }
 
 
+@cache
+def message() -> type[Message]:
+    """The class of such a message."""
+    return GetMessageClass(protobuf.compiled({"r.proto": PROTO}).message_types_by_name["R"])
+
+
+@cache
+def reader_of_protobuf(unit: TimeUnit = "iso8601") -> ToText:
+    """What reads its messages; protoc takes longer than the test."""
+    return protobuf.reader(Definition("PROTOBUF", PROTO), unit)
+
+
 def read_protobuf(given: Mapping[str, Any], unit: TimeUnit = "iso8601") -> Any:
     """A message with these fields, as JSON."""
-    kind = GetMessageClass(protobuf.compiled({"r.proto": PROTO}).message_types_by_name["R"])
-    to_text = protobuf.reader(Definition("PROTOBUF", PROTO), unit)
-    return json.loads(to_text(framed(1, b"\x02\x02" + kind(**given).SerializeToString())))
+    record = framed(1, b"\x02\x02" + message()(**given).SerializeToString())
+    return json.loads(reader_of_protobuf(unit)(record))
 
 
 def test_an_unset_scalar_is_its_default_and_what_has_presence_is_absent() -> None:
@@ -358,15 +371,13 @@ def test_a_type_of_protobuf_becomes_json() -> None:
     [(b"\x00", {"id": ""}), (b"\x02\x00", {"id": ""}), (b"\x04\x00\x00", {"yes": False})],
 )
 def test_a_path_names_the_message_of_the_file(path: bytes, found: object) -> None:
-    to_text = protobuf.reader(Definition("PROTOBUF", PROTO), "ms")
-    assert json.loads(to_text(framed(1, path))) == found
+    assert json.loads(reader_of_protobuf()(framed(1, path))) == found
 
 
 @every_case("path", [b"", b"\x02", b"\x02\x04", b"\x01", b"\xff" * 6, b"\x04\x00\x02"])
 def test_a_path_that_names_none_is_refused(path: bytes) -> None:
-    to_text = protobuf.reader(Definition("PROTOBUF", PROTO), "ms")
     with pytest.raises(Refusal) as found:
-        to_text(framed(1, path))
+        reader_of_protobuf()(framed(1, path))
     assert found.value.invalid.reason == "not_of_its_schema"
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from functools import cache
 
 import msgspec
+import pytest
 
 from streameval.decoding.fields import EventFields
 from streameval.engine.partition import Layout
@@ -25,7 +26,7 @@ from streameval.sources.simulated_streams import (
     streams,
 )
 from streameval.sources.simulator import Record, records
-from tests.effort import every_case
+from tests.effort import every_case, sampled
 from tests.sources.stream_truth import truth
 
 _NAMES = ("impressions", "interactions")
@@ -41,11 +42,11 @@ def _lines(made: Streams) -> list[list[bytes]]:
 
 
 def test_equal_arguments_give_equal_logs() -> None:
-    assert _lines(streams(1000, 0)) == _lines(_usual())
-    assert _lines(streams(1000, 1)) != _lines(_usual())
+    first, again, other = (_lines(streams(50, seed)) for seed in (0, 0, 1))
+    assert first == again != other
 
 
-@every_case("seed", range(3))
+@pytest.mark.parametrize("seed", sampled(range(3), 3))
 def test_every_kind_of_record_is_there(seed: int) -> None:
     known = truth(streams(1000, seed))
     every = {"records", "counted", "duplicate", "late", "invalid"}
@@ -123,7 +124,7 @@ def test_truth_is_what_a_person_would_say() -> None:
     }
 
 
-@every_case(("lists", "seed"), [(1000, 0), (200, 1), (0, 3)])
+@every_case(("lists", "seed"), [(300, 0), (0, 3)])
 def test_the_real_join_says_the_same_of_every_record(lists: int, seed: int) -> None:
     made = streams(lists, seed)
     known = truth(made)
