@@ -39,6 +39,7 @@ from streameval.tables.rows import (
     Names,
     Rows,
     by_span,
+    doubts,
     is_trec,
     joined,
     recommendation_rows,
@@ -246,6 +247,8 @@ def evaluate_pair(request: Request) -> None:
         if trec and every is not None:
             raise WrongCallError("--every needs event time, and trec_eval's files have none.")
         shown, truth = _of_trec(*paths) if trec else _of_tables(paths, request, config)
+        for doubt in doubts(shown, truth):
+            tell(doubt)
         found = [
             (
                 start,
@@ -254,6 +257,7 @@ def evaluate_pair(request: Request) -> None:
                     ties=request.ties or ("id_desc" if trec else "arrival"),
                     ids=config.event.ids,
                     scores=bool(config.reads() & {"scores", "ranksums", "event"}),
+                    named=config.intervals is not None or "users" in config.reads(),
                 ),
             )
             for start, *rows in by_span(shown, truth, every)

@@ -6,8 +6,9 @@ import csv
 import math
 import re
 from collections.abc import Container, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
+from io import BytesIO, TextIOWrapper
 from itertools import accumulate
 from pathlib import PurePath
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
@@ -109,8 +110,11 @@ class Table(NamedTuple):
 
 def require(path: str, name: str, names: Sequence[str], remedy: str) -> None:
     """Refuse a file that does not have exactly one column of a name."""
-    if names.count(name) != 1:
-        raise SourceError(path, f"no column {name!r}; {_listing(names)}", remedy)
+    count = names.count(name)
+    if count != 1:
+        found = f"{count} columns {name!r}" if count else f"no column {name!r}"
+        remedy = "leave all but one of them out" if count else remedy
+        raise SourceError(path, f"{found}; {_listing(names)}", remedy)
 
 
 def _listing(names: Sequence[str]) -> str:
@@ -242,22 +246,30 @@ def _refuse_binary(path: str, found: bytes) -> None:
 
 
 def _text(path: str, found: bytes) -> Table:
-    header = found.partition(b"\n")[0].decode().removesuffix("\r")
-    delimiter = next((each for each in _DELIMITERS if each in header), ",")
-    names = next(csv.reader([header], delimiter=delimiter), [])
+    # Named as Arrow names them, or it would guess a column's type: 007 is no integer.
+    headers = {each: _header(found, each) for each in _DELIMITERS}
+    delimiter = next((each for each, names in headers.items() if len(names) > 1), ",")
     reader = arrow("csv")
     table = reader.read_csv(
         arrow().BufferReader(found),
         reader.ReadOptions(use_threads=False, block_size=max(_BLOCK, len(found))),
         reader.ParseOptions(delimiter=delimiter, newlines_in_values=True),
-        reader.ConvertOptions(column_types=dict.fromkeys(names, arrow().large_string())),
+        reader.ConvertOptions(
+            column_types=dict.fromkeys(headers[delimiter], arrow().large_string())
+        ),
     )
     return Table(path, table, table.column_names, found)
 
 
+def _header(found: bytes, delimiter: str) -> list[str]:
+    """The first row that is not empty; lines end as on any system."""
+    lines = TextIOWrapper(BytesIO(found), "utf-8", newline="")
+    return next((row for row in csv.reader(lines, delimiter=delimiter) if row), [])
+
+
 def _suffix(path: str) -> str:
     name = PurePath(path)
-    return (name.with_suffix("") if name.suffix in {".gz", ".zst"} else name).suffix
+    return (name.with_suffix("") if name.suffix in {".gz", ".zst"} else name).suffix.lower()
 
 
 def ids_of(column: Column) -> Any:
@@ -340,15 +352,18 @@ def times_of(column: Column, unit: TimeUnit) -> IntArray:
 
 
 def of_one_kind(arrays: Sequence[Any], wanted: Kind = "string") -> list[Any]:
-    """Arrays of ids, all of integers or all of strings: integers only where each of them is.
+    """Arrays of ids, of one type: integers only where each of them is, strings otherwise.
 
     `wanted`: "integer" makes integers of strings of digits, too.
     """
+    kinds = [arrow().int64() if wanted == "integer" else arrow().large_string()]
     if all(arrow().types.is_integer(array.type) for array in arrays):
-        return list(arrays)
-    kind = arrow().int64() if wanted == "integer" else arrow().large_string()
+        kinds = [arrow().int64(), arrow().uint64(), *kinds]
+    for kind in kinds[:-1]:
+        with suppress(arrow().ArrowInvalid):  # not each of the integers fits
+            return [array.cast(kind) for array in arrays]
     try:
-        return [array.cast(kind) for array in arrays]
+        return [array.cast(kinds[-1]) for array in arrays]
     except arrow().ArrowInvalid as error:
         remedy = 'leave out ids = "integer", or give integers'
         raise SourceError("ids", " ".join(str(error).split()), remedy) from error

@@ -71,12 +71,14 @@ class Rows(NamedTuple):
     Attributes:
         worth: score or rating of each row, shape (rows,); None where there is none.
         times: of each row, microseconds since the epoch, shape (rows,); likewise.
+        unread: names of the other columns.
     """
 
     users: Any
     items: Any
     worth: Array | None = None
     times: IntArray | None = None
+    unread: Sequence[str] = ()
 
     def take(self, rows: IntArray) -> Rows:
         """Only these rows, in this order."""
@@ -100,6 +102,7 @@ def truth_rows(path: str, names: Names) -> Rows:
 
 def _rows(path: str, names: Names, worth: tuple[str, str | None, Sequence[str]]) -> Rows:
     table = table_of(path)
+    unread = set(table.names)
 
     def column(role: str, named: str | None, usual: Sequence[str]) -> Any:
         name = _found(named, usual, table.names)
@@ -107,9 +110,9 @@ def _rows(path: str, names: Names, worth: tuple[str, str | None, Sequence[str]])
             problem = (
                 f"no column {named!r}" if named else f"no column that is known to hold the {role}"
             )
-            raise SourceError(
-                path, f"{problem}; {table.listing}", f"name it with --column {role}=NAME"
-            )
+            remedy = f"name it with --column {role}=NAME; the first line must hold the names"
+            raise SourceError(path, f"{problem}; {table.listing}", remedy)
+        unread.discard(name)
         return table.column(name, f"name it with --column {role}=NAME")
 
     return Rows(
@@ -119,6 +122,7 @@ def _rows(path: str, names: Names, worth: tuple[str, str | None, Sequence[str]])
         if worth[1] or _found(None, worth[2], table.names)
         else None,
         times=times_of(column("time", names.time, ()), names.time_unit) if names.time else None,
+        unread=[name for name in table.names if name in unread],
     )
 
 
@@ -186,6 +190,24 @@ def shared(results: Rows, qrels: Rows) -> tuple[Rows, Rows, int]:
     return kept[0], kept[1], len(topics[0] ^ topics[1])
 
 
+def doubts(shown: Rows, truth: Rows) -> Iterator[str]:
+    """What looks wrong with the rows of two files, a sentence each."""
+    if shown.worth is None and shown.unread:
+        yield (
+            "the recommendations stand in the order of their file, for no column is known to hold "
+            f"their score (not read: {', '.join(shown.unread)}); name it with --column score=NAME."
+        )
+    pairs = (("user", shown.users, truth.users), ("item", shown.items, truth.items))
+    for what, mine, theirs in pairs:
+        alike = of_one_kind([mine, theirs])
+        known = arrow("compute").is_in(alike[0], value_set=alike[1].unique())
+        if len(mine) and len(theirs) and not arrow("compute").any(known).as_py():
+            yield (
+                f"no {what} stands in both files: one begins with {mine[0].as_py()!r:.40}, the "
+                f"other with {theirs[0].as_py()!r:.40}; write their ids in one way."
+            )
+
+
 def by_span(shown: Rows, truth: Rows, every: int | None) -> Iterator[tuple[int | None, Rows, Rows]]:
     """The rows of both files that lie in one span of time, with its start; in the order of time.
 
@@ -209,7 +231,7 @@ def _split(starts: IntArray) -> dict[int, IntArray]:
 
 
 def joined(
-    shown: Rows, truth: Rows, *, ties: Ties, ids: Kind, scores: bool
+    shown: Rows, truth: Rows, *, ties: Ties, ids: Kind, scores: bool, named: bool
 ) -> tuple[Kind, Columns]:
     """One event for each user of either file, in the order in which they first come.
 
@@ -217,7 +239,8 @@ def joined(
     file. A user of the truth alone has an empty list, one of the recommendations alone no
     interaction; a rating is the gain of an interaction.
 
-    `ids`: "integer" makes integers of items that are text.
+    `ids`: "integer" makes integers of items that are text. `scores` and `named`: whether the
+    events have scores, and their users.
 
     Returns:
         The kind of the items' ids: integers only where both files have them; and the events.
@@ -225,10 +248,11 @@ def joined(
     users, by_shown, by_truth = _users(shown, truth)
     items, acts = of_one_kind([shown.items, truth.items], ids)
     order, place = _ranked(by_shown, items, shown, ties), np.argsort(by_truth, kind="stable")
-    edges, bounds = _offsets(by_shown, users), _offsets(by_truth, users)
+    edges, bounds = _offsets(by_shown, len(users)), _offsets(by_truth, len(users))
     gains = None if truth.worth is None or (truth.worth == 1).all() else truth.worth
     kind: Kind = "integer" if arrow().types.is_integer(items.type) else "string"
     return kind, Columns(
+        users=users if named else None,
         recommendations=_lists(edges, items.take(order)),
         interactions=_lists(bounds, acts.take(place)),
         gains=None if gains is None else (gains[place], bounds),
@@ -236,12 +260,12 @@ def joined(
     )
 
 
-def _users(shown: Rows, truth: Rows) -> tuple[int, IntArray, IntArray]:
-    """How many users there are, and the number of each row's."""
+def _users(shown: Rows, truth: Rows) -> tuple[Any, IntArray, IntArray]:
+    """The users, each once, and the number of each row's."""
     known = arrow().concat_arrays(of_one_kind([shown.users, truth.users])).dictionary_encode()
     codes = known.indices.to_numpy().astype(np.int64)
     edge = len(shown.users)
-    return len(known.dictionary), codes[:edge], codes[edge:]
+    return known.dictionary, codes[:edge], codes[edge:]
 
 
 def _ranked(users: IntArray, items: Any, shown: Rows, ties: Ties) -> IntArray:

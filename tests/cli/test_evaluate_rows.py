@@ -128,6 +128,46 @@ def test_without_scores_items_stand_as_in_the_file(tmp_path: Path) -> None:
     assert found(*both, "-m", "mrr") == {"mrr": (0.25, 2)}
 
 
+def test_without_scores_a_column_that_may_hold_them_is_named(tmp_path: Path) -> None:
+    both = written(tmp_path, "user,item,rank\n1,a,2\n1,b,1\n", "user,item\n1,a\n")
+    said = ran("evaluate", *both, "-m", "mrr").stderr
+    assert "no column is known to hold their score (not read: rank)" in said
+    assert ran("evaluate", *both, "-m", "mrr", "--column", "score=rank").stderr == ""
+
+
+@every_case(
+    ("truth", "says"),
+    [
+        ("user,item\n7,1\n", None),
+        ("user,item\n7.0,1\n", "no user stands in both files: one begins with '7'"),
+        ("user,item\n7, 1\n", "no item stands in both files: one begins with '1'"),
+        ("user,item\n", None),
+    ],
+)
+def test_files_that_write_their_ids_differently_are_told_of(
+    tmp_path: Path, truth: str, says: str | None
+) -> None:
+    both = written(tmp_path, "user,item,score\n7,1,0.5\n", truth)
+    said = ran("evaluate", *both, "-m", "mrr").stderr
+    assert said == "" if says is None else says in said and said.count("\n") == 1
+
+
+def test_integers_of_any_width_are_the_same_ids(tmp_path: Path) -> None:
+    wide = 1 << 63
+    for kinds, items in (((pa.int32(), pa.int64()), [5, 6]), ((pa.int8(), pa.uint64()), [5, wide])):
+        for name, kind, ids in (("recs", kinds[0], [5, 7]), ("truth", kinds[1], items)):
+            table = pa.table({"user": pa.array([1, 2], kind), "item": pa.array(ids, kind)})
+            pq.write_table(table, tmp_path / f"{name}.parquet")
+        both = files(tmp_path / "recs.parquet", tmp_path / "truth.parquet")
+        assert found(*both, "-m", "mrr") == {"mrr": (0.5, 2)}
+
+
+def test_users_are_counted_where_a_metric_reads_them(tmp_path: Path) -> None:
+    both = written(tmp_path, "user,item\n1,b\n2,x\n1,a\n", "user,item\n1,a\n3,a\n")
+    of = found(*both, *asked(["users_covered", "users_covered(having=hit)"]))
+    assert [value for value, _ in of.values()] == [2.0, 1.0]
+
+
 def test_a_catalogue_in_a_file_holds_ids_of_their_kind(tmp_path: Path) -> None:
     frame = pa.table({"user": [1, 1], "item": [5, 6], "score": [1.0, 2.0]})
     pq.write_table(frame, tmp_path / "recs.parquet")

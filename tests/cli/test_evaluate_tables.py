@@ -186,6 +186,25 @@ def test_a_separator_named_for_a_column_is_taken_at_its_word(tmp_path: Path) -> 
     assert found(path, *given, metrics=("mrr",))[0]["value"] == 0.5
 
 
+@every_case(
+    ("content",),
+    [
+        (b"recommendations,interactions\n7 8,007\n",),
+        (b"\nrecommendations,interactions\n7,007\n",),
+        (b"\r\n\r\nrecommendations,interactions\r\n7,007\r\n",),
+        (b"recommendations,interactions\r7,007\r",),
+        (b'"the\nlist",recommendations,interactions\n1,7,007\n',),
+        (b'"the\r\nlist";recommendations;interactions\r\n1;7;007\r\n',),
+    ],
+)
+def test_text_stays_text_whatever_its_header_looks_like(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "EVENTS.CSV"
+    path.write_bytes(content)
+    assert found(path, metrics=("mrr",))[0]["value"] == 0.0
+    path.write_bytes(content.replace(b"007", b"7"))
+    assert found(path, metrics=("mrr",))[0]["value"] == 1.0
+
+
 def test_a_configuration_needs_no_source_where_files_are_named(
     events: Path, tmp_path: Path
 ) -> None:
@@ -277,7 +296,7 @@ def test_parquet_and_json_lines_give_the_same_bits(
         ("recommendations,interactions,scores\na,,x\n", "line 2, column 'scores': found 'x'"),
         ("recommendations,interactions,scores\na b,,1\n", "scores: give one number for each item"),
         ("recommendations,interactions,positions\na,,0\n", "positions"),
-        ("recommendations,recommendations,interactions\na,b,c\n", "no column 'recommendations'"),
+        ("recommendations,recommendations,interactions\na,b,c\n", "2 columns 'recommendations'"),
     ],
 )
 def test_what_is_no_table_of_events_is_explained(tmp_path: Path, content: str, says: str) -> None:
