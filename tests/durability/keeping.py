@@ -7,23 +7,16 @@ from typing import Any
 
 import msgspec
 
-from streameval.checkpoints.checkpoint import LogEvent
-from streameval.checkpoints.checkpointer import Checkpointer
-from streameval.checkpoints.scheduler import Clock
-from streameval.checkpoints.settings import CheckpointSettings, Policies
+from streameval.checkpoints.checkpoint import Draft, Entry, LogEvent
+from streameval.checkpoints.settings import Policies
 from streameval.checkpoints.store import Store
 from streameval.engine.dead_letters import Identity
-from streameval.engine.evidence import Evidence
 from streameval.events.records import Assignment, Partition, RecordBatch
-from tests.durability.counting import METRIC, TIMES, ingest, record
-from tests.durability.inline import Inline
-from tests.durability.process import Letters
+from tests.durability.counting import METRIC, record
+from tests.durability.process import SETTINGS, Member
 from tests.stores.memory import MemoryStore
 
 P = Partition("events", 0)
-SETTINGS = CheckpointSettings(
-    release="0.1.0", cluster=lambda: "c1", group="g1", fingerprint={"pane": "1m"}
-)
 
 
 def assignment(**changed: Any) -> Assignment:
@@ -43,8 +36,22 @@ def batch(start: int, stop: int, partition: Partition = P, minute: int = 0) -> R
     )
 
 
-class Kept:
-    """A checkpointer in a process of its own, with a clock moved by hand.
+class Recorded(MemoryStore):
+    """Remembers every draft, and the table that it became."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.drafts: list[Draft] = []
+        self.tables: list[Sequence[Entry]] = []
+
+    def save(self, draft: Draft) -> Sequence[Entry]:
+        self.drafts.append(draft)
+        self.tables.append(super().save(draft))
+        return self.tables[-1]
+
+
+class Kept(Member):
+    """A process that is alone with its store.
 
     Attributes:
         commits: what was committed.
@@ -52,30 +59,12 @@ class Kept:
         safe: records whose dead letters are durable.
     """
 
-    def __init__(
-        self, store: Store | None = None, spans: tuple[int, ...] = TIMES.spans, **settings: Any
-    ) -> None:
-        self.now = self.spent = 0.0
+    def __init__(self, store: Store | None = None, **options: Any) -> None:
         self.store = store or MemoryStore()
         self.commits: list[Mapping[Partition, int]] = []
         self.trouble: str | None = None
-        self.ingest = ingest(spans)
         self.safe: set[Identity] = set()
-        self.letters = Letters(self.safe, lambda _: None)
-        self.checkpointer = Checkpointer(
-            self.ingest,
-            self.store,
-            msgspec.structs.replace(SETTINGS, **settings),
-            commit=self._commit,
-            evidence=Evidence(self.ingest),
-            letters=self.letters,
-            clock=Clock(
-                wall=lambda: 1000.0 + self.now,
-                monotonic=lambda: self.now,
-                busy=lambda: self.spent,
-            ),
-            worker=Inline(),
-        )
+        super().__init__(self.store, self.safe, **options)
 
     def assign(self, **changed: Any) -> int:
         """Hand partition 0 over; returns where it begins."""
@@ -107,7 +96,7 @@ class Kept:
         """Since the last time."""
         return self.checkpointer.take_log_events()
 
-    def _commit(self, positions: Mapping[Partition, int]) -> str | None:
+    def commit(self, positions: Mapping[Partition, int]) -> str | None:
         if self.trouble is None:
             self.commits.append(positions)
         return self.trouble

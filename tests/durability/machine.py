@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    rule,
+    run_state_machine_as_test,
+)
 
 from streameval.events.records import Partition
 from tests.durability.counting import record
@@ -232,3 +239,22 @@ class Machine(RuleBasedStateMachine):
     def _dies(self, process: Process, act: Callable[[], None], death: Death) -> None:
         self.world.trap.set(death.point, death.times)
         self.world.crash(process.name, act, power=death.power)
+
+
+def run(examples: int, *, derandomize: bool = True) -> None:
+    """Run so many schedules: the same ones every time, or new ones.
+
+    Raises:
+        AssertionError: one breaks what must be true; Hypothesis prints its shortest form if it was
+            a new one.
+    """
+    chosen = settings(
+        max_examples=examples,
+        stateful_step_count=30,
+        derandomize=derandomize,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate] if derandomize else [Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
+    run_state_machine_as_test(Machine, settings=chosen)

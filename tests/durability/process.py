@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from streameval.checkpoints.checkpointer import Checkpointer
 from streameval.checkpoints.scheduler import Clock
 from streameval.checkpoints.settings import CheckpointSettings
-from streameval.checkpoints.store import folder_store
+from streameval.checkpoints.store import Store, folder_store
 from streameval.engine.dead_letters import DeadLetter, Identity
 from streameval.engine.evidence import Evidence, Totals
 from streameval.errors import DeadLetterError
 from streameval.events.records import Partition, RecordBatch
-from tests.durability.counting import ingest
+from tests.durability.counting import TIMES, ingest
 from tests.durability.inline import Inline
 from tests.logs.group import Group
 from tests.logs.source import LogSource
@@ -57,34 +60,58 @@ class Letters:
         pass
 
 
-class Process:
-    """One member of the group with all that it has in memory."""
+class Member:
+    """What one process has in memory, with clocks moved by hand.
+
+    Attributes:
+        now: seconds of the wall.
+        spent: seconds of a processor.
+        letters: its dead letters.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        safe: set[Identity],
+        passing: Passing = lambda _: None,
+        spans: tuple[int, ...] = TIMES.spans,
+        **settings: Any,
+    ) -> None:
+        self.now = self.spent = 0.0
+        self.ingest = ingest(spans)
+        self.letters = Letters(safe, passing)
+        self.checkpointer = Checkpointer(
+            self.ingest,
+            store,
+            msgspec.structs.replace(SETTINGS, **settings),
+            commit=self.commit,
+            evidence=Evidence(self.ingest),
+            letters=self.letters,
+            clock=Clock(
+                wall=lambda: 1_000.0 + self.now,
+                monotonic=lambda: self.now,
+                busy=lambda: self.spent,
+            ),
+            worker=Inline(),
+        )
+
+    @abstractmethod
+    def commit(self, positions: Mapping[Partition, int]) -> str | None:
+        """Commit them to the group; the failure, or None."""
+
+
+class Process(Member):
+    """One member of the group, which loses its disk and its memory as a test tells it."""
 
     def __init__(
         self, name: str, group: Group, disk: ForgetfulDisk, safe: set[Identity], passing: Passing
     ) -> None:
+        super().__init__(folder_store(STORE, disk), safe, passing)
         self.name = name
-        self.now = 0.0
-        self.ingest = ingest()
-        self.letters = Letters(safe, passing)
         self.source = LogSource(group, name)
         self.last: RecordBatch | None = None
         self._group = group
         self._passing = passing
-        self.checkpointer = Checkpointer(
-            self.ingest,
-            folder_store(STORE, disk),
-            SETTINGS,
-            commit=self._commit,
-            evidence=Evidence(self.ingest),
-            letters=self.letters,
-            clock=Clock(
-                wall=lambda: 1_000_000.0 + self.now,
-                monotonic=lambda: self.now,
-                busy=lambda: 0.0,
-            ),
-            worker=Inline(),
-        )
         self.source.open(self.checkpointer)
         group.hold(name)
 
@@ -117,7 +144,7 @@ class Process:
         self.checkpointer.finish()
         self.source.close()
 
-    def _commit(self, positions: Mapping[Partition, int]) -> str | None:
+    def commit(self, positions: Mapping[Partition, int]) -> str | None:
         self._passing("commit: before")
         answer = self.source.commit(positions)
         self._passing("commit: after")

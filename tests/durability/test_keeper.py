@@ -21,7 +21,7 @@ from streameval.errors import (
     UnsavedStateError,
 )
 from tests.durability.counting import MINUTE, START, digests
-from tests.durability.keeping import Kept, P, after, batch
+from tests.durability.keeping import Kept, P, Recorded, after, batch
 from tests.stores.memory import MemoryStore
 
 PANES = [f"labels/60/{START + minute}" for minute in range(3)]
@@ -36,20 +36,6 @@ class Failing(MemoryStore):
         if self.full:
             raise StoreError("memory", "no space left on device", "make room")
         return super().save(draft)
-
-
-class Recorded(MemoryStore):
-    """Remembers every draft."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.drafts: list[Draft] = []
-        self.tables: list[Sequence[Entry]] = []
-
-    def save(self, draft: Draft) -> Sequence[Entry]:
-        self.drafts.append(draft)
-        self.tables.append(super().save(draft))
-        return self.tables[-1]
 
 
 class Rotting(MemoryStore):

@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from streameval.checkpoints.checkpoint import Draft, Place
+from streameval.checkpoints.checkpoint import Place
 from streameval.checkpoints.settings import CHOICES, Policies
 from streameval.checkpoints.store import Found, Store
 from streameval.errors import ForeignStoreError, RefusedStateError, StateVersionError
 from streameval.events.records import Partition
-from tests.durability.keeping import Kept, after, assignment, with_policy
+from tests.durability.keeping import Kept, Recorded, after, assignment, with_policy
 from tests.effort import every_case
 from tests.stores.memory import MemoryStore
 
@@ -233,15 +233,8 @@ def test_nothing_is_begun_unless_everything_may_go_on() -> None:
 
 
 def test_the_state_of_a_draft_says_all_that_is_needed_elsewhere() -> None:
-    drafts: list[Draft] = []
-
-    class Seen(MemoryStore):
-        def save(self, draft: Draft) -> Any:
-            drafts.append(draft)
-            return super().save(draft)
-
-    after(10, Seen())
-    header = drafts[-1].header
+    after(10, store := Recorded())
+    header = store.drafts[-1].header
     assert (header.cluster, header.group, header.release) == ("c1", "g1", "0.1.0")
     assert header.place == Place("events", "id-1", 0)
     assert (header.offset, header.counted, header.partitions) == (10, 10, 4)

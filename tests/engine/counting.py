@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -61,6 +62,16 @@ def batch(
         next_offset=start + len(values),
         **more,
     )
+
+
+def fed(of: Layout, values: Sequence[bytes | None], ends: Sequence[int] = ()) -> Ingest:
+    """The log of partition 0 in batches that end there."""
+    found = ingest(of)
+    for start, end in pairwise(
+        sorted({0, *(each for each in ends if each < len(values)), len(values)})
+    ):
+        found.apply(batch(values[start:end], start=start))
+    return found
 
 
 def record(**changed: Any) -> bytes:

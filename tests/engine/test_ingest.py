@@ -9,14 +9,13 @@ from hypothesis import strategies as st
 
 from streameval.decoding.columns import Decoded
 from streameval.decoding.decode import Decoder
-from streameval.engine import ingest as module
 from streameval.engine.dead_letters import Identity
 from streameval.engine.ingest import Direct, Ingest
 from streameval.errors import SourceError, UncountableRecordError
 from streameval.events.records import Partition, RecordBatch
 from tests.decoding.records import mutilated, records
-from tests.effort import dear, every_case
-from tests.engine.counting import FIELDS, batch, ingest, layout, lists, record, state
+from tests.effort import every_case
+from tests.engine.counting import FIELDS, batch, ingest, layout, lists, parts, record, state
 
 values_of_any_kind = st.lists(st.none() | records() | mutilated(records()), max_size=30)
 
@@ -64,25 +63,6 @@ def test_records_that_come_again_are_refused_and_not_counted() -> None:
         of.apply(batch([record()], start=2))
     assert of.tally.consumed == 3
     assert of.positions == {Partition("events", 0): 3}
-
-
-@dear()
-@given(st.lists(values_of_any_kind, max_size=3), st.integers(1, 5))
-def test_the_pieces_that_a_batch_is_counted_in_change_no_byte(
-    batches: list[list[bytes | None]], size: int
-) -> None:
-    def fed() -> dict[str, bytes]:
-        of, position = ingest(), 0
-        for values in batches:
-            of.apply(batch(values, start=position))
-            position += len(values)
-        found = of.sections(Partition("events", 0)) if batches else []
-        return {each.name: b"".join(each.content()()) for each in found}
-
-    whole = fed()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "AT_ONCE", size)
-        assert fed() == whole
 
 
 @given(values_of_any_kind, st.randoms(use_true_random=False))
@@ -189,12 +169,8 @@ def test_a_log_with_skipped_records_is_as_one_with_gaps(places: tuple[int, ...])
     for place in set(range(7)) - set(places):
         without.apply(batch(values[place : place + 1], start=place))
     without.apply(RecordBatch(partition=name, values=[], offsets=[], next_offset=7))
-    assert _content(of, name) == _content(without, name)
+    assert parts(of) == parts(without)
     assert of.positions == {name: 7}
     assert (of.tally.consumed, of.tally.invalid["skipped"]) == (7, len(places))
     letters = [(each.offset, each.value, each.stage, each.message) for each in of.take_letters()]
     assert letters == [(place, b"poison", "process", f"told of {place}") for place in places]
-
-
-def _content(of: Ingest, name: Partition) -> dict[str, bytes]:
-    return {each.name: b"".join(each.content()()) for each in of.sections(name)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from streameval.engine.ingest import Ingest
 from streameval.engine.snapshot import LIFETIME, Series
 from streameval.events.records import Partition
 from tests.effort import every_case
-from tests.engine.counting import MINUTE, Taking, batch, ingest, layout, parts, record, views
+from tests.engine.counting import MINUTE, Taking, batch, fed, ingest, layout, parts, record, views
 
 INTERVALS = Intervals(groups=256)
 METRICS = ("ctr", "ndcg@3", "distinct_items@2")
@@ -38,14 +37,6 @@ def _log(lists: int, *, users: int = 500) -> list[bytes]:
         )
         for place in range(lists)
     ]
-
-
-def _fed(values: Sequence[bytes | None], ends: Sequence[int] = ()) -> Ingest:
-    of = ingest(LAYOUT)
-    edges = sorted({0, *(end for end in ends if end < len(values)), len(values)})
-    for start, end in pairwise(edges):
-        of.apply(batch(values[start:end], start=start))
-    return of
 
 
 def _series(of: Ingest) -> dict[tuple[str, str, str], Series]:
@@ -74,7 +65,7 @@ def _accumulated(values: Sequence[bytes], variant: str) -> Accumulator:
 
 def test_lifetimes_have_the_interval_of_an_accumulator_and_windows_one_of_their_own() -> None:
     values = _log(4_000)
-    series = _series(_fed(values, [700, 1_900]))
+    series = _series(fed(LAYOUT, values, [700, 1_900]))
     for variant in "ab":
         accumulator = _accumulated(values, variant)
         for metric in ("ctr", "ndcg@3"):
@@ -92,7 +83,7 @@ def test_lifetimes_have_the_interval_of_an_accumulator_and_windows_one_of_their_
 
 def test_a_window_has_the_sums_of_its_lists_in_fewer_groups() -> None:
     values = _log(2_000)
-    of = _fed(values)
+    of = fed(LAYOUT, values)
     seen = views(of)
     table = seen.window(5 * MINUTE, of.clock or 0)
     cells = seen.slices(table)
@@ -110,7 +101,7 @@ def test_a_window_has_the_sums_of_its_lists_in_fewer_groups() -> None:
 
 
 def test_days_are_those_of_the_events() -> None:
-    of = _fed(_log(1_000))
+    of = fed(LAYOUT, _log(1_000))
     table = views(of).lifetime()
     assert table.groups is not None
     sums = table.groups.of("ctr", table.cells)
@@ -124,7 +115,7 @@ def test_days_are_those_of_the_events_whatever_the_log_confirms() -> None:
     while times[-1] < 60 * DAY:
         times.append(times[-1] + draw.choice([1, 1, 1, 40, 7_000]))
     values = [record(ts=at, id=f"e{at}", variant="a", user=f"u{at}") for at in times]
-    table = views(_fed(values, range(0, len(values), 50))).lifetime()
+    table = views(fed(LAYOUT, values, range(0, len(values), 50))).lifetime()
     assert table.groups is not None
     (sums,) = table.groups.of("ctr", table.cells)
     expected = _accumulated(values, "a").groups("ctr")

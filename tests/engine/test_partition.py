@@ -1,9 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
-from typing import Any
-
 import msgspec
 import pytest
 from hypothesis import given
@@ -11,12 +7,12 @@ from hypothesis import strategies as st
 
 from streameval import Intervals
 from streameval.accumulator import Accumulator
-from streameval.engine.ingest import Ingest
+from streameval.engine import ingest as module
 from streameval.engine.partition import META
 from streameval.errors import DamagedStateError
 from streameval.events.records import Partition
 from tests.effort import every_case
-from tests.engine.counting import MINUTE, batch, ingest, layout, lists, parts, record, state
+from tests.engine.counting import MINUTE, batch, fed, ingest, layout, lists, parts, record, state
 
 PLACE = Partition("events", 0)
 WINDOWS = layout(
@@ -34,22 +30,16 @@ good = st.builds(
 logs = st.lists(st.none() | good | st.just(b"x"), max_size=25)
 
 
-def fed(values: Sequence[bytes | None], ends: Sequence[int], **more: Any) -> Ingest:
-    """The log in batches that end there."""
-    of = ingest(WINDOWS)
-    for start, end in pairwise(sorted({0, *ends, len(values)})):
-        of.apply(batch(values[start:end], start=start, **more))
-    return of
-
-
-@given(logs, st.lists(st.integers(0, 25), max_size=4))
-def test_the_state_is_a_function_of_the_log_wherever_batches_end(
-    values: list[bytes | None], ends: list[int]
+@given(logs, st.lists(st.integers(0, 25), max_size=4), st.integers(1, 5))
+def test_the_state_is_a_function_of_the_log_wherever_batches_and_their_pieces_end(
+    values: list[bytes | None], ends: list[int], size: int
 ) -> None:
     if not values:
         return
-    split = fed(values, [end for end in ends if end < len(values)])
-    whole = fed(values, [])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "AT_ONCE", size)
+        split = fed(WINDOWS, values, ends)
+    whole = fed(WINDOWS, values)
     assert parts(split) == parts(whole)
     tally = whole.tally
     lost = sum(tally.invalid.values()) + tally.tombstones + tally.duplicates

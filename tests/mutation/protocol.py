@@ -15,7 +15,7 @@ from streameval.checkpoints.restore import RestorePlanner
 from streameval.checkpoints.scheduler import CheckpointScheduler, PartitionCheckpoints, StateCopy
 from streameval.engine import partition as counting
 from streameval.events.records import Assignment, Partition
-from tests.durability.running import run
+from tests.durability.machine import run
 from tests.mutation.mistake import Broken, Mistake, around, replaced
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from pathlib import Path
 
 from streameval.checkpoints.store import Store, folder_store
@@ -43,11 +42,9 @@ def found_after_crash_at(
 ) -> int | None:
     """The offset of what is found after a crash before that step; its parts are as they were."""
     disk, store = prepared(seed, before)
-    disk.before = failing_at([step], lambda each: Crash(str(each)))
-    with suppress(Crash):
+    with disk.failing(failing_at([step], Crash)):
         store.claim("c1", "g1")
         store.save(draft(after))
-    disk.before = lambda _: None
     if power:
         disk.crash()
     return _found(disk)
@@ -87,11 +84,9 @@ def what_was_found_stays() -> None:
     for step in range(steps(BEFORE, AFTER)):
         for seed in range(SEEDS):
             disk, store = prepared(seed)
-            disk.before = failing_at([step], lambda each: Crash(str(each)))
-            with suppress(Crash):
+            with disk.failing(failing_at([step], Crash)):
                 store.claim("c1", "g1")
                 store.save(draft(AFTER))
-            disk.before = lambda _: None
             first = _found(disk)
             disk.crash()
             assert _found(disk) == first, (step, seed)

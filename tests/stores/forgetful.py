@@ -6,6 +6,7 @@ import errno
 import os
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,6 +72,16 @@ class ForgetfulDisk(Disk):
         self._roots = frozenset(folders)
         self._durable = dict(self._names)
         self._pending: list[_Change] = []
+
+    @contextmanager
+    def failing(self, before: Callable[[Step], None]) -> Iterator[None]:
+        """Call this before each step of the block, which ends where the process crashes."""
+        self.before = before
+        try:
+            with suppress(Crash):
+                yield
+        finally:
+            self.before = lambda _: None
 
     def crash(self) -> None:
         """The power fails: what is there afterwards is all that is there."""

@@ -37,10 +37,8 @@ def test_a_crash_at_every_step_of_a_claim_leaves_it_to_be_made_or_made() -> None
     for step in range(60):
         for seed in range(4):
             disk = ForgetfulDisk(Path("/disk"), seed=seed)
-            disk.before = failing_at([step], lambda _: Crash())
-            with suppress(Crash):
+            with disk.failing(failing_at([step], Crash)):
                 folder_store(STORE, disk).claim("c1", "g1")
-            disk.before = lambda _: None
             disk.crash()
             folder_store(STORE, disk).claim("c1", "g1")
             disk.crash()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -16,7 +15,7 @@ from streameval.checkpoints.format import BLOBS, file_of, folder_of
 from streameval.checkpoints.store import Store, folder_store
 from streameval.errors import StoreError
 from tests.stores.drafts import NOON, PLACE, Writer, draft, whole
-from tests.stores.forgetful import Crash, ForgetfulDisk, refusing
+from tests.stores.forgetful import Crash, ForgetfulDisk, failing_at, refusing
 
 STORE = Path("/disk/state")
 FOLDER = STORE / folder_of(PLACE)
@@ -160,26 +159,15 @@ def test_a_crash_while_cleaning_leaves_all_that_is_kept_whole() -> None:
         for offset in (110, 220, 330):
             store.save(draft(offset))
         disk.now += GRACE + 1
-        done = _cut_off(store, disk, step)
+        done = False
+        with disk.failing(failing_at([step], Crash)):
+            store.save(draft(440))
+            done = True
         disk.crash()
         assert store_of(disk) in {330, 440}
         if done:
             return
     pytest.fail("the save never ended")
-
-
-def _cut_off(store: Store, disk: ForgetfulDisk, step: int) -> bool:
-    left = iter(range(step))
-
-    def before(_: object) -> None:
-        if next(left, None) is None:
-            raise Crash
-
-    disk.before = before
-    with suppress(Crash):
-        store.save(draft(440))
-    disk.before = lambda _: None
-    return next(left, None) is not None
 
 
 def test_what_was_set_aside_keeps_its_blobs(disk: ForgetfulDisk) -> None:

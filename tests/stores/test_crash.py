@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-from contextlib import suppress
 
 import pytest
 
@@ -40,10 +39,8 @@ def test_a_crash_in_the_tenth_save_leaves_two_to_choose_from() -> None:
         disk, store = prepared(step)
         for offset in range(AFTER, AFTER + 80, 10):
             store.save(draft(offset))
-        disk.before = failing_at([step], lambda each: Crash(str(each)))
-        with suppress(Crash):
+        with disk.failing(failing_at([step], Crash)):
             store.save(draft(AFTER + 80))
-        disk.before = lambda _: None
         disk.crash()
         again = folder_store(STORE, disk)
         newest = whole(again.newest(PLACE).saved)
@@ -60,14 +57,13 @@ def test_an_error_at_every_step_is_told_and_the_state_stays(number: int) -> None
         def refused(each: Step) -> OSError:
             return OSError(number, os.strerror(number), str(each.path))
 
-        disk.before = failing_at([step], refused)
-        try:
-            store.claim("c1", "g1")
-            store.save(draft(AFTER))
-            told = store.trouble
-        except StoreError as error:
-            told = str(error)
-        disk.before = lambda _: None
+        with disk.failing(failing_at([step], refused)):
+            try:
+                store.claim("c1", "g1")
+                store.save(draft(AFTER))
+                told = store.trouble
+            except StoreError as error:
+                told = str(error)
         assert told is None or os.strerror(number).lower() in told
         # The folder above the store need not be ours to open.
         assert told is not None or (number == errno.EACCES and step == 1)

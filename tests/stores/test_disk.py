@@ -119,3 +119,14 @@ def test_a_file_system_without_sync_of_folders_is_taken_as_it_is(
             disk.sync_folder(tmp_path)
     with pytest.raises(OSError, match="as it says"):
         disk.sync(tmp_path / "a")
+
+
+def test_the_twin_may_forget_a_name_until_its_folder_is_synced(tmp_path: Path) -> None:
+    left = set()
+    for seed in range(20):
+        disk = ForgetfulDisk(tmp_path, seed=seed)
+        disk.create(tmp_path / "a", [b"0"])
+        disk.sync(tmp_path / "a")
+        disk.crash()
+        left.add(len(disk.files()))
+    assert left == {0, 1}

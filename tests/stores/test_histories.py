@@ -33,10 +33,8 @@ class Histories(StoreHistories):
 
     @rule(process=PROCESSES, offset=OFFSETS, step=st.integers(0, 60), power=st.booleans())
     def save_cut_off(self, process: int, offset: int, step: int, *, power: bool) -> None:
-        self.disk.before = failing_at([step], lambda _: Crash())
-        with suppress(Crash, StoreError):
+        with self.disk.failing(failing_at([step], Crash)), suppress(StoreError):
             self.write(process, offset)
-        self.disk.before = lambda _: None
         self.perhaps.add(offset)
         self.writers[process] = self.started()
         if power:
