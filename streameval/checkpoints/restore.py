@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from threading import Lock
 from typing import Any
 
 import msgspec
@@ -26,7 +25,6 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     assignment: Assignment
-    place: Place
     offsets: Mapping[Partition, int]
     counted: int
     saved: SavedCheckpoint | None = None
@@ -37,9 +35,20 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
     log_events: Sequence[LogEvent] = ()
 
     @property
+    def place(self) -> Place:
+        """Where its checkpoints are."""
+        return place_of(self.assignment)
+
+    @property
     def offset(self) -> int:
         """The sum of the first offsets of all logs."""
         return sum(self.offsets.values())
+
+
+def place_of(assignment: Assignment) -> Place:
+    """Where the checkpoints of a partition are."""
+    topic, number = assignment.partition
+    return Place(topic, assignment.identity, number)
 
 
 class RestorePlanner:
@@ -55,9 +64,7 @@ class RestorePlanner:
         self._settings = settings
         self._policies = settings.policies
         self._shown = shown
-        self._places = store.places()
-        self._counts: dict[tuple[str, str], int | None] = {}
-        self._counting = Lock()
+        self._headers = store.headers()
 
     def plans(self, assignments: Sequence[Assignment]) -> list[RestorePlan]:
         """Plan several; see `plan`."""
@@ -71,12 +78,11 @@ class RestorePlanner:
             StoreError: the store cannot be read.
             DamagedStateError: an order to skip a record cannot be read.
         """
-        partition = assignment.partition
-        place = Place(partition.topic, assignment.identity, partition.number)
-        skips = self._store.skips(place)
-        return msgspec.structs.replace(self._plan(assignment, place), skips=skips)
+        skips = self._store.skips(place_of(assignment))
+        return msgspec.structs.replace(self._plan(assignment), skips=skips)
 
-    def _plan(self, assignment: Assignment, place: Place) -> RestorePlan:
+    def _plan(self, assignment: Assignment) -> RestorePlan:
+        place = place_of(assignment)
         try:
             found = self._store.newest(place)
         except StateVersionError as error:
@@ -89,7 +95,7 @@ class RestorePlanner:
             problem = f"no checkpoint of it is valid: {'; '.join(found.damaged)}"
             plan = self.restart(assignment, "on_damaged", problem)
         elif found.saved is None:
-            plan = self._first(assignment, place)
+            plan = self._first(assignment)
         else:
             plan = self._resume(assignment, found.saved, torn=bool(torn))
         return msgspec.structs.replace(plan, log_events=[*torn, *plan.log_events])
@@ -100,14 +106,12 @@ class RestorePlanner:
         Raises:
             RefusedStateError: it does not allow it.
         """
-        partition = assignment.partition
-        place = Place(partition.topic, assignment.identity, partition.number)
+        place = place_of(assignment)
         self._policies.enforce(policy, str(place), problem)
         event = _warning(place, "state was archived", policy=policy, problem=problem)
         offsets = {log.partition: log.start for log in assignment.logs}
         return RestorePlan(
             assignment=assignment,
-            place=place,
             offsets=offsets,
             counted=sum(offsets.values()),
             archive=True,
@@ -128,11 +132,11 @@ class RestorePlanner:
         log_events.append(_warning(header.place, "other decoding was accepted", problem=difference))
         return True
 
-    def _first(self, assignment: Assignment, place: Place) -> RestorePlan:
-        log_events = []
+    def _first(self, assignment: Assignment) -> RestorePlan:
+        place, log_events = place_of(assignment), list[LogEvent]()
         offsets = {log.partition: log.start for log in assignment.logs}
-        known = self._known(place)
-        former = {other.identity for other in self._places if other.topic == place.topic}
+        known = self._known_partitions(place)
+        former = {other.identity for other in self._headers if other.topic == place.topic}
         former.discard(place.identity)
         if known is not None and place.number >= known:
             problem = (
@@ -148,10 +152,9 @@ class RestorePlanner:
                 f"state of {', '.join(sorted(former))}"
             )
             return self.restart(assignment, "on_recreated", problem)
-        counted = self._counted(assignment, place, offsets, log_events)
+        counted = self._counted(assignment, offsets, log_events)
         return RestorePlan(
             assignment=assignment,
-            place=place,
             offsets=offsets,
             counted=counted,
             partitions=assignment.partitions,
@@ -176,13 +179,10 @@ class RestorePlanner:
             for log in assignment.logs
         }
         skipped = sum(offsets.values()) - sum(saved_at.values())
-        counted = self._counted(
-            assignment, header.place, offsets, log_events, torn=torn, found=True
-        )
+        counted = self._counted(assignment, offsets, log_events, torn=torn, found=True)
         beside = header.offset - sum(saved_at.values())
         return RestorePlan(
             assignment=assignment,
-            place=header.place,
             offsets=offsets,
             counted=max(counted + beside, header.counted, self._shown.get(header.place, 0)),
             saved=saved,
@@ -210,7 +210,6 @@ class RestorePlanner:
     def _counted(
         self,
         assignment: Assignment,
-        place: Place,
         offsets: Mapping[Partition, int],
         log_events: list[LogEvent],
         *,
@@ -221,7 +220,7 @@ class RestorePlanner:
 
         A damaged checkpoint explains a commit that is ahead of the others.
         """
-        counted = 0
+        counted, place = 0, place_of(assignment)
         for log in assignment.logs:
             offset, committed = offsets[log.partition], log.committed or 0
             if committed > offset:
@@ -237,22 +236,11 @@ class RestorePlanner:
             counted += max(offset, committed)
         return counted
 
-    def _known(self, place: Place) -> int | None:
+    def _known_partitions(self, place: Place) -> int | None:
         """The number of partitions of the topic when its oldest state began."""
-        topic = place.topic, place.identity
-        with self._counting:
-            if topic not in self._counts:
-                known = [self._partitions(each) for each in self._places if each[:2] == topic]
-                counts = (count for count in known if count is not None)
-                self._counts[topic] = min(counts, default=None)
-            return self._counts[topic]
-
-    def _partitions(self, place: Place) -> int | None:
-        try:
-            saved = self._store.newest(place).saved
-        except StateVersionError:
-            return None
-        return None if saved is None else saved.header.partitions
+        same = [header for each, header in self._headers.items() if each[:2] == place[:2]]
+        known = [header.partitions for header in same if header is not None]
+        return min((count for count in known if count is not None), default=None)
 
 
 def _where(log: Assignment, place: Place) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -137,22 +136,18 @@ class Store:
 
     def _claim(self, wanted: Claim) -> Claim:
         # A process claims the store before it writes a checkpoint: so places first.
-        if places := self._places():
-            found = self._owner()
-            if found is None:
-                raise self._unclaimed(places)
+        headers = self.headers()
+        if not headers:
+            self._storage.put_new(CLAIM, f"{wanted}\n".encode())
+            return self.owner()
+        if (found := self._owner()) is not None:
             return found
-        self._storage.put_new(CLAIM, f"{wanted}\n".encode())
-        return self.owner()
-
-    def _unclaimed(self, places: Mapping[Place, Sequence[int]]) -> StoreError:
-        """Refuses a store whose checkpoints may belong to another cluster or group."""
-        headers = self._headers(places)
-        owners = {str(Claim(cluster=each.cluster, group=each.group)) for each in headers}
+        known = [header for header in headers.values() if header is not None]
+        owners = {str(Claim(cluster=each.cluster, group=each.group)) for each in known}
         said = f"; its checkpoints say {' or '.join(sorted(owners))}" if owners else ""
-        problem = f"there are checkpoints of {len(places)} partitions, and no {CLAIM} says whose"
+        problem = f"there are checkpoints of {len(headers)} partitions, and no {CLAIM} says whose"
         remedy = f"bring {CLAIM} back{said}, or give another [state] path"
-        return StoreError(self.path, problem, remedy)
+        raise StoreError(self.path, problem, remedy)
 
     def _owner(self) -> Claim | None:
         with suppress(FileNotFoundError):
@@ -173,11 +168,7 @@ class Store:
     def gather(
         self, read: Callable[[A], B], items: Iterable[A], limit: int = _PLACES_AT_ONCE
     ) -> list[B]:
-        """Call a function that reads the store for each item; at once where requests take long.
-
-        Raises:
-            Exception: the first that the function raised, in the order of the items.
-        """
+        """Call a function that reads the store for each item; at once where requests take long."""
         return at_once(limit if self._storage.remote else 1, read, items)
 
     def places(self) -> list[Place]:
@@ -203,23 +194,31 @@ class Store:
         ]
 
     def settings(self) -> Mapping[str, Any]:
-        """The settings in the header written last; empty without a checkpoint.
-
-        Skips damaged files, and reads headers only.
-        """
-        headers = self._headers(self._places())
+        """The settings in the header written last; empty without a checkpoint."""
+        headers = [header for header in self.headers().values() if header is not None]
         last = max(headers, key=lambda header: header.written_at, default=None)
         return {} if last is None else last.settings
 
-    def _headers(self, places: Mapping[Place, Sequence[int]]) -> list[Header]:
-        keys = [f"{folder_of(place)}/{file_of(offsets[-1])}" for place, offsets in places.items()]
-        found = self.gather(self._header, keys, _BLOBS_AT_ONCE)
-        return [header for header in found if header is not None]
+    def headers(self) -> dict[Place, Header | None]:
+        """The newest header of each place; reads and checks nothing else.
 
-    def _header(self, key: str) -> Header | None:
-        with suppress(DamagedStateError, StateVersionError, FileNotFoundError):
+        It is None where no header is readable, or a version that this release does not know.
+        """
+        places = self._places()
+        headers = self.gather(self._header, places.items(), _BLOBS_AT_ONCE)
+        return dict(zip(places, headers, strict=True))
+
+    def _header(self, found: tuple[Place, Sequence[int]]) -> Header | None:
+        place, offsets = found
+        for offset in reversed(offsets):
+            key = f"{folder_of(place)}/{file_of(offset)}"
             read = partial(self._storage.get_range, key, 0)
-            return header_of(self._storage.path_of(key), read)
+            try:
+                return header_of(self._storage.path_of(key), read)
+            except StateVersionError:
+                return None
+            except (DamagedStateError, FileNotFoundError):
+                continue
         return None
 
     def offsets(self, place: Place) -> list[int]:
@@ -462,12 +461,11 @@ def is_store(path: str, options: BucketOptions = AS_ENVIRONMENT) -> bool:
 
 def _by_blob(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
     """The entries of each blob."""
-
-    def blob(entry: Entry) -> str:
-        return entry.blob or ""
-
-    found = groupby(sorted(entries, key=blob), blob)
-    return {name: list(each) for name, each in found if name}
+    found: dict[str, list[Entry]] = {}
+    for each in entries:
+        if each.blob is not None:
+            found.setdefault(each.blob, []).append(each)
+    return found
 
 
 def _spent(entries: Iterable[Entry], there: There, most: int) -> list[Entry]:

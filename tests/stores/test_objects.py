@@ -232,6 +232,18 @@ def test_of_two_that_claim_at_once_one_wins(bucket: WatchedBucket) -> None:
         Store(bucket).claim("c1", "g1")
 
 
+def test_a_store_that_is_claimed_and_written_while_one_looks_at_it_is_no_store_without_a_claim(
+    bucket: WatchedBucket,
+) -> None:
+    def other(request: Request) -> None:
+        if request.call == "list":
+            bucket.before = lambda _: None
+            opened(bucket).save(draft(5))
+
+    bucket.before = other
+    Store(bucket).claim("c1", "g1")
+
+
 def test_a_skip_whose_answer_was_lost_is_that_of_the_caller(bucket: WatchedBucket) -> None:
     store = opened(bucket)
     stop = Stop(topic="shop/events", partition=2, offset=17, problem="KeyError: 'x'", at=1.5)
