@@ -277,3 +277,12 @@ class Backlog(Script):
         while batches := super().poll(seconds):
             found += batches
         return found
+
+
+def test_a_snapshot_of_a_source_without_counts_can_be_answered() -> None:
+    hands = Hands()
+    published: list[Snapshot] = []
+    Loop(
+        assembled(CONFIG, {}, hands.clock), published.append, hands.clock, lambda: None, Inline()
+    ).run(Countdown(3))
+    assert msgspec.json.decode(msgspec.json.encode(published[-1].health))["recoveries"] == {}
