@@ -14,7 +14,7 @@ from streameval.engine.history import History
 from streameval.engine.snapshot import Snapshot
 from streameval.exporters.families import FIRST_EXPOSURE
 from streameval.exporters.web.application import application
-from streameval.prometheus import Accumulators, Collector, Pictures, exposition
+from streameval.prometheus import Accumulators, AccumulatorSnapshots, Collector, exposition
 
 EVERY: Final = 1.0
 """Seconds between snapshots."""
@@ -53,16 +53,16 @@ def app(
         >>> service = Starlette()
         >>> service.mount("/evaluation", app(lists, source="the home page"))
     """
-    shown = _Shown(Pictures(accumulators, labels, source), time.monotonic)
+    shown = _Latest(AccumulatorSnapshots(accumulators, labels, source), time.monotonic)
     counters = Collector(accumulators, labels, restored=restored, first_exposure=first_exposure)
     return application(shown.current, exposition(counters))
 
 
-class _Shown:
+class _Latest:
     """The last snapshot, renewed on request when it is old."""
 
-    def __init__(self, pictures: Pictures, clock: Callable[[], float]) -> None:
-        self._pictures = pictures
+    def __init__(self, snapshots: AccumulatorSnapshots, clock: Callable[[], float]) -> None:
+        self._snapshots = snapshots
         self._clock = clock
         self._lock = threading.Lock()
         self._history = History([])
@@ -72,7 +72,7 @@ class _Shown:
     def current(self) -> Snapshot:
         with self._lock:
             if self._snapshot is None or self._clock() >= self._until:
-                self._snapshot = self._with_past(self._pictures.take())
+                self._snapshot = self._with_past(self._snapshots.take())
                 self._until = self._clock() + EVERY
             return self._snapshot
 

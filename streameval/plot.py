@@ -123,11 +123,12 @@ def _axes(axes: Axes | None) -> Axes:
 
 def _lines(rows: Sequence[Mapping[str, Any]]) -> tuple[list[datetime], dict[str, list[float]]]:
     """The spans that any slice has, and each slice's values in them, by its label values."""
-    starts = sorted({row["start"] for row in rows})
-    places = {start: place for place, start in enumerate(starts)}
+    starts = [datetime.fromisoformat(row["start"]) for row in rows]
+    spans = sorted(set(starts))
+    places = {start: place for place, start in enumerate(spans)}
     lines: dict[str, list[float]] = {}
-    for row in rows:
+    for start, row in zip(starts, rows, strict=True):
         name = " / ".join(row["labels"].values())
-        line = lines.setdefault(name, [math.nan] * len(starts))
-        line[places[row["start"]]] = math.nan if row["value"] is None else row["value"]
-    return [datetime.fromisoformat(start) for start in starts], lines
+        line = lines.setdefault(name, [math.nan] * len(spans))
+        line[places[start]] = math.nan if row["value"] is None else row["value"]
+    return spans, lines

@@ -36,7 +36,7 @@ class _Read(NamedTuple):
     advice: str | None
 
 
-class Pictures:
+class AccumulatorSnapshots:
     """Takes snapshots of accumulators while other threads count.
 
     The accumulators are made safe for threads. Each that changed is copied under its lock and read
@@ -191,10 +191,10 @@ class Collector(ClientCollector):
         first_exposure: float = FIRST_EXPOSURE,
     ) -> None:
         self._lock = threading.Lock()
-        self._pictures = Pictures(accumulators, labels, "")
+        self._snapshots = AccumulatorSnapshots(accumulators, labels, "")
         self._families = MetricFamilies(Counters(time.monotonic, first_exposure))
         self._growth = Growth()
-        snapshot = self._pictures.take()
+        snapshot = self._snapshots.take()
         if restored:
             self._growth.leave_out(snapshot.series)
         else:
@@ -202,13 +202,13 @@ class Collector(ClientCollector):
 
     def describe(self) -> Iterable[ClientMetric]:
         """The families so far, without samples: a registry keeps their names unique."""
-        sheet = FamilySet(self._pictures.take())
+        sheet = FamilySet(self._snapshots.take())
         return [client_metric(family) for family in sheet.families]
 
     def collect(self) -> Iterator[ClientMetric]:
         """The families with their samples; safe from several threads."""
         with self._lock:
-            snapshot = self._pictures.take()
+            snapshot = self._snapshots.take()
             families = [
                 *self._families.families(self._growth.of(snapshot)),
                 undefined_readings(snapshot),

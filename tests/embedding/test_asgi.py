@@ -10,10 +10,10 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from starlette.applications import Starlette
 
 from streameval import Accumulator
-from streameval.asgi import _Shown, app
+from streameval.asgi import _Latest, app
 from streameval.errors import NotShownError
 from streameval.exporters.web import Server
-from streameval.prometheus import Pictures
+from streameval.prometheus import AccumulatorSnapshots
 from tests.browser.conftest import browser
 from tests.embedding.lists import lists, samples
 
@@ -123,7 +123,7 @@ def test_labels_that_do_not_fit_are_refused_at_once() -> None:
 
 def test_what_is_asked_for_often_is_read_once_a_second() -> None:
     accumulator, now = Accumulator("ctr"), [100.0]
-    shown = _Shown(Pictures(accumulator, (), "a test"), lambda: now[0])
+    shown = _Latest(AccumulatorSnapshots(accumulator, (), "a test"), lambda: now[0])
     first = shown.current()
     accumulator.update(["a"], ["a"])
     now[0] += 0.9

@@ -95,6 +95,24 @@ def test_it_draws_where_it_is_told_to() -> None:
     assert [line.get_label() for line in axes.lines] == ["a", "b"]
 
 
+def test_one_moment_is_one_point_however_it_is_written() -> None:
+    starts = {
+        "a": "2025-01-01T01:00:00Z",
+        "b": "2025-01-01T00:30:00+00:00",
+        "c": "2025-01-01T02:00+01:00",
+    }
+    rows = [
+        {"start": start, "metric": "mrr", "labels": {"variant": name}, "value": 0.5}
+        for name, start in starts.items()
+    ]
+    found = [np.asarray(line.get_ydata()).tolist() for line in over_time(rows, "mrr").lines]
+    assert [[value == 0.5 for value in line] for line in found] == [
+        [False, True],
+        [True, False],
+        [False, True],
+    ]
+
+
 def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'matplotlib>="):

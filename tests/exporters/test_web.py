@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from starlette.applications import Starlette
+from starlette.testclient import TestClient
 
 from streameval.errors import AddressInUseError
 from streameval.exporters.prometheus import PrometheusExporter
@@ -42,6 +43,11 @@ def test_before_the_first_snapshot_everything_answers(site: Guarded) -> None:
     assert site.get("/api/v1/openapi.json").json()["openapi"] == "3.1.0"
     assert site.get("/-/healthy").status_code == 200
     assert site.get("/-/ready").status_code == 503
+
+
+def test_a_server_that_says_when_it_starts_and_ends_is_answered() -> None:
+    with TestClient(_empty()) as client:
+        assert client.get("/-/healthy").status_code == 200
 
 
 def test_the_exposition_says_which_format_it_is(site: Guarded) -> None:

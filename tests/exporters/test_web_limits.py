@@ -28,7 +28,7 @@ def secure(tmp_path: Path) -> Callable[[Limits], Guarded]:
 
 @pytest.mark.parametrize("opening", [b"", b"GET /metrics HTTP/1.1\r\nHost: x\r\n"])
 def test_idle_connections_delay_no_scrape(tmp_path: Path, opening: bytes) -> None:
-    with guarded(tmp_path / "web.yml") as site, connections(site.port, 500, opening):
+    with guarded(tmp_path / "web.yml") as site, connections(site.port, 100, opening):
         assert site.get().status_code == 200
 
 
@@ -37,7 +37,7 @@ def test_handshakes_that_hang_delay_no_scrape(
 ) -> None:
     site = secure(Limits())
     trust = trusting(tmp_path / "authority.crt")
-    with site.server, connections(site.port, 250), connections(site.port, 250, _CLIENT_HELLO):
+    with site.server, connections(site.port, 50), connections(site.port, 50, _CLIENT_HELLO):
         assert site.get(verify=trust).status_code == 200
 
 

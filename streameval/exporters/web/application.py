@@ -187,6 +187,10 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse the request, or pass it on."""
+        if scope["type"] != "http":
+            # A server also asks whether the application has a start and an end of its own.
+            await self._app(scope, receive, send)
+            return
         refusal = await self._refusal(scope["path"], Headers(scope=scope))
 
         async def send_safely(message: Message) -> None:
