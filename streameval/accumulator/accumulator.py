@@ -5,8 +5,9 @@ from __future__ import annotations
 import warnings
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
+import msgspec
 import numpy as np
 
 from streameval.accumulator.codec import VERSION
@@ -34,7 +35,7 @@ from streameval.accumulator.readings import (
 )
 from streameval.accumulator.table import Table
 from streameval.catalogue import metric_of
-from streameval.catalogue.context import Context, Popularity, Similarity, catalog_of
+from streameval.catalogue.context import Context, Popularity, Similarity, catalog_of, check_kind
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.errors import (
@@ -49,7 +50,14 @@ from streameval.events.columns import Columns
 from streameval.events.ids import CHECKS, IdKind
 from streameval.events.ragged import Coded
 from streameval.statistics.exposures import MAX_ITEMS
-from streameval.statistics.intervals import Audience, GroupSums, Interval, Intervals, Kind
+from streameval.statistics.intervals import (
+    Audience,
+    GroupSums,
+    Interval,
+    Intervals,
+    Kind,
+    check_method,
+)
 
 _HERE = np.array([0])
 """The cell that everything is counted in."""
@@ -79,7 +87,8 @@ class Accumulator:
         intervals: settings of confidence intervals; None keeps none. Events must name their users.
 
     Raises:
-        MetricError: a metric is unknown, lacks an input, or its inputs have ids of both kinds.
+        MetricError: a metric is unknown, lacks an input, or its inputs have ids of both kinds; or
+            an argument is not what it is said to be.
 
     Example:
         >>> accumulator = Accumulator("hit_rate@2", "mrr")
@@ -107,6 +116,7 @@ class Accumulator:
         for metric in self.metrics:
             check_inputs(metric, self.context)
         self._ids = self.context.ids(ids)
+        check_kind("intervals", intervals, Intervals)
         self.intervals = intervals
         self._plan = planned(self.metrics, depth, max_items, intervals.groups if intervals else 0)
         self._readings: dict[str, Reading] = {}
@@ -255,7 +265,7 @@ class Accumulator:
             precision: relative half width at which an anytime interval is tightest.
 
         Raises:
-            MetricError: it is unknown, or was not kept.
+            MetricError: it is unknown or was not kept, or there is no such method or precision.
 
         Example:
             >>> accumulator = Accumulator("ctr", intervals=Intervals())
@@ -265,10 +275,14 @@ class Accumulator:
             >>> found.low < accumulator.read("ctr").value < found.high
             True
         """
+        check_method(method, get_args(Kind))
         if self.intervals is None:
             return None
         asked = self._metric(metric)
-        how = How(self.intervals, method, precision)
+        intervals = self.intervals
+        if precision is not None:
+            intervals = msgspec.structs.replace(intervals, precision=precision)
+        how = How(intervals, method)
         readings = answers(asked, self.table, _HERE)
         return with_intervals(asked, readings, self.table, _HERE, how)[0].interval
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from datetime import date, timedelta
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 import numpy as np
@@ -26,7 +26,7 @@ from streameval.accumulator.uncertainty import (
 from streameval.catalogue import parse
 from streameval.errors import NotComparableError, UnlikeStateError
 from streameval.statistics.arrays import FloatArray, IntArray
-from streameval.statistics.intervals import GroupSums, Intervals
+from streameval.statistics.intervals import GroupSums, Intervals, check_method
 
 Method: TypeAlias = Literal["anytime", "fixed"]
 """May be looked at always, or one planned look."""
@@ -242,6 +242,7 @@ def compare(
     Raises:
         NotComparableError: the metric is not a mean over lists or items, or has no sums by user.
         UnlikeStateError: they have different numbers of groups.
+        MetricError: there is no such method or precision.
 
     Example:
         >>> from streameval import Accumulator, Intervals
@@ -252,14 +253,17 @@ def compare(
         >>> compare(one, other, "hit_rate").verdict
         'better'
     """
+    check_method(method, get_args(Method))
     known = {each.text: each for each in control.metrics}
     asked = known.get(metric) or parse(metric)
     intervals = control.intervals or Intervals()
+    if precision is not None:
+        intervals = msgspec.structs.replace(intervals, precision=precision)
     found = compare_sums(
         _sums(control, asked.text),
         _sums(treatment, asked.text),
         method=method,
-        precision=intervals.precision if precision is None else precision,
+        precision=intervals.precision,
         confidence=intervals.confidence,
         higher_is_better=asked.definition.higher_is_better,
     )

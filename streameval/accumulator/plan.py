@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 
@@ -125,13 +126,14 @@ def planned(metrics: Sequence[Metric], depth: int | None, max_items: int, groups
     that sums are kept by; 0 for none.
 
     Raises:
-        MetricError: no metric is given.
+        MetricError: no metric is given, or a number is not one.
         CutoffExceedsDepthError: a metric lies beyond a depth that was asked for.
     """
     if not metrics:
         raise MetricError("no metric was given; name at least one, for example 'ndcg@10'")
-    if max_items < 1:
-        raise MetricError(f"max_items={max_items}: at least one item must be kept")
+    _check_number("max_items", max_items, 1)
+    if depth is not None:
+        _check_number("depth", depth, WHOLE)
     ranked = [metric for metric in metrics if metric.definition.reads in ("hits", "lists")]
     if depth == WHOLE:
         depth = None
@@ -154,6 +156,11 @@ def planned(metrics: Sequence[Metric], depth: int | None, max_items: int, groups
         daily=groups > 0,
         users=groups > 0,
     )
+
+
+def _check_number(name: str, found: Any, least: int) -> None:
+    if not isinstance(found, int) or found < least:
+        raise MetricError(f"{name}={found!r:.80}: give a whole number, at least {least}")
 
 
 def check_depth(metric: Metric, depth: int | None) -> None:

@@ -36,15 +36,10 @@ S = TypeVar("S", bound=Statistic)
 
 
 class How(NamedTuple):
-    """How intervals are made of sums by user group.
-
-    Attributes:
-        precision: relative half width at which an anytime one is tightest; None as configured.
-    """
+    """How intervals are made of sums by user group."""
 
     intervals: Intervals
     kind: Kind = "anytime"
-    precision: float | None = None
 
 
 _SUSPICIOUS = 1_000
@@ -156,7 +151,7 @@ def _with_interval(
     if not reading.defined or not math.isfinite(reading.value):
         return replace(reading, no_interval=f"{metric.text} has no finite value.")
     bounds = metric.definition.bounds
-    found = interval(sums, how.intervals, how.kind, how.precision, bounds=bounds)
+    found = interval(sums, how.intervals, how.kind, bounds=bounds)
     if found is not None:
         return replace(reading, interval=found)
     if not named:

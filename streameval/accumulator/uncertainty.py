@@ -52,14 +52,12 @@ def interval(
     sums: GroupSums,
     intervals: Intervals,
     kind: Kind = "anytime",
-    precision: float | None = None,
     *,
     bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> Interval | None:
     """The interval of a mean; None for too few users, or where they do not differ at all.
 
-    `kind`: "pointwise" of a metric from 0 to 1 is Wilson's, which stays within them. `precision`:
-    relative half width at which an anytime interval is tightest.
+    `kind`: "pointwise" of a metric from 0 to 1 is Wilson's, which stays within them.
 
     Example:
         >>> lists = np.full((1, 256), 100)
@@ -79,7 +77,7 @@ def interval(
     elif flat:
         return None
     else:
-        scale = (precision or intervals.precision) * abs(estimate.value)
+        scale = intervals.precision * abs(estimate.value)
         half = half_width(error, estimate.groups, alpha, kind, scale)
         low, high = estimate.value - half, estimate.value + half
     return Interval(

@@ -12,7 +12,7 @@ import numpy as np
 
 from streameval.errors import MetricError
 from streameval.events import Id
-from streameval.events.ids import IdKind, ids_of_input
+from streameval.events.ids import IdKind, ids_of_input, is_number
 from streameval.statistics.arrays import FloatArray
 
 Catalog: TypeAlias = int | frozenset[Id]
@@ -27,7 +27,8 @@ class Popularity:
         users: number of all users; by default the sum of the counts.
 
     Raises:
-        MetricError: the ids of the items are not all text or all integers.
+        MetricError: the ids of the items are not all text or all integers, or a number is not
+            finite or below 0.
 
     Example:
         >>> Popularity({"a": 3, "b": 1}, users=4).share("a")
@@ -37,7 +38,13 @@ class Popularity:
     __slots__ = ("_least", "_tails", "counts", "ids", "users")
 
     def __init__(self, counts: Mapping[Id, float], users: float | None = None) -> None:
+        if not isinstance(counts, Mapping):
+            raise MetricError(f"popularity: {counts!r:.80} is no mapping; give item -> users")
         self.ids, items = ids_of_input("popularity", counts)
+        for item, count in counts.items():
+            _check_amount(f"popularity of item {item!r}", count)
+        if users is not None:
+            _check_amount("users= of popularity", users)
         self.counts = dict(zip(items, counts.values(), strict=True))
         self.users = math.fsum(self.counts.values()) if users is None else users
         self._tails: dict[float, float] = {}
@@ -92,7 +99,8 @@ class Similarity:
             (items, items).
 
     Raises:
-        MetricError: the rows do not fit the ids, or these are not all text or all integers.
+        MetricError: the rows do not fit the ids or are not finite numbers, or the ids are not all
+            text or all integers.
 
     Example:
         >>> Similarity(["a", "b"], vectors=np.array([[1.0, 0.0], [1.0, 1.0]])).between("a", "b")
@@ -115,10 +123,13 @@ class Similarity:
         self.ids, items = ids_of_input("similarity", ids)
         self._rows = {item: row for row, item in enumerate(items)}
         self._cosine = vectors is not None
-        self._table = _normalised(np.asarray(given, np.float64), cosine=self._cosine)
-        if len(self._rows) != len(self._table):
-            detail = f"{len(self._rows)} distinct ids and {len(self._table)} rows"
+        table = _finite(given)
+        if len(self._rows) != len(table):
+            detail = f"{len(self._rows)} distinct ids and {len(table)} rows"
             raise MetricError(f"similarity: {detail}")
+        if not self._cosine and table.shape[1] not in (0, len(table)):
+            raise MetricError(f"similarity: matrix= of shape {table.shape}; it must be square")
+        self._table = _normalised(table, cosine=self._cosine)
 
     @classmethod
     def of_pairs(cls, pairs: Mapping[tuple[Id, Id], float]) -> Similarity:
@@ -128,6 +139,9 @@ class Similarity:
             >>> Similarity.of_pairs({("a", "b"): 0.25}).between("b", "a")
             0.25
         """
+        for pair, value in pairs.items():
+            if not is_number(value):
+                raise MetricError(f"similarity of {pair!r}: {value!r:.80} is not a finite number")
         ids = list(dict.fromkeys(item for pair in pairs for item in pair))
         made = cls(ids, matrix=np.zeros((len(ids), 0)))
         made._pairs = {(b, a): value for (a, b), value in pairs.items()} | dict(pairs)
@@ -160,6 +174,10 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     catalog: Catalog | None = None
     popularity: Popularity | None = None
     similarity: Similarity | None = None
+
+    def __post_init__(self) -> None:
+        check_kind("popularity", self.popularity, Popularity)
+        check_kind("similarity", self.similarity, Similarity)
 
     def ids(self, asked: IdKind | None) -> IdKind | None:
         """The kind of the ids of all inputs; the one asked for where none has ids.
@@ -194,6 +212,16 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
+def check_kind(name: str, given: object, kind: type) -> None:
+    """An argument is of a class of this package, or None.
+
+    Raises:
+        MetricError: it is something else.
+    """
+    if given is not None and not isinstance(given, kind):
+        raise MetricError(f"{name}={given!r:.80}: give a streameval.{kind.__name__}(...)")
+
+
 def catalog_of(given: Any) -> Catalog | None:
     """The catalogue as it is kept; one without any item leaves coverage undefined.
 
@@ -208,6 +236,22 @@ def catalog_of(given: Any) -> Catalog | None:
     if isinstance(given, int) and given < 1:
         raise MetricError(f"catalog={given!r}: a catalogue has at least one item")
     return given if isinstance(given, int) else frozenset(ids_of_input("catalog", given)[1])
+
+
+def _check_amount(what: str, found: Any) -> None:
+    if not is_number(found) or found < 0:
+        raise MetricError(f"{what}: {found!r:.80} is not a finite number, at least 0")
+
+
+def _finite(given: object) -> FloatArray:
+    try:
+        table = np.asarray(given, np.float64)
+    except (TypeError, ValueError) as error:
+        raise MetricError(f"similarity: {error}; give rows of numbers of one length") from error
+    if table.ndim != 2 or not np.isfinite(table).all():
+        shape = f"an array of shape {table.shape}"
+        raise MetricError(f"similarity: {shape}; give rows of finite numbers, one for each id")
+    return table
 
 
 def _normalised(table: FloatArray, *, cosine: bool) -> FloatArray:

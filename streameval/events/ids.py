@@ -5,8 +5,10 @@ InvalidEventError is raised for an id that is neither, or of the other kind than
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from numbers import Real
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -87,6 +89,11 @@ def of_kind(kind: IdKind | None, ids: Collection[Id], where: str) -> tuple[IdKin
             raise InvalidEventError("unlike_ids", f"{detail}; {remedy}")
         known.append(str.__str__(item) if isinstance(item, str) else int(operator.index(item)))
     return kind, known
+
+
+def is_number(found: Any) -> bool:
+    """Whether it is a finite number of Python or NumPy, and no boolean."""
+    return type(found) is not bool and isinstance(found, Real) and math.isfinite(found)
 
 
 def ids_of_input(name: str, ids: Iterable[Id]) -> tuple[IdKind | None, Sequence[Id]]:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
+from collections.abc import Sequence
+from typing import Annotated, Final, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from streameval.errors import MetricError, suggestion
+from streameval.events.ids import is_number
 from streameval.statistics.arrays import FloatArray, IntArray
 
 Kind: TypeAlias = Literal["anytime", "fixed", "pointwise"]
 """May be looked at always; one planned look; a single window, never for alerts."""
+
+Groups: TypeAlias = Literal[16, 32, 64, 128, 256, 512, 1024]
 
 UNIT: Final = 2.0**-32
 """One unit of a numerator: each list's value is rounded to it once, so that sums are exact."""
@@ -25,14 +30,40 @@ class Intervals(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         confidence: share of experiments whose interval covers the truth.
         precision: relative half width at which an anytime interval is tightest.
 
+    Raises:
+        MetricError: a value is not allowed.
+
     Example:
         >>> Intervals(confidence=0.9).groups
         256
     """
 
-    groups: Literal[16, 32, 64, 128, 256, 512, 1024] = 256
+    groups: Groups = 256
     confidence: Annotated[float, msgspec.Meta(gt=0.5, lt=1.0)] = 0.95
     precision: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = 0.02
+
+    def __post_init__(self) -> None:
+        # msgspec checks what it decodes, not what Python code gives.
+        if self.groups not in get_args(Groups):
+            known = ", ".join(map(str, get_args(Groups)))
+            raise MetricError(f"Intervals(groups={self.groups!r}): choose one of {known}.")
+        if not (is_number(self.confidence) and 0.5 < self.confidence < 1.0):
+            allowed = "give a share above 0.5 and below 1, for example 0.95."
+            raise MetricError(f"Intervals(confidence={self.confidence!r}): {allowed}")
+        if not (is_number(self.precision) and 0.0 < self.precision <= 1.0):
+            allowed = "give a relative half width above 0 and up to 1, for example 0.02."
+            raise MetricError(f"Intervals(precision={self.precision!r}): {allowed}")
+
+
+def check_method(method: str, known: Sequence[str]) -> None:
+    """A method of intervals or comparisons is one of those known.
+
+    Raises:
+        MetricError: it is none of them.
+    """
+    if method not in known:
+        hint = suggestion(str(method), known) or f" Choose {' or '.join(map(repr, known))}."
+        raise MetricError(f"method={method!r} is none.{hint}")
 
 
 class Interval(msgspec.Struct, frozen=True, kw_only=True):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+import re
 import warnings
 from collections.abc import Callable, Collection
 
 import numpy as np
 import pytest
 
-from streameval import Accumulator
+from streameval import Accumulator, Intervals, Popularity, Similarity, compare
 from streameval.errors import (
     CutoffExceedsDepthError,
     InvalidEventError,
@@ -25,6 +27,7 @@ from tests.effort import every_case
 from tests.metrics.preparation import Id
 
 ALL = a_text_of_each()
+MADE = Accumulator("mrr", intervals=Intervals())
 
 
 def test_every_change_changes_the_version_and_no_read_does() -> None:
@@ -177,6 +180,39 @@ def test_no_metric_and_no_item_kept_are_refused() -> None:
         Accumulator()
     with pytest.raises(MetricError, match="max_items=0"):
         Accumulator("distinct_items", max_items=0)
+
+
+@every_case(
+    ("made", "named"),
+    [
+        (lambda: Accumulator("novelty", popularity={"a": 1}), "streameval.Popularity"),  # type: ignore[arg-type]  # the mistake
+        (lambda: Accumulator("list_diversity", similarity=[[1]]), "streameval.Similarity"),  # type: ignore[arg-type]  # the mistake
+        (lambda: Accumulator("mrr", intervals=True), "streameval.Intervals"),  # type: ignore[arg-type]  # the mistake
+        (lambda: Accumulator("mrr", depth="3"), "depth='3'"),  # type: ignore[arg-type]  # the mistake
+        (lambda: Accumulator("mrr", depth=-1), "depth=-1"),
+        (lambda: Accumulator("mrr", max_items=2.5), "max_items=2.5"),  # type: ignore[arg-type]  # the mistake
+        (lambda: Popularity(["a"]), "item -> users"),  # type: ignore[arg-type]  # the mistake
+        (lambda: Popularity({"a": math.nan}), "item 'a': nan"),
+        (lambda: Popularity({"a": -1}), "item 'a': -1"),
+        (lambda: Popularity({"a": 1}, users=math.inf), "users= of popularity: inf"),
+        (lambda: Similarity(["a"], matrix=[[math.nan]]), "finite numbers"),
+        (lambda: Similarity(["a"], vectors=[["x"]]), "rows of numbers"),  # type: ignore[list-item]  # the mistake
+        (lambda: Similarity(["a", "b"], matrix=[[1], [1]]), "square"),
+        (lambda: Similarity.of_pairs({("a", "b"): math.nan}), "'b'"),
+        (lambda: Intervals(groups=100), "16, 32, 64"),  # type: ignore[arg-type]  # the mistake
+        (lambda: Intervals(confidence=95), "confidence=95"),
+        (lambda: Intervals(precision=0), "precision=0"),
+        (lambda: Accumulator("mrr").interval("mrr", "fixd"), "'fixed'"),  # type: ignore[arg-type]  # the mistake
+        (lambda: compare(MADE, MADE, "mrr", method="anytme"), "'anytime'"),  # type: ignore[arg-type]  # the mistake
+        (lambda: compare(MADE, MADE, "mrr", precision=-1), "precision=-1"),
+        (lambda: MADE.interval("mrr", precision=2), "precision=2"),
+    ],
+)
+def test_an_argument_that_is_not_what_it_should_be_is_refused_at_once(
+    made: Callable[[], object], named: str
+) -> None:
+    with pytest.raises(MetricError, match=re.escape(named)):
+        made()
 
 
 def test_many_lists_without_a_hit_are_advised_about() -> None:
