@@ -160,7 +160,7 @@ def _of_librdkafka(table: dict[str, Any]) -> dict[str, Any]:
         ({"queued": {"min": {"messages": 10}}}, "queued.min.messages", 10),
         ({"member": "replica-1"}, "group.instance.id", "replica-1"),
         (PLAIN, "sasl.password", "xyzzy"),
-        (PLAIN, "sasl.mechanism", "PLAIN"),
+        (PLAIN, "sasl.mechanisms", "PLAIN"),
         (PLAIN, "ssl.endpoint.identification.algorithm", "https"),
         ({**PLAIN, "ssl_check_hostname": False}, "ssl.endpoint.identification.algorithm", "none"),
     ],

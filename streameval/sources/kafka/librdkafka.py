@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import closing
 from typing import Any, Final
 
@@ -15,8 +15,10 @@ from streameval.sources.kafka.connections import addresses
 from streameval.sources.kafka.settings import (
     POSITIONS,
     RANGE,
+    RENAMED,
     TABLE,
     given_config,
+    is_known,
     librdkafka_only,
     unknown,
 )
@@ -40,33 +42,13 @@ _OFFERED: Final[Mapping[str, Any]] = {
 """Ours unless the user says otherwise."""
 
 _NAMES: Final[Mapping[str, str]] = {
-    "fetch_max_wait_ms": "fetch.wait.max.ms",
-    "metadata_max_age_ms": "topic.metadata.refresh.interval.ms",
-    "receive_buffer_bytes": "socket.receive.buffer.bytes",
-    "request_timeout_ms": "socket.timeout.ms",
-    "sasl_plain_password": "sasl.password",
-    "sasl_plain_username": "sasl.username",
-    "send_buffer_bytes": "socket.send.buffer.bytes",
-    "ssl_cafile": "ssl.ca.location",
-    "ssl_certfile": "ssl.certificate.location",
-    "ssl_ciphers": "ssl.cipher.suites",
-    "ssl_crlfile": "ssl.crl.location",
-    "ssl_keyfile": "ssl.key.location",
-    "ssl_password": "ssl.key.password",
+    ours: theirs.replace("_", ".") for theirs, ours in RENAMED.items()
 }
 """Name in kafka-python -> name in librdkafka; the rest differ by their dots only."""
 
-_PASSED: Final = frozenset(
-    {
-        *("client_id", "client_rack", "client_dns_lookup", "connections_max_idle_ms"),
-        *("check_crcs", "fetch_max_bytes", "fetch_min_bytes", "max_partition_fetch_bytes"),
-        *("group_id", "group_instance_id", "heartbeat_interval_ms", "session_timeout_ms"),
-        *("max_in_flight_requests_per_connection", "max_poll_interval_ms"),
-        *("receive_message_max_bytes", "reconnect_backoff_ms", "reconnect_backoff_max_ms"),
-        *("retry_backoff_ms", "sasl_mechanism", "security_protocol"),
-        *_NAMES,
-    }
-)
+_ALWAYS: Final = ("client_id", "group_id", "group_instance_id", "reconnect_backoff_max_ms")
+"""Handed on whether the user gives them or not."""
+
 _OF_THE_SOURCE: Final = frozenset(
     {"bootstrap_servers", "bootstrap_timeout_ms", "max_poll_records", "ssl_check_hostname"}
 )
@@ -74,7 +56,7 @@ _OF_THE_SOURCE: Final = frozenset(
 
 _CREDENTIALS: Final = ("sasl_plain_username", "sasl_plain_password")
 _MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-_LEAVE_OUT: Final = 'leave it out, or set client = "kafka-python"'
+_NOT_THERE: Final = 'librdkafka has no such setting; leave it out, or set client = "kafka-python"'
 _SECURITY: Final = re.compile(r"(enable_)?(ssl|sasl|https|security)_")
 _NOT_THE_USERS: Final[Mapping[str, str]] = {
     "enable_auto_offset_store": POSITIONS,
@@ -93,15 +75,17 @@ def librdkafka_config(
 ) -> dict[str, Any]:
     """The settings of a reader, in librdkafka's names, found to be accepted."""
     given = given_config(options, environment)
-    _refuse_others(given)
+    mechanism = given.get("sasl_mechanism", _MECHANISMS[0])
+    if mechanism not in _MECHANISMS:
+        problem = f"found {mechanism!r}; with this client, write one of {', '.join(_MECHANISMS)}."
+        raise ConfigError(TABLE, "sasl_mechanism", problem)
     further = librdkafka_only(options, environment)
-    written = {_NAMES.get(key, _dotted(key)): key for key in given}
-    written |= {_dotted(key): key for key in further}
+    written = {_NAMES.get(key, _dotted(key)): key for key in (*given, *further)}
     for key in further:
         _refuse_ours(key)
     found = {
         **_OFFERED,
-        **_renamed(config),
+        **_renamed(config, {*given, *_ALWAYS} - _OF_THE_SOURCE),
         **{_dotted(key): value for key, value in further.items()},
         **_OURS,
     }
@@ -130,16 +114,6 @@ def _dotted(written: str) -> str:
     return written if written == "log_level" else written.replace("_", ".")
 
 
-def _refuse_others(given: Mapping[str, Any]) -> None:
-    for key in given:
-        if key not in _PASSED | _OF_THE_SOURCE:
-            raise ConfigError(TABLE, key, f"librdkafka has no such setting; {_LEAVE_OUT}.")
-    mechanism = given.get("sasl_mechanism", _MECHANISMS[0])
-    if mechanism not in _MECHANISMS:
-        problem = f"found {mechanism!r}; with this client, write one of {', '.join(_MECHANISMS)}."
-        raise ConfigError(TABLE, "sasl_mechanism", problem)
-
-
 def _refuse_ours(written: str) -> None:
     name = written.replace(".", "_")
     if name in _NOT_THE_USERS or name.endswith("_cb"):
@@ -150,11 +124,11 @@ def _refuse_ours(written: str) -> None:
         raise ConfigError(TABLE, written, f"{problem} use kafka-python's security settings.")
 
 
-def _renamed(config: Mapping[str, Any]) -> dict[str, Any]:
+def _renamed(config: Mapping[str, Any], passed: Collection[str]) -> dict[str, Any]:
     found = {
-        _NAMES.get(key, key.replace("_", ".")): value
+        _NAMES.get(key, _dotted(key)): value
         for key, value in config.items()
-        if key in _PASSED and value is not None
+        if key in passed and value is not None
     }
     found["bootstrap.servers"] = ",".join(addresses(config))
     if "SSL" in str(config.get("security_protocol", "")):
@@ -178,5 +152,5 @@ def _try(settings: Mapping[str, Any], written: Mapping[str, str]) -> None:
         name = next(filter(None, match.groups()), "client") if match else "client"
         key = written.get(name, name)
         if said.startswith("No such configuration property"):
-            said = unknown(name.replace(".", "_"))
+            said = _NOT_THERE if is_known(key) else unknown(name.replace(".", "_"))
         raise ConfigError(TABLE, key, f"{said}." if not said.endswith("?") else said) from error

@@ -58,16 +58,13 @@ _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
 _NEEDED: Final = ("sasl_plain_username", "sasl_plain_password")
 
-_RENAMED: Final[Mapping[str, str]] = {
+RENAMED: Final[Mapping[str, str]] = {
     "metadata_broker_list": "bootstrap_servers",
-    "broker_rack": "client_rack",
     "fetch_wait_max_ms": "fetch_max_wait_ms",
     "fetch_message_max_bytes": "max_partition_fetch_bytes",
-    "receive_message_max_bytes": "receive_message_max_bytes",
     "sasl_mechanisms": "sasl_mechanism",
     "sasl_username": "sasl_plain_username",
     "sasl_password": "sasl_plain_password",
-    "sasl_kerberos_service": "sasl_kerberos_service_name",
     "socket_receive_buffer_bytes": "receive_buffer_bytes",
     "socket_send_buffer_bytes": "send_buffer_bytes",
     "socket_timeout_ms": "request_timeout_ms",
@@ -154,7 +151,7 @@ def given_config(options: KafkaOptions, environment: Mapping[str, str]) -> dict[
     """What the user says of `source_config`."""
     table = {key: value for key, value in options.kafka.items() if key != "client"}
     if client_of(options) == CONFLUENT:
-        table = {key: value for key, value in _flattened(table) if _is_known(key)}
+        table = {key: value for key, value in _flattened(table) if is_known(key)}
     return client_config(table, environment)
 
 
@@ -162,7 +159,7 @@ def librdkafka_only(options: KafkaOptions, environment: Mapping[str, str]) -> di
     """Settings that kafka-python does not know, as the user names them."""
     further = {}
     for written, raw in _flattened(options.kafka):
-        if written != "client" and not _is_known(written):
+        if written != "client" and not is_known(written):
             try:
                 further[written] = _filled(raw, environment)
             except ValueError as error:
@@ -283,7 +280,7 @@ def _settings(written: str, value: Any, defaults: Mapping[str, Any]) -> dict[str
         return _jaas(str(value))
     if name == "ssl_endpoint_identification_algorithm":
         return {"ssl_check_hostname": str(value).lower() == "https"}
-    name = _RENAMED.get(name, name)
+    name = RENAMED.get(name, name)
     if name in _REFUSED:
         raise ValueError(f"cannot be set: {_REFUSED[name]}")
     if name not in defaults:
@@ -291,15 +288,16 @@ def _settings(written: str, value: Any, defaults: Mapping[str, Any]) -> dict[str
     return {name: _converted(value, defaults[name])}
 
 
-def _is_known(written: str) -> bool:
+def is_known(written: str) -> bool:
+    """Whether kafka-python has such a setting, by any of its names."""
     name = written.replace(".", "_")
-    name = _RENAMED.get(name, name)
+    name = RENAMED.get(name, name)
     return name in KafkaConsumer.DEFAULT_CONFIG or name in _REFUSED or name in _TRANSLATED
 
 
 def unknown(name: str, defaults: Mapping[str, Any] = KafkaConsumer.DEFAULT_CONFIG) -> str:
     """What to say of a setting that no client has."""
-    offered = nearest(name, (set(defaults) | set(_RENAMED)) - set(_REFUSED))
+    offered = nearest(name, (set(defaults) | set(RENAMED)) - set(_REFUSED))
     meant = f"; did you mean {' or '.join(map(repr, offered))}?" if offered else ""
     return f"the Kafka client has no such setting{meant or '; see its documentation'}"
 
