@@ -4,28 +4,34 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
 
 from streameval.errors import BrokerError, MissingExtraError
 from streameval.sources.kafka.client import silence_client_log
 from streameval.testing.broker import Broker
+from tests.kafka.secured import Secured, secured
 from tests.kafka.topics import read_by
 
 
 @pytest.fixture(scope="session")
-def _session_broker() -> Iterator[Broker]:
+def _secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
+    """The broker with every security protocol; most tests use none."""
     silence_client_log()
-    broker = Broker()
-    try:
-        broker.start()
-    except (MissingExtraError, BrokerError) as error:
-        broker.remove()
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(f"no real Kafka here: {error}")
-    yield broker
-    broker.remove()
+    with ExitStack() as stack:
+        try:
+            found = stack.enter_context(secured(tmp_path_factory.mktemp("identities")))
+        except (MissingExtraError, BrokerError) as error:
+            if os.environ.get("CI") == "true":
+                raise
+            pytest.skip(f"no real Kafka here: {error}")
+        yield found
+
+
+@pytest.fixture(scope="session")
+def _session_broker(_secured: Secured) -> Broker:
+    return _secured.broker
 
 
 @pytest.fixture

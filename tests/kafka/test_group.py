@@ -242,7 +242,7 @@ def test_a_broker_that_restarts_loses_and_repeats_nothing(broker: Broker) -> Non
 @on_each_client_at_night
 def test_a_partition_that_stands_is_sought_then_joined_anew(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a"]})
-    mine = options(broker, topic, group=topic, stall_timeout=3.0)
+    mine = options(broker, topic, group=topic, stall_timeout=2.0)
     with reading(mine) as a:
         until(lambda: a.told.values == {0: [b"a"]}, a)
         # As if the client had forgotten the partition, which it does not do by itself.
@@ -284,6 +284,7 @@ def test_a_group_of_another_kind_is_left_alone(broker: Broker) -> None:
         topic,
         bootstrap_servers=broker.bootstrap_servers,
         group_id=topic,
+        auto_offset_reset="earliest",
         partition_assignment_strategy=(RoundRobinPartitionAssignor,),
     )
     with closing(other):

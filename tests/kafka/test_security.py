@@ -1,18 +1,18 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from streameval.errors import BrokerError, MissingExtraError, SourceError
+from streameval.errors import SourceError
 from streameval.sources.kafka.probe import probe
 from streameval.sources.kafka.source import KafkaSource
 from streameval.sources.source import Positions
+from streameval.testing.broker import Broker
 from tests.effort import sampled
-from tests.kafka.secured import PASSWORD, USER, Secured, refuse_group, secured, set_password
+from tests.kafka.secured import PASSWORD, USER, Secured, refuse_group, set_password
 from tests.kafka.topics import (
     awaited,
     by_partition,
@@ -112,14 +112,11 @@ CASES: dict[str, tuple[str, str, dict[str, str], str, str]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def safe(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
-    """A broker that listens with every security protocol."""
-    try:
-        with secured(tmp_path_factory.mktemp("identities")) as found:
-            yield found
-    except (MissingExtraError, BrokerError) as error:
-        pytest.skip(f"no real Kafka here: {error}")
+@pytest.fixture
+def safe(broker: Broker, _secured: Secured) -> Secured:
+    """A broker that runs, and listens with every security protocol."""
+    assert _secured.broker is broker
+    return _secured
 
 
 def _settings(safe: Secured, protocol: str, settings: dict[str, str]) -> dict[str, Any]:
