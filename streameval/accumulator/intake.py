@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import chain
 from typing import Any, TypeAlias
 
@@ -74,7 +74,7 @@ def columns(
             return found
         batch = found
     if not isinstance(batch, Batch):
-        rows = batch if isinstance(batch, list) else list(batch)
+        rows = _rows(batch)
         batch = _of_events(rows) if rows and isinstance(rows[0], Event) else _of_pairs(rows)
     _check_scores(batch)
     _check_times(batch)
@@ -213,6 +213,9 @@ def event(
     Raises:
         InvalidEventError: it is not a valid event.
     """
+    if isinstance(recommendations, Set):
+        detail = "recommendations are a set, which has no order; give a list, rank 1 first"
+        raise InvalidEventError("wrong_type", detail)
     if type(recommendations) not in LISTS:
         recommendations = _listed("recommendations", recommendations)
     if isinstance(interactions, Mapping):
@@ -240,6 +243,13 @@ def _check_lengths(batch: Batch) -> None:
     if not lists == outcomes == placed:
         detail = f"{lists} recommendations, {outcomes} interactions and {placed} positions"
         raise InvalidEventError("wrong_type", f"columns of unequal length: {detail}")
+
+
+def _rows(given: Any) -> list[Any]:
+    if not isinstance(given, Iterable):
+        detail = f"update_many takes many lists at once, found {given!r:.80}"
+        raise InvalidEventError("wrong_type", detail)
+    return given if isinstance(given, list) else list(given)
 
 
 def _of_events(rows: list[Any]) -> Batch:

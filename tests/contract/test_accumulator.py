@@ -6,11 +6,12 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Collection
+from typing import Any
 
 import numpy as np
 import pytest
 
-from streameval import Accumulator, Intervals, Popularity, Similarity, compare
+from streameval import Accumulator, Event, Intervals, Popularity, Similarity, compare
 from streameval.errors import (
     CutoffExceedsDepthError,
     InvalidEventError,
@@ -213,6 +214,22 @@ def test_an_argument_that_is_not_what_it_should_be_is_refused_at_once(
 ) -> None:
     with pytest.raises(MetricError, match=re.escape(named)):
         made()
+
+
+@every_case(
+    ("given", "named"),
+    [
+        ([({"a", "b"}, ["a"])], "a set, which has no order"),
+        ([Event(recommendations=frozenset("ab"), interactions=["a"])], "a set, which has no order"),  # type: ignore[arg-type]  # the mistake
+        (Event(recommendations=["a"], interactions=["a"]), "many lists at once"),
+        (None, "many lists at once"),
+    ],
+)
+def test_what_cannot_be_lists_in_an_order_is_refused(given: Any, named: str) -> None:
+    accumulator = Accumulator("mrr")
+    with pytest.raises(InvalidEventError, match=named):
+        accumulator.update_many(given)
+    assert accumulator.lists == 0
 
 
 def test_many_lists_without_a_hit_are_advised_about() -> None:
