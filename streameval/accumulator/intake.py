@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Any, TypeAlias
 
@@ -213,7 +213,7 @@ def event(
     Raises:
         InvalidEventError: it is not a valid event.
     """
-    if isinstance(recommendations, Set):
+    if isinstance(recommendations, set | frozenset):
         detail = "recommendations are a set, which has no order; give a list, rank 1 first"
         raise InvalidEventError("wrong_type", detail)
     if type(recommendations) not in LISTS:
