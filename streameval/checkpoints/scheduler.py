@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from streameval.checkpoints.checkpoint import Draft, Entry, Header, LogEvent, Part
 from streameval.checkpoints.committer import DurableCheckpoint, OffsetCommitter
@@ -15,12 +15,15 @@ from streameval.checkpoints.restore import RestorePlan
 from streameval.checkpoints.settings import CheckpointSettings
 from streameval.checkpoints.store import SavedCheckpoint, Store
 from streameval.engine.dead_letters import DeadLetters
-from streameval.engine.evidence import Evidence, Fold, Totals
+from streameval.engine.evidence import Evidence, Totals
 from streameval.engine.ingest import Ingest
 from streameval.engine.pace import Pace
 from streameval.errors import DamagedStateError, DeadLetterError, StoreError
 from streameval.events.records import Partition, RecordBatch
 from streameval.windows.sections import Section
+
+Save: TypeAlias = Callable[[Store, DeadLetters | None], DurableCheckpoint]
+"""Flushes dead letters, then writes a copied state; on any thread. Raises one of `_FAILURES`."""
 
 _FAILURES = (StoreError, DeadLetterError, DamagedStateError)
 _REASONS = ("store", "dead_letters", "timeout")
@@ -109,8 +112,8 @@ class CheckpointScheduler:
             DeadLetterError: dead letters of other partitions are not durable.
             StoreError: the write failed.
         """
-        copy = checkpoints.copy(self._settings, self._clock.wall())
-        self._written(checkpoints, copy.save(self._store, self._letters))
+        save = checkpoints.copied(self._settings, self._clock.wall())
+        self._written(checkpoints, save(self._store, self._letters))
 
     def save(
         self, chosen: Collection[PartitionCheckpoints], most: float = math.inf
@@ -159,11 +162,11 @@ class CheckpointScheduler:
 
     def _submitted(self, checkpoints: PartitionCheckpoints) -> Future[DurableCheckpoint]:
         with self._measured():
-            copy = checkpoints.copy(self._settings, self._clock.wall())
+            save = checkpoints.copied(self._settings, self._clock.wall())
 
         def saved() -> DurableCheckpoint:
             with self._measured():
-                return copy.save(self._store, self._letters)
+                return save(self._store, self._letters)
 
         return self._worker.submit(saved)
 
@@ -295,21 +298,33 @@ class PartitionCheckpoints:
         """All evidence counted so far."""
         return self._evidence.totals(self.partition)()
 
-    def copy(self, settings: CheckpointSettings, written_at: float) -> StateCopy:
-        """Copy the state at the present position; takes milliseconds."""
+    def copied(self, settings: CheckpointSettings, written_at: float) -> Save:
+        """Copy the state at the present position, in milliseconds; what it returns writes it."""
         sections = self._counts.sections(self.partition)
         blobs = frozenset(each.name for each in self._last if each.blob is not None)
-        return StateCopy(
-            draft=Draft(
-                header=self._header(settings, written_at),
-                parts=[self._part(section, blobs) for section in sections],
-                last=self._last,
-            ),
-            offsets=self.offsets,
-            versions={section.name: section.version for section in sections},
-            totals=self._evidence.totals(self.partition) if self.showing else None,
-            fold=self._evidence.folding(self.partition),
+        draft = Draft(
+            header=self._header(settings, written_at),
+            parts=[self._part(section, blobs) for section in sections],
+            last=self._last,
         )
+        offsets, fold = self.offsets, self._evidence.folding(self.partition)
+        totals = self._evidence.totals(self.partition) if self.showing else None
+
+        def save(store: Store, letters: DeadLetters | None) -> DurableCheckpoint:
+            # Letters below its offset must be durable first.
+            if letters is not None:
+                letters.flush()
+            return DurableCheckpoint(
+                place=draft.header.place,
+                offset=draft.header.offset,
+                offsets=offsets,
+                versions={section.name: section.version for section in sections},
+                entries=store.save(draft),
+                totals=None if totals is None else totals(),
+                fold=fold,
+            )
+
+        return save
 
     def _header(self, settings: CheckpointSettings, written_at: float) -> Header:
         return Header(
@@ -338,36 +353,3 @@ class PartitionCheckpoints:
         # again and again is not: each time would be a file of its own.
         new = last is None and (section.closed or name in blobs)
         return Part(name=name, content=section.content(), settled=new or last == section.version)
-
-
-class StateCopy(NamedTuple):
-    """A copy of one partition at one offset; the worker encodes and writes it.
-
-    Attributes:
-        totals: reads the evidence of the copy; None where counters do not show it.
-    """
-
-    draft: Draft
-    offsets: Mapping[Partition, int]
-    versions: Mapping[str, int]
-    totals: Callable[[], Totals] | None
-    fold: Fold
-
-    def save(self, store: Store, letters: DeadLetters | None) -> DurableCheckpoint:
-        """Flush dead letters, then write the checkpoint.
-
-        Raises:
-            DeadLetterError: dead letters below its offset are not durable.
-            StoreError: the write failed.
-        """
-        if letters is not None:
-            letters.flush()
-        return DurableCheckpoint(
-            place=self.draft.header.place,
-            offset=self.draft.header.offset,
-            offsets=self.offsets,
-            versions=self.versions,
-            entries=store.save(self.draft),
-            totals=None if self.totals is None else self.totals(),
-            fold=self.fold,
-        )

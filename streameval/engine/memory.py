@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from hashlib import blake2b
 from typing import Final
 
@@ -68,7 +69,9 @@ class Memory:
         if self._ahead:
             yield Section(_AHEAD, self._ahead_version, self._ahead_content)
         for bucket in sorted(self._buckets):
-            yield Section(f"{PREFIX}{bucket}", self._versions[bucket], self._content(bucket))
+            yield Section(
+                f"{PREFIX}{bucket}", self._versions[bucket], partial(self._content, bucket)
+            )
 
     def restore(self, sections: Mapping[str, bytes]) -> None:
         """Replace the content with the output of `sections`.
@@ -139,13 +142,10 @@ class Memory:
         held = [(digest, bucket, self._events - event) for digest, bucket, event in self._ahead]
         return lambda: iter([msgspec.msgpack.encode(held)])
 
-    def _content(self, bucket: int) -> Callable[[], Callable[[], Iterator[bytes]]]:
-        def copied() -> Callable[[], Iterator[bytes]]:
-            digests = list(self._buckets[bucket])
-            # In the order of the log, which is as canonical as sorted, and needs no sorting.
-            return lambda: iter([msgspec.msgpack.encode(b"".join(digests))])
-
-        return copied
+    def _content(self, bucket: int) -> Callable[[], Iterator[bytes]]:
+        digests = list(self._buckets[bucket])
+        # In the order of the log, which is as canonical as sorted, and needs no sorting.
+        return lambda: iter([msgspec.msgpack.encode(b"".join(digests))])
 
 
 def _digest(event_id: str) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Final, NamedTuple, cast
 
@@ -43,7 +44,7 @@ from streameval.windows.times import (
     section_name,
     span_text,
 )
-from streameval.windows.users import FamilyUsers, UsersCopy, users_alone
+from streameval.windows.users import FamilyUsers, UsersCopy, copies_of, users_alone
 
 _META: Final = "meta"
 _USERS: Final = "users"
@@ -254,13 +255,8 @@ class Family:
     def copied(self) -> FamilyCopy:
         """Its content for readers; a pane that has not changed is the same object as before."""
         self._open.settle()
-        copies: dict[Pane, tuple[int, Table]] = {}
-        for pane, table in self._panes.items():
-            known = self._copies.get(pane)
-            same = known is not None and known[0] == table.version
-            copies[pane] = known if known and same else (table.version, table.copy())
-        self._copies = copies
-        panes = {pane: table for pane, (_, table) in copies.items()}
+        self._copies = copies_of(self._panes, self._copies)
+        panes = {pane: table for pane, (_, table) in self._copies.items()}
         if self._folded.version != self.folding.version:
             self._folded = self.folding.copy()
         seen, folding = self._seen.copy(), self._folded
@@ -275,14 +271,14 @@ class Family:
         tables = dict(self._panes)
         if self._users is not None:
             tables |= {Pane(DAY, day * DAY): each for day, each in self._users.days.items()}
-            content = self._users_content(self._users.users)
+            content = partial(self._copied_users, self._users.users)
             found.append(Section(f"{name}/{_USERS}", self._users.version, content))
         for pane, table in tables.items():
             found.append(
                 Section(
                     section_name(name, pane),
                     table.version,
-                    self._content(table),
+                    partial(self._copied_table, table),
                     closed=self._closed(pane),
                 )
             )
@@ -424,18 +420,12 @@ class Family:
         until = self._fine if pane.size == HOUR else self.clock - self.times.lateness
         return pane.start + pane.size <= until
 
-    def _content(self, table: Table) -> Callable[[], Callable[[], Iterator[bytes]]]:
-        def copied() -> Callable[[], Iterator[bytes]]:
-            copy = table.copy()
-            return self._dumped(copy, copy.cells.tolist())
+    def _copied_table(self, table: Table) -> Callable[[], Iterator[bytes]]:
+        copy = table.copy()
+        return self._dumped(copy, copy.cells.tolist())
 
-        return copied
-
-    def _users_content(self, users: Users) -> Callable[[], Callable[[], Iterator[bytes]]]:
-        def copied() -> Callable[[], Iterator[bytes]]:
-            return self._dumped(users_alone(users.copy(), self.spec.table), users.cells.tolist())
-
-        return copied
+    def _copied_users(self, users: Users) -> Callable[[], Iterator[bytes]]:
+        return self._dumped(users_alone(users.copy(), self.spec.table), users.cells.tolist())
 
     def _dumped(self, table: Table, cells: Sequence[int]) -> Callable[[], Iterator[bytes]]:
         order = self.spec.slices.sorted(cells)

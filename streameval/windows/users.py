@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Hashable, Mapping
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from streameval.statistics.groups import MOST_DAYS, Groups
 from streameval.statistics.users import Users, UsersOptions
 from streameval.statistics.vocabulary import Items
 from streameval.windows.sections import next_version
+
+K = TypeVar("K", bound=Hashable)
 
 
 class UsersCopy(NamedTuple):
@@ -70,11 +72,7 @@ class FamilyUsers:
 
     def copied(self) -> UsersCopy:
         """Its content for readers."""
-        before, self._copies = self._copies, {}
-        for day, table in self.days.items():
-            known = before.get(day)
-            same = known is not None and known[0] == table.version
-            self._copies[day] = known if known and same else (table.version, table.copy())
+        self._copies = copies_of(self.days, self._copies)
         if self._copied is None or self._copied[0] != self.version:
             self._copied = self.version, self.users.copy()
         return UsersCopy({day: table for day, (_, table) in self._copies.items()}, self._copied[1])
@@ -97,6 +95,18 @@ class FamilyUsers:
                 del self.days[day]
             elif moved:
                 self.days[day] = table.select(np.setdiff1d(table.cells, moved))
+
+
+def copies_of(
+    tables: Mapping[K, Table], before: Mapping[K, tuple[int, Table]]
+) -> dict[K, tuple[int, Table]]:
+    """Tables with their versions, to be read on any thread: as before where nothing changed."""
+    found: dict[K, tuple[int, Table]] = {}
+    for key, table in tables.items():
+        known = before.get(key)
+        same = known is not None and known[0] == table.version
+        found[key] = known if known and same else (table.version, table.copy())
+    return found
 
 
 def users_alone(users: Users, like: Table) -> Table:

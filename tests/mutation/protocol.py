@@ -12,7 +12,7 @@ from streameval.checkpoints import store
 from streameval.checkpoints.checkpointer import Checkpointer
 from streameval.checkpoints.committer import DurableCheckpoint, DurableCounters, OffsetCommitter
 from streameval.checkpoints.restore import RestorePlanner
-from streameval.checkpoints.scheduler import CheckpointScheduler, PartitionCheckpoints, StateCopy
+from streameval.checkpoints.scheduler import CheckpointScheduler, PartitionCheckpoints
 from streameval.engine import partition as counting
 from streameval.events.records import Assignment, Partition
 from tests.durability.machine import run
@@ -97,7 +97,9 @@ _BROKEN: dict[str, Broken] = {
     "restore to the commit": _begins_elsewhere(lambda of, offset: of.committed or offset),
     "a late event counts in a window": around(counting, "late", _in_the_newest_pane),
     "no flush of dead letters": around(
-        StateCopy, "save", lambda kept: lambda self, store, _: kept(self, store, None)
+        PartitionCheckpoints,
+        "copied",
+        lambda kept: lambda *of: lambda store, _: kept(*of)(store, None),
     ),
     "a refused commit is shown all the same": around(OffsetCommitter, "add", _shown_all_the_same),
     "what is lost is saved and shown": around(Checkpointer, "lost", _saved_and_shown),
