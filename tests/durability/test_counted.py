@@ -28,25 +28,6 @@ def folding(*gone: CountedKey) -> Fold:
     return lambda found: OTHER if found in gone else found
 
 
-def test_what_was_restored_is_shown_at_zero_and_what_comes_is_added() -> None:
-    durable = DurableCounters()
-    durable.begin(P, {A: (2.0, 4)}, same)
-    assert durable.totals() == {A: (0.0, 0)}
-    durable.publish(P, {A: (2.5, 6), B: (1.0, 1)}, same, same)
-    assert durable.totals() == {A: (0.5, 2), B: (1.0, 1)}
-
-
-def test_a_partition_that_leaves_keeps_what_was_shown_and_comes_again_from_there() -> None:
-    durable = DurableCounters()
-    durable.begin(P, {}, same)
-    durable.publish(P, {A: (2.0, 4)}, same, same)
-    durable.leave(P)
-    assert durable.totals() == {A: (2.0, 4)}
-    durable.begin(P, {A: (7.0, 14)}, same)
-    durable.publish(P, {A: (8.0, 16)}, same, same)
-    assert durable.totals() == {A: (3.0, 6)}
-
-
 def test_partitions_add_up() -> None:
     durable = DurableCounters()
     for partition in (P, Q):

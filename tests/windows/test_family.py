@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streameval import Intervals
 from streameval.errors import DamagedStateError, UnlikeStateError
 from streameval.events import columns_of
 from streameval.windows.family import Family, FamilySpec
@@ -35,28 +36,25 @@ from tests.windows.logs import (
 )
 
 
-@given(logs, specs, st.integers(1, 40))
-def test_any_split_into_batches_gives_the_same_bytes(
-    log: list[Logged], spec: FamilySpec, step: int
-) -> None:
-    assert fed(log, spec).saved() == fed(log, spec, step).saved()
-
-
-@given(logs, logs, spans, foldings, st.integers(1, 40))
-def test_partitions_that_are_counted_together_know_nothing_of_each_other(
+@given(logs, logs, spans, foldings, st.sampled_from([None, BY_USER]), st.integers(1, 40))
+def test_any_split_into_batches_gives_the_same_bytes_whatever_is_counted_beside_it(
     log: list[Logged],
     other: list[Logged],
     own: tuple[int, ...],
     folding: FoldingOptions,
+    intervals: Intervals | None,
     step: int,
 ) -> None:
-    spec = spec_of(own, folding)
-    first, second = Log(spec), Log(spec)
+    def spec() -> FamilySpec:
+        return spec_of(own, folding, intervals)
+
+    together = spec()
+    first, second = Log(together), Log(together)
     for start in range(0, 40, step):
         first.feed(log[start : start + step])
         second.feed(other[start : start + step])
-    assert first.saved() == fed(log, spec_of(own, folding)).saved()
-    assert second.saved() == fed(other, spec_of(own, folding)).saved()
+    assert first.saved() == fed(log, spec()).saved()
+    assert second.saved() == fed(other, spec()).saved()
 
 
 @given(logs, spans, st.integers(0, 4), st.randoms())
