@@ -58,7 +58,8 @@ class Prometheus:
         """The value once it is within a millionth of the expected one, or the last one seen."""
         end = time.monotonic() + PATIENCE
         found = self.value(query)
-        while time.monotonic() < end and (found is None or abs(found - expected) > 1e-6):
+        # 0 / 0 is NaN, which is near to nothing.
+        while time.monotonic() < end and not (found is not None and abs(found - expected) <= 1e-6):
             time.sleep(0.2)
             found = self.value(query)
         return found

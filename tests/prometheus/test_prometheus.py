@@ -3,7 +3,8 @@ from __future__ import annotations
 import itertools
 import subprocess
 import threading
-from pathlib import Path
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import pytest
 
@@ -22,7 +23,7 @@ from tests.exporters.pictures import (
     windowed,
 )
 from tests.ports import WEB
-from tests.prometheus.server import program, prometheus, running
+from tests.prometheus.server import Prometheus, program, running
 
 pytestmark = pytest.mark.prometheus
 
@@ -92,6 +93,8 @@ class Growing:
         series = [
             mean("ndcg@10", ("a",), 0.25 * 12 * version, 12 * version),
             mean("ndcg@10", ("b",), 0.625 * 8 * version, 8 * version),
+            windowed(mean("ndcg@10", ("a",), 3.0, 12), "5m"),
+            windowed(mean("ndcg@10", ("b",), 5.0, 8), "5m"),
         ]
         if self.late:
             series.append(mean("ndcg@10", ("late",), 30.0, 60))
@@ -105,56 +108,53 @@ scrape_configs:
 """
 
 
-def test_a_real_prometheus_answers_the_known_mean(tmp_path: Path) -> None:
-    program("prometheus")
-    exporter = PrometheusExporter(version="1.2.3", first_exposure=0)
-    with (
-        Server(application(Growing(), exporter.exposition), "127.0.0.1:0") as server,
-        prometheus(tmp_path, server.address.removeprefix("http://")) as asked,
-    ):
-        for variant, known in (("a", 0.25), ("b", 0.625)):
-            of = f'{{variant="{variant}",k="10"}}[10s]'
-            ratio = f"rate(streameval_ndcg_sum{of}) / rate(streameval_ndcg_count{of})"
-            assert asked.settled(ratio, known) == pytest.approx(known, abs=1e-6)
-        both = "sum(rate(streameval_ndcg_sum[10s])) / sum(rate(streameval_ndcg_count[10s]))"
-        assert asked.settled(both, 0.4) == pytest.approx(0.4, abs=1e-6)
-        assert asked.value("count(streameval_build_info)") == 1
+class Scraped(NamedTuple):
+    """What grows, where it is served, and the Prometheus that scrapes it twice."""
+
+    growing: Growing
+    address: str
+    asked: Prometheus
 
 
-def test_each_of_two_scrapers_sees_a_new_series_begin_at_zero(tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
     program("prometheus")
     exporter, growing = PrometheusExporter(version="1.2.3", first_exposure=6.0), Growing()
     with Server(application(growing, exporter.exposition), "127.0.0.1:0") as server:
-        target = server.address.removeprefix("http://")
-        with running(tmp_path, _TWO_SCRAPERS.format(to=f'{{targets: ["{target}"]}}')) as asked:
+        to = f'{{targets: ["{server.address.removeprefix("http://")}"]}}'
+        folder = tmp_path_factory.mktemp("prometheus")
+        with running(folder, _TWO_SCRAPERS.format(to=to)) as asked:
             assert asked.settled("count(up == 1)", 2) == 2
-            growing.late = True
-            # A person sees it first, twice: no scraper depends on being the first.
-            for _ in range(2):
-                seen = WEB.get(f"{server.address}/metrics").text
-                assert 'streameval_ndcg_count{k="10",variant="late"} 0.0' in seen
-            for job in ("fast", "slow"):
-                of = f'streameval_ndcg_count{{variant="late",job="{job}"}}'
-                assert asked.settled(f"max_over_time({of}[5m])", 60) == 60
-                assert asked.value(f"min_over_time({of}[5m])") == 0
-                grown = f"max_over_time({of}[5m]) - min_over_time({of}[5m])"
-                assert asked.value(grown) == 60
+            yield Scraped(growing, server.address, asked)
 
 
-def test_a_real_prometheus_combines_windows_by_what_is_behind_them(tmp_path: Path) -> None:
-    program("prometheus")
-    series = [
-        windowed(mean("ndcg@10", (variant,), total, count), window)
-        for variant, total, count in (("a", 3.0, 12), ("b", 5.0, 8))
-        for window in _WINDOWS
-    ]
-    exporter = PrometheusExporter(version="1.2.3")
-    with (
-        Server(application(lambda: picture(*series), exporter.exposition), "127.0.0.1:0") as server,
-        prometheus(tmp_path, server.address.removeprefix("http://")) as asked,
-    ):
-        name = "streameval_ndcg_window"
-        both = f"sum by (window) ({name}_mean * {name}_support) / sum by (window) ({name}_support)"
-        for window in _WINDOWS:
-            chosen = f'({both}) and on (window) {name}_mean{{window="{window}"}}'
-            assert asked.settled(chosen, 0.4) == pytest.approx(0.4, abs=1e-9)
+def test_a_real_prometheus_answers_the_known_mean(scraped: Scraped) -> None:
+    def known(of: str) -> str:
+        chosen = f'{{job="fast",k="10",variant=~"{of}"}}[10s]'
+        parts = (f"sum(rate(streameval_ndcg_{part}{chosen}))" for part in ("sum", "count"))
+        return " / ".join(parts)
+
+    for of, expected in (("a", 0.25), ("b", 0.625), ("a|b", 0.4)):
+        found = scraped.asked.settled(known(of), expected)
+        assert found == pytest.approx(expected, abs=1e-6)
+    assert scraped.asked.value('count(streameval_build_info{job="fast"})') == 1
+
+
+def test_each_of_two_scrapers_sees_a_new_series_begin_at_zero(scraped: Scraped) -> None:
+    scraped.growing.late = True
+    # A person sees it first, twice: no scraper depends on being the first.
+    for _ in range(2):
+        seen = WEB.get(f"{scraped.address}/metrics").text
+        assert 'streameval_ndcg_count{k="10",variant="late"} 0.0' in seen
+    for job in ("fast", "slow"):
+        of = f'streameval_ndcg_count{{variant="late",job="{job}"}}'
+        assert scraped.asked.settled(f"max_over_time({of}[5m])", 60) == 60
+        assert scraped.asked.value(f"min_over_time({of}[5m])") == 0
+
+
+def test_a_real_prometheus_combines_windows_by_what_is_behind_them(scraped: Scraped) -> None:
+    for window in _WINDOWS:
+        chosen = f'{{job="fast",variant=~"a|b",window="{window}"}}'
+        mean_, support = (f"streameval_ndcg_window_{part}{chosen}" for part in ("mean", "support"))
+        both = f"sum({mean_} * {support}) / sum({support})"
+        assert scraped.asked.settled(both, 0.4) == pytest.approx(0.4, abs=1e-9)

@@ -44,17 +44,20 @@ def test_the_documented_file_is_one_for_promtool_too(folder: Path) -> None:
     assert checked.returncode == 0, checked.stderr
 
 
-@pytest.mark.parametrize(("password", "up"), [("s3cret", 1.0), ("other", 0.0)])
-def test_a_prometheus_reads_with_certificate_and_the_right_password_only(
-    folder: Path, password: str, up: float
-) -> None:
-    line = f"prometheus: {hashed(password)}"
+def test_a_prometheus_reads_with_certificate_and_the_right_password_only(folder: Path) -> None:
+    line = f"prometheus: {hashed('s3cret')}"
     text = re.sub(r"prometheus: \$.*", line, documented("tls_server"))
+    (folder / "wrong").write_text("other")
     with guarded(folder / "web.yml", text, prefix="/streameval") as site:
         target = f"127.0.0.1:{site.port}"
-        scrape = documented("scrape_configs").replace("streameval.example:9877", target)
+        right = documented("scrape_configs").replace("streameval.example:9877", target)
+        wrong = right.replace("job_name: streameval", "job_name: wrong").replace(
+            "password_file: password", "password_file: wrong"
+        )
         fast = "global: { scrape_interval: 250ms, scrape_timeout: 250ms }\n"
-        with running(folder, fast + scrape) as server:
-            assert server.settled("up", up) == up
-            name = "streameval_ndcg_sum"
-            assert (server.settled(name, up) if up else server.value(name)) == (up or None)
+        both = right + wrong.partition("scrape_configs:\n")[2]
+        with running(folder, fast + both) as server:
+            for job, up in (("streameval", 1.0), ("wrong", 0.0)):
+                assert server.settled(f'up{{job="{job}"}}', up) == up
+            assert server.settled("sum(streameval_ndcg_sum)", 1.0) == 1.0
+            assert server.value('streameval_ndcg_sum{job="wrong"}') is None
