@@ -52,7 +52,7 @@ def _keys(broker: Broker, topic: str, count: int) -> list[tuple[int, bytes | Non
     return found
 
 
-def test_lines_arrive_byte_for_byte_in_the_order_of_their_users(
+def test_lines_arrive_byte_for_byte_in_the_order_of_their_users_each_in_one_partition(
     broker: Broker, tmp_path: Path
 ) -> None:
     topic = f"test-{tmp_path.name}-bytes"
@@ -68,11 +68,6 @@ def test_lines_arrive_byte_for_byte_in_the_order_of_their_users(
     for user in range(7):
         ours = [line for line in LINES if line.startswith(b'{"user": %d,' % user)]
         assert [value for value in values if value in ours] == ours
-
-
-def test_one_user_is_in_one_partition_under_one_key(broker: Broker, tmp_path: Path) -> None:
-    topic = f"test-{tmp_path.name}-keys"
-    _publish(broker, topic, _written(tmp_path / "lines", LINES))
     partitions = defaultdict(set)
     for partition, key in _keys(broker, topic, 500):
         partitions[key].add(partition)

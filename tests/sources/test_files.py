@@ -21,7 +21,7 @@ from streameval.sources.source import Positions
 
 Compress: TypeAlias = Callable[[bytes], bytes]
 
-_LINES = [b'{"user":"u%d"}' % number for number in range(100_000)]
+_LINES = [b'{"user":"u%d"}' % number for number in range(30_000)]
 _TEXT = b"\n".join(_LINES) + b"\n"
 
 
