@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streameval.decoding.invalid import InvalidEvent
-from streameval.events import Batch
+from streameval.events import BESIDE, Batch
 from streameval.events.ragged import Coded
 
 
@@ -98,13 +98,8 @@ def _batches(parts: Sequence[Batch]) -> Batch:
     return Batch(
         recommendations=column("recommendations") or [],
         interactions=column("interactions") or [],
-        positions=column("positions"),
-        scores=column("scores"),
-        baselines=column("baselines"),
-        typed=column("typed", ()),
-        histories=column("histories"),
-        users=column("users"),
-        event_ids=column("event_ids"),
+        # Times are a column of the decoded events themselves.
+        **{name: column(name, absent) for name, (_, absent) in BESIDE.items() if name != "times"},
     )
 
 

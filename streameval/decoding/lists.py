@@ -5,14 +5,14 @@ A function raises `Refusal`, with the reason, for a value that it does not accep
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sized
+from collections.abc import Sized
 from typing import Any, NamedTuple
 
 from streameval.decoding.fields import EventFields
 from streameval.decoding.invalid import Reason, Refusal, shown
 from streameval.decoding.paths import Path, compile_path
 from streameval.decoding.values import Ids, as_list, check_bytes, finite
-from streameval.events import Id, Interaction, Interactions
+from streameval.events import Id, Interaction, Interactions, largest_gains
 
 
 def check_count(values: Sized, most: int, field: str, reason: Reason) -> None:
@@ -119,10 +119,10 @@ class InteractionReader:
         if dict not in map(type, values):
             return Outcome(self._ids.each(values, self._field), ())
         typed = tuple(self._one(each, f"{self._field}[{i}]") for i, each in enumerate(values))
-        return Outcome(_largest_gains((one.item, one.gain) for one in typed), typed)
+        return Outcome(largest_gains((one.item, one.gain) for one in typed), typed)
 
     def _gains(self, found: dict[str, Any]) -> dict[Id, float]:
-        return _largest_gains(
+        return largest_gains(
             (self._ids.one(key, self._field), finite(gain, f"{self._field}.{key}", "invalid_gain"))
             for key, gain in found.items()
         )
@@ -138,10 +138,3 @@ class InteractionReader:
             check_bytes(kind, self._longest_type, f"{where}.{self._type.text}", "label_too_long")
         gain = 1.0 if gain is None else finite(gain, f"{where}.{self._gain.text}", "invalid_gain")
         return Interaction(item, gain, kind)
-
-
-def _largest_gains(gains: Iterable[tuple[Id, float]]) -> dict[Id, float]:
-    largest: dict[Id, float] = {}
-    for item, gain in gains:
-        largest[item] = max(gain, largest.get(item, gain))
-    return largest

@@ -1,6 +1,7 @@
 """Events, batches of them as columns, and the records that they come in."""
 
 from streameval.events.event import (
+    BESIDE,
     LARGEST_GAIN,
     LARGEST_RANK,
     Batch,
@@ -9,10 +10,12 @@ from streameval.events.event import (
     Interaction,
     Interactions,
     columns_of,
+    largest_gains,
     plain,
 )
 
 __all__ = [
+    "BESIDE",
     "LARGEST_GAIN",
     "LARGEST_RANK",
     "Batch",
@@ -21,5 +24,6 @@ __all__ = [
     "Interaction",
     "Interactions",
     "columns_of",
+    "largest_gains",
     "plain",
 ]

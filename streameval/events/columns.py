@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from streameval.errors import InvalidEventError
-from streameval.events import Batch, Id, Interactions
+from streameval.events import Batch, Interactions, largest_gains
 from streameval.events.arrow import (
     ArrowTable,
     flat_column,
@@ -171,16 +171,9 @@ def _interactions(acts: Column, gains: Any) -> list[Interactions]:
     ids = acts.ragged.cut(acts.ids())
     worths = _beside("gains", gains, acts.ragged) or [None] * len(ids)
     return [
-        items if worth is None else _largest(items, worth)
+        items if worth is None else largest_gains(zip(items, worth, strict=True))
         for items, worth in zip(ids, worths, strict=True)
     ]
-
-
-def _largest(items: list[Id], gains: list[float]) -> dict[Id, float]:
-    largest: dict[Id, float] = {}
-    for item, gain in zip(items, gains, strict=True):
-        largest[item] = max(gain, largest.get(item, gain))
-    return largest
 
 
 def plain(name: str, found: Any) -> Any:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, TypeAlias
+from operator import attrgetter
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -92,6 +93,19 @@ class Event(msgspec.Struct, kw_only=True, gc=False, repr_omit_defaults=True):
     event_id: str | None = None
 
 
+BESIDE: Final[Mapping[str, tuple[str, object]]] = {
+    "positions": ("positions", None),
+    "scores": ("scores", None),
+    "baselines": ("baseline", None),
+    "typed": ("typed", ()),
+    "histories": ("history", None),
+    "users": ("user", None),
+    "times": ("ts", None),
+    "event_ids": ("event_id", None),
+}
+"""Columns that a batch may lack -> their field of an event, and what it is without a value."""
+
+
 class Batch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Events as columns, all of one length; what statistics read.
 
@@ -121,13 +135,10 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def of_type(self, name: str) -> Batch:
         """The batch with interactions of one type only; the largest gain of an item counts."""
-        found: list[Interactions] = []
-        for interactions in self.typed or [()] * len(self):
-            gains: dict[Id, float] = {}
-            for each in interactions:
-                if each.type == name:
-                    gains[each.item] = max(each.gain, gains.get(each.item, each.gain))
-            found.append(gains)
+        found = [
+            largest_gains((each.item, each.gain) for each in typed if each.type == name)
+            for typed in self.typed or [()] * len(self)
+        ]
         return msgspec.structs.replace(self, interactions=found)
 
     def take(self, rows: Sequence[int]) -> Batch:
@@ -135,30 +146,24 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return Batch(
             recommendations=[self.recommendations[row] for row in rows],
             interactions=[self.interactions[row] for row in rows],
-            positions=_taken(self.positions, rows),
-            scores=_taken(self.scores, rows),
-            baselines=_taken(self.baselines, rows),
-            typed=_taken(self.typed, rows, ()),
-            histories=_taken(self.histories, rows),
-            users=_taken(self.users, rows),
-            times=_taken(self.times, rows),
-            event_ids=_taken(self.event_ids, rows),
+            **{
+                name: _taken(getattr(self, name), rows, absent)
+                for name, (_, absent) in BESIDE.items()
+            },
         )
 
     def events(self) -> Iterator[Event]:
         """The rows, as events."""
+        known = [
+            (field, column)
+            for name, (field, _) in BESIDE.items()
+            if (column := getattr(self, name)) is not None
+        ]
         for row, recommendations in enumerate(self.recommendations):
             yield Event(
                 recommendations=recommendations,
                 interactions=self.interactions[row],
-                positions=self.positions[row] if self.positions else None,
-                scores=self.scores[row] if self.scores else None,
-                baseline=self.baselines[row] if self.baselines else None,
-                typed=self.typed[row] if self.typed else (),
-                history=self.histories[row] if self.histories else None,
-                user=self.users[row] if self.users else None,
-                ts=self.times[row] if self.times else None,
-                event_id=self.event_ids[row] if self.event_ids else None,
+                **{field: column[row] for field, column in known},
             )
 
     def __len__(self) -> int:
@@ -170,18 +175,22 @@ def columns_of(rows: Sequence[Event]) -> Batch:
     return Batch(
         recommendations=[row.recommendations for row in rows],
         interactions=[row.interactions for row in rows],
-        positions=_present([row.positions for row in rows], None),
-        scores=_present([row.scores for row in rows], None),
-        baselines=_present([row.baseline for row in rows], None),
-        typed=_present([row.typed for row in rows], ()),
-        histories=_present([row.history for row in rows], None),
-        users=_present([row.user for row in rows], None),
-        times=_present([row.ts for row in rows], None),
-        event_ids=_present([row.event_id for row in rows], None),
+        **{
+            name: _present(list(map(attrgetter(field), rows)), absent)
+            for name, (field, absent) in BESIDE.items()
+        },
     )
 
 
-def _taken(column: Sequence[Any] | None, rows: Sequence[int], absent: object = None) -> Any:
+def largest_gains(gains: Iterable[tuple[Id, float]]) -> dict[Id, float]:
+    """Item -> the largest of its gains."""
+    largest: dict[Id, float] = {}
+    for item, gain in gains:
+        largest[item] = max(gain, largest.get(item, gain))
+    return largest
+
+
+def _taken(column: Sequence[Any] | None, rows: Sequence[int], absent: object) -> Any:
     if column is None:
         return None
     taken = [column[row] for row in rows]

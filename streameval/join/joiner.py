@@ -12,7 +12,7 @@ import numpy as np
 
 from streameval.decoding.columns import Decoded
 from streameval.engine.clock import NEVER
-from streameval.errors import DamagedStateError, TooManyOpenError
+from streameval.errors import TooManyOpenError
 from streameval.events import Id
 from streameval.join.bucket import PLACES
 from streameval.join.closing import Closing
@@ -255,12 +255,9 @@ class Joiner:
 
     def restore(self, state: Mapping[str, Any], parts: Mapping[str, bytes]) -> None:
         """Replace the content with the output of `state_dict` and `sections`."""
-        try:
-            self.accounts = msgspec.convert(state["accounts"], list[Account])
-            self.watermark = int(state["watermark"])
-            newest = msgspec.convert(state["newest"], list[int | None])
-        except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
-            raise DamagedStateError("join", f"{type(error).__name__}: {error}") from error
+        self.accounts = msgspec.convert(state["accounts"], list[Account])
+        self.watermark = int(state["watermark"])
+        newest = msgspec.convert(state["newest"], list[int | None])
         self.shown.restore(_of(parts, SHOWN))
         self.reported.restore(_of(parts, REPORTED))
         for stream, deduplicator in enumerate(self._deduplicators):

@@ -13,7 +13,6 @@ from msgspec.msgpack import Ext
 
 from streameval.engine.clock import NEVER
 from streameval.engine.memory import Memory
-from streameval.errors import DamagedStateError
 from streameval.events import Id
 from streameval.join.bucket import portable, restored
 from streameval.join.interactions import InteractionColumns
@@ -114,14 +113,11 @@ class ReportedShelf:
     def restore(self, sections: Mapping[str, bytes]) -> None:
         """Replace the content with the output of `sections`."""
         for name, content in sorted(sections.items()):
-            try:
-                number = int(name.removeprefix(PREFIX))
-                saved = msgspec.msgpack.decode(content, type=list[_Saved])
-                found = [
-                    Reported(each.time, each.key, restored(each.item), *each[3:]) for each in saved
-                ]
-            except (ValueError, msgspec.MsgspecError) as error:
-                raise DamagedStateError(name, f"{type(error).__name__}: {error}") from error
+            number = int(name.removeprefix(PREFIX))
+            saved = msgspec.msgpack.decode(content, type=list[_Saved])
+            found = [
+                Reported(each.time, each.key, restored(each.item), *each[3:]) for each in saved
+            ]
             self._buckets[number] = _Bucket(found)
             self.size += sum(_BYTES + len(each.key) for each in found)
 

@@ -8,11 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
-import msgspec
 import numpy as np
 
 from streameval.decoding.columns import Decoded
-from streameval.errors import DamagedStateError, TooManyOpenError
+from streameval.errors import TooManyOpenError
 from streameval.events import Id
 from streameval.events.ragged import Ragged
 from streameval.join.bucket import PLACES, ShownBucket, read, written
@@ -213,11 +212,8 @@ class Shown:
     def restore(self, sections: Mapping[str, bytes]) -> None:
         """Replace the content with the output of `sections`."""
         for name, content in sorted(sections.items()):
-            try:
-                number = int(name.removeprefix(PREFIX))
-                bucket = read(content, self._items.code, self._labels.code)
-            except (ValueError, IndexError, msgspec.MsgspecError) as error:
-                raise DamagedStateError(name, f"{type(error).__name__}: {error}") from error
+            number = int(name.removeprefix(PREFIX))
+            bucket = read(content, self._items.code, self._labels.code)
             self.buckets[number] = bucket
             self.size += self._bytes(bucket)
 

@@ -216,7 +216,7 @@ class JoinedState(PartitionState):
             self.logs.restore(state["logs"])
             self._advances = int(state["advances"])
             self.joiner.restore(state["joiner"], own)
-        except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
+        except (LookupError, TypeError, ValueError, msgspec.MsgspecError) as error:
             raise DamagedStateError(PREFIX, f"{type(error).__name__}: {error}") from error
         self._before = [msgspec.structs.replace(account) for account in self.accounts]
 
