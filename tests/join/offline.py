@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 from tests.engine import slow_clock
@@ -29,12 +30,12 @@ class Case(NamedTuple):
     """
 
     streams: list[list[Log]]
-    key: Literal["request_id", "user_item"]
-    window: int
-    lateness: int
-    combine: Literal["max", "sum"]
-    per_variant: bool
-    gains: dict[str, float]
+    key: Literal["request_id", "user_item"] = "request_id"
+    window: int = 10
+    lateness: int = 0
+    combine: Literal["max", "sum"] = "max"
+    per_variant: bool = False
+    gains: Mapping[str, float] = MappingProxyType({"click": 1.0})
     recent: int = 1
     max_ahead: int = 60
 
@@ -43,7 +44,7 @@ class Joined(NamedTuple):
     """What comes of it, when everything has come.
 
     Attributes:
-        events: time, request, variant, items shown, gain by item.
+        events: time, labels, items shown, gain by item.
         accounts: outcome -> records, of each stream.
     """
 
@@ -54,7 +55,7 @@ class Joined(NamedTuple):
 def joined(case: Case) -> Joined:
     """Everything there is, joined."""
     accounts = [Counter[str]() for _ in case.streams]
-    shown = [each for each in _in_time(case, 0, accounts[0]) if not _again(each, accounts[0])]
+    shown = _distinct(case, accounts[0])
     found: dict[int, list[Record]] = defaultdict(list)
     for stream in range(1, len(case.streams)):
         for each in _unique(case, stream, accounts[stream]):
@@ -86,24 +87,20 @@ def _in_time(case: Case, stream: int, account: Counter[str]) -> list[Record]:
                 account["late"] += 1
             else:
                 turns.append((before, number, place, record))
-    ordered = [record for *_, record in sorted(turns, key=lambda turn: turn[:3])]
-    for record in ordered:
-        record["case"] = case
-    return ordered
+    return [record for *_, record in sorted(turns, key=lambda turn: turn[:3])]
 
 
-_SEEN = "seen"
-
-
-def _again(record: Record, account: Counter[str]) -> bool:
-    known: dict[str, list[int]] = account.__dict__.setdefault(_SEEN, {})
-    window = record["case"].window
-    times = known.setdefault(record["request_id"], [])
-    if any(abs(time - record["ts"]) <= window for time in times):
-        account["duplicate"] += 1
-        return True
-    times.append(record["ts"])
-    return False
+def _distinct(case: Case, account: Counter[str]) -> list[Record]:
+    """Lists of one id are one list, unless their windows are apart."""
+    kept, known = [], defaultdict[str, list[int]](list)
+    for record in _in_time(case, 0, account):
+        times = known[record["request_id"]]
+        if any(abs(time - record["ts"]) <= case.window for time in times):
+            account["duplicate"] += 1
+        else:
+            times.append(record["ts"])
+            kept.append(record)
+    return kept
 
 
 def _unique(case: Case, stream: int, account: Counter[str]) -> list[Record]:
@@ -147,5 +144,4 @@ def _event(case: Case, shown: Record, found: Sequence[Record]) -> tuple[Any, ...
     for each in found:
         gains[each["item"]].append(case.gains[each["type"]])
     whole = {item: max(of) if case.combine == "max" else sum(of) for item, of in gains.items()}
-    items = tuple(shown["shown"])
-    return shown["ts"], shown["request_id"], shown["variant"], items, tuple(sorted(whole.items()))
+    return shown["ts"], (shown["variant"],), tuple(shown["shown"]), tuple(sorted(whole.items()))

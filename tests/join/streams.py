@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -100,7 +101,7 @@ def joint(case: Case, *, users: bool = False, **limits: Any) -> Joint:
     options = AttributionOptions(
         impressions=shown,
         interactions=[
-            InteractionOptions(source=names, event_id="event_id", types=case.gains)
+            InteractionOptions(source=names, event_id="event_id", types=dict(case.gains))
             for names in others
         ],
         key=case.key,
@@ -116,75 +117,89 @@ def joint(case: Case, *, users: bool = False, **limits: Any) -> Joint:
     return Joint(options, event, ["variant"], layout, users=users)
 
 
-class Run:
-    """A join that is fed, with the events that come out of it."""
+class Fed:
+    """A join of some logs that is fed, with the events that come out of it.
+
+    fed: the records of each log so far.
+    """
+
+    def __init__(self, front: Joint, logs: Iterable[Partition], trace: Trace | None = None) -> None:
+        self.front, self._trace = front, trace
+        self.events: list[Any] = []
+        self.fed: dict[Partition, list[Any]] = {log: [] for log in logs}
+        self.state: JoinedState = front.state(dict.fromkeys(self.fed, 0), self._keep, trace)
+
+    @property
+    def counted(self) -> int:
+        return len(self.events)
+
+    def feed(self, log: Partition, records: Sequence[Any], parts: float = math.inf) -> None:
+        """A batch of the next records; counts so many parts of what is complete."""
+        start, end = len(self.fed[log]), len(self.fed[log]) + len(records)
+        batch = RecordBatch(
+            partition=log,
+            values=[None if each is None else json.dumps(each).encode() for each in records],
+            offsets=range(start, end),
+            next_offset=end,
+        )
+        self.state.apply(batch, self.front.decode(batch))
+        while self.state.unfinished and parts:
+            self.state.proceed()
+            parts -= 1
+        self.fed[log] += records
+
+    def restart(self, other: Fed | None = None) -> dict[Partition, list[Any]]:
+        """Go on from what this one, or another, would have saved; returns what comes again."""
+        before = other or self
+        content, found = before.content(), before.state.progress()
+        positions = {log: each.position for log, each in found.items()}
+        rest = {log: records[positions[log] :] for log, records in before.fed.items()}
+        self.fed = {log: records[: positions[log]] for log, records in before.fed.items()}
+        self.state = self.front.state(positions, self._keep, self._trace)
+        self.state.restore(content)
+        assert self.content() == content
+        return rest
+
+    def end(self) -> None:
+        """Nothing more comes."""
+        self.state.end(list(self.fed))
+        self.state.finish()
+
+    def content(self) -> dict[str, bytes]:
+        """Everything that is saved."""
+        return {each.name: b"".join(each.content()()) for each in self.state.sections()}
+
+    def _keep(self, found: Decoded) -> None:
+        self.events.extend(found.named.events())
+
+
+class Run(Fed):
+    """The join of a case: records come from its logs, and events are plain tuples."""
 
     def __init__(self, case: Case, trace: Trace | None = None, **limits: Any) -> None:
-        self.case = case
-        self._trace = trace
-        self.front = joint(case, **limits)
-        self.events: list[tuple[Any, ...]] = []
         self.seen: list[tuple[str | None, Any]] = []
         self.logs = {
             log_name(stream, number): log
             for stream, logs in enumerate(case.streams)
             for number, log in enumerate(logs)
         }
-        self.state = self._new(dict.fromkeys(self.logs, 0))
+        super().__init__(joint(case, **limits), self.logs, trace)
 
-    def feed(self, partition: Partition, count: int, parts: float = math.inf) -> None:
-        """The next records of a log, as one batch; counts so many parts of what is complete."""
-        start = self._read[partition]
-        values = [_encoded(each) for each in self.logs[partition][start : start + count]]
-        end = start + len(values)
-        batch = RecordBatch(
-            partition=partition, values=values, offsets=range(start, end), next_offset=end
-        )
-        self.state.apply(batch, self.front.decode(batch))
-        while self.state.unfinished and parts:
-            self.state.proceed()
-            parts -= 1
-        self._read[partition] = end
+    def read(self, log: Partition, count: int, parts: float = math.inf) -> None:
+        """Feed the next records of a log."""
+        start = len(self.fed[log])
+        self.feed(log, self.logs[log][start : start + count], parts)
 
-    def restart(self) -> None:
-        """Go on from what would have been saved."""
-        held = {each.name: b"".join(each.content()()) for each in self.state.sections()}
-        positions = {log: each.position for log, each in self.state.progress().items()}
-        self.state = self._new(positions)
-        self.state.restore(held)
-        assert self.content() == held
-
-    def take_over(self, other: Run) -> None:
-        """Go on from what another one would have saved."""
-        found = other.state.progress().items()
-        self.state = self._new({log: each.position for log, each in found})
-        self.state.restore(other.content())
-
-    def end(self) -> Joined:
+    def joined(self) -> Joined:
         """Read the rest; nothing more comes."""
         for partition, log in self.logs.items():
-            self.feed(partition, len(log))
-        self.state.end(list(self.logs))
-        self.state.finish()
+            self.read(partition, len(log))
+        self.end()
         return Joined(sorted(self.events), [_counter(each) for each in self.state.accounts])
-
-    def content(self) -> dict[str, bytes]:
-        """Everything that is saved."""
-        return {each.name: b"".join(each.content()()) for each in self.state.sections()}
-
-    def _new(self, positions: dict[Partition, int]) -> JoinedState:
-        self._read = dict(positions)
-        return self.front.state(positions, self._keep, self._trace)
 
     def _keep(self, found: Decoded) -> None:
         self.events.extend(_events(found))
         self.seen.extend((event.event_id, event.user) for event in found.named.events())
-
-
-def _encoded(record: dict[str, Any] | None) -> bytes | None:
-    if record is None:
-        return None
-    return msgspec.json.encode({name: each for name, each in record.items() if name != "case"})
 
 
 def _events(decoded: Decoded) -> Iterator[tuple[Any, ...]]:
@@ -203,13 +218,4 @@ def _events(decoded: Decoded) -> Iterator[tuple[Any, ...]]:
 
 def _counter(account: Any) -> Counter[str]:
     plain: dict[str, int] = msgspec.to_builtins(account)
-    return Counter({name: n for name, n in plain.items() if n and name != "outside"})
-
-
-def told(found: Joined) -> Joined:
-    """The offline join's answer in the terms of the real one, which gives events no names."""
-    events: Sequence[tuple[Any, ...]] = [
-        (time, (variant,), items, gains) for time, _, variant, items, gains in found.events
-    ]
-    accounts = [Counter({name: n for name, n in of.items() if n}) for of in found.accounts]
-    return Joined(sorted(events), accounts)
+    return Counter({name: n for name, n in plain.items() if name != "outside"})

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from streameval.join import shown as module
-from tests.join.test_limits import DONE, SHOWN, Fed, click, shown
+from tests.join.test_limits import DONE, SHOWN, click, fed_with, shown
 
 
 def test_numbers_of_items_are_given_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MANY", 20)
-    fed, plain = Fed(), Fed()
+    fed, plain = fed_with(), fed_with()
     for minute in range(40):
         lists = [
             {**shown(60 * minute + at, f"r{minute}-{at}"), "shown": [f"i{minute}", f"j{at}"]}
@@ -21,20 +21,17 @@ def test_numbers_of_items_are_given_anew(monkeypatch: pytest.MonkeyPatch) -> Non
             each.feed(DONE, [click(60 * minute + 3, f"r{minute}-1")])
     kept = fed.state.joiner.shown
     assert len(kept._items) < 30
-    assert fed.events == plain.events > 100
-    assert fed.held() == plain.held()
+    assert fed.counted == plain.counted > 100
+    assert fed.content() == plain.content()
     monkeypatch.setattr(module, "_MANY", 10**9)
-    again = fed.front.state({SHOWN: 0, DONE: 0})
-    again.restore(fed.held())
-    content = {each.name: b"".join(each.content()()) for each in again.sections()}
-    assert content == fed.held()
+    fed.restart()
 
 
 def test_lists_that_wait_keep_their_items_when_numbers_are_given_anew(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "_MANY", 20)
-    fed, plain = Fed(), Fed()
+    fed, plain = fed_with(), fed_with()
     shows = [{**shown(minute * 60, f"r{minute}"), "shown": [f"i{minute}"]} for minute in range(40)]
     clicks = [click(minute * 60 + 3, f"r{minute}") for minute in range(40)]
     for each in (fed, plain):
@@ -46,5 +43,5 @@ def test_lists_that_wait_keep_their_items_when_numbers_are_given_anew(
     monkeypatch.setattr(module, "_MANY", 10**9)
     for minute in range(40):
         plain.feed(DONE, clicks[minute : minute + 1])
-    assert fed.events == plain.events > 0
-    assert fed.held() == plain.held()
+    assert fed.counted == plain.counted > 0
+    assert fed.content() == plain.content()

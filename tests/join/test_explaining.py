@@ -26,9 +26,9 @@ def explanations(case: Case, counts: list[int], *, ended: bool) -> tuple[Run, li
         trace = KeyTrace(key, users=by_user)
         run = Run(case, trace=trace)
         for partition, count in zip(run.logs, counts, strict=False):
-            run.feed(partition, count)
+            run.read(partition, count)
         if ended:
-            run.end()
+            run.joined()
         explanation = trace.explanation(run.state)
         found += [] if explanation is None else [explanation]
     return run, found

@@ -14,7 +14,7 @@ from streameval.engine.dead_letters import Identity
 from streameval.join import joiner, state
 from streameval.join.rules import FOREVER
 from tests.join.offline import Case, joined
-from tests.join.streams import Run, cases, told
+from tests.join.streams import Run, cases
 
 Step: TypeAlias = tuple[int, int, int, bool]
 """Number of a log, records of it, parts of what they complete that are counted; a restart."""
@@ -25,7 +25,10 @@ steps = st.lists(
 
 
 @pytest.fixture(
-    params=[2, joiner.AT_ONCE], ids="at most {} at once".format, autouse=True, scope="module"
+    params=[2, pytest.param(joiner.AT_ONCE, marks=pytest.mark.nightly)],
+    ids="at most {} at once".format,
+    autouse=True,
+    scope="module",
 )
 def _at_once(request: pytest.FixtureRequest) -> Iterator[None]:
     """Large parts of work, and small ones, which leave many moments at which it is unfinished."""
@@ -39,18 +42,23 @@ def played(case: Case, schedule: Sequence[Step]) -> Run:
     run = Run(case)
     partitions = list(run.logs)
     for log, count, parts, restart in schedule:
-        run.feed(partitions[log % len(partitions)], count, parts)
+        run.read(partitions[log % len(partitions)], count, parts)
         if restart:
             run.restart()
     return run
 
 
 @given(cases(), steps)
-def test_it_is_the_offline_join(case: Case, schedule: list[Step]) -> None:
-    found = played(case, schedule).end()
-    expected = told(joined(case))
+def test_it_is_the_offline_join_and_at_every_moment_each_record_is_somewhere(
+    case: Case, schedule: list[Step]
+) -> None:
+    run = played(case, schedule)
+    for account, logs in zip(run.state.accounts, case.streams, strict=True):
+        assert 0 <= account.open <= account.records <= sum(map(len, logs))
+    found, expected = run.joined(), joined(case)
     assert found.events == expected.events
     assert found.accounts == expected.accounts
+    assert [account.open for account in run.state.accounts] == [0] * len(case.streams)
 
 
 @given(cases(), steps, steps)
@@ -58,19 +66,8 @@ def test_interleavings_and_restarts_give_the_same_bytes(
     case: Case, one: list[Step], other: list[Step]
 ) -> None:
     first, second = played(case, one), played(case, other)
-    assert first.end() == second.end()
+    assert first.joined() == second.joined()
     assert first.content() == second.content()
-
-
-@given(cases(), steps)
-def test_at_every_moment_each_record_is_somewhere(case: Case, schedule: list[Step]) -> None:
-    run = played(case, schedule)
-    for account, logs in zip(run.state.accounts, case.streams, strict=True):
-        assert 0 <= account.open <= account.records <= sum(map(len, logs))
-    run.end()
-    assert [account.open for account in run.state.accounts] == [0] * len(case.streams)
-    records = [account.records for account in run.state.accounts]
-    assert records == [sum(map(len, logs)) for logs in case.streams]
 
 
 @given(cases(), steps, st.integers(0, 100))
@@ -91,7 +88,7 @@ def test_a_list_that_is_taken_out_leaves_every_other_record_with_one_outcome(
     assert not run.state.remove(record)
     assert len(kept.shown) == lists - 1
     run.restart()
-    events = run.end().events
+    events = run.joined().events
     accounts = run.state.accounts
     assert [account.open for account in accounts] == [0] * len(case.streams)
     sizes = [sum(map(len, logs)) for logs in case.streams]
@@ -119,21 +116,17 @@ def test_what_belonged_to_the_list_taken_out_ends(row: int, outcomes: tuple[int,
         streams=[[shown], [clicked]],
         key="user_item",
         window=640,
-        lateness=0,
-        combine="max",
         per_variant=True,
-        gains={"click": 1.0},
-        recent=1,
         max_ahead=640,
     )
     run = Run(case)
     for log in run.logs:
-        run.feed(log, 5)
+        run.read(log, 5)
     shown_log = next(iter(run.logs))
     assert [account.counted for account in run.state.accounts] == [1, 0]
     assert run.state.remove(Identity(shown_log, row))
     interactions = run.state.accounts[1]
     assert (interactions.counted, interactions.orphan) == outcomes
-    run.end()
+    run.joined()
     assert [account.open for account in run.state.accounts] == [0, 0]
     assert interactions.orphan == outcomes[1]

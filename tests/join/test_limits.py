@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,16 +12,15 @@ from streameval.join.joiner import AT_ONCE
 from streameval.join.joint import JoinStats
 from streameval.join.logs import MAX_AHEAD
 from streameval.join.options import AttributionOptions, InteractionOptions
-from streameval.join.state import JoinedState
 from tests.effort import every_case
 from tests.join.offline import Case
-from tests.join.streams import joint
+from tests.join.streams import Fed, joint
 
 OPTIONS = AttributionOptions(
     impressions="shown", window="10s", interactions=[InteractionOptions(source="done")]
 )
 SHOWN, DONE = Partition("s0-0", 0), Partition("s1-0", 0)
-CASE = Case([[[]], [[]]], "request_id", 10, 5, "max", per_variant=False, gains={"click": 1.0})
+CASE = Case([[[]], [[]]], lateness=5)
 
 
 def shown(ts: int, request: str) -> dict[str, Any]:
@@ -35,39 +32,17 @@ def click(ts: int, request: str) -> dict[str, Any]:
     return {**found, "event_id": f"{request}-{ts}"}
 
 
-class Fed:
-    """A join of two logs, fed record by record."""
+def fed_with(**limits: Any) -> Fed:
+    """A join of two logs that has been fed nothing."""
+    return Fed(joint(CASE, **limits), [SHOWN, DONE])
 
-    def __init__(self, **limits: Any) -> None:
-        self.front = joint(CASE, **limits)
-        self.events = 0
-        self.state: JoinedState = self.front.state({SHOWN: 0, DONE: 0}, self._count)
-        self._next = {SHOWN: 0, DONE: 0}
 
-    def _count(self, decoded: Any) -> None:
-        self.events += len(decoded.places)
-
-    def feed(self, log: Partition, records: Sequence[object]) -> None:
-        start = self._next[log]
-        end = self._next[log] = start + len(records)
-        batch = RecordBatch(
-            partition=log,
-            values=[json.dumps(each).encode() for each in records],
-            offsets=range(start, end),
-            next_offset=end,
-        )
-        self.state.apply(batch, self.front.decode(batch))
-        self.state.finish()
-
-    def versions(self) -> dict[str, int]:
-        return {each.name: each.version for each in self.state.sections()}
-
-    def held(self) -> dict[str, bytes]:
-        return {each.name: b"".join(each.content()()) for each in self.state.sections()}
+def versions(fed: Fed) -> dict[str, int]:
+    return {each.name: each.version for each in fed.state.sections()}
 
 
 def test_a_log_that_leads_by_an_hour_is_not_read_on() -> None:
-    fed = Fed()
+    fed = fed_with()
     lists = MAX_AHEAD + 100
     fed.feed(DONE, [click(0, "r0")])
     fed.feed(SHOWN, [shown(number * 3_600 // lists, f"r{number}") for number in range(lists)])
@@ -81,7 +56,7 @@ def test_a_log_that_leads_by_an_hour_is_not_read_on() -> None:
 
 @every_case("limit", [{"max_open": 3}, {"max_bytes": 900}])
 def test_a_window_that_holds_too_much_is_refused_by_name(limit: dict[str, int]) -> None:
-    fed = Fed(**limit)
+    fed = fed_with(**limit)
     (name,) = limit
     fed.feed(DONE, [click(100, "r0")])
     with pytest.raises(TooManyOpenError, match=name) as refused:
@@ -90,46 +65,46 @@ def test_a_window_that_holds_too_much_is_refused_by_name(limit: dict[str, int]) 
 
 
 def test_an_idle_log_holds_back_until_that_is_saved() -> None:
-    fed = Fed()
+    fed = fed_with()
     fed.feed(DONE, [click(1, "r0")])
     fed.feed(SHOWN, [shown(0, "r0"), shown(100, "r1")])
-    assert (fed.events, fed.state.logs.slowest) == (0, [DONE])
+    assert (fed.counted, fed.state.logs.slowest) == (0, [DONE])
     before = fed.state.position
     fed.state.propose([DONE])
-    assert (fed.events, fed.state.proposed_at) == (0, before + 1)
+    assert (fed.counted, fed.state.proposed_at) == (0, before + 1)
 
     again = fed.front.state({SHOWN: 0, DONE: 0})
-    again.restore(fed.held())
+    again.restore(fed.content())
     assert (again.proposed_at, again.position) == (None, before + 1), "it is decided anew"
 
     fed.state.accept()
     fed.state.finish()
-    assert (fed.events, fed.state.passed_by, fed.state.proposed_at) == (1, 1, None)
+    assert (fed.counted, fed.state.passed_by, fed.state.proposed_at) == (1, 1, None)
     assert fed.state.position == before + 2
     fed.state.propose([SHOWN])
     fed.state.accept()
     fed.state.finish()
-    assert fed.events == 2, "where all are idle, everything is counted"
+    assert fed.counted == 2, "where all are idle, everything is counted"
 
 
 def test_a_log_that_wakes_before_it_is_passed_by_is_waited_for() -> None:
-    fed = Fed()
+    fed = fed_with()
     fed.feed(DONE, [click(1, "r0")])
     fed.feed(SHOWN, [shown(0, "r0"), shown(100, "r1")])
     fed.state.propose([DONE])
     fed.feed(DONE, [click(5, "r0")])
-    proposing = fed.versions()
+    proposing = versions(fed)
     fed.state.accept()
     fed.state.finish()
-    assert (fed.events, fed.state.passed_by) == (0, 0)
-    assert fed.versions()["~join"] != proposing["~join"], "what is given up is saved as that"
+    assert (fed.counted, fed.state.passed_by) == (0, 0)
+    assert versions(fed)["~join"] != proposing["~join"], "what is given up is saved as that"
     fed.feed(DONE, [click(200, "r1")])
     assert fed.state.accounts[1].late == 0
     assert fed.state.accounts[1].counted == 2
 
 
 def test_an_empty_batch_wakes_nobody() -> None:
-    fed = Fed()
+    fed = fed_with()
     fed.feed(DONE, [click(1, "r0")])
     fed.feed(SHOWN, [shown(0, "r0"), shown(100, "r1"), shown(200, "r2")])
     fed.state.propose([DONE])
@@ -140,7 +115,7 @@ def test_an_empty_batch_wakes_nobody() -> None:
 
 
 def test_what_comes_in_a_log_that_was_passed_by_is_late() -> None:
-    fed = Fed()
+    fed = fed_with()
     fed.feed(DONE, [click(1, "r0")])
     fed.feed(SHOWN, [shown(0, "r0"), shown(100, "r1")])
     fed.state.propose([DONE])
@@ -148,13 +123,12 @@ def test_what_comes_in_a_log_that_was_passed_by_is_late() -> None:
     fed.state.finish()
     fed.feed(DONE, [click(5, "r0"), click(101, "r1")])
     assert fed.state.accounts[1].late == 1
-    fed.state.end([SHOWN, DONE])
-    fed.state.finish()
-    assert (fed.events, fed.state.accounts[1].counted) == (2, 2)
+    fed.end()
+    assert (fed.counted, fed.state.accounts[1].counted) == (2, 2)
 
 
 def test_a_record_that_came_before_is_refused() -> None:
-    fed = Fed()
+    fed = fed_with()
     fed.feed(SHOWN, [shown(0, "r0")])
     again = RecordBatch(partition=SHOWN, values=[b"{}"], offsets=[0], next_offset=1)
     with pytest.raises(SourceError, match="was delivered again"):
@@ -162,10 +136,10 @@ def test_a_record_that_came_before_is_refused() -> None:
 
 
 def test_other_logs_cannot_go_on() -> None:
-    fed = Fed()
+    fed = fed_with()
     other = fed.front.state({SHOWN: 0, DONE._replace(number=1): 0})
     with pytest.raises(UnlikeStateError, match="logs"):
-        other.restore(fed.held())
+        other.restore(fed.content())
 
 
 def test_a_stream_without_a_log_is_refused() -> None:
@@ -175,14 +149,13 @@ def test_a_stream_without_a_log_is_refused() -> None:
 
 def test_counts_stay_when_a_partition_goes() -> None:
     stats = JoinStats(OPTIONS.names, by_request=OPTIONS.key == "request_id")
-    fed = Fed()
+    fed = fed_with()
     fed.feed(SHOWN, [shown(0, "r0"), shown(0, "r0")])
-    fed.state.end([SHOWN, DONE])
-    fed.state.finish()
+    fed.end()
     first = stats.health({SHOWN: fed.state})
     assert dict(first.streams[0].outcomes)["duplicate"] == 1
     restored = fed.front.state({SHOWN: 0, DONE: 0})
-    restored.restore(fed.held())
+    restored.restore(fed.content())
     assert stats.health({}).streams[0].outcomes == first.streams[0].outcomes
     assert stats.health({SHOWN: restored}).streams[0].outcomes == first.streams[0].outcomes
 
@@ -191,31 +164,31 @@ def counted_in_parts(fed: Fed) -> list[int]:
     """Events that each part of what is unfinished counts."""
     parts = []
     while fed.state.unfinished:
-        before = fed.events
+        before = fed.counted
         fed.state.proceed()
-        parts.append(fed.events - before)
+        parts.append(fed.counted - before)
     return parts
 
 
 def test_what_is_complete_at_once_is_counted_in_parts() -> None:
-    fed, lists = Fed(), 3 * AT_ONCE + 10
+    fed, lists = fed_with(), 3 * AT_ONCE + 10
     fed.feed(DONE, [click(0, "r0")])
     fed.feed(SHOWN, [shown(number % 3, f"r{number}") for number in range(lists)])
     fed.state.end([SHOWN, DONE])
     parts = counted_in_parts(fed)
-    assert fed.events == lists
+    assert fed.counted == lists
     assert max(parts) <= 2 * AT_ONCE, "lists of one moment are not divided"
     assert sum(map(bool, parts)) == 3
 
 
 @every_case("clicks", [0, 2 * AT_ONCE])
 def test_lists_and_clicks_of_many_moments_are_divided(clicks: int) -> None:
-    fed, lists = Fed(), 3 * AT_ONCE
+    fed, lists = fed_with(), 3 * AT_ONCE
     fed.feed(SHOWN, [shown(number // 400, f"r{number}") for number in range(lists)])
     fed.feed(DONE, [click(number // 400, f"r{number}") for number in range(clicks)])
     fed.state.end([SHOWN, DONE])
     parts = counted_in_parts(fed)
-    assert fed.events == lists
+    assert fed.counted == lists
     assert fed.state.accounts[1].counted == clicks
     assert max(parts) <= AT_ONCE
     assert len(parts) > 3
@@ -224,12 +197,12 @@ def test_lists_and_clicks_of_many_moments_are_divided(clicks: int) -> None:
 def test_what_is_saved_is_finished_first() -> None:
     states = []
     for finish in (True, False):
-        fed = Fed()
+        fed = fed_with()
         fed.feed(SHOWN, [shown(number // 40, f"r{number}") for number in range(3 * AT_ONCE)])
         fed.state.end([SHOWN, DONE])
         fed.state.proceed()
         assert fed.state.unfinished
         if finish:
             fed.state.finish()
-        states.append((fed.held(), fed.events, fed.state.position))
+        states.append((fed.content(), fed.counted, fed.state.position))
     assert states[0] == states[1]

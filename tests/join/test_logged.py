@@ -80,7 +80,7 @@ def test_last_touch_is_the_slow_join_in_each_variant(tmp_path: Path) -> None:
     }
     expected = joined(_case(gains))
     lists, hits, worth = Counter[str](), Counter[str](), Counter[str]()
-    for _, _, variant, _, of in expected.events:
+    for _, (variant,), _, of in expected.events:
         lists[variant] += 1
         hits[variant] += bool(of)
         worth[variant] += sum(gain for _, gain in of)
@@ -103,7 +103,6 @@ def _case(gains: dict[str, float]) -> Case:
         key="user_item",
         window=WINDOW,
         lateness=LATENESS,
-        combine="max",
         per_variant=True,
         gains=gains,
     )

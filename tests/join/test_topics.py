@@ -17,7 +17,7 @@ from tests.join.streams import joint
 from tests.join.test_daemon import JOIN, METRICS
 from tests.kafka.topics import create, fill
 
-CASE = Case([[[]], [[]]], "request_id", 1, 0, "max", per_variant=False, gains={"click": 1.0})
+CASE = Case([[[]], [[]]], window=1)
 SHOWN = {"ts": 1, "request_id": "r1", "user": "u", "shown": ["a"]}
 CLICK = {"ts": 1, "request_id": "r1", "user": "u", "item": "a", "type": "click", "event_id": "1"}
 

@@ -16,12 +16,8 @@ CLICKS = [
 ]
 CASE = Case(
     streams=[[[dict(each) for each in LISTS]], [[dict(each) for each in CLICKS]]],
-    key="request_id",
     window=5,
     lateness=2,
-    combine="max",
-    per_variant=False,
-    gains={"click": 1.0},
 )
 EXPECTED = [(each["request_id"], each["user"]) for each in LISTS]
 
@@ -29,17 +25,17 @@ EXPECTED = [(each["request_id"], each["user"]) for each in LISTS]
 def test_joined_lists_name_their_users_and_requests_after_a_restart_too() -> None:
     whole, split = Run(CASE, users=True), Run(CASE, users=True)
     for partition in split.logs:
-        split.feed(partition, 3)
+        split.read(partition, 3)
         split.restart()
     for run in (whole, split):
-        run.end()
+        run.joined()
         assert sorted(run.seen) == EXPECTED
     assert whole.content() == split.content()
 
 
 def test_users_are_not_kept_where_nothing_asks() -> None:
     run = Run(CASE)
-    run.end()
+    run.joined()
     assert set(run.seen) == {(None, None)}
 
 
@@ -48,9 +44,9 @@ def test_lists_saved_without_users_go_on_beside_those_with() -> None:
     case = CASE._replace(streams=[[at_once], CASE.streams[1]])
     before, after = Run(case), Run(case, users=True)
     shown, acts = before.logs
-    before.feed(acts, 2)
-    before.feed(shown, 3)
-    after.take_over(before)
-    after.end()
+    before.read(acts, 2)
+    before.read(shown, 3)
+    after.restart(before)
+    after.joined()
     without = [(f"r{at}", None) for at in range(3)]
     assert sorted(after.seen) == [*without, *EXPECTED[3:]]

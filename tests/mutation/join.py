@@ -11,7 +11,7 @@ from streameval.join.closing import combined
 from streameval.join.joiner import Joiner, late_in
 from streameval.join.logs import LogCursor, Logs
 from tests.join.offline import Case, joined
-from tests.join.streams import cases, told
+from tests.join.streams import cases
 from tests.join.test_join import Step, played, steps
 from tests.mutation.mistake import Broken, Mistake, around, replaced
 
@@ -87,13 +87,13 @@ def compared(case: Case, schedule: list[Step]) -> None:
 
 
 def _differs(case: Case, schedule: list[Step]) -> bool:
-    expected = told(joined(case))
+    expected = joined(case)
     try:
         found = played(case, schedule)
         again = played(case, [])
         for partition, log in found.logs.items():
-            found.feed(partition, len(log))
-        ended, other = found.end(), again.end()
+            found.read(partition, len(log))
+        ended, other = found.joined(), again.joined()
     except Exception:  # noqa: BLE001  broken is broken
         return True
     return ended != expected or other != expected or found.content() != again.content()
