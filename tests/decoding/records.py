@@ -126,7 +126,3 @@ def read(decoder: Decoder, value: bytes) -> Event | InvalidEvent:
     """The event in one record, or why there is none."""
     found = decoder.decode_many([value])
     return found.invalid[0][1] if found.invalid else events_of(found)[0]
-
-
-def decoders() -> st.SearchStrategy[Decoder]:
-    return st.builds(Decoder, st.sampled_from(FIELDS), st.sampled_from(LABELS))

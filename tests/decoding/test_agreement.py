@@ -16,7 +16,15 @@ from streameval.decoding.invalid import InvalidEvent
 from streameval.decoding.paths import FAILURES
 from streameval.decoding.rows import RowDecoder, row_decoders
 from streameval.events import Event, columns_of
-from tests.decoding.records import FIELDS, LABELS, events_of, mutilated, plain_records, records
+from tests.decoding.records import (
+    FIELDS,
+    LABELS,
+    events_of,
+    json_values,
+    mutilated,
+    plain_records,
+    records,
+)
 from tests.effort import every_case, rare
 
 some_fields = st.sampled_from(FIELDS)
@@ -74,7 +82,11 @@ def _alone(
     return None if value is None else GeneralDecoder(fields, labels).decode(value)
 
 
-@given(some_fields, some_labels, st.lists(st.none() | records() | mutilated(records())))
+values_of_any_kind = st.none() | records() | mutilated(records()) | json_values() | st.binary()
+
+
+@rare()
+@given(some_fields, some_labels, st.lists(values_of_any_kind))
 def test_many_records_give_what_each_alone_gives_in_their_order(
     fields: EventFields, labels: list[str], values: list[bytes | None]
 ) -> None:
@@ -83,13 +95,7 @@ def test_many_records_give_what_each_alone_gives_in_their_order(
     assert _rows(many) == [each for each in enumerate(alone) if isinstance(each[1], Event)]
     assert many.invalid == [each for each in enumerate(alone) if isinstance(each[1], InvalidEvent)]
     assert many.tombstones == [place for place, value in enumerate(values) if value is None]
-
-
-@given(some_fields, some_labels, st.lists(records()))
-def test_columns_that_no_event_has_are_none_whoever_decoded(
-    fields: EventFields, labels: list[str], values: list[bytes]
-) -> None:
-    many = Decoder(fields, labels).decode_many(values)
+    # Columns that no event has are None, whoever decoded.
     assert many.named == columns_of(list(many.named.events()))
     assert (many.times is None) == (fields.time is None)
     assert (many.dimensions is None) == (not labels)
