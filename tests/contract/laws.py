@@ -163,27 +163,16 @@ def pairs_are_events(texts: Texts, events: Events) -> None:
 
 
 def state_returns(texts: Texts, events: Events, intervals: Intervals | None = None) -> None:
-    """A state survives JSON, gives the same bytes again, and goes on counting."""
+    """By JSON, by pickle and as a dump in place of other events; and it goes on counting."""
     accumulator = counted(texts, events, intervals=intervals)
-    loaded = made(texts, events, intervals)
+    loaded, adopted = made(texts, events, intervals), counted(texts, events[:2], events, intervals)
     loaded.load_state_dict(json.loads(state(accumulator)))
-    assert bits(loaded) == bits(pickle.loads(pickle.dumps(accumulator))) == bits(accumulator)
-    for event in events[:3]:
-        update(loaded, event)
-        update(accumulator, event)
-    assert bits(loaded) == bits(accumulator)
-
-
-def a_dump_returns(texts: Texts, events: Events, intervals: Intervals | None = None) -> None:
-    """What was dumped is adopted with nothing missing, and goes on counting."""
-    accumulator = counted(texts, events, intervals=intervals)
-    adopted = counted(texts, events[:2], events, intervals)
     assert adopted.adopt(dumped(accumulator)) == frozenset()
-    assert bits(adopted) == bits(accumulator)
-    for event in events[:3]:
-        update(adopted, event)
-        update(accumulator, event)
-    assert bits(adopted) == bits(accumulator)
+    assert bits(pickle.loads(pickle.dumps(accumulator))) == bits(accumulator)
+    for event in (None, *events[:3]):
+        for each in (accumulator, loaded, adopted) if event else ():
+            update(each, event)
+        assert bits(loaded) == bits(adopted) == bits(accumulator)
 
 
 def other_metrics_adopt_what_they_need(few: Texts, many: Texts, events: Events) -> None:

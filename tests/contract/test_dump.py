@@ -51,12 +51,6 @@ def test_a_part_of_a_dump_is_damaged_and_nothing_changes(data: st.DataObject) ->
     assert dumped(accumulator) == before
 
 
-@every_case("more", [b"\x00", SHORT])
-def test_bytes_behind_the_end_are_damage(more: bytes) -> None:
-    with pytest.raises(DamagedStateError):
-        laws.made(FEW).adopt(SHORT + more)
-
-
 @rare()
 @given(place=st.integers(0, len(SHORT) - 1), other=st.integers(1, 255))
 def test_a_byte_that_breaks_the_structure_is_an_error_of_ours(place: int, other: int) -> None:
@@ -71,10 +65,13 @@ def test_a_byte_that_breaks_the_structure_is_an_error_of_ours(place: int, other:
         assert dumped(accumulator) == empty
 
 
-@every_case("data", [b"", b"\xc0", b"\x95\x02\xc0\x90\x90\xc0", b"{}", b"\x91" * 5_000])
+@every_case(
+    "data",
+    [b"", b"\xc0", b"\x95\x02\xc0\x90\x90\xc0", b"{}", b"\x91" * 5_000, SHORT * 2, SHORT + b"\x00"],
+)
 def test_what_is_no_dump_is_damaged(data: bytes) -> None:
     with pytest.raises(DamagedStateError):
-        laws.made(ALL).adopt(data)
+        laws.made(FEW).adopt(data)
 
 
 @every_case("version", [0, 1, VERSION + 1, "2", None])
@@ -144,29 +141,6 @@ def test_what_started_late_is_saved_and_merged_as_it_is() -> None:
     assert laws.bits(twice) == laws.bits(again) == laws.bits(grown) == laws.bits(grown.copy())
     twice.merge(laws.counted(["mae", "rmse"], stream()))
     assert [twice.read(text).lists for text in ("mae", "rmse")] == [120, 60]
-
-
-@every_case(
-    ("metric", "names"),
-    [
-        ("mrr@5", {"hits(depth=5)"}),
-        ("mrr@2", {"hits(depth=5)"}),
-        ("mrr(repeats=every)@5", {"hits(depth=5,repeats=every)"}),
-        ("ndcg@5", {"hits(depth=5)", "graded:ndcg@5"}),
-        ("ndcg@3", {"hits(depth=5)"}),
-        ("mrr(statistic=median)@5", {"hits(depth=5)", "values:mrr@5"}),
-        ("distinct_items@3", {"exposures(cutoff=3)"}),
-        ("personalization@3", {"pairings(cutoff=3)"}),
-        ("auc(positive=one)", {"scores(positive=one)"}),
-        ("gauc(single=true)", {"ranksums(single=true)"}),
-        ("mae", {"events:mae"}),
-    ],
-)
-def test_a_reading_names_what_it_rests_on(metric: str, names: set[str]) -> None:
-    texts = ["mrr@5", "mrr(repeats=every)@5", "ndcg@5", "mrr(statistic=median)@5", "mae"]
-    texts += ["distinct_items@3", "distinct_items@5", "personalization@3", "auc(positive=one)"]
-    accumulator = Accumulator(*texts, "gauc(single=true)")
-    assert accumulator.needs(metric) == names
 
 
 @every_case(

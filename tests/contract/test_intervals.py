@@ -230,16 +230,6 @@ def test_a_list_without_a_user_is_grouped_by_its_event() -> None:
     assert (audience.users, audience.lists, audience.anonymous) == (0, 10, 10)
 
 
-def test_users_are_grouped_alike_as_text_and_as_integers() -> None:
-    both = []
-    for kind in (str, int):
-        accumulator = made(["hit_rate@1"], ())
-        for user in range(50):
-            accumulator.update(["a"], ["a"], user=kind(user))
-        both.append(accumulator.groups("hit_rate@1"))
-    assert _same(*both)
-
-
 def test_values_without_bounds_are_summed_exactly() -> None:
     gains = [1e16, 1.0, 1e-9, 1e16, 3.0]
     events = [Event(recommendations=["a"], interactions={"a": gain}, user="u") for gain in gains]

@@ -73,7 +73,6 @@ def test_metrics_that_are_counted_together_keep_every_law(
     laws.any_form(texts, events, intervals)
     laws.pairs_are_events(texts, events)
     laws.state_returns(texts, events, intervals)
-    laws.a_dump_returns(texts, events, intervals)
     laws.a_copy_is_independent(texts, events)
     laws.merging_leaves_the_other_alone(texts, events)
 
@@ -85,7 +84,7 @@ def test_every_metric_returns_from_a_dump_whatever_else_is_asked_for(
     few, events = texts_of(name, k), stream(20)
     # All at one cut-off: what is kept to another depth is another statistic.
     others = [f"{other}@{k}" for other in NAMES if takes_k(other)] if k else NAMES
-    laws.a_dump_returns(few, events)
+    laws.state_returns(few, events)
     laws.other_metrics_adopt_what_they_need(few, [*few, *others], events)
 
 

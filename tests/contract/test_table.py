@@ -49,8 +49,8 @@ def _counted(
     return table
 
 
-def _pane(cells: Sequence[int]) -> Table:
-    whole = _counted(cells)
+def _pane(cells: Sequence[int], max_items: int = 1_000_000) -> Table:
+    whole = _counted(cells, max_items=max_items)
     pane = whole.empty(whole.plan.of_pane)
     pane.add(whole)
     return pane
@@ -112,13 +112,10 @@ def test_bytes_of_more_cells_than_are_named_are_damaged() -> None:
         _table().load(data, [0, 1])
 
 
-def test_a_thinned_cell_says_that_it_is_reduced() -> None:
-    assert _counted([0] * 60, max_items=2).reduced
-
-
-def test_a_table_with_a_set_of_users_says_that_it_is_reduced() -> None:
+def test_a_table_with_a_set_of_users_or_a_thinned_cell_says_that_it_is_reduced() -> None:
     assert _counted([0] * 60).reduced
     assert not _pane([0] * 60).reduced
+    assert _pane([0] * 60, max_items=2).reduced
 
 
 def test_a_copy_is_independent_and_every_change_has_a_version() -> None:

@@ -36,7 +36,6 @@ split = partial(laws.any_split, TEXTS, EVENTS, [11, 30])
 form = partial(laws.any_form, OF_LISTS, EVENTS)
 pairs = partial(laws.pairs_are_events, OF_LISTS, EVENTS)
 returns = partial(laws.state_returns, TEXTS, EVENTS)
-dumps = partial(laws.a_dump_returns, TEXTS, EVENTS)
 adopts = partial(laws.other_metrics_adopt_what_they_need, ["mrr@5"], ["mrr@5", "auc"], EVENTS)
 alone = partial(check_metric, "ndcg@3", events=6)
 copying = partial(laws.a_copy_is_independent, TEXTS, EVENTS)
@@ -165,7 +164,7 @@ MISTAKES = (
         returns,
         replaced(Relation, "restored", lambda relation, *_: relation),
     ),
-    Mistake("a dump that is not adopted", dumps, replaced(Table, "load", lambda *_: frozenset())),
+    Mistake("a dump that is not adopted", returns, replaced(Table, "load", lambda *_: frozenset())),
     Mistake(
         "items dumped in the order in which they came",
         order,

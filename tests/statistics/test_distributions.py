@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import statistics
 from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
@@ -38,16 +37,6 @@ def _of(content: Sequence[float], cap: int = 65_536) -> Distribution:
     return found
 
 
-@given(values, shares)
-def test_below_the_cap_a_quantile_is_that_of_the_values(content: list[float], q: float) -> None:
-    distribution, ordered = _of(content), sorted(content)
-    assert distribution.quantile(q) == ordered[max(0, math.ceil(q * len(content)) - 1)]
-    interpolated = float(np.quantile(ordered, q))
-    found = distribution.quantile(q, "linear")
-    assert math.isclose(found, interpolated, rel_tol=1e-12, abs_tol=1e-9)
-    assert not distribution.estimated
-
-
 @given(units, shares)
 def test_above_the_cap_a_quantile_is_within_the_width_of_a_bin(
     content: list[float], q: float
@@ -63,12 +52,6 @@ def test_sums_stay_exact_on_both_sides_of_the_cap(content: list[float], cap: int
     distribution = _of(content, cap)
     assert distribution.count == len(content)
     assert distribution.total == float(sum(map(Fraction, content)))
-
-
-@given(st.lists(st.integers(-1000, 1000), min_size=2, max_size=30))
-def test_a_standard_error_is_that_of_the_sample(content: list[int]) -> None:
-    expected = statistics.stdev(map(Fraction, content)) / math.sqrt(len(content))
-    assert math.isclose(_of(content).standard_error, expected, rel_tol=1e-12)
 
 
 @every_case("offset", [1e8, 1e15])

@@ -35,25 +35,6 @@ def _of(statistic: ItemsShown) -> Exposures:
     return found
 
 
-@every_case("k", [1, 5, None])
-def test_distinct_items_up_to_a_cutoff_are_exact_below_the_cap(k: int | None) -> None:
-    lists = _lists(500)
-    exposures = _of(_counted(lists, 1_000_000, k))
-    union = {item for items in lists for item in items[:k]}
-    assert exposures.distinct == len(union)
-    known = frozenset(CATALOG[:9_000])
-    assert exposures.distinct_among(known) == len(union & known)
-    assert sum(exposures.counts()) == sum(len(items[:k]) for items in lists)
-    assert not exposures.estimated
-
-
-@every_case(("k", "distinct"), [(1, 1), (5, 2), (None, 3)])
-def test_items_at_ranks_of_their_own_count_there(k: int | None, distinct: int) -> None:
-    statistic = ItemsShown(ExposuresOptions(cutoff=k), Items())
-    statistic.count(batch(shown(["a", "b", "c"], [], [5, 1, 6])), 0)
-    assert _of(statistic).distinct == distinct
-
-
 @every_case("max_items", [500, 2_000])
 @every_case("k", [5, None])
 def test_an_estimate_is_near_the_truth(max_items: int, k: int | None) -> None:
@@ -81,17 +62,6 @@ def test_items_that_never_repeat_are_bounded() -> None:
 def test_a_number_and_its_text_are_two_items_and_keep_their_kind() -> None:
     numbers, words = _counted([[1, 2]], 10), _counted([["1", "2"]], 10)
     assert state(numbers) != state(words)
-
-
-def test_a_user_is_counted_once_however_many_lists_there_were() -> None:
-    statistic = ItemsShown(ExposuresOptions(of="users_with_hits", cutoff=1), Items())
-    batch = Batch(
-        recommendations=[["a", "b"]] * 4,
-        interactions=[["a"], ["a"], ["b"], ["a"]],
-        users=["u", "u", "v", None],
-    )
-    statistic.count(batch, 0)
-    assert (_of(statistic).distinct, _of(statistic).lists) == (1, 3)
 
 
 def test_the_truth_lies_within_the_bounds_of_an_estimate() -> None:
@@ -124,3 +94,10 @@ def test_where_no_user_is_known_nobody_was_counted() -> None:
     )
     covered, hit = accumulator.compute().values()
     assert (covered.value, covered.lists, hit.value, hit.lists) == (1.0, 1, 0.0, 1)
+
+
+def test_a_user_is_covered_from_the_first_rank_on_at_which_an_item_stood() -> None:
+    accumulator = Accumulator("users_covered@1")
+    accumulator.update(["a", "b"], [], [9, 1], user="u")
+    accumulator.update(["a", "b"], [], [9, 2], user="v")
+    assert accumulator.read("users_covered@1").value == 1.0

@@ -8,7 +8,6 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.statistics import arrays
 from streameval.statistics.arrays import grouped
 from tests.effort import every_case
 
@@ -40,17 +39,6 @@ def _grouped(table: list[Row]) -> list[list[int]]:
 @given(rows)
 def test_sums_are_exact_whatever_their_size(table: list[Row]) -> None:
     assert _grouped(table) == _by_hand(table)
-
-
-@given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 2**48)), min_size=1, max_size=12))
-def test_the_dense_way_and_the_sorting_way_agree(table: list[tuple[int, int]]) -> None:
-    codes, sums = np.array(table, np.int64).T.copy()
-    (dense,), (added,) = arrays._added_densely(codes, [sums], [0], [21])
-    order = np.argsort(codes)
-    changes = np.diff(codes[order]) != 0
-    (keys,), (summed,) = arrays._combined([codes], [sums], np.add, order, changes)
-    assert dense.tolist() == keys.tolist()
-    assert added.tolist() == summed.tolist()
 
 
 @every_case("count", [2**51, 2**52, 2**53 - 1, 2**53, 2**53 + 1, 2**60 + 1])

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +19,6 @@ from streameval.statistics.vocabulary import Items
 from tests.contract import laws
 from tests.contract.metric_cases import a_text_of_each, stream
 from tests.effort import every_case, sampled
-from tests.metrics.preparation import Outcome, Reader
 from tests.statistics.kinds import batch
 from tests.strategies import shown
 
@@ -48,14 +45,6 @@ def _profiles(count: int) -> list[Event]:
     draw = random.Random(11)
     items = list(range(60))
     return [shown(items, draw.sample(items, 8)) for _ in range(count)]
-
-
-def test_more_distinct_profiles_than_are_kept_pending_change_no_bit(fold_at: Fold) -> None:
-    fold_at(500)
-    events = _profiles(2_000)
-    batched, single = laws.made(["map@50"], events), laws.counted(["map@50"], events)
-    batched.update_many([(event.recommendations, event.interactions) for event in events])
-    assert laws.bits(batched) == laws.bits(single)
 
 
 def _waiting(hits: Hits) -> int:
@@ -110,59 +99,6 @@ def test_the_cut_at_the_depth_is_part_of_the_content() -> None:
     assert _view(shallow).count == _view(deep).count == [2]
     assert _view(shallow).without_interactions == [1]
     assert _view(shallow).items(None) == [4]
-
-
-def test_gains_below_the_least_are_not_relevant_however_they_came() -> None:
-    hits = Hits(HitsOptions(min_gain=2.0), Items())
-    given: list[Any] = [["a"], {"a": 1}, {"a": 1.5}, {"a": 0}, {"a": -3}]
-    for acts in given:
-        hits.count(batch(shown(["a"], acts)), 0)
-        hits.count(batch(shown(["a"], acts, [1])), 0)
-    assert _view(hits).without_interactions == [10]
-    hits.count(batch(shown(["a"], {"a": 2})), 0)
-    assert _view(hits).hits == [1]
-
-
-View = tuple[str, Callable[[Outcome], int]]
-VIEWS: list[View] = [
-    ("by_interacted", lambda outcome: len(outcome.gains)),
-    ("by_length", lambda outcome: outcome.length),
-    ("by_ideal", lambda outcome: min(len(outcome.gains), outcome.length)),
-]
-
-
-@every_case("k", [1, 4, 9, None])
-@every_case(("name", "size"), VIEWS)
-def test_every_view_counts_the_hits_that_there_are(
-    name: str, size: Callable[[Outcome], int], k: int | None
-) -> None:
-    events = stream(200)
-    hits = Hits(HitsOptions(), Items())
-    hits.count(batch(*events), 0)
-    expected: Counter[tuple[int, int]] = Counter()
-    ordinals: Counter[tuple[int, int]] = Counter()
-    for outcome in Reader(None).outcomes(events):
-        for ordinal, (rank, _) in enumerate(outcome.hits, start=1):
-            if k is None or rank <= k:
-                expected[size(outcome), rank] += 1
-                ordinals[size(outcome), rank] += ordinal
-    cells = getattr(_view(hits), name)(k)
-    found: Counter[tuple[int, int]] = Counter()
-    for place, count in zip(zip(cells.size, cells.rank, strict=True), cells.hits, strict=True):
-        found[place] += count
-    assert found == expected
-    if name == "by_interacted":
-        assert cells.ordinals.sum() == ordinals.total()
-
-
-@every_case("k", [1, 4, None])
-def test_the_first_hits_are_counted_once_a_list(k: int | None) -> None:
-    hits = Hits(HitsOptions(), Items())
-    hits.count(batch(*stream(200)), 0)
-    outcomes = Reader(k).outcomes(stream(200))
-    first = Counter(outcome.hits[0][0] for outcome in outcomes if outcome.hits)
-    cells = _view(hits).first(k)
-    assert dict(zip(cells.rank.tolist(), cells.hits.tolist(), strict=True)) == first
 
 
 def test_ranks_beyond_the_depth_are_not_kept() -> None:

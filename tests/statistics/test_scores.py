@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 import random
-from itertools import combinations
 
 import numpy as np
 import pytest
@@ -14,8 +12,6 @@ from hypothesis import strategies as st
 from streameval.events import Batch
 from streameval.statistics.pairings import ItemPairings, Pairings, PairingsOptions
 from streameval.statistics.scores import (
-    RankSumsOfLists,
-    RankSumsOptions,
     ScoredItems,
     Scores,
     ScoresOptions,
@@ -46,14 +42,6 @@ def _scores(found: Outcomes, cap: int) -> Scores:
 
 
 @given(outcomes)
-def test_below_the_cap_an_area_is_that_of_all_pairs(found: Outcomes) -> None:
-    area, bound = _scores(found, 65_536).area()
-    right, pairs = pairs_in_order(found)
-    assert bound == 0
-    assert math.isnan(area) if not pairs else math.isclose(area, right / pairs, rel_tol=1e-12)
-
-
-@given(outcomes)
 def test_above_the_cap_an_area_is_off_by_no_more_than_its_bound(found: Outcomes) -> None:
     scores = _scores(found, 1)
     area, bound = scores.area()
@@ -80,32 +68,10 @@ def test_a_hundred_thousand_scores_are_binned_within_a_millionth(crowded: str) -
     assert bound < 1e-3
 
 
-@given(st.lists(outcomes, max_size=5))
-def test_rank_sums_are_twice_the_pairs_in_order(lists: list[Outcomes]) -> None:
-    statistic = RankSumsOfLists(RankSumsOptions(), Items())
-    statistic.count(_batch(*lists), 0)
-    (sums,) = statistic.view(_HERE)
-    assert int(sums.twice.sum()) == sum(2 * pairs_in_order(each)[0] for each in lists)
-    assert sums.lists == len(lists)
-
-
 def _pairings(lists: list[list[int]], options: PairingsOptions) -> Pairings:
     statistic = ItemPairings(options, Items())
     statistic.count(Batch(recommendations=lists, interactions=[()] * len(lists)), 0)
     return statistic.view(_HERE)[0]
-
-
-@given(st.lists(st.lists(st.integers(0, 6), max_size=5), max_size=7))
-def test_a_mean_cosine_is_that_of_all_pairs_of_lists(lists: list[list[int]]) -> None:
-    pairings = _pairings(lists, PairingsOptions(cutoff=4))
-    sets = [set(each[:4]) for each in lists if each]
-    cosines = [len(a & b) / math.sqrt(len(a) * len(b)) for a, b in combinations(sets, 2)]
-    found = pairings.mean_cosine()
-    assert pairings.lists == len(lists)
-    if not cosines:
-        assert math.isnan(found)
-    else:
-        assert found == pytest.approx(math.fsum(cosines) / len(cosines), abs=1e-12)
 
 
 def test_above_the_cap_pairings_are_bounded_and_estimated() -> None:

@@ -38,16 +38,11 @@ def test_a_batch_is_hashed_as_each_of_its_users(users: list[str | int]) -> None:
     assert user_hashes(users).tolist() == [user_hash(user) for user in users]
 
 
-def test_an_integer_is_the_user_of_its_decimal_text() -> None:
-    numbers = [0, 7, -7, 10**30]
-    assert user_hashes(numbers).tolist() == user_hashes(list(map(str, numbers))).tolist()
-
-
 @every_case(
     "pattern", ["{}", "user{}", "{:032x}", "{:08d}@example.org", "{0:04x}-{0:04x}", "k{}\0"]
 )
 def test_sequential_users_fall_into_groups_evenly(pattern: str) -> None:
-    users = 100_000
+    users = 20_000
     hashes = user_hashes([pattern.format(number) for number in range(users)])
     shifted = [hashes >> np.uint64(by) for by in (0, 32, 64 - 10)]
     for bits, groups in product(shifted, (16, 64, 256, 1024)):
@@ -56,12 +51,6 @@ def test_sequential_users_fall_into_groups_evenly(pattern: str) -> None:
         chi2 = float(((found - expected) ** 2).sum() / expected)
         freedom = groups - 1
         assert abs(chi2 - freedom) < 5 * (2 * freedom) ** 0.5
-
-
-def test_fewer_groups_nest_in_more() -> None:
-    hashes = user_hashes([f"u{number}" for number in range(1_000)])
-    fine = hashes & np.uint64(255)
-    assert np.array_equal(fine & np.uint64(63), hashes & np.uint64(63))
 
 
 def _counted(hashes: list[int], most: int) -> Users:

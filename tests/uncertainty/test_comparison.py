@@ -10,7 +10,6 @@ import pytest
 from numpy.typing import NDArray
 
 from streameval.accumulator.comparison import Comparison, Method, compare_days, compare_sums
-from streameval.errors import UnlikeStateError
 from streameval.statistics.intervals import GroupSums
 from tests.effort import every_case
 from tests.uncertainty.worlds import binomial, sums
@@ -182,11 +181,6 @@ def test_wide_bounds_stay_numbers() -> None:
     found = compare_sums(sums(rare, lists), sums(rare[::-1], lists))
     assert all(each is not None and math.isfinite(each) for each in bounds(found))
     assert found.verdict == "not enough evidence"
-
-
-def test_other_groups_are_refused() -> None:
-    with pytest.raises(UnlikeStateError, match="numbers of user groups: here 64; there 256"):
-        compare_sums(binomial(1, 0.1, groups=64), binomial(1, 0.1))
 
 
 def test_each_day_says_what_was_known_at_its_end() -> None:

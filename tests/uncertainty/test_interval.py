@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -94,23 +94,19 @@ def test_a_precision_is_where_an_interval_is_tightest() -> None:
 
 
 @every_case("kind", KINDS)
-@every_case("users", [0, 1, 5, 12])
-def test_few_users_have_no_interval(users: int, kind: Kind) -> None:
-    lists = np.zeros(256, np.int64)
-    lists[:users] = 10
-    assert interval(sums(lists * 0.3, lists), Intervals(), kind) is None
-
-
-def test_one_user_who_is_nearly_everything_counts_as_one() -> None:
-    lists = np.full(256, 1)
-    lists[7] = 10_000
-    assert interval(sums(lists * 0.3, lists), Intervals()) is None
-
-
-@every_case("kind", KINDS)
-def test_without_a_click_there_is_no_interval(kind: Kind) -> None:
-    table = sums(np.zeros(256), np.full(256, 10))
-    assert interval(table, Intervals(), kind, bounds=(0, 1)) is None
+@every_case(
+    ("click", "lists"),
+    [
+        *((0.3, np.where(np.arange(256) < users, 10, 0)) for users in (0, 1, 5, 12)),
+        # One user who is nearly everything counts as one.
+        (0.3, np.where(np.arange(256) == 7, 10_000, 1)),
+        (0.0, np.full(256, 10)),
+    ],
+)
+def test_few_users_or_none_who_clicked_have_no_interval(
+    click: float, lists: Any, kind: Kind
+) -> None:
+    assert interval(sums(lists * click, lists), Intervals(), kind, bounds=(0, 1)) is None
 
 
 @every_case("kind", ["anytime", "fixed"])
