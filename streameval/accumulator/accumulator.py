@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
 import msgspec
 import numpy as np
@@ -17,11 +17,9 @@ from streameval.accumulator.intake import (
     LISTS,
     Pair,
     columns,
-    event,
     kind_of_users,
     of_one_kind,
     side_by_side,
-    single,
 )
 from streameval.accumulator.plan import planned
 from streameval.accumulator.readings import (
@@ -58,6 +56,8 @@ from streameval.statistics.intervals import (
     Kind,
     check_method,
 )
+
+T = TypeVar("T")
 
 _HERE = np.array([0])
 """The cell that everything is counted in."""
@@ -197,19 +197,19 @@ class Accumulator:
                 if not self._room:
                     self._take_up()
                 return
-        checked = event(recommendations, interactions, positions)
-        given = Event(
-            recommendations=checked[0],
-            interactions=checked[1],
-            positions=checked[2],
-            scores=scores,
-            baseline=baseline,
-            typed=typed,
-            history=history,
-            user=user,
-            ts=ts,
+        self.update_many(
+            Batch(
+                recommendations=[recommendations],
+                interactions=[interactions],
+                positions=_given(positions),
+                scores=_given(scores),
+                baselines=_given(baseline),
+                typed=_given(typed or None),
+                histories=_given(history),
+                users=_given(user),
+                times=_given(ts),
+            )
         )
-        self._count(*single(self._table.ids, given))
 
     def update_many(
         self,
@@ -458,3 +458,8 @@ class Accumulator:
 
     def _metric(self, given: str | Metric) -> Metric:
         return metric_of(next((each for each in self.metrics if each.text == given), given))
+
+
+def _given(found: T | None) -> list[T] | None:
+    """What one event has, as a column."""
+    return None if found is None else [found]

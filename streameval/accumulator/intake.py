@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, starmap
+from sys import float_info
 from typing import Any, TypeAlias
 
 import msgspec
+import numpy as np
 
 from streameval.errors import InvalidEventError
 from streameval.events import (
@@ -30,6 +32,9 @@ Pair: TypeAlias = tuple[Sequence[Id], Interactions]
 
 _USERS = frozenset({str, int, type(None)})
 _TIMES = frozenset({int, type(None)})
+_NUMBERS = frozenset({int, float})
+_LARGEST = 2**63 - 1
+_ORDERED = frozenset({"recommendations", "positions", "scores"})
 LISTS = frozenset({list, tuple})
 COLLECTIONS = frozenset({list, tuple, set, frozenset})
 """What statistics take as it is; everything else is checked and converted, one event at a time."""
@@ -66,31 +71,33 @@ def columns(
     Raises:
         InvalidEventError: one of them is not a valid event; nothing has been counted.
     """
-    # A protocol is slow to ask for, and the pipeline gives columns as they are.
-    if type(batch) is not Batch and isinstance(batch, Columns | ArrowTable):
+    # A protocol is slow to ask for, and most come as a list or as columns of ours.
+    if not isinstance(batch, (Batch, list)) and isinstance(batch, Columns | ArrowTable):
         found = read(batch)
         if isinstance(found, Coded):
-            _check_times(found)
+            _ = found.times and _whole_times(found.times)
             return found
         batch = found
     if not isinstance(batch, Batch):
         rows = _rows(batch)
         batch = _of_events(rows) if rows and isinstance(rows[0], Event) else _of_pairs(rows)
-    _check_scores(batch)
-    _check_times(batch)
-    if _trusted(batch):
-        return batch
     _check_lengths(batch)
-    placed = batch.positions or [None] * len(batch)
-    checked = [
-        event(*row) for row in zip(batch.recommendations, batch.interactions, placed, strict=True)
-    ]
-    return msgspec.structs.replace(
-        batch,
-        recommendations=[row[0] for row in checked],
-        interactions=[row[1] for row in checked],
-        positions=[row[2] for row in checked] if batch.positions else None,
-    )
+    if not _trusted(batch):
+        placed = batch.positions or [None] * len(batch)
+        lists = zip(batch.recommendations, batch.interactions, placed, strict=True)
+        checked = list(starmap(_event, lists))
+        batch = msgspec.structs.replace(
+            batch,
+            recommendations=[row[0] for row in checked],
+            interactions=[row[1] for row in checked],
+            positions=[row[2] for row in checked] if batch.positions else None,
+        )
+    if batch.times is not None:
+        batch = msgspec.structs.replace(batch, times=_whole_times(batch.times))
+    if batch.scores is not None:
+        pairs = zip(batch.recommendations, batch.scores, strict=True)
+        batch = msgspec.structs.replace(batch, scores=list(starmap(_scores, pairs)))
+    return batch
 
 
 def of_one_kind(kind: IdKind | None, batch: Batch | Coded) -> tuple[IdKind | None, Batch | Coded]:
@@ -117,7 +124,8 @@ def of_one_kind(kind: IdKind | None, batch: Batch | Coded) -> tuple[IdKind | Non
         try:
             kind, known = _known(kind, each)
         except InvalidEventError as error:
-            raise InvalidEventError(error.reason, f"event {row}: {error.detail}") from None
+            where = f"event {row}: " if len(batch) > 1 else ""
+            raise InvalidEventError(error.reason, where + error.detail) from None
         rows.append(known)
     return kind, columns_of(rows)
 
@@ -130,19 +138,6 @@ def kind_of_users(kind: IdKind | None, batch: Batch | Coded) -> IdKind | None:
     """
     named = [each for each in batch.users or () if each is not None]
     return of_kind(kind, named, "user")[0]
-
-
-def single(kind: IdKind | None, given: Event) -> tuple[IdKind | None, Batch]:
-    """One checked event as columns, as `of_one_kind` gives them.
-
-    Raises:
-        InvalidEventError: its ids are not of one kind, or its scores not one finite number an item.
-    """
-    batch = columns_of([given])
-    _check_scores(batch)
-    _check_times(batch)
-    kind, known = _known(kind, given)
-    return kind, columns_of([known])
 
 
 def _without_more_ids(batch: Batch) -> bool:
@@ -179,7 +174,7 @@ def _known(kind: IdKind | None, given: Event) -> tuple[IdKind | None, Event]:
         kind, history = of_kind(kind, _listed("history", history), "history")
     if user is not None:
         user = of_kind(None, [user], "user")[1][0]
-    kind, typed = _typed(kind, list(given.typed))
+    kind, typed = _typed(kind, _listed("typed", given.typed))
     return kind, msgspec.structs.replace(
         given,
         recommendations=shown,
@@ -197,30 +192,21 @@ def _typed(kind: IdKind | None, typed: list[Any]) -> tuple[IdKind | None, Sequen
             detail = f"typed holds {each!r:.80}; give Interaction(item, gain, type)"
             raise InvalidEventError("wrong_type", detail)
     kind, items = of_kind(kind, [each.item for each in typed], "typed")
-    for item, each in zip(items, typed, strict=True):
-        _check_gains({item: each.gain})
     pairs = zip(typed, items, strict=True)
-    return kind, tuple(msgspec.structs.replace(each, item=item) for each, item in pairs)
+    return kind, tuple(
+        msgspec.structs.replace(each, item=item, gain=_gains({item: each.gain})[item])
+        for each, item in pairs
+    )
 
 
-def event(
-    recommendations: Sequence[Id],
-    interactions: Interactions,
-    positions: Sequence[int] | None,
+def _event(
+    recommendations: Sequence[Id], interactions: Interactions, positions: Sequence[int] | None
 ) -> tuple[Sequence[Id], Interactions, Sequence[int] | None]:
-    """One event with plain lists and dicts, checked.
-
-    Raises:
-        InvalidEventError: it is not a valid event.
-    """
-    if isinstance(recommendations, set | frozenset):
-        detail = "recommendations are a set, which has no order; give a list, rank 1 first"
-        raise InvalidEventError("wrong_type", detail)
+    """One event with plain lists and dicts, checked."""
     if type(recommendations) not in LISTS:
         recommendations = _listed("recommendations", recommendations)
     if isinstance(interactions, Mapping):
-        interactions = dict(interactions)
-        _check_gains(interactions)
+        interactions = _gains(interactions)
     elif type(interactions) not in COLLECTIONS:
         interactions = _listed("interactions", interactions)
     if positions is not None:
@@ -238,11 +224,11 @@ def _trusted(batch: Batch) -> bool:
 
 
 def _check_lengths(batch: Batch) -> None:
-    lists, outcomes = len(batch.recommendations), len(batch.interactions)
-    placed = lists if batch.positions is None else len(batch.positions)
-    if not lists == outcomes == placed:
-        detail = f"{lists} recommendations, {outcomes} interactions and {placed} positions"
-        raise InvalidEventError("wrong_type", f"columns of unequal length: {detail}")
+    columns = msgspec.structs.astuple(batch)
+    for name, column in zip(Batch.__struct_fields__, columns, strict=True):
+        if column is not None and len(column) != len(batch):
+            detail = f"{len(batch)} recommendations and {len(column)} {name}"
+            raise InvalidEventError("wrong_type", f"columns of unequal length: {detail}")
 
 
 def _rows(given: Any) -> list[Any]:
@@ -268,27 +254,53 @@ def _of_pairs(rows: list[Any]) -> Batch:
     return Batch(recommendations=shown, interactions=acts)
 
 
-def _check_times(batch: Batch | Coded) -> None:
-    if batch.times is not None and not set(map(type, batch.times)) <= _TIMES:
-        found = next(each for each in batch.times if type(each) not in _TIMES)
-        detail = f"an event time is {found!r:.80}; give whole microseconds since the epoch"
+def _whole_times(times: Sequence[Any]) -> Sequence[int | None]:
+    if not set(map(type, times)) <= _TIMES:
+        times = _plain(times)
+        wrong = [each for each in times if type(each) not in _TIMES]
+    else:
+        # Zero and None are within any limits, and left out in a loop of C.
+        known = [*filter(None, times), 0]
+        wrong = [each for each in (min(known), max(known)) if not -_LARGEST <= each <= _LARGEST]
+    if wrong:
+        detail = f"an event time is {wrong[0]!r:.80}; give whole microseconds since the epoch"
         raise InvalidEventError("wrong_type", detail)
+    return times
 
 
-def _check_scores(batch: Batch) -> None:
-    for row, scores in enumerate(batch.scores or ()):
-        if scores is None:
-            continue
-        if len(scores) != len(batch.recommendations[row]):
-            detail = f"{len(batch.recommendations[row])} items and {len(scores)} scores"
+def _scores(recommendations: Sequence[Id], found: Any) -> Sequence[float] | None:
+    if found is None:
+        return None
+    scores: Sequence[Any] = found if type(found) in LISTS else _listed("scores", found)
+    if len(scores) != len(recommendations):
+        detail = f"{len(recommendations)} items and {len(scores)} scores"
+        raise InvalidEventError("invalid_scores", detail)
+    if _NUMBERS.issuperset(map(type, scores)) and _are_finite(scores):
+        return scores
+    scores = _plain(scores)
+    for score in scores:
+        if not isinstance(score, (int, float)) or not abs(score) <= float_info.max:
+            detail = f"score {score!r:.80} is not a finite number"
             raise InvalidEventError("invalid_scores", detail)
-        given: Sequence[Any] = scores
-        for score in given:
-            if not isinstance(score, (int, float)) or not math.isfinite(score):
-                raise InvalidEventError("invalid_scores", f"score {score!r} is not a finite number")
+    return scores
+
+
+def _are_finite(numbers: Iterable[float]) -> bool:
+    try:
+        return all(map(math.isfinite, numbers))
+    except OverflowError:
+        return False
+
+
+def _plain(numbers: Iterable[Any]) -> list[Any]:
+    """With Python's own numbers instead of NumPy's."""
+    return [each.item() if isinstance(each, np.number) else each for each in numbers]
 
 
 def _listed(what: str, found: Any) -> list[Any]:
+    if what in _ORDERED and isinstance(found, set | frozenset):
+        detail = f"{what} are a set, which has no order; give a list, rank 1 first"
+        raise InvalidEventError("wrong_type", detail)
     if isinstance(found, (str, bytes, Mapping)) or not isinstance(found, Iterable):
         detail = f"{what} must be a list, found {found!r:.80}"
         raise InvalidEventError("wrong_type", detail)
@@ -296,15 +308,19 @@ def _listed(what: str, found: Any) -> list[Any]:
     return to_list() if to_list is not None else list(found)
 
 
-def _check_gains(gains: Mapping[Any, Any]) -> None:
+def _gains(interactions: Mapping[Any, Any]) -> dict[Any, float]:
+    gains = dict(interactions)
+    if not _NUMBERS.issuperset(map(type, gains.values())):
+        gains = dict(zip(gains, _plain(gains.values()), strict=True))
     for item, gain in gains.items():
         if not isinstance(gain, (int, float)) or not abs(gain) <= LARGEST_GAIN:
             detail = f"the gain of item {item!r} is {gain!r}; gains are numbers up to 2^1000"
             raise InvalidEventError("invalid_gain", detail)
+    return gains
 
 
 def _ranks(recommendations: Sequence[Id], positions: Sequence[Any]) -> list[int]:
-    ranks: list[Any] = _listed("positions", positions)
+    ranks = _plain(_listed("positions", positions))
     if len(ranks) != len(recommendations):
         detail = f"{len(recommendations)} items and {len(ranks)} positions"
         raise InvalidEventError("invalid_positions", detail)

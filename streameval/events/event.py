@@ -198,4 +198,8 @@ def _taken(column: Sequence[Any] | None, rows: Sequence[int], absent: object) ->
 
 
 def _present(column: list[Any], absent: object) -> list[Any] | None:
-    return None if column.count(absent) == len(column) else column
+    try:
+        return None if column.count(absent) == len(column) else column
+    except ValueError:
+        # An array is compared entry by entry, and has no truth.
+        return column

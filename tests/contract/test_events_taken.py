@@ -14,9 +14,10 @@ import pytest
 
 from streameval import Accumulator
 from streameval.errors import InvalidEventError
-from streameval.events import LARGEST_RANK, Batch, Event
+from streameval.events import LARGEST_RANK, Batch, Event, Interaction
 from tests.effort import every_case
 
+SHORT: dict[str, Any] = {"users": ["u"], "times": [5], "scores": [[0.5]], "typed": [[]]}
 METRICS = ("ndcg@5", "dcg(gain=exp2)@5", "precision", "distinct_items@5")
 
 
@@ -65,6 +66,25 @@ def test_ids_of_numpy_are_the_ids_they_hold() -> None:
         assert json.dumps(other.state_dict()) == json.dumps(plain.state_dict())
 
 
+def test_numbers_of_numpy_are_the_numbers_they_hold() -> None:
+    found = []
+    for number, kind in ((np.float32, np.array), (float, list)):
+        accumulator = Accumulator(*METRICS, "auc", "mae", "dcg(type=click)")
+        gain: Any = number(1.5)
+        event: dict[str, Any] = {
+            "recommendations": ["a", "b"],
+            "interactions": {"b": number(2.5)},
+            "positions": kind([2, 1]),
+            "scores": kind([number(0.5), number(0.25)]),
+            "typed": [Interaction("a", gain, "click")],
+            "ts": kind([5])[0],
+        }
+        accumulator.update(**event)
+        accumulator.update_many([Event(**event), Event(**event)])
+        found.append(json.dumps(accumulator.state_dict()))
+    assert found[0] == found[1]
+
+
 @every_case(
     "gain",
     [math.nan, math.inf, -math.inf, "2", None, 10**400, -(10**400), 2.0**1000 * 1.01, -1e308],
@@ -101,6 +121,7 @@ def test_positions_that_are_no_ranks_are_refused(positions: Any) -> None:
         (["a"], 5),
         ({"a": 1}, ["a"]),
         (["a"], ["a"], "1"),
+        (["a"], ["a"], {1}),
         (["a"], ["a"], 1),
     ],
 )
@@ -135,6 +156,16 @@ def _refused(reason: str, event: tuple[Any, ...]) -> None:
         [(["a"],)],
         [(["a"], ["a"], [1])],
         [7],
+        *(
+            Batch(recommendations=[["a"], ["b"]], interactions=[[], []], **{name: column})
+            for name, column in SHORT.items()
+        ),
+        [Event(recommendations=None, interactions=["a"], scores=[0.5])],  # type: ignore[arg-type]  # the mistake
+        [Event(recommendations=["a"], interactions=["a"], scores=5)],  # type: ignore[arg-type]  # the mistake
+        [Event(recommendations=["a"], interactions=["a"], scores=[10**400])],
+        [Event(recommendations=["a"], interactions=["a"], typed=5)],  # type: ignore[arg-type]  # the mistake
+        [Event(recommendations=["a"], interactions=["a"], ts=2**70)],
+        [Event(recommendations=["a"], interactions=["a"], typed=[Interaction("a", math.nan)])],
     ],
 )
 def test_a_batch_that_does_not_fit_is_refused_before_it_is_counted(batch: Any) -> None:
