@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, get_args
+from typing import Final, NamedTuple, get_args
 
 from streameval.accumulator.checks import Checks
 from streameval.accumulator.comparison import Verdict
@@ -37,8 +37,7 @@ def operations(snapshot: Snapshot, *, lag: bool) -> list[Family]:
     """
     health = snapshot.health
     families = [
-        *_events(health),
-        *_exceptions(health),
+        *_families(health, _EVENTS),
         *_progress(snapshot),
         undefined_readings(snapshot),
     ]
@@ -87,60 +86,85 @@ def _by_log(values: Iterable[tuple[Partition, float | None]], name: str, text: s
     return own_family(name, "gauge", text, known)
 
 
-def _events(health: Health) -> Iterator[Family]:
-    yield _one(
-        health.consumed,
-        "events_consumed",
-        "counter",
-        "Records read, valid or not. A rate of 0 while the lag grows means that reading is stuck.",
-    )
-    yield _by(
-        "reason",
-        health.invalid,
-        "events_invalid",
-        "counter",
+class _Shown(NamedTuple):
+    """A family whose samples are an attribute: a number or None, or a number by a label's value."""
+
+    name: str
+    kind: Kind
+    attribute: str
+    label: str | None = None
+
+
+def _families(found: object, table: Mapping[_Shown, str]) -> Iterator[Family]:
+    for shown, text in table.items():
+        value = getattr(found, shown.attribute)
+        if shown.label is None:
+            yield _one(value, shown.name, shown.kind, text)
+        else:
+            yield _by(shown.label, value, shown.name, shown.kind, text)
+
+
+_EVENTS: Final = {
+    _Shown("events_consumed", "counter", "consumed"): (
+        "Records read, valid or not. A rate of 0 while the lag grows means that reading is stuck."
+    ),
+    _Shown("events_invalid", "counter", "invalid", "reason"): (
         "Invalid records by reason; they are in no metric. Alert on its share of "
-        "streameval_events_consumed_total.",
-    )
-    yield _one(
-        health.tombstones,
-        "events_tombstone",
-        "counter",
-        "Records without a value (deletions in a compacted topic); they are in no metric.",
-    )
-
-
-def _exceptions(health: Health) -> Iterator[Family]:
-    yield _one(
-        health.late,
-        "events_late",
-        "counter",
+        "streameval_events_consumed_total."
+    ),
+    _Shown("events_tombstone", "counter", "tombstones"): (
+        "Records without a value (deletions in a compacted topic); they are in no metric."
+    ),
+    _Shown("events_late", "counter", "late"): (
         "Events too late for every window; they count in the lifetime only. If it grows steadily, "
-        "raise lateness in [windows].",
-    )
-    yield _one(
-        health.future,
-        "events_future",
-        "counter",
+        "raise lateness in [windows]."
+    ),
+    _Shown("events_future", "counter", "future"): (
         "Events ahead of their partition that later records did not confirm; they count in the "
-        "lifetime only. A producer's clock is wrong.",
-    )
-    text = "Duplicate events by their id; they are in no metric."
-    yield _one(health.duplicates, "events_duplicate", "counter", text)
-    yield _by(
-        "family",
-        health.folded,
-        "events_folded",
-        "gauge",
+        "lifetime only. A producer's clock is wrong."
+    ),
+    _Shown("events_duplicate", "counter", "duplicates"): (
+        "Duplicate events by their id; they are in no metric."
+    ),
+    _Shown("events_folded", "gauge", "folded", "family"): (
         "Events under the label value __other__, by family of series: a label has more values "
-        "than label_cap or a family more combinations than max_series.",
-    )
-    yield _one(
-        health.dead_lettered,
-        "dlq_events",
-        "counter",
-        "Invalid records written to the dead letters, including those read again after a crash.",
-    )
+        "than label_cap or a family more combinations than max_series."
+    ),
+    _Shown("dlq_events", "counter", "dead_lettered"): (
+        "Invalid records written to the dead letters, including those read again after a crash."
+    ),
+}
+_CONNECTIONS: Final = {
+    _Shown("kafka_watchdog_recoveries", "counter", "recoveries", "step"): (
+        "Recoveries, by step, from a consumer that made no progress although records waited."
+    ),
+    _Shown("kafka_connection_failures", "counter", "connection_failures", "reason"): (
+        "Failed attempts to reach Kafka, by reason; about one a second during an outage. /-/ready "
+        "and the log say what to do."
+    ),
+    _Shown("schema_registry_failures", "counter", "registry_failures", "reason"): (
+        "Failed requests to the schema registry, by reason; absent without a registry. While it "
+        "grows, records that need a schema wait."
+    ),
+}
+_AUDIENCE: Final = {
+    _Shown("audience_users", "gauge", "users", "variant"): (
+        "Distinct users of a variant; an estimate where there are very many."
+    ),
+    _Shown("audience_ratio_evidence", "gauge", "ratio_evidence"): (
+        "Evidence that users are not split as planned; 1,000 is an alarm."
+    ),
+    _Shown("audience_shared_ratio", "gauge", "shared"): (
+        "Share of users who are in several variants."
+    ),
+    _Shown("audience_shared_evidence", "gauge", "shared_evidence"): (
+        "Evidence that users in several variants are not an accident; 1,000 is an alarm."
+    ),
+    _Shown("audience_anonymous_ratio", "gauge", "anonymous"): (
+        "Largest share of a variant's lists without a user id; above 0.2 nothing is trusted."
+    ),
+}
+"""Families of `Health` and of `Checks`, with what they mean."""
 
 
 def _progress(snapshot: Snapshot) -> Iterator[Family]:
@@ -214,29 +238,7 @@ def _connections(health: Health) -> Iterator[Family]:
         "counter",
         "Failed commits of the group's offsets; counters stand still until one succeeds.",
     )
-    yield _by(
-        "step",
-        health.recoveries,
-        "kafka_watchdog_recoveries",
-        "counter",
-        "Recoveries, by step, from a consumer that made no progress although records waited.",
-    )
-    yield _by(
-        "reason",
-        health.connection_failures,
-        "kafka_connection_failures",
-        "counter",
-        "Failed attempts to reach Kafka, by reason; about one a second during an outage. /-/ready "
-        "and the log say what to do.",
-    )
-    yield _by(
-        "reason",
-        health.registry_failures,
-        "schema_registry_failures",
-        "counter",
-        "Failed requests to the schema registry, by reason; absent without a registry. While it "
-        "grows, records that need a schema wait.",
-    )
+    yield from _families(health, _CONNECTIONS)
 
 
 def _reload(reload: ReloadHealth | None) -> Iterator[Family]:
@@ -430,33 +432,7 @@ def comparison_families(report: Report) -> list[Family]:
 
 
 def _audience(checks: Checks) -> Iterator[Family]:
-    yield _by(
-        "variant",
-        checks.users,
-        "audience_users",
-        "gauge",
-        "Distinct users of a variant; an estimate where there are very many.",
-    )
-    yield _one(
-        checks.ratio_evidence,
-        "audience_ratio_evidence",
-        "gauge",
-        "Evidence that users are not split as planned; 1,000 is an alarm.",
-    )
-    text = "Share of users who are in several variants."
-    yield _one(checks.shared, "audience_shared_ratio", "gauge", text)
-    yield _one(
-        checks.shared_evidence,
-        "audience_shared_evidence",
-        "gauge",
-        "Evidence that users in several variants are not an accident; 1,000 is an alarm.",
-    )
-    yield _one(
-        checks.anonymous,
-        "audience_anonymous_ratio",
-        "gauge",
-        "Largest share of a variant's lists without a user id; above 0.2 nothing is trusted.",
-    )
+    yield from _families(checks, _AUDIENCE)
     yield _one(
         float(bool(checks.trouble)),
         "audience_untrusted",

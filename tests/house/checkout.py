@@ -29,12 +29,11 @@ def files() -> tuple[Path, ...]:
     return tuple(sorted(path for path in found if path.is_file()))
 
 
-def texts() -> Iterator[tuple[Path, str]]:
+@cache
+def texts() -> dict[Path, str]:
     """Every text file of the checkout with its content."""
-    for path in files():
-        content = path.read_bytes()
-        if b"\0" not in content:
-            yield path.relative_to(ROOT), content.decode()
+    contents = {path.relative_to(ROOT): path.read_bytes() for path in files()}
+    return {path: text.decode() for path, text in contents.items() if b"\0" not in text}
 
 
 def modules() -> list[Path]:

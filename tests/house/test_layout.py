@@ -34,13 +34,9 @@ def test_the_top_level_holds_what_was_agreed_and_nothing_else() -> None:
 @every_case("what", FORBIDDEN)
 def test_no_file_holds(what: str) -> None:
     pattern = re.compile(FORBIDDEN[what])
-    found = [
-        f"{path}:{number}: {line.strip()}"
-        for path, text in texts()
-        for number, line in enumerate(text.splitlines(), 1)
-        if pattern.search(line)
-    ]
-    assert found == []
+    assert [
+        (path, each[0]) for path, text in texts().items() for each in pattern.finditer(text)
+    ] == []
 
 
 @every_case(
@@ -59,11 +55,11 @@ def test_every_suppression_names_its_rule_and_says_why() -> None:
     pattern = re.compile(r"#\s*(?:[n]oqa|[t]ype:\s*ignore)(?P<rest>.*)")
     said = re.compile(r"^(?:: ?[A-Z]+\d+(?:, ?[A-Z]+\d+)*|\[[a-z-]+(?:, ?[a-z-]+)*\])\s+#?\s*\w.*")
     found = [
-        f"{path}:{number}: {line.strip()}"
-        for path, text in texts()
+        (path, each[0])
+        for path, text in texts().items()
         if path.suffix == ".py"
-        for number, line in enumerate(text.splitlines(), 1)
-        if (match := pattern.search(line)) and not said.match(match["rest"])
+        for each in pattern.finditer(text)
+        if not said.match(each["rest"])
     ]
     assert found == []
 

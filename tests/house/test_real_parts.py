@@ -41,6 +41,7 @@ def test_a_missing_service_fails_in_ci_and_the_header_says_which_there_are(
     (tmp_path / "conftest.py").write_text(_CONFTEST)
     (tmp_path / "test_parts.py").write_text(_TESTS)
     environment = {**os.environ, "CI": "true", "PYTHONPATH": str(ROOT)}
+    environment["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     command = [sys.executable, "-m", "pytest", "-rs", "-p", "no:cacheprovider"]
     result = subprocess.run(
         command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
