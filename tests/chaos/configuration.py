@@ -24,7 +24,7 @@ event_id = "id"
 
 [windows]
 spans = {spans}
-pane = "{pane}"
+pane = "1m"
 
 [source]
 type = "kafka"
@@ -71,7 +71,6 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         session: after so long without a heartbeat a member is gone; milliseconds.
         events: records after which there is a checkpoint even within the second.
         spans: of windows.
-        pane: that they are made of.
         policies: further lines of [state].
         kafka: further lines of [source.kafka].
     """
@@ -88,7 +87,6 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     session: int = 3_000
     events: int | None = None
     spans: str = '["5m", "1h", "24h"]'
-    pane: str = "1m"
     policies: str = ""
     kafka: str = ""
 
