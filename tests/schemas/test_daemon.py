@@ -15,6 +15,7 @@ from streameval.dead_letters.replay import DeadLetterReader
 from streameval.testing.broker import Broker
 from tests.cli.program import ran
 from tests.daemon.running import Running, exact, readings, running
+from tests.effort import sampled
 from tests.kafka.topics import create, fill
 from tests.schemas.producing import (
     EVENT,
@@ -92,13 +93,14 @@ def test_the_same_events_in_every_format_give_the_same_values_and_the_same_state
 ) -> None:
     found = shop()
     produced = {
-        "json": as_json(found),
         "json-schema": as_json_schema(url, found),
+        "json": as_json(found),
         "avro": as_evolved_avro(url, found),
         "protobuf": as_protobuf(url, found),
     }
     told, kept = {}, {}
-    for format_, values in produced.items():
+    for format_ in sampled(produced, 2):
+        values = produced[format_]
         topic = spread(broker, values)
         needed = url if format_ in {"avro", "protobuf"} else ""
         config = configured(broker, tmp_path, topic, format_, needed)
@@ -108,11 +110,11 @@ def test_the_same_events_in_every_format_give_the_same_values_and_the_same_state
             told[format_] = exact(readings(document))
             assert daemon.stop() == 0
         kept[format_] = state(tmp_path / topic)
-    assert len(told["json"]) > 1_000
-    assert set(told.values()) == {told["json"]}
-    assert len(kept["json"]) == 2
+    assert len(told["json-schema"]) > 1_000
+    assert set(told.values()) == {told["json-schema"]}
+    assert len(kept["json-schema"]) == 2
     for format_, parts in kept.items():
-        assert parts == kept["json"], format_
+        assert parts == kept["json-schema"], format_
 
 
 def test_while_the_registry_is_away_records_wait_and_none_is_lost_or_invalid(
