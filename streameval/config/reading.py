@@ -118,8 +118,9 @@ _MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<key>.*)`)?")
 _FIELD = re.compile(r"Object .* field `(?P<name>.*)`")
 _EXPECTED = re.compile(
     r"Expected `(?P<kinds>[^`]*)`(?: of length >= (?P<length>\d+))?"
-    r"(?: (?P<bound>>=?) (?P<limit>[\d.]+))?(?:, got `.*`)?"
+    r"(?: (?P<bound>[<>]=?) (?P<limit>[\d.]+))?(?:, got `.*`)?"
 )
+_BOUNDS = {">=": "of at least", ">": "above", "<=": "of at most", "<": "below"}
 _KINDS = {
     "str": "text in quotes",
     "int": "a whole number",
@@ -193,17 +194,18 @@ def _wanted(expected: re.Match[str]) -> str:
     if expected["length"]:
         return f"{wanted} of at least {expected['length']}"
     if expected["limit"]:
-        beyond = "of at least" if expected["bound"] == ">=" else "above"
-        return f"{wanted} {beyond} {float(expected['limit']):g}"
+        return f"{wanted} {_BOUNDS[expected['bound']]} {float(expected['limit']):g}"
     return wanted
 
 
-def _not_a_choice(value: object, choices: list[str]) -> str:
+def _not_a_choice(value: object, choices: list[object]) -> str:
     allowed = ", ".join(map(repr, choices))
-    return f"found {_shown(value)}; allowed are {allowed}.{suggestion(str(value), choices)}"
+    # Numbers are choices, too, and nothing is spelt like one.
+    named = [choice for choice in choices if isinstance(choice, str)]
+    return f"found {_shown(value)}; allowed are {allowed}.{suggestion(str(value), named)}"
 
 
-def _choices(key: str, tables: Mapping[str, type[msgspec.Struct]]) -> list[str]:
+def _choices(key: str, tables: Mapping[str, type[msgspec.Struct]]) -> list[object]:
     section, name = _parted(key)
     if key == "source.type":
         return [str(each.__struct_config__.tag) for each in typing.get_args(SourceOptions)]

@@ -65,6 +65,8 @@ def _malformed(value: bytes, problem: str) -> Refusal:
 
 
 _SEGMENT = re.compile(r"[^.\[\]]+(\[\])?")
+_UNREADABLE = re.compile(r"[\"\\\x00-\x1f]")
+"""What msgspec does not look for in a key of a record; deeper keys are looked up as they are."""
 
 
 class Segment(NamedTuple):
@@ -143,6 +145,9 @@ def compile_path(text: str, key: str, *, lists: bool = False) -> Path:
     if not all(_SEGMENT.fullmatch(step) for step in text.split(".")):
         problem = f"{text!r} is not a path; write it like 'items', 'payload.items' or 'items[].id'"
         raise ConfigError("[event]", key, problem)
+    if _UNREADABLE.search(text.partition(".")[0]):
+        problem = f"{text!r} begins with a key that holds a quote, backslash or control character"
+        raise ConfigError("[event]", key, f"{problem}; give the records another key")
     if "[]" in text and not lists:
         problem = f"{text!r} leads to many values where one is needed; leave out the []"
         raise ConfigError("[event]", key, problem)

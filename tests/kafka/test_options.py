@@ -62,6 +62,11 @@ def test_secrets_come_from_files_without_their_line_end(tmp_path: Path) -> None:
     assert client_config(table, {}) == PLAIN
 
 
+@pytest.mark.parametrize("servers", ["a", "a:1, b:2,", "[::1]:1", "::1", "[::1]", "SSL://a:1"])
+def test_an_address_may_be_written_in_any_form(servers: str) -> None:
+    assert client_config({"bootstrap_servers": servers}, {}) == {"bootstrap_servers": servers}
+
+
 def test_a_doubled_dollar_stands_for_itself() -> None:
     assert client_config({"client_id": "$${HOME}"}, {"HOME": "x"}) == {"client_id": "${HOME}"}
 
@@ -95,6 +100,8 @@ def test_a_list_of_servers_may_hold_variables() -> None:
         ({"ssl_cafile": "x"}, "ssl_cafile", "security_protocol is PLAINTEXT"),
         ({"security_protocol": "SSL", "ssl_cafile": "/no"}, "ssl_cafile", "cannot be read"),
         ({"sasl.jaas.config": "KerberosLoginModule"}, "sasl.jaas.config", "login module"),
+        ({"bootstrap_servers": "a:1,b:70000"}, "bootstrap_servers", "found 'b:70000'; write HOST"),
+        ({"bootstrap_servers": ["a:"]}, "bootstrap_servers", "found 'a:'; write HOST:PORT"),
     ],
 )
 def test_a_wrong_setting_is_named_with_its_reason(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -56,6 +56,7 @@ _JAAS: Final = re.compile(r'\b(username|password)\s*=\s*(?:"([^"]*)"|\'([^\']*)\
 _TRUTH: Final = {"true": True, "false": False}
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _FILES: Final = ("ssl_cafile", "ssl_certfile", "ssl_keyfile", "ssl_crlfile")
+_MAX_PORT: Final = 65_535
 _NEEDED: Final = ("sasl_plain_username", "sasl_plain_password")
 
 RENAMED: Final[Mapping[str, str]] = {
@@ -334,6 +335,7 @@ def secured(config: Mapping[str, Any], path: str) -> dict[str, Any]:
         _require_credentials(config, path)
     _refuse_unused(config, protocol, path)
     _require_files(config, path)
+    _require_addresses(config.get("bootstrap_servers", "localhost"), path)
     return config
 
 
@@ -366,3 +368,22 @@ def _require_files(config: Mapping[str, Any], path: str) -> None:
                 Path(config[key]).read_bytes()
             except (OSError, TypeError) as error:
                 raise ConfigError(path, key, f"the file cannot be read ({error}).") from error
+
+
+def _require_addresses(servers: str | Sequence[str], path: str) -> None:
+    listed = servers.split(",") if isinstance(servers, str) else servers
+    found = [each.strip() for each in map(str, listed)]
+    wrong = [each for each in found if each and not _is_address(each)]
+    if wrong or not any(found):
+        problem = (
+            f"found {', '.join(wrong or found)!r}; write HOST:PORT, for example 'broker-1:9092'."
+        )
+        raise ConfigError(path, "bootstrap_servers", problem)
+
+
+def _is_address(text: str) -> bool:
+    """Whether it is HOST:PORT or a host alone, an IPv6 address among them."""
+    host, colon, port = text.rpartition("//")[2].rpartition(":")
+    if not colon or (":" in host and not host.endswith("]")):
+        return True
+    return bool(host) and port.isdecimal() and 0 < int(port) <= _MAX_PORT
