@@ -20,7 +20,7 @@ from obstore.exceptions import (
 )
 from obstore.store import from_url
 
-from streameval.checkpoints.settings import BucketOptions, url_of
+from streameval.checkpoints.settings import BucketOptions, scheme_of
 from streameval.checkpoints.storage import StoredFile
 from streameval.errors import StoreError
 
@@ -139,7 +139,9 @@ def opened(path: str, options: BucketOptions, progress: Callable[[], None]) -> B
     Raises:
         StoreError: the client cannot be made: credentials or options are not valid.
     """
-    url = url_of(path)
+    endpoint = "base_url" if scheme_of(path) == "gs" else "endpoint"
+    given = {endpoint: options.endpoint, "region": options.region}
+    settings: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     client: ClientConfig = {
         "timeout": timedelta(seconds=options.timeout),
         "connect_timeout": min(_CONNECT, timedelta(seconds=options.timeout)),
@@ -157,17 +159,11 @@ def opened(path: str, options: BucketOptions, progress: Callable[[], None]) -> B
             path.rstrip("/"),
             client_options=client,
             retry_config=retry,
-            **_settings(url.scheme, options),
+            **settings,
         )
     except (BaseError, ValueError, OSError) as error:
         raise _store_error(path.rstrip("/"), "connect", error) from error
     return Bucket(path.rstrip("/"), made, progress)
-
-
-def _settings(scheme: str, options: BucketOptions) -> dict[str, Any]:
-    endpoint = "base_url" if scheme == "gs" else "endpoint"
-    given = {endpoint: options.endpoint, "region": options.region}
-    return {key: value for key, value in given.items() if value is not None}
 
 
 def _stored(found: Mapping[str, Any]) -> StoredFile:

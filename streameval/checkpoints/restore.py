@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from threading import Lock
 from typing import Any
 
 import msgspec
@@ -64,7 +65,8 @@ class RestorePlanner:
         self._settings = settings
         self._policies = settings.policies
         self._shown = shown
-        self._headers = store.headers()
+        self._reading = Lock()
+        self._found: Mapping[Place, Header | None] | None = None
 
     def plans(self, assignments: Sequence[Assignment]) -> list[RestorePlan]:
         """Plan several; see `plan`."""
@@ -136,7 +138,7 @@ class RestorePlanner:
         place, log_events = place_of(assignment), list[LogEvent]()
         offsets = {log.partition: log.start for log in assignment.logs}
         known = self._known_partitions(place)
-        former = {other.identity for other in self._headers if other.topic == place.topic}
+        former = {other.identity for other in self._headers() if other.topic == place.topic}
         former.discard(place.identity)
         if known is not None and place.number >= known:
             problem = (
@@ -238,9 +240,16 @@ class RestorePlanner:
 
     def _known_partitions(self, place: Place) -> int | None:
         """The number of partitions of the topic when its oldest state began."""
-        same = [header for each, header in self._headers.items() if each[:2] == place[:2]]
+        same = [header for each, header in self._headers().items() if each[:2] == place[:2]]
         known = [header.partitions for header in same if header is not None]
         return min((count for count in known if count is not None), default=None)
+
+    def _headers(self) -> Mapping[Place, Header | None]:
+        """What the store has of all partitions; read once, and only where one starts."""
+        with self._reading:
+            if self._found is None:
+                self._found = self._store.headers()
+            return self._found
 
 
 def _where(log: Assignment, place: Place) -> str:

@@ -134,11 +134,11 @@ def bucket_problems(path: str, options: BucketOptions) -> Iterator[tuple[str, st
             yield "allow_http", f"only object storage has it, and path is the folder {path!r}."
         return
     try:
-        url = url_of(path)
+        scheme = scheme_of(path)
     except ValueError as error:
         yield "path", str(error)
         return
-    if options.region is not None and url.scheme != "s3":
+    if options.region is not None and scheme != "s3":
         yield "region", f"only s3:// has one, and path is {path!r}."
     if options.endpoint is not None:
         service = urlsplit(options.endpoint)
@@ -146,18 +146,6 @@ def bucket_problems(path: str, options: BucketOptions) -> Iterator[tuple[str, st
             yield "endpoint", f"found {options.endpoint!r}; give a URL, https://HOST:PORT."
         elif service.scheme == "http" and not options.allow_http:
             yield "endpoint", "http:// has no TLS; give https://, or set allow_http = true."
-
-
-class BucketURL(NamedTuple):
-    """A URL of object storage.
-
-    Attributes:
-        prefix: of the keys, without slashes at either end; may be empty.
-    """
-
-    scheme: str
-    bucket: str
-    prefix: str
 
 
 def is_url(path: str) -> bool:
@@ -170,15 +158,15 @@ def is_url(path: str) -> bool:
     return "://" in path
 
 
-def url_of(path: str) -> BucketURL:
-    """The parts of a URL of object storage.
+def scheme_of(path: str) -> str:
+    """The scheme of a URL of object storage.
 
     Raises:
         ValueError: it is not one; says why.
 
     Example:
-        >>> url_of("s3://events/streameval/shop/")
-        BucketURL(scheme='s3', bucket='events', prefix='streameval/shop')
+        >>> scheme_of("s3://events/streameval/shop/")
+        's3'
     """
     how = "give a folder, or s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX"
     found = urlsplit(path)
@@ -189,4 +177,4 @@ def url_of(path: str) -> BucketURL:
     prefix = found.path.strip("/")
     if any(part in ("", ".", "..") for part in prefix.split("/") if prefix):
         raise ValueError(f"found {path!r}; its prefix has an empty part, '.' or '..': {how}.")
-    return BucketURL(found.scheme, found.netloc, prefix)
+    return found.scheme

@@ -17,7 +17,7 @@ from typer import Argument, Exit, Option
 
 from streameval.checkpoints.checkpoint import Draft, Part, Place
 from streameval.checkpoints.format import CLAIM
-from streameval.checkpoints.settings import AS_ENVIRONMENT, BucketOptions, is_url, url_of
+from streameval.checkpoints.settings import AS_ENVIRONMENT, BucketOptions, is_url, scheme_of
 from streameval.checkpoints.store import Blob, SavedCheckpoint, Store, is_store, store_of
 from streameval.cli.ending import FAILED, WrongCallError, output, tell, wrong_call_where
 from streameval.cli.readings import Taken, write_series
@@ -417,7 +417,7 @@ def store_at(path: str, options: BucketOptions = AS_ENVIRONMENT) -> Store:
     """The store in a folder or bucket."""
     if is_url(path):
         try:
-            url_of(path)
+            scheme_of(path)
         except ValueError as error:
             raise WrongCallError(str(error)) from error
     if not is_store(path, options):

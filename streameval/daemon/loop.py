@@ -16,7 +16,7 @@ from streameval.engine.dead_letters import DeadLetter
 from streameval.engine.ingest import AT_ONCE, IngestCopy
 from streameval.engine.pace import Pace
 from streameval.engine.snapshot import Health, JoinHealth, ReloadHealth, Snapshot
-from streameval.engine.snapshots import Circumstances, Snapshots
+from streameval.engine.snapshots import RuntimeStatus, Snapshots
 from streameval.errors import StreamevalError, UncountableRecordError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.join.joint import Grouped, JoinStats, require_together
@@ -138,10 +138,10 @@ class Loop:
         if self._reader.due_in <= 0:
             self._reader.begin(self._parts.ingest.copied(), self._around())
 
-    def _around(self) -> Circumstances:
+    def _around(self) -> RuntimeStatus:
         parts, source, owner = self._parts, self._parts.source, self._parts.owner
         invalid = sum(parts.ingest.tally.invalid.values())
-        return Circumstances(
+        return RuntimeStatus(
             health=Health(
                 ready=self._ready,
                 trouble=source.trouble,
@@ -159,7 +159,7 @@ class Loop:
             unread=0 if self._owned is None else self._owned.unread,
         )
 
-    def _published(self, snapshot: Snapshot, around: Circumstances) -> None:
+    def _published(self, snapshot: Snapshot, around: RuntimeStatus) -> None:
         self._publish(snapshot)
         if around.health.trouble is None:
             self._advice.observe(snapshot.health.trouble)
@@ -303,7 +303,7 @@ class SnapshotReader:
     def __init__(
         self,
         snapshots: Snapshots,
-        publish: Callable[[Snapshot, Circumstances], None],
+        publish: Callable[[Snapshot, RuntimeStatus], None],
         clock: Clock,
         thread: Executor,
     ) -> None:
@@ -328,18 +328,18 @@ class SnapshotReader:
             self._taking = None
         return max(0.0, self._next - self._clock.monotonic())
 
-    def begin(self, counts: IngestCopy, around: Circumstances) -> None:
+    def begin(self, counts: IngestCopy, around: RuntimeStatus) -> None:
         """Take a snapshot on the other thread."""
         self._taking = self._thread.submit(self._take, counts, around)
 
-    def finish(self, counts: IngestCopy, around: Circumstances) -> None:
+    def finish(self, counts: IngestCopy, around: RuntimeStatus) -> None:
         """Take the last snapshot and wait for it."""
         self.begin(counts, around)
         self._thread.shutdown()
         if self._taking is not None:
             self._taking.result()
 
-    def _take(self, counts: IngestCopy, around: Circumstances) -> None:
+    def _take(self, counts: IngestCopy, around: RuntimeStatus) -> None:
         began = self._clock.monotonic()
         self._publish(self._snapshots.take(counts, self._clock.wall(), around), around)
         self._pace.note(self._clock.monotonic() - began)

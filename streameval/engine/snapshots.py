@@ -41,7 +41,7 @@ from streameval.windows.times import SECOND, span_text
 from streameval.windows.views import Views
 
 
-class Circumstances(msgspec.Struct, frozen=True, kw_only=True):
+class RuntimeStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The state of everything around the pipeline.
 
     Attributes:
@@ -116,7 +116,7 @@ class Snapshots:
             ]
             self._experiment = ExperimentReader(layout.experiment, layout.intervals, compared)
 
-    def take(self, counts: IngestCopy, now: float, around: Circumstances) -> Snapshot:
+    def take(self, counts: IngestCopy, now: float, around: RuntimeStatus) -> Snapshot:
         """All readings of what was counted."""
         for view, spec in zip(self._views, self._layout.families, strict=True):
             view.show(counts.families[spec.name])
@@ -217,7 +217,7 @@ class Snapshots:
                 return f"{where}: {advice}" if where else advice
         return None
 
-    def _health(self, counts: IngestCopy, around: Circumstances) -> Health:
+    def _health(self, counts: IngestCopy, around: RuntimeStatus) -> Health:
         tally, join = counts.tally, around.health.join
         progress = sorted(counts.progress.items())
         timed = any(each.clock is not None for _, each in progress)
@@ -250,7 +250,7 @@ def of_ingest(
 ) -> Snapshot:
     """One snapshot of an ingest that nobody is waiting for: of files, or of saved states."""
     snapshots = Snapshots(ingest.layout, source="", labels=labels, started_at=0.0)
-    return snapshots.take(ingest.copied(), now, Circumstances(health=Health(join=join)))
+    return snapshots.take(ingest.copied(), now, RuntimeStatus(health=Health(join=join)))
 
 
 def variants_in(

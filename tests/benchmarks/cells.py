@@ -21,7 +21,7 @@ from streameval.config import Config
 from streameval.config.options import WindowsOptions
 from streameval.config.pipeline import counting
 from streameval.decoding.fields import EventFields
-from streameval.engine.snapshots import Circumstances, Snapshots
+from streameval.engine.snapshots import RuntimeStatus, Snapshots
 from streameval.events.records import Partition, RecordBatch
 from streameval.sources.options import SimulatorOptions
 from tests.benchmarks.beside import BEFORE, CLICKED, compared
@@ -69,7 +69,7 @@ def restart(path: str, slices: int) -> None:
         ingest.restore(partition, {partition: offset}, own)
     restored = time.process_time() - started
     snapshots = Snapshots(ingest.layout, source="", labels=["variant"], started_at=0.0)
-    around = Circumstances()
+    around = RuntimeStatus()
     first = _timed(lambda: snapshots.take(ingest.copied(), 0.0, around))
     memory = (psutil.Process().memory_info().rss - before) / 1e6
     found = []

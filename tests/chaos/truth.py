@@ -14,7 +14,7 @@ from streameval.config import load
 from streameval.config.pipeline import counting
 from streameval.daemon.assembly import pictures
 from streameval.engine.ingest import Ingest
-from streameval.engine.snapshots import Circumstances
+from streameval.engine.snapshots import RuntimeStatus
 from streameval.events.records import Partition
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.sources.kafka.cluster import Cluster
@@ -53,7 +53,7 @@ class Fold:
         source = KafkaSource(self._options, {}, shared=False)
         picture = pictures(self._config, source, self.ingest.layout, 0.0)
         exporter = PrometheusExporter(version="", kafka=True, first_exposure=0)
-        snapshot = picture.take(self.ingest.copied(), 0.0, Circumstances())
+        snapshot = picture.take(self.ingest.copied(), 0.0, RuntimeStatus())
         return counters(samples(exporter.exposition(snapshot).decode()))
 
     def read(self, begins: Mapping[int, int] | None = None) -> None:

@@ -14,7 +14,7 @@ from streameval.decoding.fields import EventFields
 from streameval.engine.ingest import Direct, Ingest
 from streameval.engine.partition import Layout
 from streameval.engine.snapshot import Health, Snapshot
-from streameval.engine.snapshots import Circumstances, Snapshots
+from streameval.engine.snapshots import RuntimeStatus, Snapshots
 from streameval.events.records import Partition, RecordBatch
 from streameval.windows.family import FamilySpec
 from streameval.windows.times import Times
@@ -118,5 +118,5 @@ class Taking:
 
     def take(self, now: float = 200.0, trouble: str | None = None, **around: Any) -> Snapshot:
         ends = {Partition("events", 0): 9}
-        circumstances = Circumstances(health=Health(trouble=trouble), ends=ends, **around)
+        circumstances = RuntimeStatus(health=Health(trouble=trouble), ends=ends, **around)
         return self._snapshots.take(self._ingest.copied(), now, circumstances)

@@ -15,7 +15,7 @@ from msgspec.json import encode
 from streameval.config import Config
 from streameval.config.pipeline import counting
 from streameval.engine.ingest import Ingest
-from streameval.engine.snapshots import Circumstances, Snapshots
+from streameval.engine.snapshots import RuntimeStatus, Snapshots
 from streameval.errors import TooManyOpenError
 from streameval.events.records import Partition, RecordBatch
 from streameval.exporters.prometheus import PrometheusExporter
@@ -144,7 +144,7 @@ def _parts(ingest: Ingest, home: Partition) -> dict[str, bytes]:
 def _shown(config: Config, ingest: Ingest) -> None:
     """All that is made of it for somebody to read."""
     snapshots = Snapshots(ingest.layout, source="fuzz", labels=config.labels, started_at=0.0)
-    snapshot = snapshots.take(ingest.copied(), 1.0, Circumstances())
+    snapshot = snapshots.take(ingest.copied(), 1.0, RuntimeStatus())
     PrometheusExporter(version="1", first_exposure=0).exposition(snapshot)
     encode(metrics(snapshot))
     page(snapshot, state(snapshot, turning=True))
