@@ -129,7 +129,10 @@ def status(arguments: Sequence[str]) -> int:
         tell(str(error))
         return status_of(error)
     except OSError as error:
-        abandon()
-        tell(str(OutputError(error)))
+        if error.filename is not None:
+            tell(f"{error.filename}: {(error.strerror or str(error)).lower()}; check the path.")
+        else:
+            abandon()
+            tell(str(OutputError(error)))
         return FAILED
     return ended if isinstance(ended, int) else DONE

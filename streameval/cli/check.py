@@ -18,7 +18,7 @@ from streameval.config import Config, WebOptions, load
 from streameval.config.options import StateOptions
 from streameval.config.pipeline import schemas_of
 from streameval.config.web_file import web_security
-from streameval.daemon.assembly import store
+from streameval.daemon.assembly import letter_place, store
 from streameval.engine.snapshot import LIFETIME
 from streameval.errors import StreamevalError
 from streameval.exporters.web import try_address
@@ -59,15 +59,17 @@ def check(
     with reading(config):
         found.source.build(os.environ, shared=found.state is not None)
         schemas_of(found, os.environ)
+        letters = letter_place(found)
         if found.state is not None:
             store(found.state)
     with output():
-        sys.stdout.writelines(f"{name:<9} {what}\n" for name, what in _plan(config, found))
+        plan = _plan(config, found, letters)
+        sys.stdout.writelines(f"{name:<9} {what}\n" for name, what in plan)
     if connect:
         _connect(found)
 
 
-def _plan(path: Path, config: Config) -> Iterator[tuple[str, str]]:
+def _plan(path: Path, config: Config, letters: str | None) -> Iterator[tuple[str, str]]:
     yield "valid", str(path)
     yield "source", _source(config.source)
     yield "metrics", ", ".join(metric.text for metric in config.accumulator().metrics)
@@ -82,9 +84,8 @@ def _plan(path: Path, config: Config) -> Iterator[tuple[str, str]]:
         yield "schemas", f"of the registry at {redacted({'url': config.registry.url})['url']}"
     if config.state is not None:
         yield "state", f"in {config.state.path}, every {config.state.interval}"
-    if config.dead_letters is not None:
-        letters = config.dead_letters
-        yield "letters", f"to {letters.path or letters.topic or 'a topic <input>.dlq'}"
+    if letters is not None:
+        yield "letters", f"to {letters}"
     yield "serves", _served(config.web)
 
 
@@ -119,7 +120,9 @@ def _connect(config: Config) -> None:
     failed = False
     for name, attempt in attempts.items():
         try:
-            sys.stdout.write(f"{name:<9} {attempt()}\n")
+            text = attempt()
+            with output():
+                sys.stdout.write(f"{name:<9} {text}\n")
         except StreamevalError as error:
             tell(str(error))
             failed = True

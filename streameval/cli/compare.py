@@ -45,6 +45,7 @@ from streameval.engine.snapshots import variants_in
 from streameval.errors import suggestion
 from streameval.exporters.view import figure, lift_bounds
 from streameval.statistics.intervals import Audience, Intervals
+from streameval.tables.files import finite
 
 
 class Failure(StrEnum):
@@ -179,9 +180,9 @@ def compare(  # noqa: PLR0913  each is an option of the command
             experiment=_given(
                 control=control,
                 since=_date(since),
-                shares=dict(_pairs("--shares", (shares or "").split(","))),
+                shares=_numbers("--shares", (shares or "").split(",")),
                 primary=primary,
-                guardrails=dict(_pairs("--guardrail", guardrail or [])),
+                guardrails=_numbers("--guardrail", guardrail or []),
                 same_users=same_users,
             ),
             intervals=_given(confidence=confidence, precision=precision),
@@ -209,19 +210,19 @@ def _given(**options: object) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value}
 
 
-def _pairs(option: str, texts: Sequence[str]) -> Iterator[tuple[str, float]]:
+def _numbers(option: str, texts: Sequence[str]) -> dict[str, float]:
+    found: dict[str, float] = {}
     for text in filter(None, texts):
         # A metric's own parameters have equal signs, too: the last one is meant.
         name, _, number = text.rpartition("=")
-        try:
-            yield (name.strip() or _refuse(option, text)), float(number)
-        except ValueError:
-            _refuse(option, text)
-
-
-def _refuse(option: str, text: str) -> str:
-    example = "ctr=-0.01" if option == "--guardrail" else "control=9,treatment=1"
-    raise WrongCallError(f"{option}: found {text!r}; give NAME=NUMBER, like {example}.")
+        value = finite(number)
+        if not name.strip() or value is None:
+            example = "ctr=-0.01" if option == "--guardrail" else "control=9,treatment=1"
+            raise WrongCallError(f"{option}: found {text!r}; give NAME=NUMBER, like {example}.")
+        if name.strip() in found:
+            raise WrongCallError(f"{option}: {name.strip()!r} is given twice; give it once.")
+        found[name.strip()] = value
+    return found
 
 
 def _date(text: str | None) -> date | None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated
 
 import msgspec
-import typer
 from typer import Argument, Exit, Option
 
 from streameval.cli.counting import beginning
-from streameval.cli.ending import FAILED, WrongCallError, tell
+from streameval.cli.ending import FAILED, WrongCallError, output, tell
 from streameval.config import Config, load
 from streameval.config.pipeline import joint, layout, schemas_of, with_schemas
 from streameval.errors import ConfigError
@@ -74,12 +74,15 @@ def explain(
     if not found:
         tell(f"no record of {key!r} in {', '.join(settings.attribution.names)}.")
         raise Exit(FAILED)
-    if as_json:
-        plain = {str(home): msgspec.to_builtins(each) for home, each in found.items()}
-        typer.echo(msgspec.json.format(msgspec.json.encode(plain), indent=1).decode())
-        return
-    for home, each in found.items():
-        typer.echo("\n".join(_lines(home, each, settings.dimensions())))
+    with output():
+        if as_json:
+            plain = {str(home): msgspec.to_builtins(each) for home, each in found.items()}
+            text = msgspec.json.format(msgspec.json.encode(plain), indent=1).decode()
+            sys.stdout.write(f"{text}\n")
+            return
+        for home, each in found.items():
+            lines = _lines(home, each, settings.dimensions())
+            sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
 class _TracedJoins:

@@ -16,7 +16,7 @@ from rich.progress import (
 )
 from typer import Argument, Option
 
-from streameval.cli.ending import output, tell, wrong_call_where
+from streameval.cli.ending import WrongCallError, output, tell, wrong_call_where
 from streameval.cli.screen import progress_console
 from streameval.errors import SourceError
 from streameval.sources.files import lines
@@ -55,8 +55,12 @@ def publish(
 
     Each line is published as it is.
     """
-    kafka = dict(each.partition("=")[::2] for each in setting or [])
-    kafka["bootstrap_servers"] = bootstrap_servers
+    kafka = {"bootstrap_servers": bootstrap_servers}
+    for each in setting or []:
+        key, equals, value = each.partition("=")
+        if not key or not equals or key in kafka:
+            raise WrongCallError(f"--set: found {each!r}; give KEY=VALUE, each key once.")
+        kafka[key] = value
     with wrong_call_where(SourceError):
         for path in paths:
             size(path)

@@ -51,7 +51,15 @@ def skip(
     the log, and the list is removed from the state.
     """
     record = Identity(Partition(topic, partition), offset)
-    _skip(config, record, by or f"{getuser()}@{gethostname()}")
+    _skip(config, record, by or f"{_user()}@{gethostname()}")
+
+
+def _user() -> str:
+    try:
+        return getuser()
+    except (KeyError, OSError):
+        # Containers often run under a number that has no name.
+        return str(os.getuid())
 
 
 class _Noted(NamedTuple):

@@ -2,7 +2,7 @@
 
 from streameval.checkpoints.scheduler import Clock
 from streameval.daemon.log import configure, emit
-from streameval.daemon.process import SINCE_START, Daemon, Stop
+from streameval.daemon.process import Daemon, Stop
 from streameval.daemon.reload import restart
 
-__all__ = ["SINCE_START", "Clock", "Daemon", "Stop", "configure", "emit", "restart"]
+__all__ = ["Clock", "Daemon", "Stop", "configure", "emit", "restart"]

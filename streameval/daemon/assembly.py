@@ -17,7 +17,7 @@ from streameval.config.config import schema
 from streameval.config.options import DeadLetterOptions, StateOptions
 from streameval.config.pipeline import counting, fitted, schemas_of, with_schemas
 from streameval.daemon.systemd import Supervisor
-from streameval.dead_letters.queue import dead_letters_of
+from streameval.dead_letters.queue import dead_letters_of, place_of
 from streameval.engine.dead_letters import DeadLetters
 from streameval.engine.evidence import Evidence
 from streameval.engine.ingest import Ingest
@@ -78,7 +78,7 @@ def assembled(
     source = source or config.source.build(environment, shared=config.state is not None)
     schemas = schemas_of(config, environment)
     source = with_schemas(source, config, schemas)
-    options = _letters(config)
+    options = letter_options(config)
     letters = limits = None
     if options is not None:
         topic, path = options.topic, options.path
@@ -159,11 +159,23 @@ def store(options: StateOptions, progress: Callable[[], None] = lambda: None) ->
     return store_of(options.path, options.bucket, progress)
 
 
-def _letters(config: Config) -> DeadLetterOptions | None:
-    """By default where state is durable, so that nothing is passed over without a trace."""
+def letter_options(config: Config) -> DeadLetterOptions | None:
+    """What to do with invalid records: by default where state is durable, they are kept."""
     if config.dead_letters is None and config.state is not None:
         return DeadLetterOptions() if isinstance(config.source, KafkaOptions) else None
     return config.dead_letters
+
+
+def letter_place(config: Config) -> str | None:
+    """Where invalid records go, in words; None where they are counted only.
+
+    Raises:
+        ConfigError: they cannot go there.
+    """
+    options = letter_options(config)
+    if options is None:
+        return None
+    return place_of(config.source, topic=options.topic, path=options.path)
 
 
 class Pulse:

@@ -29,7 +29,7 @@ from streameval.sources.options import KafkaOptions
 from streameval.sources.secrets import redacted
 from streameval.windows.times import SECOND, microseconds
 
-SINCE_START = (
+_SINCE_START = (
     "no [state] in the configuration: metrics reset on restart, and nothing is committed to Kafka"
 )
 
@@ -173,7 +173,7 @@ class Daemon:
             version=version("streameval"),
             address=self.address if len(self._addresses) == 1 else self._addresses,
             configuration=redacted(msgspec.to_builtins(self._config)),
-            note=SINCE_START if self._config.state is None else None,
+            note=_SINCE_START if self._config.state is None else None,
         )
         danger = self._server.danger
         if danger is not None:

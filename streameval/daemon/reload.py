@@ -20,7 +20,7 @@ from streameval.checkpoints.restore import other_settings, same_shape
 from streameval.config import Config
 from streameval.config.options import StateOptions
 from streameval.config.pipeline import counting, fitted, schemas_of
-from streameval.daemon.assembly import store
+from streameval.daemon.assembly import letter_place, store
 from streameval.daemon.log import emit
 from streameval.engine.snapshot import ReloadHealth
 from streameval.errors import StreamevalError, UnlikeStateError
@@ -108,6 +108,7 @@ def check_start(new: Config, running: Config, environment: Mapping[str, str]) ->
         try_address(address)
     new.source.build(environment, shared=new.state is not None)
     schemas_of(new, environment)
+    letter_place(new)
     if new.state is None:
         counting(new)
     else:

@@ -56,6 +56,22 @@ def dead_letters_of(
     return Queue(DeadLetterTopics(source_config(source, environment), source_topics(source), topic))
 
 
+def place_of(
+    source: SourceOptions, *, topic: str | None = None, path: str | None = None
+) -> str | None:
+    """That destination in words, such as "file dead.ndjson"; None where there is none."""
+    if path is not None:
+        return f"file {path}"
+    if not isinstance(source, KafkaOptions):
+        return None
+    from streameval.dead_letters.topic import topics_for  # noqa: PLC0415  heavy; only where used
+    from streameval.sources.kafka.settings import (  # noqa: PLC0415  heavy; only where used
+        source_topics,
+    )
+
+    return f"topic {', '.join(topics_for(source_topics(source), topic))}"
+
+
 class Writer(Protocol):
     """Writes letters to one destination; called by one thread at a time."""
 

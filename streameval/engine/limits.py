@@ -38,7 +38,7 @@ class Limits:
     '2 in a row (max_run)'
     """
 
-    def __init__(self, max_ratio: float = 0.05, max_run: int = 1_000) -> None:
+    def __init__(self, max_ratio: float, max_run: int) -> None:
         self._max_ratio = max_ratio
         self._max_run = max_run
         self._seen = 0

@@ -15,6 +15,7 @@ from streameval.cli.app import COMMANDS, app
 from tests.cli.program import command, ran, refused
 from tests.effort import PATIENCE, every_case
 
+_TO = ("--topic", "t", "--bootstrap-servers", "127.0.0.1:1")
 _FILES = 'metrics = ["ctr"]\nsource = { type = "files", paths = ["events"] }\n'
 
 
@@ -77,10 +78,11 @@ def test_every_command_explains_itself_with_examples_that_have_lines_of_their_ow
         (["state", "verify", "."], "not a store of checkpoints"),
         (["state", "export", "."], "not a store of checkpoints"),
         (["state", "merge", ".", "--into", "new"], "not a store of checkpoints"),
-        (
-            ["publish", "no-such-file", "--topic", "t", "--bootstrap-servers", "127.0.0.1:1"],
-            "no-such-file: no such file",
-        ),
+        (["publish", "x", *_TO, "--set", "acks"], "--set: found 'acks'; give KEY=VALUE"),
+        (["publish", "x", *_TO, "--set", "acks=1", "--set", "acks=all"], "found 'acks=all'; give"),
+        (["publish", "no-such-file", *_TO], "no-such-file: no such file"),
+        (["compare", "x", "-m", "ctr", "--shares", "a=nan"], "--shares: found 'a=nan'; give NAME"),
+        (["compare", "x", "-m", "ctr", "--shares", "a=1,a=2"], "--shares: 'a' is given twice"),
     ],
 )
 def test_a_wrong_call_gets_one_line_and_status_2(
@@ -91,6 +93,14 @@ def test_a_wrong_call_gets_one_line_and_status_2(
     (tmp_path / "plain.toml").write_text(_FILES)
     (tmp_path / "letters.toml").write_text(f'{_FILES}dead_letters = {{ path = "dead.ndjson" }}')
     assert said in refused(*arguments)
+
+
+def test_a_path_that_the_system_refuses_is_not_taken_for_standard_output(tmp_path: Path) -> None:
+    config = tmp_path / "letters.toml"
+    config.write_text(f'{_FILES}dead_letters = {{ path = "{"x" * 300}" }}')
+    done = ran("dlq", config)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.endswith("xxx: file name too long; check the path.\n")
 
 
 def test_its_help_loads_nothing_heavy() -> None:

@@ -88,10 +88,11 @@ def test_connecting_to_a_broker_says_what_is_there(broker: Broker, tmp_path: Pat
         ('topics = ["a b"]', "source.topics"),
         ('topics = ["t"]\n[source.kafka]\nenable_auto_commit = true', "source.kafka.enable_auto"),
         ('topics = ["t"]\nkafka = { bootstrap_server = "a:1" }', "source.kafka.bootstrap_server"),
+        ('topics = ["t", "t.dlq"]\n[state]\npath = "state"', "dead_letters.topic: 't.dlq' is also"),
     ],
 )
 @pytest.mark.parametrize("name", ["check", "run"])
-def test_what_the_kafka_client_refuses_names_the_file(
+def test_what_kafka_refuses_names_the_file(
     tmp_path: Path, name: str, source: str, key: str
 ) -> None:
     path = written(tmp_path, f'metrics = ["ctr"]\n[source]\ntype = "kafka"\n{source}')
@@ -114,4 +115,4 @@ def test_it_says_how_readings_are_divided_and_where_state_is_kept(tmp_path: Path
     assert lines["windows"] == "5m, 1h, 24h, lifetime"
     assert lines["families"] == "labels, labels[24h], country"
     assert lines["state"] == f"in {tmp_path}/state, every 10s"
-    assert lines["letters"] == "to recommendation-events.dlq"
+    assert lines["letters"] == "to topic recommendation-events.dlq"

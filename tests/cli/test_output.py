@@ -7,11 +7,13 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import pytest
 
-from tests.cli.program import command
+from streameval.cli.app import status
+from tests.cli.program import command, ran
 from tests.effort import PATIENCE, sampled
 from tests.house.checkout import ROOT
 
@@ -61,6 +63,16 @@ def test_a_full_disk_is_one_sentence(call: list[str]) -> None:
     assert done.returncode == 1
     assert done.stderr.startswith(b"streameval: cannot write to standard output: no space left")
     assert done.stderr.count(b"\n") == 1
+
+
+def test_a_reader_that_leaves_before_an_explanation_is_no_error(tmp_path: Path) -> None:
+    ran("simulate", "--streams", tmp_path / "two", "--events", "5")
+    first = (tmp_path / "two" / "impressions.ndjson").read_text().splitlines()[0]
+    key = json.loads(first)["request_id"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as gone, redirect_stdout(gone):
+        assert status(["explain", key, "--config", str(tmp_path / "two" / "streameval.toml")]) == 0
 
 
 @pytest.mark.parametrize("closed", sampled([">&- 2>&-", ">&-"], 2))

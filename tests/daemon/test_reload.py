@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import signal
 import socket
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from streameval.config import Config
+from streameval.config.options import DeadLetterOptions
+from streameval.daemon.reload import check_start
+from streameval.errors import ConfigError
+from streameval.sources.options import KafkaOptions
 from streameval.testing.broker import Broker
 from tests.daemon.running import Running, running
-from tests.effort import sampled
 from tests.kafka.topics import create, fill
 from tests.ports import WEB, free_port
 
@@ -54,26 +57,24 @@ interval = "1s"
 class Daemon:
     """A daemon whose configuration is written again and again."""
 
-    def __init__(self, running: Running, file: Path, written: Callable[..., str]) -> None:
+    def __init__(self, running: Running, file: Path) -> None:
         self.running = running
         self._file = file
-        self._written = written
 
-    def write(self, *metrics: str, **more: str) -> None:
-        self._file.write_text(self._written(*metrics, **more))
-
-    def reload(self) -> None:
+    def reload(self, config: str) -> None:
         """SIGHUP, and wait until the program has started once more."""
-        starts = len(self.running.said("started"))
-        self.running.process.send_signal(signal.SIGHUP)
-        self.running.until(lambda: len(self.running.said("started")) > starts)
+        self._told(config, "started")
 
-    def refused(self) -> str:
+    def refused(self, config: str) -> str:
         """SIGHUP, and what the log says against the new configuration."""
-        said = len(self.running.said("reload_refused"))
+        return self._told(config, "reload_refused")
+
+    def _told(self, config: str, event: str) -> str:
+        self._file.write_text(config)
+        before = len(self.running.said(event))
         self.running.process.send_signal(signal.SIGHUP)
-        self.running.until(lambda: len(self.running.said("reload_refused")) > said)
-        return self.running.said("reload_refused")[-1]
+        self.running.until(lambda: len(self.running.said(event)) > before)
+        return self.running.said(event)[-1]
 
     def lifetime(self) -> dict[str, Any]:
         return {
@@ -95,14 +96,34 @@ def written(
     return CONFIG.format(metrics=names, more=more, port=port) + source + state
 
 
-def test_a_new_metric_is_read_from_what_was_counted_before_the_reload(tmp_path: Path) -> None:
+def _listening() -> socket.socket:
+    return socket.create_server(("127.0.0.1", 0))
+
+
+def test_what_cannot_start_is_refused_and_a_new_metric_reads_what_was_counted_before(
+    tmp_path: Path,
+) -> None:
     port = free_port()
-    with running(written(port), tmp_path) as process:
-        daemon = Daemon(process, tmp_path / "streameval.toml", lambda *m: written(port, *m))
-        lists = _counted(daemon, 500)
-        pid = process.process.pid
-        daemon.write("ctr@10", "hit_rate@10", "distinct_items@10")
-        daemon.reload()
+    with running(written(port), tmp_path) as process, _listening() as taken:
+        daemon = Daemon(process, tmp_path / "streameval.toml")
+        process.consumed(250)
+        for refused, problem in (
+            (written(port, "no_such_metric"), "unknown metric"),
+            (written(port, more='segments = ["country"]'), "segments"),
+            (written(port, more="max_items = 7"), "max_items"),
+            (written(port, more='log_level = "loud"'), "log_level"),
+            (written(taken.getsockname()[1]), "in use"),
+        ):
+            assert problem in daemon.refused(refused)
+        process.consumed(process.document()["health"]["consumed"] + 250)
+        # A snapshot that had begun before may be shown first.
+        process.until(lambda: daemon.sample("streameval_config_last_reload_successful") == 0)
+        assert set(daemon.lifetime()) == {"ctr@10"}
+        assert len(process.said("started")) == 1
+        assert WEB.post(f"{process.address}/-/reload").status_code == 404
+
+        lists, pid = daemon.lifetime()["ctr@10"]["lists"], process.process.pid
+        daemon.reload(written(port, "ctr@10", "hit_rate@10", "distinct_items@10"))
         process.until(lambda: "distinct_items@10" in daemon.lifetime())
         found = daemon.lifetime()
         assert process.process.pid == pid
@@ -115,81 +136,23 @@ def test_a_new_metric_is_read_from_what_was_counted_before_the_reload(tmp_path: 
     assert process.said("failed") == []
 
 
-def test_without_state_a_reload_starts_from_nothing(tmp_path: Path) -> None:
-    port = free_port()
-    with running(written(port, state=""), tmp_path) as process:
-        daemon = Daemon(
-            process, tmp_path / "streameval.toml", lambda **k: written(port, state="", **k)
-        )
-        _counted(daemon, 2_000)
-        daemon.write(more='segments = ["country"]')
-        daemon.reload()
-        assert process.consumed(1)["health"]["consumed"] < 2_000
-        assert process.stop() == 0
-
-
-@pytest.mark.parametrize(
-    ("metric", "more", "problem"),
-    sampled(
-        [
-            ("no_such_metric", "", "unknown metric"),
-            ("ctr@10", 'segments = ["country"]', "segments"),
-            ("ctr@10", "max_items = 7", "max_items"),
-            ("ctr@10", 'log_level = "loud"', "log_level"),
-        ],
-        4,
-    ),
-)
-def test_a_configuration_that_cannot_start_leaves_the_old_one_running(
-    tmp_path: Path, metric: str, more: str, problem: str
+def test_post_reloads_where_it_is_enabled_and_without_state_all_starts_from_nothing(
+    tmp_path: Path,
 ) -> None:
-    port = free_port()
-    with running(written(port), tmp_path) as process:
-        daemon = Daemon(
-            process, tmp_path / "streameval.toml", lambda *m, **k: written(port, *m, **k)
-        )
-        _counted(daemon, 250)
-        daemon.write(metric, more=more)
-        assert problem in daemon.refused()
-        consumed = process.document()["health"]["consumed"]
-        process.consumed(consumed + 500)
-        assert set(daemon.lifetime()) == {"ctr@10"}
-        # A snapshot that had begun before may be shown first.
-        process.until(lambda: daemon.sample("streameval_config_last_reload_successful") == 0)
-        assert len(process.said("started")) == 1
-        assert process.stop() == 0
-
-
-def test_an_address_that_somebody_else_has_is_refused(tmp_path: Path) -> None:
-    port = free_port()
-    with running(written(port), tmp_path) as process:
-        daemon = Daemon(process, tmp_path / "streameval.toml", written)
-        with socket.create_server(("127.0.0.1", 0)) as taken:
-            (tmp_path / "streameval.toml").write_text(written(taken.getsockname()[1]))
-            assert "in use" in daemon.refused()
-        assert process.get("/-/healthy").status_code == 200
-        assert process.stop() == 0
-
-
-def test_post_reloads_only_where_it_is_enabled(tmp_path: Path) -> None:
-    port = free_port()
-    file = tmp_path / "streameval.toml"
-    with running(written(port), tmp_path) as process:
-        assert WEB.post(f"{process.address}/-/reload").status_code == 404
-        assert process.stop() == 0
-    option = "--web.enable-lifecycle"
-    with running(written(port), tmp_path, option) as process:
-        process.consumed(250)
-        file.write_text(written(port, "no_such_metric"))
+    port, file = free_port(), tmp_path / "streameval.toml"
+    plain = {"source": SIMULATED.replace("events_per_second = 500", "events = 300"), "state": ""}
+    with running(written(port, **plain), tmp_path, "--web.enable-lifecycle") as process:
+        process.consumed(300)
+        file.write_text(written(port, "no_such_metric", **plain))
         refused = WEB.post(f"{process.address}/-/reload")
         assert refused.status_code == 500
         assert "unknown metric" in refused.text
-        file.write_text(written(port, "mrr@10"))
+        file.write_text(written(port, "mrr@10", more='segments = ["country"]', **plain))
         accepted = WEB.post(f"{process.address}/-/reload")
         assert (accepted.status_code, accepted.text) == (200, "Reloading.\n")
         process.until(lambda: len(process.said("started")) == 2)
-        daemon = Daemon(process, file, written)
-        process.until(lambda: set(daemon.lifetime()) == {"mrr@10"})
+        assert process.consumed(300)["health"]["consumed"] == 300
+        assert set(Daemon(process, file).lifetime()) == {"mrr@10"}
         assert process.stop() == 0
 
 
@@ -209,9 +172,7 @@ def test_a_reload_rejoins_the_group_and_counts_each_record_once(
     with running(config(), tmp_path) as process:
         process.consumed(30)
         process.until(lambda: _total(process) == 30)
-        daemon = Daemon(process, tmp_path / "streameval.toml", config)
-        daemon.write("ctr@10", "mrr@10")
-        daemon.reload()
+        Daemon(process, tmp_path / "streameval.toml").reload(config("ctr@10", "mrr@10"))
         fill(broker, topic, {0: [record], 1: [record] * 2})
         process.until(lambda: _total(process) == 3)
         document = process.document()
@@ -228,7 +189,8 @@ def _total(process: Running) -> float:
     return sum(float(line.rsplit(" ", 1)[1]) for line in found)
 
 
-def _counted(daemon: Daemon, records: int) -> int:
-    daemon.running.consumed(records)
-    lists: int = daemon.lifetime()["ctr@10"]["lists"]
-    return lists
+def test_letters_that_would_go_to_a_topic_that_is_read_are_refused() -> None:
+    source = KafkaOptions(topics=["events", "events.dlq"])
+    config = Config(metrics=["ctr"], source=source, dead_letters=DeadLetterOptions())
+    with pytest.raises(ConfigError, match=r"'events\.dlq' is also read"):
+        check_start(config, config, {})

@@ -1,16 +1,16 @@
 from __future__ import annotations
 
-import inspect
 import json
 
 import pytest
 from hypothesis import given
 
 from streameval.cli import dlq
+from streameval.config.options import DeadLetterOptions
 from streameval.dead_letters.file import letter_in, line_of
 from streameval.dead_letters.topic import HEADERS, headers_of, letter_of
 from streameval.engine.dead_letters import ORIGINAL, DeadLetter
-from streameval.engine.limits import FEWEST, WINDOW, Limits
+from streameval.engine.limits import FEWEST, WINDOW
 from tests.dead_letters.places import letter, letters
 from tests.effort import every_case
 from tests.house.checkout import ROOT
@@ -83,9 +83,9 @@ def test_a_line_with_broken_base64_is_refused() -> None:
 
 
 def test_the_limits_in_the_documents_are_those_of_the_program() -> None:
-    limits = inspect.signature(Limits).parameters
-    assert f"more than {limits['max_run'].default:,} invalid records in a row" in PAGE
-    share = f"{100 * limits['max_ratio'].default:g} %"
+    options = DeadLetterOptions()
+    assert f"more than {options.max_run:,} invalid records in a row" in PAGE
+    share = f"{100 * options.max_ratio:g} %"
     assert f"more than {share} of the last {WINDOW:,} records, once there were {FEWEST:,}" in PAGE
 
 

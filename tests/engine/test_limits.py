@@ -50,12 +50,12 @@ def test_it_is_what_its_definition_says_however_records_are_batched(
 def test_as_many_as_are_allowed_are_not_too_many() -> None:
     limits = Limits(max_ratio=0.05, max_run=1_000)
     assert _observed(limits, ([False] * 19 + [True]) * 2_000) is None
-    assert Limits(max_ratio=1).observe(1_000, range(1_000)) is None
-    assert Limits(max_ratio=1).observe(1_001, range(1_001)) is not None
+    assert Limits(1, 1_000).observe(1_000, range(1_000)) is None
+    assert Limits(1, 1_000).observe(1_001, range(1_001)) is not None
 
 
 def test_one_more_than_five_percent_of_the_last_records_is_too_many() -> None:
-    limits = Limits()
+    limits = Limits(0.05, 1_000)
     good = [False] * (WINDOW - 501)
     assert _observed(limits, [False] * WINDOW) is None
     assert _observed(limits, good + [True] * 500) is None
@@ -63,14 +63,14 @@ def test_one_more_than_five_percent_of_the_last_records_is_too_many() -> None:
 
 
 def test_it_goes_on_saying_what_it_found_first() -> None:
-    limits = Limits(max_run=2)
+    limits = Limits(max_ratio=1, max_run=2)
     first = limits.observe(3, range(3))
     assert first is not None
     assert limits.observe(100_000, []) == limits.observe(5_000, range(5_000)) == first
 
 
 def test_its_error_says_how_many_which_limit_and_an_example() -> None:
-    found = Limits().observe(1_200, range(1_100))
+    found = Limits(0.05, 1_000).observe(1_200, range(1_100))
     assert found is not None
     error = TooManyInvalidError(*found, "events[3] offset 14: not_json: found nothing")
     assert (error.invalid, error.of, error.limit) == (found.invalid, found.of, found.limit)
