@@ -13,9 +13,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.cli.program import ran, spawned
+from tests.cli.program import ran, refused
 from tests.daemon.running import Running, running
-from tests.effort import PATIENCE
+from tests.effort import PATIENCE, every_case
 from tests.exporters.certificates import Authority
 from tests.exporters.guarded import hashed, trusting
 from tests.ports import WEB, free_port
@@ -151,7 +151,7 @@ def test_the_command_line_stands_above_the_file(tmp_path: Path, authority: Autho
         assert daemon.stop() == 0
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("option", "value", "sentence"),
     [
         ("--web.listen", "nowhere", "the command line: --web.listen: found 'nowhere'; write HOST"),
@@ -164,10 +164,7 @@ def test_a_wrong_option_is_said_in_one_line(
 ) -> None:
     file = tmp_path / "streameval.toml"
     file.write_text(CONFIG)
-    done = spawned("run", str(file), option, value)
-    assert done.returncode == 2
-    assert done.stderr.startswith(f"streameval: {sentence}")
-    assert done.stderr.count("\n") == 1
+    assert refused("run", file, option, value).startswith(f"streameval: {sentence}")
 
 
 def test_a_name_that_is_not_configured_is_refused(tmp_path: Path) -> None:
@@ -179,15 +176,12 @@ def test_a_name_that_is_not_configured_is_refused(tmp_path: Path) -> None:
         assert daemon.stop() == 0
 
 
-@pytest.mark.parametrize(("listen", "lines"), [("0.0.0.0:0", 1), ("127.0.0.1:0", 0)])
-def test_an_address_that_others_reach_unasked_is_pointed_out_once(
-    tmp_path: Path, listen: str, lines: int
-) -> None:
-    with running(CONFIG, tmp_path, "--web.listen", listen) as daemon:
+def test_an_address_that_others_reach_unasked_is_pointed_out_once(tmp_path: Path) -> None:
+    with running(CONFIG, tmp_path, "--web.listen", "0.0.0.0:0") as daemon:
         daemon.until(lambda: daemon.get("/-/ready").status_code == 200)
         assert daemon.stop() == 0
-    assert len(daemon.said("exposed")) == lines
-    assert all(" level=warning " in line for line in daemon.said("exposed"))
+    (line,) = daemon.said("exposed")
+    assert " level=warning " in line
 
 
 def test_where_no_more_files_can_be_opened_a_scrape_is_answered_all_the_same(
@@ -203,19 +197,15 @@ def test_where_no_more_files_can_be_opened_a_scrape_is_answered_all_the_same(
         assert daemon.stop() == 0
 
 
-@pytest.mark.parametrize("command", ["run", "check"])
+@every_case("command", ["run", "check"])
 def test_a_web_configuration_that_cannot_be_used_is_said_before_anything_is_started(
     tmp_path: Path, command: str
 ) -> None:
     (tmp_path / "web.yml").write_text("basic_auth_users: { ana: plain }")
     file = tmp_path / "streameval.toml"
     file.write_text(CONFIG + 'config_file = "web.yml"\n')
-    done = spawned(command, str(file))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(
-        f"streameval: {tmp_path / 'web.yml'}: basic_auth_users.ana: this is not"
-    )
-    assert done.stderr.count("\n") == 1
+    told = f"streameval: {tmp_path / 'web.yml'}: basic_auth_users.ana: this is not"
+    assert refused(command, file).startswith(told)
 
 
 def test_what_only_the_daemon_may_read_is_not_needed_to_evaluate(tmp_path: Path) -> None:

@@ -48,18 +48,10 @@ ENDPOINT = {"port", "path", "interval", "scheme", "tlsConfig", "basicAuth"}
 
 @every_case("release", ["1.30.0", "1.37.0"])
 def test_every_manifest_is_what_kubernetes_allows(release: str) -> None:
-    status, said = _judged(release, *MANIFESTS)
-    assert status == 0, said
-    assert said.count(" passed ") == len(MANIFESTS)
-
-
-def test_kubernetes_would_not_allow_anything_else(tmp_path: Path) -> None:
-    text = (BASE / "statefulset.yaml").read_text(encoding="utf-8")
-    wrong = tmp_path / "statefulset.yaml"
-    wrong.write_text(text.replace("livenessProbe:", "livelinessProbe:"))
-    status, said = _judged("1.37.0", wrong)
-    assert status != 0
-    assert "livelinessProbe" in said
+    tool = of_the_environment("kubernetes-validate")
+    done = ran(tool, "--strict", "--kubernetes-version", release, *MANIFESTS)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (done.stdout + done.stderr).count(" passed ") == len(MANIFESTS)
 
 
 def test_the_kustomizations_leave_nothing_out_and_name_nothing_that_is_not_there() -> None:
@@ -364,12 +356,6 @@ def test_the_rules_become_an_object_of_the_operator() -> None:
     made = yaml.safe_load(done.stdout)
     assert made["kind"] == "PrometheusRule"
     assert made["spec"] == document(DEPLOY / "prometheus" / "pipeline.yml")
-
-
-def _judged(release: str, *paths: Path) -> tuple[int, str]:
-    tool = of_the_environment("kubernetes-validate")
-    done = ran(tool, "--strict", "--kubernetes-version", release, *paths)
-    return done.returncode, done.stdout + done.stderr
 
 
 def _container() -> dict[str, Any]:
