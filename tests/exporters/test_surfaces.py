@@ -122,6 +122,12 @@ def test_the_page_says_how_far_state_is_durable() -> None:
     assert "<dt>late</dt>" not in html(picture())
 
 
+def test_the_page_says_which_share_of_the_records_is_invalid() -> None:
+    some = picture(state=health(consumed=400, invalid={"not_json": 3}))
+    assert "<dt>invalid</dt><dd>3 (0.8 %)</dd>" in html(some)
+    assert "<dt>invalid</dt><dd>0</dd>" in html(picture(state=health(consumed=400)))
+
+
 def test_a_configuration_that_was_not_taken_is_pointed_out() -> None:
     bad = picture(state=health(reload=ReloadHealth(successful=False, at=1.0)))
     good = picture(state=health(reload=ReloadHealth(successful=True, at=1.0)))

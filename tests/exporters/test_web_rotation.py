@@ -194,7 +194,7 @@ def scoped(tmp_path: Path) -> Iterator[Guarded]:
         yield site
 
 
-READ = ("/", "/experiment", "/api/v1/metrics", "/static/page.css")
+READ = ("/", "/sections", "/api/v1/metrics", "/static/page.css")
 
 
 @every_case(

@@ -18,7 +18,7 @@ from streameval.exporters.web.answers import catalogue, metrics
 from streameval.exporters.web.health import State, unavailable
 from streameval.exporters.web.history import PANE, UnknownHistory, history
 from streameval.exporters.web.openapi import description
-from streameval.exporters.web.page import experiment, page
+from streameval.exporters.web.page import page, sections
 
 _JSON: Final = "application/json"
 _COMPRESSED: Final = 1_000
@@ -84,7 +84,7 @@ class Api:
         """The paths answered here."""
         return [
             Route("/", self._page),
-            Route("/experiment", self._experiment),
+            Route("/sections", self._sections),
             Route("/api/v1/metrics", self._metrics),
             Route("/api/v1/history", self._history),
             Route("/api/v1/catalogue", self._catalogue),
@@ -94,8 +94,8 @@ class Api:
     def _page(self, request: Request) -> Response:
         return self._html(request, "page", page)
 
-    def _experiment(self, request: Request) -> Response:
-        return self._html(request, "experiment", lambda now, _: experiment(now))
+    def _sections(self, request: Request) -> Response:
+        return self._html(request, "sections", sections)
 
     def _html(
         self, request: Request, name: str, render: Callable[[Snapshot | None, State], str]

@@ -10,6 +10,7 @@ from pathlib import Path
 from string import Template
 from typing import Final
 
+from streameval.accumulator.comparison import percent
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import UndefinedReading
 from streameval.engine.snapshot import (
@@ -42,29 +43,50 @@ _DAY: Final = 86_400.0
 
 def page(snapshot: Snapshot | None, state: State) -> str:
     """The whole page as HTML."""
-    source = "streameval" if snapshot is None else snapshot.source
     return _template().substitute(
-        title=tag("", f"{source}: {state.word.lower()}"),
-        source=tag("", source),
-        mood=state.word.lower().replace(" ", "-"),
-        word=state.word,
-        why=tag("", state.why),
+        title=tag("", f"{_source(snapshot)}: {state.word.lower()}"),
         charts=_charts(),
-        since=_since(snapshot),
-        read="" if snapshot is None else f"Snapshot of {moment(snapshot.taken_at)}.",
-        experiment=experiment(snapshot),
+        state=_state(snapshot, state),
+        experiment=_experiment(snapshot),
         metrics=_metrics(snapshot),
-        pipeline=tag("p", "No data has been read yet.")
-        if snapshot is None
-        else tag("", _totals(snapshot), _invalid(snapshot.health), _partitions(snapshot.health)),
+        health=_health(snapshot),
     )
 
 
-def experiment(snapshot: Snapshot | None) -> Markup:
+def sections(snapshot: Snapshot | None, state: State) -> str:
+    """The parts of the page that its script takes as they are drawn here."""
+    return tag("", _state(snapshot, state), _experiment(snapshot), _health(snapshot))
+
+
+def _source(snapshot: Snapshot | None) -> str:
+    return "streameval" if snapshot is None else snapshot.source
+
+
+def _state(snapshot: Snapshot | None, state: State) -> Markup:
+    read = "" if snapshot is None else f"Snapshot of {moment(snapshot.taken_at)}."
+    return tag(
+        "section",
+        tag("h1", _source(snapshot), id="source"),
+        tag("p", tag("strong", state.word, kind="pill"), " ", tag("span", state.why)),
+        tag("p", _since(snapshot), " ", read, kind="quiet"),
+        kind=f"state {state.word.lower().replace(' ', '-')}",
+        id="state",
+        aria_labelledby="source",
+    )
+
+
+def _experiment(snapshot: Snapshot | None) -> Markup:
     """The experiment, with its heading; empty where none is configured."""
-    if snapshot is None or snapshot.experiment is None:
-        return Markup()
-    return tag("", tag("h2", "Experiment", id="compared"), section(snapshot.experiment))
+    report = None if snapshot is None else snapshot.experiment
+    found = () if report is None else (tag("h2", "Experiment", id="compared"), section(report))
+    return tag("section", *found, id="experiment", aria_label="Experiment")
+
+
+def _health(snapshot: Snapshot | None) -> Markup:
+    if snapshot is None:
+        return tag("div", tag("p", "No data has been read yet."), id="health")
+    health = snapshot.health
+    return tag("div", _totals(snapshot), _invalid(health), _partitions(health), id="health")
 
 
 @cache
@@ -80,14 +102,14 @@ def _charts() -> str:
     return _UPLOT
 
 
-def _since(snapshot: Snapshot | None) -> str:
+def _since(snapshot: Snapshot | None) -> Markup:
     if snapshot is None:
-        return "Values appear when the first records have been read."
+        return tag("", "Values appear when the first records have been read.")
     age = tag("span", span(snapshot.taken_at - snapshot.started_at), kind="age")
     effect = "A restart resets all values."
     if snapshot.counted is not None:
         effect = "Values survive restarts; counters in Prometheus do not."
-    return f"Started {moment(snapshot.started_at)}, {age} ago. {effect}"
+    return tag("", f"Started {moment(snapshot.started_at)}, ", age, f" ago. {effect}")
 
 
 def _metrics(snapshot: Snapshot | None) -> Markup:
@@ -195,10 +217,11 @@ def _bar(entry: Series, longest: float) -> Markup:
 
 def _totals(snapshot: Snapshot) -> Markup:
     health = snapshot.health
+    invalid = sum(health.invalid.values())
     totals = {
         "records read": health.consumed,
         "events": health.valid,
-        "invalid": sum(health.invalid.values()),
+        "invalid": invalid,
         "tombstones": health.tombstones,
         "late": health.late,
         "from the future": health.future,
@@ -211,6 +234,8 @@ def _totals(snapshot: Snapshot) -> Markup:
     if health.join is not None:
         totals["lists not counted yet"] = health.join.open_lists
     texts = {name: _number(n) for name, n in totals.items() if n is not None}
+    if invalid and health.consumed:
+        texts["invalid"] += f" ({percent(invalid / health.consumed)})"
     times = [each.event_time for each in health.partitions if each.event_time is not None]
     if times:
         texts["newest event"] = _when(max(times) / 1_000_000, snapshot.taken_at)

@@ -2,10 +2,8 @@
 
 import { Card, nameOf } from "./cards.js";
 import { Choice } from "./choice.js";
-import { pipeline } from "./health.js";
 import { become, tag } from "./markup.js";
 import { View, drawings } from "./metric.js";
-import { moment, span } from "./words.js";
 
 const EVERY = 2000;
 const known = new Map();
@@ -32,12 +30,13 @@ let order = [];
 
 const choice = new Choice(() => { render(); histories(); });
 
-// The server draws the experiment, with and without scripts.
-async function experiment() {
-  const drawn = await ask("experiment", (answer) => answer.text());
-  const next = new DOMParser().parseFromString(drawn, "text/html").body;
-  const there = document.getElementById("experiment");
-  become(there, filled("experiment", next, "section", { "aria-label": "Experiment" }));
+// The server draws these, with and without scripts.
+async function sections() {
+  const drawn = await ask("sections", (answer) => answer.text());
+  const next = new DOMParser().parseFromString(drawn, "text/html");
+  for (const id of ["state", "experiment", "health"]) {
+    become(document.getElementById(id), next.getElementById(id));
+  }
 }
 
 // Requests a document only if it changed, by the ETag of the last response.
@@ -95,20 +94,9 @@ function render() {
   if (choice.view) single(shown.filter((entry) => entry.metric === choice.view));
   else overview(shown);
   live.dataset.version = found.version;
-  become(document.getElementById("health"), filled("health", pipeline(found)));
-  const state = document.getElementById("state");
-  state.className = `state ${found.state.word.toLowerCase().replace(" ", "-")}`;
-  state.querySelector(".pill").textContent = found.state.word;
-  state.querySelector(".why").textContent = found.state.why;
-  const age = state.querySelector(".age");
-  if (age) age.textContent = span(found.taken_at - found.started_at);
-  state.querySelector(".read").textContent = `Snapshot of ${moment(found.taken_at)}.`;
   document.title = `${choice.view ? `${choice.view}, ` : ""}${found.source}: `
     + found.state.word.toLowerCase();
 }
-
-const filled = (id, content, name = "div", attributes = {}) =>
-  tag(name, { id, ...attributes }, [...content.childNodes]);
 
 function overview(shown) {
   view = null;
@@ -187,7 +175,7 @@ async function update() {
     if (paused) return;
     found = next;
     render();
-    if (found.experiment !== null) await experiment();
+    await sections();
     document.getElementById("plain").replaceChildren();
     document.body.classList.add("moving");
     await histories();

@@ -1,6 +1,5 @@
 // Numbers, times and differences as text, as the page without scripts writes them.
 
-const UNITS = [["d", 86400], ["h", 3600], ["min", 60]];
 const NONE = "\u2013";
 
 export function figure(value) {
@@ -29,18 +28,6 @@ export function moment(seconds) {
   return `${new Date(seconds * 1000).toISOString().slice(0, 19).replace("T", " ")} UTC`;
 }
 
-export function span(seconds) {
-  let left = Math.floor(Math.max(0, seconds));
-  const words = [];
-  for (const [unit, size] of UNITS) {
-    if (left >= size) {
-      words.push(`${Math.floor(left / size)} ${unit}`);
-      left %= size;
-    }
-  }
-  return [...words, `${left} s`].slice(0, 2).join(" ");
-}
-
 const signed = (value, text) => (value < 0 ? `\u2212${text}` : `+${text}`);
 
 // With its sign and without a verdict: whether it is more than chance is not known.
@@ -55,8 +42,5 @@ export function difference(entry, comparison) {
 
 const percent = (share) => `${(Math.abs(share) * 100)
   .toLocaleString("en", { maximumSignificantDigits: 2 })}\u00A0%`;
-
-// An age says more than a date while data is live, and less where old events are read again.
-export const when = (seconds, now) => (now - seconds < 86400 ? `${span(now - seconds)} ago` : moment(seconds));
 
 export const windowName = (window) => (window === "lifetime" ? "all time" : `last ${window}`);
