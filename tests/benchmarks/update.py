@@ -51,7 +51,7 @@ def _single(events: list[Event]) -> Callable[[], None]:
         accumulator = Accumulator(*RANKED)
         for recommendations, interactions in pairs:
             accumulator.update(recommendations, interactions)
-        accumulator.compute()
+        accumulator.table.fold()
 
     return task
 

@@ -29,16 +29,6 @@ from tests.exporters.pictures import (
 )
 
 
-@pytest.fixture
-def hands() -> Hands:
-    return Hands()
-
-
-@pytest.fixture
-def exporter(hands: Hands) -> PrometheusExporter:
-    return PrometheusExporter(version="1.2.3", kafka=True, clock=hands, first_exposure=0)
-
-
 def test_a_new_series_stands_at_zero_for_a_minute_whoever_scrapes(hands: Hands) -> None:
     exporter = PrometheusExporter(version="1", clock=hands)
     snapshot = picture(mean("ndcg@10", ("a",), 2.5, 4))

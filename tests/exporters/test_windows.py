@@ -25,16 +25,6 @@ from tests.exporters.pictures import (
 _A = {"variant": "a"}
 
 
-@pytest.fixture
-def hands() -> Hands:
-    return Hands()
-
-
-@pytest.fixture
-def exporter(hands: Hands) -> PrometheusExporter:
-    return PrometheusExporter(version="1", kafka=True, clock=hands, first_exposure=0)
-
-
 def test_a_mean_has_one_gauge_for_each_window_and_what_is_behind_it(
     exporter: PrometheusExporter,
 ) -> None:
