@@ -95,7 +95,7 @@ def _states(setting: Setting, fold: Fold) -> Faults:
 
 
 def _letters(setting: Setting, content: Content) -> Faults:
-    found = dead_letters(setting.address, f"{setting.topic}.dlq")
+    found = dead_letters(setting)
     missing, more = content.bad - found, found - content.bad
     return [
         *([f"{len(missing)} invalid records were not set aside"] if missing else []),

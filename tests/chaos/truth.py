@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from contextlib import closing
 from hashlib import blake2b
 
-from kafka import KafkaConsumer, TopicPartition
 from msgspec.structs import replace
 
 from streameval.config import load
 from streameval.config.pipeline import counting
 from streameval.daemon.assembly import pictures
+from streameval.dead_letters.replay import DeadLetterReader
 from streameval.engine.ingest import Ingest
 from streameval.engine.snapshots import RuntimeStatus
 from streameval.events.records import Partition
@@ -104,24 +104,11 @@ def ends(setting: Setting) -> dict[int, int]:
     return {partition.number: offset for partition, offset in found.items()}
 
 
-def dead_letters(address: str, topic: str) -> set[tuple[int, int]]:
+def dead_letters(setting: Setting) -> set[tuple[int, int]]:
     """Identities of the records that were set aside, as (partition, offset)."""
-    with closing(KafkaConsumer(bootstrap_servers=address, isolation_level="read_committed")) as c:
-        numbers = c.partitions_for_topic(topic) or ()
-        places = [TopicPartition(topic, number) for number in numbers]
-        if not places:
-            return set()
-        targets = c.end_offsets(places)
-        c.assign(places)
-        c.seek_to_beginning()
-        found = []
-        while any(c.position(place) < targets[place] for place in places):
-            polled = c.poll(timeout_ms=200)
-            found += [dict(record.headers) for batch in polled.values() for record in batch]
-    return {
-        (int(each["streameval.dlq.partition"]), int(each["streameval.dlq.offset"]))
-        for each in found
-    }
+    config, topic = {"bootstrap_servers": setting.address}, setting.topic
+    letters = DeadLetterReader(config, [f"{topic}.dlq"], [topic])
+    return {(each.partition.number, each.offset) for each in letters}
 
 
 def _digest(content: bytes) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 from streameval.errors import SourceError
 from streameval.events.records import Partition
+from streameval.sources.kafka.cluster import Cluster, Topics
 from streameval.sources.kafka.probe import probe
 from streameval.sources.source import Source
 from streameval.testing.broker import Broker
@@ -103,6 +104,21 @@ def test_a_broker_that_is_silent_is_in_trouble_until_it_speaks(broker: Broker) -
         awaited(source, None)
         fill(broker, topic, {0: [b"b"]})
         assert by_partition(drained(source, 1)) == {Partition(topic, 0): [b"b"]}
+
+
+def test_an_error_of_the_client_that_nobody_expects_is_told_and_passes(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def surprised(*_: object) -> Topics:
+        raise KeyError("topic_id")
+
+    topic = filled(broker, {0: [b"a"]})
+    with opened(options(broker, topic)) as source:
+        drained(source, 1)
+        with monkeypatch.context() as patch:
+            patch.setattr(Cluster, "topics", surprised)
+            awaited(source, "KeyError: 'topic_id'")
+        awaited(source, None)
 
 
 @on_each_client

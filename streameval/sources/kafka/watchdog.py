@@ -6,8 +6,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
-from kafka.errors import KafkaError
-
 from streameval.errors import SourceError
 from streameval.events.records import Partition
 from streameval.sources.kafka.client import UNUSABLE, unusable
@@ -92,7 +90,7 @@ class ClusterMonitor:
             self._fail(error)
         except UNUSABLE as error:
             self._fail(unusable(error, self._config))
-        except (KafkaError, OSError) as error:
+        except Exception as error:  # noqa: BLE001  were this thread to end, nobody would look again
             self.answers = False
             failure = failure_of(error, self._config)
             self.failures[failure.reason] += 1
