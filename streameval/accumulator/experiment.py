@@ -29,6 +29,9 @@ from streameval.catalogue.metric import Metric
 from streameval.errors import ConfigError
 from streameval.statistics.intervals import Audience, GroupSums, Intervals
 
+_MOST_TIMES: Final = 1e150
+"""Times by which an interval is called too wide, at most."""
+
 _APART: Final = frozenset({"__other__", "__missing__"})
 """Label values that are not variants: folded values, and events without the label."""
 
@@ -277,7 +280,8 @@ def _days_left(
     if found.lift_low is None or found.lift_high is None or days == 1:
         return None
     half = (found.lift_high - found.lift_low) / 2.0
-    return max(0.0, days * ((half / precision) ** 2 - 1.0))
+    # Few users leave a lift almost without an upper bound, whose square is infinite.
+    return max(0.0, days * (min(half / precision, _MOST_TIMES) ** 2 - 1.0))
 
 
 def _value(sums: GroupSums) -> float | None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import date
 
+import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from streameval.accumulator.experiment import Experiment, Report
+from streameval.accumulator.experiment import Experiment, Report, Variant
 from streameval.exporters.operations import comparison_families
 from streameval.exporters.prometheus import Text
 from streameval.exporters.web.answers import experiment
 from streameval.exporters.web.experiment import section
+from streameval.statistics.intervals import Audience, GroupSums
 from tests.exporters.experiments import CONTROL, TREATMENT, report, variant
 
 
@@ -130,6 +133,22 @@ def test_it_is_said_how_long_it_will_take_at_this_pace() -> None:
         name: variant(CONTROL, days=1, seed=seed) for seed, name in enumerate(["control", "b"])
     }
     assert {row.days_left for row in report(undated, Experiment()).rows} == {None}
+
+
+def test_one_user_with_most_of_the_lists_leaves_a_lift_almost_unbounded() -> None:
+    lists = np.ones((2, 256), np.int64)
+    lists[1, 0] = 220
+    sums = GroupSums(np.arange(20_000, 20_002), 0.05 * lists + 0.85 * (lists - 1), lists)
+    lopsided = Variant(
+        dict.fromkeys(CONTROL, sums), Audience(np.arange(256, dtype=np.uint64), 2**64, 512, 0)
+    )
+    few = {"control": lopsided, "b": variant(CONTROL, users=60)}
+    row = report(few, Experiment()).rows[0]
+    assert row.comparison.lift_high is not None
+    assert row.comparison.lift_high > 1e155
+    assert row.days_left is not None
+    assert math.isfinite(row.days_left)
+    assert "more than a year" in section(report(few, Experiment()))
 
 
 def test_evidence_of_what_decides_is_drawn_by_day() -> None:
