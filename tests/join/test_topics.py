@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
 
-from streameval.errors import SplitKeyError
-from streameval.events.records import Partition, RecordBatch
-from streameval.join.joint import require_together
+from streameval.errors import SplitKeyError, UnevenStreamsError
+from streameval.events.records import Assignment, Partition, RecordBatch
+from streameval.join.joint import Grouped, require_together
 from streameval.testing.broker import Broker
 from tests.cli.program import spawned
+from tests.effort import every_case
 from tests.join.offline import Case
 from tests.join.streams import joint
 from tests.join.test_daemon import JOIN, METRICS
@@ -40,22 +42,41 @@ def test_a_key_in_two_is_told() -> None:
         require_together(joint(CASE), [batch("s0-0", 2, SHOWN), batch("s1-0", 1, CLICK)])
 
 
-def ended(broker: Broker, shown: str, clicked: str, folder: Path) -> str:
-    """What the daemon says as it refuses to begin."""
-    config = METRICS + JOIN.format(
-        shown=shown, clicked=clicked, address=broker.bootstrap_servers, store=folder / "state"
-    )
-    (folder / "streameval.toml").write_text(config)
-    done = spawned("run", folder / "streameval.toml")
-    assert done.returncode != 0
-    return done.stderr
+class Nobody:
+    """An owner that is handed no log."""
+
+    def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
+        raise AssertionError(assignments)
+
+    def revoked(self, partitions: Sequence[Partition]) -> None: ...
+
+    def lost(self, partitions: Sequence[Partition]) -> None: ...
 
 
-def test_unequal_partitions_are_refused(broker: Broker, tmp_path: Path) -> None:
-    shown, clicked = create(broker, partitions=2), create(broker, partitions=3)
-    told = ended(broker, shown, clicked, tmp_path)
-    assert f"{shown} has 2" in told or "did not come with it" in told
-    assert "the same number of partitions" in told
+@every_case(
+    ("logs", "problem"),
+    [
+        ([("shown", 0, 2), ("clicked", 0, 3)], "differ: shown has 2, clicked has 3. Give all"),
+        ([("shown", 0, 2), ("clicked", 0, 3), ("clicked", 2, 3)], "differ: shown has 2"),
+        ([("clicked", 2, 3)], "partition 2 of shown did not come with it"),
+    ],
+)
+def test_unequal_partitions_are_refused(logs: list[tuple[str, int, int]], problem: str) -> None:
+    grouped = Grouped(Nobody(), joint(CASE).home, ["shown", "clicked"])
+    assignments = [
+        Assignment(
+            partition=Partition(topic, number),
+            identity=topic,
+            begin=0,
+            end=1,
+            start=0,
+            partitions=partitions,
+        )
+        for topic, number, partitions in logs
+    ]
+    with pytest.raises(UnevenStreamsError, match="the same number of partitions") as refused:
+        grouped.assigned(assignments)
+    assert problem in str(refused.value)
 
 
 def test_keys_that_cannot_meet_are_refused(broker: Broker, tmp_path: Path) -> None:
@@ -64,7 +85,12 @@ def test_keys_that_cannot_meet_are_refused(broker: Broker, tmp_path: Path) -> No
     seen = {"ts": at, "request_id": "r1", "recommendations": ["a"], "positions": [1]}
     fill(broker, shown, {0: [json.dumps(seen).encode()]})
     fill(broker, clicked, {1: [json.dumps({**CLICK, "ts": at}).encode()]})
-    told = ended(broker, shown, clicked, tmp_path)
-    assert "'r1' is in partition " in told
-    assert f"partition 0 of {shown}" in told
-    assert f"partition 1 of {clicked}" in told
+    config = METRICS + JOIN.format(
+        shown=shown, clicked=clicked, address=broker.bootstrap_servers, store=tmp_path / "state"
+    )
+    (tmp_path / "streameval.toml").write_text(config)
+    done = spawned("run", tmp_path / "streameval.toml")
+    assert done.returncode != 0
+    assert "'r1' is in partition " in done.stderr
+    assert f"partition 0 of {shown}" in done.stderr
+    assert f"partition 1 of {clicked}" in done.stderr
