@@ -12,7 +12,7 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 import msgspec
 
 from streameval.decoding.fields import Format, TimeUnit
-from streameval.decoding.invalid import InvalidEvent, Refusal, shown
+from streameval.decoding.invalid import InvalidEvent, Refusal, excerpt
 
 HEADER: Final = 5
 """Bytes before what the schema describes: a zero, and the id of the schema as a big-endian word."""
@@ -105,7 +105,7 @@ def unframed(value: bytes) -> bytes:
 def check_framed(value: bytes) -> None:
     """Check that the record begins with a zero byte and an id."""
     if value[:1] != b"\0" or len(value) < HEADER:
-        began = shown(value[:HEADER].hex(" "))
+        began = excerpt(value[:HEADER].hex(" "))
         problem = f"{len(value)} bytes that begin with {began}; a zero byte and an id of four bytes"
         raise Refusal("not_framed", f"{problem} were expected")
 

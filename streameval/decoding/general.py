@@ -12,13 +12,13 @@ import numpy as np
 from streameval.decoding.columns import Decoded
 from streameval.decoding.fields import EventFields
 from streameval.decoding.invalid import InvalidEvent, Refusal
-from streameval.decoding.lists import InteractionReader, Outcome, RecommendationReader
+from streameval.decoding.lists import Engagement, InteractionReader, RecommendationReader
 from streameval.decoding.paths import Path, TopLevel, compile_path
 from streameval.decoding.times import microseconds, written_time
 from streameval.decoding.values import Ids, label_text, positions, scores
 from streameval.events import Event, Id, columns_of
 
-_NONE = Outcome([], ())
+_NONE = Engagement([], ())
 
 
 class GeneralDecoder:

@@ -90,11 +90,11 @@ class Refusal(Exception):  # noqa: N818  # not an error of the program; it never
         super().__init__(detail)
 
 
-def shown(value: object) -> str:
+def excerpt(value: object) -> str:
     """A decoded JSON value, short enough for a message.
 
     Example:
-        >>> shown(True), shown([1]), shown("x" * 100)
+        >>> excerpt(True), excerpt([1]), excerpt("x" * 100)
         ('true', 'an array', '"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx..."')
     """
     if isinstance(value, list):

@@ -9,7 +9,7 @@ from collections.abc import Sized
 from typing import Any, NamedTuple
 
 from streameval.decoding.fields import EventFields
-from streameval.decoding.invalid import Reason, Refusal, shown
+from streameval.decoding.invalid import Reason, Refusal, excerpt
 from streameval.decoding.paths import Path, compile_path
 from streameval.decoding.values import Ids, as_list, check_bytes, finite
 from streameval.events import Id, Interaction, Interactions, largest_gains
@@ -45,7 +45,7 @@ def items_of(elements: list[Any], path: Path, ids: Ids, field: str) -> list[Id]:
     return ids.each(found, field)
 
 
-class Shown(NamedTuple):
+class Recommended(NamedTuple):
     """The list shown."""
 
     items: list[Id]
@@ -62,12 +62,12 @@ class RecommendationReader:
         self._item = compile_path(fields.item, "item")
         self._score = compile_path(fields.score, "score")
 
-    def read(self, found: Any) -> Shown:
+    def read(self, found: Any) -> Recommended:
         """The list shown."""
         values = as_list(found, self._field)
         check_count(values, self._longest, self._field, "too_many_recommendations")
         items = items_of(values, self._item, self._ids, self._field)
-        return Shown(items, self._scores(values))
+        return Recommended(items, self._scores(values))
 
     def _scores(self, values: list[Any]) -> list[float] | None:
         objects = [value for value in values if type(value) is dict]
@@ -85,7 +85,7 @@ class RecommendationReader:
         return finite(score, f"{self._field}[{place}].{self._score.text}", "invalid_score")
 
 
-class Outcome(NamedTuple):
+class Engagement(NamedTuple):
     """What the user did.
 
     Attributes:
@@ -109,17 +109,17 @@ class InteractionReader:
         self._gain = compile_path(fields.gain, "gain")
         self._type = compile_path(fields.type, "type")
 
-    def read(self, found: Any) -> Outcome:
+    def read(self, found: Any) -> Engagement:
         """What the user did."""
         if type(found) is dict:
             check_count(found, self._most, self._field, "too_many_interactions")
-            return Outcome(self._gains(found), ())
+            return Engagement(self._gains(found), ())
         values = as_list(found, self._field)
         check_count(values, self._most, self._field, "too_many_interactions")
         if dict not in map(type, values):
-            return Outcome(self._ids.each(values, self._field), ())
+            return Engagement(self._ids.each(values, self._field), ())
         typed = tuple(self._one(each, f"{self._field}[{i}]") for i, each in enumerate(values))
-        return Outcome(largest_gains((one.item, one.gain) for one in typed), typed)
+        return Engagement(largest_gains((one.item, one.gain) for one in typed), typed)
 
     def _gains(self, found: dict[str, Any]) -> dict[Id, float]:
         return largest_gains(
@@ -132,9 +132,10 @@ class InteractionReader:
         if type(value) is not dict:
             return Interaction(item)
         gain, kind = self._gain.of(value), self._type.of(value)
-        if kind is not None and type(kind) is not str:
-            raise Refusal("wrong_type", f"{where}.{self._type.text}: {shown(kind)} is not a string")
         if kind is not None:
-            check_bytes(kind, self._longest_type, f"{where}.{self._type.text}", "label_too_long")
+            field = f"{where}.{self._type.text}"
+            if type(kind) is not str:
+                raise Refusal("wrong_type", f"{field}: {excerpt(kind)} is not a string")
+            check_bytes(kind, self._longest_type, field, "label_too_long")
         gain = 1.0 if gain is None else finite(gain, f"{where}.{self._gain.text}", "invalid_gain")
         return Interaction(item, gain, kind)

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from streameval.decoding.invalid import Refusal, shown
+from streameval.decoding.invalid import Refusal, excerpt
 from streameval.errors import ConfigError
 
 FAILURES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
@@ -131,7 +131,7 @@ class Path:
     def _refusal(self, wanted: str, found: object, depth: int) -> Refusal:
         steps = (name + "[]" * each for name, each in self.segments[:depth])
         where = ".".join(steps).removesuffix("[]") if wanted == "an array" else ".".join(steps)
-        return Refusal("wrong_type", f"{where}: found {shown(found)} in place of {wanted}")
+        return Refusal("wrong_type", f"{where}: found {excerpt(found)} in place of {wanted}")
 
 
 def compile_path(text: str, key: str, *, lists: bool = False) -> Path:

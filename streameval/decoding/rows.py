@@ -33,7 +33,7 @@ class RowDecoder:
     """Decodes records of one form, and refuses all others; never a judge of what is valid.
 
     Attributes:
-        decode: from bytes to a row; raises one of `parsing.FAILURES` where the general decoder
+        decode: from bytes to a row; raises one of `paths.FAILURES` where the general decoder
             must be asked.
     """
 

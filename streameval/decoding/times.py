@@ -14,7 +14,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from streameval.decoding.fields import TimeUnit
-from streameval.decoding.invalid import Refusal, shown
+from streameval.decoding.invalid import Refusal, excerpt
 
 Written: TypeAlias = float | int | datetime
 """Event time as decoded: a number of the configured unit, or a datetime with an offset."""
@@ -108,6 +108,6 @@ def written_time(value: object, unit: TimeUnit, field: str) -> Written:
     try:
         time: Written = msgspec.convert(value, KINDS[unit])
     except msgspec.ValidationError as error:
-        problem = f"{field}: {shown(value)} is not a time in {unit!r} ({error})"
+        problem = f"{field}: {excerpt(value)} is not a time in {unit!r} ({error})"
         raise Refusal("invalid_time", problem) from None
     return time

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence, Sized
 from typing import Any, Final, Literal
 
-from streameval.decoding.invalid import Reason, Refusal, shown
+from streameval.decoding.invalid import Reason, Refusal, excerpt
 from streameval.events import LARGEST_GAIN, Id
 
 MAX_ID_BYTES: Final = 1_024
@@ -24,7 +24,7 @@ def check_bytes(text: str, most: int, field: str, reason: Reason) -> str:
     if 4 * len(text) > most:
         size = len(text.encode("utf-8", "surrogatepass"))
         if size > most:
-            problem = f"{field}: {shown(text)} has {size:,} bytes; at most {most:,} are accepted"
+            problem = f"{field}: {excerpt(text)} has {size:,} bytes; at most {most:,} are accepted"
             raise Refusal(reason, problem)
     return text
 
@@ -35,7 +35,7 @@ def text_id(value: object, field: str) -> str:
         return value
     if type(value) is int:
         return str(value)
-    raise Refusal("invalid_id", f"{field}: {shown(value)} is neither a string nor an integer")
+    raise Refusal("invalid_id", f"{field}: {excerpt(value)} is neither a string nor an integer")
 
 
 def integer_id(value: object, field: str) -> int:
@@ -44,7 +44,7 @@ def integer_id(value: object, field: str) -> int:
         return value
     if type(value) is str and _DIGITS.fullmatch(value):
         return int(value)
-    raise Refusal("invalid_id", f"{field}: {shown(value)} is not an integer, and ids = 'integer'")
+    raise Refusal("invalid_id", f"{field}: {excerpt(value)} is not an integer, and ids = 'integer'")
 
 
 class Ids:
@@ -103,7 +103,7 @@ def label_text(value: object, field: str = "label", most: int = MAX_LABEL_BYTES)
         return "true" if value else "false"
     if type(value) is int:
         return check_bytes(str(value), most, field, "label_too_long")
-    problem = f"{field}: {shown(value)} is neither a string nor an integer nor a boolean"
+    problem = f"{field}: {excerpt(value)} is neither a string nor an integer nor a boolean"
     raise Refusal("invalid_label", problem)
 
 
@@ -143,9 +143,9 @@ def finite(value: object, field: str, reason: Reason) -> float:
     except OverflowError:
         number = math.inf
     if not math.isfinite(number):
-        raise Refusal(reason, f"{field}: {shown(value)} is not a finite number")
+        raise Refusal(reason, f"{field}: {excerpt(value)} is not a finite number")
     if reason == "invalid_gain" and abs(number) > LARGEST_GAIN:
-        raise Refusal(reason, f"{field}: {shown(value)} is beyond 2^1000, the largest gain")
+        raise Refusal(reason, f"{field}: {excerpt(value)} is beyond 2^1000, the largest gain")
     return number
 
 
@@ -155,7 +155,7 @@ def as_list(found: Any, field: str) -> list[Any]:
         return found
     if found is None:
         raise Refusal("missing_field", f"{field} is absent or null; write [] where nothing is")
-    raise Refusal("wrong_type", f"{field}: found {shown(found)} in place of an array")
+    raise Refusal("wrong_type", f"{field}: found {excerpt(found)} in place of an array")
 
 
 def positions(found: Any, field: str, items: int) -> list[int] | None:
@@ -165,7 +165,7 @@ def positions(found: Any, field: str, items: int) -> list[int] | None:
         return None
     for place, value in enumerate(ranks):
         if type(value) is not int or not 1 <= value <= MAX_POSITION:
-            problem = f"{field}[{place}]: {shown(value)} is not among 1 to {MAX_POSITION:,}"
+            problem = f"{field}[{place}]: {excerpt(value)} is not among 1 to {MAX_POSITION:,}"
             raise Refusal("invalid_positions", problem)
     check_length(ranks, items, field, "invalid_positions")
     return ranks

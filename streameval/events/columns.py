@@ -82,7 +82,7 @@ def read(given: Columns | ArrowTable) -> Coded | Batch:
     if not isinstance(given, Columns):
         given = Columns(**table_columns(given, Columns.__struct_fields__))
     given = Columns(
-        **{name: plain(name, each) for name, each in msgspec.structs.asdict(given).items()}
+        **{name: as_numpy(name, each) for name, each in msgspec.structs.asdict(given).items()}
     )
     shown = _ids("recommendations", given.recommendations, given.lengths)
     acts = _ids("interactions", _each_alone(given.interactions))
@@ -176,7 +176,7 @@ def _interactions(acts: Column, gains: Any) -> list[Interactions]:
     ]
 
 
-def plain(name: str, found: Any) -> Any:
+def as_numpy(name: str, found: Any) -> Any:
     """A column without tensors of PyTorch, JAX, CuPy and others: each becomes a numpy array.
 
     So does each of those in a list or tuple. They are read by DLPack, without an import of their

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from streameval.decoding.columns import picked
 from streameval.decoding.fields import EventFields, TimeUnit
-from streameval.decoding.invalid import InvalidEvent, Refusal, shown
+from streameval.decoding.invalid import InvalidEvent, Refusal, excerpt
 from streameval.decoding.paths import FAILURES, Path, TopLevel, compile_path, is_plain
 from streameval.decoding.rows import INTEGER, short_text
 from streameval.decoding.times import KINDS, microsecond_column, written_time
@@ -133,7 +133,7 @@ class InteractionDecoder:
         found["item"] = self._ids.one(found["item"], self._paths["item"].text)
         found["time"] = written_time(found["time"], self._unit, self._paths["time"].text)
         if found["type"] is not None and type(found["type"]) is not str:
-            problem = f"{self._options.type}: {shown(found['type'])} is not a string"
+            problem = f"{self._options.type}: {excerpt(found['type'])} is not a string"
             raise Refusal("wrong_type", problem)
         if found["type"] is not None:
             check_bytes(found["type"], self._longest_type, self._options.type, "label_too_long")

@@ -22,7 +22,7 @@ from streameval.join.joiner import Trace
 from streameval.join.logs import Log
 from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.join.rules import OUTCOMES, Account
-from streameval.join.state import Content, JoinedState
+from streameval.join.state import DecodedStream, JoinedState
 
 T = TypeVar("T")
 
@@ -70,7 +70,7 @@ class Joint:
         """The partition of that number of the first topic of impressions."""
         return Partition(self._home, partition.number)
 
-    def decode(self, batch: RecordBatch) -> Content:
+    def decode(self, batch: RecordBatch) -> DecodedStream:
         """The impressions or the interactions in it."""
         stream = self._stream[batch.partition.topic]
         if stream:
@@ -198,7 +198,7 @@ def _keys_in(joint: Joint, batch: RecordBatch, *, by_user: bool) -> Iterable[str
         return [key for half in halves for key in _keys_in(joint, half, by_user=by_user)]
 
 
-def _keys(content: Content, *, by_user: bool) -> Iterable[str]:
+def _keys(content: DecodedStream, *, by_user: bool) -> Iterable[str]:
     if isinstance(content, InteractionColumns):
         return content.keys
     found = content.named.users if by_user else content.event_ids

@@ -26,7 +26,7 @@ from streameval.windows.sections import Section, next_version
 
 PREFIX: Final = "~join"
 
-Content: TypeAlias = Decoded | InteractionColumns
+DecodedStream: TypeAlias = Decoded | InteractionColumns
 """Impressions or interactions, as they were decoded."""
 
 
@@ -96,7 +96,7 @@ class JoinedState(PartitionState):
         pairs = zip(self.accounts, self._before, strict=True)
         return [account.less(before) for account, before in pairs]
 
-    def apply(self, batch: RecordBatch, content: Content) -> Applied:
+    def apply(self, batch: RecordBatch, content: DecodedStream) -> Applied:
         """Take a batch; `proceed` counts the lists that it completes."""
         shown = self.joiner.shown
         found = shown.impressions(content) if isinstance(content, Decoded) else content

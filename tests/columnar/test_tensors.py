@@ -10,7 +10,7 @@ import pytest
 
 from streameval import Accumulator, Columns
 from streameval.errors import InvalidEventError
-from streameval.events.columns import plain
+from streameval.events.columns import as_numpy
 from streameval.partials import merged, partials
 from tests.effort import every_case
 
@@ -62,7 +62,7 @@ def test_tensors_and_vectors_of_targets_are_counted_as_lists_are() -> None:
 
 def test_what_is_in_the_main_memory_is_not_copied() -> None:
     tensor = Tensor(TOP)
-    assert np.shares_memory(plain("recommendations", tensor), tensor.values)
+    assert np.shares_memory(as_numpy("recommendations", tensor), tensor.values)
 
 
 def test_what_is_on_a_device_is_moved_by_its_own_method() -> None:
@@ -126,7 +126,7 @@ def test_tensors_of_torch_are_counted_as_they_are() -> None:
     torch = pytest.importorskip("torch")
     top, truth = torch.tensor(TOP), torch.tensor(TRUTH)
     assert found(top, truth) == WANTED
-    assert np.shares_memory(plain("recommendations", top), top.numpy())
+    assert np.shares_memory(as_numpy("recommendations", top), top.numpy())
     assert found(top.to(torch.int32), [truth[:1], truth[1:2], truth[2:]]) == WANTED
     scores = torch.rand(3, 3, requires_grad=True)
     found(Columns(recommendations=top, interactions=truth, scores=scores), metric="auc")
