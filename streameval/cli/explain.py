@@ -97,7 +97,7 @@ class _TracedJoins:
 
     def begin(self, partition: Partition, offsets: Mapping[Partition, int]) -> None:
         """Start the join of these logs at these offsets."""
-        trace = KeyTrace(self._key, users=self._front.rules.key == "user_item")
+        trace = KeyTrace(self._key, self._front.rules)
         state = self._front.state(offsets, lambda _: None, trace)
         self._joins[partition] = state, trace
 

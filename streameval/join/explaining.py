@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -11,7 +11,7 @@ from streameval.events import Id
 from streameval.events.records import Partition
 from streameval.join.joiner import Joiner, RejectedRecord
 from streameval.join.reported import Reported
-from streameval.join.rules import OUTCOMES, Outcome
+from streameval.join.rules import OUTCOMES, Outcome, Rules
 from streameval.join.shown import Shown
 from streameval.join.state import JoinedState
 
@@ -63,11 +63,12 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
 class KeyTrace:
     """Collects what a join does with the records of one key."""
 
-    def __init__(self, key: str, *, users: bool) -> None:
+    def __init__(self, key: str, rules: Rules) -> None:
         self._key = key
-        self._users = users
+        self._rules = rules
+        self._users = rules.key == "user_item"
         self._rejected: list[tuple[Outcome, RejectedRecord]] = []
-        self._lists: list[_Facts] = []
+        self._lists: list[ExplainedList] = []
         self._counted: dict[tuple[int, int], tuple[Reported, int | None]] = {}
 
     def rejected(self, outcome: Outcome, record: RejectedRecord) -> None:
@@ -77,9 +78,9 @@ class KeyTrace:
 
     def counted(self, shown: Shown, row: int, interactions: Sequence[Reported]) -> None:
         """A list became an event with these interactions."""
-        found = _facts(shown, row)
-        if found.request != self._key and not (self._users and shown.user(row) == self._key):
+        if shown.request(row) != self._key and not (self._users and shown.user(row) == self._key):
             return
+        found = _list(shown, row, self._rules, "counted")
         self._lists.append(found)
         for each in interactions:
             self._counted[each.log, each.offset] = each, _rank(found.items, each.item)
@@ -87,9 +88,11 @@ class KeyTrace:
     def explanation(self, state: JoinedState) -> Explanation | None:
         """What is known after the join has read its logs; None where nothing is."""
         joiner, logs = state.joiner, state.logs.partitions
-        waiting = [_facts(joiner.shown, row) for row in self._open_rows(joiner)]
-        lists = [_list(joiner, each, "counted") for each in self._lists]
-        lists += [_list(joiner, each, "open") for each in waiting]
+        waiting = self._open_rows(joiner)
+        lists = [
+            *self._lists,
+            *(_list(joiner.shown, row, self._rules, "open") for row in waiting),
+        ]
         records = [*self._ended(logs), *self._open(joiner, logs)]
         if not lists and not records:
             return None
@@ -123,20 +126,16 @@ class KeyTrace:
             yield _record(logs, each, "open", why, rank)
 
 
-class _Facts(NamedTuple):
-    request: str
-    time: int
-    items: list[Id]
-    labels: tuple[str, ...]
-
-
-def _facts(shown: Shown, row: int) -> _Facts:
-    return _Facts(shown.request(row), shown.time(row), shown.items(row), shown.labels(row))
-
-
-def _list(joiner: Joiner, facts: _Facts, outcome: Status) -> ExplainedList:
-    complete_at = joiner.complete_at(facts.time)
-    return ExplainedList(**facts._asdict(), outcome=outcome, complete_at=complete_at)
+def _list(shown: Shown, row: int, rules: Rules, outcome: Status) -> ExplainedList:
+    time = shown.time(row)
+    return ExplainedList(
+        request=shown.request(row),
+        time=time,
+        items=shown.items(row),
+        labels=shown.labels(row),
+        outcome=outcome,
+        complete_at=time + rules.window + rules.lateness,
+    )
 
 
 def _record(

@@ -28,6 +28,11 @@ from streameval.join.shown import Shown
 from streameval.statistics.arrays import BoolArray, IntArray
 from streameval.windows.sections import Section
 
+_SEEN: Final = "~join/seen/"
+
+AT_ONCE: Final = 1_024
+"""Records of each log that are joined at once, and lists and interactions that are complete."""
+
 
 def runs(slices: Sequence[RecordSlice]) -> Iterator[tuple[int, IntArray]]:
     """The records in the order of the join: a slice, and rows of it that follow each other."""
@@ -54,12 +59,6 @@ def reported_in(part: RecordSlice, found: InteractionColumns) -> list[Reported]:
     offsets = part.offsets[found.places].tolist()
     columns = (found.times.tolist(), found.keys, found.items, found.types, found.gains)
     return list(map(Reported, *columns, repeat(part.log), offsets))
-
-
-_SEEN: Final = "~join/seen/"
-
-AT_ONCE: Final = 1_024
-"""Records of each log that are joined at once, and lists and interactions that are complete."""
 
 
 class RejectedRecord(NamedTuple):
@@ -232,10 +231,6 @@ class Joiner:
     def is_counted(self, row: int) -> bool:
         """Whether a list is an event already."""
         return self.shown.time(row) < self._closed(self.watermark)
-
-    def complete_at(self, time: int) -> int:
-        """Event time that every log must pass before a list shown at `time` is counted."""
-        return time + self.rules.window + self.rules.lateness
 
     def sections(self) -> Iterator[Section]:
         """The records that wait."""

@@ -141,6 +141,7 @@ def test_topics_are_explained_up_to_where_they_end(broker: Broker, tmp_path: Pat
     assert [each["outcome"] for each in clicked["lists"]] == ["counted"]
     assert [each["outcome"] for each in clicked["records"]] == ["counted", "counted", "ignored"]
     assert [(each["items"], each["outcome"]) for each in opened["lists"]] == [(["d"], "open")]
+    assert opened["lists"][0]["complete_at"] == 1_000 * (HOUR + 32 * 60_000), "window and lateness"
     assert [(each["item"], each["rank"], each["outcome"]) for each in opened["records"]] == [
         ("d", 1, "open")
     ]

@@ -12,18 +12,17 @@ from streameval.join.explaining import ExplainedRecord, Explanation, KeyTrace
 from streameval.join.rules import OUTCOMES
 from tests.effort import dear
 from tests.join.offline import Case
-from tests.join.streams import REQUESTS, USERS, Run, cases
+from tests.join.streams import REQUESTS, USERS, Run, cases, joint
 
 NOT_OF_A_KEY = {"invalid", "tombstone"}
 
 
 def explanations(case: Case, counts: list[int], *, ended: bool) -> tuple[Run, list[Explanation]]:
     """The explanations of all keys after the same records."""
-    by_user = case.key == "user_item"
     found = []
     run = Run(case)
-    for key in USERS if by_user else REQUESTS:
-        trace = KeyTrace(key, users=by_user)
+    for key in USERS if case.key == "user_item" else REQUESTS:
+        trace = KeyTrace(key, joint(case).rules)
         run = Run(case, trace=trace)
         for partition, count in zip(run.logs, counts, strict=False):
             run.read(partition, count)
