@@ -125,14 +125,14 @@ def test_a_checkpoint_takes_few_requests_however_many_panes_there_are(
 ) -> None:
     store = opened(bucket)
     last: Sequence[Entry] = ()
-    for number in range(1, 250):
+    for number in range(1, 150):
         bucket.now += 60
         bucket.requests.clear()
         last = store.save(panes(number, 100, last=last))
         assert len(bucket.requests) <= MOST, bucket.requests
     found = Store(bucket).newest(PLACE).saved
     assert found is not None
-    assert {name: found.read(name) for name in found.digests} == contents_of(panes(249, 100))
+    assert {name: found.read(name) for name in found.digests} == contents_of(panes(149, 100))
     # Those in use, and those that wait until the time of grace is over.
     assert sum(f"/{BLOBS}/" in key for key in bucket.stored()) <= 64 + GRACE / 60 + 2
 
@@ -162,7 +162,7 @@ def test_a_restore_of_many_partitions_takes_few_requests_in_sequence(
     store = opened(bucket)
     for place in places:
         last: Sequence[Entry] = ()
-        for number in range(1, 81):
+        for number in range(1, 41):
             last = store.save(panes(number, 200, place, last))
     monkeypatch.setattr(stores, "at_once", bucket.in_lanes)
     restoring = Store(bucket)
@@ -173,9 +173,9 @@ def test_a_restore_of_many_partitions_takes_few_requests_in_sequence(
     plans = planner.plans([_assignment(place) for place in places])
     for plan in plans:
         assert plan.saved is not None
-        assert plan.offset == 80
+        assert plan.offset == 40
         parts = {name: plan.saved.read(name) for name in plan.saved.digests}
-        assert parts == contents_of(panes(80, 200, plan.place))
+        assert parts == contents_of(panes(40, 200, plan.place))
     assert len(bucket.requests) > 8 * MOST_IN_SEQUENCE
     assert bucket.rounds <= MOST_IN_SEQUENCE
 
