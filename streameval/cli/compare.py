@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
-import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
@@ -36,7 +34,7 @@ from streameval.cli.evaluation import (
     configured,
     found_files,
 )
-from streameval.cli.screen import csv_text, printed
+from streameval.cli.screen import csv_text, json_text, printed
 from streameval.cli.state import counted, held_in
 from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
@@ -399,8 +397,7 @@ def as_json(found: Written) -> str:
         "checks": msgspec.to_builtins(checks),
         "comparisons": [row.flat() for row in rows],
     }
-    escaped = codecs.lookup(sys.stdout.encoding).name != "utf-8"
-    return json.dumps(whole, indent=1, ensure_ascii=escaped) + "\n"
+    return json_text(whole, indent=1) + "\n"
 
 
 def as_csv(found: Written) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, NoReturn
 
 from typer import Argument, Exit, Option
 
@@ -13,6 +13,7 @@ from streameval.cli.counting import SpanCounting, counted_records, counted_table
 from streameval.cli.ending import FAILED, WrongCallError, tell, wrong_call_where
 from streameval.cli.evaluation import (
     ROLES,
+    Form,
     Format,
     Metrics,
     Processes,
@@ -38,6 +39,7 @@ from streameval.tables.files import Kind
 from streameval.tables.rows import (
     Names,
     Rows,
+    Ties,
     by_span,
     doubts,
     is_trec,
@@ -86,11 +88,11 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
         str | None, Option(help="With it: a file of (user, item) or (user, item, rating) rows.")
     ] = None,
     form: Annotated[
-        Literal["detect", "table", "trec"],
+        Form,
         Option(help="Format of these two: named columns, or trec_eval's results and qrels."),
     ] = "detect",
     ties: Annotated[
-        Literal["arrival", "id_desc"] | None,
+        Ties | None,
         Option(
             help="Order of items with equal scores: the earlier row first (the default), "
             "or the larger id (the default for trec_eval's files)."

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
-import json
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +15,7 @@ from rich.text import Text
 from streameval.accumulator.readings import advice
 from streameval.catalogue.reading import Reading, UndefinedReading
 from streameval.cli.ending import output, tell
-from streameval.cli.screen import csv_text, printed
+from streameval.cli.screen import csv_text, json_text, printed
 from streameval.engine.snapshot import Health, Series, SeriesFamily, Snapshot
 from streameval.engine.spans import Slice
 from streameval.exporters.view import (
@@ -94,9 +92,7 @@ def as_json(taken: Sequence[Taken]) -> str:
     Where there are any: `start` of the span, `window`, and `since` when a value is complete. Where
     a value is not exact: `estimated`, `low` and `high`, null without bounds.
     """
-    escaped = codecs.lookup(sys.stdout.encoding).name != "utf-8"
-    rows = (json.dumps(each, ensure_ascii=escaped) for each in _objects(taken))
-    listed = ",\n ".join(rows)
+    listed = ",\n ".join(map(json_text, _objects(taken)))
     return f"[{listed}]\n"
 
 

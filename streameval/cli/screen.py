@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
@@ -38,6 +39,12 @@ def csv_text(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     writer.writerow(heads)
     writer.writerows(map(_cell, row) for row in rows)
     return text.getvalue()
+
+
+def json_text(value: object, indent: int | None = None) -> str:
+    """JSON in the characters that standard output has; others are escaped."""
+    escaped = codecs.lookup(sys.stdout.encoding).name != "utf-8"
+    return json.dumps(value, indent=indent, ensure_ascii=escaped)
 
 
 def _cell(value: object) -> object:

@@ -282,12 +282,3 @@ def test_a_state_is_what_its_files_are_bit_for_bit(tmp_path: Path) -> None:
     }
     told = ran("compare", state, "--by", "arm").stderr
     assert "the state has no such label, but variant, country" in told
-
-
-def test_a_state_without_intervals_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "events.ndjson").write_text(ran("simulate", "--events", "10").stdout)
-    plain = CONFIG.format().replace("intervals = { precision = 0.05 }", "").split("[experiment]")[0]
-    with running(plain, tmp_path) as daemon:
-        daemon.consumed(10)
-        assert daemon.stop() == 0
-    assert "the state was made without intervals" in refused(tmp_path / "state")

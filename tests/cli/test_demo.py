@@ -9,6 +9,8 @@ import signal
 import subprocess
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -19,25 +21,32 @@ from tests.effort import PATIENCE
 from tests.ports import WEB
 
 
-def test_it_serves_what_it_counts_until_ctrl_c() -> None:
+@contextmanager
+def demo(*options: str) -> Iterator[subprocess.Popen[str]]:
+    """The demo as a process, killed in the end if it still runs."""
     with subprocess.Popen(
-        command("demo", "--listen", "127.0.0.1:0", "--events-per-second", "500"),
+        command("demo", "--listen", "127.0.0.1:0", *options),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     ) as process:
         try:
-            text = _exposition(process)
-            assert _consumed(text) > 0
-            for window in ("1m", "5m", "lifetime"):
-                assert f'k="10",variant="treatment",window="{window}"' in text
-            process.send_signal(signal.SIGINT)
-            assert process.wait(PATIENCE) == 0
-            said, wrong = process.communicate()
-            assert re.search(r"ctr +.( +0\.\d{4,5} .){3} +[+]\d+\.\d % ", said)
-            assert wrong == ""
+            yield process
         finally:
             process.kill()
+
+
+def test_it_serves_what_it_counts_until_ctrl_c() -> None:
+    with demo("--events-per-second", "500") as process:
+        text = _exposition(process)
+        assert _consumed(text) > 0
+        for window in ("1m", "5m", "lifetime"):
+            assert f'k="10",variant="treatment",window="{window}"' in text
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 0
+        said, wrong = process.communicate()
+        assert re.search(r"ctr +.( +0\.\d{4,5} .){3} +[+]\d+\.\d % ", said)
+        assert wrong == ""
 
 
 def test_in_a_terminal_it_draws_both_variants() -> None:
@@ -49,22 +58,14 @@ def test_in_a_terminal_it_draws_both_variants() -> None:
 @pytest.mark.kafka
 @pytest.mark.usefixtures("broker")
 def test_through_a_broker_it_counts_and_leaves_nothing() -> None:
-    with subprocess.Popen(
-        command("demo", "--kafka", "--listen", "127.0.0.1:0", "--events-per-second", "200"),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        try:
-            assert _consumed(_exposition(process)) > 0
-            children = psutil.Process(process.pid).children(recursive=True)
-            (own,) = (each for each in children if "kafka.Kafka" in each.cmdline())
-            folder = Path(own.cwd())
-            assert folder.is_dir()
-            process.send_signal(signal.SIGINT)
-            assert process.wait(PATIENCE) == 0
-        finally:
-            process.kill()
+    with demo("--kafka") as process:
+        assert _consumed(_exposition(process)) > 0
+        children = psutil.Process(process.pid).children(recursive=True)
+        (own,) = (each for each in children if "kafka.Kafka" in each.cmdline())
+        folder = Path(own.cwd())
+        assert folder.is_dir()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) == 0
     assert not own.is_running()
     assert not folder.exists()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from streameval import Accumulator
-from tests.cli.program import asked, dataset, json_lines, ran, readings
+from tests.cli.program import asked, json_lines, ran, readings
 
 EVENTS = [
     {"recommendations": ["a", "b", "c"], "interactions": ["b"], "variant": "x", "arm": 1},
@@ -244,44 +244,6 @@ def test_a_damaged_file_fails_and_gives_no_values(events: Path, tmp_path: Path) 
     assert (done.returncode, done.stdout) == (1, "")
     assert "events.ndjson.gz" in done.stderr
     assert done.stderr.count("\n") == 1
-
-
-def test_the_open_bandit_sample_has_its_clicks_and_impressions() -> None:
-    folder = dataset("obd_small")
-    found = readings(
-        folder / "events.ndjson.gz", "-m", "ctr", "--by", "variant", "--by", "campaign"
-    )
-    expected = [
-        {
-            "metric": "ctr",
-            "labels": {"variant": arm["policy"], "campaign": arm["campaign"]},
-            "value": arm["clicks"] / arm["n"],
-            "count": arm["n"],
-        }
-        for arm in json.loads((folder / "expected.json").read_text())
-    ]
-    assert found == expected
-    assert [round(float(str(each["value"])) * 10_000) for each in found] == [69, 46, 46, 46]
-
-
-def test_the_otto_sample_has_its_hits() -> None:
-    folder = dataset("otto_test_sample")
-    found = readings(folder / "events.ndjson.gz", "-m", "hit_rate@10", "--by", "variant")
-    values = {str(each["labels"]): (each["value"], each["count"]) for each in found}
-    assert values == {
-        "{'variant': 'pop'}": (162 / 842, 842),
-        "{'variant': 'recent'}": (410 / 842, 842),
-    }
-
-
-def test_the_trec_eval_sample_has_its_printed_digits() -> None:
-    folder = dataset("trec_eval_test")
-    found = readings(folder / "events.ndjson.gz", "-m", "map", "-m", "precision@10", "-m", "mrr")
-    assert [(each["metric"], f"{each['value']:.4f}") for each in found] == [
-        ("map", "0.1785"),
-        ("precision@10", "0.3000"),
-        ("mrr", "0.4064"),
-    ]
 
 
 def test_an_estimate_says_so_in_every_format(tmp_path: Path) -> None:

@@ -88,16 +88,10 @@ def test_a_pace_is_for_standard_output(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_equal_seeds_give_equal_bytes() -> None:
-    first = ran("simulate", "--events", "1500", "--seed", "3")
-    assert ran("simulate", "--events", "1500", "--seed", "3").stdout == first.stdout
-    assert ran("simulate", "--events", "1500", "--seed", "4").stdout != first.stdout
-    assert first.stderr == ""
-
-
 def test_every_line_is_an_event() -> None:
-    records = [json.loads(line) for line in ran("simulate", "--events", "50").stdout.splitlines()]
-    assert len(records) == 50
+    done = ran("simulate", "--events", "50")
+    records = [json.loads(line) for line in done.stdout.splitlines()]
+    assert (len(records), done.stderr) == (50, "")
     assert {record["variant"] for record in records} == {"control", "placebo", "treatment"}
     assert all(len(record["recommendations"]) == 20 for record in records)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.program import ran
+from tests.cli.program import ran, refused
 from tests.daemon.running import running
 
 CONFIG = """
@@ -25,12 +25,12 @@ web = {{ listen = "127.0.0.1:0" }}
 
 
 def counted(folder: Path, name: str, seed: int) -> Path:
-    """A store of a daemon that has read a file of 3,000 simulated events to its end."""
-    made = ran("simulate", "--events", "3000", "--seed", str(seed))
+    """A store of a daemon that has read a file of 1,000 simulated events to its end."""
+    made = ran("simulate", "--seed", str(seed))
     (folder / f"{name}.ndjson").write_text(made.stdout)
     store = folder / f"{name}-state"
     with running(CONFIG.format(paths=f'"{name}.ndjson"', state=store), folder) as daemon:
-        daemon.consumed(3_000)
+        daemon.consumed(1_000)
         assert daemon.stop() == 0
     return store
 
@@ -49,6 +49,10 @@ def test_it_says_what_evaluate_says_of_the_same_records_bit_for_bit(monday: Path
     entries = json.loads(exported.stdout)
     assert {each["window"] for each in entries} == {"1m", "1h", "lifetime"}
     assert {tuple(each["labels"]) for each in entries} == {("variant",), ("variant", "country")}
+
+
+def test_a_state_without_intervals_is_not_compared(monday: Path) -> None:
+    assert "the state was made without intervals" in refused("compare", monday)
 
 
 def test_several_stores_are_read_as_one_and_partitions_alone(monday: Path, tmp_path: Path) -> None:
@@ -81,7 +85,7 @@ def test_stores_of_one_group_become_one(monday: Path, tmp_path: Path) -> None:
     merged = tmp_path / "merged"
     done = ran("state", "merge", monday, monday, "--into", merged)
     assert done.returncode == 0
-    assert "offset 3,000" in done.stdout
+    assert "offset 1,000" in done.stdout
     assert ran("state", "export", merged).stdout == ran("state", "export", monday).stdout
     assert ran("state", "verify", merged).returncode == 0
     again = ran("state", "merge", monday, "--into", merged)
