@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from streameval.cli.check import check
 from streameval.config import load
@@ -20,6 +16,7 @@ from tests.cli.program import ran
 from tests.daemon.running import running
 from tests.decoding.records import read
 from tests.deploy.examples import BASE, DEPLOY
+from tests.exporters.certificates import Authority
 from tests.house.checkout import files as tracked
 
 CONFIGS = sorted((DEPLOY / "config").glob("*.toml"))
@@ -34,21 +31,11 @@ SURROUNDINGS = {
 }
 
 
-def _certificate(path: Path) -> Path:
-    """A file of an authority's certificate, as a secret would hold it."""
-    key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "kafka")])
-    builder = x509.CertificateBuilder(name, name, key.public_key(), 1)
-    builder = builder.not_valid_before(now).not_valid_after(now + timedelta(days=1))
-    path.write_bytes(builder.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
-    return path
-
-
 def _copied(path: Path, folder: Path) -> Path:
     """An example with the one file that it names made for it."""
     text = path.read_text(encoding="utf-8")
     if AUTHORITY in text:
-        text = text.replace(AUTHORITY, str(_certificate(folder / "ca.crt")))
+        text = text.replace(AUTHORITY, str(Authority(folder).file))
     copy = folder / path.name
     copy.write_text(text, encoding="utf-8")
     return copy
