@@ -125,7 +125,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def named(self) -> dict[str, str]:
         """What was named by `--column`, and its column."""
-        return dict(map(_column, self.columns))
+        found: dict[str, str] = {}
+        for what, column in map(_column, self.columns):
+            if found.setdefault(what, column) != column:
+                raise WrongCallError(f"--column: {what!r} is given twice; give it once.")
+        return found
 
     @property
     def gains(self) -> str:
