@@ -15,6 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.chaos.configuration import Setting
 from tests.effort import PATIENCE
+from tests.ports import WEB
 from tests.warm import started
 
 _ROOT = Path(__file__).parents[2]
@@ -41,7 +42,6 @@ class Daemon:
     def __init__(self, setting: Setting, trick: str = "") -> None:
         self.path = setting.folder / f"daemon-{len(list(setting.folder.glob('*.log'))):03}.log"
         self._address = self._body = ""
-        self._client = httpx.Client(timeout=5.0, verify=False)  # it costs much, and is not needed
         with self.path.open("wb") as log, Path(os.devnull).open("r+b") as nothing:
             streams = [nothing.fileno(), nothing.fileno(), log.fileno()]
             called = ("tests.chaos.victim", trick, str(setting.written()))
@@ -132,7 +132,6 @@ class Daemon:
 
     def _ended(self) -> int:
         status = self.process.wait(PATIENCE)
-        self._client.close()
         if self._words.exists():
             self._body = self._words.read_text()
         return status
@@ -149,7 +148,7 @@ class Daemon:
                 return None
             self._address = found[1]
         try:
-            answer = self._client.get(f"{self._address}{path}")
+            answer = WEB.get(f"{self._address}{path}", timeout=5.0)
         except httpx.HTTPError:
             return None
         return answer.text if answer.status_code == 200 else None

@@ -10,7 +10,7 @@ import time
 from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from contextlib import closing, suppress
 from itertools import groupby
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from kafka import errors
@@ -19,7 +19,7 @@ from streameval.errors import StreamevalError
 from streameval.events.records import Origin, Partition, RecordBatch
 from streameval.sources.kafka.client import permanent
 from streameval.sources.kafka.cluster import Cluster
-from streameval.sources.kafka.consumer import Rebalance, Rebalances, skip_to
+from streameval.sources.kafka.consumer import Change, Rebalance, Rebalances, skip_to
 from streameval.sources.kafka.librdkafka import credentials
 from streameval.sources.kafka.watchdog import ClusterMonitor
 from streameval.sources.secrets import Latest
@@ -289,9 +289,7 @@ class ConfluentConsumer:
         self._noted("lost", _places(given))
         client.unassign()
 
-    def _noted(
-        self, what: Literal["assigned", "revoked", "lost"], given: Collection[Partition]
-    ) -> None:
+    def _noted(self, what: Change, given: Collection[Partition]) -> None:
         if self._closed:
             return
         self._generation += 1

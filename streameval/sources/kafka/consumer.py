@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from streameval.events.records import Partition, RecordBatch
+
+Change: TypeAlias = Literal["assigned", "revoked", "lost"]
+"""Of partitions, as the owner is told: `Owner.assigned`, `revoked` or `lost`."""
 
 
 class Rebalance(NamedTuple):
     """An event of the group that the owner must handle."""
 
-    what: Literal["assigned", "revoked", "lost"]
+    what: Change
     partitions: tuple[Partition, ...]
 
 

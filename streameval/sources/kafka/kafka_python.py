@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from kafka.coordinator.base import MemberState
@@ -13,7 +13,7 @@ from kafka.structs import OffsetAndMetadata
 
 from streameval.events.records import Origin, Partition, RecordBatch
 from streameval.sources.kafka.client import connected
-from streameval.sources.kafka.consumer import Rebalance, Rebalances, skip_to
+from streameval.sources.kafka.consumer import Change, Rebalance, Rebalances, skip_to
 from streameval.sources.kafka.watchdog import ClusterMonitor
 
 _COMMIT_MS: Final = 1_000
@@ -63,9 +63,7 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # untyped
         self._released = frozenset()
         self._note("lost", lost)
 
-    def _note(
-        self, what: Literal["assigned", "revoked", "lost"], given: Collection[TopicPartition]
-    ) -> None:
+    def _note(self, what: Change, given: Collection[TopicPartition]) -> None:
         if self._closed:
             return
         self._rebalances.note(Rebalance(what, tuple(sorted(Partition(*p) for p in given))))
