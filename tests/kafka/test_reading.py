@@ -7,6 +7,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 
 from streameval.events.records import Origin, Partition
 from streameval.testing.broker import Broker
+from tests.effort import PATIENCE
 from tests.kafka.topics import (
     by_partition,
     create,
@@ -89,3 +90,21 @@ def test_a_record_has_its_time_its_key_and_its_headers(broker: Broker) -> None:
     assert [time for batch in batches for time in batch.timestamps or ()][1:] == [1000, 1001, 1002]
     assert origins[0] == Origin(None, [])
     assert origins[1] == Origin(b"k", [("trace", b"1"), ("trace", b"2")])
+
+
+@on_each_client
+def test_an_open_transaction_holds_back_records_and_end(broker: Broker) -> None:
+    """What an aborted one leaves behind is passed over, see test_clients.py."""
+    topic = filled(broker, {0: [b"a"]})
+    servers = broker.bootstrap_servers
+    with closing(KafkaProducer(bootstrap_servers=servers, transactional_id=topic)) as producer:
+        producer.init_transactions()
+        producer.begin_transaction()
+        producer.send(topic, b"b").get(timeout=PATIENCE)
+        fill(broker, topic, {0: [b"c"]})
+        with opened(options(broker, topic)) as source:
+            batches = drained(source, 1)
+            assert source.end_offsets() == {Partition(topic, 0): 1}
+            producer.commit_transaction()
+            batches += drained(source, 2)
+    assert by_partition(batches) == {Partition(topic, 0): [b"a", b"b", b"c"]}
