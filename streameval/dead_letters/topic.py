@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -124,8 +124,7 @@ class DeadLetterTopics:
         producer, self._producer = self._producer, None
         self._there.clear()
         if producer is not None:
-            with suppress(KafkaError):
-                producer.close(timeout=self._seconds)
+            _end(producer, self._seconds)
 
     def _ready(self, letters: Sequence[DeadLetter]) -> None:
         needed = {self._name(letter): letter.partition.topic for letter in letters}
@@ -166,6 +165,18 @@ class DeadLetterTopics:
             remedy = _RIGHTS
         where = f"topic {', '.join(self._names)}"
         return DeadLetterError(where, problem, f"{remedy}; {_AGAIN}")
+
+
+def _end(producer: Any, seconds: float) -> None:
+    """Close it with its thread and connections, whatever became of its records."""
+    try:
+        producer.close(timeout=seconds)
+    except KafkaError:
+        # Its flush failed, and the client then ends neither its thread nor its connections.
+        sender = producer._sender  # noqa: SLF001  the client has no public way to end it
+        sender.force_close()
+        sender.join(seconds)
+        producer._closed = True  # noqa: SLF001  or it tries once more when it is collected
 
 
 def headers_of(letter: DeadLetter) -> list[tuple[str, bytes]]:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from contextlib import closing
 from typing import Any
 
@@ -97,6 +98,20 @@ def test_a_record_that_is_too_large_is_an_error_that_names_it(broker: Broker, si
         f"dead letters to topic {dead}: record {topic}/0/41 of {size:,} bytes is too large for "
         "it; raise max.message.bytes of the topic."
     )
+
+
+def test_letters_that_are_refused_leave_no_thread_and_no_connection(broker: Broker) -> None:
+    topic, dead = create(broker), create(broker, **_limit(1_000))
+    # More than one batch, so that some are still being split when the large letter is refused.
+    sizes = (*[10] * 10, 5_000, *[200] * 300)
+    sent = [letter(n, topic=topic, value=b"x" * size) for n, size in enumerate(sizes)]
+    with closing(_letters(broker, topic, topic=dead)) as letters:
+        letters.send(sent)
+        before = set(threading.enumerate())
+        for _ in range(3):
+            with pytest.raises(DeadLetterError, match=f"{topic}/0/10 of 5,000 bytes is too large"):
+                letters.flush()
+        assert set(threading.enumerate()) <= before
 
 
 @pytest.mark.nightly
