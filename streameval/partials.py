@@ -213,6 +213,8 @@ class Counter:
 
     def _split(self, table: Any) -> Iterator[tuple[Cell, Any]]:
         """The rows of each cell; a table of one cell as it is."""
+        for name in ("recommendations", "interactions"):
+            _column(table, name)
         events = table.select([name for name in table.column_names if name in self._columns])
         if not table.num_rows:
             return

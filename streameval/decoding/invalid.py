@@ -91,16 +91,18 @@ class Refusal(Exception):  # noqa: N818  # not an error of the program; it never
 
 
 def excerpt(value: object) -> str:
-    """A decoded JSON value, short enough for a message.
+    """A decoded JSON value, or one of a table, short enough for a message.
 
     Example:
         >>> excerpt(True), excerpt([1]), excerpt("x" * 100)
         ('true', 'an array', '"xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx..."')
+        >>> excerpt(1j)
+        '"1j"'
     """
     if isinstance(value, list):
         return "an array"
     if isinstance(value, dict):
         return "an object"
-    text = json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value, ensure_ascii=False, default=str)
     closing = '"' if isinstance(value, str) else ""
     return text if len(text) <= 44 else f"{text[:41]}...{closing}"

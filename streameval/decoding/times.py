@@ -24,6 +24,9 @@ _END = 253_402_300_800  # the year 10000, likewise
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _PER_SECOND = 1_000_000
+FIRST = _FIRST * _PER_SECOND
+END = _END * _PER_SECOND
+"""Event time lies from FIRST to before END, microseconds since the epoch."""
 
 
 def _whole(per_second: int) -> Any:

@@ -7,6 +7,7 @@ form than its column, and for an entry that is none.
 from __future__ import annotations
 
 import ast
+import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -31,6 +32,12 @@ from streameval.tables.files import (
 )
 
 _SEPARATORS = "|;,\t"
+_MISSING = frozenset({"NaN", "nan", "None", "null", "NULL", "NA", "<NA>", "\\N"})
+"""What programs write for a cell without a value."""
+_TEXT = r"""\s*+[uU]?(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")\s*+"""
+_ENTRY = rf"""(?:{_TEXT}|[^'",\[\]]++)?+"""
+_PYTHON = re.compile(rf"\[{_ENTRY}(?:,{_ENTRY})*+\]", re.DOTALL)
+"""A list as Python writes it: where no comma stands between two texts, Python would join them."""
 _BRACKETS = {"(": ")", "{": "}"}
 
 
@@ -68,7 +75,9 @@ def lists_of(column: Column, separator: Separator, *, numeric: bool) -> Any:
     """
     if holds_lists(column.table.path, column.name, column.values.type):
         return column.values
-    texts = [(text or "").strip() for text in column.values.to_pylist()]
+    texts = _texts(column)
+    if not (numeric or separator.insisted):
+        _refuse_missing(column, texts)
     split = _splitter(column, texts, separator)
     entry: Callable[[Any], Any] = _number if numeric else _id
     blank: list[Any] | None = None if numeric else []
@@ -81,6 +90,18 @@ def lists_of(column: Column, separator: Separator, *, numeric: bool) -> Any:
             remedy = f"write {what} between separators, or a JSON list of {what}"
             raise column.error(row, f"found {text!r:.60}", remedy) from None
     return arrow().array(lists, None if numeric else arrow().large_list(arrow().large_string()))
+
+
+def _texts(column: Column) -> list[str]:
+    return [(text or "").strip() for text in column.values.to_pylist()]
+
+
+def _refuse_missing(column: Column, texts: Sequence[str]) -> None:
+    row = next((row for row, text in enumerate(texts) if text in _MISSING), None)
+    if row is not None:
+        problem = f"found {texts[row]!r}, which looks like a missing list"
+        insist = f"--separator {_shell(column.name, '|')} where it is an id"
+        raise column.error(row, problem, f"leave the cell empty, or {insist}")
 
 
 def _splitter(
@@ -120,12 +141,14 @@ def _listed(column: Column, row: int, text: str) -> list[Any]:
         except msgspec.DecodeError:
             found = _literal(text)
     if not isinstance(found, list):
-        remedy = 'other cells of the column are JSON lists; write this one like ["a", "b"], too'
+        remedy = 'write each cell of the column like ["a", "b"]; of arrays, that is .tolist()'
         raise column.error(row, f"found {text!r:.60}, which is not a JSON list", remedy)
     return found
 
 
 def _literal(text: str) -> Any:
+    if not _PYTHON.fullmatch(text):
+        return None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SyntaxWarning)
         try:
@@ -257,10 +280,12 @@ def event_rows(table: Table, form: Form) -> Any:
         known = form.column(name)
         if name in _IDS or known != name or known in table.names:
             column = _column(table, known, name)
-            separator = form.separator(known)
-            columns[name] = lists_of(column, separator, numeric=name not in _IDS)
+            numeric = name not in _IDS
+            separator = form.separator(known) if numeric else _separator_of_ids(table, known, form)
+            columns[name] = lists_of(column, separator, numeric=numeric)
     if form.integers:
         columns |= {name: _integers(table.path, columns[name]) for name in _IDS}
+    _refuse_floats(table.path, columns)
     user, time, unit = form.fields.user, form.fields.time, form.fields.time_unit
     if form.users and (user in table.names or user != EventFields().user):
         columns["users"] = users_of(_column(table, user, "user"))
@@ -272,18 +297,52 @@ def event_rows(table: Table, form: Form) -> Any:
     return arrow().table(columns)
 
 
+def _separator_of_ids(table: Table, name: str, form: Form) -> Separator:
+    """A space is doubtful in a column without "|" if the other column of ids has it."""
+    given = form.separator(name)
+    if given.text is not None or table.text is None:
+        return given
+    piped = {
+        each: any("|" in text for text in _texts(_column(table, each, role)))
+        for each, role in ((form.column(role), role) for role in _IDS)
+    }
+    return Separator("|") if any(piped.values()) and not piped[name] else given
+
+
+def _refuse_floats(path: str, columns: Mapping[str, Any]) -> None:
+    """Refuse text ids like 7.0 beside ids like 7, with which they never match."""
+    forms = {name: _forms(columns[name]) for name in _IDS}
+    if set(forms.values()) == {"integers", "floats"}:
+        floats = next(name for name in _IDS if forms[name] == "floats")
+        first = columns[floats].flatten()[0].as_py()
+        problem = f"the ids of {floats} are floats, like {first!r:.40}, and the others are integers"
+        raise SourceError(path, problem, "write integers in both; missing values make floats")
+
+
+def _forms(lists: Any) -> str | None:
+    ids, matches = lists.flatten(), arrow("compute").match_substring_regex
+    if not len(ids) or not arrow().types.is_large_string(ids.type):
+        return None
+    for form, pattern in (("integers", r"^-?\d+$"), ("floats", r"^-?\d+\.0$")):
+        alike = (matches(each, pattern) for each in (ids[:1], ids))
+        if all(arrow("compute").all(each).as_py() for each in alike):
+            return form
+    return None
+
+
 def kind_of(files: Sequence[TableFile], form: Form) -> Kind:
-    """The kind of the ids of all files."""
+    """The kind of the ids of all files; "string" where any are to be made integers."""
     kinds: dict[bool, str] = {}
     for file in files:
         for name in _IDS:
             kind = _kind(file, form.column(name), name)
             if not arrow().types.is_null(kind):
                 kinds.setdefault(arrow().types.is_integer(kind), f"{name} of {file.path}")
-    if len(kinds) > 1:
+    if len(kinds) > 1 and form.fields.ids != "integer":
         problem = f"ids are integers in {kinds[True]} and text in {kinds[False]}"
-        raise SourceError(files[0].path, problem, "write them in one way")
-    return "integer" if True in kinds else "string"
+        remedy = 'write them in one way, or set ids = "integer" under [event] in --config FILE'
+        raise SourceError(files[0].path, problem, remedy)
+    return "string" if False in kinds or not kinds else "integer"
 
 
 def _kind(file: TableFile, column: str, name: str) -> Any:
@@ -326,7 +385,9 @@ def _remedy(role: str) -> str:
 def _label(column: Column, most: int) -> Any:
     """A column of labels, each value once and codes for them; all of its values can be labels."""
     nested = column.values.type.num_fields > 0
-    found = column.values if nested else column.values.dictionary_encode()
+    # Text has nothing but an empty cell for a missing label.
+    values = column.values if column.table.text is None else users_of(column)
+    found = values if nested else values.dictionary_encode()
     for place, value in enumerate((found if nested else found.dictionary).to_pylist()):
         try:
             label_texts([value], most)

@@ -13,9 +13,11 @@ from itertools import accumulate
 from pathlib import PurePath
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+import numpy as np
+
 from streameval.decoding.fields import TimeUnit
 from streameval.decoding.invalid import Refusal
-from streameval.decoding.times import microsecond_column, written_time
+from streameval.decoding.times import END, FIRST, microsecond_column, written_time
 from streameval.errors import MissingExtraError, SourceError
 from streameval.events.ragged import Array, IntArray
 from streameval.sources.opening import content, size
@@ -336,6 +338,9 @@ def times_of(column: Column, unit: TimeUnit) -> IntArray:
             raise column.error(row, "no time", "every row needs one; correct the file")
         moments = array.cast(arrow().timestamp("us"), safe=False).cast(arrow().int64())
         found: IntArray = moments.to_numpy()
+        outside = np.flatnonzero((found < FIRST) | (found >= END))
+        if outside.size:
+            raise column.error(int(outside[0]), "not in the years 1 to 9999", "correct the file")
         return found
     text = types.is_string(array.type) or types.is_large_string(array.type)
     written = []
@@ -346,7 +351,10 @@ def times_of(column: Column, unit: TimeUnit) -> IntArray:
         try:
             written.append(written_time(value if exact is None else exact, unit, column.name))
         except Refusal as refusal:
-            remedy = "say how time is written with --time-unit (s, ms, us or iso8601)"
+            remedy = (
+                'write text with an offset, like "2026-01-31T08:00:00Z", or say how time is '
+                "written with --time-unit (s, ms, us or iso8601)"
+            )
             raise column.error(row, str(refusal), remedy) from None
     return microsecond_column(written, unit)
 

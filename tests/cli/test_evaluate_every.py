@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time
 from pathlib import Path
 from typing import Any
 
@@ -262,6 +262,7 @@ def test_spans_of_a_table_are_split_by_labels(tmp_path: Path) -> None:
         (["1", "2", "x", "4"], "s", "line 4, column 'at': at: \"x\" is not a time in 's'"),
         (["1", "2", "3", "4"], None, "is not a time in 'iso8601'"),
         (["1", "2", "", "4"], "ms", "line 4, column 'at'"),
+        (["2026-01-31 08:00:00"] * 4, None, "write text with an offset, like"),
     ],
 )
 def test_what_is_no_time_is_explained(
@@ -276,7 +277,12 @@ def test_what_is_no_time_is_explained(
 
 
 def test_a_row_of_parquet_without_time_is_explained(tmp_path: Path) -> None:
-    times = pa.array([datetime.fromtimestamp(0, UTC), None, None, None])
-    table = _parquet(tmp_path / "events.parquet", times)
-    said = refused("evaluate", table, "-m", "ctr", "--every", "1h", "--time", "at")
-    assert "row 2, column 'at': no time" in said
+    epoch, hour = datetime.fromtimestamp(0, UTC), time(8)
+    for times, sentence in (
+        (pa.array([epoch, None, None, None]), "row 2, column 'at': no time"),
+        (pa.array([hour] * 4), "row 1, column 'at': at: \"08:00:00\" is not a time"),
+        (pa.array([0, 1, 1 << 62, 0], pa.timestamp("us")), "row 3, column 'at': not in the years"),
+    ):
+        table = _parquet(tmp_path / "events.parquet", times)
+        said = refused("evaluate", table, "-m", "ctr", "--every", "1h", "--time", "at")
+        assert sentence in said

@@ -112,6 +112,9 @@ def test_digits_are_integers_where_the_configuration_says_so(tmp_path: Path) -> 
     config.write_text('metrics = ["mrr"]\n[source]\ntype = "simulator"\n[event]\nids = "integer"\n')
     assert found(path, metrics=("mrr",))[0]["value"] == 0.0
     assert found(path, "--config", config, metrics=("mrr",))[0]["value"] == 1.0
+    mixed = parquet(tmp_path / "a.parquet", recommendations=[[1, 2]], interactions=[["2"]])
+    assert 'or set ids = "integer" under [event]' in told(mixed)
+    assert found(mixed, "--config", config, metrics=("mrr",))[0]["value"] == 0.5
 
 
 @pytest.mark.parametrize("written_as", ["json", "python"])
@@ -156,6 +159,19 @@ def test_each_column_may_have_a_separator_and_a_name_of_its_own(tmp_path: Path) 
         (("[true]", "4"), None, "column 'recommendations': found '[true]'"),
         (("[1, null]", "4"), None, "column 'recommendations': found '[1, null]'"),
         (('{"a": 1}', "4"), None, "which looks like a list in brackets"),
+        (
+            ("['1' '2']", "4"),
+            None,
+            "found \"['1' '2']\", which is not a JSON list; write each cell",
+        ),
+        (("['1'\n '2']", "4"), None, "of arrays, that is .tolist()"),
+        (("1|2", "3 4"), None, "separated by ' '; read it with --separator 'interactions= '"),
+        (
+            ("1 2", "NaN"),
+            None,
+            "found 'NaN', which looks like a missing list; leave the cell empty",
+        ),
+        (("None", "4"), None, "or --separator 'recommendations=|' where it is an id"),
         (("1", "2"), "clicks=;", "no column 'clicks'; its columns: recommendations, interactions"),
     ],
 )
@@ -203,6 +219,33 @@ def test_text_stays_text_whatever_its_header_looks_like(tmp_path: Path, content:
     assert found(path, metrics=("mrr",))[0]["value"] == 0.0
     path.write_bytes(content.replace(b"007", b"7"))
     assert found(path, metrics=("mrr",))[0]["value"] == 1.0
+
+
+@every_case(
+    ("shown", "acts", "refused_as"),
+    [
+        ("1 2", "2.0", "the ids of interactions are floats, like '2.0', and the others are"),
+        ("1.0|2.0", "2", "the ids of recommendations are floats, like '1.0'"),
+        ("1.0 2.0", "2.0", None),
+        ("1.0 b", "2", None),
+    ],
+)
+def test_integers_that_became_floats_on_one_side_are_refused(
+    tmp_path: Path, shown: str, acts: str, refused_as: str | None
+) -> None:
+    path = tmp_path / "events.csv"
+    path.write_text(f"recommendations,interactions\n{shown},{acts}\n")
+    if refused_as is None:
+        assert len(found(path, metrics=("mrr",))) == 1
+    else:
+        assert refused_as in told(path)
+
+
+def test_an_empty_label_of_text_is_missing(tmp_path: Path) -> None:
+    path = tmp_path / "events.csv"
+    path.write_text("recommendations,interactions,variant\na,a,x\nb,,\n")
+    read = found(path, "--by", "variant", metrics=("mrr",))
+    assert [each["labels"]["variant"] for each in read] == ["__missing__", "x"]
 
 
 def test_a_configuration_needs_no_source_where_files_are_named(

@@ -189,6 +189,7 @@ def test_a_catalogue_is_given_on_both_sides() -> None:
 LONG = "x" * 300
 _WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no column": ({"by": ["campaign"]}, "no column 'campaign'; its columns: recommendations"),
+    "no lists": ({"drop": "interactions"}, "no column 'interactions'; its columns: .*variant"),
     "lists": ({"by": ["interactions"]}, "interactions: list<.*>; split by short text"),
     "no time": ({"every": "1h", "drop": "times"}, "no column 'times'"),
 }
