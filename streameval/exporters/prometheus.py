@@ -49,12 +49,6 @@ class PrometheusExporter:
         self._lock = threading.Lock()
         self._body = b""
         self._version: int | None = -1
-        self._renderings = 0
-
-    @property
-    def renderings(self) -> int:
-        """How often a snapshot has been rendered."""
-        return self._renderings
 
     def exposition(self, snapshot: Snapshot | None) -> bytes:
         """All samples, in text format 0.0.4.
@@ -77,7 +71,6 @@ class PrometheusExporter:
             families += self._families.families(snapshot)
             families += operations(snapshot, lag=self._kafka)
         self._body = self._text.of(families)
-        self._renderings += 1
 
 
 _Head = tuple[Mapping[str, str], str]

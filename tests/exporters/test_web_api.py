@@ -12,16 +12,13 @@ import pytest
 
 from streameval.catalogue import catalogue, parse
 from streameval.engine.snapshot import FamilyPast, PaneMeans, Past, Snapshot
-from streameval.exporters.prometheus import PrometheusExporter
-from streameval.exporters.web import Server, application
-from streameval.exporters.web.answers import definition
+from streameval.exporters.web.answers import Metrics, definition, metrics
 from streameval.exporters.web.api import Api
-from streameval.exporters.web.health import state
+from streameval.exporters.web.health import State, state
 from tests.effort import every_case
 from tests.exporters.experiments import report
 from tests.exporters.guarded import Guarded, guarded
 from tests.exporters.pictures import busy_health, mean, picture, property_of_all, refused, windowed
-from tests.ports import WEB
 
 MINUTE = 60_000_000
 
@@ -121,17 +118,20 @@ def test_an_answer_is_compressed_for_those_only_who_ask_for_it(site: Site) -> No
     assert packed.json() == plain.json()
 
 
-def test_fifty_who_ask_at_once_share_one_rendering() -> None:
-    snapshot = full()
-    app = application(lambda: snapshot, PrometheusExporter(version="1").exposition)
-    api = Api(lambda: snapshot, lambda now: state(now, turning=True))
-    app.router.routes[:0] = api.routes()
-    with Server(app, "127.0.0.1:0") as server:
-        address = f"{server.address}/api/v1/metrics"
-        with concurrent.futures.ThreadPoolExecutor(10) as pool:
-            found = list(pool.map(lambda _: WEB.get(address).content, range(50)))
+def test_fifty_who_ask_at_once_share_one_rendering(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rendered: list[int] = []
+
+    def counted(snapshot: Snapshot, status: State) -> Metrics:
+        rendered.append(snapshot.version)
+        return metrics(snapshot, status)
+
+    monkeypatch.setattr("streameval.exporters.web.api.metrics", counted)
+    with concurrent.futures.ThreadPoolExecutor(10) as pool:
+        found = list(pool.map(lambda _: site.get("metrics").content, range(50)))
     assert len(set(found)) == 1
-    assert api.documents.renderings == 1
+    assert rendered == [1]
 
 
 @every_case(

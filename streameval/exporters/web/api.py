@@ -32,7 +32,6 @@ class Documents:
         self._tag = ""
         self._rendered: dict[str, tuple[bytes, bytes]] = {}
         self._lock = threading.Lock()
-        self.renderings = 0
 
     def answer(
         self, request: Request, name: str, tag: str, render: Callable[[], bytes], kind: str
@@ -58,7 +57,6 @@ class Documents:
                 plain = render()
                 packed = gzip.compress(plain, 1, mtime=0) if len(plain) > _COMPRESSED else b""
                 self._rendered[name] = plain, packed
-                self.renderings += 1
             return self._rendered[name]
 
 
@@ -78,7 +76,7 @@ class Api:
     ) -> None:
         self._current = current
         self._state = state
-        self.documents = Documents()
+        self._documents = Documents()
 
     def routes(self) -> list[Route]:
         """The paths answered here."""
@@ -101,7 +99,7 @@ class Api:
         self, request: Request, name: str, render: Callable[[Snapshot | None, State], str]
     ) -> Response:
         now, status = self._now()
-        return self.documents.answer(
+        return self._documents.answer(
             request, name, tag_of(now, status), lambda: render(now, status).encode(), "text/html"
         )
 
@@ -122,7 +120,7 @@ class Api:
             return PlainTextResponse(f"{unknown}\n", status_code=404)
 
     def _openapi(self, request: Request) -> Response:
-        return self.documents.answer(request, "openapi", tag_of(*self._now()), description, _JSON)
+        return self._documents.answer(request, "openapi", tag_of(*self._now()), description, _JSON)
 
     def _shared(
         self, request: Request, name: str, answer: Callable[[Snapshot, State], object]
@@ -130,7 +128,7 @@ class Api:
         now, status = self._now()
         if now is None:
             return unavailable(status.sentence)
-        return self.documents.answer(
+        return self._documents.answer(
             request, name, tag_of(now, status), lambda: encode(answer(now, status)), _JSON
         )
 

@@ -15,7 +15,7 @@ class Markup(str):
 def tag(name: str, *content: str, kind: str = "", **attributes: str) -> Markup:
     """An element; content that is not `Markup` is escaped. Without a name, the content alone.
 
-    `kind`: its class. `attributes`: `aria_label` becomes aria-label, `class_` becomes class.
+    `kind`: its class. `attributes`: `aria_label` becomes aria-label.
 
     Example:
         >>> tag("th", "a<b", scope="col")
@@ -25,9 +25,7 @@ def tag(name: str, *content: str, kind: str = "", **attributes: str) -> Markup:
     if not name:
         return Markup(inner)
     given = {"class": kind, **attributes} if kind else attributes
-    written = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escape(value)}"' for key, value in given.items()
-    )
+    written = "".join(f' {key.replace("_", "-")}="{escape(value)}"' for key, value in given.items())
     return Markup(f"<{name}{written}>{inner}</{name}>")
 
 
