@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Annotated, Final, Literal, TypeVar
 
 import msgspec
@@ -17,6 +17,7 @@ from streameval.events import Id
 from streameval.sources.files import lines
 from streameval.windows.times import FINE, HOUR, SECOND, duration_problem, microseconds
 
+K = TypeVar("K")
 T = TypeVar("T")
 
 _ADDRESS: Final = re.compile(
@@ -260,20 +261,30 @@ class SimilarityOptions(_Table, frozen=True, kw_only=True):
 def popularity(options: PopularityOptions, as_id: Callable[[str], Id]) -> Popularity:
     """The popularity in a file."""
     rows = _rows(options.path, 2, lambda row: (as_id(row[0]), _number(row[1])))
-    return Popularity(dict(rows), users=options.users)
+    return Popularity(_each_once(options.path, rows), users=options.users)
 
 
 def similarity(options: SimilarityOptions, as_id: Callable[[str], Id]) -> Similarity:
     """The similarity in a file."""
     if options.vectors is not None:
-        found = list(
-            _rows(options.vectors, 2, lambda row: (as_id(row[0]), list(map(_number, row[1:]))))
-        )
-        return Similarity([item for item, _ in found], vectors=[vector for _, vector in found])
+        rows = _rows(options.vectors, 2, lambda row: (as_id(row[0]), list(map(_number, row[1:]))))
+        vectors = _each_once(options.vectors, rows)
+        return Similarity(list(vectors), vectors=list(vectors.values()))
     pairs = _rows(
         str(options.pairs), 3, lambda row: ((as_id(row[0]), as_id(row[1])), _number(row[2]))
     )
-    return Similarity.of_pairs(dict(pairs))
+    return Similarity.of_pairs(_each_once(str(options.pairs), pairs))
+
+
+def _each_once(path: str, rows: Iterable[tuple[K, T]]) -> dict[K, T]:
+    found: dict[K, T] = {}
+    for key, value in rows:
+        if key in found:
+            raise SourceError(path, f"{key!r:.80} stands there twice", "give one line for each")
+        found[key] = value
+    if not found:
+        raise SourceError(path, "no line with an item", "give one line for each item")
+    return found
 
 
 def _rows(path: str, columns: int, read: Callable[[list[str]], T]) -> Iterator[T]:

@@ -176,6 +176,8 @@ def test_similarity_comes_as_vectors_or_as_pairs(
     [
         ("a,1\nb,many\n", "popularity.csv:2: 'many' is not a number; correct the line."),
         ("a,1\nb\n", "popularity.csv:2: 1 columns where 2 are needed; correct the line."),
+        ("a,1\nb,2\na,1\n", "popularity.csv: 'a' stands there twice; give one line for each."),
+        ("item,count\n", "popularity.csv: no line with an item; give one line for each item."),
     ],
 )
 def test_a_line_that_makes_no_sense_is_named(tmp_path: Path, content: str, sentence: str) -> None:
