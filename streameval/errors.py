@@ -340,6 +340,10 @@ class SourceError(ProblemError):
         super().__init__(source, problem, remedy)
 
 
+class RefusedMemberError(SourceError):
+    """A group cannot have this process as a member while settings are as they are."""
+
+
 class OptionError(ConfigError, ValueError):
     """A table is not valid; `key` is the key in it.
 

@@ -18,10 +18,15 @@ from streameval.errors import (
     ForeignStoreError,
     MetricError,
     MissingExtraError,
+    RefusedMemberError,
     RefusedStateError,
+    SplitKeyError,
     StateVersionError,
     StreamevalError,
     TooManyInvalidError,
+    TooManyOpenError,
+    UncountableRecordError,
+    UnevenStreamsError,
 )
 
 DONE: Final = 0
@@ -47,9 +52,14 @@ _CALLERS = (
     ForeignStoreError,
     MetricError,
     MissingExtraError,
+    RefusedMemberError,
     RefusedStateError,
+    SplitKeyError,
     StateVersionError,
     TooManyInvalidError,
+    TooManyOpenError,
+    UncountableRecordError,
+    UnevenStreamsError,
     WrongCallError,
 )
 """Errors that starting again cannot help: a person must decide first."""

@@ -12,6 +12,16 @@ import pytest
 import typer
 
 from streameval.cli.app import COMMANDS, app
+from streameval.cli.ending import status_of
+from streameval.errors import (
+    RefusedMemberError,
+    SourceError,
+    SplitKeyError,
+    TooManyOpenError,
+    UncountableRecordError,
+    UnevenStreamsError,
+    UnsavedStateError,
+)
 from tests.cli.program import command, ran, refused
 from tests.effort import PATIENCE, every_case
 
@@ -132,3 +142,16 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
         process.stdout.close()
         assert process.wait(PATIENCE) == 0
         assert process.stderr.read() == b""
+
+
+def test_what_a_person_must_decide_first_ends_with_2_and_what_may_pass_with_1() -> None:
+    decided = [
+        RefusedMemberError("kafka", "another process has joined as the same `member`", "rename it"),
+        UncountableRecordError("events", 0, (14, 14), "KeyError", "streameval skip"),
+        TooManyOpenError("max_open", 11, 10),
+        UnevenStreamsError(1, {"shown": 2, "clicks": 3}, []),
+        SplitKeyError("r1", {"shown": 0, "clicks": 1}),
+    ]
+    assert [status_of(error) for error in decided] == [2] * len(decided)
+    assert status_of(SourceError("kafka", "no answer", "check the broker")) == 1
+    assert status_of(UnsavedStateError(["events[0]"], "no space left")) == 1

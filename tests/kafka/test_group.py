@@ -11,7 +11,7 @@ from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.admin import MemberToRemove
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
-from streameval.errors import ConfigError, SourceError
+from streameval.errors import ConfigError, RefusedMemberError, SourceError
 from streameval.events.records import Partition
 from streameval.sources.kafka.confluent import ConfluentConsumer
 from streameval.sources.kafka.kafka_python import KafkaPythonConsumer
@@ -105,7 +105,7 @@ def test_a_second_process_of_one_name_is_told_to_the_first(broker: Broker, clien
             said = a.source.commit(a.told.positions)
             # The other client commits in the background.
             assert client == "confluent" or "FencedInstanceIdError" in (said or "")
-            with pytest.raises(SourceError, match="give each process a `member` of its own"):
+            with pytest.raises(RefusedMemberError, match="give each process a `member` of its own"):
                 until(lambda: False, a)
             assert b.source.commit(b.told.positions) is None
 
@@ -122,7 +122,7 @@ def test_a_second_process_of_one_name_is_told_to_a_first_that_was_busy(
             until(lambda: b.told.values == FOUR, b)
             if client == "confluent":
                 time.sleep(1.0)  # its heartbeats have a thread of their own, and are refused
-            with pytest.raises(SourceError, match="joined as the same `member`"):
+            with pytest.raises(RefusedMemberError, match="joined as the same `member`"):
                 until(lambda: False, a)
 
 

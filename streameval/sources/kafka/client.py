@@ -20,7 +20,7 @@ from kafka.errors import (
 )
 from kafka.net.selector import NetworkSelector
 
-from streameval.errors import SourceError
+from streameval.errors import RefusedMemberError, SourceError
 from streameval.events.records import Partition
 from streameval.sources.kafka.connections import (
     UNHEARD,
@@ -131,7 +131,7 @@ def permanent(error: Exception) -> SourceError | None:
         return SourceError("kafka", f"a compression is not supported ({error})", "install it")
     for kind, (problem, remedy) in _MEMBERSHIP.items():
         if isinstance(error, kind):
-            return SourceError("kafka", problem, remedy)
+            return RefusedMemberError("kafka", problem, remedy)
     return None
 
 
