@@ -302,8 +302,9 @@ def _separator_of_ids(table: Table, name: str, form: Form) -> Separator:
     given = form.separator(name)
     if given.text is not None or table.text is None:
         return given
+    any_of, match = arrow("compute").any, arrow("compute").match_substring
     piped = {
-        each: any("|" in text for text in _texts(_column(table, each, role)))
+        each: any_of(match(_column(table, each, role).values, "|")).as_py()
         for each, role in ((form.column(role), role) for role in _IDS)
     }
     return Separator("|") if any(piped.values()) and not piped[name] else given
