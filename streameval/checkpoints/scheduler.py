@@ -224,7 +224,8 @@ class CheckpointScheduler:
     def _failed(self, checkpoints: PartitionCheckpoints, reason: str, problem: str) -> LogEvent:
         self.failures[reason] += 1
         where = str(checkpoints.plan.place)
-        fields = {"partition": where, "offset": checkpoints.offset, "problem": problem}
+        # Not the offset that was to be written: the one that a restart would resume at.
+        fields = {"partition": where, "resumes_at": checkpoints.offset, "problem": problem}
         return LogEvent("warning", "a checkpoint was not written", fields)
 
 

@@ -139,7 +139,8 @@ class StreamHealth(msgspec.Struct, frozen=True, kw_only=True):
         if not counted:
             lost["are of no type that counts"] = self.outcomes["ignored"]
         many = sum(lost.values())
-        if many < _FEWEST or many <= kept:
+        # What is open may still count: after a start, nothing else has had the time to.
+        if many < _FEWEST or many <= kept + self.open:
             return None
         told = ", ".join(f"{count:,} {how}" for how, count in lost.items() if count)
         return (

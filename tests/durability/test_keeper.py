@@ -263,6 +263,7 @@ def test_a_failed_checkpoint_shows_and_commits_nothing_and_is_tried_again() -> N
     assert kept.checkpointer.health.failures == {"store": 1, "dead_letters": 0, "timeout": 0}
     (news,) = kept.news()
     assert "no space left on device" in news.fields["problem"]
+    assert news.fields["resumes_at"] == 0
     store.full = False
     kept.checkpoint()
     assert (kept.shown, kept.commits[-1]) == (5, {P: 5})

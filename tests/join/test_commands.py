@@ -284,3 +284,12 @@ def test_most_interactions_lost_are_suspicious(
     stream = StreamHealth(name="clicks", outcomes=found, open=0, outside=0)
     told = stream.suspicion(by_request=by_request)
     assert (told is not None) == is_told
+
+
+def test_while_most_interactions_wait_nothing_is_suspected() -> None:
+    found = dict.fromkeys(("counted", "invalid"), 0) | {"orphan": 4, "ignored": 188}
+    waiting, ended = (
+        StreamHealth(name="clicks", outcomes=found, open=number, outside=0) for number in (267, 0)
+    )
+    assert waiting.suspicion(by_request=True) is None
+    assert "192 of 192" in (ended.suspicion(by_request=True) or "")
