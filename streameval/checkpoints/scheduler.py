@@ -196,7 +196,7 @@ class CheckpointScheduler:
             return [self._failed(checkpoints, "timeout", "it was not written in time")]
         except _FAILURES as error:
             checkpoints.job = None
-            checkpoints.forget_versions()
+            checkpoints.forget_last()
             reason = "dead_letters" if isinstance(error, DeadLetterError) else "store"
             return [self._failed(checkpoints, reason, str(error))]
         checkpoints.job = None
@@ -291,9 +291,10 @@ class PartitionCheckpoints:
         self.offset, self.durable = durable.offset, durable.offsets
         self._last, self._versions = durable.entries, durable.versions
 
-    def forget_versions(self) -> None:
+    def forget_last(self) -> None:
         """Make the next checkpoint write all of its content, after a failure."""
-        self._versions = {}
+        # Its blobs too: one of them may be what failed, missing or damaged.
+        self._last, self._versions = (), {}
 
     def totals_now(self) -> Totals:
         """All evidence counted so far."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -234,6 +235,31 @@ def test_a_former_owner_whose_blobs_are_gone_takes_nothing_from_its_heir() -> No
     again = Kept(store)
     assert again.assign() == 31
     assert digests(again.ingest, P) == digests(late.ingest, P)
+
+
+def test_a_damaged_blob_fails_one_checkpoint_and_the_next_writes_everything_anew() -> None:
+    store = Recorded()
+    kept = Kept(store)
+    kept.assign()
+    ends = (1, 2, 3, 6, 10)
+    for minute, (start, stop) in enumerate(pairwise((0, *ends))):
+        kept.count(start, stop, minute)
+    kept.checkpoint()
+    (blob,) = {each.blob for each in store.tables[-1]} - {None}
+    (path,) = [each for each in store.disk.files() if each.name == blob]
+    store.disk.overwrite(path, bytes(store.disk.size(path)))
+    # Late events: less than half of the blob is needed, so the rest of it is to be written anew.
+    for minute in range(3):
+        kept.count(10 + minute, 11 + minute, minute)
+    kept.checkpoint()
+    (news,) = kept.news()
+    assert "is not what was written" in news.fields["problem"]
+    kept.count(13, 14, minute=4)
+    kept.checkpoint()
+    assert kept.news() == []
+    heir = Kept(store)
+    assert heir.assign() == 14
+    assert digests(heir.ingest, P) == digests(kept.ingest, P)
 
 
 def test_what_a_restart_folds_into_the_past_is_in_its_first_checkpoint() -> None:
