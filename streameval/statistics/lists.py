@@ -79,23 +79,10 @@ class Lists(HitsView):
         return np.ones(self.rank.size)
 
     @cached_property
-    def _ideal(self) -> tuple[IntArray, IntArray]:
-        return _ragged(self.interacted)
-
-    @cached_property
-    def ideal_owner(self) -> IntArray:
-        """Index of the list of each relevant item, shape (relevant items,)."""
-        return self._ideal[0]
-
-    @cached_property
-    def ideal_rank(self) -> IntArray:
-        """Its rank in the best order, from 1."""
-        return self._ideal[1]
-
-    @cached_property
-    def ideal_gain(self) -> FloatArray:
-        """Its gain, descending within a list."""
-        return np.ones(self.ideal_rank.size)
+    def _ideal(self) -> tuple[IntArray, IntArray, FloatArray]:
+        """Of each relevant item in the best order its list, its rank from 1, and its gain."""
+        owner, rank = _ragged(self.interacted)
+        return owner, rank, np.ones(rank.size)
 
     def counted(self, counts: IntArray, cell: int) -> Self:
         """The same lists, which occurred so often in one cell."""
@@ -116,14 +103,15 @@ class Lists(HitsView):
 
     def best(self, k: int | None) -> HitCells:
         """The relevant items in their best order, up to rank k, as if they were the hits."""
-        here = up_to(self.ideal_rank, k)
-        owner, rank = self.ideal_owner[here], self.ideal_rank[here]
+        owners, ranks, gains = self._ideal
+        here = up_to(ranks, k)
+        owner, rank = owners[here], ranks[here]
         return HitCells(
             rank=rank,
             hits=np.ones_like(rank),
             ordinals=rank,
             size=self.interacted[owner],
-            gain=self.ideal_gain[here],
+            gain=gains[here],
             owner=owner,
             lists=len(self),
         )
@@ -162,10 +150,8 @@ class GradedLists(Lists):
         gains = chain.from_iterable(gains for _, gains, _ in profiles)
         ideals = [ideal for _, _, ideal in profiles]
         self.gain = np.fromiter(gains, np.float64, self.rank.size)
-        self._ideal = _ragged(np.fromiter(map(len, ideals), np.int64, len(ideals)))
-        self.ideal_gain = np.fromiter(
-            chain.from_iterable(ideals), np.float64, self.ideal_owner.size
-        )
+        owner, rank = _ragged(np.fromiter(map(len, ideals), np.int64, len(ideals)))
+        self._ideal = owner, rank, np.fromiter(chain.from_iterable(ideals), np.float64, owner.size)
 
 
 class Outcomes(dict[Outcome, int]):

@@ -89,7 +89,7 @@ def _files(suffix: str, compress: Callable[[bytes], bytes], *marks: pytest.MarkD
     return Case("FilesSource", prepare, marks)
 
 
-def _simulator(events: int, **options: Any) -> Case:
+def _simulator(events: int, *marks: pytest.MarkDecorator, **options: Any) -> Case:
     @cache
     def simulated() -> Content:
         chosen = SimulatorOptions(events=events, **options)
@@ -103,7 +103,7 @@ def _simulator(events: int, **options: Any) -> Case:
             records[partition].append((offset, value))
         return Content(_made(chosen), records, bounded=True, ends=dict.fromkeys(records, events))
 
-    return Case("SimulatorSource", lambda _, __: simulated())
+    return Case("SimulatorSource", lambda _, __: simulated(), marks)
 
 
 def _log(_: Path, __: pytest.FixtureRequest) -> Content:
@@ -160,7 +160,7 @@ def _kafka(client: str, *marks: pytest.MarkDecorator, shared: bool) -> Case:
 
 
 CASES = {
-    "simulator": _simulator(2345),
+    "simulator": _simulator(2345, pytest.mark.nightly),
     "paced simulator": _simulator(3000, events_per_second=1e6, seed=7, partitions=3),
     "plain files": _files("", bytes),
     "gzip files": _files(".gz", gzip.compress, pytest.mark.nightly),
