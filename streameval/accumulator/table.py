@@ -299,14 +299,6 @@ class Table:
         self.version = next(_VERSIONS)
         return missing
 
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Table) or not np.array_equal(self.cells, other.cells):
-            return False
-        order = self.cells.tolist()
-        return b"".join(self.dump(order)) == b"".join(other.dump(order))
-
-    __hash__ = None  # type: ignore[assignment]  # changes as it counts
-
     def become(self, statistics: dict[str, Statistic]) -> None:
         """Take the place of the content by other statistics of the same plan."""
         self.statistics = statistics
