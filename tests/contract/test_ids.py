@@ -38,35 +38,14 @@ TEXT = event_of(["a", "b"], ["b"])
 NUMBERS = event_of([1, 2], [2])
 
 
-def _update(accumulator: Accumulator, shown: list[Any], acts: list[Any]) -> None:
-    accumulator.update(shown, acts)
-
-
 def _gains(accumulator: Accumulator, shown: list[Any], acts: list[Any]) -> None:
     # What cannot be a key can only be shown.
     gains = {item: 2.0 for item in acts if item.__hash__}
     accumulator.update(shown if len(gains) == len(acts) else [*shown, *acts], gains)
 
 
-def _pairs(accumulator: Accumulator, shown: list[Any], acts: list[Any]) -> None:
-    accumulator.update_many(iter([(shown, acts)]))
-
-
-def _events(accumulator: Accumulator, shown: list[Any], acts: list[Any]) -> None:
-    accumulator.update_many([Event(recommendations=shown, interactions=acts, scores=[0.5] * 2)])
-
-
-def _batch(accumulator: Accumulator, shown: list[Any], acts: list[Any]) -> None:
-    accumulator.update_many(Batch(recommendations=[shown], interactions=[acts], positions=[[1, 2]]))
-
-
-def _columns(accumulator: Accumulator, shown: list[Any], acts: list[Any]) -> None:
-    accumulator.update_many(Columns(recommendations=[shown], interactions=[acts]))
-
-
-def _columns_with_gains(accumulator: Accumulator, shown: list[Any], acts: list[Any]) -> None:
-    gains = [[2.0] * len(acts)]
-    accumulator.update_many(Columns(recommendations=[shown], interactions=[acts], gains=gains))
+def _many(form: Callable[[list[Any], list[Any]], Any]) -> Door:
+    return lambda accumulator, shown, acts: accumulator.update_many(form(shown, acts))
 
 
 def _arrow(accumulator: Accumulator, shown: list[Any], acts: list[Any]) -> None:
@@ -80,8 +59,25 @@ def _arrow(accumulator: Accumulator, shown: list[Any], acts: list[Any]) -> None:
     accumulator.update_many(table)
 
 
-DOORS = (_update, _gains, _pairs, _events, _batch, _columns, _columns_with_gains, _arrow)
-every_door = pytest.mark.parametrize("door", DOORS)
+DOORS: dict[str, Door] = {
+    "update": lambda accumulator, shown, acts: accumulator.update(shown, acts),
+    "gains": _gains,
+    "pairs": _many(lambda shown, acts: iter([(shown, acts)])),
+    "events": _many(
+        lambda shown, acts: [Event(recommendations=shown, interactions=acts, scores=[0.5] * 2)]
+    ),
+    "batch": _many(
+        lambda shown, acts: Batch(recommendations=[shown], interactions=[acts], positions=[[1, 2]])
+    ),
+    "columns": _many(lambda shown, acts: Columns(recommendations=[shown], interactions=[acts])),
+    "columns with gains": _many(
+        lambda shown, acts: Columns(
+            recommendations=[shown], interactions=[acts], gains=[[2.0] * len(acts)]
+        )
+    ),
+    "arrow": _arrow,
+}
+every_door = pytest.mark.parametrize("door", DOORS.values(), ids=DOORS)
 
 
 @every_door
