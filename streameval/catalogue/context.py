@@ -127,8 +127,9 @@ class Similarity:
         if len(self._rows) != len(table):
             detail = f"{len(self._rows)} distinct ids and {len(table)} rows"
             raise MetricError(f"similarity: {detail}")
-        if not self._cosine and table.shape[1] not in (0, len(table)):
-            raise MetricError(f"similarity: matrix= of shape {table.shape}; it must be square")
+        if not self._cosine and 0 < table.shape[1] < len(table):
+            detail = f"matrix= of shape {table.shape} lacks a column for some of its rows"
+            raise MetricError(f"similarity: {detail}")
         self._table = _normalised(table, cosine=self._cosine)
 
     @classmethod

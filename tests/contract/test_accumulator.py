@@ -198,7 +198,7 @@ def test_no_metric_and_no_item_kept_are_refused() -> None:
         (lambda: Popularity({"a": 1}, users=math.inf), "users= of popularity: inf"),
         (lambda: Similarity(["a"], matrix=[[math.nan]]), "finite numbers"),
         (lambda: Similarity(["a"], vectors=[["x"]]), "rows of numbers"),  # type: ignore[list-item]  # the mistake
-        (lambda: Similarity(["a", "b"], matrix=[[1], [1]]), "square"),
+        (lambda: Similarity(["a", "b"], matrix=[[1], [1]]), "lacks a column"),
         (lambda: Similarity.of_pairs({("a", "b"): math.nan}), "'b'"),
         (lambda: Intervals(groups=100), "16, 32, 64"),  # type: ignore[arg-type]  # the mistake
         (lambda: Intervals(confidence=95), "confidence=95"),
