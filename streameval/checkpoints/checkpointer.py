@@ -258,6 +258,8 @@ class Checkpointer:
 
     def _begin(self, plan: RestorePlan) -> RestorePlan:
         if plan.archive:
+            failure = self._committer.reset(plan.assignment.logs)
+            self._log_events += [] if failure is None else [failure]
             self._store.archive(plan.place)
         self._counts.begin(plan.assignment.partition, plan.offsets)
         self._scheduler.first(self._own(plan))

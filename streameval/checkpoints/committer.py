@@ -13,7 +13,7 @@ from streameval.checkpoints.checkpoint import Entry, LogEvent, Place
 from streameval.engine.evidence import Evidence, Fold, Totals
 from streameval.engine.snapshot import Counted as Pair
 from streameval.engine.snapshot import CountedKey as Key
-from streameval.events.records import Partition
+from streameval.events.records import Assignment, Partition
 
 Commit: TypeAlias = Callable[[Mapping[Partition, int]], str | None]
 """Commits offsets to the consumer group; returns the failure, or None."""
@@ -76,12 +76,24 @@ class OffsetCommitter:
         }
         problem = self._commit(offsets)
         if problem is not None:
-            self.failures += 1
-            return LogEvent("warning", "offsets were not committed", {"problem": problem})
+            return self._failed(problem)
         for partition, durable in sorted(self._waiting.items()):
             self._show(partition, durable)
         self._waiting.clear()
         return None
+
+    def reset(self, logs: Iterable[Assignment]) -> LogEvent | None:
+        """Commit where logs start over, before their state is archived; the failure, or None.
+
+        After a kill, a commit ahead of the new state would look like progress of another store.
+        """
+        offsets = {log.partition: log.start for log in logs if (log.committed or 0) > log.start}
+        problem = self._commit(offsets) if offsets else None
+        return None if problem is None else self._failed(problem)
+
+    def _failed(self, problem: str) -> LogEvent:
+        self.failures += 1
+        return LogEvent("warning", "offsets were not committed", {"problem": problem})
 
     def _show(self, partition: Partition, durable: DurableCheckpoint) -> None:
         if durable.totals is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -13,8 +13,9 @@ from streameval.checkpoints.settings import CHOICES, Policies
 from streameval.checkpoints.store import Found, Store
 from streameval.errors import ForeignStoreError, RefusedStateError, StateVersionError
 from streameval.events.records import Partition
-from tests.durability.keeping import Kept, Recorded, after, assignment, with_policy
+from tests.durability.keeping import Kept, P, Recorded, after, assignment, with_policy
 from tests.effort import every_case
+from tests.stores.forgetful import Crash, failing_at
 from tests.stores.memory import MemoryStore
 
 
@@ -166,6 +167,37 @@ def test_a_restart_moves_the_commit_of_the_group_back() -> None:
     kept.assign(end=7)
     kept.checkpoint()
     assert kept.commits == [{Partition("events", 0): 0}]
+
+
+def _restarted(policy: str, at: Collection[int] = ()) -> tuple[MemoryStore, int]:
+    """The store, and the commit of the group, after a process died at these steps of a restart."""
+    case, store = CASES[policy], MemoryStore()
+    after(10, store)
+    policies = with_policy(policy, "restart")
+    kept = Kept(store, policies=policies, **case.settings)
+    store.disk.steps.clear()
+    with store.disk.failing(failing_at(at, Crash)):
+        kept.assign(**case.given, committed=10)
+    return store, kept.commits[-1][P] if kept.commits else 10
+
+
+@every_case("policy", ["on_truncated", "on_other_settings"])
+def test_a_kill_at_any_step_of_a_restart_leaves_no_commit_that_looks_foreign(policy: str) -> None:
+    whole, committed = _restarted(policy)
+    assert committed == 0
+    for step in range(len(whole.disk.steps)):
+        store, committed = _restarted(policy, [step])
+        policies = with_policy(policy, "restart")
+        heir = Kept(store, policies=policies, **CASES[policy].settings)
+        assert heir.assign(**CASES[policy].given, committed=committed) == 0
+
+
+def test_a_restart_goes_on_where_the_group_refuses_its_commit_and_tells_of_it() -> None:
+    kept = Kept(after(10), policies=with_policy("on_truncated", "restart"))
+    kept.trouble = "the group has another owner"
+    assert kept.assign(end=7, committed=10) == 0
+    assert kept.events == ["state was archived", "offsets were not committed"]
+    assert kept.checkpointer.commit_failures == 1
 
 
 def test_records_below_a_foreign_commit_enter_the_state_and_no_counter() -> None:

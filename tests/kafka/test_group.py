@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
@@ -12,7 +13,7 @@ from kafka.admin import MemberToRemove
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
 from streameval.errors import ConfigError, RefusedMemberError, SourceError
-from streameval.events.records import Partition
+from streameval.events.records import Assignment, Partition
 from streameval.sources.kafka.confluent import ConfluentConsumer
 from streameval.sources.kafka.kafka_python import KafkaPythonConsumer
 from streameval.sources.kafka.settings import group_config
@@ -20,7 +21,7 @@ from streameval.sources.kafka.source import KafkaSource
 from streameval.sources.source import Positions
 from streameval.testing.broker import Broker
 from tests.effort import PATIENCE, every_case
-from tests.kafka.members import Reading, reading, until
+from tests.kafka.members import Reading, Told, reading, until
 from tests.kafka.topics import (
     create,
     drained,
@@ -313,6 +314,30 @@ def test_a_member_goes_on_where_its_state_is_and_not_where_the_groups_commit_is(
         a.told.positions[place] = 10
         until(lambda: len(a.told.values.get(0, ())) == 50, a)
         assert a.told.seen[place].committed == 50
+
+
+@on_each_client
+def test_an_owner_that_starts_over_moves_the_groups_commit_back_before_anything_is_read(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = filled(broker, {0: [b"%d" % number for number in range(60)]})
+    mine, place, answers = options(broker, topic, group=topic), Partition(topic, 0), []
+    with reading(mine) as a:
+        until(lambda: a.told.positions.get(place) == 60, a)
+        assert a.source.commit({place: 50}) is None
+    with reading(mine) as a:
+
+        def starts_over(given: Sequence[Assignment]) -> Mapping[Partition, int]:
+            answers.append(a.source.commit({place: 0}))
+            return Told.assigned(a.told, given)
+
+        monkeypatch.setattr(a.told, "assigned", starts_over)
+        until(lambda: a.told.positions.get(place) == 60, a)
+        assert a.told.seen[place].committed == 50
+    with reading(mine) as a:
+        until(lambda: place in a.told.seen, a)
+        assert a.told.seen[place].committed == 0
+    assert answers == [None]
 
 
 def test_a_position_that_a_rebalance_took_is_not_replaced_by_the_groups_commit(

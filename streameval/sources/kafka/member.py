@@ -161,8 +161,9 @@ class GroupMember:
             self.paused = wanted
 
     def commit(self, positions: Mapping[Partition, int]) -> str | None:
-        """Tell the group; returns what went wrong, in one sentence."""
-        ours = {each: offset for each, offset in positions.items() if each in self.positions}
+        """Tell the group, for what was assigned to us; returns what went wrong, in one sentence."""
+        mine = {*self.positions, *(self.held or ())}
+        ours = {each: offset for each, offset in positions.items() if each in mine}
         foreign = ", ".join(str(each) for each in sorted(positions) if each not in ours)
         try:
             if ours:
