@@ -255,10 +255,11 @@ def _of_pairs(rows: list[Any]) -> Batch:
 
 
 def _whole_times(times: Sequence[Any]) -> Sequence[int | None]:
+    wrong: list[Any] = []
     if not set(map(type, times)) <= _TIMES:
         times = _plain(times)
         wrong = [each for each in times if type(each) not in _TIMES]
-    else:
+    if not wrong:
         # Zero and None are within any limits, and left out in a loop of C.
         known = [*filter(None, times), 0]
         wrong = [each for each in (min(known), max(known)) if not -_LARGEST <= each <= _LARGEST]

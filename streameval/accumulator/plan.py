@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache
+from numbers import Integral
 from typing import Any
 
 import msgspec
@@ -131,9 +132,9 @@ def planned(metrics: Sequence[Metric], depth: int | None, max_items: int, groups
     """
     if not metrics:
         raise MetricError("no metric was given; name at least one, for example 'ndcg@10'")
-    _check_number("max_items", max_items, 1)
+    max_items = _whole_number("max_items", max_items, 1)
     if depth is not None:
-        _check_number("depth", depth, WHOLE)
+        depth = _whole_number("depth", depth, WHOLE)
     ranked = [metric for metric in metrics if metric.definition.reads in ("hits", "lists")]
     if depth == WHOLE:
         depth = None
@@ -158,9 +159,10 @@ def planned(metrics: Sequence[Metric], depth: int | None, max_items: int, groups
     )
 
 
-def _check_number(name: str, found: Any, least: int) -> None:
-    if not isinstance(found, int) or found < least:
+def _whole_number(name: str, found: Any, least: int) -> int:
+    if type(found) is bool or not isinstance(found, Integral) or found < least:
         raise MetricError(f"{name}={found!r:.80}: give a whole number, at least {least}")
+    return int(found)
 
 
 def check_depth(metric: Metric, depth: int | None) -> None:

@@ -93,7 +93,11 @@ def of_kind(kind: IdKind | None, ids: Collection[Id], where: str) -> tuple[IdKin
 
 def is_number(found: Any) -> bool:
     """Whether it is a finite number of Python or NumPy, and no boolean."""
-    return type(found) is not bool and isinstance(found, Real) and math.isfinite(found)
+    try:
+        return type(found) is not bool and isinstance(found, Real) and math.isfinite(found)
+    except OverflowError:
+        # An integer larger than any float.
+        return False
 
 
 def ids_of_input(name: str, ids: Iterable[Id]) -> tuple[IdKind | None, Sequence[Id]]:

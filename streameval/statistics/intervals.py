@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Final, Literal, NamedTuple, TypeAlias, get_args
+from numbers import Integral
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 import numpy as np
@@ -44,7 +45,8 @@ class Intervals(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     def __post_init__(self) -> None:
         # msgspec checks what it decodes, not what Python code gives.
-        if self.groups not in get_args(Groups):
+        groups: Any = self.groups
+        if not isinstance(groups, Integral) or groups not in get_args(Groups):
             known = ", ".join(map(str, get_args(Groups)))
             raise MetricError(f"Intervals(groups={self.groups!r}): choose one of {known}.")
         if not (is_number(self.confidence) and 0.5 < self.confidence < 1.0):

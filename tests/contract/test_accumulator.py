@@ -191,16 +191,19 @@ def test_no_metric_and_no_item_kept_are_refused() -> None:
         (lambda: Accumulator("mrr", intervals=True), "streameval.Intervals"),  # type: ignore[arg-type]  # the mistake
         (lambda: Accumulator("mrr", depth="3"), "depth='3'"),  # type: ignore[arg-type]  # the mistake
         (lambda: Accumulator("mrr", depth=-1), "depth=-1"),
+        (lambda: Accumulator("mrr", depth=True), "depth=True"),
         (lambda: Accumulator("mrr", max_items=2.5), "max_items=2.5"),  # type: ignore[arg-type]  # the mistake
         (lambda: Popularity(["a"]), "item -> users"),  # type: ignore[arg-type]  # the mistake
         (lambda: Popularity({"a": math.nan}), "item 'a': nan"),
         (lambda: Popularity({"a": -1}), "item 'a': -1"),
+        (lambda: Popularity({"a": 10**400}), "item 'a': 1000"),
         (lambda: Popularity({"a": 1}, users=math.inf), "users= of popularity: inf"),
         (lambda: Similarity(["a"], matrix=[[math.nan]]), "finite numbers"),
         (lambda: Similarity(["a"], vectors=[["x"]]), "rows of numbers"),  # type: ignore[list-item]  # the mistake
         (lambda: Similarity(["a", "b"], matrix=[[1], [1]]), "lacks a column"),
         (lambda: Similarity.of_pairs({("a", "b"): math.nan}), "'b'"),
         (lambda: Intervals(groups=100), "16, 32, 64"),  # type: ignore[arg-type]  # the mistake
+        (lambda: Intervals(groups=256.0), "groups=256.0"),  # type: ignore[arg-type]  # the mistake
         (lambda: Intervals(confidence=95), "confidence=95"),
         (lambda: Intervals(precision=0), "precision=0"),
         (lambda: Accumulator("mrr").interval("mrr", "fixd"), "'fixed'"),  # type: ignore[arg-type]  # the mistake
@@ -214,6 +217,15 @@ def test_an_argument_that_is_not_what_it_should_be_is_refused_at_once(
 ) -> None:
     with pytest.raises(MetricError, match=re.escape(named)):
         made()
+
+
+def test_integers_of_numpy_are_whole_numbers() -> None:
+    made: Any = {"depth": np.int64(3), "max_items": np.int32(2)}
+    accumulator = Accumulator("distinct_items@2", "mrr@3", **made)
+    other = Accumulator("distinct_items@2", "mrr@3", depth=3, max_items=2)
+    for each in (accumulator, other):
+        each.update(["a", "b", "c"], ["c"])
+    assert accumulator.state_dict() == other.state_dict()
 
 
 @every_case(
