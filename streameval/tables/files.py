@@ -306,7 +306,7 @@ def numbers_of(column: Column) -> Array:
     except (arrow().ArrowInvalid, arrow().ArrowNotImplementedError):
         found = arrow().array([finite(value) for value in array.to_pylist()], wanted)
     valid = compute.fill_null(compute.is_finite(found), fill_value=False)
-    if not compute.all(valid).as_py():
+    if not compute.all(valid, min_count=0).as_py():
         row = valid.to_pylist().index(False)
         problem = f"found {array[row].as_py()!r:.40}, which is not a finite number"
         raise column.error(row, problem, "correct it, or name another column")

@@ -309,7 +309,7 @@ def test_options_that_contradict_each_other_are_explained(pair: Arguments) -> No
 
 
 def test_files_without_a_row_have_no_event(tmp_path: Path) -> None:
-    both = written(tmp_path, "user,item\n", "user,item\n")
+    both = written(tmp_path, "user,item,score\n", "user,item,rating\n")
     done = ran("evaluate", *both, "-m", "mrr")
     assert (done.returncode, done.stdout) == (1, "")
     assert "no event in " in done.stderr
