@@ -430,16 +430,22 @@ def e_value_text(evidence: float) -> str:
     return f"{evidence:,.0f}" if evidence < 1e6 else ">1e6"
 
 
+_MANY = 1e9
+"""Percent of which nobody reads all digits."""
+
+
 def percent(
     share: float, sign: Literal["", "+"] = "", rounded: Callable[[float], int] = round
 ) -> str:
     """A share as people write it: one decimal, or two digits where that would show none.
 
     Example:
-        >>> percent(0.2081, "+"), percent(0.00042)
-        ('+20.8 %', '0.042 %')
+        >>> percent(0.2081, "+"), percent(0.00042), percent(-1.5e60, "+")
+        ('+20.8 %', '0.042 %', '-1.5e+62 %')
     """
     number = 100.0 * share
+    if abs(number) >= _MANY:
+        return f"{number:{sign}.3g} %"
     small = 0.0 < abs(number) < 0.1
     places = 1 - math.floor(math.log10(abs(number))) if small else 1
     return f"{rounded(number * 10**places) / 10**places:{sign}.{places}f} %"

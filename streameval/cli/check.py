@@ -141,7 +141,8 @@ def _try_registry(options: RegistryOptions) -> str:
 
 
 def _try_addresses(web: WebOptions) -> str:
-    return ", ".join(f"{try_address(each)}{web.prefix}/" for each in web.addresses)
+    asked = web_security(web)
+    return ", ".join(f"{try_address(each, asked)}{web.prefix}/" for each in web.addresses)
 
 
 def _served(web: WebOptions) -> str:

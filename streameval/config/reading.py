@@ -19,6 +19,7 @@ from streameval.sources.options import SourceOptions
 
 T = TypeVar("T", bound=msgspec.Struct | None)
 
+_INTEGERS = range(-(2**63), 2**63)
 _PLACE = re.compile(r"(?P<what>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of .*)\)")
 
 
@@ -52,9 +53,26 @@ def load(
 def _table(path: Path) -> dict[str, Any]:
     text = text_of(path)
     try:
-        return tomllib.loads(text)
+        table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _syntax_error(str(path), text, str(error)) from None
+    for key, problem in _unusable(table):
+        raise ConfigError(str(path), key, problem)
+    return table
+
+
+def _unusable(value: object, key: str = "") -> Iterator[tuple[str, str]]:
+    """Values that Python reads, and neither TOML nor the system's file names have."""
+    if isinstance(value, dict):
+        for name, each in value.items():
+            yield from _unusable(each, f"{key}.{name}".lstrip("."))
+    elif isinstance(value, list):
+        for index, each in enumerate(value):
+            yield from _unusable(each, f"{key}[{index}]")
+    elif isinstance(value, int) and value not in _INTEGERS:
+        yield key, "an integer of TOML has at most 64 bits; give a smaller one."
+    elif isinstance(value, str) and "\0" in value:
+        yield key, "the text holds a NUL character; remove it."
 
 
 def text_of(path: Path) -> str:

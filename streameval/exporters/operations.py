@@ -139,8 +139,8 @@ _CONNECTIONS: Final = {
         "Recoveries, by step, from a consumer that made no progress although records waited."
     ),
     _Shown("kafka_connection_failures", "counter", "connection_failures", "reason"): (
-        "Failed attempts to reach Kafka, by reason; about one a second during an outage. /-/ready "
-        "and the log say what to do."
+        "Failed attempts to reach Kafka, by reason; an attempt follows a second after the last one "
+        "failed. /-/ready and the log say what to do."
     ),
     _Shown("schema_registry_failures", "counter", "registry_failures", "reason"): (
         "Failed requests to the schema registry, by reason; absent without a registry. While it "

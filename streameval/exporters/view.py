@@ -22,15 +22,21 @@ COUNTED: Final = {"list": "lists", "item": "items shown", "total": "lists", "sli
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 
 
+_HUGE = 1e15
+"""From here on a double does not hold every digit before the point."""
+
+
 def figure(value: float) -> str:
-    """A value to four decimals, or four digits where it is small; a dash where undefined.
+    """A value to four decimals, or four digits where it is small or huge; a dash where undefined.
 
     Example:
-        >>> figure(0.5), figure(0.0046), figure(80.0), figure(float("nan"))
-        ('0.5000', '0.004600', '80', '\N{EN DASH}')
+        >>> figure(0.5), figure(0.0046), figure(80.0), figure(float("nan")), figure(2.0**200)
+        ('0.5000', '0.004600', '80', '\N{EN DASH}', '1.607e+60')
     """
     if math.isnan(value):
         return UNDEFINED
+    if abs(value) >= _HUGE:
+        return f"{value:.4g}"
     if value.is_integer() and abs(value) > 1:
         return f"{value:,.0f}"
     small = 0 < abs(value) < 0.1

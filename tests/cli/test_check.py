@@ -10,6 +10,7 @@ import pytest
 from streameval.testing.broker import Broker
 from tests.cli.program import ran, refused
 from tests.daemon.test_daemon import FILE, KAFKA, SECRET, SIMULATOR
+from tests.exporters.certificates import Authority
 from tests.house.checkout import ROOT
 from tests.kafka.topics import filled
 from tests.ports import free_port
@@ -50,6 +51,17 @@ def test_connecting_tries_the_source_and_the_address(tmp_path: Path) -> None:
     done = ran("check", written(tmp_path, SIMULATOR), "--connect")
     assert (done.returncode, done.stderr) == (0, "")
     assert "simulator can be read" in done.stdout
+
+
+def test_an_address_with_tls_is_https_wherever_it_is_shown(tmp_path: Path) -> None:
+    certificate, key = Authority(tmp_path).issue("server")
+    tls = f"tls_server_config: {{cert_file: {certificate}, key_file: {key}}}\n"
+    (tmp_path / "web.yml").write_text(tls)
+    text = SIMULATOR.replace("[web]\n", '[web]\nconfig_file = "web.yml"\n')
+    done = ran("check", written(tmp_path, text), "--connect")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "https://127.0.0.1" in done.stdout
+    assert "http://" not in done.stdout
 
 
 def test_connecting_tells_of_each_failure(tmp_path: Path) -> None:

@@ -112,14 +112,14 @@ class Server:
         self.stop()
 
 
-def try_address(listen: str) -> str:
+def try_address(listen: str, security: Security | None = None) -> str:
     """The URL of an address, which is taken and freed again.
 
     Raises:
         AddressInUseError: the address is taken, or is not of this machine.
     """
     with _listening(listen) as taken:
-        return _address(taken, Security())
+        return _address(taken, security or Security())
 
 
 def _bound(listen: Sequence[str]) -> list[socket.socket]:
