@@ -105,15 +105,37 @@ class UndeclaredMetricError(MetricError):
 
 
 class MetricDeclarationError(MetricError, TypeError):
-    """A @metric decorator lacks bounds= or source=."""
+    """A @metric decorator lacks bounds= or source=, or stands above what cannot be a metric."""
 
-    def __init__(self, *functions: object) -> None:
-        self.functions = functions
+    def __init__(self, *functions: object, problem: str | None = None) -> None:
+        self.functions, self.problem = functions, problem
         names = [getattr(each, "__name__", repr(each)) for each in functions]
         above = f" above {', '.join(names)}" if names else ""
+        if problem is not None:
+            super().__init__(f"@metric{above}: {problem}.")
+            return
         super().__init__(
             f"@metric{above} needs parentheses with bounds= and source= at least: write "
             "@metric(bounds=(0, 1), source='where the formula is from')."
+        )
+
+
+class MetricValueError(MetricError, TypeError):
+    """A user's own metric returned something else than what its first argument asks for."""
+
+    def __init__(self, metric: str, found: object, wanted: str) -> None:
+        self.metric, self.found, self.wanted = metric, f"{found!r:.80}", wanted
+        super().__init__(f"metric {metric!r} returned {self.found}; return {wanted}.")
+
+
+class SameNameError(MetricError):
+    """Two metrics of one name that are two functions."""
+
+    def __init__(self, metric: str) -> None:
+        self.metric = metric
+        super().__init__(
+            f"metric {metric!r} was given twice, as two functions of one name; give each function "
+            "a name of its own, or make one metric of them, with a parameter."
         )
 
 

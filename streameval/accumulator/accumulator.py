@@ -38,6 +38,7 @@ from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.errors import (
     DamagedStateError,
+    SameNameError,
     StateVersionError,
     SuspiciousEventsWarning,
     UnlikeStateError,
@@ -109,7 +110,7 @@ class Accumulator:
         ids: IdKind | None = None,
         intervals: Intervals | None = None,
     ) -> None:
-        self.metrics: tuple[Metric, ...] = tuple(dict.fromkeys(map(metric_of, metrics)))
+        self.metrics = _each_once(map(metric_of, metrics))
         self.context = Context(
             catalog=catalog_of(catalog), popularity=popularity, similarity=similarity
         )
@@ -463,3 +464,13 @@ class Accumulator:
 def _given(found: T | None) -> list[T] | None:
     """What one event has, as a column."""
     return None if found is None else [found]
+
+
+def _each_once(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
+    """The metrics without repeats; they are told apart by text."""
+    found: dict[str, Metric] = {}
+    for metric in metrics:
+        first = found.setdefault(metric.text, metric)
+        if first.definition.function is not metric.definition.function:
+            raise SameNameError(metric.text)
+    return tuple(found.values())

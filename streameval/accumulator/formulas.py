@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
+from numbers import Real
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 
 from streameval.catalogue.context import Context
 from streameval.catalogue.metric import Metric
-from streameval.errors import MissingInputError
+from streameval.errors import MetricValueError, MissingInputError
 from streameval.events import Batch, Event
 from streameval.statistics.arrays import FloatArray, IntArray, up_to
 from streameval.statistics.hits import HitsOfCells
@@ -56,8 +57,41 @@ def values_of(metric: Metric, lists: Lists) -> FloatArray:
     """One value per list, shape (lists,)."""
     of_list = metric.definition.of_list
     cut = [metric.k] if "k" in metric.definition.inputs else []
-    found: FloatArray = of_list(lists, *cut, **metric.values_for(of_list))
-    return found
+    return array_of(metric, of_list(lists, *cut, **metric.values_for(of_list)), lists.kind.size)
+
+
+def array_of(metric: Metric, found: object, size: int) -> FloatArray:
+    """What a metric's function returned for lists or cells, shape (size,).
+
+    Raises:
+        MetricValueError: it is nothing of the kind.
+    """
+    wanted = (
+        "one value for each list, an array as long as lists.kind"
+        if metric.definition.reads == "lists"
+        else "a sum over all lists, by cells.total(...)"
+    )
+    try:
+        values = np.asarray(found, np.float64)
+    except (TypeError, ValueError):
+        raise MetricValueError(metric.text, found, wanted) from None
+    if values.shape != (size,):
+        raise MetricValueError(metric.text, found, wanted)
+    return values
+
+
+def number_of(metric: Metric, found: object, wanted: str) -> float:
+    """One number that a metric's function returned.
+
+    Raises:
+        MetricValueError: it is none.
+    """
+    try:
+        if isinstance(found, (Real, np.bool_)):
+            return float(found)
+    except OverflowError:
+        pass
+    raise MetricValueError(metric.text, found, wanted)
 
 
 def formula(metric: Metric, context: Context) -> Formula:
@@ -66,11 +100,22 @@ def formula(metric: Metric, context: Context) -> Formula:
     chosen = metric.values_for(function)
     wanted = str(metric.values.get("type", ""))
 
-    def value(event: Event) -> Any:
+    def value(event: Event) -> float | list[float] | None:
         read = _of_type(event, wanted) if wanted else event
-        return function(read, *inputs, **chosen)
+        found = function(read, *inputs, **chosen)
+        return found if found is None or type(found) is float else _of_one(metric, found)
 
     return value
+
+
+def _of_one(metric: Metric, found: object) -> float | list[float]:
+    """The value of an event, or its values; what can be read only once becomes a list."""
+    wanted = "a number, several numbers, or None for an event without a value"
+    if isinstance(found, np.ndarray):
+        found = found.tolist()
+    if isinstance(found, Iterable) and not isinstance(found, (str, bytes, Mapping)):
+        return [number_of(metric, each, wanted) for each in found]
+    return number_of(metric, found, wanted)
 
 
 def _of_type(event: Event, name: str) -> Event:
@@ -188,7 +233,7 @@ def _of_lists(metric: Metric, context: Context, lists: Lists) -> Values:
     values = (
         values_of(metric, lists)
         if graded or metric.needs_values
-        else np.asarray(called(metric, lists, context), np.float64)
+        else array_of(metric, called(metric, lists, context), lists.kind.size)
     )
     # A list without a value, or with an infinite one, is in no mean that has an interval.
     counts = counting(metric, lists) * np.isfinite(values)
@@ -197,7 +242,7 @@ def _of_lists(metric: Metric, context: Context, lists: Lists) -> Values:
 
 def _of_items(metric: Metric, context: Context, lists: Lists) -> Values:
     counts = np.where(lists.kind & POSITIONED, 0, items_shown(metric, lists.items))
-    return np.asarray(called(metric, lists, context), np.float64), counts
+    return array_of(metric, called(metric, lists, context), lists.kind.size), counts
 
 
 def _at_ranks(metric: Metric, ranks: IntArray) -> IntArray:

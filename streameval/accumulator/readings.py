@@ -10,11 +10,13 @@ import numpy as np
 from msgspec.structs import replace
 
 from streameval.accumulator.formulas import (
+    array_of,
     called,
     check_inputs,
     counted,
     items_shown,
     missed,
+    number_of,
     spoiling,
 )
 from streameval.accumulator.plan import check_depth, name_of
@@ -263,7 +265,9 @@ def _of_cell(metric: Metric, statistic: Any, table: Table) -> Reading:
         found = called(metric, statistic, table.context)
     except UndefinedMetricError as error:
         return _undefined(metric, lists, lists, error.why)
-    bounded = found if isinstance(found, Bounded) else Bounded(found, found, found)
+    bounded = found
+    if not isinstance(found, Bounded):
+        bounded = Bounded(*[number_of(metric, found, "a number, or Bounded(value, low, high)")] * 3)
     return Reading(
         metric=metric.text,
         value=_summed_up(metric, bounded.value),
@@ -324,7 +328,7 @@ def _total(
     """The sum over all lists of each cell, and how many of them turned out to have no value."""
     graded = np.flatnonzero((hits.graded > 0) & sound) if metric.needs_gains else np.zeros(0, int)
     seen = hits.without_gains() if metric.needs_gains else hits
-    total = np.asarray(called(metric, seen, table.context), np.float64)
+    total = array_of(metric, called(metric, seen, table.context), cells.size)
     left_out = np.zeros(cells.size, np.int64)
     if graded.size:
         kept = table.statistics.get(f"graded:{metric.text}")

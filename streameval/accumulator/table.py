@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
@@ -386,7 +386,6 @@ class Table:
             for value, values, told in self._ways.formulas:
                 found = value(event)
                 if told is not None:
-                    found = [*found] if isinstance(found, Iterable) else found
                     told.take(*of_event(found))
                 values.wait(cell, found)
 

@@ -164,7 +164,6 @@ def _shared(definition: Definition) -> dict[str, Parameter]:
     return known
 
 
-@cache
 def parse(text: str) -> Metric:
     """The metric that a text names.
 
@@ -180,8 +179,22 @@ def parse(text: str) -> Metric:
         >>> parse("recbole:hit@10").text, parse("success@10").text, parse("trec:P_10").text
         ('recbole:hit_rate@10', 'hit_rate@10', 'trec:precision@10')
     """
+    spelled = _spelled(text)
+    if spelled.prefix is None or spelled.prefix in CONVENTIONS:
+        return _ours(text)
+    # Not remembered: a notebook or importlib.reload may have declared the function anew.
+    return _made(text, spelled, _declared(spelled.prefix, spelled.name), None)
+
+
+@cache
+def _spelled(text: str) -> Spelling:
     _refuse_absent(text)
-    spelled = _own_spelling(spelling(text))
+    return _own_spelling(spelling(text))
+
+
+@cache
+def _ours(text: str) -> Metric:
+    spelled = _spelled(text)
     return _made(text, spelled, *_resolve(text, spelled))
 
 
@@ -286,12 +299,10 @@ def _resolve(text: str, spelled: Spelling) -> tuple[Definition, str | None]:
         if spelled.name not in catalogue():
             raise UnknownMetricError(spelled.name, {*catalogue(), *ALIASES})
         return catalogue()[spelled.name], None
-    if spelled.prefix in CONVENTIONS:
-        convention = CONVENTIONS[spelled.prefix]
-        if spelled.name not in convention.metrics:
-            raise UnknownMetricError(text, {*convention.metrics, *convention.spellings})
-        return catalogue()[spelled.name], spelled.prefix
-    return _declared(spelled.prefix, spelled.name), None
+    convention = CONVENTIONS[spelled.prefix]
+    if spelled.name not in convention.metrics:
+        raise UnknownMetricError(text, {*convention.metrics, *convention.spellings})
+    return catalogue()[spelled.name], spelled.prefix
 
 
 def _declared(module: str, name: str) -> Definition:

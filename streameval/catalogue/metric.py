@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
@@ -246,12 +246,15 @@ def metric(
         interactions: whether the metric reads interactions, so that `type=` applies.
 
     Raises:
-        MetricDeclarationError: bounds or source are missing, or the parentheses.
+        MetricDeclarationError: bounds or source are missing, or the parentheses; or the function
+            has an argument that nothing fills.
     """
     if bare or bounds is None or not source:
         raise MetricDeclarationError(*bare)
 
     def declare(function: F) -> F:
+        for problem in _problems(function, bounds):
+            raise MetricDeclarationError(function, problem=problem)
         definition = Definition(
             name=function.__name__.rstrip("_"),
             function=function,
@@ -281,11 +284,37 @@ def definition_of(function: object) -> Definition | None:
     return found if isinstance(found, Definition) else None
 
 
+def _problems(function: Callable[..., Any], bounds: object) -> Iterator[str]:
+    match bounds:
+        case [int() | float() as low, int() | float() as high] if low < high:
+            pass
+        case _:
+            yield f"bounds={bounds!r} are not the smallest and the largest value, as in (0, 1)"
+    if inspect.ismethod(function) or not getattr(function, "__name__", "").isidentifier():
+        yield "its name is the metric's; write a function with def"
+    if inspect.iscoroutinefunction(function):
+        yield "it is a coroutine; write def without async"
+    arguments = [*inspect.signature(function).parameters.values()]
+    if not arguments or arguments[0].name not in typing.get_args(Reads):
+        yield f"the first argument must be one of {', '.join(typing.get_args(Reads))}"
+    yield from filter(None, map(_misfit, arguments[1:]))
+
+
+def _misfit(argument: inspect.Parameter) -> str | None:
+    """Why nothing fills an argument after the first, if so."""
+    name, among = argument.name, f"one of {', '.join(INPUTS)}"
+    if argument.kind is inspect.Parameter.KEYWORD_ONLY:
+        if name in INPUTS:
+            return f"{name} is no parameter; write it before the *"
+        if type(argument.default) not in KINDS:
+            return f"parameter {name} needs a default: a number, true or false, or a word"
+    elif argument.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD and name not in INPUTS:
+        return f"{name} is not {among}; write parameters after a *, as in (event, *, {name}=1)"
+    return None
+
+
 def _read_by(function: Callable[..., Any]) -> Reads:
-    first = next(iter(inspect.signature(function).parameters), "")
-    if first in (known := typing.get_args(Reads)):
-        return cast("Reads", first)
-    raise TypeError(f"{function.__name__}: the first argument must be one of {known}")
+    return cast("Reads", next(iter(inspect.signature(function).parameters)))
 
 
 def _inputs(function: Callable[..., Any]) -> tuple[str, ...]:

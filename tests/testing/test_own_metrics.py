@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
-from streameval import Accumulator, Event, metric, metric_at
+from streameval import Accumulator, Event, Intervals, metric, metric_at
 from streameval.catalogue import parse
 from streameval.errors import (
     MetricDeclarationError,
     MetricError,
     MetricModuleError,
     MetricParameterError,
+    MetricValueError,
+    SameNameError,
     UndeclaredMetricError,
     UnknownConventionError,
     UnknownMetricError,
@@ -91,6 +97,111 @@ def test_a_declaration_without_parentheses_or_source_says_how_to_write_it() -> N
         metric(length)
     with pytest.raises(MetricDeclarationError, match=r"write @metric\(bounds=\(0, 1\), source="):
         metric(bounds=(0, 1))
+
+
+def _declared(source: str, bounds: Any = (0, 1)) -> Callable[..., Any]:
+    made: dict[str, Any] = {"np": np, "__name__": "a_notebook"}
+    exec(source, made)  # as a notebook runs a cell
+    found: Callable[..., Any] = metric(bounds=bounds, source="our own rule")(made["ours"])
+    return found
+
+
+@every_case(
+    ("source", "problem"),
+    [
+        ("def ours(rows): ...", "the first argument must be one of hits, lists,"),
+        ("def ours(): ...", "the first argument must be one of hits, lists,"),
+        ("def ours(event, price): ...", "price is not one of k, catalog, popularity, similarity;"),
+        ("def ours(event, price=2, k=None): ...", "write parameters after a *, as in (event, *, p"),
+        ("def ours(event, *, price): ...", "parameter price needs a default: a number,"),
+        ("def ours(event, *, price=[]): ...", "parameter price needs a default: a number,"),
+        ("def ours(event, *, k=10): ...", "k is no parameter; write it before the *"),
+        ("async def ours(event): ...", "write def without async"),
+        ("ours = lambda event: 1.0", "write a function with def"),
+    ],
+)
+def test_a_declaration_that_cannot_be_called_is_refused_where_it_stands(
+    source: str, problem: str
+) -> None:
+    with pytest.raises(MetricDeclarationError, match=r"^@metric above .*: ") as told:
+        _declared(source)
+    assert problem in str(told.value)
+
+
+@every_case("bounds", [(1, 0), (math.nan, 1), (0, 1, 2), "01", 5, (0, 0)])
+def test_bounds_that_bound_nothing_are_refused(bounds: object) -> None:
+    with pytest.raises(MetricDeclarationError, match="are not the smallest and the largest value"):
+        _declared("def ours(event): ...", bounds)
+
+
+@every_case(
+    ("returned", "value"),
+    [
+        ("np.float32(0.5)", 0.5),
+        ("np.int64(1)", 1.0),
+        ("np.bool_(True)", 1.0),
+        ("np.array(0.5)", 0.5),
+        ("np.array([0.5, 1.0])", 0.75),
+        ("(each for each in (0.25, 0.75))", 0.5),
+        ("[np.float32(0.5), None] [:1]", 0.5),
+    ],
+)
+def test_whatever_is_a_number_is_a_value(returned: str, value: float) -> None:
+    ours = _declared(f"def ours(event): return {returned}")
+    for intervals in (None, Intervals()):
+        accumulator = Accumulator(ours, intervals=intervals)
+        accumulator.update(["a"], ["a"], user="u")
+        assert accumulator.read(metric_at(ours).text).value == value
+
+
+@every_case(
+    "source",
+    [
+        "def ours(event): return '12'",
+        "def ours(event): return {0.5: 1}",
+        "def ours(event): return [0.5, None]",
+        "def ours(event): return 1j",
+        "def ours(event): return 10**400",
+        "def ours(hits, k): return 0.5",
+        "def ours(hits, k): return None",
+        "def ours(lists, k): return 0.5",
+        "def ours(lists, k): return np.array([0.5])",
+        "def ours(lists, k): return 'ab'",
+        "def ours(exposures): return None",
+        "def ours(exposures): return '0.5'",
+    ],
+)
+def test_a_value_of_another_kind_is_told_with_the_metric(source: str) -> None:
+    accumulator = Accumulator(_declared(source))
+
+    def count_and_read() -> None:
+        accumulator.update(["a", "b"], ["b"])
+        accumulator.update(["a", "b", "c"], [])
+        accumulator.compute()
+
+    with pytest.raises(MetricValueError, match=r"metric 'a_notebook:ours' returned .*; return "):
+        count_and_read()
+
+
+def test_two_functions_of_one_name_are_not_counted_as_one() -> None:
+    one = _declared("def ours(event): return 0.1")
+    other = _declared("def ours(event): return 0.9")
+    with pytest.raises(SameNameError, match="'a_notebook:ours' was given twice, as two functions"):
+        Accumulator(one, other)
+    assert len(Accumulator(one, metric_at(one)).metrics) == 1
+
+
+def test_a_text_names_the_function_as_it_is_declared_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    for value in (0.25, 0.75):
+        monkeypatch.setattr(
+            declared,
+            "again",
+            _declared(f"def again(event): return {value}\nours = again"),
+            raising=False,
+        )
+        accumulator = Accumulator(f"{MODULE}:again")
+        accumulator.update(["a"], ["a"])
+        assert accumulator.read(f"{MODULE}:again").value == value
 
 
 @every_case("given", [len, 7, None, "ndcg@10".split])
