@@ -253,6 +253,20 @@ def test_a_store_of_another_group_is_refused() -> None:
         Kept(after(10), group="g2").assign()
 
 
+def test_a_partition_is_new_by_the_oldest_state_of_its_topic_even_where_one_was_accepted() -> None:
+    store = after(10)
+    accepting = Kept(store, policies=with_policy("on_new_partitions", "accept"))
+    accepting.assign(partition=Partition("events", 5), partitions=6)
+    with pytest.raises(RefusedStateError, match="the topic had 4 partitions"):
+        Kept(store).assign(partition=Partition("events", 4), partitions=6)
+
+
+def test_a_topic_made_again_with_more_partitions_has_no_new_ones() -> None:
+    kept = Kept(after(10), policies=with_policy("on_recreated", "restart"))
+    assert kept.assign(partition=Partition("events", 5), identity="id-2", partitions=6) == 0
+    assert kept.events == ["state was archived"]
+
+
 def test_nothing_is_begun_unless_everything_may_go_on() -> None:
     store = after(10)
     kept = Kept(store)

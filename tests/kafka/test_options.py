@@ -157,6 +157,8 @@ def _of_librdkafka(table: dict[str, Any]) -> dict[str, Any]:
         ({}, "bootstrap.servers", "127.0.0.1:1"),
         ({}, "group.id", "streameval"),
         ({}, "isolation.level", "read_committed"),
+        ({}, "client.id", "streameval"),
+        ({}, "reconnect.backoff.max.ms", 1_000),
         ({}, "enable.auto.commit", False),
         ({}, "check.crcs", True),
         ({"fetch_max_wait_ms": 50}, "fetch.wait.max.ms", 50),

@@ -160,3 +160,18 @@ def test_files_that_vanish_while_they_are_read_are_looked_for_again(
 
     disk.before = another_saves
     assert whole(store.newest(PLACE).saved) == 330
+
+
+def test_a_header_is_the_newest_readable_one_and_none_where_its_version_is_unknown(
+    store: Store, disk: ForgetfulDisk
+) -> None:
+    def offset() -> int | None:
+        header = store.headers()[PLACE]
+        return None if header is None else header.offset
+
+    content = disk.read(NEWEST, 0, disk.size(NEWEST))
+    assert offset() == 220
+    disk.overwrite(NEWEST, b"torn")
+    assert offset() == 110
+    disk.overwrite(NEWEST, content.replace(b"checkpoint 2", b"checkpoint 9", 1))
+    assert offset() is None

@@ -1,0 +1,87 @@
+"""A member of a group and its owner, with a client that only keeps what it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, cast
+
+import pytest
+
+from streameval.errors import StoreError
+from streameval.events.records import Partition
+from streameval.sources.kafka.consumer import Rebalance
+from streameval.sources.kafka.member import GroupMember
+from tests.kafka.members import Told
+
+ONE, OTHER = Partition("events", 0), Partition("events", 1)
+
+
+class Client:
+    """Keeps what was committed and released."""
+
+    def __init__(self) -> None:
+        self.commits: list[Mapping[Partition, int]] = []
+        self.released: list[Partition] = []
+
+    def hold(self, partitions: Sequence[Partition]) -> None:
+        """Nothing is read here."""
+
+    def start(self, offsets: Mapping[Partition, int]) -> None:
+        """Likewise."""
+
+    def release(self, partitions: Collection[Partition]) -> None:
+        self.released += partitions
+
+    def commit(self, offsets: Mapping[Partition, int]) -> None:
+        self.commits.append(offsets)
+
+
+class Refusing(Told):
+    """Cannot finish what is revoked, until it can."""
+
+    full = True
+
+    def revoked(self, partitions: Sequence[Partition]) -> None:
+        if self.full:
+            raise StoreError("store", "is full", "make room")
+        super().revoked(partitions)
+
+
+def _member(owner: Told) -> tuple[GroupMember, Client]:
+    client = Client()
+    member = GroupMember(
+        ["events"],
+        lambda *_: cast("Any", client),
+        config={},
+        start=0,
+        monitor=cast("Any", None),
+        owner=owner,
+    )
+    member.note(Rebalance("assigned", (ONE, OTHER)))
+    member.tell()
+    return member, client
+
+
+def test_an_owner_that_cannot_finish_a_revoked_partition_is_told_of_it_again() -> None:
+    owner = Refusing()
+    member, client = _member(owner)
+    member.start({ONE: 3, OTHER: 4})
+    member.note(Rebalance("revoked", (ONE,)))
+    with pytest.raises(StoreError, match="is full"):
+        member.tell()
+    assert (owner.happened, client.released, set(member.positions)) == ([], [], {ONE, OTHER})
+    owner.full = False
+    member.tell()
+    assert (owner.happened, client.released) == ([("revoked", (0,))], [ONE])
+    assert set(member.positions) == {OTHER}
+
+
+def test_only_what_was_assigned_is_committed_even_before_it_is_started() -> None:
+    member, client = _member(Told())
+    strange = Partition("events", 2)
+    assert member.commit({ONE: 3, strange: 1}) == "events[2]: not ours to commit."
+    member.start({ONE: 3, OTHER: 4})
+    member.note(Rebalance("lost", (ONE,)))
+    member.tell()
+    assert member.commit({ONE: 5, OTHER: 6}) == "events[0]: not ours to commit."
+    assert client.commits == [{ONE: 3}, {OTHER: 6}]
