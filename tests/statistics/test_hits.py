@@ -13,7 +13,8 @@ from streameval.catalogue import parse
 from streameval.events import Event
 from streameval.statistics import hits as module
 from streameval.statistics.hits import Hits, HitsOfCells
-from streameval.statistics.profiles import HitsOptions
+from streameval.statistics.lists import POSITIONED, REFUSED
+from streameval.statistics.profiles import HitsOptions, outcome_of, profile_of
 from streameval.statistics.statistic import Cells
 from streameval.statistics.vocabulary import Items
 from tests.contract import laws
@@ -107,3 +108,29 @@ def test_ranks_beyond_the_depth_are_not_kept() -> None:
     hits.count(batch(shown(["a", "b"], {"a": 2.0, "b": 3.0}, [3, 4])), 0)
     assert [_view(hits).first(None).rank, _view(hits).first(None).hits] == [[3], [2]]
     assert _view(hits).hits == [2]
+
+
+@every_case(
+    ("options", "kind", "interacted"),
+    [
+        (HitsOptions(), 0, 1),
+        (HitsOptions(min_gain=1.0), 0, 1),
+        (HitsOptions(min_gain=1.5), 0, 0),
+        (HitsOptions(counting="every"), 0, 2),
+        (HitsOptions(ids="integer"), REFUSED, 1),
+        (HitsOptions(repeats="every"), 0, 1),
+    ],
+)
+def test_a_list_has_one_profile_in_whichever_way_it_is_found(
+    options: HitsOptions, kind: int, interacted: int
+) -> None:
+    items, acts = ["x", "a"], ["a", "a"]
+    expected = (kind, interacted, 2, *([1] if interacted else []))
+    assert profile_of(options)(items, acts) == expected
+    assert outcome_of(options, items, acts, None) == expected
+    assert outcome_of(options, items, acts, [1, 2]) == (kind + POSITIONED, *expected[1:])
+
+
+def test_ranks_beyond_those_kept_leave_no_trace() -> None:
+    held = [laws.counted(["ctr@1"], [shown(["a", "b"], [], [1, rank])]) for rank in (5, 9)]
+    assert laws.bits(held[0]) == laws.bits(held[1])
