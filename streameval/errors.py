@@ -430,10 +430,15 @@ class AddressInUseError(StreamevalError):
 
 
 class DeadLetterError(ProblemError):
-    """Dead letters could not be written; no record was skipped."""
+    """Dead letters could not be written; no record was skipped.
+
+    Attributes:
+        durable: places, among the letters of a write, of those that are durable all the same.
+    """
 
     def __init__(self, destination: str, problem: str, remedy: str) -> None:
         self.destination = destination
+        self.durable: frozenset[int] = frozenset()
         super().__init__(f"dead letters to {destination}", problem, remedy)
 
 

@@ -101,6 +101,7 @@ class Checkpointer:
     def lost(self, partitions: Sequence[Partition]) -> None:
         """Drop what is not durable of them; the counters keep what they have shown."""
         self._committer.forget(partitions)
+        self._scheduler.trouble.forget(partitions)
         for partition in sorted(partitions):
             if self._owned.pop(partition, None) is not None:
                 self._counters.leave(partition)
@@ -186,8 +187,7 @@ class Checkpointer:
         unsaved = [each for _, each in sorted(self._owned.items()) if each.changed]
         if unsaved:
             places = [str(each.plan.place) for each in unsaved]
-            fields = [each.fields for each in self._log_events if "problem" in each.fields]
-            problem = str(fields[-1]["problem"]) if fields else "there was no time left"
+            problem = self._scheduler.trouble.last or "there was no time left"
             raise UnsavedStateError(places, problem)
 
     def abandon(self) -> None:

@@ -43,6 +43,57 @@ class Clock(NamedTuple):
     sleep: Callable[[float], None] = time.sleep
 
 
+class CheckpointTrouble:
+    """Tells when checkpoints begin to fail and when they succeed again, not each attempt.
+
+    A full disk fails every partition at each interval; `failures` counts them.
+
+    `monotonic`: seconds that only grow.
+
+    Attributes:
+        last: why the latest failure happened; None while checkpoints succeed.
+    """
+
+    def __init__(self, monotonic: Callable[[], float]) -> None:
+        self.last: str | None = None
+        self._monotonic = monotonic
+        self._since = 0.0
+        self._told: set[str] = set()
+        self._failing: set[Partition] = set()
+
+    def failed(
+        self, checkpoints: PartitionCheckpoints, error: Exception | None, problem: str
+    ) -> list[LogEvent]:
+        """A warning for each new problem."""
+        if self.last is None:
+            self._since = self._monotonic()
+        self.last = problem
+        self._failing.add(checkpoints.partition)
+        # Without the place, which differs by partition.
+        kind = str(getattr(error, "problem", problem))
+        if kind in self._told:
+            return []
+        self._told.add(kind)
+        where = str(checkpoints.plan.place)
+        # Not the offset that was to be written: the one that a restart would resume at.
+        fields = {"partition": where, "resumes_at": checkpoints.offset, "problem": problem}
+        return [LogEvent("warning", "a checkpoint was not written", fields)]
+
+    def written(self, partition: Partition) -> list[LogEvent]:
+        """One line when no partition is left that fails."""
+        self._failing.discard(partition)
+        if self.last is None or self._failing:
+            return []
+        self.last = None
+        self._told.clear()
+        seconds = round(self._monotonic() - self._since, 1)
+        return [LogEvent("info", "checkpoints recovered", {"after_seconds": seconds})]
+
+    def forget(self, partitions: Iterable[Partition]) -> None:
+        """Other processes own them now."""
+        self._failing.difference_update(partitions)
+
+
 class CheckpointScheduler:
     """Writes checkpoints in rounds: at each interval, one of every partition that has changed.
 
@@ -55,6 +106,7 @@ class CheckpointScheduler:
         idle: seconds in which the polling thread waited for records.
         failures: failed checkpoints by reason; the next round tries again.
         last_success: time of the last written checkpoint, seconds since the epoch, or None.
+        trouble: what is logged of failures.
     """
 
     def __init__(
@@ -71,6 +123,7 @@ class CheckpointScheduler:
         self.idle = 0.0
         self.failures = dict.fromkeys(_REASONS, 0)
         self.last_success: float | None = None
+        self.trouble = CheckpointTrouble(clock.monotonic)
         self._store = store
         self._letters = letters
         self._committer = committer
@@ -193,15 +246,16 @@ class CheckpointScheduler:
         try:
             durable = job.result(seconds)
         except TimeoutError:
-            return [self._failed(checkpoints, "timeout", "it was not written in time")]
+            return self._failed(checkpoints, "timeout", None)
         except _FAILURES as error:
             checkpoints.job = None
             checkpoints.forget_last()
             reason = "dead_letters" if isinstance(error, DeadLetterError) else "store"
-            return [self._failed(checkpoints, reason, str(error))]
+            return self._failed(checkpoints, reason, error)
         checkpoints.job = None
         self._written(checkpoints, durable)
-        return self._left_behind(checkpoints)
+        recovered = self.trouble.written(checkpoints.partition)
+        return [*recovered, *self._left_behind(checkpoints)]
 
     def _written(self, checkpoints: PartitionCheckpoints, durable: DurableCheckpoint) -> None:
         self.last_success = self._clock.wall()
@@ -221,12 +275,12 @@ class CheckpointScheduler:
         failure = self._committer.commit()
         return [] if failure is None else [failure]
 
-    def _failed(self, checkpoints: PartitionCheckpoints, reason: str, problem: str) -> LogEvent:
+    def _failed(
+        self, checkpoints: PartitionCheckpoints, reason: str, error: Exception | None
+    ) -> list[LogEvent]:
         self.failures[reason] += 1
-        where = str(checkpoints.plan.place)
-        # Not the offset that was to be written: the one that a restart would resume at.
-        fields = {"partition": where, "resumes_at": checkpoints.offset, "problem": problem}
-        return LogEvent("warning", "a checkpoint was not written", fields)
+        problem = "it was not written in time" if error is None else str(error)
+        return self.trouble.failed(checkpoints, error, problem)
 
 
 class PartitionCheckpoints:

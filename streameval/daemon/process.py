@@ -66,6 +66,7 @@ class Daemon:
         web = config.web
         self._security = web_security(web)
         self._security.observe = self._note_security
+        self._security.warn = _warn_of_certificate
         self._reload = self._reload_by(reread, environment, clock)
         parts = assembled(config, environment, clock)
         self._supervisor = parts.supervisor
@@ -178,6 +179,12 @@ class Daemon:
         danger = self._server.danger
         if danger is not None:
             emit(logging.WARNING, "exposed", danger=danger)
+        if self._security.warning is not None:
+            _warn_of_certificate(self._security.warning)
+
+
+def _warn_of_certificate(problem: str) -> None:
+    emit(logging.WARNING, "web_certificate", problem=problem)
 
 
 @contextmanager

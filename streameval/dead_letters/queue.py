@@ -79,7 +79,7 @@ class Writer(Protocol):
         """Return when all of them are durable.
 
         Raises:
-            DeadLetterError: some are not durable; the caller writes all of them again.
+            DeadLetterError: some are not; the caller writes them again, but for its `durable`.
         """
 
     def close(self) -> None:
@@ -130,11 +130,20 @@ class Queue:
         """Write the oldest letters and remove them from the queue; returns how many."""
         with self._changing:
             letters = tuple(self._waiting[:count])
-        self._writer.write(letters)
-        with self._changing:
-            del self._waiting[:count]
-            self._bytes -= sum(map(_size, letters))
+        try:
+            self._writer.write(letters)
+        except DeadLetterError as error:
+            self._keep(letters, [n for n in range(count) if n not in error.durable])
+            raise
+        self._keep(letters, [])
         return count
+
+    def _keep(self, letters: Sequence[DeadLetter], places: Sequence[int]) -> None:
+        """Of the oldest letters, which were written, those at these places wait on."""
+        kept = [letters[place] for place in places]
+        with self._changing:
+            self._waiting[: len(letters)] = kept
+            self._bytes -= sum(map(_size, letters)) - sum(map(_size, kept))
 
 
 def _size(letter: DeadLetter) -> int:

@@ -106,18 +106,24 @@ class DeadLetterTopics:
     def write(self, letters: Sequence[DeadLetter]) -> None:
         """Return when all in-sync replicas have all of them."""
         silence_client_log()
+        sent: list[Any] = []
+        try:
+            self._written(letters, sent)
+        except DeadLetterError as error:
+            self.close()
+            # A letter that is refused for ever must not send the others again each time.
+            error.durable = frozenset(n for n, future in enumerate(sent) if future.succeeded())
+            raise
+
+    def _written(self, letters: Sequence[DeadLetter], sent: list[Any]) -> None:
         deadline = time.monotonic() + self._seconds
         try:
             self._ready(letters)
-            sent = [(letter, self._send(letter)) for letter in letters]
-            for letter, future in sent:
+            sent += map(self._send, letters)
+            for letter, future in zip(letters, sent, strict=True):
                 self._answered(letter, future, deadline)
         except (KafkaError, OSError, *UNUSABLE) as error:
-            self.close()
             raise self._failure(error) from error
-        except DeadLetterError:
-            self.close()
-            raise
 
     def close(self) -> None:
         """Close the connection; may be called twice."""

@@ -87,3 +87,23 @@ def test_many_letters_get_on_piece_by_piece() -> None:
     paper.fails_after = None
     queue.flush()
     assert paper.written == [*range(2 * CHUNK + 1), 2 * CHUNK]
+
+
+def test_only_letters_that_are_not_durable_wait_on() -> None:
+    class Choosy(Paper):
+        def write(self, letters: Sequence[DeadLetter]) -> None:
+            try:
+                super().write(letters)
+            except DeadLetterError as error:
+                error.durable = frozenset({0, 2})
+                raise
+
+    paper = Choosy()
+    queue = Queue(paper)
+    queue.send([letter(1), letter(2), letter(3)])
+    paper.fails = True
+    with pytest.raises(DeadLetterError):
+        queue.flush()
+    paper.fails = False
+    queue.flush()
+    assert paper.written == [1, 2, 3, 2]

@@ -112,6 +112,8 @@ def test_letters_that_are_refused_leave_no_thread_and_no_connection(broker: Brok
             with pytest.raises(DeadLetterError, match=f"{topic}/0/10 of 5,000 bytes is too large"):
                 letters.flush()
         assert set(threading.enumerate()) <= before
+    found = sorted(each.offset for _, each in in_topic(broker, dead))
+    assert found == [n for n in range(len(sizes)) if n != 10]
 
 
 @pytest.mark.nightly

@@ -21,8 +21,9 @@ from streameval.errors import (
     UncountableRecordError,
     UnsavedStateError,
 )
+from streameval.events.records import Partition
 from tests.durability.counting import MINUTE, START, digests
-from tests.durability.keeping import Kept, P, Recorded, after, batch
+from tests.durability.keeping import Kept, P, Recorded, after, assignment, batch
 from tests.stores.memory import MemoryStore
 
 PANES = [f"labels/60/{START + minute}" for minute in range(3)]
@@ -256,7 +257,7 @@ def test_a_damaged_blob_fails_one_checkpoint_and_the_next_writes_everything_anew
     assert "is not what was written" in news.fields["problem"]
     kept.count(13, 14, minute=4)
     kept.checkpoint()
-    assert kept.news() == []
+    assert kept.events == ["checkpoints recovered"]
     heir = Kept(store)
     assert heir.assign() == 14
     assert digests(heir.ingest, P) == digests(kept.ingest, P)
@@ -442,3 +443,30 @@ def test_a_record_that_is_skipped_between_two_processes_is_passed_and_safe_befor
     heir.checkpoint()
     assert (heir.shown, heir.checkpointer.health.offsets) == (4, {P: 10})
     assert heir.safe == {stop.record}
+
+
+def test_trouble_with_checkpoints_is_told_once_and_its_end_once() -> None:
+    kept = Kept(store := Failing())
+    other = Partition("events", 1)
+    kept.assign()
+    kept.checkpointer.assigned([assignment(partition=other)])
+    kept.news()
+    store.full = True
+    for offset in range(3):
+        kept.count(offset, offset + 1)
+        kept.checkpointer.apply(batch(offset, offset + 1, other))
+        kept.checkpoint()
+    (begin,) = kept.news()
+    assert (begin.level, begin.event) == ("warning", "a checkpoint was not written")
+    assert kept.checkpointer.health.failures["store"] == 6
+    store.full = False
+    kept.checkpoint()
+    (end,) = kept.news()
+    assert (end.level, end.event) == ("info", "checkpoints recovered")
+    kept.count(3, 4)
+    kept.checkpoint()
+    assert kept.events == []
+    store.full = True
+    kept.count(4, 5)
+    kept.checkpoint()
+    assert kept.events == ["a checkpoint was not written"]

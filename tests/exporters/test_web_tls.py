@@ -109,3 +109,18 @@ def test_a_reload_never_opens_what_was_closed(
     file.write_text(users if key == "tls_server_config" else tls())
     with pytest.raises(ConfigError, match=f"{key}: was there before, and is gone; stop and start"):
         in_force.check(web_security(WebOptions(config_file=str(file))))
+
+
+def test_a_certificate_that_has_expired_is_a_warning_and_one_of_today_none(
+    tmp_path: Path, authority: Authority
+) -> None:
+    warnings = []
+    for name, expired in (("old", True), ("today", False)):
+        certificate, key = authority.issue(name, expired=expired)
+        file = tmp_path / f"{name}.yml"
+        file.write_text(f"tls_server_config: {{cert_file: {certificate}, key_file: {key}}}\n")
+        warnings.append(web_security(WebOptions(config_file=str(file))).warning)
+    old, today = warnings
+    assert old is not None
+    assert "old.crt expired at" in old
+    assert today is None

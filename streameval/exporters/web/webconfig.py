@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ssl
+import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Self
 
@@ -73,11 +75,13 @@ class Security:
         context: encrypts connections, each as the files say when it begins; None means plain HTTP.
         observe: called after changed files were read, with None or the reason to keep the old
             content.
+        warn: called then with `warning`, where there is one.
     """
 
     def __init__(self, path: str = "", read: Callable[[], WebConfig] = WebConfig) -> None:
         self._path, self._read = path, read
         self.observe: Callable[[ConfigError | None], None] = lambda _: None
+        self.warn: Callable[[str], None] = lambda _: None
         self._files: list[Path] = []
         self._seen: list[tuple[int, ...]] = []
         self._now = self._loaded()
@@ -103,7 +107,14 @@ class Security:
             else:
                 self._now = fresh
                 self.observe(None)
+                if fresh.warning is not None:
+                    self.warn(fresh.warning)
         return self._now
+
+    @property
+    def warning(self) -> str | None:
+        """Why clients refuse the certificate, where its dates say so; as it was loaded."""
+        return self._now.warning
 
     def _check_not_new(self, fresh: _Content) -> None:
         if self.context is None and fresh.context is not None:
@@ -120,13 +131,17 @@ class Security:
         files = [Path(self._path).parent / each for each in named if each is not None]
         self._files += files
         self._seen += _stamps(files)
-        context = None if tls is None else _context(self._path, tls)
-        return _Content(context, Users(self._path, options.basic_auth_users))
+        users = Users(self._path, options.basic_auth_users)
+        if tls is None:
+            return _Content(None, users, None)
+        context = _context(self._path, tls)
+        return _Content(context, users, _outdated(Path(self._path).parent, tls))
 
 
 class _Content(NamedTuple):
     context: ssl.SSLContext | None
     users: Users
+    warning: str | None
 
 
 class _LatestContext(ssl.SSLContext):
@@ -189,6 +204,39 @@ def _context(path: str, tls: TlsServerConfig) -> ssl.SSLContext:
         except ssl.SSLError as error:
             raise _wrong(path, "client_ca_file", "there is no PEM certificate in it.") from error
     return context
+
+
+_AT_ANY_TIME: Final = 0x200000
+"""OpenSSL's X509_V_FLAG_NO_CHECK_TIME, which Python does not name."""
+
+
+def _outdated(folder: Path, tls: TlsServerConfig) -> str | None:
+    """The problem with the dates of a certificate; a client in memory reads them."""
+    server, client = (
+        ssl.SSLContext(kind) for kind in (ssl.PROTOCOL_TLS_SERVER, ssl.PROTOCOL_TLS_CLIENT)
+    )
+    server.load_cert_chain(folder / tls.cert_file, folder / tls.key_file)
+    client.check_hostname = False
+    client.load_verify_locations(folder / tls.cert_file)
+    client.verify_flags |= ssl.VerifyFlags(_AT_ANY_TIME) | ssl.VERIFY_X509_PARTIAL_CHAIN
+    to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+    sides = (
+        client.wrap_bio(to_client, to_server),
+        server.wrap_bio(to_server, to_client, server_side=True),
+    )
+    try:
+        for side in (*sides, sides[0]):
+            with suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+        dates = {key: str(text) for key, text in (sides[0].getpeercert() or {}).items()}
+    except (ssl.SSLError, ValueError):
+        return None  # a chain that this client does not follow has no dates here
+    now, problem = time.time(), None
+    if "notAfter" in dates and ssl.cert_time_to_seconds(dates["notAfter"]) < now:
+        problem = f"expired at {dates['notAfter']}"
+    elif "notBefore" in dates and ssl.cert_time_to_seconds(dates["notBefore"]) > now:
+        problem = f"is valid only from {dates['notBefore']}"
+    return problem and f"{tls.cert_file} {problem}: clients that check it refuse it; renew it."
 
 
 def _pem(path: str, key: str, name: str) -> Path:
