@@ -54,6 +54,7 @@ T = TypeVar("T")
 Blob: TypeAlias = tuple[str | None, str]
 """Name of a blob, and digest of the part in it."""
 
+_REWRITTEN: Final = "the next checkpoint writes it again"
 _TRIES: Final = 5
 _PLACES_AT_ONCE: Final = 8
 _BLOBS_AT_ONCE: Final = 16
@@ -313,8 +314,8 @@ class Store:
             The table of its parts.
 
         Raises:
-            StoreError: the write failed, or a part is not where the last checkpoint has it; the
-                store is unchanged.
+            StoreError: the write failed, or a blob of the last checkpoint is missing or damaged;
+                the store is unchanged.
         """
         folder = folder_of(draft.header.place)
         there = self._storage.files(folder)
@@ -341,8 +342,7 @@ class Store:
             if part.content is None:
                 if part.name not in last:
                     problem = f"the blob of part {part.name!r} of an earlier checkpoint is missing"
-                    remedy = "the next checkpoint writes it again"
-                    raise StoreError(self._storage.path_of(key), problem, remedy)
+                    raise StoreError(self._storage.path_of(key), problem, _REWRITTEN)
                 entries[part.name] = last[part.name]
                 continue
             content = b"".join(part.content())
@@ -352,8 +352,10 @@ class Store:
             else:
                 (new if part.settled else own)[part.name] = content
         spent = _spent(entries.values(), there, most=_BLOBS - bool(new))
-        if spent:
-            new |= self._parts(key, spent)
+        try:
+            new |= self._parts(key, spent) if spent else {}
+        except DamagedStateError as error:
+            raise StoreError(error.what, error.problem, _REWRITTEN) from error
         return own, entries | self._packed(folder_of(draft.header.place), new)
 
     def _packed(self, folder: str, parts: Mapping[str, bytes]) -> dict[str, Entry]:

@@ -254,7 +254,9 @@ def test_a_damaged_blob_fails_one_checkpoint_and_the_next_writes_everything_anew
         kept.count(10 + minute, 11 + minute, minute)
     kept.checkpoint()
     (news,) = kept.news()
-    assert "is not what was written" in news.fields["problem"]
+    problem = str(news.fields["problem"])
+    assert "is not what was written" in problem
+    assert "the next checkpoint writes it again" in problem
     kept.count(13, 14, minute=4)
     kept.checkpoint()
     assert kept.events == ["checkpoints recovered"]
