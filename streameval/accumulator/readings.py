@@ -47,6 +47,9 @@ class How(NamedTuple):
 _SUSPICIOUS = 1_000
 """So many lists with interactions and no hit: the ids are probably of two kinds."""
 
+_FEWEST_ITEMS = 10
+"""Fewer items that are not in the catalogue may just be new."""
+
 _LEVELS = ("mean", "median", "quantile")
 """Statistics in the unit of the values; what lies between values goes through no root."""
 
@@ -179,13 +182,21 @@ def _unscored(table: Table, cells: IntArray, before: int) -> Iterator[tuple[int,
 
 
 def _overfull(table: Table, cells: IntArray) -> Iterator[tuple[int, str]]:
-    """Cells with more items shown than the catalogue has; coverage is above 1 there."""
+    """Cells with more items shown than the catalogue has, or with none that it has."""
     catalog = table.context.catalog
-    if not isinstance(catalog, int):
+    if not catalog:
         return
     for shown in _of_kind(table, ItemsShown):
         for at, exposures in enumerate(shown.view(cells) if shown.options.of == "items" else ()):
-            if exposures.distinct > catalog:
+            if not isinstance(catalog, int):
+                enough = exposures.distinct >= min(_FEWEST_ITEMS, len(catalog))
+                if enough and not exposures.meets(catalog):
+                    told = f"{exposures.distinct:,.0f} distinct items, and none is in the catalogue"
+                    yield (
+                        at,
+                        f"{told} of {len(catalog):,}: do lists and catalogue use the same ids?",
+                    )
+            elif exposures.distinct > catalog:
                 shared = f"{exposures.distinct:,.0f} distinct items, and catalog = {catalog:,}"
                 yield at, f"{shared}: is the catalogue larger, or is a whole list one id?"
 

@@ -9,6 +9,8 @@ from typing import Annotated, NoReturn
 from typer import Argument, Exit, Option
 
 from streameval.accumulator import Accumulator
+from streameval.accumulator.formulas import needed_inputs
+from streameval.catalogue import parse
 from streameval.cli.counting import SpanCounting, counted_records, counted_tables, of_kind
 from streameval.cli.ending import FAILED, WrongCallError, tell, wrong_call_where
 from streameval.cli.evaluation import (
@@ -151,12 +153,21 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
         format=format,
         processes=processes,
     )
+    if config is None and catalog is None:
+        _refuse_without_catalog(request.metrics)
     if request.is_pair:
         evaluate_pair(request)
     elif request.is_tables:
         evaluate_tables(request)
     else:
         evaluate_records(request)
+
+
+def _refuse_without_catalog(metrics: Sequence[str]) -> None:
+    for text in metrics:
+        if "catalog" in needed_inputs(parse(text)):
+            remedy = "give --catalog, the number of items or a file of their ids"
+            raise WrongCallError(f"{text!r} needs a catalogue; {remedy}.")
 
 
 def evaluate_records(request: Request) -> None:

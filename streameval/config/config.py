@@ -179,7 +179,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """The catalogue: how many items, or which; None where none is configured."""
         if not isinstance(self.catalog, str):
             return self.catalog
-        ids = (line.decode().strip() for line in lines(self.catalog))
+        ids = [line.decode().strip() for line in lines(self.catalog)]
+        if ids and ids[0].lower().replace("_", "") in _HEADERS:
+            problem = f"line 1 is {ids[0]!r}, the name of a column"
+            raise ValueError(problem)
         return frozenset(map(int, ids)) if self.event.ids == "integer" else frozenset(ids)
 
     def _all(self) -> list[Metric]:
@@ -201,6 +204,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "ids": "integer" if self.event.ids == "integer" else "text",
         }
 
+
+_HEADERS = frozenset({"item", "itemid", "iid", "id", "productid", "sku"})
+"""First lines of a catalogue that would count as an item, in lower case without _."""
 
 LABELS = "labels"
 """Name of the family split by all labels and no segment."""

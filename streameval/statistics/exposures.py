@@ -27,6 +27,8 @@ _MOST_PENDING = 65_536
 _MOST_WAITING = 1_048_576
 """Items shown in several cells are folded at this many."""
 
+_FIRST = 1_000
+"""Items that are looked up at first."""
 
 Exposed: TypeAlias = Literal["items", "users", "users_with_hits"]
 """What is counted: every item shown, the users who got one, or those who got a hit."""
@@ -223,6 +225,11 @@ class Exposures(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     def distinct_among(self, items: frozenset[Id]) -> float:
         """Distinct items shown that belong to `items`."""
         return len(items.intersection(self.items.named(self.codes))) / self.share
+
+    def meets(self, items: frozenset[Id]) -> bool:
+        """Whether any item shown belongs to `items`; the first ones nearly always tell."""
+        parts = (self.codes[:_FIRST], self.codes[_FIRST:])
+        return not all(items.isdisjoint(self.items.named(part)) for part in parts)
 
     def bounds(self, among: frozenset[Id] | None = None) -> tuple[float, float]:
         """What the distinct items are at least and at most; of `among` only, if given.

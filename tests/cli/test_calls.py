@@ -62,7 +62,7 @@ def test_every_command_explains_itself_with_examples_that_have_lines_of_their_ow
         (["evaluate", "x"], "no metric asked for"),
         (["evaluate", "x", "-m", "ndgc@10"], "Did you mean 'ndcg'?"),
         (["evaluate", "x", "-m", "ndcg@0"], "ndcg@0"),
-        (["evaluate", "x", "-m", "item_coverage@10"], "needs a catalogue"),
+        (["evaluate", "x", "-m", "item_coverage@10"], "needs a catalogue; give --catalog, the"),
         (["evaluate", "no-such-file", "-m", "ctr"], "no-such-file: no such file"),
         (["evaluate", "x", "--config", "no-such.toml"], "no-such.toml: no such file"),
         (["evaluate", "x", "-m", "ctr", "--by", "k"], "'k'"),

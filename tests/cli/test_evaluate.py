@@ -230,6 +230,18 @@ def test_more_items_than_the_catalogue_has_are_told_of(tmp_path: Path, kind: str
     assert ran(*call[:-3], "3").stderr == ""
 
 
+def test_a_catalogue_of_other_ids_is_told_of(tmp_path: Path) -> None:
+    path, items = tmp_path / "events.ndjson", tmp_path / "items.csv"
+    path.write_text('{"recommendations": ["a", "b", "c"], "interactions": ["a"]}\n')
+    call = ("evaluate", path, "-m", "item_coverage", "--catalog", items, "--format", "csv")
+    items.write_text("a,shoe\nb,hat\n")
+    assert "streameval: 3 distinct items, and none is in the catalogue of 2: " in ran(*call).stderr
+    items.write_text("\n".join(map(str, range(1_000))))
+    assert ran(*call).stderr == ""
+    items.write_text("a\nx\n")
+    assert ran(*call).stderr == ""
+
+
 def test_many_lists_without_a_hit_are_told_of(tmp_path: Path) -> None:
     path = tmp_path / "events.ndjson"
     path.write_text('{"recommendations": ["a"], "interactions": ["b"], "v": 1}\n' * 1_000)

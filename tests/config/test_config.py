@@ -106,6 +106,7 @@ def test_a_catalogue_of_integers_is_read_as_integers(tmp_path: Path) -> None:
     [
         (b"", "items.txt has no ids; give one id a line."),
         (b"caf\xe9\n", "give one id a line."),
+        (b"item_id\na\n", "line 1 is 'item_id', the name of a column; give one id a line."),
         (None, "items.txt: no such file or directory; check the path and its permissions."),
     ],
 )
