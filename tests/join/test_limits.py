@@ -6,7 +6,13 @@ from typing import Any
 
 import pytest
 
-from streameval.errors import SourceError, TooManyOpenError, UnevenStreamsError, UnlikeStateError
+from streameval.errors import (
+    DamagedStateError,
+    SourceError,
+    TooManyOpenError,
+    UnevenStreamsError,
+    UnlikeStateError,
+)
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.joiner import AT_ONCE
 from streameval.join.joint import JoinStats
@@ -206,3 +212,18 @@ def test_what_is_saved_is_finished_first() -> None:
             fed.state.finish()
         states.append((fed.content(), fed.counted, fed.state.position))
     assert states[0] == states[1]
+
+
+def test_damaged_parts_of_a_join_are_refused() -> None:
+    fed = fed_with()
+    fed.feed(DONE, [click(1, "r0")])
+    fed.feed(SHOWN, [shown(0, "r0")])
+    held = {name: each for name, each in fed.content().items() if name.startswith("~join")}
+    assert len(held) > 2
+    for name, content in held.items():
+        state = fed.front.state({SHOWN: 0, DONE: 0}, lambda _: None)
+        with pytest.raises(DamagedStateError):
+            state.restore({**fed.content(), name: content[:-1]})
+    state = fed.front.state({SHOWN: 0, DONE: 0}, lambda _: None)
+    with pytest.raises(DamagedStateError):
+        state.restore({**fed.content(), "~join/shown/none": b"\x90"})
