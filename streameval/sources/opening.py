@@ -144,8 +144,11 @@ _FORMATS: Final[Mapping[bytes, tuple[str, Callable[[], Any]]]] = {
 }
 """First bytes -> name, and what makes a decoder of one compressed stream."""
 
+_UNREAD: Final = {b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"PK\x03\x04": "zip"}
+"""First bytes -> name of what is not read here; as text it would only be not UTF-8."""
+
 _SUFFIXES = {".gz": "gzip", ".zst": "zstd"}
-_LONGEST = max(map(len, _FORMATS))
+_LONGEST = max(map(len, [*_FORMATS, *_UNREAD]))
 
 
 def decompressed(path: str, blocks: Iterator[bytes]) -> Iterator[bytes]:
@@ -160,6 +163,9 @@ def decompressed(path: str, blocks: Iterator[bytes]) -> Iterator[bytes]:
         if len(head) >= _LONGEST:
             break
         yield b""
+    for magic, name in _UNREAD.items():
+        if head.startswith(magic):
+            raise SourceError(path, f"it is {name} data", "unpack it, or pack it with gzip or zstd")
     found = next((known for magic, known in _FORMATS.items() if head.startswith(magic)), None)
     _refuse_misnamed(path, found[0] if found else None)
     blocks = chain((head,), blocks)

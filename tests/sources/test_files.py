@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
+import lzma
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +20,7 @@ from streameval.events.records import Partition
 from streameval.sources.files import FilesSource, lines
 from streameval.sources.options import FilesOptions
 from streameval.sources.source import Positions
+from tests.effort import every_case
 
 Compress: TypeAlias = Callable[[bytes], bytes]
 
@@ -96,6 +99,14 @@ def test_damage_inside_a_file_is_an_error(tmp_path: Path, name: str, compress: C
     content[8:20] = b"\xff" * 12
     with pytest.raises(SourceError, match=r"data is damaged \(.*\); fetch or write"):
         list(lines(_written(tmp_path / name, bytes(content))))
+
+
+@every_case(("compress", "kind"), [(bz2.compress, "bzip2"), (lzma.compress, "xz")])
+def test_other_compression_is_named(
+    tmp_path: Path, compress: Callable[[bytes], bytes], kind: str
+) -> None:
+    with pytest.raises(SourceError, match=f"it is {kind} data.*gzip or zstd"):
+        list(lines(_written(tmp_path / "events.ndjson", compress(_TEXT))))
 
 
 @pytest.mark.parametrize(("name", "kind"), [("events.gz", "gzip"), ("events.zst", "zstd")])
