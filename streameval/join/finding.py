@@ -90,23 +90,29 @@ class ByUserItem(NamedTuple):
     """Interactions that name a user and an item: last touch.
 
     Attributes:
-        slack: so much older than one that came later may a list be, microseconds.
+        slack: so much older may a list be than one whose time the clock had reached before it came,
+            microseconds.
+        recent: so many records of its log come at most before the clock has reached a list's time.
     """
 
     shown: Shown
     users: Index
     rules: Rules
     slack: int
+    recent: int
 
     def find(self, reported: Reported) -> list[int]:
         """The latest list in the window before that shows the item; one of each combination."""
         shown, latest = self.shown, dict[tuple[str, ...], tuple[int, str, int, int]]()
-        earliest = reported.time - self.rules.window
+        earliest, ahead = reported.time - self.rules.window, self.recent
         rows = self.users.rows(reported.key)
         for order, row in zip(range(len(rows), 0, -1), reversed(rows), strict=True):
             time = shown.time(row)
             if time < earliest - self.slack:
-                break  # what came before is older still
+                # What came before is older still, but for lists that were ahead of the clock.
+                ahead -= 1
+                if ahead < 0:
+                    break
             if earliest <= time <= reported.time and shown.holds(row, reported.item):
                 labels = shown.labels(row)
                 group = tuple(labels[place] for place in self.rules.per)

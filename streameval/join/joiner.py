@@ -96,14 +96,17 @@ class Joiner:
     No record comes before the watermark any more. An interaction is attributed to its list when
     the watermark passes the interaction; a list becomes an event when it passes the whole window.
 
-    `streams`: number of the stream of each log; number 0 has the impressions.
+    `streams`: number of the stream of each log; number 0 has the impressions. `recent`: how many
+    events of a log decide on its clock.
 
     Attributes:
         watermark: no record before it comes any more, microseconds; NEVER at first.
         accounts: outcomes of the records of each stream.
     """
 
-    def __init__(self, rules: Rules, streams: Sequence[int], trace: Trace | None = None) -> None:
+    def __init__(
+        self, rules: Rules, streams: Sequence[int], recent: int, trace: Trace | None = None
+    ) -> None:
         self.rules = rules
         self.watermark = NEVER
         self.accounts = [Account() for _ in range(max(streams) + 1)]
@@ -118,7 +121,7 @@ class Joiner:
         self._finder = (
             ByRequest(self.shown, self._requests, rules.window)
             if self._users is None
-            else ByUserItem(self.shown, self._users, rules, slack)
+            else ByUserItem(self.shown, self._users, rules, slack, recent)
         )
         self._found: defaultdict[int, list[Reported]] = defaultdict(list)
         self._ending: Sequence[int] = ()

@@ -55,7 +55,7 @@ class JoinedState(PartitionState):
     ) -> None:
         super().__init__(layout, logs[0].partition, 0)
         self.logs = Logs(logs, lambda: Clock(layout.max_ahead, layout.recent))
-        self.joiner = Joiner(rules, [log.stream for log in logs], trace)
+        self.joiner = Joiner(rules, [log.stream for log in logs], layout.recent, trace)
         self.passed_by = 0
         self.proposed_at: int | None = None
         self._sink = sink

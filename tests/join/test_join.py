@@ -70,6 +70,19 @@ def test_interleavings_and_restarts_give_the_same_bytes(
     assert first.content() == second.content()
 
 
+def test_the_last_touch_is_found_behind_lists_that_are_older_than_the_clock_allows() -> None:
+    shown = {"request_id": "r", "user": "u", "variant": "x"}
+    # Three records decide on the clock: until then the first is ahead of it, older ones may come.
+    lists: list[Any] = [{**shown, "ts": 3, "shown": ["a"]}]
+    lists += [{**shown, "ts": ts, "shown": []} for ts in (0, 1, 0)]
+    click: Any = {"ts": 3, "user": "u", "item": "a", "type": "click", "event_id": "0"}
+    case = Case([[lists], [[click] * 2]], key="user_item", window=1, recent=3, max_ahead=0)
+    expected = joined(case).events
+    assert (3, ("x",), ("a",), (("a", 1.0),)) in expected
+    assert played(case, []).joined().events == expected
+    assert played(case, [(0, 3, 0, True)]).joined().events == expected
+
+
 @given(cases(), steps, st.integers(0, 100))
 def test_a_list_that_is_taken_out_leaves_every_other_record_with_one_outcome(
     case: Case, schedule: list[Step], choice: int
