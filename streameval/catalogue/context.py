@@ -27,8 +27,8 @@ class Popularity:
         users: number of all users; by default the sum of the counts.
 
     Raises:
-        MetricError: the ids of the items are not all text or all integers, or a number is not
-            finite or below 0.
+        MetricError: the ids of the items are not all text or all integers, or a number is below
+            0 or not finite.
 
     Example:
         >>> Popularity({"a": 3, "b": 1}, users=4).share("a")
