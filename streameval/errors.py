@@ -1,4 +1,4 @@
-"""Every error of this package: typed, with its data, and a message that says what to do."""
+"""All errors of the package: each carries its data and a message that says what to do."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 
 class StreamevalError(Exception):
-    """Root of all errors raised on purpose by this package."""
+    """Base class of all errors that this package raises."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return Exception.__new__, (type(self), *self.args), self.__dict__  # with data, for pickle
 
 
 class ProblemError(StreamevalError):
-    """Something has a problem, and there is a remedy."""
+    """A problem at one place, and its remedy."""
 
     def __init__(self, where: str, problem: str, remedy: str) -> None:
         self.where, self.problem, self.remedy = where, problem, remedy
@@ -27,7 +27,7 @@ def nearest(text: str, known: Iterable[str]) -> list[str]:
 
 
 def suggestion(text: str, known: Iterable[str]) -> str:
-    """A question to end a message with: which known names a misspelt one may mean, if any."""
+    """The question "Did you mean ...?" for a misspelt name; empty if no known name is close."""
     names = nearest(text, known)
     return f" Did you mean {' or '.join(repr(name) for name in names)}?" if names else ""
 
@@ -48,7 +48,7 @@ class MetricSyntaxError(MetricError):
 
 
 class UnknownMetricError(MetricError):
-    """No metric of that name."""
+    """No metric has that name."""
 
     def __init__(self, text: str, known: Iterable[str]) -> None:
         self.text = text
@@ -60,13 +60,13 @@ class UnknownMetricError(MetricError):
 
 
 class AbsentMetricError(MetricError):
-    """A known system has a metric of that name, and this package does not."""
+    """A known system has this metric, and this package does not."""
 
     def __init__(self, text: str, name: str, system: str) -> None:
         self.text, self.name, self.system = text, name, system
         super().__init__(
-            f"{text!r}: {name} of {system} is not among the metrics here; "
-            "`streameval metrics` lists those that are."
+            f"{text!r}: this package does not have {name} of {system}; "
+            "`streameval metrics` lists the metrics that it has."
         )
 
 
@@ -105,23 +105,23 @@ class UndeclaredMetricError(MetricError):
 
 
 class MetricDeclarationError(MetricError, TypeError):
-    """A @metric decorator lacks bounds= or source=, or stands above what cannot be a metric."""
+    """A @metric decorator lacks bounds= or source=, or its function cannot be a metric."""
 
     def __init__(self, *functions: object, problem: str | None = None) -> None:
         self.functions, self.problem = functions, problem
         names = [getattr(each, "__name__", repr(each)) for each in functions]
-        above = f" above {', '.join(names)}" if names else ""
+        of = f" of {', '.join(names)}" if names else ""
         if problem is not None:
-            super().__init__(f"@metric{above}: {problem}.")
+            super().__init__(f"@metric{of}: {problem}.")
             return
         super().__init__(
-            f"@metric{above} needs parentheses with bounds= and source= at least: write "
+            f"@metric{of} needs parentheses with at least bounds= and source=: write "
             "@metric(bounds=(0, 1), source='where the formula is from')."
         )
 
 
 class MetricValueError(MetricError, TypeError):
-    """A user's own metric returned something else than what its first argument asks for."""
+    """A user's metric returned a value of the wrong type for its first argument."""
 
     def __init__(self, metric: str, found: object, wanted: str) -> None:
         self.metric, self.found, self.wanted = metric, f"{found!r:.80}", wanted
@@ -129,27 +129,27 @@ class MetricValueError(MetricError, TypeError):
 
 
 class SameNameError(MetricError):
-    """Two metrics of one name that are two functions."""
+    """Two different functions have the same metric name."""
 
     def __init__(self, metric: str) -> None:
         self.metric = metric
         super().__init__(
-            f"metric {metric!r} was given twice, as two functions of one name; give each function "
-            "a name of its own, or make one metric of them, with a parameter."
+            f"metric {metric!r} names two different functions; rename one of them, or make them "
+            "one metric with a parameter."
         )
 
 
 class MetricLawError(MetricError, AssertionError):
-    """A metric breaks a law that every metric keeps."""
+    """A metric breaks a law that holds for every metric."""
 
     def __init__(self, metric: str, law: str, detail: str, events: Sequence[object]) -> None:
         self.metric, self.law, self.detail, self.events = metric, law, detail, events
-        shown = "".join(f"\n    {event}" for event in events) or " no events at all"
+        shown = "".join(f"\n    {event}" for event in events) or " no events"
         super().__init__(f"metric {metric!r} breaks the law {law!r}: {detail}. On:{shown}")
 
 
 class MetricParameterError(MetricError):
-    """A metric does not have that parameter, or not that value of it."""
+    """A metric does not have this parameter, or does not allow this value."""
 
     def __init__(self, metric: str, parameter: str, found: object, allowed: str) -> None:
         self.metric, self.parameter, self.found, self.allowed = metric, parameter, found, allowed
@@ -157,14 +157,14 @@ class MetricParameterError(MetricError):
 
 
 class CutoffExceedsDepthError(MetricError):
-    """A cut-off lies beyond the ranks that were kept."""
+    """A cut-off exceeds the ranks kept."""
 
     def __init__(self, metric: str, k: int | None, depth: int) -> None:
         self.metric, self.k, self.depth = metric, k, depth
         wanted = "the whole list" if k is None else f"rank {k}"
         super().__init__(
             f"metric {metric!r} needs {wanted}, but only the first {depth} ranks are kept. "
-            f"Name it when the Accumulator is made, or pass a larger depth="
+            "Name it when you create the Accumulator, or pass a larger depth=."
         )
 
 
@@ -174,12 +174,12 @@ class NotKeptError(MetricError):
     def __init__(self, metric: str, why: str) -> None:
         self.metric, self.why = metric, why
         super().__init__(
-            f"metric {metric!r} cannot be read: {why}. Name it when the Accumulator is made."
+            f"metric {metric!r} cannot be read: {why}. Name it when you create the Accumulator."
         )
 
 
 class MissingInputError(MetricError):
-    """A metric lacks an input: a catalogue, scores, ..."""
+    """A metric lacks an input, for example a catalogue or scores."""
 
     def __init__(self, metric: str, needs: str, remedy: str) -> None:
         self.metric, self.needs, self.remedy = metric, needs, remedy
@@ -195,7 +195,7 @@ class UndefinedMetricError(MetricError):
 
 
 class NotComparableError(MetricError):
-    """A metric keeps nothing by user group to compare."""
+    """A metric has no sums by user group to compare."""
 
     def __init__(self, metric: str, why: str) -> None:
         self.metric, self.why = metric, why
@@ -203,7 +203,7 @@ class NotComparableError(MetricError):
 
 
 class SuspiciousEventsWarning(UserWarning):
-    """The events look wrong: many lists and never a hit, for example."""
+    """The events look wrong; for example, many lists without a hit."""
 
 
 class UnlikeStateError(StreamevalError):
@@ -212,19 +212,19 @@ class UnlikeStateError(StreamevalError):
     def __init__(self, what: str, left: object, right: object) -> None:
         self.what, self.left, self.right = what, left, right
         super().__init__(
-            f"unlike {what}: here {_unlike(left, right)}; there {_unlike(right, left)}. Only "
+            f"different {what}: here {_only_in(left, right)}; there {_only_in(right, left)}. Only "
             "states made with the same settings can be merged or loaded."
         )
 
 
-def _unlike(one: object, other: object) -> str:
+def _only_in(one: object, other: object) -> str:
     if isinstance(one, Mapping) and isinstance(other, Mapping):
-        told = [f"{name} = {one[name]}" for name in one if one[name] != other.get(name)]
+        found = [f"{name} = {one[name]}" for name in one if one[name] != other.get(name)]
     elif isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        told = [str(each) for each in one if each not in other]
+        found = [str(each) for each in one if each not in other]
     else:
         return repr(one)
-    return ", ".join(told) or "nothing more"
+    return ", ".join(found) or "nothing more"
 
 
 class BackfillError(ProblemError):
@@ -235,7 +235,7 @@ class BackfillError(ProblemError):
 
 
 class StateVersionError(StreamevalError):
-    """A saved state has a version that this release does not know."""
+    """This release cannot read the version of a saved state."""
 
     def __init__(self, what: str, found: object, known: int) -> None:
         self.what, self.found, self.known = what, found, known
@@ -301,7 +301,7 @@ class UncountableRecordError(StreamevalError):
 
     Attributes:
         offset: of the record; None if it is one of several.
-        waiting: whether it failed when the window of its list was over, not when it was read.
+        waiting: whether it failed when the window of its list closed, not when it was read.
     """
 
     def __init__(
@@ -334,11 +334,11 @@ class RefusedStateError(StreamevalError):
     def __init__(self, where: str, problem: str, policy: str, choices: Mapping[str, str]) -> None:
         self.where, self.problem, self.policy, self.choices = where, problem, policy, choices
         offered = " or ".join(f'{policy} = "{it}" ({does})' for it, does in choices.items())
-        super().__init__(f"{where}: {problem}. To go on, set [state] {offered}.")
+        super().__init__(f"{where}: {problem}. To continue, set [state] {offered}.")
 
 
 class InvalidEventError(StreamevalError):
-    """An event handed to an Accumulator is not a valid event."""
+    """An event given to an Accumulator is not valid."""
 
     def __init__(self, reason: str, detail: str) -> None:
         self.reason, self.detail = reason, detail
@@ -363,13 +363,13 @@ class SourceError(ProblemError):
 
 
 class RefusedMemberError(SourceError):
-    """A group cannot have this process as a member while settings are as they are."""
+    """With its current settings, this process cannot join the consumer group."""
 
 
 class OptionError(ConfigError, ValueError):
-    """A table is not valid; `key` is the key in it.
+    """A configuration table is not valid; `key` is relative to the table.
 
-    A ValueError too: msgspec then says which table of the file it is.
+    Also a ValueError, because msgspec then adds the path of the table.
     """
 
     def __init__(self, key: str, problem: str) -> None:
@@ -390,7 +390,7 @@ class MissingExtraError(StreamevalError):
 
 
 def _requirements(extra: str) -> list[str]:
-    """The requirements of an extra for pip; also valid for an installation from source."""
+    """The requirements of an extra for pip; they also work for an installation from source."""
     from importlib.metadata import PackageNotFoundError, requires  # noqa: PLC0415  slow, and rare
 
     try:
@@ -411,7 +411,7 @@ class BrokerError(ProblemError):
 
 
 class PublishError(ProblemError):
-    """Records could not be written to a topic; carries the number written before."""
+    """Records could not be written to a topic; `published` were written before."""
 
     def __init__(self, topic: str, published: int, problem: str, remedy: str) -> None:
         self.topic, self.published = topic, published
@@ -433,7 +433,7 @@ class DeadLetterError(ProblemError):
     """Dead letters could not be written; no record was skipped.
 
     Attributes:
-        durable: places, among the letters of a write, of those that are durable all the same.
+        durable: indices of the letters of this write that are durable nevertheless.
     """
 
     def __init__(self, destination: str, problem: str, remedy: str) -> None:
@@ -443,23 +443,21 @@ class DeadLetterError(ProblemError):
 
 
 class UnevenStreamsError(StreamevalError):
-    """Streams to be joined do not have the same partitions."""
+    """The streams of a join do not have the same partitions."""
 
     def __init__(
         self, number: int, counts: Mapping[str, int | None], missing: Sequence[str]
     ) -> None:
         self.number, self.counts, self.missing = number, counts, missing
-        told = ", ".join(f"{topic} has {count}" for topic, count in counts.items())
-        found = (
-            f"partition {number} of {', '.join(missing)} did not come with it"
-            if missing
-            else (f"their numbers of partitions differ: {told}")
-        )
+        found = f"partition {number} of {', '.join(missing)} was not assigned with it"
+        if not missing:
+            each = ", ".join(f"{topic} has {count}" for topic, count in counts.items())
+            found = f"their partition counts differ: {each}"
         super().__init__(
-            f"[attribution] joins partition {number} of all its topics, and {found}. Give all "
+            f"[attribution] joins partition {number} of all its topics, but {found}. Give all "
             "topics the same number of partitions, write records of one key to the same one "
-            "(request id or user as the record's key, the same partitioner), and let the range "
-            "assignor share them out."
+            "(request id or user as the record's key, the same partitioner), and use the range "
+            "assignor."
         )
 
 
@@ -468,11 +466,12 @@ class SplitKeyError(StreamevalError):
 
     def __init__(self, key: str, places: Mapping[str, int]) -> None:
         self.key, self.places = key, places
-        told = " and ".join(f"partition {number} of {topic}" for topic, number in places.items())
+        found = " and ".join(f"partition {number} of {topic}" for topic, number in places.items())
         super().__init__(
-            f"{key!r} is in {told}, so its records can never meet. Write all topics with the join "
-            "key (request id or user) as the record's key and with the same partitioner (murmur2 "
-            "in Java and kafka-python; partitioner=murmur2_random in librdkafka), then begin anew."
+            f"{key!r} is in {found}, so its records are never joined. Write all topics with the "
+            "join key (request id or user) as the record's key and with the same partitioner "
+            "(murmur2 in Java and kafka-python; partitioner=murmur2_random in librdkafka), then "
+            "start over."
         )
 
 
@@ -483,7 +482,7 @@ class TooManyInvalidError(StreamevalError):
         self.invalid, self.of, self.limit, self.example = invalid, of, limit, example
         super().__init__(
             f"{invalid:,} of the last {of:,} records are invalid, more than {limit}: consuming "
-            f"has stopped; no record was skipped. The last one: {example}. See that [event] "
+            f"has stopped; no record was skipped. The last one: {example}. Check that [event] "
             "describes what producers write, or raise the limit under [dead_letters]."
         )
 
@@ -492,4 +491,4 @@ class NotShownError(ProblemError):
     """These accumulators cannot be exported together."""
 
     def __init__(self, found: str, remedy: str) -> None:
-        super().__init__("these accumulators cannot be shown", found, remedy)
+        super().__init__("these accumulators cannot be exported", found, remedy)

@@ -47,7 +47,7 @@ from streameval.events import Batch, Event, Id, Interaction, Interactions
 from streameval.events.arrow import ArrowTable
 from streameval.events.columns import Columns
 from streameval.events.ids import CHECKS, IdKind
-from streameval.events.ragged import Coded
+from streameval.events.ragged import CodedBatch
 from streameval.statistics.exposures import MAX_ITEMS
 from streameval.statistics.intervals import (
     Audience,
@@ -428,7 +428,7 @@ class Accumulator:
         self._begin(Table(self._plan, self.context, ids=self._ids))
         self.load_state_dict(made["state"])
 
-    def _count(self, kind: IdKind | None, checked: Batch | Coded) -> None:
+    def _count(self, kind: IdKind | None, checked: Batch | CodedBatch) -> None:
         table = self._table
         table.users, table.ids = kind_of_users(table.users, checked), kind
         table.count(checked)

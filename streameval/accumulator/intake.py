@@ -26,7 +26,7 @@ from streameval.events import (
 from streameval.events.arrow import ArrowTable
 from streameval.events.columns import Columns, read
 from streameval.events.ids import CHECKS, IdKind, of_kind
-from streameval.events.ragged import Coded
+from streameval.events.ragged import CodedBatch
 
 Pair: TypeAlias = tuple[Sequence[Id], Interactions]
 
@@ -65,7 +65,7 @@ def side_by_side(recommendations: Any, interactions: Any) -> Columns | list[Pair
 
 def columns(
     batch: Batch | Columns | ArrowTable | Iterable[Event] | Iterable[Pair],
-) -> Batch | Coded:
+) -> Batch | CodedBatch:
     """Events, (recommendations, interactions) pairs, or columns of any kind, checked.
 
     Raises:
@@ -74,7 +74,7 @@ def columns(
     # A protocol is slow to ask for, and most come as a list or as columns of ours.
     if not isinstance(batch, (Batch, list)) and isinstance(batch, Columns | ArrowTable):
         found = read(batch)
-        if isinstance(found, Coded):
+        if isinstance(found, CodedBatch):
             _ = found.times and _whole_times(found.times)
             return found
         batch = found
@@ -100,7 +100,9 @@ def columns(
     return batch
 
 
-def of_one_kind(kind: IdKind | None, batch: Batch | Coded) -> tuple[IdKind | None, Batch | Coded]:
+def of_one_kind(
+    kind: IdKind | None, batch: Batch | CodedBatch
+) -> tuple[IdKind | None, Batch | CodedBatch]:
     """Checked columns whose ids are all of one kind.
 
     `kind`: that they must have; None where the first id decides.
@@ -111,7 +113,7 @@ def of_one_kind(kind: IdKind | None, batch: Batch | Coded) -> tuple[IdKind | Non
     Raises:
         InvalidEventError: an id is invalid or of the other kind; nothing has been counted.
     """
-    if isinstance(batch, Coded):
+    if isinstance(batch, CodedBatch):
         if batch.texts is not None:
             return _kind_of_codes(kind, batch), batch
         batch = batch.batch
@@ -130,7 +132,7 @@ def of_one_kind(kind: IdKind | None, batch: Batch | Coded) -> tuple[IdKind | Non
     return kind, columns_of(rows)
 
 
-def kind_of_users(kind: IdKind | None, batch: Batch | Coded) -> IdKind | None:
+def kind_of_users(kind: IdKind | None, batch: Batch | CodedBatch) -> IdKind | None:
     """The kind of the users' ids, which all have; None where nobody is named.
 
     Raises:
@@ -155,7 +157,7 @@ def _are_all(kind: IdKind, batch: Batch) -> bool:
     return True
 
 
-def _kind_of_codes(kind: IdKind | None, coded: Coded) -> IdKind | None:
+def _kind_of_codes(kind: IdKind | None, coded: CodedBatch) -> IdKind | None:
     for name in ("recommendations", "interactions"):
         kind, _ = of_kind(kind, coded.named(getattr(coded, name).values[:1]), name)
     return kind

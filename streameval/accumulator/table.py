@@ -26,7 +26,7 @@ from streameval.catalogue.metric import Metric
 from streameval.errors import UnlikeStateError
 from streameval.events import Batch, Id, Interactions
 from streameval.events.ids import IdKind
-from streameval.events.ragged import Coded
+from streameval.events.ragged import CodedBatch
 from streameval.statistics.arrays import IntArray, distinct
 from streameval.statistics.distributions import Values, ValuesOptions
 from streameval.statistics.exposures import ExposuresOptions, ItemsShown
@@ -125,7 +125,9 @@ class Table:
             made["users"] = Users(UsersOptions(), self.items)
         self.become(dict(sorted(made.items())))
 
-    def count(self, batch: Batch | Coded, cells: Cells = 0, times: IntArray | None = None) -> None:
+    def count(
+        self, batch: Batch | CodedBatch, cells: Cells = 0, times: IntArray | None = None
+    ) -> None:
         """Count events.
 
         `cells`: one for all of them, or the own of each; shape (events,). `times`: event time of
@@ -143,7 +145,7 @@ class Table:
         self._count_lists(len(batch), cells)
         _count_by_cell(ways.counting, batch, cells)
         if ways.formulas:
-            self._count_values(batch.batch if isinstance(batch, Coded) else batch, cells)
+            self._count_values(batch.batch if isinstance(batch, CodedBatch) else batch, cells)
         self.version = next(_VERSIONS)
 
     @property
@@ -423,7 +425,7 @@ class Table:
         return None
 
 
-def _count_by_cell(counting: Sequence[Statistic], batch: Batch | Coded, cells: Cells) -> None:
+def _count_by_cell(counting: Sequence[Statistic], batch: Batch | CodedBatch, cells: Cells) -> None:
     if isinstance(cells, np.ndarray) and isinstance(batch, Batch) and len(batch) >= _ALONE:
         known = distinct(cells)
         if known.size * _ALONE <= len(batch):
@@ -434,9 +436,9 @@ def _count_by_cell(counting: Sequence[Statistic], batch: Batch | Coded, cells: C
     _count(counting, batch, cells)
 
 
-def _count(counting: Sequence[Statistic], batch: Batch | Coded, cells: Cells) -> None:
+def _count(counting: Sequence[Statistic], batch: Batch | CodedBatch, cells: Cells) -> None:
     for statistic in counting:
-        if isinstance(batch, Coded):
+        if isinstance(batch, CodedBatch):
             statistic.count_coded(batch, cells)
         else:
             statistic.count(batch, cells)

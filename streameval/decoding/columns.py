@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streameval.decoding.invalid import InvalidEvent
-from streameval.events import BESIDE, Batch
-from streameval.events.ragged import Coded
+from streameval.events import OPTIONAL_COLUMNS, Batch
+from streameval.events.ragged import CodedBatch
 
 
 class Decoded(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -29,7 +29,7 @@ class Decoded(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         tombstones: places of the records that had no value, ascending.
     """
 
-    batch: Batch | Coded
+    batch: Batch | CodedBatch
     places: Sequence[int]
     times: NDArray[np.int64] | None
     dimensions: Sequence[tuple[str, ...]] | None
@@ -40,12 +40,12 @@ class Decoded(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     @property
     def named(self) -> Batch:
         """The events with the ids themselves, not their numbers."""
-        return self.batch.batch if isinstance(self.batch, Coded) else self.batch
+        return self.batch.batch if isinstance(self.batch, CodedBatch) else self.batch
 
     @property
     def engaged(self) -> int:
         """How many events have interactions."""
-        if isinstance(self.batch, Coded):
+        if isinstance(self.batch, CodedBatch):
             return int(np.count_nonzero(self.batch.interactions.lengths))
         return sum(map(bool, self.batch.interactions))
 
@@ -99,7 +99,11 @@ def _batches(parts: Sequence[Batch]) -> Batch:
         recommendations=column("recommendations") or [],
         interactions=column("interactions") or [],
         # Times are a column of the decoded events themselves.
-        **{name: column(name, absent) for name, (_, absent) in BESIDE.items() if name != "times"},
+        **{
+            name: column(name, absent)
+            for name, (_, absent) in OPTIONAL_COLUMNS.items()
+            if name != "times"
+        },
     )
 
 

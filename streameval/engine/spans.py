@@ -13,7 +13,7 @@ from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.decoding.columns import Decoded
 from streameval.events import Batch
-from streameval.events.ragged import Coded
+from streameval.events.ragged import CodedBatch
 from streameval.windows.family import FamilySpec
 from streameval.windows.labels import Folding, Labels
 
@@ -84,7 +84,9 @@ class _Family:
         self._table = spec.table.empty()
         self.starts: dict[int, dict[Labels, int]] = {}
 
-    def update(self, batch: Batch | Coded, starts: Sequence[int], values: Sequence[Labels]) -> None:
+    def update(
+        self, batch: Batch | CodedBatch, starts: Sequence[int], values: Sequence[Labels]
+    ) -> None:
         keys = [
             (start, tuple(each[column] for column in self._spec.columns))
             for start, each in zip(starts, values, strict=True)

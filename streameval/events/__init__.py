@@ -1,9 +1,9 @@
-"""Events, batches of them as columns, and the records that they come in."""
+"""Events, batches of events as columns, and the records that carry them."""
 
 from streameval.events.event import (
-    BESIDE,
     LARGEST_GAIN,
     LARGEST_RANK,
+    OPTIONAL_COLUMNS,
     Batch,
     Event,
     Id,
@@ -15,9 +15,9 @@ from streameval.events.event import (
 )
 
 __all__ = [
-    "BESIDE",
     "LARGEST_GAIN",
     "LARGEST_RANK",
+    "OPTIONAL_COLUMNS",
     "Batch",
     "Event",
     "Id",

@@ -1,6 +1,6 @@
-"""Arrow arrays and tables of any library with the Arrow interface.
+"""Columns of Arrow arrays and tables, from any library with the Arrow interface.
 
-Functions raise MissingExtraError without pyarrow, and InvalidEventError for what holds no events.
+Functions raise MissingExtraError without pyarrow, and InvalidEventError for data without events.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ ArrowTable: TypeAlias = ArrowStream | ArrowArray
 
 
 def table_columns(table: Any, names: Sequence[str]) -> Mapping[str, Any]:
-    """The columns of these names; recommendations and interactions must be among them."""
+    """The columns with these names; recommendations and interactions are required."""
     found = as_table(table)
     for name in ("recommendations", "interactions"):
         if name not in found.column_names:
@@ -45,16 +45,16 @@ def table_columns(table: Any, names: Sequence[str]) -> Mapping[str, Any]:
 
 
 def as_table(given: Any) -> Any:
-    """A pyarrow table from any object with Arrow's interface; its columns are not copied.
+    """A pyarrow table from any object with the Arrow interface.
 
-    Text as Polars hands it over (views) is: pyarrow can do little with that.
+    Columns are not copied, except string views (from Polars), which pyarrow hardly supports.
     """
     arrow = _arrow()
     if hasattr(given, "collect_schema") and hasattr(given, "collect"):
-        detail = f"{type(given).__name__} is not computed yet; give its .collect()"
+        detail = f"{type(given).__name__} is lazy; give the result of its .collect()"
         raise InvalidEventError("wrong_type", detail)
     try:
-        # `table` imports pandas where that is installed, half a second in each process.
+        # `table` imports pandas if it is installed, which takes half a second per process.
         found = given if isinstance(given, arrow.Table) else arrow.table(given)
     except (TypeError, ValueError) as error:
         name = f"{type(given).__module__.partition('.')[0]}.{type(given).__name__}"
@@ -74,9 +74,9 @@ def null_rows(found: Any) -> NDArray[np.bool_]:
 
 
 def list_column(name: str, found: Any, *, optional: bool = False) -> Column | Array:
-    """An Arrow array of lists as a column; lists of one fixed size as a matrix.
+    """An Arrow array of lists as a column; lists of a fixed size as a matrix.
 
-    `optional`: whether a row may be null, which then is an empty list.
+    `optional`: whether a row may be null; a null row becomes an empty list.
     """
     arrow = _arrow()
     column = _array(found)
@@ -85,10 +85,10 @@ def list_column(name: str, found: Any, *, optional: bool = False) -> Column | Ar
         return Column(Ragged(np.zeros(0, np.int64), np.zeros(len(column) + 1, np.int64)))
     fixed = arrow.types.is_fixed_size_list(kind)
     if not (fixed or arrow.types.is_list(kind) or arrow.types.is_large_list(kind)):
-        raise InvalidEventError("wrong_type", f"{name}: {kind} holds no lists")
+        raise InvalidEventError("wrong_type", f"{name}: {kind} is not a type of lists")
     values = column.flatten()
     if values.null_count or (column.null_count and not optional):
-        detail = f"{name}: null is neither a list nor an id; give an empty list instead"
+        detail = f"{name}: null is neither a list nor an id; use an empty list"
         raise InvalidEventError("wrong_type", detail)
     if column.null_count:
         lengths = [0 if row is None else len(row) for row in column.to_pylist()]
@@ -102,7 +102,7 @@ def list_column(name: str, found: Any, *, optional: bool = False) -> Column | Ar
 
 
 def flat_column(found: Any) -> list[Any]:
-    """An Arrow array of one value an event; timestamps as microseconds since the epoch."""
+    """An Arrow array of one value per event; timestamps as microseconds since the epoch."""
     arrow = _arrow()
     stream = isinstance(found, ArrowStream)
     column = arrow.chunked_array(found) if stream else arrow.array(found)
@@ -114,7 +114,7 @@ def flat_column(found: Any) -> list[Any]:
 
 
 def _column(name: str, values: Any, offsets: Any) -> Column:
-    """Strings by a dictionary of their own, numbers as they are."""
+    """Strings are dictionary-encoded; numbers stay as they are."""
     arrow = _arrow()
     kind = values.type
     if arrow.types.is_dictionary(kind) and arrow.types.is_integer(kind.value_type):
@@ -134,7 +134,7 @@ def _column(name: str, values: Any, offsets: Any) -> Column:
 
 def _numbers(values: Any) -> Array:
     """An Arrow array of numbers without nulls, not copied."""
-    # Not `to_numpy`, which imports pandas as well.
+    # Not `to_numpy`, because it imports pandas.
     numbers: Array = np.from_dlpack(values)
     return numbers
 
@@ -145,7 +145,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def _settled(column: Any) -> Any:
-    """A chunked array without views of text, which pyarrow can neither take from nor encode."""
+    """A chunked array with string views cast to strings: pyarrow cannot take or encode views."""
     arrow = _arrow()
     kind, text = column.type, arrow.large_string()
     if arrow.types.is_string_view(kind):

@@ -1,4 +1,4 @@
-"""Columns of events given by a caller; InvalidEventError says where they are none."""
+"""A caller's columns of numpy, Arrow or tensors, as batches of events."""
 
 from __future__ import annotations
 
@@ -18,40 +18,39 @@ from streameval.events.arrow import (
 )
 from streameval.events.ragged import (
     Array,
-    Coded,
+    CodedBatch,
     Column,
     Ragged,
     encoded,
-    listed,
     matrix_column,
+    ragged_column,
 )
 
 _CPU: Final = 1
-"""DLPack's number of the main memory."""
+"""DLPack's device type of main memory."""
 
 
 class Columns(msgspec.Struct, frozen=True, kw_only=True):
     """Many events as columns of numpy or Arrow, for `Accumulator.update_many`.
 
-    Each column is one of: a matrix of shape (events, K), in which -1 ends a row of integers that
-    is shorter; a pair (values, offsets), where event i has `values[offsets[i]:offsets[i + 1]]`; a
-    list of arrays, one an event; or an Arrow array of lists. Interactions may be a vector: one item
-    an event. Arrays are numpy's, or tensors of PyTorch and others that speak DLPack; what is on
-    a device is copied to the main memory. Ids are integers of 64 bits or strings. Where nothing but
-    recommendations and interactions is given, and metrics read hits (not repeats=compact_..., not
-    type=) or items shown, no Python object is made for an event.
+    Each column is one of: a matrix of shape (events, K), where -1 ends a shorter row of integers;
+    a pair (values, offsets), where event i has `values[offsets[i]:offsets[i + 1]]`; a list with
+    one array per event; or an Arrow array of lists. Interactions may be a vector of one item per
+    event. Arrays are numpy arrays or tensors that support DLPack (PyTorch and others); tensors on
+    a device are copied to main memory. Ids are 64-bit integers or strings. With recommendations
+    and interactions only, and metrics that read hits (without repeats=compact_... or type=) or
+    items shown, counting creates no Python object per event.
 
     Attributes:
         recommendations: item ids as shown, rank 1 first.
         interactions: ids of the items interacted with.
-        lengths: how many entries of each row of a matrix of recommendations are items, shape
-            (events,); then -1 is an id like any other.
-        gains: one number for each interaction; of those of an item the largest counts.
+        lengths: number of items in each row of a matrix of recommendations, shape (events,);
+            -1 is then an ordinary id.
+        gains: one number for each interaction; the largest gain of an item counts.
         positions: rank (from 1) of each recommendation; a null row of Arrow means 1, 2, 3, ...
         scores: the recommender's score of each recommendation.
-        users: who saw each list: an id an event, for intervals and users_covered; null where
-            nobody is named.
-        times: event time of each, integers of microseconds since the epoch or timestamps.
+        users: user id of each event, for intervals and users_covered; null if unknown.
+        times: event time of each event: timestamps, or integer microseconds since the epoch.
 
     Example:
         >>> from streameval import Accumulator
@@ -73,11 +72,14 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
     times: Any = None
 
 
-def read(given: Columns | ArrowTable) -> Coded | Batch:
-    """Columns, or an Arrow table of them, as statistics count them.
+def read(given: Columns | ArrowTable) -> CodedBatch | Batch:
+    """Columns, or an Arrow table of them, as a batch.
 
     Returns:
-        Codes where items and interactions are all there is; lists of Python's own otherwise.
+        A CodedBatch if there are no gains, positions or scores; otherwise a Batch.
+
+    Raises:
+        InvalidEventError: a column is not valid.
     """
     if not isinstance(given, Columns):
         given = Columns(**table_columns(given, Columns.__struct_fields__))
@@ -85,20 +87,20 @@ def read(given: Columns | ArrowTable) -> Coded | Batch:
         **{name: as_numpy(name, each) for name, each in msgspec.structs.asdict(given).items()}
     )
     shown = _ids("recommendations", given.recommendations, given.lengths)
-    acts = _ids("interactions", _each_alone(given.interactions))
+    acts = _ids("interactions", _as_lists(given.interactions))
     if len(shown.ragged) != len(acts.ragged):
         detail = f"{len(shown.ragged)} recommendations and {len(acts.ragged)} interactions"
         raise InvalidEventError("wrong_type", f"columns of unequal length: {detail}")
-    users = _of_events("users", given.users, len(shown.ragged))
-    times = _of_events("times", given.times, len(shown.ragged))
+    users = _per_event("users", given.users, len(shown.ragged))
+    times = _per_event("times", given.times, len(shown.ragged))
     if given.gains is None and given.positions is None and given.scores is None:
         (items, interactions), ids = encoded([shown, acts])
-        return Coded(items, interactions, ids, users=users, times=times)
+        return CodedBatch(items, interactions, ids, users=users, times=times)
     return Batch(
         recommendations=shown.ragged.cut(shown.ids()),
         interactions=_interactions(acts, given.gains),
-        positions=_beside("positions", given.positions, shown.ragged),
-        scores=_beside("scores", given.scores, shown.ragged),
+        positions=_per_item("positions", given.positions, shown.ragged),
+        scores=_per_item("scores", given.scores, shown.ragged),
         users=users,
         times=times,
     )
@@ -113,8 +115,8 @@ def _ids(name: str, found: Any, lengths: Any = None) -> Column:
     return column
 
 
-def _each_alone(found: Any) -> Any:
-    """A vector as lists of one item, as targets of a batch are; -1 stands for none."""
+def _as_lists(found: Any) -> Any:
+    """A vector, for example the targets of a training batch, as lists of one item; -1 is none."""
     single = isinstance(found, np.ndarray) and found.ndim == 1 and found.dtype.kind in "iuUT"
     return found[:, None] if single else found
 
@@ -131,11 +133,11 @@ def _column(name: str, found: Any, lengths: Any = None, *, optional: bool = Fals
         what = f"{found.dtype} of shape {found.shape}"
         detail = f"{name}: {what}; give a matrix of shape (events, K), or (values, offsets)"
         raise InvalidEventError("wrong_type", detail)
-    return Column(listed(name, found))
+    return Column(ragged_column(name, found))
 
 
-def _of_events(name: str, found: Any, events: int) -> list[Any] | None:
-    """A column of one value an event; None where no event has any."""
+def _per_event(name: str, found: Any, events: int) -> list[Any] | None:
+    """A column of one value per event; None if no event has a value."""
     if found is None:
         return None
     if isinstance(found, np.ndarray):
@@ -151,8 +153,8 @@ def _of_events(name: str, found: Any, events: int) -> list[Any] | None:
     return values if any(each is not None for each in values) else None
 
 
-def _beside(name: str, found: Any, shown: Ragged) -> list[list[Any] | None] | None:
-    """A column of numbers that has one for each item; None for a row of Arrow that is null."""
+def _per_item(name: str, found: Any, shown: Ragged) -> list[list[Any] | None] | None:
+    """A column with one number per item; a null row of Arrow becomes None."""
     if found is None:
         return None
     matrix = isinstance(found, np.ndarray) and found.ndim == 2
@@ -169,7 +171,7 @@ def _beside(name: str, found: Any, shown: Ragged) -> list[list[Any] | None] | No
 
 def _interactions(acts: Column, gains: Any) -> list[Interactions]:
     ids = acts.ragged.cut(acts.ids())
-    worths = _beside("gains", gains, acts.ragged) or [None] * len(ids)
+    worths = _per_item("gains", gains, acts.ragged) or [None] * len(ids)
     return [
         items if worth is None else largest_gains(zip(items, worth, strict=True))
         for items, worth in zip(ids, worths, strict=True)
@@ -177,11 +179,11 @@ def _interactions(acts: Column, gains: Any) -> list[Interactions]:
 
 
 def as_numpy(name: str, found: Any) -> Any:
-    """A column without tensors of PyTorch, JAX, CuPy and others: each becomes a numpy array.
+    """A column with every tensor (PyTorch, JAX, CuPy, ...) converted to a numpy array.
 
-    So does each of those in a list or tuple. They are read by DLPack, without an import of their
-    libraries. What is in the main memory is not copied. What is on a device is copied to it by the
-    tensor's own `cpu()`, which waits until it is computed; gradients are left out.
+    Tensors in a list or tuple are converted too. They are read through DLPack, so their libraries
+    are not imported. Tensors in main memory are not copied. A tensor on a device is copied by its
+    `cpu()`, which waits until it is computed. Gradients are dropped.
     """
     if isinstance(found, tuple) and hasattr(found, "indices") and hasattr(found, "values"):
         detail = f"{name}: {type(found).__name__} has scores and ids; give its .indices"
@@ -208,6 +210,6 @@ def _array(name: str, tensor: Any) -> Array:
         kind = f"{getattr(tensor, 'dtype', 'unknown')} of shape {tuple(tensor.shape)}"
         why = " ".join(str(error).split()) or type(error).__name__
         remedy = "give it dense, on the CPU, ids as int64 and numbers as float32"
-        detail = f"{name}: {kind} cannot be an array of numpy ({why:.120}); {remedy}"
+        detail = f"{name}: {kind} cannot become a numpy array ({why:.120}); {remedy}"
         raise InvalidEventError("wrong_type", detail) from error
     return found

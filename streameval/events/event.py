@@ -1,4 +1,4 @@
-"""An event: a list that was shown, and the interactions with it."""
+"""An event: a list shown to a user, and the interactions with it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 from streameval.errors import InvalidEventError
 
 Id: TypeAlias = str | int
-"""An item or user id; one kind throughout an Accumulator."""
+"""An item or user id; all ids of an Accumulator are of one kind."""
 
 Interactions: TypeAlias = (
     Sequence[Id] | AbstractSet[Id] | Mapping[Id, float] | Mapping[str, float] | Mapping[int, float]
@@ -22,7 +22,7 @@ Interactions: TypeAlias = (
 
 
 def plain(item: Id) -> Id:
-    """The id itself, without a subtype that numpy or an enumeration gave it.
+    """The id as a built-in str or int, not as a subtype of numpy or an enumeration.
 
     Raises:
         InvalidEventError: it is neither a string nor an integer.
@@ -42,20 +42,20 @@ def plain(item: Id) -> Id:
 
 
 LARGEST_RANK = 2**31 - 1
-"""No position, cut-off or list goes beyond it, so that tables of ranks fit into integers."""
+"""Largest position, cut-off and list length, so that tables of ranks fit into integers."""
 
 
 LARGEST_GAIN = 2.0**1000
-"""No gain goes beyond it, above or below 0, so that sums of gains stay finite."""
+"""Largest absolute gain, so that sums of gains stay finite."""
 
 
 class Interaction(msgspec.Struct, frozen=True, gc=False):
-    """One interaction as it was logged: item, gain and type.
+    """One logged interaction: item, gain and type.
 
     Attributes:
         item: the item's id.
-        gain: any number up to 2^1000; 1 unless said otherwise.
-        type: for example "click" or "purchase"; None where the stream has no types.
+        gain: any number up to 2^1000.
+        type: for example "click" or "purchase"; None if the stream has no types.
     """
 
     item: Id
@@ -64,20 +64,20 @@ class Interaction(msgspec.Struct, frozen=True, gc=False):
 
 
 class Event(msgspec.Struct, kw_only=True, gc=False, repr_omit_defaults=True):
-    """One list with its outcome.
+    """One list with its interactions.
 
     Attributes:
-        recommendations: item ids as shown, rank 1 first; repeats stay as they came.
+        recommendations: item ids as shown, rank 1 first; repeats are kept.
         interactions: what the user did: item ids, or item id -> gain.
-        user: who saw the list; None where unknown.
-        ts: event time in microseconds since the epoch; None where the stream has no time.
+        user: who saw the list; None if unknown.
+        ts: event time in microseconds since the epoch; None if the stream has no time.
         labels: values of the configured labels, in their order.
-        positions: rank (from 1) at which each item stood; None means 1, 2, 3, ...
-        scores: the recommender's score of each item; never reorders the list.
-        typed: the interactions with their types; empty where the stream has none.
-        baseline: what another recommender would have shown; None where unknown.
-        history: items that the user had met before this list; None where unknown.
-        event_id: identity of the event; None where the stream has none.
+        positions: rank (from 1) of each item; None means 1, 2, 3, ...
+        scores: the recommender's score of each item; they never reorder the list.
+        typed: the interactions with their types; empty if the stream has no types.
+        baseline: the list of another recommender; None if unknown.
+        history: items that the user knew before this list; None if unknown.
+        event_id: identity of the event; None if the stream has none.
     """
 
     recommendations: Sequence[Id]
@@ -93,7 +93,7 @@ class Event(msgspec.Struct, kw_only=True, gc=False, repr_omit_defaults=True):
     event_id: str | None = None
 
 
-BESIDE: Final[Mapping[str, tuple[str, object]]] = {
+OPTIONAL_COLUMNS: Final[Mapping[str, tuple[str, object]]] = {
     "positions": ("positions", None),
     "scores": ("scores", None),
     "baselines": ("baseline", None),
@@ -103,23 +103,25 @@ BESIDE: Final[Mapping[str, tuple[str, object]]] = {
     "times": ("ts", None),
     "event_ids": ("event_id", None),
 }
-"""Columns that a batch may lack -> their field of an event, and what it is without a value."""
+"""Optional column of a batch -> field of an event, and the field's value if it is absent."""
 
 
 class Batch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Events as columns, all of one length; what statistics read.
+    """Events as columns of one length, for statistics.
 
     Attributes:
         recommendations: one list of item ids per event.
         interactions: one collection of interactions per event.
-        positions: one list of ranks per event, or None where no event has any.
-        scores: one list of scores per event, or None where no event has any.
-        baselines: one list of item ids per event, or None where no event has any.
-        typed: one list of interactions with their types per event, or None where no event has any.
-        histories: one list of item ids per event, or None where no event has any.
-        users: who saw each list, or None where no event says so.
-        times: event time of each, microseconds since the epoch, or None where no event has any.
-        event_ids: identity of each event, or None where no event has any.
+        positions: one list of ranks per event.
+        scores: one list of scores per event.
+        baselines: one list of item ids per event.
+        typed: one list of interactions with their types per event.
+        histories: one list of item ids per event.
+        users: user id of each event.
+        times: event time of each event, microseconds since the epoch.
+        event_ids: identity of each event.
+
+    A column from `positions` on is None if no event has a value.
     """
 
     recommendations: Sequence[Sequence[Id]]
@@ -134,7 +136,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     event_ids: Sequence[str | None] | None = None
 
     def of_type(self, name: str) -> Batch:
-        """The batch with interactions of one type only; the largest gain of an item counts."""
+        """The batch with only the interactions of one type; the largest gain of an item counts."""
         found = [
             largest_gains((each.item, each.gain) for each in typed if each.type == name)
             for typed in self.typed or [()] * len(self)
@@ -148,15 +150,15 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             interactions=[self.interactions[row] for row in rows],
             **{
                 name: _taken(getattr(self, name), rows, absent)
-                for name, (_, absent) in BESIDE.items()
+                for name, (_, absent) in OPTIONAL_COLUMNS.items()
             },
         )
 
     def events(self) -> Iterator[Event]:
-        """The rows, as events."""
+        """The rows as events."""
         known = [
             (field, column)
-            for name, (field, _) in BESIDE.items()
+            for name, (field, _) in OPTIONAL_COLUMNS.items()
             if (column := getattr(self, name)) is not None
         ]
         for row, recommendations in enumerate(self.recommendations):
@@ -171,13 +173,13 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def columns_of(rows: Sequence[Event]) -> Batch:
-    """Events as columns; a column that no event has is None."""
+    """Events as columns; a column without any value is None."""
     return Batch(
         recommendations=[row.recommendations for row in rows],
         interactions=[row.interactions for row in rows],
         **{
             name: _present(list(map(attrgetter(field), rows)), absent)
-            for name, (field, absent) in BESIDE.items()
+            for name, (field, absent) in OPTIONAL_COLUMNS.items()
         },
     )
 
@@ -201,5 +203,5 @@ def _present(column: list[Any], absent: object) -> list[Any] | None:
     try:
         return None if column.count(absent) == len(column) else column
     except ValueError:
-        # An array is compared entry by entry, and has no truth.
+        # `==` with a numpy array gives an array, which has no truth value.
         return column

@@ -1,6 +1,6 @@
 """The kind of ids: text or integers, never both in one accumulator.
 
-InvalidEventError is raised for an id that is neither, or of the other kind than those before it.
+Functions raise InvalidEventError for an id that is neither, or that is of the other kind.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from streameval.errors import InvalidEventError, MetricError
 from streameval.events import Id
 
 IdKind: TypeAlias = Literal["text", "integer"]
-"""What the ids of an accumulator are; None where no id has decided yet."""
+"""The kind of an accumulator's ids; None before the first id."""
 
 _INTEGERS = frozenset({int})
-_SAID = {"text": "text", "integer": "an integer"}
+_WITH_ARTICLE = {"text": "text", "integer": "an integer"}
 
 
 def _integers(ids: Iterable[object]) -> None:
@@ -37,14 +37,14 @@ CHECKS: Final[Mapping[IdKind | None, Callable[[Iterable[Any]], object]]] = {
     "integer": _integers,
     None: _undecided,
 }
-"""By kind, what raises a TypeError for ids of another kind, and for integers not Python's own.
+"""Kind -> a function that raises TypeError for ids of another kind or for non-built-in integers.
 
-They are asked about every list that is counted, so they are loops of C only.
+It runs for every list counted, so it loops in C only.
 """
 
 
 def all_are(kind: IdKind | None, ids: Iterable[Any]) -> bool:
-    """Whether all ids are of a kind, and integers Python's own; False where none is decided."""
+    """Whether all ids are of this kind, and integers are built-in; False if the kind is None."""
     try:
         CHECKS[kind](ids)
     except TypeError:
@@ -53,7 +53,7 @@ def all_are(kind: IdKind | None, ids: Iterable[Any]) -> bool:
 
 
 def kind_of(item: object, where: str) -> IdKind:
-    """What an id is."""
+    """The kind of an id; `where` names it in the error."""
     if isinstance(item, str):
         return "text"
     if hasattr(item, "__index__") and not isinstance(item, (bool, np.bool_, np.ndarray)):
@@ -66,12 +66,12 @@ def kind_of(item: object, where: str) -> IdKind:
 
 
 def of_kind(kind: IdKind | None, ids: Collection[Id], where: str) -> tuple[IdKind | None, Any]:
-    """Ids as Python's own text and integers, all of one kind.
+    """Ids as built-in strings or integers, all of one kind.
 
-    `kind`: that they must have; None where the first of them decides.
+    `kind`: the required kind; None if the first id decides.
 
     Returns:
-        Their kind, None without ids; and the ids, as given if they need no change.
+        Their kind (None without ids), and the ids, unchanged where possible.
     """
     if all_are(kind, ids):
         return kind, ids
@@ -81,27 +81,31 @@ def of_kind(kind: IdKind | None, ids: Collection[Id], where: str) -> tuple[IdKin
         if kind is None:
             kind = found
         if found != kind:
-            here, there = _SAID[found], "text" if kind == "text" else "integers"
+            here, there = _WITH_ARTICLE[found], "text" if kind == "text" else "integers"
             detail = (
-                f"{where}[{place}] is {item!r:.80}, {here}, and the ids counted here are {there}"
+                f"{where}[{place}] is {item!r:.80}, {here}, but the ids counted here are {there}"
             )
-            remedy = "convert one side, for example by map(str, ...) or map(int, ...)"
+            remedy = "convert one side, for example with map(str, ...) or map(int, ...)"
             raise InvalidEventError("unlike_ids", f"{detail}; {remedy}")
         known.append(str.__str__(item) if isinstance(item, str) else int(operator.index(item)))
     return kind, known
 
 
 def is_number(found: Any) -> bool:
-    """Whether it is a finite number of Python or NumPy, and no boolean."""
+    """Whether this is a finite Python or NumPy number; booleans are not."""
     try:
         return type(found) is not bool and isinstance(found, Real) and math.isfinite(found)
     except OverflowError:
-        # An integer larger than any float.
+        # An integer beyond the largest float.
         return False
 
 
 def ids_of_input(name: str, ids: Iterable[Id]) -> tuple[IdKind | None, Sequence[Id]]:
-    """The same for a catalogue, popularity or similarity; errors are MetricErrors."""
+    """`of_kind` for the ids of a catalogue, popularity or similarity.
+
+    Raises:
+        MetricError: instead of InvalidEventError.
+    """
     known = list(ids)
     try:
         kind = kind_of(known[0], f"{name}[0]") if known else None

@@ -1,6 +1,6 @@
-"""Many lists of unlike length in two arrays, with ids as 64-bit integers.
+"""Ragged arrays: lists of any lengths in two arrays, with ids as 64-bit integers.
 
-Functions raise InvalidEventError for a column that is no lists, or holds something that is no id.
+Functions raise InvalidEventError for a column without lists, or with an entry that is not an id.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ T = TypeVar("T")
 
 
 class Ragged:
-    """Lists one after another: list i is `values[offsets[i]:offsets[i + 1]]`.
+    """Concatenated lists: list i is `values[offsets[i]:offsets[i + 1]]`.
 
     Attributes:
         values: all entries, shape (entries,).
-        offsets: from 0, never falling, the last one the number of entries; shape (lists + 1,).
+        offsets: from 0 up to the number of entries, non-decreasing; shape (lists + 1,).
 
     Example:
         >>> ragged = Ragged(np.array([7, 8, 9]), np.array([0, 2, 2, 3]))
@@ -41,12 +41,12 @@ class Ragged:
 
     @classmethod
     def of_lengths(cls, values: Array, lengths: IntArray) -> Ragged:
-        """Lists of the given lengths, shape (lists,)."""
+        """Lists of these lengths, shape (lists,)."""
         return cls(values, np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths))))
 
     @classmethod
     def joined(cls, parts: Sequence[Ragged]) -> Ragged:
-        """Lists of one part after those of another; at least one."""
+        """The lists of all parts, of which there is at least one."""
         if len(parts) == 1:
             return parts[0]
         return cls.of_lengths(
@@ -59,34 +59,34 @@ class Ragged:
 
     @cached_property
     def lengths(self) -> IntArray:
-        """Entries of each list, shape (lists,)."""
+        """Number of entries of each list, shape (lists,)."""
         return np.diff(self.offsets)
 
     @cached_property
     def width(self) -> int | None:
-        """The length that all lists have, or None."""
+        """The length of all lists if they are equally long; otherwise None."""
         if not len(self):
             return 0
         shortest = int(self.lengths.min())
         return shortest if shortest == int(self.lengths.max()) else None
 
     def spread(self, per_list: Array) -> Array:
-        """One value a list, shape (lists,), as one value an entry, shape (entries,)."""
+        """Values per list, shape (lists,), repeated for each entry, shape (entries,)."""
         return np.repeat(per_list, self.lengths if self.width is None else self.width)
 
     def owners(self, entries: IntArray) -> IntArray:
-        """The list that each of these entries is in."""
+        """The index of the list of each of these entries."""
         if self.width:
             return entries // self.width
         return np.searchsorted(self.offsets, entries, side="right") - 1
 
     def rows(self, start: int, stop: int) -> Ragged:
-        """The lists from start up to stop."""
+        """The lists start, ..., stop - 1."""
         offsets = self.offsets[start : stop + 1]
         return Ragged(self.values[offsets[0] : offsets[-1]], offsets - offsets[0])
 
     def take(self, rows: IntArray) -> Ragged:
-        """Only these lists, in this order."""
+        """These lists, in this order."""
         if rows.size and (np.diff(rows) == 1).all():
             return self.rows(int(rows[0]), int(rows[-1]) + 1)
         lengths = self.lengths[rows]
@@ -95,7 +95,7 @@ class Ragged:
         return Ragged.of_lengths(self.values[places], lengths)
 
     def between(self, start: int, stop: int | None) -> Ragged:
-        """Of each list, the places (from 0) from start up to stop."""
+        """The entries start, ..., stop - 1 of each list."""
         kept = np.maximum(np.minimum(self.lengths, _most(stop)) - start, 0)
         if int(kept.sum()) == self.values.size:
             return self
@@ -107,11 +107,11 @@ class Ragged:
         return Ragged.of_lengths(values, kept)
 
     def lists(self) -> list[list[Any]]:
-        """The same as Python lists."""
+        """The lists as Python lists."""
         return self.cut(self.values.tolist())
 
     def cut(self, entries: list[T]) -> list[list[T]]:
-        """Other entries, in lists of the same lengths."""
+        """Other entries cut into lists of these lengths."""
         return [entries[start:stop] for start, stop in pairwise(self.offsets.tolist())]
 
 
@@ -123,10 +123,10 @@ _NO_ITEM = -1
 
 
 def matrix_column(name: str, matrix: Array, lengths: Any = None) -> Ragged:
-    """A matrix of shape (lists, K) without what only fills its rows.
+    """A matrix of shape (lists, K) as lists, without its padding.
 
-    `matrix`: a masked one ends its rows by its mask. `lengths`: entries of each row that count,
-    shape (lists,); None where -1 ends a row.
+    `matrix`: the mask of a masked array marks padding. `lengths`: number of items in each row,
+    shape (lists,); None if -1 marks padding.
     """
     rows, width = matrix.shape
     if lengths is None:
@@ -143,7 +143,7 @@ def matrix_column(name: str, matrix: Array, lengths: Any = None) -> Ragged:
     return Ragged.of_lengths(values.ravel(), lengths)
 
 
-def listed(name: str, found: Any) -> Ragged:
+def ragged_column(name: str, found: Any) -> Ragged:
     """A pair (values, offsets), or a list of arrays."""
     if isinstance(found, Ragged):
         found = found.values, found.offsets
@@ -169,7 +169,7 @@ def _ends(name: str, matrix: Array) -> IntArray:
     beyond = np.arange(width) >= lengths[:, None]
     if (filled != beyond).any():
         row = int(np.flatnonzero((filled != beyond).any(axis=1))[0])
-        detail = f"{name}: in row {row} an item stands after the end of the list (-1 or masked)"
+        detail = f"{name}: row {row} has an item after the end of its list (-1 or masked)"
         raise InvalidEventError("invalid_id", detail)
     return lengths
 
@@ -181,7 +181,7 @@ def _checked(name: str, values: Array, offsets: Array) -> Ragged:
         rising = bool((np.diff(offsets) >= 0).all())
         flat = rising and bool(offsets[0] >= 0 and offsets[-1] <= values.size)
     if not flat:
-        detail = "(values, offsets): offsets never fall, and end within the values"
+        detail = "(values, offsets): offsets must not decrease, and must end within the values"
         raise InvalidEventError("wrong_type", f"{name}: {detail}")
     return Ragged(values[offsets[0] : offsets[-1]], offsets - offsets[0])
 
@@ -199,7 +199,7 @@ def _joined(name: str, rows: Sequence[Any]) -> Ragged:
 
 
 def _array(values: list[Any]) -> Array:
-    """The values as they are: numpy makes one kind of unlike ones, and floats of large integers."""
+    """The values unchanged; numpy would give mixed ones one type, and large integers a float."""
     kinds = set(map(type, values))
     if kinds == {float}:
         return np.array(values)
@@ -215,28 +215,28 @@ _WORD = 8
 
 
 class Column(NamedTuple):
-    """One column as it was read.
+    """A column of lists of ids.
 
     Attributes:
-        ragged: its values; where there are names, indices of names.
-        names: the ids behind the values; None where the values are the ids themselves.
+        ragged: the ids, or indices into `names`.
+        names: the id of each index; None if `ragged` holds the ids.
     """
 
     ragged: Ragged
     names: Sequence[Id] | None = None
 
     def ids(self) -> list[Id]:
-        """The ids of all lists, one after another."""
+        """The ids of all lists, concatenated."""
         if self.names is None:
             return ids_of(self.ragged.values)
         return [self.names[index] for index in self.ragged.values.tolist()]
 
 
 def encoded(columns: Sequence[Column]) -> tuple[list[Ragged], list[Id] | None]:
-    """Columns with one code for each id, equal where the ids are equal.
+    """Columns with ids replaced by codes; equal ids of all columns get equal codes.
 
     Returns:
-        The columns, and the id behind each code; None where the codes are the ids themselves.
+        The columns, and the id of each code; None if the codes are the ids.
     """
     codes: dict[Id, int] = {}
     if all(map(_fits, columns)):
@@ -248,7 +248,7 @@ def encoded(columns: Sequence[Column]) -> tuple[list[Ragged], list[Id] | None]:
 
 
 def ids_of(values: Array) -> list[Id]:
-    """Ids as Python's own integers and strings."""
+    """Ids as built-in integers and strings."""
     if values.size and values.dtype.kind not in "iuUTO":
         raise _no_id(f"values of type {values.dtype}")
     found: list[Any] = values.tolist()
@@ -285,19 +285,16 @@ def _no_id(found: str) -> InvalidEventError:
     return InvalidEventError("invalid_id", f"ids are integers or strings, found {found}")
 
 
-class Coded(msgspec.Struct, eq=False, dict=True):
-    """Lists with their interactions, where every id is a 64-bit integer.
+class CodedBatch(msgspec.Struct, eq=False, dict=True):
+    """A batch of events whose item ids are 64-bit integer codes.
 
-    Items stand at 1, 2, 3, ... and every interaction is worth 1.
+    Items are at ranks 1, 2, 3, ... and every interaction has gain 1.
 
     Attributes:
-        recommendations: one list of codes an event.
-        interactions: likewise, as many.
-        ids: the id behind each code from 0; None where the codes are the ids themselves.
-        users: who saw each list, or None where that is not said.
-        times: event time of each, microseconds since the epoch, or None where there is none.
-        event_ids: identity of each event, or None where there is none.
-        typed: the interactions with their types, or None where no event has any.
+        recommendations: one list of codes per event.
+        interactions: one list of codes per event.
+        ids: the id of each code from 0; None if the codes are the ids.
+        users, times, event_ids, typed: as in `Batch`.
     """
 
     recommendations: Ragged
@@ -313,13 +310,13 @@ class Coded(msgspec.Struct, eq=False, dict=True):
 
     @cached_property
     def texts(self) -> bool | None:
-        """Whether the ids are strings; None where only some are."""
+        """Whether the ids are strings; None if only some are."""
         kinds = {type(item) is str for item in self.ids or ()}
         return None if len(kinds) > 1 else kinds == {True}
 
     @cached_property
     def batch(self) -> Batch:
-        """The same with Python's lists and ids."""
+        """The same events with Python lists and ids."""
         shown, acts = self.recommendations, self.interactions
         return Batch(
             recommendations=shown.cut(self.named(shown.values)),
@@ -330,12 +327,12 @@ class Coded(msgspec.Struct, eq=False, dict=True):
             typed=self.typed,
         )
 
-    def rows(self, start: int, stop: int) -> Coded:
-        """The events from start up to stop."""
+    def rows(self, start: int, stop: int) -> CodedBatch:
+        """Recommendations and interactions of the events start, ..., stop - 1."""
         shown, acts = self.recommendations, self.interactions
-        return Coded(shown.rows(start, stop), acts.rows(start, stop), self.ids)
+        return CodedBatch(shown.rows(start, stop), acts.rows(start, stop), self.ids)
 
     def named(self, codes: IntArray) -> list[Id]:
-        """The ids behind codes."""
+        """The ids of these codes."""
         found: list[int] = codes.tolist()
         return list(found) if self.ids is None else [self.ids[code] for code in found]

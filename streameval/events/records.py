@@ -12,7 +12,7 @@ class Partition(NamedTuple):
     """One ordered log.
 
     Attributes:
-        number: from 0; always 0 for a file.
+        number: from 0; a file has only partition 0.
     """
 
     topic: str
@@ -23,10 +23,10 @@ class Partition(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Partition:
-        """The partition that is written so.
+        """Parse the text form of a partition.
 
         Raises:
-            ValueError: none is.
+            ValueError: the text is not a partition.
 
         Example:
             >>> Partition.of("clicks[3]")
@@ -37,7 +37,7 @@ class Partition(NamedTuple):
 
 
 class Origin(NamedTuple):
-    """What a record carries besides its value."""
+    """Key and headers of a record."""
 
     key: bytes | None
     headers: Sequence[tuple[str, bytes]]
@@ -50,9 +50,9 @@ class RecordBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         values: each record's bytes; None for a tombstone.
         offsets: each record's offset, ascending; a log may have gaps.
         next_offset: the offset after this batch; above every offset in it.
-        timestamps: when the log took each record, milliseconds since the epoch; None where it
-            does not say (files).
-        origin: key and headers of the record at a place of the batch; None where there are none.
+        timestamps: append time of each record, milliseconds since the epoch; None if the log has
+            none (files).
+        origin: key and headers of the record at an index of the batch; None if there are none.
     """
 
     partition: Partition
@@ -63,7 +63,7 @@ class RecordBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     origin: Callable[[int], Origin] | None = None
 
     def pieces(self, most: int) -> Iterator[RecordBatch]:
-        """The batch in pieces of at most so many records.
+        """The batch in pieces of at most `most` records.
 
         Example:
             >>> batch = RecordBatch(
@@ -79,7 +79,7 @@ class RecordBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             yield self.piece(start, stop, behind)
 
     def piece(self, start: int, stop: int, next_offset: int) -> RecordBatch:
-        """The records at these places, with another next offset."""
+        """The records start, ..., stop - 1, with this next offset."""
         origin = self.origin
 
         def shifted(place: int) -> Origin:
@@ -99,14 +99,13 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
     """A partition that a source assigns, with facts about its log.
 
     Attributes:
-        partition: which one.
-        identity: of its topic: another one after it was deleted and made again.
+        identity: id of its topic; it changes when the topic is deleted and recreated.
         begin: first offset that the log still has.
-        end: offset after its last record.
-        start: where reading begins as configured, where nothing was kept of it.
-        committed: what the group has committed for it; None where nothing.
-        partitions: how many its topic has; None where that means nothing.
-        members: the logs behind it, where several streams are counted as one.
+        end: offset after the last record.
+        start: configured start offset, for a partition without a checkpoint.
+        committed: offset that the group committed; None without a commit.
+        partitions: partition count of its topic; None if the source has no such count.
+        members: the joined logs, if several streams are counted as one.
     """
 
     partition: Partition
@@ -120,25 +119,25 @@ class Assignment(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def logs(self) -> tuple[Assignment, ...]:
-        """The logs behind it: itself, unless several are counted as one."""
+        """The joined logs, or the partition itself."""
         return self.members or (self,)
 
 
 class Owner(Protocol):
-    """Who counts a source's partitions; called by `Source.poll`, on the polling thread."""
+    """The consumer of a source's partitions; `Source.poll` calls it on the polling thread."""
 
     def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
-        """These are ours from now on.
+        """Take over these partitions.
 
         Returns:
-            The offset at which to begin each of them.
+            The offset at which to start reading each of them.
 
         Raises:
-            StreamevalError: one must not be read; nothing is delivered then.
+            StreamevalError: a partition must not be read; then nothing is delivered.
         """
 
     def revoked(self, partitions: Sequence[Partition]) -> None:
-        """Another process gets these when this returns: finish them now."""
+        """Finish these partitions; another process gets them when this returns."""
 
     def lost(self, partitions: Sequence[Partition]) -> None:
-        """Another process has these already: what is not durable is forgotten."""
+        """Discard what is not durable; another process already has these partitions."""

@@ -11,7 +11,7 @@ import numpy as np
 
 from streameval.decoding.columns import Decoded
 from streameval.events import LARGEST_GAIN, Batch, Id, Interaction
-from streameval.events.ragged import Coded, Ragged
+from streameval.events.ragged import CodedBatch, Ragged
 from streameval.join.bucket import ShownBucket
 from streameval.join.reported import Reported
 from streameval.join.shown import Parts, Shown
@@ -64,13 +64,13 @@ class Closing:
         found[lists.owners(np.flatnonzero(alike))] = True
         return found.tolist()
 
-    def _coded(self, acts: Sequence[Any], typed: Any) -> Coded | None:
+    def _coded(self, acts: Sequence[Any], typed: Any) -> CodedBatch | None:
         """The numbers that items have in the join, where nothing but ids is to be counted."""
         columns = ("positions", "scores", "baselines")
         beside = any(getattr(bucket, name) for bucket, _ in self._parts for name in columns)
         if beside or dict in set(map(type, acts)):
             return None
-        return Coded(
+        return CodedBatch(
             recommendations=self._lists,
             interactions=Ragged.of_lengths(
                 self._shown.codes(chain.from_iterable(acts)),

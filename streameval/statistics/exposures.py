@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from streameval.events import Batch, Event, Id, Interactions
-from streameval.events.ragged import Coded
+from streameval.events.ragged import CodedBatch
 from streameval.statistics.arrays import IntArray, grouped, occurrences, placed
 from streameval.statistics.relation import Columns, Shape
 from streameval.statistics.sampling import HALVINGS, Sampled, bounds_of
@@ -111,7 +111,7 @@ class ItemsShown(Sampled):
         codes = self.items.codes(chain.from_iterable(lists), int(lengths.sum()))
         self._wait(cells, lengths, codes)
 
-    def count_coded(self, coded: Coded, cells: Cells) -> None:
+    def count_coded(self, coded: CodedBatch, cells: Cells) -> None:
         """Count the items of many lists whose ids are numbers; the same content as one by one."""
         if self.options.of != "items":
             self.count(coded.batch, cells)

@@ -12,7 +12,7 @@ from msgspec.msgpack import Ext
 
 from streameval.errors import UnlikeStateError
 from streameval.events import Batch
-from streameval.events.ragged import Coded
+from streameval.events.ragged import CodedBatch
 from streameval.statistics.arrays import FloatArray, IntArray, distinct, grouped, sums
 from streameval.statistics.exact import approximate
 from streameval.statistics.intervals import UNIT, GroupSums
@@ -88,7 +88,7 @@ class Groups(Statistic):
         """Whether so many lists wait that they should be folded before others come."""
         return self._viewers.waiting >= _MOST_WAITING
 
-    def begin(self, batch: Batch | Coded, cells: Cells, times: IntArray | None) -> None:
+    def begin(self, batch: Batch | CodedBatch, cells: Cells, times: IntArray | None) -> None:
         """These lists come next; every source takes all of them in order.
 
         `times`: event time of each, microseconds; by default as the batch says.

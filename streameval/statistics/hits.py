@@ -11,7 +11,7 @@ from typing import ClassVar, TypeAlias
 import numpy as np
 
 from streameval.events import Batch
-from streameval.events.ragged import Coded
+from streameval.events.ragged import CodedBatch
 from streameval.statistics.arrays import BoolArray, IntArray, grouped, sums, up_to
 from streameval.statistics.hitcells import (
     FIRST,
@@ -115,7 +115,7 @@ class Hits(Statistic):
                 self._cells.append(cells[start : start + _MOST_PENDING])
                 self._waits(self._cells[-1].size)
 
-    def count_coded(self, coded: Coded, cells: Cells) -> None:
+    def count_coded(self, coded: CodedBatch, cells: Cells) -> None:
         """Count many lists whose ids are numbers; the same content as one by one."""
         if not can_be_matched(self.options, coded):
             self.count(coded.batch, cells)

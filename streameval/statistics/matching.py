@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from streameval.events.ragged import Coded, Ragged
+from streameval.events.ragged import CodedBatch, Ragged
 from streameval.statistics.arrays import IntArray, among, distinct
 from streameval.statistics.lists import REFUSED, Lists
 from streameval.statistics.profiles import HitsOptions
@@ -114,21 +114,21 @@ def _dense(wanted: IntArray, found: IntArray) -> tuple[IntArray, IntArray, int]:
     return wanted - low, found - low, span
 
 
-def can_be_matched(options: HitsOptions, coded: Coded) -> bool:
+def can_be_matched(options: HitsOptions, coded: CodedBatch) -> bool:
     """Whether columns can be counted as they are, in the way the options ask for."""
     if options.type or options.repeats.startswith("compact"):
         return False
     return options.ids == "any" or coded.texts is not None
 
 
-def matched(options: HitsOptions, coded: Coded, cells: IntArray) -> Lists:
+def matched(options: HitsOptions, coded: CodedBatch, cells: IntArray) -> Lists:
     """The lists of columns that can be matched; each occurred in one of the cells.
 
     Example:
         >>> from streameval.events.ragged import Ragged
         >>> shown = Ragged(np.array([7, 8, 9]), np.array([0, 2, 3]))
         >>> acts = Ragged(np.array([8]), np.array([0, 1, 1]))
-        >>> lists = matched(HitsOptions(depth=2), Coded(shown, acts, None), np.array([0, 0]))
+        >>> lists = matched(HitsOptions(depth=2), CodedBatch(shown, acts, None), np.array([0, 0]))
         >>> lists.rank.tolist()
         [2]
     """
@@ -143,6 +143,6 @@ def matched(options: HitsOptions, coded: Coded, cells: IntArray) -> Lists:
     return Lists.of_hits(cells, kind, found.interacted, shown.lengths, found.owner, found.place + 1)
 
 
-def _kind(options: HitsOptions, coded: Coded) -> IntArray:
+def _kind(options: HitsOptions, coded: CodedBatch) -> IntArray:
     refused = options.ids == "integer" and bool(coded.texts)
     return REFUSED * ((coded.interactions.lengths > 0) & refused).astype(np.int64)

@@ -9,7 +9,7 @@ import numpy as np
 
 from streameval.errors import UnlikeStateError
 from streameval.events import Batch
-from streameval.events.ragged import Coded
+from streameval.events.ragged import CodedBatch
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.relation import Relation, Shape
 from streameval.statistics.vocabulary import Items
@@ -38,7 +38,7 @@ class Statistic:
         """Count many events."""
         raise NotImplementedError
 
-    def count_coded(self, coded: Coded, cells: Cells) -> None:
+    def count_coded(self, coded: CodedBatch, cells: Cells) -> None:
         """Count many events whose ids are numbers; the same content."""
         self.count(coded.batch, cells)
 

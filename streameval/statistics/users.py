@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from streameval.errors import UnlikeStateError
 from streameval.events import Batch, Id
-from streameval.events.ragged import Coded
+from streameval.events.ragged import CodedBatch
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray, among, distinct
 from streameval.statistics.relation import Shape
 from streameval.statistics.sampling import HALVINGS, Sampled
@@ -130,7 +130,7 @@ class Viewers:
         self.waiting = 0
         self._taken: list[_Taken] = []
 
-    def take(self, batch: Batch | Coded, cells: Cells, times: IntArray | None = None) -> None:
+    def take(self, batch: Batch | CodedBatch, cells: Cells, times: IntArray | None = None) -> None:
         """Take who saw some lists.
 
         `times`: event time of each, microseconds; by default as the batch says.
@@ -279,7 +279,7 @@ def _unsigned(codes: IntArray) -> HashArray:
     return found.astype(np.int64, copy=False).view(np.uint64)
 
 
-def _times(batch: Batch | Coded) -> IntArray:
+def _times(batch: Batch | CodedBatch) -> IntArray:
     if batch.times is None:
         return np.zeros(len(batch), np.int64)
     try:

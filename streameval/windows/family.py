@@ -17,7 +17,7 @@ from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.errors import BackfillError, DamagedStateError, UnlikeStateError
 from streameval.events import Batch
-from streameval.events.ragged import Coded
+from streameval.events.ragged import CodedBatch
 from streameval.statistics.arrays import IntArray, placed
 from streameval.statistics.statistic import Cells
 from streameval.statistics.users import Users
@@ -72,7 +72,7 @@ class Open:
         return self._numbers.setdefault((family, start), len(self._numbers))
 
     def count(
-        self, spec: FamilySpec, batch: Batch | Coded, cells: Cells, times: IntArray | None
+        self, spec: FamilySpec, batch: Batch | CodedBatch, cells: Cells, times: IntArray | None
     ) -> None:
         """Count events, in cells that begin with a number of their pane."""
         if self._table is None:
@@ -166,7 +166,7 @@ class Family:
 
     def update(
         self,
-        batch: Batch | Coded,
+        batch: Batch | CodedBatch,
         dimensions: Sequence[tuple[str, ...]] | None,
         starts: NDArray[np.int64] | None,
         times: NDArray[np.int64] | None,

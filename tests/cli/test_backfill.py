@@ -197,9 +197,9 @@ def _content(held: Held, name: str) -> Iterator[bytes]:
 
 
 _UNLIKE: dict[str, tuple[tuple[str, ...], dict[str, Any], str]] = {
-    "a metric is missing": (METRICS[:2], {}, "unlike statistics of .*exposures"),
-    "another depth": (METRICS[1:], {}, "unlike statistics of labels: here hits;"),
-    "without users": (METRICS, {"intervals": None}, "unlike statistics of .*groups:64"),
+    "a metric is missing": (METRICS[:2], {}, "different statistics of .*exposures"),
+    "another depth": (METRICS[1:], {}, "different statistics of labels: here hits;"),
+    "without users": (METRICS, {"intervals": None}, "different statistics of .*groups:64"),
     "other groups": (METRICS, {"intervals": Intervals(groups=32)}, "groups:64"),
     "a label is missing": (METRICS, {"by": ["variant"]}, r"by=\['variant', 'country'\]"),
     "long spans": (METRICS, {"every": "1d"}, r'several panes.*every="10m", or "1h" for what is'),

@@ -77,7 +77,11 @@ class Stuck(Tensor):
 @every_case(
     ("top", "truth", "says"),
     [
-        (Stuck(TOP, 2), Tensor(TRUTH), "recommendations: int64 of shape (3, 3) cannot be an array"),
+        (
+            Stuck(TOP, 2),
+            Tensor(TRUTH),
+            "recommendations: int64 of shape (3, 3) cannot become a numpy array",
+        ),
         (Tensor(TOP), Tensor([[True]] * 3), "interactions: bool is not a type of ids; give integ"),
         (Tensor([[0.5]] * 3), Tensor(TRUTH), "recommendations: float64 is not a type of ids"),
         (Tensor([TOP]), Tensor(TRUTH), "recommendations: int64 of shape (1, 3, 3); give a matrix"),
@@ -112,7 +116,7 @@ def test_frames_of_polars_are_counted_as_they_are() -> None:
     assert found(coded) == 0.25
     fixed = polars.DataFrame({"recommendations": np.array(TOP), "interactions": [[1], [9], [9]]})
     assert found(fixed) == WANTED
-    with pytest.raises(InvalidEventError, match="LazyFrame is not computed yet"):
+    with pytest.raises(InvalidEventError, match="LazyFrame is lazy"):
         partials([frame.lazy()], "mrr")
 
 

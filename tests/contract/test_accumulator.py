@@ -97,7 +97,7 @@ def test_what_differs_is_said_in_words() -> None:
         Accumulator("mrr@5", "ndcg@3").merge(Accumulator("mrr@6", "distinct_items@6"))
     here = "here depth 5, hits(depth=5), values of ndcg@3 with gains"
     there = "there depth 6, exposures(cutoff=6), hits(depth=6)"
-    assert f"unlike statistics: {here}; {there}." in str(error.value)
+    assert f"different statistics: {here}; {there}." in str(error.value)
     with pytest.raises(UnlikeStateError, match="here catalog = 5; there catalog = 6") as error:
         Accumulator("mrr", catalog=5).merge(Accumulator("mrr", catalog=6))
     assert "popularity" not in str(error.value)

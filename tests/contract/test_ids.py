@@ -231,7 +231,7 @@ def test_states_of_the_other_kind_are_neither_merged_nor_loaded() -> None:
         lambda: fixed.adopt(laws.dumped(numbers)),
     ]
     for attempt in attempts:
-        with pytest.raises(UnlikeStateError, match="unlike ids: here 'text'; there 'integer'"):
+        with pytest.raises(UnlikeStateError, match="different ids: here 'text'; there 'integer'"):
             attempt()
     assert laws.bits(words) == before
     assert fixed.lists == 0

@@ -132,7 +132,7 @@ def test_a_copy_is_independent_and_every_change_has_a_version() -> None:
 
 
 def test_tables_of_other_statistics_are_refused() -> None:
-    with pytest.raises(UnlikeStateError, match="unlike statistics"):
+    with pytest.raises(UnlikeStateError, match="different statistics"):
         _table(["mrr"]).add(_table(["ndcg@5"]))
 
 

@@ -23,7 +23,7 @@ from streameval.decoding.decode import Decoder
 from streameval.engine.partition import PartitionState
 from streameval.engine.snapshot import Snapshot
 from streameval.errors import StreamevalError, UncountableRecordError
-from streameval.events.ragged import Coded
+from streameval.events.ragged import CodedBatch
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.interactions import InteractionDecoder
 from streameval.testing.broker import Broker
@@ -265,7 +265,7 @@ def poisoned_counting(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def mistaken(self: PartitionState, decoded: Decoded) -> None:
         coded = decoded.batch
-        assert isinstance(coded, Coded)
+        assert isinstance(coded, CodedBatch)
         assert coded.ids is not None
         if "poison" in map(coded.ids.__getitem__, coded.recommendations.values.tolist()):
             raise ZeroDivisionError("poison")

@@ -149,7 +149,7 @@ def test_other_logs_cannot_go_on() -> None:
 
 
 def test_a_stream_without_a_log_is_refused() -> None:
-    with pytest.raises(UnevenStreamsError, match="s1-0 did not come with it"):
+    with pytest.raises(UnevenStreamsError, match="s1-0 was not assigned with it"):
         joint(CASE).state({SHOWN: 0})
 
 

@@ -58,7 +58,7 @@ class Nobody:
     [
         ([("shown", 0, 2), ("clicked", 0, 3)], "differ: shown has 2, clicked has 3. Give all"),
         ([("shown", 0, 2), ("clicked", 0, 3), ("clicked", 2, 3)], "differ: shown has 2"),
-        ([("clicked", 2, 3)], "partition 2 of shown did not come with it"),
+        ([("clicked", 2, 3)], "partition 2 of shown was not assigned with it"),
     ],
 )
 def test_unequal_partitions_are_refused(logs: list[tuple[str, int, int]], problem: str) -> None:

@@ -93,7 +93,7 @@ def test_a_declaration_without_parentheses_or_source_says_how_to_write_it() -> N
     def length(event: Event) -> float:
         return float(len(event.recommendations))
 
-    with pytest.raises(MetricDeclarationError, match="@metric above length needs parentheses with"):
+    with pytest.raises(MetricDeclarationError, match="@metric of length needs parentheses with"):
         metric(length)
     with pytest.raises(MetricDeclarationError, match=r"write @metric\(bounds=\(0, 1\), source="):
         metric(bounds=(0, 1))
@@ -123,7 +123,7 @@ def _declared(source: str, bounds: Any = (0, 1)) -> Callable[..., Any]:
 def test_a_declaration_that_cannot_be_called_is_refused_where_it_stands(
     source: str, problem: str
 ) -> None:
-    with pytest.raises(MetricDeclarationError, match=r"^@metric above .*: ") as told:
+    with pytest.raises(MetricDeclarationError, match=r"^@metric of .*: ") as told:
         _declared(source)
     assert problem in str(told.value)
 
@@ -186,7 +186,7 @@ def test_a_value_of_another_kind_is_told_with_the_metric(source: str) -> None:
 def test_two_functions_of_one_name_are_not_counted_as_one() -> None:
     one = _declared("def ours(event): return 0.1")
     other = _declared("def ours(event): return 0.9")
-    with pytest.raises(SameNameError, match="'a_notebook:ours' was given twice, as two functions"):
+    with pytest.raises(SameNameError, match="'a_notebook:ours' names two different functions"):
         Accumulator(one, other)
     assert len(Accumulator(one, metric_at(one)).metrics) == 1
 
