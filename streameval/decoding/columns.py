@@ -1,4 +1,4 @@
-"""Decoded events as columns, put together from parts that were decoded in different ways."""
+"""Decoded events as columns."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ from streameval.events.ragged import CodedBatch
 
 
 class Decoded(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Outcomes of the records of a batch; a place is a record's place in it.
+    """The outcome of decoding a batch. A place is the index of a record in the batch.
 
     Attributes:
-        batch: the events as columns, in the order of their records; those of a join as codes.
-        places: of each event, ascending.
-        times: event time of each event, microseconds since the epoch; None where the stream has
-            no time.
-        dimensions: values of labels and segments of each event; None where none are configured.
-        event_ids: identity of each event; None where the stream has none.
-        invalid: place and reason of each invalid record; ascending.
-        tombstones: places of the records that had no value, ascending.
+        batch: the events as columns, in record order; a join gives codes instead of ids.
+        places: place of each event, ascending.
+        times: event time of each event, microseconds since the epoch; None without event time.
+        dimensions: label and segment values of each event; None if none are configured.
+        event_ids: id of each event; None if none are configured.
+        invalid: place and reason of each invalid record, ascending.
+        tombstones: places of the records without a value, ascending.
     """
 
     batch: Batch | CodedBatch
@@ -39,29 +38,29 @@ class Decoded(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def named(self) -> Batch:
-        """The events with the ids themselves, not their numbers."""
+        """The events with ids instead of codes."""
         return self.batch.batch if isinstance(self.batch, CodedBatch) else self.batch
 
     @property
     def engaged(self) -> int:
-        """How many events have interactions."""
+        """Number of events with interactions."""
         if isinstance(self.batch, CodedBatch):
             return int(np.count_nonzero(self.batch.interactions.lengths))
         return sum(map(bool, self.batch.interactions))
 
     def keep(self, rows: NDArray[np.bool_]) -> Decoded:
-        """Only these events: one truth value for each; the places of the others vanish."""
+        """The events that a boolean mask selects."""
         return self.take(np.flatnonzero(rows))
 
     def take(self, rows: NDArray[np.intp]) -> Decoded:
-        """Only these events, in this order."""
+        """The events of these rows, in this order."""
         columns = ("places", "times", "dimensions", "event_ids")
-        found = {name: picked(getattr(self, name), rows) for name in columns}
+        found = {name: take_rows(getattr(self, name), rows) for name in columns}
         return msgspec.structs.replace(self, batch=self.named.take(rows.tolist()), **found)
 
 
 def concatenated(parts: Sequence[Decoded]) -> Decoded:
-    """Events of at least one part after those of another; all with the same configuration."""
+    """Concatenate one or more parts with the same configuration."""
     if len(parts) == 1:
         return parts[0]
     times = [part.times for part in parts if part.times is not None]
@@ -74,10 +73,10 @@ def concatenated(parts: Sequence[Decoded]) -> Decoded:
     )
 
 
-def picked(column: Any, rows: NDArray[np.int64] | slice) -> Any:
-    """These rows of a column, in this order; None without a column.
+def take_rows(column: Any, rows: NDArray[np.int64] | slice) -> Any:
+    """The given rows of a column, in this order; None without a column.
 
-    >>> picked("abcd", np.array([3, 0])), picked("abcd", slice(1, 3))
+    >>> take_rows("abcd", np.array([3, 0])), take_rows("abcd", slice(1, 3))
     (['d', 'a'], 'bc')
     """
     if column is None:
@@ -98,7 +97,7 @@ def _batches(parts: Sequence[Batch]) -> Batch:
     return Batch(
         recommendations=column("recommendations") or [],
         interactions=column("interactions") or [],
-        # Times are a column of the decoded events themselves.
+        # `Decoded` has a column of times itself.
         **{
             name: column(name, absent)
             for name, (_, absent) in OPTIONAL_COLUMNS.items()

@@ -1,4 +1,4 @@
-"""The decoder: record bytes to a batch of events, and to the records that are invalid."""
+"""The decoder: decodes record bytes to a batch of events; reports invalid records."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from streameval.events import Event
 _MOST_DOUBLINGS = 6
 
 
-class _Found(msgspec.Struct):
-    """The records of a batch by what they are; places are places in the batch.
+class _Sorted(msgspec.Struct):
+    """The records of a batch by kind.
 
     Attributes:
-        runs: for each compiled form the places of those, as ranges in ascending order.
+        rows: decoded rows of each compiled form.
+        runs: places of these rows, as ranges in ascending order.
     """
 
     rows: list[list[Any]]
@@ -39,13 +40,13 @@ class _Found(msgspec.Struct):
 class Decoder:
     """Decodes records of any accepted form; compiled once from the configured fields.
 
-    Records in a plain form (lists of ids, no objects) take one call into C; all others are read
-    by the general decoder. Which one did it never shows in the result.
+    Records in a plain form (lists of ids, no objects) take one call into C. The general decoder
+    decodes all others, with the same result.
 
-    `shown_only`: whether records hold what was shown and not what was done with it.
+    `shown_only`: whether records hold recommendations without interactions.
 
     Raises:
-        ConfigError: a configured path makes no sense.
+        ConfigError: a configured path is invalid.
 
     Example:
         >>> decoder = Decoder(EventFields(), ["variant"])
@@ -60,10 +61,10 @@ class Decoder:
     ) -> None:
         self._general = GeneralDecoder(fields, dimensions, shown_only=shown_only)
         self._forms = row_decoders(fields, dimensions, shown_only=shown_only)
-        self._expected = _Expectation(len(self._forms))
+        self._prediction = _FormPrediction(len(self._forms))
 
     def decode_many(self, values: Sequence[bytes | None]) -> Decoded:
-        """All records of a batch as columns; the same content as one by one, and much faster."""
+        """Decode a batch of records to columns."""
         found = self._sorted(values)
         parts = self._parts(found)
         decoded = concatenated(parts)
@@ -71,39 +72,42 @@ class Decoder:
             decoded = decoded.take(np.argsort(decoded.places))
         return msgspec.structs.replace(decoded, invalid=found.invalid, tombstones=found.tombstones)
 
-    def _sorted(self, values: Sequence[bytes | None]) -> _Found:
-        """What each record is; none is lost, and within each kind they keep their order."""
-        found = _Found([[] for _ in self._forms], [[] for _ in self._forms])
+    def _sorted(self, values: Sequence[bytes | None]) -> _Sorted:
+        """Decode and sort records by kind; within a kind they keep their order."""
+        found = _Sorted([[] for _ in self._forms], [[] for _ in self._forms])
         rest, place, since = iter(values), 0, 0
         while place < len(values):
-            if not self._forms or self._expected.pause > 0:
-                self._expected.pause -= 1
-                self._other(next(rest), place, found)
+            if not self._forms or self._prediction.pause > 0:
+                self._prediction.pause -= 1
+                self._decode_one(next(rest), place, found)
                 place += 1
                 continue
             end = self._run(rest, place, found)
             since += end - place
-            if end < len(values) and self._other(values[end], end, found):
-                self._expected.missed(since=since)
+            if end < len(values) and self._decode_one(values[end], end, found):
+                self._prediction.missed(since=since)
                 since = 0
             place = end + 1
         return found
 
-    def _run(self, rest: Iterator[Any], place: int, found: _Found) -> int:
-        """Records of the expected form, and where they end; the one after them is taken too."""
-        form = self._expected.form
+    def _run(self, rest: Iterator[Any], place: int, found: _Sorted) -> int:
+        """Decode records while they have the predicted form; returns the place of the next.
+
+        Consumes the next one from `rest` as well.
+        """
+        form = self._prediction.form
         rows, decode = found.rows[form], self._forms[form].decode
         before = len(rows)
-        # One loop in C for most batches; what was decoded before a failure stays in the list.
-        with suppress(TypeError, *FAILURES):  # a TypeError where there is no value
+        # Most batches are one loop in C; rows decoded before a failure stay in the list.
+        with suppress(TypeError, *FAILURES):  # a tombstone raises TypeError
             rows.extend(map(decode, rest))
         end = place + len(rows) - before
         if end > place:
             found.runs[form].append(range(place, end))
         return end
 
-    def _other(self, value: bytes | None, place: int, found: _Found) -> bool:
-        """A record for the general decoder; whether it is valid."""
+    def _decode_one(self, value: bytes | None, place: int, found: _Sorted) -> bool:
+        """Decode a record with the general decoder; returns whether it is valid."""
         if value is None:
             found.tombstones.append(place)
             return False
@@ -115,8 +119,8 @@ class Decoder:
         found.event_places.append(place)
         return True
 
-    def _parts(self, found: _Found) -> list[Decoded]:
-        """Columns of each form that occurs; always at least one."""
+    def _parts(self, found: _Sorted) -> list[Decoded]:
+        """The columns of each form that occurs; at least one part."""
         known = zip(self._forms, found.runs, found.rows, strict=True)
         parts = [
             form.columns(rows, runs[0] if len(runs) == 1 else list(chain.from_iterable(runs)))
@@ -128,11 +132,11 @@ class Decoder:
         return parts
 
 
-class _Expectation:
-    """Which of the compiled forms the next record is tried in; a guess changes speed only.
+class _FormPrediction:
+    """Predicts the form of the next record; a wrong prediction only costs time.
 
-    A single record of another form changes nothing; two in a row, and the next form is tried;
-    when none fits, trying pauses for longer and longer, up to 64 records.
+    Two consecutive records of another form switch the prediction to the next form. If no form
+    fits, prediction pauses for an increasing number of records, up to 64.
     """
 
     __slots__ = ("_forms", "_misses", "form", "pause")
@@ -144,7 +148,7 @@ class _Expectation:
         self.pause = 0
 
     def missed(self, *, since: int) -> None:
-        """A valid record had another form; `since` so many before it had the one tried."""
+        """Note a valid record of another form, after `since` records of the predicted one."""
         self._misses = 1 if since else self._misses + 1
         if self._misses > 1:
             self.form = (self.form + 1) % self._forms

@@ -1,4 +1,4 @@
-"""The [event] table of the configuration: which field of a record holds what."""
+"""The [event] table of the configuration: the fields of a record."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Meta
 from streameval.decoding.values import MAX_ID_BYTES, MAX_LABEL_BYTES
 
 SHORTEST: Final = 32
-"""Bytes: so many any integer of 64 bits, `true` and `__missing__` have room in."""
+"""Lowest byte limit: has room for any 64-bit integer, `true` and `__missing__`."""
 
 TimeUnit: TypeAlias = Literal["s", "ms", "us", "iso8601"]
 

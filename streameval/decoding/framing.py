@@ -1,7 +1,7 @@
-"""Records in Confluent's wire format: a zero byte, the id of a schema, and the record's bytes.
+"""Records in Confluent's wire format: a zero byte, a schema id, and the record's bytes.
 
-Each becomes the JSON text of the same values, and is read as JSON from there on: one meaning of
-paths, ids, times and labels of every format.
+Each record is converted to JSON text and decoded as JSON, so that paths, ids, times and labels
+mean the same in every format.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from streameval.decoding.fields import Format, TimeUnit
 from streameval.decoding.invalid import InvalidEvent, Refusal, excerpt
 
 HEADER: Final = 5
-"""Bytes before what the schema describes: a zero, and the id of the schema as a big-endian word."""
+"""Bytes of the header: a zero, and the schema id as a big-endian 32-bit integer."""
 
 ToText: TypeAlias = Callable[[bytes], bytes]
-"""A whole record as JSON text; raises `Refusal` where it is none."""
+"""Converts a framed record to JSON text; raises `Refusal` if it cannot."""
 
 
 class Encoding(msgspec.Struct, frozen=True):
-    """How the records of a stream are written.
+    """The encoding of a stream's records.
 
     Attributes:
-        time_unit: in which the timestamps that a schema declares become JSON.
+        time_unit: unit in JSON of the timestamps that a schema declares.
     """
 
     format: Format
@@ -33,7 +33,7 @@ class Encoding(msgspec.Struct, frozen=True):
 
     @property
     def has_schemas(self) -> bool:
-        """Whether a record can only be read with its schema."""
+        """Whether a record can only be decoded with its schema."""
         return self.format in {"avro", "protobuf"}
 
 
@@ -45,18 +45,18 @@ class BatchDecoder(Protocol[T_co]):
     """Decodes batches of records."""
 
     def decode_many(self, values: Sequence[bytes | None]) -> T_co:
-        """All records of a batch as columns."""
+        """Decode a batch of records to columns."""
 
 
 class FramedDecoder(Generic[T]):
-    """Decodes framed records: first to JSON, and then as all JSON is decoded."""
+    """Decodes framed records: converts them to JSON, then decodes the JSON."""
 
     def __init__(self, decoder: BatchDecoder[T], to_text: ToText) -> None:
         self._decoder = decoder
         self._to_text = to_text
 
     def decode_many(self, values: Sequence[bytes | None]) -> T:
-        """All records of a batch as columns; one that is not of its schema is invalid."""
+        """Decode a batch to columns; a record that does not match its schema is invalid."""
         refused: dict[int, InvalidEvent] = {}
         texts: list[bytes | None] = []
         for place, value in enumerate(values):
@@ -72,9 +72,9 @@ class FramedDecoder(Generic[T]):
 
 
 def by_schema(readers: Mapping[bytes, ToText]) -> ToText:
-    """What reads each record with its own schema.
+    """A converter that reads each record with its own schema.
 
-    `readers`: header of a record -> what reads it; those of further schemas are added.
+    `readers`: header of a record -> reader of its schema; the caller may add more later.
     """
 
     def to_text(value: bytes) -> bytes:
@@ -88,7 +88,7 @@ def by_schema(readers: Mapping[bytes, ToText]) -> ToText:
 
 
 def _without(found: Any, refused: Mapping[int, InvalidEvent]) -> Any:
-    """The columns with the refused records among the invalid ones, not the tombstones."""
+    """The columns with refused records as invalid ones instead of tombstones."""
     return msgspec.structs.replace(
         found,
         invalid=sorted([*found.invalid, *refused.items()], key=lambda each: each[0]),
@@ -97,25 +97,24 @@ def _without(found: Any, refused: Mapping[int, InvalidEvent]) -> Any:
 
 
 def unframed(value: bytes) -> bytes:
-    """What stands behind the frame of a record that is JSON."""
+    """The JSON text of a framed record."""
     check_framed(value)
     return value[HEADER:]
 
 
 def check_framed(value: bytes) -> None:
-    """Check that the record begins with a zero byte and an id."""
+    """Check that the record begins with a zero byte and a schema id."""
     if value[:1] != b"\0" or len(value) < HEADER:
-        began = excerpt(value[:HEADER].hex(" "))
-        problem = f"{len(value)} bytes that begin with {began}; a zero byte and an id of four bytes"
-        raise Refusal("not_framed", f"{problem} were expected")
+        found = f"found {len(value)} bytes that begin with {excerpt(value[:HEADER].hex(' '))}"
+        raise Refusal("not_framed", f"expected a zero byte and a schema id of four bytes, {found}")
 
 
 def not_of_its_schema(value: bytes, problem: str) -> Refusal:
-    """The refusal of a record that its schema does not describe."""
-    told = f"{len(value)} bytes are not a record of schema {schema_id(value)} ({problem})"
-    return Refusal("not_of_its_schema", told)
+    """The refusal of a record that does not match its schema."""
+    detail = f"{len(value)} bytes do not match schema {schema_id(value)} ({problem})"
+    return Refusal("not_of_its_schema", detail)
 
 
 def schema_id(header: bytes) -> int:
-    """The id in a header, or in the record that begins with it."""
+    """The schema id in a header, or in the record that begins with it."""
     return int.from_bytes(header[1:HEADER])

@@ -1,4 +1,4 @@
-"""The general decoder: reads every accepted form, and says what is wrong with any other."""
+"""The general decoder: reads every accepted form and explains why a record is invalid."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ _NONE = Engagement([], ())
 
 
 class GeneralDecoder:
-    """Decodes records through plain Python objects: the reference of what a record means.
+    """Decodes records through plain Python objects; defines what a record means.
 
     Raises:
-        ConfigError: a configured path makes no sense.
+        ConfigError: a configured path is invalid.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class GeneralDecoder:
         self._parse = TopLevel(path.key for path in self._paths()).parse
 
     def decode(self, value: bytes) -> Event | InvalidEvent:
-        """The event, or why there is none. Never raises for what the bytes hold."""
+        """Decode a record; returns invalid ones with the reason, whatever the bytes are."""
         record: dict[str, Any] = {}
         try:
             record = self._parse(value)
@@ -60,7 +60,7 @@ class GeneralDecoder:
             return msgspec.structs.replace(refusal.invalid, engaged=self._is_engaged(record))
 
     def columns(self, events: Sequence[Event], places: Sequence[int]) -> Decoded:
-        """What `decode` found, as columns, in their order."""
+        """Decoded events as columns, in this order."""
         times = None if self._time is None else [event.ts for event in events]
         return Decoded(
             batch=columns_of(events),
@@ -95,12 +95,12 @@ class GeneralDecoder:
             scores=shown.scores
             if self._scores is None
             else _read(self._scores, record, scores, items),
-            baseline=_read(self._baseline, record, self._expected),
+            baseline=_read(self._baseline, record, self._baseline_items),
             typed=outcome.typed,
             event_id=_read(self._event_id, record, self._name.one),
         )
 
-    def _expected(self, found: object, _: str) -> list[Id]:
+    def _baseline_items(self, found: object, _: str) -> list[Id]:
         return self._read_baseline(found).items
 
     def _moment(self, written: object, field: str) -> int | None:
@@ -108,7 +108,7 @@ class GeneralDecoder:
         return None if unit is None else microseconds(written_time(written, unit, field), unit)
 
     def _is_engaged(self, record: dict[str, Any]) -> bool:
-        """Whether an invalid record holds interactions, of any form."""
+        """Whether an invalid record has interactions in any form."""
         with suppress(Refusal):
             return not self._shown_only and bool(self._interactions.of(record))
         return False
@@ -125,7 +125,7 @@ def _read(
     *more: object,
     optional: bool = False,
 ) -> Any:
-    """What lies at a path, read by a function of it, its field and more; None without a path."""
+    """Read the value at a path with `read(value, field, *more)`; None without a path."""
     found = None if path is None else path.of(record)
     if path is None or (found is None and optional):
         return None

@@ -19,7 +19,7 @@ Unreadable: TypeAlias = Literal[
     "not_an_object",
     "number_too_large",
 ]
-"""Why the bytes of a record say nothing."""
+"""Why the bytes of a record cannot be decoded."""
 
 Reason: TypeAlias = Literal[
     Unreadable,
@@ -41,40 +41,40 @@ Reason: TypeAlias = Literal[
 
 REASONS: MappingProxyType[Reason, str] = MappingProxyType(
     {
-        "not_framed": "The bytes do not begin with a zero byte and a schema's id of four bytes.",
-        "unknown_schema": "The schema registry has no schema of the record's id.",
-        "unusable_schema": "The schema is not of the configured format, or cannot be used.",
-        "not_of_its_schema": "The bytes after the id cannot be read by its schema: cut off, or"
-        " followed by others, ...",
+        "not_framed": "The bytes do not begin with a zero byte and a four-byte schema id.",
+        "unknown_schema": "The schema registry has no schema with the record's id.",
+        "unusable_schema": "The schema does not have the configured format, or is unusable.",
+        "not_of_its_schema": "The bytes after the id do not match the schema: truncated, trailing"
+        " bytes, ...",
         "not_utf8": "The bytes are not UTF-8.",
-        "not_json": "The bytes are not one whole JSON value: cut off, trailing text, NaN, ...",
-        "nested_too_deeply": "Arrays or objects are nested too deeply to be read.",
+        "not_json": "The bytes are not one whole JSON value: truncated, trailing text, NaN, ...",
+        "nested_too_deeply": "Arrays or objects are nested too deeply.",
         "not_an_object": "The JSON value is not an object.",
-        "number_too_large": "A number has more digits, or a larger exponent, than can be kept.",
+        "number_too_large": "A number has too many digits or too large an exponent.",
         "missing_field": "A configured field is absent or null.",
-        "wrong_type": "A field is of another kind: text where a list should be, for example.",
+        "wrong_type": "A field has the wrong type, for example text instead of a list.",
         "invalid_id": "An id is neither a string nor an integer.",
         "id_too_long": "An id has more than max_id_bytes bytes.",
         "invalid_gain": "A gain is not a number up to 2^1000.",
-        "invalid_score": "A score is not a finite number, or there is not one for each item shown.",
-        "invalid_positions": "Positions are not whole numbers from 1 on, one for each item shown.",
-        "invalid_time": "Event time is not of the configured unit, or not in the years 1 to 9999.",
+        "invalid_score": "A score is not a finite number, or there is not one for each item.",
+        "invalid_positions": "Positions are not integers from 1, one for each item.",
+        "invalid_time": "Event time does not have the configured unit, or lies outside the years 1"
+        " to 9999.",
         "invalid_label": "A label is neither a string nor an integer nor a boolean.",
-        "label_too_long": "A label, or the type of an interaction, has more than max_label_bytes"
-        " bytes.",
+        "label_too_long": "A label or an interaction type has more than max_label_bytes bytes.",
         "too_many_recommendations": "The list shown is longer than max_recommendations.",
         "too_many_interactions": "There are more interactions than max_interactions.",
-        "skipped": "An operator skipped it with `streameval skip` after counting it failed.",
+        "skipped": "Counting it failed, and an operator skipped it with `streameval skip`.",
     }
 )
-"""Each reason with its sentence; counters and documentation are made from it."""
+"""Each reason with its explanation; counters and documentation are generated from it."""
 
 
 class InvalidEvent(msgspec.Struct, frozen=True):
     """An invalid record.
 
     Attributes:
-        engaged: whether the record says that the user did something.
+        engaged: whether the record has interactions.
     """
 
     reason: Reason
@@ -83,7 +83,7 @@ class InvalidEvent(msgspec.Struct, frozen=True):
 
 
 class Refusal(Exception):  # noqa: N818  # not an error of the program; it never leaves the decoder
-    """Carries an `InvalidEvent` out of the reading of a record."""
+    """Raised while a record is decoded; carries an `InvalidEvent`."""
 
     def __init__(self, reason: Reason, detail: str) -> None:
         self.invalid = InvalidEvent(reason, detail)
@@ -91,7 +91,7 @@ class Refusal(Exception):  # noqa: N818  # not an error of the program; it never
 
 
 def excerpt(value: object) -> str:
-    """A decoded JSON value, or one of a table, short enough for a message.
+    """A decoded value as JSON, shortened for a message.
 
     Example:
         >>> excerpt(True), excerpt([1]), excerpt("x" * 100)

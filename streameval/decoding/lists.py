@@ -1,6 +1,6 @@
-"""The lists of a record: recommendations, and interactions with their gains and types.
+"""Reads the lists of a record: recommendations, and interactions with their gains and types.
 
-A function raises `Refusal`, with the reason, for a value that it does not accept.
+Every function raises `Refusal` for a value that is not accepted.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from streameval.events import Id, Interaction, Interactions, largest_gains
 
 
 def check_count(values: Sized, most: int, field: str, reason: Reason) -> None:
-    """Not more elements than allowed."""
+    """Refuse more than `most` elements."""
     if len(values) > most:
         raise Refusal(reason, f"{field} has {len(values)} elements; at most {most} are accepted")
 
 
 def item_of(element: Any, path: Path, ids: Ids, where: str) -> Id:
-    """The item of an element that is an object with an id, or the id itself."""
+    """The item id of an element: an id, or an object with an id."""
     if type(element) is not dict:
         return ids.one(element, where)
     item = path.of(element)
@@ -32,7 +32,7 @@ def item_of(element: Any, path: Path, ids: Ids, where: str) -> Id:
 
 
 def items_of(elements: list[Any], path: Path, ids: Ids, field: str) -> list[Id]:
-    """The items of a list of ids or of objects."""
+    """The item ids of a list of ids or objects."""
     kinds = set(map(type, elements))
     if dict not in kinds:
         return ids.each(elements, field)
@@ -63,7 +63,7 @@ class RecommendationReader:
         self._score = compile_path(fields.score, "score")
 
     def read(self, found: Any) -> Recommended:
-        """The list shown."""
+        """Read the list shown."""
         values = as_list(found, self._field)
         check_count(values, self._longest, self._field, "too_many_recommendations")
         items = items_of(values, self._item, self._ids, self._field)
@@ -72,7 +72,7 @@ class RecommendationReader:
     def _scores(self, values: list[Any]) -> list[float] | None:
         objects = [value for value in values if type(value) is dict]
         found = self._score.of_each(objects)
-        if set(map(type, found)) == {float}:  # JSON has no others than finite ones
+        if set(map(type, found)) == {float}:  # JSON numbers are finite
             return found if len(found) == len(values) else None
         scores = [self._score_of(value, place) for place, value in enumerate(values)]
         known = [score for score in scores if score is not None]
@@ -86,11 +86,11 @@ class RecommendationReader:
 
 
 class Engagement(NamedTuple):
-    """What the user did.
+    """The interactions of a record.
 
     Attributes:
         items: ids, or id -> gain.
-        typed: the interactions as they came; empty where they are ids or gains alone.
+        typed: the interactions in record order; empty if the record has ids or gains only.
     """
 
     items: Interactions
@@ -110,7 +110,7 @@ class InteractionReader:
         self._type = compile_path(fields.type, "type")
 
     def read(self, found: Any) -> Engagement:
-        """What the user did."""
+        """Read the interactions."""
         if type(found) is dict:
             check_count(found, self._most, self._field, "too_many_interactions")
             return Engagement(self._gains(found), ())

@@ -1,6 +1,6 @@
 """Reads configured fields of a record by paths like "payload.items[].id".
 
-A path raises `Refusal` where a record has another form than the path says.
+Reading raises `Refusal` if a record does not have the structure of the path.
 """
 
 from __future__ import annotations
@@ -15,14 +15,11 @@ from streameval.decoding.invalid import Refusal, excerpt
 from streameval.errors import ConfigError
 
 FAILURES = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""All that msgspec may raise for the bytes it is given."""
+"""Everything that msgspec may raise for a record."""
 
 
 class TopLevel:
-    """Parses records into dicts of the given keys.
-
-    Other keys are passed over without being looked at, as the compiled row does.
-    """
+    """Parses records into dicts of the given keys; skips other keys unread, as compiled rows do."""
 
     def __init__(self, keys: Iterable[str]) -> None:
         self._keys = list(dict.fromkeys(keys))
@@ -66,7 +63,7 @@ def _malformed(value: bytes, problem: str) -> Refusal:
 
 _SEGMENT = re.compile(r"[^.\[\]]+(\[\])?")
 _UNREADABLE = re.compile(r"[\"\\\x00-\x1f]")
-"""What msgspec does not look for in a key of a record; deeper keys are looked up as they are."""
+"""Characters that msgspec cannot match in a top-level key; deeper keys are looked up in dicts."""
 
 
 class Segment(NamedTuple):
@@ -95,17 +92,17 @@ class Path:
 
     @property
     def key(self) -> str:
-        """The key of the record where the path begins."""
+        """The top-level key."""
         return self.segments[0].name
 
     def of(self, record: dict[str, Any]) -> Any:
-        """What lies there; None where a step is absent or null."""
+        """The value at the path; None if a step is absent or null."""
         if self._only is not None:
             return record.get(self._only)
         return self._walk(record, 0)
 
     def of_each(self, records: Sequence[dict[str, Any]]) -> list[Any]:
-        """What lies there in each of several records."""
+        """The value at the path in each record."""
         if self._only is not None:
             return [record.get(self._only) for record in records]
         return [self._walk(record, 0) for record in records]
@@ -131,29 +128,29 @@ class Path:
     def _refusal(self, wanted: str, found: object, depth: int) -> Refusal:
         steps = (name + "[]" * each for name, each in self.segments[:depth])
         where = ".".join(steps).removesuffix("[]") if wanted == "an array" else ".".join(steps)
-        return Refusal("wrong_type", f"{where}: found {excerpt(found)} in place of {wanted}")
+        return Refusal("wrong_type", f"{where}: found {excerpt(found)} instead of {wanted}")
 
 
 def compile_path(text: str, key: str, *, lists: bool = False) -> Path:
-    """The path, checked.
+    """Check and compile a path.
 
-    `key`: key of the configuration that it was given for. `lists`: whether `[]` makes sense there.
+    `key`: key of the configuration that has it. `lists`: whether `[]` is allowed.
 
     Raises:
-        ConfigError: it is not written like a path, or leads through a list to a single value.
+        ConfigError: it is not a path, or has a `[]` that is not allowed.
     """
     if not all(_SEGMENT.fullmatch(step) for step in text.split(".")):
         problem = f"{text!r} is not a path; write it like 'items', 'payload.items' or 'items[].id'"
         raise ConfigError("[event]", key, problem)
     if _UNREADABLE.search(text.partition(".")[0]):
-        problem = f"{text!r} begins with a key that holds a quote, backslash or control character"
-        raise ConfigError("[event]", key, f"{problem}; give the records another key")
+        problem = f"the first key of {text!r} has a quote, backslash or control character"
+        raise ConfigError("[event]", key, f"{problem}; rename the key in the records")
     if "[]" in text and not lists:
-        problem = f"{text!r} leads to many values where one is needed; leave out the []"
+        problem = f"{text!r} selects several values, and the field takes one; remove the []"
         raise ConfigError("[event]", key, problem)
     return Path(text)
 
 
 def is_plain(text: str) -> bool:
-    """Whether the path is a mere key of the record."""
+    """Whether the path is a single top-level key."""
     return "." not in text and "[" not in text

@@ -15,14 +15,14 @@ from streameval.decoding.columns import Decoded
 from streameval.decoding.fields import EventFields
 from streameval.decoding.paths import is_plain
 from streameval.decoding.times import KINDS, microsecond_column
-from streameval.decoding.values import MAX_POSITION, Ids, Remembered, label_texts, text_id
+from streameval.decoding.values import MAX_POSITION, Ids, LabelCache, label_texts, text_id
 from streameval.events import LARGEST_GAIN, Batch
 
 Form: TypeAlias = Literal["strings", "integers"]
-"""How the ids of a list shown are written."""
+"""JSON type of the ids in a list."""
 
 INTEGER = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
-"""Longer ones are weighed by the general decoder."""
+"""64-bit integers; the general decoder handles larger ones."""
 
 _RANKS = list[Annotated[int, Meta(ge=1, le=MAX_POSITION)]]
 
@@ -30,11 +30,11 @@ _TEXT = Ids("string")
 
 
 class RowDecoder:
-    """Decodes records of one form, and refuses all others; never a judge of what is valid.
+    """Decodes records of one form; a record that it refuses may still be valid in another.
 
     Attributes:
-        decode: from bytes to a row; raises one of `paths.FAILURES` where the general decoder
-            must be asked.
+        decode: bytes -> row; raises one of `paths.FAILURES` for a record that the general decoder
+            must decode.
     """
 
     def __init__(
@@ -56,12 +56,12 @@ class RowDecoder:
         self._slots = _slots(dimensions)
         self._key = attrgetter(*self._slots) if self._slots else None
         single, most = len(self._slots) == 1, fields.max_label_bytes
-        self._texts = Remembered(lambda found: label_texts((found,) if single else found, most))
+        self._texts = LabelCache(lambda found: label_texts((found,) if single else found, most))
         plain: Callable[[bytes], Any] = msgspec.json.Decoder(row).decode
         self.decode = _parallel(plain, self._parallel) if self._parallel else plain
 
     def columns(self, rows: Sequence[Any], places: Sequence[int]) -> Decoded:
-        """Rows as columns, in their order."""
+        """Rows as columns."""
         return Decoded(
             batch=self._batch(rows),
             places=places,
@@ -94,9 +94,10 @@ class RowDecoder:
     def _interactions(self, rows: Sequence[Any]) -> Sequence[Any]:
         if self._shown_only:
             return [()] * len(rows)
-        return self._columns([row.interactions for row in rows])
+        return self._converted([row.interactions for row in rows])
 
-    def _columns(self, lists: list[Any]) -> list[Any]:
+    def _converted(self, lists: list[Any]) -> list[Any]:
+        """Lists of ids, with integers as text if ids are strings."""
         if self._as_text is None:
             return lists
         text = self._as_text
@@ -105,11 +106,11 @@ class RowDecoder:
     def _batch(self, rows: Sequence[Any]) -> Batch:
         users = self._users(rows)
         return Batch(
-            recommendations=self._columns([row.recommendations for row in rows]),
+            recommendations=self._converted([row.recommendations for row in rows]),
             interactions=self._interactions(rows),
             positions=self._optional_column(rows, "positions"),
             scores=self._optional_column(rows, "scores"),
-            baselines=self._columns([row.baseline for row in rows])
+            baselines=self._converted([row.baseline for row in rows])
             if "baseline" in self._mapped
             else None,
             users=None if users.count(None) == len(users) else users,
@@ -123,7 +124,7 @@ class RowDecoder:
 def row_decoders(
     fields: EventFields, dimensions: Sequence[str], *, shown_only: bool = False
 ) -> list[RowDecoder]:
-    """A decoder of each plain form that the configured fields have, the most usual first."""
+    """A decoder for each plain form of the configured fields, the most common first."""
     forms: tuple[Form, ...] = ("strings", "integers") if fields.ids == "string" else ("integers",)
     rows = [(form, _row_of(fields, dimensions, form, shown_only=shown_only)) for form in forms]
     return [
@@ -139,7 +140,7 @@ def _parallel(plain: Callable[[bytes], Any], names: Sequence[str]) -> Callable[[
         items = len(row.recommendations)
         found = [getattr(row, name) for name in names]
         if any(each is not None and len(each) != items for each in found):
-            message = "lists that belong to the list shown differ in length"
+            message = "positions or scores differ in length from the recommendations"
             raise msgspec.ValidationError(message)
         return row
 
@@ -147,7 +148,7 @@ def _parallel(plain: Callable[[bytes], Any], names: Sequence[str]) -> Callable[[
 
 
 def _slots(dimensions: Sequence[str]) -> tuple[str, ...]:
-    """Names of a row's attributes that hold the dimensions, in their order."""
+    """The attributes of a row that hold the dimensions, in order."""
     return tuple(f"dimension_{number}" for number in range(len(dimensions)))
 
 
@@ -158,12 +159,11 @@ def _row_of(
     *,
     shown_only: bool = False,
 ) -> type[msgspec.Struct] | None:
-    """A Struct of exactly what the configured fields need, in the kinds of one form.
+    """A Struct of the configured fields, in the types of one form.
 
-    Attributes of its instances: recommendations, user, dimension_0, ..., interactions unless only
-    what was shown is read, and, where mapped, time, event_id, positions, scores and baseline.
-    None where a path leads into an object or two fields share a path: such records are read by
-    the general decoder.
+    Its attributes: recommendations, user, dimension_0, ..., interactions unless `shown_only`, and,
+    if configured, time, event_id, positions, scores and baseline. Returns None if a path is nested
+    or two fields share a path: the general decoder decodes such records.
     """
     paths = _paths(fields, dimensions)
     kinds = _kinds(fields, dimensions, form)
@@ -201,7 +201,7 @@ def _kinds(fields: EventFields, dimensions: Sequence[str], form: Form) -> list[t
         "scores": list[float] if fields.scores else None,
         "baseline": _ids(one, fields.max_recommendations) if fields.baseline else None,
     }
-    # Integers are turned into text once per distinct value, where rows are grouped.
+    # `LabelCache` converts integers to text once per distinct value.
     label = short_text(fields.max_label_bytes) | INTEGER | None
     slots = [(slot, label, None) for slot in _slots(dimensions)]
     mapped = [(name, kind) for name, kind in required.items() if kind is not None]
@@ -210,9 +210,9 @@ def _kinds(fields: EventFields, dimensions: Sequence[str], form: Form) -> list[t
 
 
 def short_text(most: int) -> Any:
-    """Text of at most so many bytes, and more only where the general decoder looks closer.
+    """Text that has at most `most` bytes for certain; the general decoder measures longer text.
 
-    A character has up to four bytes, and msgspec counts characters.
+    msgspec counts characters, and a character has up to four bytes.
     """
     return Annotated[str, Meta(max_length=most // 4)]
 

@@ -26,7 +26,7 @@ _MICROSECOND = timedelta(microseconds=1)
 _PER_SECOND = 1_000_000
 FIRST = _FIRST * _PER_SECOND
 END = _END * _PER_SECOND
-"""Event time lies from FIRST to before END, microseconds since the epoch."""
+"""Event time is in [FIRST, END), microseconds since the epoch."""
 
 
 def _whole(per_second: int) -> Any:
@@ -41,11 +41,11 @@ KINDS: Mapping[TimeUnit, Any] = MappingProxyType(
         "iso8601": Annotated[datetime, Meta(tz=True)],
     }
 )
-"""What msgspec must find in a record, by unit; bool, NaN and times without offset do not pass."""
+"""Type of event time for msgspec, by unit; refuses bool, NaN and times without an offset."""
 
 
 def _from_seconds(written: Any) -> int:
-    # The shortest text of a float is what was written; a product of floats would round it.
+    # `repr` gives the digits as written; multiplying the float would round them.
     return int(Decimal(repr(written)).scaleb(6).to_integral_value())
 
 
@@ -62,7 +62,7 @@ _CONVERSIONS: Mapping[TimeUnit, Callable[[Any], int]] = {
 
 
 def microseconds(written: Written, unit: TimeUnit) -> int:
-    """Event time in microseconds since the epoch, exact; finer digits are rounded.
+    """Convert event time to microseconds since the epoch, exactly; finer digits are rounded.
 
     Example:
         >>> microseconds(1700000000.123457, "s"), microseconds(1700000000123, "ms")
@@ -72,7 +72,7 @@ def microseconds(written: Written, unit: TimeUnit) -> int:
 
 
 def microsecond_column(written: Sequence[Any], unit: TimeUnit) -> NDArray[np.int64]:
-    """What `microseconds` gives for each, and much faster.
+    """Convert a column as `microseconds` does, much faster.
 
     Example:
         >>> microsecond_column([1700000000.123457, -1.5], "s").tolist()
@@ -86,9 +86,8 @@ def microsecond_column(written: Sequence[Any], unit: TimeUnit) -> NDArray[np.int
 
 
 def _second_column(seconds: NDArray[np.float64]) -> NDArray[np.int64]:
-    # From 1987 to 2106 a float is between 1 and 5 tenths of a microsecond from the next one: what
-    # was written has at most 7 decimals, and is the 7 decimals nearest to the float or rounds
-    # with them. A fraction of a second has so few bits that its product is exact.
+    # From 1987 to 2106 adjacent floats are 0.1 to 0.5 microseconds apart: seven decimals determine
+    # the rounding. The fraction of a second has so few bits that its product is exact.
     whole = np.floor(seconds)
     tenths = (seconds - whole) * 1e7
     nearest = np.rint(tenths)
@@ -107,7 +106,7 @@ def _moment_column(since: Sequence[timedelta]) -> NDArray[np.int64]:
 
 
 def written_time(value: object, unit: TimeUnit, field: str) -> Written:
-    """A decoded JSON value as event time of the configured unit."""
+    """Check that a decoded JSON value is event time in this unit."""
     try:
         time: Written = msgspec.convert(value, KINDS[unit])
     except msgspec.ValidationError as error:

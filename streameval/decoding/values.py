@@ -1,6 +1,6 @@
 """Reads and checks the values of fields: ids, labels, gains, scores and positions.
 
-A function raises `Refusal`, with the reason, for a value that it does not accept.
+Every function raises `Refusal` for a value that is not accepted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _DIGITS = re.compile(r"-?[0-9]{1,1000}", re.ASCII)
 
 
 def check_bytes(text: str, most: int, field: str, reason: Reason) -> str:
-    """The text itself, if it is short enough."""
+    """Return the text; refuse more than `most` bytes of UTF-8."""
     if 4 * len(text) > most:
         size = len(text.encode("utf-8", "surrogatepass"))
         if size > most:
@@ -48,7 +48,7 @@ def integer_id(value: object, field: str) -> int:
 
 
 class Ids:
-    """How ids are kept: all as text, or all as integers."""
+    """Converts ids: all to text, or all to integers."""
 
     __slots__ = ("_convert", "_kind", "_most")
 
@@ -76,17 +76,16 @@ class Ids:
 
 MAX_LABEL_BYTES: Final = 256
 
-_OURS = re.compile(r"__+(missing|other)__")
+_RESERVED = re.compile(r"__+(missing|other)__")
 
 MISSING_LABEL = "__missing__"
-"""The label value of records that have none."""
+"""Label value of records without one."""
 
 
 def label_text(value: object, field: str = "label", most: int = MAX_LABEL_BYTES) -> str:
     """A label value as text; integers and booleans as JSON writes them.
 
-    `__missing__` and `__other__` in the data get one more underscore in front, so that they are
-    never taken for ours.
+    `__missing__` and `__other__` are reserved, so in the data they get one more underscore.
 
     Example:
         >>> label_text("a"), label_text(7), label_text(True), label_text(None)
@@ -96,7 +95,7 @@ def label_text(value: object, field: str = "label", most: int = MAX_LABEL_BYTES)
     """
     if type(value) is str:
         check_bytes(value, most, field, "label_too_long")
-        return f"_{value}" if _OURS.fullmatch(value) else value
+        return f"_{value}" if _RESERVED.fullmatch(value) else value
     if value is None:
         return MISSING_LABEL
     if type(value) is bool:
@@ -112,11 +111,11 @@ def label_texts(values: Iterable[object], most: int = MAX_LABEL_BYTES) -> tuple[
     return tuple(label_text(value, most=most) for value in values)
 
 
-class Remembered(dict[Any, tuple[str, ...]]):
-    """Decoded values -> the same as text, made on first use; beyond 4,096 all are made again.
+class LabelCache(dict[Any, tuple[str, ...]]):
+    """Decoded values -> their text, made on first use; cleared at 4,096 entries.
 
     Example:
-        >>> texts = Remembered(label_texts)
+        >>> texts = LabelCache(label_texts)
         >>> texts["a", 7], texts
         (('a', '7'), {('a', 7): ('a', '7')})
     """
@@ -133,11 +132,11 @@ class Remembered(dict[Any, tuple[str, ...]]):
 
 
 MAX_POSITION = 1_000_000
-"""The largest rank that an item may have stood at."""
+"""The largest rank accepted."""
 
 
 def finite(value: object, field: str, reason: Reason) -> float:
-    """A finite number as a float, and as a gain one up to 2^1000; a boolean is none."""
+    """A finite number as a float; as a gain, up to 2^1000. Booleans are refused."""
     try:
         number = float(value) if type(value) in (int, float) else math.nan  # type: ignore[arg-type]  # checked
     except OverflowError:
@@ -150,22 +149,22 @@ def finite(value: object, field: str, reason: Reason) -> float:
 
 
 def as_list(found: Any, field: str) -> list[Any]:
-    """What was found, if it is an array."""
+    """The value itself, which must be an array."""
     if type(found) is list:
         return found
     if found is None:
-        raise Refusal("missing_field", f"{field} is absent or null; write [] where nothing is")
-    raise Refusal("wrong_type", f"{field}: found {excerpt(found)} in place of an array")
+        raise Refusal("missing_field", f"{field} is absent or null; write [] for an empty list")
+    raise Refusal("wrong_type", f"{field}: found {excerpt(found)} instead of an array")
 
 
 def positions(found: Any, field: str, items: int) -> list[int] | None:
-    """Ranks at which the items stood; None where no item says one."""
+    """Ranks of the items; None if all of them are null."""
     ranks = as_list(found, field)
     if ranks and ranks.count(None) == len(ranks) == items:
         return None
     for place, value in enumerate(ranks):
         if type(value) is not int or not 1 <= value <= MAX_POSITION:
-            problem = f"{field}[{place}]: {excerpt(value)} is not among 1 to {MAX_POSITION:,}"
+            problem = f"{field}[{place}]: {excerpt(value)} is not in 1 to {MAX_POSITION:,}"
             raise Refusal("invalid_positions", problem)
     check_length(ranks, items, field, "invalid_positions")
     return ranks
@@ -182,6 +181,6 @@ def scores(found: Any, field: str, items: int) -> list[float]:
 
 
 def check_length(found: Sized, items: int, field: str, reason: Reason) -> None:
-    """Every item has its own."""
+    """Refuse a length other than the number of items."""
     if len(found) != items:
         raise Refusal(reason, f"{field}: {len(found)} numbers for {items} items")

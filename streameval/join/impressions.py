@@ -10,7 +10,7 @@ from typing import Generic, TypeVar, cast
 import msgspec
 import numpy as np
 
-from streameval.decoding.columns import Decoded, picked
+from streameval.decoding.columns import Decoded, take_rows
 from streameval.decoding.invalid import InvalidEvent
 from streameval.events import Batch, Id
 from streameval.events.ragged import Ragged
@@ -145,5 +145,5 @@ class Impressions(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     def _of(self, rows: IntArray | slice, items: Ragged) -> Impressions:
         columns = ("places", "times", "labels", "event_ids", "users")
         beside = ("positions", "scores", "baselines")
-        found = {name: picked(getattr(self, name), rows) for name in (*columns, *beside)}
+        found = {name: take_rows(getattr(self, name), rows) for name in (*columns, *beside)}
         return msgspec.structs.replace(self, items=items, **found)

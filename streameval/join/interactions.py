@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from streameval.decoding.columns import picked
+from streameval.decoding.columns import take_rows
 from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.decoding.invalid import InvalidEvent, Refusal, excerpt
 from streameval.decoding.paths import FAILURES, Path, TopLevel, compile_path, is_plain
@@ -56,7 +56,7 @@ class InteractionColumns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def _of(self, rows: NDArray[np.int64] | slice) -> InteractionColumns:
         columns = ("places", "times", "keys", "items", "types", "gains", "event_ids", "counts")
-        found = {name: picked(getattr(self, name), rows) for name in columns}
+        found = {name: take_rows(getattr(self, name), rows) for name in columns}
         return msgspec.structs.replace(self, **found)
 
 
