@@ -52,7 +52,7 @@ def zombie(stage: Stage) -> Faults:
 
 def slow(stage: Stage) -> Faults:
     """Counting takes longer than max.poll.interval, and so another member takes over."""
-    setting = stage.setting(kafka="max_poll_interval_ms = 2000", session=1_500)
+    setting = stage.setting(kafka="max_poll_interval_ms = 10000", session=1_500)
     writer = stage.writer(setting)
     flag = setting.folder / "slow"
     with stage.daemon(setting, "slow") as dawdler, writer.flowing(_RATE):

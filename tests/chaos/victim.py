@@ -22,9 +22,6 @@ from streameval.engine.ingest import Ingest
 from streameval.exporters.prometheus import PrometheusExporter
 from tests.chaos.points import POINTS, deadly
 
-SLOWNESS = 0.7
-"""Seconds for a batch, as long as it is slow."""
-
 
 def disk_full(folder: Path) -> None:
     """No file can be written as long as there is one named `disk-full` in the folder."""
@@ -40,13 +37,13 @@ def disk_full(folder: Path) -> None:
 
 
 def slow(folder: Path) -> None:
-    """Batches take long as long as there is a file named `slow` in the folder."""
+    """A batch is not finished before a file named `slow` has left the folder."""
     ingest: Any = Ingest
     apply = ingest.apply
 
     def dragging(*arguments: Any) -> Any:
-        if (folder / "slow").exists():
-            time.sleep(SLOWNESS)
+        while (folder / "slow").exists():
+            time.sleep(0.1)
         return apply(*arguments)
 
     ingest.apply = dragging
