@@ -109,8 +109,10 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         values["member"] = f'member = "{self.member}"' if self.member else ""
         values["events"] = f"events = {self.events}" if self.events else ""
         path = self.folder / f"{self.member or 'dynamic'}.toml"
-        path.write_text(_TEXT.format(**values))
-        return path
+        # Another daemon may be reading it: several are started with one file.
+        fresh = path.with_suffix(".new")
+        fresh.write_text(_TEXT.format(**values))
+        return fresh.replace(path)
 
     def _connection(self) -> str:
         if not self.bucket:
