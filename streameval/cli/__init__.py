@@ -1,4 +1,4 @@
-"""The command line: one file a command."""
+"""The command line: one module per command."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NoReturn
 
 
 def main() -> NoReturn:
-    """Run one command, and end the process."""
-    from streameval.cli.app import main as program  # noqa: PLC0415  processes that count need none
+    """Run one command and end the process."""
+    from streameval.cli.app import main as program  # noqa: PLC0415  worker processes need no app
 
     program()

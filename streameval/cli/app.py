@@ -1,4 +1,4 @@
-"""The program `streameval`: its commands, and its exit status."""
+"""The program `streameval`: its commands and its exit status."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from typing import Annotated, Any, Final, NoReturn
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from streameval.cli.ending import (
+from streameval.cli.errors import (
     DONE,
     FAILED,
     OutputError,
-    abandon,
+    discard_output,
     prepare_streams,
-    sentence,
+    report,
     status_of,
-    tell,
+    usage_message,
 )
 from streameval.errors import StreamevalError
 
 COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
     {
-        "demo": "Watch three variants on simulated traffic, and which differences are real.",
+        "demo": "Run a demo: three variants on simulated traffic, with live comparisons.",
         "run": "Run the daemon: read the source, count, and serve the values over HTTP.",
         "check": "Check a configuration, and print what `run` would do with it.",
-        "evaluate": "Evaluate files, with the same bits as the daemon on the same events.",
+        "evaluate": "Evaluate files; values equal the daemon's on the same events, bit for bit.",
         "compare": "Compare variants: is treatment better than control, and is it real?",
-        "simulate": "Write simulated events: one JSON object a line, on standard output.",
+        "simulate": "Write simulated events to standard output: one JSON object per line.",
         "publish": "Publish the lines of files to a Kafka topic, keyed by user.",
-        "metrics": "List all metrics, or document one of them.",
+        "metrics": "List all metrics, or describe one of them.",
         "explain": "Explain how one request or user was counted, or why it was not.",
-        "skip": "Skip one record at which the daemon stops because counting it fails.",
+        "skip": "Skip one record that makes the daemon stop because it cannot be counted.",
         "state": "Inspect, verify, export and merge stores of checkpoints ([state] path).",
         "dlq": "Show dead letters, and replay their records after a fix.",
     }
 )
-"""Each command, a module of this package, with the first line of its help."""
+"""Command -> first line of its help. Each command is a module of this package."""
 
 
 class _Commands(TyperGroup):
@@ -50,7 +50,7 @@ class _Commands(TyperGroup):
         super().__init__(**{**settings, "commands": stubs})
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """The command that was called, in place of its stub in the list of commands."""
+        """Replace the stub of the called command with the real command."""
         name, stub, rest = super().resolve_command(ctx, args)
         return name, stub if name is None else _loaded(name), rest
 
@@ -81,9 +81,9 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:  # noqa: FBT001  typer hands it over by position
+def _version(wanted: bool) -> None:  # noqa: FBT001  typer passes it by position
     if wanted:
-        from importlib.metadata import version  # noqa: PLC0415  slow, and rarely asked for
+        from importlib.metadata import version  # noqa: PLC0415  slow, and rarely needed
 
         typer.echo(f"streameval {version('streameval')}")
         raise typer.Exit
@@ -96,16 +96,16 @@ def program(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Online evaluation of recommender systems, from a stream of recommendations and interactions.
+    """Online evaluation of recommender systems from recommendations and interactions.
 
-    Live traffic (Kafka in, Prometheus and a page out) and files give the same values.
+    Live traffic (Kafka to Prometheus and a web page) and files give the same values.
     """
     del version
 
 
 def main() -> NoReturn:
-    """Run one command and end the process: 0 done, 1 failed while running, 2 wrongly called."""
-    # Users' own metrics are modules in the working folder; last, so that they hide nothing.
+    """Run one command and end the process: 0 done, 1 failed at run time, 2 wrong usage."""
+    # Users' own metrics are modules in the working folder; last, so that they shadow nothing.
     sys.path.append("")
     prepare_streams()
     sys.exit(status(sys.argv[1:]))
@@ -115,24 +115,24 @@ def status(arguments: Sequence[str]) -> int:
     """Run one command.
 
     Args:
-        arguments: without the program's name; none print the help.
+        arguments: without the program's name; an empty sequence prints the help.
 
     Returns:
-        The exit status; an error has been printed on standard error, in one line.
+        The exit status. An error is printed on standard error, in one line.
     """
     try:
         ended = app(list(arguments) or ["--help"], prog_name="streameval", standalone_mode=False)
     except typer.TyperException as error:
-        tell(sentence(error))
+        report(usage_message(error))
         return error.exit_code
     except StreamevalError as error:
-        tell(str(error))
+        report(str(error))
         return status_of(error)
     except OSError as error:
         if error.filename is not None:
-            tell(f"{error.filename}: {(error.strerror or str(error)).lower()}; check the path.")
+            report(f"{error.filename}: {(error.strerror or str(error)).lower()}; check the path.")
         else:
-            abandon()
-            tell(str(OutputError(error)))
+            discard_output()
+            report(str(OutputError(error)))
         return FAILED
     return ended if isinstance(ended, int) else DONE

@@ -13,7 +13,7 @@ import msgspec
 from typer import Argument, Exit, Option
 
 from streameval.checkpoints.settings import is_url
-from streameval.cli.ending import FAILED, output, reading, tell
+from streameval.cli.errors import FAILED, config_errors_in, output, report
 from streameval.config import Config, WebOptions, load
 from streameval.config.options import StateOptions
 from streameval.config.pipeline import schemas_of
@@ -32,7 +32,7 @@ def check(
     config: Annotated[Path, Argument(metavar="CONFIG", help="A TOML file.")],
     *,
     connect: Annotated[
-        bool, Option("--connect", help="Also try the source, and the address to listen on.")
+        bool, Option("--connect", help="Also try to reach the source and to bind the web address.")
     ] = False,
 ) -> None:
     """Check a configuration, and print what `run` would do with it.
@@ -54,34 +54,34 @@ def check(
     bootstrap_servers = "127.0.0.1:9092"
     ```
     """
-    found = load(config)
-    web_security(found.web)
-    with reading(config):
-        found.source.build(os.environ, shared=found.state is not None)
-        schemas_of(found, os.environ)
-        letters = letter_place(found)
-        if found.state is not None:
-            store(found.state)
+    settings = load(config)
+    web_security(settings.web)
+    with config_errors_in(config):
+        settings.source.build(os.environ, shared=settings.state is not None)
+        schemas_of(settings, os.environ)
+        letters = letter_place(settings)
+        if settings.state is not None:
+            store(settings.state)
     with output():
-        plan = _plan(config, found, letters)
+        plan = _plan(config, settings, letters)
         sys.stdout.writelines(f"{name:<9} {what}\n" for name, what in plan)
     if connect:
-        _connect(found)
+        _connect(settings)
 
 
 def _plan(path: Path, config: Config, letters: str | None) -> Iterator[tuple[str, str]]:
     yield "valid", str(path)
     yield "source", _source(config.source)
     yield "metrics", ", ".join(metric.text for metric in config.accumulator().metrics)
-    yield "labels", ", ".join(config.labels) or "none: one value a metric"
-    yield from _divided(config)
+    yield "labels", ", ".join(config.labels) or "none: one value per metric"
+    yield from _divisions(config)
     items = config.items()
     if items is not None:
         yield "catalog", f"{items if isinstance(items, int) else len(items):,} items"
     event = config.event
     yield "time", f"{event.time} as {event.time_unit}" if event.time else "not read"
     if config.registry is not None:
-        yield "schemas", f"of the registry at {redacted({'url': config.registry.url})['url']}"
+        yield "schemas", f"from the registry at {redacted({'url': config.registry.url})['url']}"
     if config.state is not None:
         yield "state", f"in {config.state.path}, every {config.state.interval}"
     if letters is not None:
@@ -89,7 +89,7 @@ def _plan(path: Path, config: Config, letters: str | None) -> Iterator[tuple[str
     yield "serves", _served(config.web)
 
 
-def _divided(config: Config) -> Iterator[tuple[str, str]]:
+def _divisions(config: Config) -> Iterator[tuple[str, str]]:
     if config.segments:
         yield "segments", ", ".join(config.segments)
     if config.windows is not None:
@@ -103,8 +103,8 @@ def _source(options: SourceOptions) -> str:
     table = redacted(msgspec.to_builtins(options))
     kind = table.pop("type")
     client = table.pop("kafka", {})
-    said = {name: value for name, value in (table | client).items() if value is not None}
-    return f"{kind}: " + ", ".join(f"{name} = {value}" for name, value in said.items())
+    given = {name: value for name, value in (table | client).items() if value is not None}
+    return f"{kind}: " + ", ".join(f"{name} = {value}" for name, value in given.items())
 
 
 def _connect(config: Config) -> None:
@@ -124,7 +124,7 @@ def _connect(config: Config) -> None:
             with output():
                 sys.stdout.write(f"{name:<9} {text}\n")
         except StreamevalError as error:
-            tell(str(error))
+            report(str(error))
             failed = True
     if failed:
         raise Exit(FAILED)
@@ -132,7 +132,7 @@ def _connect(config: Config) -> None:
 
 def _try_state(options: StateOptions) -> str:
     places = store(options).places()
-    return f"{options.path} can be read and has checkpoints of {len(places):,} partitions"
+    return f"{options.path} is readable and has checkpoints of {len(places):,} partitions"
 
 
 def _try_registry(options: RegistryOptions) -> str:
@@ -141,13 +141,13 @@ def _try_registry(options: RegistryOptions) -> str:
 
 
 def _try_addresses(web: WebOptions) -> str:
-    asked = web_security(web)
-    return ", ".join(f"{try_address(each, asked)}{web.prefix}/" for each in web.addresses)
+    security = web_security(web)
+    return ", ".join(f"{try_address(each, security)}{web.prefix}/" for each in web.addresses)
 
 
 def _served(web: WebOptions) -> str:
-    asked = web_security(web)
-    scheme = "http" if asked.context is None else "https"
+    security = web_security(web)
+    scheme = "http" if security.context is None else "https"
     places = ", ".join(f"{scheme}://{each}{web.prefix}/" for each in web.addresses)
-    users = f" for {len(asked.users)} users" if asked.users else ""
+    users = f" for {len(security.users)} users" if security.users else ""
     return f"{places} with {web.prefix}/metrics and {web.prefix}/api/v1/metrics{users}"

@@ -1,4 +1,4 @@
-"""`streameval compare`: counts variants from files or states, and compares them."""
+"""`streameval compare`: counts variants in files or saved states, and compares them."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.checkpoints.store import is_store
 from streameval.cli.counting import counted_records, counted_tables
-from streameval.cli.ending import FAILED, WrongCallError, output, tell
-from streameval.cli.evaluation import (
+from streameval.cli.errors import FAILED, UsageError, output, report
+from streameval.cli.request import (
+    Columns,
     Format,
     Metrics,
     Processes,
     Request,
     Separators,
-    Sources,
-    WrittenTime,
+    UnitOfTime,
     configured,
-    found_files,
+    expanded_files,
 )
-from streameval.cli.screen import csv_text, json_text, printed
-from streameval.cli.state import counted, held_in
+from streameval.cli.state import newest_checkpoints, restored
+from streameval.cli.terminal import csv_text, json_text, rendered
 from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.ingest import Ingest
@@ -47,7 +47,7 @@ from streameval.tables.files import finite
 
 
 class Failure(StrEnum):
-    """Why a comparison may end with status 1."""
+    """A verdict on which a comparison may exit with status 1."""
 
     WORSE = "worse"
     GUARDRAIL = "guardrail"
@@ -59,32 +59,32 @@ def compare(  # noqa: PLR0913  each is an option of the command
         list[str],
         Argument(
             metavar="PATH...",
-            help="Files of events as `streameval evaluate` reads them: JSON lines, parquet or CSV; "
-            "or stores of checkpoints ([state] path): folders or URLs of buckets.",
+            help="Files of events in the formats of `streameval evaluate`: JSON lines, parquet or "
+            "CSV; or stores of checkpoints ([state] path): folders or URLs of buckets.",
         ),
     ],
     *,
     metric: Metrics = None,
     by: Annotated[
         str | None,
-        Option(help="The field whose values are the variants.", show_default="variant"),
+        Option(help="Field whose values are the variants.", show_default="variant"),
     ] = None,
     control: Annotated[
         str | None,
-        Option(help="The value that the others are compared with.", show_default="control"),
+        Option(help="Variant that the others are compared with.", show_default="control"),
     ] = None,
     primary: Annotated[
         list[str] | None,
         Option(
             metavar="METRIC",
-            help="Decides; several share the error. May be repeated.",
+            help="Metric that decides; several share the error. May be repeated.",
         ),
     ] = None,
     guardrail: Annotated[
         list[str] | None,
         Option(
             metavar="METRIC=LIFT",
-            help="Largest loss accepted, like ctr=-0.01 (log_loss=0.01 where lower is better). "
+            help="Largest accepted loss, like ctr=-0.01 (log_loss=0.01 if lower is better). "
             "May be repeated.",
         ),
     ] = None,
@@ -92,24 +92,24 @@ def compare(  # noqa: PLR0913  each is an option of the command
         str | None,
         Option(
             metavar="VARIANT=SHARE,...",
-            help="How users are split, like control=9,treatment=1.",
+            help="Planned split of users, like control=9,treatment=1.",
             show_default="evenly",
         ),
     ] = None,
     same_users: Annotated[
-        bool, Option("--same-users", help="Users meet several variants by design.")
+        bool, Option("--same-users", help="Users see several variants by design.")
     ] = False,
     method: Annotated[
         Literal["fixed", "anytime"] | None,
         Option(
-            help="One planned look, or as many as you like (wider).",
+            help="Intervals hold for one planned look, or however often you look (wider).",
             show_default="fixed for files, anytime for states",
         ),
     ] = None,
     confidence: Annotated[
         float | None,
         Option(
-            min=0.501, max=0.9999, help="How often intervals cover the truth.", show_default="0.95"
+            min=0.501, max=0.9999, help="Coverage probability of intervals.", show_default="0.95"
         ),
     ] = None,
     precision: Annotated[
@@ -117,31 +117,31 @@ def compare(  # noqa: PLR0913  each is an option of the command
         Option(
             min=0.0001,
             max=1.0,
-            help="Lift that matters: a smaller one counts as no difference.",
+            help="Smallest lift that matters; a smaller one counts as no difference.",
             show_default="0.02",
         ),
     ] = None,
     since: Annotated[
-        str | None, Option(metavar="DATE", help="First day that counts (UTC), like 2026-03-01.")
+        str | None, Option(metavar="DATE", help="First day to count (UTC), like 2026-03-01.")
     ] = None,
-    column: Sources = None,
+    column: Columns = None,
     separator: Separators = None,
     config: Annotated[
         str | None,
         Option(help="Take metrics, catalog, [event], intervals and [experiment] from this file."),
     ] = None,
     time: Annotated[
-        str | None, Option(help="Field of event time; then days are compared one by one.")
+        str | None, Option(help="Field of event time; adds a comparison by day.")
     ] = None,
-    time_unit: WrittenTime = None,
+    time_unit: UnitOfTime = None,
     processes: Processes = 1,
     format: Format = "table",  # noqa: A002  the option is called --format
     fail_on: Annotated[
         list[Failure] | None,
         Option(
             metavar="VERDICT",
-            help="End with status 1 on this: worse (any metric), guardrail (one is broken) or "
-            "untrusted (a check failed). May be repeated.",
+            help="Exit with status 1 on this verdict: worse (of any metric), guardrail (one is "
+            "broken) or untrusted (a check failed). May be repeated.",
         ),
     ] = None,
 ) -> None:
@@ -155,15 +155,15 @@ def compare(  # noqa: PLR0913  each is an option of the command
     streameval compare state    # what a daemon has saved, all partitions together
     ```
 
-    Events must name their users (`user`, or --column user=FIELD): a user's lists resemble each
-    other, so users are compared, in 256 groups.
+    Events must name their users (`user`, or --column user=FIELD): lists of one user are
+    correlated, so the comparison is between users, in 256 groups.
 
-    The interval of the method `fixed` holds for one planned look; `anytime` holds however often you
-    look. Metrics that are not means over lists or items are left out, with a message.
+    Intervals of the method `fixed` hold for one planned look; those of `anytime` hold however often
+    you look. Metrics that are not means over lists or items are left out, with a message.
     """
-    compared_files(
+    compare_files(
         Request(
-            paths=paths if is_state(paths) else found_files(paths),
+            paths=paths if is_state(paths) else expanded_files(paths),
             columns=column or [],
             separators=separator or [],
             metrics=metric or [],
@@ -174,7 +174,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
             format=format,
             processes=processes,
         ),
-        Asked(
+        ExperimentOptions(
             experiment=_given(
                 control=control,
                 since=_date(since),
@@ -190,12 +190,12 @@ def compare(  # noqa: PLR0913  each is an option of the command
     )
 
 
-class Asked(NamedTuple):
-    """Options of the experiment.
+class ExperimentOptions(NamedTuple):
+    """Options of the experiment; they override the configuration.
 
     Attributes:
-        experiment: fields of an Experiment; those not given are as configured.
-        intervals: of Intervals, likewise.
+        experiment: given fields of Experiment.
+        intervals: given fields of Intervals.
     """
 
     experiment: Mapping[str, Any]
@@ -211,14 +211,14 @@ def _given(**options: object) -> dict[str, Any]:
 def _numbers(option: str, texts: Sequence[str]) -> dict[str, float]:
     found: dict[str, float] = {}
     for text in filter(None, texts):
-        # A metric's own parameters have equal signs, too: the last one is meant.
+        # Parameters of a metric contain equal signs, too, so the last one separates.
         name, _, number = text.rpartition("=")
         value = finite(number)
         if not name.strip() or value is None:
             example = "ctr=-0.01" if option == "--guardrail" else "control=9,treatment=1"
-            raise WrongCallError(f"{option}: found {text!r}; give NAME=NUMBER, like {example}.")
+            raise UsageError(f"{option}: found {text!r}; give NAME=NUMBER, like {example}.")
         if name.strip() in found:
-            raise WrongCallError(f"{option}: {name.strip()!r} is given twice; give it once.")
+            raise UsageError(f"{option}: {name.strip()!r} is given twice; give it once.")
         found[name.strip()] = value
     return found
 
@@ -227,50 +227,53 @@ def _date(text: str | None) -> date | None:
     try:
         return None if text is None else date.fromisoformat(text)
     except ValueError:
-        raise WrongCallError(f"--since: found {text!r}; give a day, like 2026-03-01.") from None
+        raise UsageError(f"--since: found {text!r}; give a day, like 2026-03-01.") from None
 
 
 Found: TypeAlias = tuple[Sequence[Metric], Mapping[str, Variant]]
-"""Metrics in their order, and variants by value of the label."""
+"""Metrics in order, and label value -> variant."""
 
 
 class _Counted(NamedTuple):
-    """The counts of an experiment."""
+    """The counts of an experiment; `left_out`: metric -> reason why it is not compared."""
 
     metrics: Sequence[Metric]
     variants: Mapping[str, Variant]
     left_out: Mapping[str, str]
 
 
-def compared_files(request: Request, asked: Asked) -> None:
+def compare_files(request: Request, options: ExperimentOptions) -> None:
     """Compare the variants in files or saved states, and write the report."""
     experiment, intervals, counted = (
-        _of_states(request, asked) if is_state(request.files) else _of_files(request, asked)
+        _of_states(request, options) if is_state(request.files) else _of_files(request, options)
     )
     experiment.check(counted.metrics, "command line")
-    _refuse_what_cannot_be_compared(counted.variants, request, experiment)
+    _check_variants(counted.variants, request, experiment)
     for metric, reason in counted.left_out.items():
-        tell(f"{metric} is not compared: {reason}")
-    method = asked.method or ("anytime" if is_state(request.files) else "fixed")
-    report = compared(experiment, counted.metrics, counted.variants, intervals, method)
-    if not report.rows:
-        raise WrongCallError("no metric that can be compared; `streameval metrics` lists them all.")
+        report(f"{metric} is not compared: {reason}")
+    method = options.method or ("anytime" if is_state(request.files) else "fixed")
+    comparison = compared(experiment, counted.metrics, counted.variants, intervals, method)
+    if not comparison.rows:
+        raise UsageError("no metric that can be compared; `streameval metrics` lists them all.")
+    result = Result(comparison, experiment, intervals, method)
     with output():
-        sys.stdout.write(FORMATS[request.format](Written(report, experiment, intervals, method)))
-    if any(name in asked.fail_on for name in _failures(report)):
+        sys.stdout.write(FORMATS[request.format](result))
+    if any(name in options.fail_on for name in _failures(comparison)):
         raise Exit(FAILED)
 
 
-def _of_files(request: Request, asked: Asked) -> tuple[Experiment, Intervals, _Counted]:
+def _of_files(
+    request: Request, options: ExperimentOptions
+) -> tuple[Experiment, Intervals, _Counted]:
     config = configured(request)
     label = request.labels[0] if request.labels else Experiment().label
     known = config.experiment or Experiment(label=label)
     if known.label not in config.labels:
         config = configured(msgspec.structs.replace(request, labels=[known.label]))
-    experiment = msgspec.structs.replace(known, **asked.experiment)
-    intervals = msgspec.structs.replace(config.intervals or Intervals(), **asked.intervals)
+    experiment = msgspec.structs.replace(known, **options.experiment)
+    intervals = msgspec.structs.replace(config.intervals or Intervals(), **options.intervals)
     if experiment.since is not None and config.event.time is None:
-        raise WrongCallError("--since needs event time: name its field with --time.")
+        raise UsageError("--since needs event time: name its field with --time.")
     config = msgspec.structs.replace(config, intervals=intervals)
     if request.is_tables:
         empty, cells = counted_tables(
@@ -284,7 +287,7 @@ def _of_files(request: Request, asked: Asked) -> tuple[Experiment, Intervals, _C
 
 
 def _without_intervals(config: Config, found: Found) -> _Counted:
-    """The counts, with the reasons why metrics are left out."""
+    """The counts, with a reason for each metric that has no interval."""
     empty, (metrics, variants) = config.accumulator(), found
     left_out = {
         metric.text: empty.read(metric.text).no_interval or ""
@@ -299,29 +302,31 @@ def is_state(paths: Sequence[str]) -> bool:
     return any(is_store(path) for path in paths)
 
 
-def _of_states(request: Request, asked: Asked) -> tuple[Experiment, Intervals, _Counted]:
+def _of_states(
+    request: Request, options: ExperimentOptions
+) -> tuple[Experiment, Intervals, _Counted]:
     """The lifetime counts of saved states, all partitions together."""
-    held = held_in(request.files)
-    if not held:
-        raise WrongCallError(f"no state in {', '.join(request.files)}.")
-    config, ingest = counted(held, Path(request.config) if request.config else None)
+    checkpoints = newest_checkpoints(request.files)
+    if not checkpoints:
+        raise UsageError(f"no state in {', '.join(request.files)}.")
+    config, ingest = restored(checkpoints, Path(request.config) if request.config else None)
     if config.intervals is None:
-        raise WrongCallError(
+        raise UsageError(
             f"{request.files[0]}: the state was made without intervals; add intervals = {{}} to "
-            "the configuration of the daemon, which then counts by user."
+            "the daemon's configuration to count by user."
         )
     known = config.experiment or Experiment()
     if request.labels:
         known = msgspec.structs.replace(known, label=request.labels[0])
     if known.label not in config.labels:
         found = ", ".join(config.labels) or "none"
-        raise WrongCallError(f"--by {known.label}: the state has no such label, but {found}.")
+        raise UsageError(f"--by {known.label}: no such label in the state; its labels: {found}.")
     metrics, variants = variants_in(ingest, known.label, config.labels)
     if request.metrics:
         chosen = {parse(text).text for text in request.metrics}
         metrics = [metric for metric in metrics if metric.text in chosen]
-    experiment = msgspec.structs.replace(known, **asked.experiment)
-    intervals = msgspec.structs.replace(config.intervals, **asked.intervals)
+    experiment = msgspec.structs.replace(known, **options.experiment)
+    intervals = msgspec.structs.replace(config.intervals, **options.intervals)
     return experiment, intervals, _without_intervals(config, (metrics, variants))
 
 
@@ -341,44 +346,44 @@ def _variant(counted: Accumulator) -> Variant:
     return Variant({name: each for name, each in sums.items() if each is not None}, audience)
 
 
-def _refuse_what_cannot_be_compared(
+def _check_variants(
     variants: Mapping[str, Variant], request: Request, experiment: Experiment
 ) -> None:
-    """Refuse files without variants or users."""
+    """Raise a UsageError if variants, the control or users are missing."""
     files, label = ", ".join(request.files), experiment.label
     if not variants:
-        raise WrongCallError(f"no valid event in {files}.")
+        raise UsageError(f"no valid event in {files}.")
     found = [name for name in sorted(variants) if name != MISSING_LABEL]
     if not found:
-        raise WrongCallError(
+        raise UsageError(
             f"no event in {files} has the label {label!r}; name the field of the variant with "
-            f"--by FIELD, or with --column {label}=FIELD."
+            f"--by FIELD or --column {label}=FIELD."
         )
     if experiment.control not in variants:
         hint = suggestion(experiment.control, found)
-        raise WrongCallError(
-            f"no event has {label}={experiment.control}; found are {', '.join(found)}. Name the "
-            f"one that the others are compared with by --control.{hint}"
+        raise UsageError(
+            f"no event has {label}={experiment.control}; found: {', '.join(found)}. Name the "
+            f"control variant with --control.{hint}"
         )
     if len(found) < 2:
-        raise WrongCallError(f"every event has {label}={found[0]}; there is nothing to compare.")
+        raise UsageError(f"every event has {label}={found[0]}; there is nothing to compare.")
     audiences = [each.audience for each in variants.values()]
     if all(each.anonymous == each.lists for each in audiences):
-        raise WrongCallError(
-            f"no event in {files} names its user, and a user's lists resemble each other: without "
-            "users nobody can say what is real. Name the field of users with --column user=FIELD."
+        raise UsageError(
+            f"no event in {files} names its user. Lists of one user are correlated, so a "
+            "comparison needs users; name their field with --column user=FIELD."
         )
 
 
 _COLOURS: Final = {"better": "green", "worse": "red"}
-_HELD: Final[Mapping[Method, str]] = {
-    "fixed": "for one look that was planned",
+_VALIDITY: Final[Mapping[Method, str]] = {
+    "fixed": "for one planned look",
     "anytime": "however often you look",
 }
 
 
-class Written(NamedTuple):
-    """What is written."""
+class Result(NamedTuple):
+    """A comparison with the options that it was made with."""
 
     report: Report
     experiment: Experiment
@@ -386,33 +391,33 @@ class Written(NamedTuple):
     method: Method
 
 
-def as_json(found: Written) -> str:
-    """An object: the experiment, its checks, and a list of comparisons; null where unknown."""
-    checks, rows = found.report
-    whole = {
-        "experiment": msgspec.to_builtins(found.experiment),
-        "method": found.method,
-        "confidence": found.intervals.confidence,
-        "precision": found.intervals.precision,
+def as_json(result: Result) -> str:
+    """An object: the experiment, its checks, and a list of comparisons; null if unknown."""
+    checks, rows = result.report
+    content = {
+        "experiment": msgspec.to_builtins(result.experiment),
+        "method": result.method,
+        "confidence": result.intervals.confidence,
+        "precision": result.intervals.precision,
         "checks": msgspec.to_builtins(checks),
         "comparisons": [row.flat() for row in rows],
     }
-    return json_text(whole, indent=1) + "\n"
+    return json_text(content, indent=1) + "\n"
 
 
-def as_csv(found: Written) -> str:
-    """One line a comparison; failed checks go to standard error."""
-    for trouble in found.report.checks.trouble:
-        tell(f"do not trust this: {trouble}.")
-    rows = [row.flat() for row in found.report.rows]
+def as_csv(result: Result) -> str:
+    """One line per comparison; failed checks go to standard error."""
+    for trouble in result.report.checks.trouble:
+        report(f"do not trust this: {trouble}.")
+    rows = [row.flat() for row in result.report.rows]
     for row in rows:
-        del row["days"]  # a list has no cell; JSON has it
+        del row["days"]  # a list does not fit a cell; JSON has it
     return csv_text(rows[0], (row.values() for row in rows))
 
 
-def as_table(found: Written) -> str:
-    """Lifts with their intervals, the checks, and why each verdict is what it is."""
-    rows = found.report.rows
+def as_table(result: Result) -> str:
+    """Lifts with their intervals, the checks, and the reason for each verdict."""
+    rows = result.report.rows
     several = len({row.variant for row in rows}) > 1
     grid = Table(header_style="bold")
     for name in ("metric", *(["variant"] if several else [])):
@@ -420,7 +425,7 @@ def as_table(found: Written) -> str:
     for name in ("control", "variant" if several else rows[0].variant, "lift"):
         grid.add_column(Text("value" if name == "variant" else name), justify="right")
     grid.add_column("interval of the lift", justify="right")
-    grid.add_column("p-value" if found.method == "fixed" else "evidence", justify="right")
+    grid.add_column("p-value" if result.method == "fixed" else "evidence", justify="right")
     grid.add_column("verdict")
     for row in rows:
         lift = row.comparison.lift
@@ -434,28 +439,27 @@ def as_table(found: Written) -> str:
             Text(verdict_text(row.comparison), _COLOURS.get(row.comparison.verdict, "")),
         )
     reasons = [f"{row.metric}: {row.sentence}" for row in rows]
-    lines = "".join(f"{line}\n" for line in (*_checks(found), *_guardrails(rows), *reasons))
-    return f"{printed(grid)}{lines}"
+    lines = "".join(f"{line}\n" for line in (*_checks(result), *_guardrails(rows), *reasons))
+    return f"{rendered(grid)}{lines}"
 
 
-FORMATS: Final[Mapping[str, Callable[[Written], str]]] = {
+FORMATS: Final[Mapping[str, Callable[[Result], str]]] = {
     "table": as_table,
     "json": as_json,
     "csv": as_csv,
 }
 
 
-def _checks(found: Written) -> Iterator[str]:
-    checks, rows = found.report
-    look = _HELD[found.method]
-    yield f"Intervals of {found.intervals.confidence:.0%} hold {look}."
+def _checks(result: Result) -> Iterator[str]:
+    checks, rows = result.report
+    yield f"Intervals of {result.intervals.confidence:.0%} hold {_VALIDITY[result.method]}."
     if any(row.primary for row in rows):
         among = next(row.among for row in rows if row.primary)
-        yield f"* decides; the error is shared by {among}."
+        yield f"* primary metric; the error is shared by {among}."
     users = ", ".join(f"{name} {count:,.0f}" for name, count in checks.users.items())
     planned = " : ".join(f"{share:.0%}" for share in checks.shares.values())
     split = "NOT as planned" if checks.ratio_evidence >= ALARM else "as planned"
-    split = "the same in several variants" if checks.same_users else f"planned {planned}, {split}"
+    split = "users see several variants" if checks.same_users else f"planned {planned}, {split}"
     heaviest = max((row.comparison.heaviest for row in rows), default=0.0)
     yield (
         f"Checks: users {users}: {split}; in several variants {percent(checks.shared)}; lists "

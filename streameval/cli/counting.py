@@ -1,4 +1,4 @@
-"""Counts the events of files: JSON lines as the daemon does or by spans, and tables by rows."""
+"""Counts the events of files: JSON lines (as the daemon, or by spans) and tables."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import NamedTuple, Protocol, cast
 import msgspec
 
 from streameval.accumulator import Accumulator
-from streameval.cli.ending import WrongCallError, tell, wrong_call_where
-from streameval.cli.evaluation import Request
-from streameval.cli.parallel import Counted, TableCounting, results, shared
-from streameval.cli.readings import Taken, snapshot_of
-from streameval.cli.screen import progress
+from streameval.cli.errors import UsageError, as_usage_error, report
+from streameval.cli.parallel import TableCounting, TaskResult, map_in_processes, tasks_by_size
+from streameval.cli.readings import SpanReadings, snapshot_of
+from streameval.cli.request import Request
+from streameval.cli.terminal import progress
 from streameval.config import Config
 from streameval.config.pipeline import counting as new_counting
 from streameval.config.pipeline import joint, layout
@@ -38,79 +38,79 @@ from streameval.tables.events import Form, kind_of, separators_of
 from streameval.tables.files import Kind, is_table, table_file
 from streameval.windows.times import moment_text
 
-_SECONDS = 0.2
+_POLL_SECONDS = 0.2
 
 
-class Begun(Protocol):
-    """Starts empty where the source begins."""
+class Startable(Protocol):
+    """Counts or joins that start empty at the beginning of each log."""
 
     def home(self, partition: Partition) -> Partition:
-        """The partition under whose name a log is counted."""
+        """The partition that counts the records of this log."""
 
     def begin(self, partition: Partition, offsets: Mapping[Partition, int], /) -> None:
         """Start with nothing counted."""
 
 
 def counted_records(config: Config, every: int | None, processes: int) -> Ingest | SpanCounting:
-    """Count all records of the files, with a bar, and report the invalid ones.
+    """Count all records of the files with a progress bar, and report the invalid ones.
 
-    `every`: length of a span, microseconds; None for what the daemon counts. `processes`: how many
-    count, where there are several files that can be read more than once.
+    `every`: length of a span, microseconds; None to count as the daemon does. `processes`: the
+    largest number used; standard input and joins are always counted by one.
     """
-    counting = _new(config, every)
+    counting = _new_counting(config, every)
     source = FilesSource(cast("FilesOptions", config.source))
-    with wrong_call_where(SourceError):
-        source.open(beginning(config, counting))
+    with as_usage_error(SourceError):
+        source.open(owner_from_start(config, counting))
     examples: list[DeadLetter] = []
     with progress(source.bytes_total) as shown:
         if processes > 1 and config.attribution is None and source.bytes_total is not None:
             sizes = [size(path) or 0 for path in source.paths]
-            read, tasks = 0, shared(source.paths, sizes, processes)
+            read, tasks = 0, tasks_by_size(source.paths, sizes, processes)
             source.close()
-            with results(FileCounting(config, every), tasks, processes) as parts:
+            with map_in_processes(FileCounting(config, every), tasks, processes) as parts:
                 for part in parts:
                     part.add_to(counting)
-                    examples = _first([*examples, *part.examples], source.paths)
+                    examples = _first_of_each_reason([*examples, *part.examples], source.paths)
                     read += part.size
                     shown(read, counting.tally.consumed)
         else:
-            for letters in _read(source, counting):
-                examples = _first([*examples, *letters], source.paths)
+            for letters in _count(source, counting):
+                examples = _first_of_each_reason([*examples, *letters], source.paths)
                 shown(source.bytes_read, counting.tally.consumed)
-    _tell_of_invalid(counting.tally, examples)
+    _report_invalid(counting.tally, examples)
     return counting
 
 
-def _new(config: Config, every: int | None) -> Ingest | SpanCounting:
+def _new_counting(config: Config, every: int | None) -> Ingest | SpanCounting:
     return new_counting(config) if every is None else SpanCounting(config, every)
 
 
-def _read(source: FilesSource, counting: Ingest | SpanCounting) -> Iterator[Sequence[DeadLetter]]:
-    """Count the records of files, some at a time; gives examples of invalid ones."""
+def _count(source: FilesSource, counting: Ingest | SpanCounting) -> Iterator[Sequence[DeadLetter]]:
+    """Count the records of files batch by batch; yields examples of invalid ones."""
     while not source.finished:
-        for batch in source.poll(_SECONDS):
+        for batch in source.poll(_POLL_SECONDS):
             counting.apply(batch)
         counting.end(source.ended)
         source.pause(counting.backpressured)
         yield counting.take_invalid()
 
 
-def _tell_of_invalid(tally: Tally, examples: Sequence[DeadLetter]) -> None:
+def _report_invalid(tally: Tally, examples: Sequence[DeadLetter]) -> None:
     bad = sum(tally.invalid.values())
     if bad:
-        tell(f"{bad:,} of {tally.consumed:,} records are invalid and left out:")
+        report(f"{bad:,} of {tally.consumed:,} records are invalid and left out:")
     for record in examples:
         line = f"{record.partition.topic}, line {record.offset + 1}"
         count = tally.invalid[record.reason]
-        tell(f"{count:>9,} {record.reason}, first in {line}: {record.message}: {record.preview}")
+        report(f"{count:>9,} {record.reason}, first in {line}: {record.message}: {record.preview}")
 
 
 class CountedFiles(NamedTuple):
     """The counts of some files.
 
     Attributes:
-        partitions: of each file the next offset and the sections of its state.
-        spans: what was counted by spans, in place of these.
+        partitions: file -> next offset and sections of its state; empty if counted by spans.
+        spans: counts by span; empty if counted as the daemon does.
     """
 
     size: int
@@ -120,7 +120,7 @@ class CountedFiles(NamedTuple):
     spans: Sequence[Dumped]
 
     def add_to(self, counting: Ingest | SpanCounting) -> None:
-        """Add the counts of other files."""
+        """Add these counts to others."""
         counting.tally.add(self.tally)
         if isinstance(counting, SpanCounting):
             counting.spans.add(self.spans)
@@ -130,22 +130,22 @@ class CountedFiles(NamedTuple):
 
 
 class FileCounting:
-    """Counts files of JSON lines, each for itself."""
+    """Counts files of JSON lines independently of other files."""
 
     def __init__(self, config: Config, every: int | None) -> None:
         self._config, self._every = config, every
 
     def __call__(self, paths: Sequence[str]) -> CountedFiles:
         """Count some files."""
-        counting = _new(self._config, self._every)
+        counting = _new_counting(self._config, self._every)
         source = FilesSource(FilesOptions(paths=list(paths)))
-        source.open(beginning(self._config, counting))
-        examples = [letter for letters in _read(source, counting) for letter in letters]
-        whole = source.bytes_read, counting.tally, _first(examples, paths)
+        source.open(owner_from_start(self._config, counting))
+        examples = [letter for letters in _count(source, counting) for letter in letters]
+        totals = source.bytes_read, counting.tally, _first_of_each_reason(examples, paths)
         if isinstance(counting, SpanCounting):
-            return CountedFiles(*whole, {}, counting.spans.dump())
+            return CountedFiles(*totals, {}, counting.spans.dump())
         return CountedFiles(
-            *whole,
+            *totals,
             {
                 partition: (
                     position,
@@ -160,14 +160,14 @@ class FileCounting:
         )
 
 
-def _first(letters: Iterable[DeadLetter], paths: Sequence[str]) -> list[DeadLetter]:
+def _first_of_each_reason(letters: Iterable[DeadLetter], paths: Sequence[str]) -> list[DeadLetter]:
     """The first letter of each reason in the order of the files, not of reading."""
-    known = {path: place for place, path in enumerate(paths)}
+    order = {path: number for number, path in enumerate(paths)}
     found: dict[str, DeadLetter] = {}
     for each in letters:
-        held = found.setdefault(each.reason, each)
+        first = found.setdefault(each.reason, each)
         found[each.reason] = min(
-            held, each, key=lambda one: (known[one.partition.topic], one.offset)
+            first, each, key=lambda one: (order[one.partition.topic], one.offset)
         )
     return list(found.values())
 
@@ -176,28 +176,28 @@ class SpanCounting:
     """Counts the events of files by spans of event time.
 
     Args:
-        config: what is counted, and how; its windows are not read.
+        config: its windows are ignored.
         every: length of a span, microseconds.
     """
 
     def __init__(self, config: Config, every: int) -> None:
-        kept = layout(config)
+        settings = layout(config)
         self.tally = Tally()
         self._families = [
             SeriesFamily(group.name, group.segment, group.dimensions) for group in config.families()
         ]
-        self.spans = Spans(kept.families, every)
-        self._dedup, self._max_ahead = kept.dedup, kept.max_ahead
+        self.spans = Spans(settings.families, every)
+        self._dedup, self._max_ahead = settings.dedup, settings.max_ahead
         self._decoder = Decoder(config.event, config.dimensions())
         self._joint = (
-            None if config.attribution is None else joint(config, config.attribution, kept)
+            None if config.attribution is None else joint(config, config.attribution, settings)
         )
         self._joined: JoinedState | None = None
         self._examples = Examples()
         self._seen: dict[Partition, tuple[Memory, Clock]] = {}
 
     def home(self, partition: Partition) -> Partition:
-        """The partition under whose name a file is counted."""
+        """The partition that counts the records of this file."""
         return partition if self._joint is None else self._joint.home(partition)
 
     def begin(self, _partition: Partition, offsets: Mapping[Partition, int]) -> None:
@@ -207,7 +207,7 @@ class SpanCounting:
 
     @property
     def partitions(self) -> Mapping[Partition, JoinedState]:
-        """What is joined."""
+        """The join, if the configuration has [attribution]."""
         return {} if self._joined is None else {self._joined.logs.partitions[0]: self._joined}
 
     @property
@@ -216,7 +216,7 @@ class SpanCounting:
         return () if self._joined is None else self._joined.backpressured
 
     def end(self, partitions: Collection[Partition]) -> None:
-        """Nothing more comes in these files."""
+        """These files have ended."""
         if self._joined is not None:
             self._joined.end(partitions)
             self._joined.finish()
@@ -230,7 +230,7 @@ class SpanCounting:
             self._examples.add(batch, applied.invalid)
             return applied.tally
         decoded = self._decoder.decode_many(batch.values)
-        counted = self._novel(batch.partition, decoded)
+        counted = self._without_duplicates(batch.partition, decoded)
         self.spans.update(counted)
         tally = Tally(consumed=len(batch.values), tombstones=len(decoded.tombstones))
         tally.valid = len(counted.places)
@@ -245,12 +245,12 @@ class SpanCounting:
         """Examples of invalid records since the last call: the first few of each reason."""
         return self._examples.take()
 
-    def taken(self) -> Iterator[Taken]:
-        """The readings of each span that has an event, in the order of time."""
+    def readings(self) -> Iterator[SpanReadings]:
+        """The readings of each span that has an event, in time order."""
         for start, slices in self.spans.items():
-            yield Taken(moment_text(start), snapshot_of(self._families, slices))
+            yield SpanReadings(moment_text(start), snapshot_of(self._families, slices))
 
-    def _novel(self, partition: Partition, decoded: Decoded) -> Decoded:
+    def _without_duplicates(self, partition: Partition, decoded: Decoded) -> Decoded:
         """The events without duplicates, if the configuration has `dedup`."""
         times, event_ids = decoded.times, decoded.event_ids
         if self._dedup is None or event_ids is None or times is None or not decoded.places:
@@ -261,25 +261,25 @@ class SpanCounting:
         return decoded.keep(memory.novel(event_ids, times, clock.advance(times)))
 
 
-def beginning(config: Config, begun: Begun) -> Owner:
-    """Who says where reading begins: each log where its source says."""
+def owner_from_start(config: Config, counts: Startable) -> Owner:
+    """An owner that has each log read from where its source begins."""
     if config.attribution is None:
         return Positions()
     topics = [each for stream in config.attribution.streams for each in stream]
-    return Grouped(_Starts(begun), begun.home, topics)
+    return Grouped(_Starts(counts), counts.home, topics)
 
 
 class _Starts:
-    """Begins each assigned log where the source says."""
+    """Begins counting each assigned log where the source begins."""
 
-    def __init__(self, begun: Begun) -> None:
-        self._begun = begun
+    def __init__(self, counts: Startable) -> None:
+        self._counts = counts
 
     def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
         found: dict[Partition, int] = {}
         for each in assignments:
             starts = {log.partition: log.start for log in each.logs}
-            self._begun.begin(each.partition, starts)
+            self._counts.begin(each.partition, starts)
             found |= starts
         return found
 
@@ -298,11 +298,11 @@ class CountedTables(NamedTuple):
 
 
 def counted_tables(request: Request, config: Config) -> CountedTables:
-    """Count the files, which hold one event a row, with a bar."""
+    """Count tables with one event per row, with a progress bar."""
     others = [path for path in request.paths if not is_table(path)]
     if others:
-        raise WrongCallError(
-            f"{others[0]} is not a table, but other files are; evaluate them separately."
+        raise UsageError(
+            f"{others[0]} is not a table, and other files are; evaluate them separately."
         )
     by_user = config.intervals is not None
     form = Form(
@@ -313,7 +313,7 @@ def counted_tables(request: Request, config: Config) -> CountedTables:
         users=by_user or "users" in config.reads(),
         times=by_user or request.every is not None,
     )
-    with wrong_call_where(SourceError):
+    with as_usage_error(SourceError):
         files = [table_file(path) for path in request.paths]
         kind = kind_of(files, form)
         if config.event.ids == "integer" and kind == "string":
@@ -321,17 +321,17 @@ def counted_tables(request: Request, config: Config) -> CountedTables:
         config = of_kind(config, kind)
         empty, inputs = config.accumulator(), config.inputs() | {"depth": config.depth}
         pieces = [piece for file in files for piece in file.pieces]
-        tasks = shared(pieces, [piece.size for piece in pieces], request.processes)
+        tasks = tasks_by_size(pieces, [piece.size for piece in pieces], request.processes)
         count = TableCounting(form, [each.text for each in empty.metrics], request.every, inputs)
         with (
-            results(count, tasks, request.processes) as parts,
+            map_in_processes(count, tasks, request.processes) as parts,
             progress(sum(piece.size for piece in pieces)) as shown,
         ):
             known = {name: inputs[name] for name in ("catalog", "popularity", "similarity")}
             return CountedTables(empty, merged(_rows(parts, shown), **known))
 
 
-def _rows(parts: Iterable[Counted], shown: Callable[[int, int], None]) -> Iterator[Partial]:
+def _rows(parts: Iterable[TaskResult], shown: Callable[[int, int], None]) -> Iterator[Partial]:
     size = lists = 0
     for part in parts:
         size, lists = size + part.size, lists + part.lists
@@ -340,6 +340,6 @@ def _rows(parts: Iterable[Counted], shown: Callable[[int, int], None]) -> Iterat
 
 
 def of_kind(config: Config, kind: Kind) -> Config:
-    """The catalogue with ids of the kind that the files have."""
+    """The configuration with ids of the kind that the files have."""
     event = msgspec.structs.replace(config.event, ids=kind)
     return msgspec.structs.replace(config, event=event)

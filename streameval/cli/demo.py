@@ -24,8 +24,8 @@ from typer import Option
 
 from streameval.accumulator.comparison import percent, verdict_text
 from streameval.accumulator.experiment import Experiment
-from streameval.cli.ending import WrongCallError, output, tell
-from streameval.cli.screen import printed
+from streameval.cli.errors import UsageError, output, report
+from streameval.cli.terminal import rendered
 from streameval.config import Config, WebOptions
 from streameval.config.checks import checked
 from streameval.config.options import WindowsOptions
@@ -57,17 +57,17 @@ from streameval.statistics.intervals import Intervals
 from streameval.testing.broker import Broker
 
 _METRICS: Final = ("ctr", "hit_rate@10", "ndcg@10", "mrr@10", "recall@10", "item_coverage@10")
-# Panes so short that a chart has a line within the first minute.
+# Short panes: a chart shows a line within the first minute.
 _WINDOWS: Final = WindowsOptions(spans=["1m", "5m", "1h"], lateness="10s", pane="10s")
-# Time runs faster there: a list every four seconds, and interactions up to 25 minutes later.
-_LONGER: Final = WindowsOptions(spans=["15m", "1h", "6h"], lateness="5m", pane="1m")
-_WRITTEN: Final = EventFields(time="ts", time_unit="ms")
-_TIME: Final = EventFields(time="ts", time_unit="iso8601")
+# Event time of the two streams runs faster: a list every 4 s, interactions up to 25 min later.
+_STREAM_WINDOWS: Final = WindowsOptions(spans=["15m", "1h", "6h"], lateness="5m", pane="1m")
+_STREAM_EVENT: Final = EventFields(time="ts", time_unit="ms")
+_EVENT: Final = EventFields(time="ts", time_unit="iso8601")
 _PATHS: Final = {"page": "/", "Prometheus": "/metrics", "API": "/api/v1/metrics"}
 _LISTS: Final = 2_000
-"""Events made at a time."""
+"""Lists generated at a time."""
 _PAUSE_MS: Final = 3_600_000
-"""Of event time between two such parts, so that none of the next one is late by the last."""
+"""Event time between two such parts; the gap keeps records of the next part from being late."""
 _NAMES: Final = {"a": "control", "b": "treatment"}
 _TOPIC: Final = "streameval-demo"
 
@@ -78,23 +78,25 @@ def demo(
         float, Option(min=0.1, max=1_000_000, help="Pace of the traffic.")
     ] = 200.0,
     seconds: Annotated[
-        float | None, Option(min=0, help="Seconds to run; without it, until Ctrl-C.")
+        float | None, Option(min=0, help="Seconds to run; by default until Ctrl-C.")
     ] = None,
-    seed: Annotated[int, Option(min=0, help="Equal seeds give equal traffic.")] = 0,
-    listen: Annotated[str, Option(metavar="HOST:PORT", help="Where to serve.")] = "127.0.0.1:9877",
+    seed: Annotated[int, Option(min=0, help="Random seed; equal seeds give equal traffic.")] = 0,
+    listen: Annotated[
+        str, Option(metavar="HOST:PORT", help="Address to serve on.")
+    ] = "127.0.0.1:9877",
     kafka: Annotated[
-        bool, Option("--kafka", help="Through a real broker, started for it and removed after.")
+        bool, Option("--kafka", help="Send the traffic through a temporary Kafka broker.")
     ] = False,
     attribution: Annotated[
         bool,
-        Option("--attribution", help="Impressions and later interactions in two streams."),
+        Option("--attribution", help="Join two streams: impressions and later interactions."),
     ] = False,
 ) -> None:
-    """Watch three variants on simulated traffic, and which differences are real.
+    """Run a demo: three variants on simulated traffic, with live comparisons.
 
-    Treatment is better than control; placebo is control by another name and shows what chance
-    does. The page, /metrics and /api/v1/metrics are at the printed address. Event time begins on
-    2026-01-01, 10 ms an event.
+    Treatment is better than control. Placebo behaves like control, so its differences are chance.
+    The page, /metrics and /api/v1/metrics are at the printed address. Event time begins on
+    2026-01-01; events are 10 ms apart.
 
     ```
     streameval demo
@@ -104,14 +106,14 @@ def demo(
     ```
     """
     if kafka and attribution:
-        raise WrongCallError("--kafka and --attribution are two demos; give one of them.")
+        raise UsageError("--kafka and --attribution exclude each other; give one of them.")
     traffic = SimulatorOptions(seed=seed, events_per_second=events_per_second)
     configure(logging.WARNING)
     base = checked("command line", _config(traffic, listen))
-    settled: AbstractContextManager[Config] = nullcontext(base)
+    prepared: AbstractContextManager[Config] = nullcontext(base)
     if kafka or attribution:
-        settled = (through_kafka if kafka else two_streams)(traffic, base)
-    with settled as config, output(), screen() as show:
+        prepared = (through_kafka if kafka else two_streams)(traffic, base)
+    with prepared as config, output(), screen() as show:
         daemon = Daemon(config, {}, observe=show)
         with Stop(seconds).on_signals() as stop:
             show.address = daemon.address
@@ -130,7 +132,7 @@ def _config(source: SourceOptions, listen: str) -> Config:
         intervals=Intervals(),
         experiment=Experiment(),
         windows=_WINDOWS,
-        event=_TIME,
+        event=_EVENT,
         source=source,
         web=web,
     )
@@ -146,7 +148,7 @@ def screen() -> Iterator[Screen]:
     show = Screen(None)
     yield show
     if show.last is not None:
-        sys.stdout.write(printed(table(show.last)))
+        sys.stdout.write(rendered(table(show.last)))
 
 
 class Screen:
@@ -179,7 +181,7 @@ def _status(snapshot: Snapshot) -> str:
 
 
 def table(snapshot: Snapshot) -> Table:
-    """The variants side by side, what is known against control, and the truth where it is known."""
+    """The variants side by side, the verdicts against control, and true lifts if known."""
     grid = Table(header_style="bold", title="simulated traffic, values since start")
     grid.add_column("metric")
     shown = {found for variants in values(snapshot).values() for found in variants}
@@ -187,7 +189,7 @@ def table(snapshot: Snapshot) -> Table:
     for name in (*present, "true lift"):
         grid.add_column(name, justify="right")
     rows = snapshot.experiment.rows if snapshot.experiment else []
-    told = {(row.metric, row.variant): verdict_text(row.comparison) for row in rows}
+    verdicts = {(row.metric, row.variant): verdict_text(row.comparison) for row in rows}
     for name in present[1:]:
         grid.add_column(f"{name} is")
     for metric, variants in values(snapshot).items():
@@ -196,7 +198,7 @@ def table(snapshot: Snapshot) -> Table:
         numbers = (
             figure(variants[name].reading.value) if name in variants else "" for name in present
         )
-        verdict = (Text(told.get((metric, variant), "")) for variant in present[1:])
+        verdict = (Text(verdicts.get((metric, variant), "")) for variant in present[1:])
         grid.add_row(Text(metric), *numbers, true, *verdict)
     return grid
 
@@ -211,7 +213,7 @@ def values(snapshot: Snapshot) -> Mapping[str, Mapping[str, Series]]:
 
 
 def _truth(metric: str) -> float | None:
-    """The true lift of treatment, where the simulation knows it."""
+    """The true lift of treatment; None if the simulator does not know it."""
 
     def true(variant: Variant) -> float | None:
         if metric == "ctr":
@@ -224,7 +226,7 @@ def _truth(metric: str) -> float | None:
 
 @contextmanager
 def two_streams(traffic: SimulatorOptions, base: Config) -> Iterator[Config]:
-    """Write both streams into pipes, at the pace of the traffic."""
+    """Write both streams into named pipes, at the pace of the traffic."""
     with TemporaryDirectory(prefix="streameval-demo-") as folder:
         paths = [str(Path(folder) / name) for name in ("impressions", "interactions")]
         for path in paths:
@@ -240,9 +242,9 @@ def two_streams(traffic: SimulatorOptions, base: Config) -> Iterator[Config]:
             attribution=AttributionOptions(
                 impressions=paths[0], interactions=[interactions], window="30m", lateness="5m"
             ),
-            event=_WRITTEN,
+            event=_STREAM_EVENT,
             metrics=[*_METRICS, "hit_rate(type=purchase)@10", "value_per_list"],
-            windows=_LONGER,
+            windows=_STREAM_WINDOWS,
             experiment=Experiment(shares={"control": 2.0, "treatment": 1.0}),
         )
         yield checked("command line", joined)
@@ -257,11 +259,11 @@ def _write(traffic: SimulatorOptions, paths: list[str]) -> None:
                 time.sleep(max(0.0, began + number / pace - time.monotonic()))
                 files[stream].write(record + b"\n")
     except BrokenPipeError:
-        return  # the daemon has stopped reading: the demo is over
+        return  # the daemon has stopped: the demo is over
 
 
 def _records(seed: int) -> Iterator[tuple[int, bytes]]:
-    """Stream and bytes of each record, endless, in the order of writing."""
+    """Stream number and bytes of each record, endless, in the order of writing."""
     for part in count():
         made = streams(_LISTS, seed + part, invalid=False)
         shift = part * (_PAUSE_MS + _LISTS * 4_000)
@@ -273,7 +275,7 @@ def _records(seed: int) -> Iterator[tuple[int, bytes]]:
 def _timed(
     stream: int, log: Iterable[Impression | Interaction | bytes], shift: int
 ) -> Iterator[tuple[int, int, bytes]]:
-    """Each record with the newest time in its log so far: the order of writing."""
+    """Each record with the newest time in its log so far, which orders writing."""
     clock = 0
     for record in log:
         moved = record if isinstance(record, bytes) else _moved(record, shift)
@@ -291,8 +293,8 @@ def _moved(record: Impression | Interaction, shift: int) -> Impression | Interac
 
 @contextmanager
 def through_kafka(traffic: SimulatorOptions, base: Config) -> Iterator[Config]:
-    """Start a broker and publish the traffic to it, at its pace."""
-    tell("starting a Kafka broker; the first time its 46 jars are fetched.")
+    """Start a broker and publish the traffic to it, at the pace of the traffic."""
+    report("starting a Kafka broker; the first start downloads 46 jars.")
     with Broker() as broker:
         kafka = {"bootstrap_servers": broker.bootstrap_servers}
         stopping = threading.Event()
@@ -311,7 +313,7 @@ def _publish(traffic: SimulatorOptions, to: Destination, stopping: threading.Eve
     try:
         publish_records(_paced(traffic, stopping), to, {})
     except StreamevalError as error:
-        tell(str(error))
+        report(str(error))
 
 
 def _paced(traffic: SimulatorOptions, stopping: threading.Event) -> Iterator[bytes]:

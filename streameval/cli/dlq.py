@@ -17,8 +17,8 @@ from rich.text import Text
 from typer import Argument, Option
 from typer.core import TyperGroup
 
-from streameval.cli.ending import WrongCallError, output, reading, tell
-from streameval.cli.screen import printed
+from streameval.cli.errors import UsageError, config_errors_in, output, report
+from streameval.cli.terminal import rendered
 from streameval.config import Config, load
 from streameval.dead_letters import replay as work
 from streameval.dead_letters.file import read_letters
@@ -33,7 +33,7 @@ from streameval.sources.options import KafkaOptions
 from streameval.windows.times import SECOND, moment_text
 
 SAMPLES: Final = 3
-"""Letters of each reason that are shown: the last ones."""
+"""Letters shown for each reason: the last ones."""
 
 _DEFAULT = "show"
 
@@ -76,22 +76,22 @@ def show(
     *,
     as_json: Annotated[bool, Option("--json", help="As JSON instead of a table.")] = False,
 ) -> None:
-    """Show why records are dead letters: reasons with counts, times, and the last few of each.
+    """Show dead letters by reason: counts, times, and the last few records of each.
 
     ```
     streameval dlq streameval.toml
     streameval dlq streameval.toml --json
     ```
 
-    A record counts once, however often its letter was written.
+    A record counts once, even if several letters were written for it.
     """
-    _, letters = _opened(config)
+    _, letters = _open(config)
     groups = by_reason(letters.found or ())
     with output():
         sys.stdout.write((_as_json if as_json else _as_text)(letters.where, groups))
     foreign = letters.foreign()
     if foreign:
-        tell(f"{foreign:,} records in {letters.where} are not dead letters.")
+        report(f"{foreign:,} records in {letters.where} are not dead letters.")
 
 
 @dlq.command()
@@ -99,30 +99,30 @@ def replay(
     config: ConfigPath,
     *,
     reason: Annotated[
-        list[str] | None, Option(metavar="REASON", help="This reason only; may be repeated.")
+        list[str] | None, Option(metavar="REASON", help="Only this reason; may be repeated.")
     ] = None,
-    dry_run: Annotated[bool, Option("--dry-run", help="Print how many, and stop.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Only print the number of records.")] = False,
 ) -> None:
-    """Write the records of dead letters to their topics again, each to the partition it was in.
+    """Republish the records of dead letters to their original topics and partitions.
 
     ```
     streameval dlq replay streameval.toml
     streameval dlq replay streameval.toml --reason invalid_time --dry-run
     ```
 
-    Key, value and headers stay as they were; the header `streameval.original` names the record
-    that each one was copied from. Correct what made the records invalid first, and restart the
-    daemon; otherwise they are rejected again. A record that is replayed twice counts twice, unless
-    events have ids and the configuration has `dedup`.
+    Key, value and headers are unchanged; the added header `streameval.original` names the original
+    record. First correct the cause and restart the daemon; otherwise the records are rejected
+    again. A record that is replayed twice counts twice, unless events have ids and the
+    configuration has `dedup`.
     """
     reasons = frozenset(map(_reason, reason or ()))
-    settings, letters = _opened(config)
+    settings, letters = _open(config)
     source = settings.source
     if not isinstance(source, KafkaOptions):
-        raise WrongCallError(f"{config}: only records of Kafka topics can be replayed.")
+        raise UsageError(f"{config}: only records of Kafka topics can be replayed.")
 
     topics: set[str] = set()
-    picked = work.selected(_noting(letters.found or (), topics), source.topics, reasons)
+    picked = work.selected(_recording_topics(letters.found or (), topics), source.topics, reasons)
     client = source_config(source, os.environ)
     count = sum(1 for _ in picked) if dry_run else work.replay(picked, client)
     records = "1 record" if count == 1 else f"{count:,} records"
@@ -131,11 +131,11 @@ def replay(
         sys.stdout.write(f"{records} of {letters.where} {done} replayed.\n")
     others = ", ".join(sorted(topics.difference(source.topics)))
     if others:
-        tell(f"letters of {others} were skipped: [source] topics does not name it.")
+        report(f"letters of {others} were skipped: [source] topics does not name it.")
 
 
-def _noting(letters: Iterable[DeadLetter], topics: set[str]) -> Iterator[DeadLetter]:
-    """The letters, and the topics of those that were taken."""
+def _recording_topics(letters: Iterable[DeadLetter], topics: set[str]) -> Iterator[DeadLetter]:
+    """Yield the letters, and add their topics to `topics`."""
     for letter in letters:
         topics.add(letter.partition.topic)
         yield letter
@@ -149,7 +149,7 @@ class _Letters(NamedTuple):
     foreign: Callable[[], int] = lambda: 0
 
 
-def _opened(path: Path) -> tuple[Config, _Letters]:
+def _open(path: Path) -> tuple[Config, _Letters]:
     """A configuration and its dead letters."""
     config = load(path)
     options = config.dead_letters
@@ -157,11 +157,11 @@ def _opened(path: Path) -> tuple[Config, _Letters]:
         found = read_letters(options.path) if Path(options.path).exists() else None
         return config, _Letters(f"file {options.path}", found)
     if not isinstance(config.source, KafkaOptions):
-        raise WrongCallError(
-            f"{path}: this source keeps no dead letters; name a file in [dead_letters] path."
+        raise UsageError(
+            f"{path}: this source has no dead letters; name a file in [dead_letters] path."
         )
 
-    with reading(path):
+    with config_errors_in(path):
         client = source_config(config.source, os.environ)
         inputs = source_topics(config.source)
         names = topics_for(inputs, None if options is None else options.topic)
@@ -191,7 +191,7 @@ class ReasonGroup(msgspec.Struct, kw_only=True):
 
 
 def by_reason(letters: Iterable[DeadLetter]) -> list[ReasonGroup]:
-    """The letters by reason, the most frequent first; each record counts once."""
+    """Letters by reason, the most frequent first; each record counts once."""
     seen: set[Identity] = set()
     groups: dict[tuple[str, str], ReasonGroup] = {}
     for letter in letters:
@@ -224,7 +224,7 @@ def _plain(letter: DeadLetter) -> dict[str, Any]:
 
 
 def _as_text(where: str, groups: Sequence[ReasonGroup]) -> str:
-    """A table of reasons, and below it the last few records of each."""
+    """A table of reasons, then the last few records of each."""
     if not groups:
         return f"no dead letters yet in {where}.\n"
     count = sum(group.count for group in groups)
@@ -243,7 +243,7 @@ def _table(groups: Sequence[ReasonGroup]) -> str:
         first, last = _instant(group.first_ms), _instant(group.last_ms)
         cells = (printable(group.reason), group.stage, f"{group.count:,}", first, last)
         table.add_row(*map(Text, cells))
-    return printed(table)
+    return rendered(table)
 
 
 def _sample(letter: DeadLetter) -> str:
@@ -265,5 +265,5 @@ def _instant(milliseconds: int | None) -> str:
 def _reason(text: str) -> str:
     if text not in REASONS:
         hint = suggestion(text, REASONS)
-        raise WrongCallError(f"--reason: there is no reason {text!r}; see `dlq CONFIG`.{hint}")
+        raise UsageError(f"--reason: unknown reason {text!r}; see `streameval dlq CONFIG`.{hint}")
     return text

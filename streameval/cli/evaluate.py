@@ -1,4 +1,4 @@
-"""`streameval evaluate`: readings of JSON lines, as the daemon counts them, and of tables."""
+"""`streameval evaluate`: metric values of JSON lines, counted as by the daemon, and of tables."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from streameval.accumulator import Accumulator
 from streameval.accumulator.formulas import needed_inputs
 from streameval.catalogue import parse
 from streameval.cli.counting import SpanCounting, counted_records, counted_tables, of_kind
-from streameval.cli.ending import FAILED, WrongCallError, tell, wrong_call_where
-from streameval.cli.evaluation import (
+from streameval.cli.errors import FAILED, UsageError, as_usage_error, report
+from streameval.cli.readings import SpanReadings, snapshot_of, write_series
+from streameval.cli.request import (
     ROLES,
+    Columns,
     Form,
     Format,
     Metrics,
     Processes,
     Request,
     Separators,
-    Sources,
-    WrittenTime,
+    UnitOfTime,
     configured,
-    found_files,
+    expanded_files,
     unknown_column,
 )
-from streameval.cli.readings import Taken, snapshot_of, write_series
 from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.ingest import Ingest
@@ -59,7 +59,7 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
         list[str] | None,
         Argument(
             metavar="PATH...",
-            help="JSON lines, parquet or CSV with one event a row: files (plain, .gz or .zst), "
+            help="JSON lines, parquet or CSV with one event per row: files (plain, .gz or .zst), "
             "folders, patterns, objects (s3://, gs://, az://); - is standard input (JSON lines).",
         ),
     ] = None,
@@ -68,36 +68,39 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
     by: Annotated[
         list[str] | None, Option(help="Split by this field of the events; may be repeated.")
     ] = None,
-    column: Sources = None,
+    column: Columns = None,
     separator: Separators = None,
     config: Annotated[
         str | None, Option(help="Take metrics, labels, catalog and [event] from this file.")
     ] = None,
     catalog: Annotated[
-        str | None, Option(help="How many items there are, or a file of their ids.")
+        str | None, Option(help="Number of items in the catalogue, or a file of their ids.")
     ] = None,
     every: Annotated[
         str | None,
-        Option(help="Split by spans of event time, for example 1h."),
+        Option(help="Length of the spans of event time to split by, for example 1h."),
     ] = None,
     time: Annotated[str | None, Option(help="Field of event time, for --every.")] = None,
-    time_unit: WrittenTime = None,
+    time_unit: UnitOfTime = None,
     format: Format = "table",  # noqa: A002  the option is called --format
     recommendations: Annotated[
-        str | None, Option(help="A file of (user, item, score) rows, in place of PATH.")
+        str | None, Option(help="File of (user, item, score) rows; replaces PATH, needs --truth.")
     ] = None,
     truth: Annotated[
-        str | None, Option(help="With it: a file of (user, item) or (user, item, rating) rows.")
+        str | None, Option(help="File of (user, item) or (user, item, rating) rows.")
     ] = None,
     form: Annotated[
         Form,
-        Option(help="Format of these two: named columns, or trec_eval's results and qrels."),
+        Option(
+            help="Format of --recommendations and --truth: tables with named columns, or "
+            "trec_eval's results and qrels."
+        ),
     ] = "detect",
     ties: Annotated[
         Ties | None,
         Option(
-            help="Order of items with equal scores: the earlier row first (the default), "
-            "or the larger id (the default for trec_eval's files)."
+            help="Order of items with equal scores: earlier row first (the default), or larger id "
+            "first (the default for trec_eval's files)."
         ),
     ] = None,
     processes: Processes = 1,
@@ -105,11 +108,11 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
         bool,
         Option(
             "--allow-invalid",
-            help="End with status 0 even if most records with interactions are invalid.",
+            help="Exit with status 0 even if most records with interactions are invalid.",
         ),
     ] = False,
 ) -> None:
-    """Evaluate files, with the same bits as the daemon on the same events.
+    """Evaluate files; values equal the daemon's on the same events, bit for bit.
 
     ```
     streameval evaluate events.ndjson.gz -m ndcg@10 -m hit_rate@10 --by variant
@@ -120,22 +123,22 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
     streameval evaluate --recommendations recs.parquet --truth truth.csv -m recbole:ndcg@10
     ```
 
-    With --config, -m replaces the metrics of that file and --by its labels; no [source] is needed
-    if files are named. Invalid records are left out and reported on standard error. The exit status
-    is 1 without a valid event, or if most records with interactions are invalid.
+    With --config, -m replaces the metrics of that file and --by its labels; files on the command
+    line replace its [source]. Invalid records are left out and reported on standard error. The exit
+    status is 1 without a valid event, or if most records with interactions are invalid.
 
-    Lists in CSV are JSON lists, or ids between separators: |, white space, or --separator. A cell
-    in another form is refused with its line.
+    Lists in CSV are JSON lists, or ids separated by |, white space or --separator. Any other cell
+    is an error that names the line.
 
-    Spans of --every are aligned to UTC, and events count in them in any order of the files; a span
-    without an event is left out.
+    Spans of --every are aligned to UTC. The order of events does not matter. Spans without events
+    are left out.
 
-    Rows of --recommendations and --truth are joined by user: a user in the truth only has an empty
-    list, one in the recommendations only no interaction. RecBole's, RePlay's and trec_eval's files
-    are read as they are; --column names other columns: user, item, score or rating.
+    Rows of --recommendations and --truth are joined by user. A user without recommendations has an
+    empty list; a user without truth has no interactions. Files of RecBole, RePlay and trec_eval are
+    read unchanged; for others, --column names the columns: user, item, score or rating.
     """
     request = Request(
-        paths=found_files(paths or []),
+        paths=expanded_files(paths or []),
         recommendations=recommendations,
         truth=truth,
         form=form,
@@ -167,7 +170,7 @@ def _refuse_without_catalog(metrics: Sequence[str]) -> None:
     for text in metrics:
         if "catalog" in needed_inputs(parse(text)):
             remedy = "give --catalog, the number of items or a file of their ids"
-            raise WrongCallError(f"{text!r} needs a catalogue; {remedy}.")
+            raise UsageError(f"{text!r} needs a catalogue; {remedy}.")
 
 
 def evaluate_records(request: Request) -> None:
@@ -177,41 +180,41 @@ def evaluate_records(request: Request) -> None:
     join = _join_health(counting, config)
     suspicion = counting.tally.suspicion() or (join.suspicion() if join is not None else None)
     if not counting.tally.valid:
-        _refuse_nothing("no valid event", config.source.logs, suspicion)
+        _fail_without("no valid event", config.source.logs, suspicion)
     if isinstance(counting, SpanCounting):
-        taken = list(counting.taken())
+        spans = list(counting.readings())
     else:
         snapshot = of_ingest(counting, labels=config.labels, now=time.time(), join=join)
-        taken = [Taken(None, snapshot)]
-    _tell_of_absent_labels([each.snapshot for each in taken])
+        spans = [SpanReadings(None, snapshot)]
+    _report_absent_labels([each.snapshot for each in spans])
     if suspicion is not None and isinstance(counting, SpanCounting):
-        tell(suspicion)
-    _write(taken, request)
+        report(suspicion)
+    _write(spans, request)
     if suspicion is not None and not request.allow_invalid:
-        tell("the exit status is 1 for that; --allow-invalid takes the values as they are.")
+        report("exit status 1 for this reason; --allow-invalid accepts the values.")
         raise Exit(FAILED)
 
 
-def _refuse_nothing(what: str, files: Sequence[str], suspicion: str | None = None) -> NoReturn:
-    """End where there is no value to print."""
+def _fail_without(what: str, files: Sequence[str], suspicion: str | None = None) -> NoReturn:
+    """Exit with status 1: there is no value to print."""
     if suspicion is not None:
-        tell(suspicion)
-    tell(f"{what} in {', '.join(files)}.")
+        report(suspicion)
+    report(f"{what} in {', '.join(files)}.")
     raise Exit(FAILED)
 
 
 def _span_length(config: Config, request: Request) -> int | None:
-    """The length of a span, microseconds; None where everything is read as one."""
+    """The length of a span, microseconds; None without --every."""
     if request.every is None:
         return None
     try:
         every = microseconds(request.every)
     except DurationError as error:
-        raise WrongCallError(f"--every: {error}") from None
+        raise UsageError(f"--every: {error}") from None
     if not every:
-        raise WrongCallError(f"--every: found {request.every!r}; give at least 1s.")
+        raise UsageError(f"--every: found {request.every!r}; give at least 1s.")
     if config.event.time is None:
-        raise WrongCallError(
+        raise UsageError(
             "--every needs event time: name its field and unit with --time and --time-unit, or as "
             "time and time_unit under [event] in --config FILE."
         )
@@ -226,7 +229,7 @@ def _join_health(counting: Ingest | SpanCounting, config: Config) -> JoinHealth 
     return stats.health(counting.partitions)
 
 
-def _tell_of_absent_labels(snapshots: Sequence[Snapshot]) -> None:
+def _report_absent_labels(snapshots: Sequence[Snapshot]) -> None:
     values: dict[str, set[str]] = {}
     for snapshot in snapshots:
         for entry in snapshot.series:
@@ -235,11 +238,11 @@ def _tell_of_absent_labels(snapshots: Sequence[Snapshot]) -> None:
                 values.setdefault(name, set()).add(value)
     for name, found in values.items():
         if found == {MISSING_LABEL}:
-            tell(f"no event has the label {name!r}; --by or [event.labels] names its field.")
+            report(f"no event has the label {name!r}; --by or [event.labels] names its field.")
 
 
 def evaluate_tables(request: Request) -> None:
-    """Evaluate files with one event a row, and write the readings."""
+    """Evaluate files with one event per row, and write the readings."""
     config = configured(request)
     _span_length(config, request)
     counted = counted_tables(request, config)
@@ -251,17 +254,17 @@ def evaluate_pair(request: Request) -> None:
     paths = _pair(request)
     config = configured(request)
     if config.labels:
-        raise WrongCallError("--by splits events; rows of users and items have no labels.")
+        raise UsageError("--by splits events; --recommendations and --truth have no labels.")
     every = _span_length(config, request)
-    with wrong_call_where(SourceError):
+    with as_usage_error(SourceError):
         trec = request.form == "trec" or (
             request.form == "detect" and is_trec(paths[0], "results") and is_trec(paths[1], "qrels")
         )
         if trec and every is not None:
-            raise WrongCallError("--every needs event time, and trec_eval's files have none.")
+            raise UsageError("--every needs event time, and trec_eval's files have none.")
         shown, truth = _of_trec(*paths) if trec else _of_tables(paths, request, config)
         for doubt in doubts(shown, truth):
-            tell(doubt)
+            report(doubt)
         found = [
             (
                 start,
@@ -279,28 +282,28 @@ def evaluate_pair(request: Request) -> None:
     empty = of_kind(config, kinds.pop() if kinds else "string").accumulator()
     counted = {Cell((), start): empty.copy() for start, _ in found}
     for start, (_, columns) in found:
-        with wrong_call_where(InvalidEventError):
+        with as_usage_error(InvalidEventError):
             counted[Cell((), start)].update_many(columns)
     _written(counted, config, request)
 
 
 def _pair(request: Request) -> tuple[str, str]:
     if request.recommendations is None or request.truth is None:
-        raise WrongCallError("--recommendations and --truth belong together; give both.")
-    both = "--recommendations with --truth"
+        raise UsageError("--recommendations and --truth belong together; give both.")
     if request.paths:
-        raise WrongCallError(f"found {request.paths[0]!r} beside {both}; give one or the other.")
+        both = "--recommendations with --truth"
+        raise UsageError(f"found {request.paths[0]!r} and {both}; give one or the other.")
     if request.separators:
-        raise WrongCallError("--separator is for files with one event a row; leave it out.")
+        raise UsageError("--separator is for files with one event per row; leave it out.")
     return request.recommendations, request.truth
 
 
 def _of_tables(paths: tuple[str, str], request: Request, config: Config) -> tuple[Rows, Rows]:
-    for what in request.named:
-        if what not in ROLES:
-            raise WrongCallError(unknown_column(what, ROLES))
+    for role in request.column_names:
+        if role not in ROLES:
+            raise UsageError(unknown_column(role, ROLES))
     names = Names(
-        **request.named,
+        **request.column_names,
         time=None if request.every is None else config.event.time,
         time_unit=config.event.time_unit or "iso8601",
     )
@@ -308,35 +311,35 @@ def _of_tables(paths: tuple[str, str], request: Request, config: Config) -> tupl
 
 
 def _of_trec(results: str, qrels: str) -> tuple[Rows, Rows]:
-    shown, truth, alone = shared(trec_rows(results, "results"), trec_rows(qrels, "qrels"))
-    if alone:
-        tell(f"{alone:,} topics are in one of the files only and are left out, as in trec_eval.")
+    shown, truth, unmatched = shared(trec_rows(results, "results"), trec_rows(qrels, "qrels"))
+    if unmatched:
+        report(f"{unmatched:,} topics are in only one file and are left out, as in trec_eval.")
     return shown, truth
 
 
 def _written(found: Mapping[Cell, Accumulator], config: Config, request: Request) -> None:
     if config.windows is not None or config.segments or config.metric:
-        tell("windows, segments and [[metric]] are read from JSON lines; here all is by labels.")
+        report("windows, segments and [[metric]] apply to JSON lines only; they are ignored here.")
     if not any(each.lists for each in found.values()):
-        _refuse_nothing("no event", request.files)
-    _write(_taken(found, config), request)
+        _fail_without("no event", request.files)
+    _write(_span_readings(found, config), request)
 
 
-def _taken(found: Mapping[Cell, Accumulator], config: Config) -> list[Taken]:
-    """The readings of each span, in the order of time."""
+def _span_readings(found: Mapping[Cell, Accumulator], config: Config) -> list[SpanReadings]:
+    """The readings of each span, in time order."""
     families = [SeriesFamily("labels", None, tuple(config.labels))]
     spans: dict[int | None, dict[tuple[str, ...], Slice]] = {}
     for cell, each in sorted(found.items(), key=lambda item: (item[0].start or 0, item[0].labels)):
         spans.setdefault(cell.start, {})[cell.labels] = Slice(each.metrics, each.table, 0)
     return [
-        Taken(None if start is None else moment_text(start), snapshot_of(families, [slices]))
+        SpanReadings(None if start is None else moment_text(start), snapshot_of(families, [slices]))
         for start, slices in spans.items()
     ]
 
 
-def _write(taken: Sequence[Taken], request: Request) -> None:
-    """Write the readings, and on standard error what looks wrong with the events."""
-    for trouble in dict.fromkeys(each.snapshot.health.trouble for each in taken):
+def _write(spans: Sequence[SpanReadings], request: Request) -> None:
+    """Write the readings; doubts about the events go to standard error."""
+    for trouble in dict.fromkeys(each.snapshot.health.trouble for each in spans):
         if trouble is not None:
-            tell(trouble)
-    write_series(taken, request.format)
+            report(trouble)
+    write_series(spans, request.format)

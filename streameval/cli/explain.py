@@ -1,4 +1,4 @@
-"""`streameval explain`: joins the logs again and follows the records of one key."""
+"""`streameval explain`: joins the logs again and traces the records of one key."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Annotated
 import msgspec
 from typer import Argument, Exit, Option
 
-from streameval.cli.counting import beginning
-from streameval.cli.ending import FAILED, WrongCallError, output, tell
+from streameval.cli.counting import owner_from_start
+from streameval.cli.errors import FAILED, UsageError, output, report
 from streameval.config import Config, load
 from streameval.config.pipeline import joint, layout, schemas_of, with_schemas
 from streameval.errors import ConfigError
@@ -30,14 +30,14 @@ from streameval.sources.options import KafkaOptions
 from streameval.sources.source import Source
 from streameval.windows.times import moment_text
 
-_SECONDS = 0.2
-_PATIENCE = 5.0
-"""Seconds of connecting before a message."""
+_POLL_SECONDS = 0.2
+_CONNECT_SECONDS = 5.0
+"""Seconds before a failing connection is reported."""
 
 
 def explain(
     key: Annotated[
-        str, Argument(metavar="KEY", help="A request id, or a user where lists are joined by user.")
+        str, Argument(metavar="KEY", help="A request id, or a user if lists are joined by user.")
     ],
     *,
     config: Annotated[
@@ -47,8 +47,8 @@ def explain(
         str | None,
         Option(
             metavar="TIME",
-            help='Read Kafka topics from this time on, like "2026-01-31T08:00:00+00:00"; '
-            "from their beginning without it.",
+            help='Time from which to read Kafka topics, like "2026-01-31T08:00:00+00:00"; by '
+            "default their beginning.",
         ),
     ] = None,
     as_json: Annotated[bool, Option("--json", help="As JSON instead of text.")] = False,
@@ -60,19 +60,19 @@ def explain(
     streameval explain 7f3a-22 --config streameval.toml --since 2026-01-31T08:00:00+00:00 --json
     ```
 
-    It reads the logs of [source] up to their ends and joins them as the daemon does. It needs no
-    state and changes nothing. The exit status is 1 if the logs have no record of the key.
+    The command reads the logs of [source] to their ends and joins them as the daemon does. It needs
+    no state and changes nothing. The exit status is 1 if the logs have no record of the key.
     """
     settings = load(config)
     if settings.attribution is None:
-        raise WrongCallError(f"{config} has no [attribution]: every record is an event of its own.")
+        raise UsageError(f"{config} has no [attribution]: every record is a complete event.")
     schemas = schemas_of(settings, os.environ)
     front = joint(settings, settings.attribution, layout(settings), schemas)
     traced = _TracedJoins(front, key)
     _read(with_schemas(_source(settings, since), settings, schemas), settings, traced)
     found = dict(traced.explanations())
     if not found:
-        tell(f"no record of {key!r} in {', '.join(settings.attribution.names)}.")
+        report(f"no record of {key!r} in {', '.join(settings.attribution.names)}.")
         raise Exit(FAILED)
     with output():
         if as_json:
@@ -87,37 +87,37 @@ def explain(
 
 class _TracedJoins:
     def __init__(self, front: Joint, key: str) -> None:
-        self._front = front
+        self._joint = front
         self._key = key
         self._joins: dict[Partition, tuple[JoinedState, KeyTrace]] = {}
 
     def home(self, partition: Partition) -> Partition:
-        """The partition under whose name a log is joined."""
-        return self._front.home(partition)
+        """The partition that joins this log."""
+        return self._joint.home(partition)
 
     def begin(self, partition: Partition, offsets: Mapping[Partition, int]) -> None:
         """Start the join of these logs at these offsets."""
-        trace = KeyTrace(self._key, self._front.rules)
-        state = self._front.state(offsets, lambda _: None, trace)
+        trace = KeyTrace(self._key, self._joint.rules)
+        state = self._joint.state(offsets, lambda _: None, trace)
         self._joins[partition] = state, trace
 
     def apply(self, batch: RecordBatch) -> None:
         """Join the records of a batch."""
-        state, _ = self._joins[self._front.home(batch.partition)]
-        state.apply(batch, self._front.decode(batch))
+        state, _ = self._joins[self._joint.home(batch.partition)]
+        state.apply(batch, self._joint.decode(batch))
         state.finish()
 
     def settle(self, source: Source) -> None:
-        """Close the logs that have ended, and pause those that lead."""
+        """Close logs that have ended, and pause logs that lead."""
         for state, _ in self._joins.values():
             state.end(source.ended)
             state.finish()
         source.pause(self._leading)
 
     def have_read(self, ends: Mapping[Partition, int]) -> bool:
-        """Whether nothing below these offsets can still be joined.
+        """Whether every log has been read up to its end offset.
 
-        A log that leads is not read on, so its end does not count.
+        A log that leads is paused, so its end does not count.
         """
         leading = self._leading
         return all(
@@ -127,7 +127,7 @@ class _TracedJoins:
         )
 
     def explanations(self) -> Iterator[tuple[Partition, Explanation]]:
-        """What the logs hold about the key, by partition."""
+        """Explanations of the key, by partition."""
         for home, (state, trace) in sorted(self._joins.items()):
             state.settle()
             found = trace.explanation(state)
@@ -140,11 +140,11 @@ class _TracedJoins:
 
 
 def _source(config: Config, since: str | None) -> Source:
-    """The source to read from its beginning, or from `since` on."""
+    """The source, read from its beginning or from `since` on."""
     options = config.source
     if not isinstance(options, KafkaOptions):
         if since is not None:
-            raise WrongCallError("--since: only Kafka topics can be read from a given time on.")
+            raise UsageError("--since: only Kafka topics can be read from a given time.")
         return options.build(os.environ)
 
     options = msgspec.structs.replace(options, start=since or "earliest")
@@ -153,22 +153,22 @@ def _source(config: Config, since: str | None) -> Source:
     except ConfigError as error:
         if error.key != "start":
             raise
-        raise WrongCallError(f"--since: {error.problem}") from error
+        raise UsageError(f"--since: {error.problem}") from error
     return options.build(os.environ)
 
 
 def _read(source: Source, config: Config, joins: _TracedJoins) -> None:
     ends: Mapping[Partition, int] = {}
-    told, patient_until = None, time.monotonic() + _PATIENCE
-    source.open(beginning(config, joins))
+    reported, deadline = None, time.monotonic() + _CONNECT_SECONDS
+    source.open(owner_from_start(config, joins))
     try:
         while not source.finished:
-            for batch in source.poll(_SECONDS):
+            for batch in source.poll(_POLL_SECONDS):
                 joins.apply(batch)
             joins.settle(source)
-            if time.monotonic() > patient_until and source.trouble not in {None, told}:
-                told = source.trouble
-                tell(str(told))
+            if time.monotonic() > deadline and source.trouble not in {None, reported}:
+                reported = source.trouble
+                report(str(reported))
             if isinstance(config.source, KafkaOptions) and source.joined:
                 ends = ends or dict(source.end_offsets())
                 if joins.have_read(ends):

@@ -1,4 +1,4 @@
-"""`streameval metrics`: lists the catalogue and documents each metric."""
+"""`streameval metrics`: lists the catalogue and describes each metric."""
 
 from __future__ import annotations
 
@@ -16,20 +16,18 @@ from streameval.catalogue.conventions import CONVENTIONS
 from streameval.catalogue.grammar import written
 from streameval.catalogue.lookup import aliases
 from streameval.catalogue.metric import KINDS, Definition, Metric, Parameter, Reads
-from streameval.cli.ending import output
-from streameval.cli.screen import printed
+from streameval.cli.errors import output
+from streameval.cli.terminal import rendered
 
 
 def metrics(
-    name: Annotated[
-        str | None, Argument(help="A metric, for example ndcg or recbole:gauc.")
-    ] = None,
+    name: Annotated[str | None, Argument(help="Metric, for example ndcg or recbole:gauc.")] = None,
     *,
     format: Annotated[  # noqa: A002  the option is called --format
         Literal["table", "json"], Option(help="Output format.")
     ] = "table",
 ) -> None:
-    """List all metrics, or document one of them.
+    """List all metrics, or describe one of them.
 
     ```
     streameval metrics
@@ -47,7 +45,7 @@ def metrics(
         elif asked:
             sys.stdout.write(_documentation(asked))
         else:
-            sys.stdout.write(printed(_table()))
+            sys.stdout.write(rendered(_table()))
 
 
 _MEANS: Mapping[str, str] = {
@@ -60,7 +58,7 @@ _DIRECTIONS: Mapping[bool | None, str] = {True: "higher", False: "lower", None: 
 
 
 def _table() -> Table:
-    table = Table(header_style="bold", caption="`streameval metrics NAME` documents one of them.")
+    table = Table(header_style="bold", caption="`streameval metrics NAME` describes one of them.")
     for heading in ("metric", "what it is", "range", "better", "reads"):
         table.add_column(heading)
     for definition in catalogue().values():
@@ -91,7 +89,7 @@ def _documentation(metric: Metric) -> str:
 
 
 def _meaning(metric: Metric) -> list[str]:
-    """What a convention changes, or which conventions there are."""
+    """The parameters that a convention sets, or the conventions of the metric."""
     if metric.convention is None:
         known = [f"{name}:{metric.name}" for name in conventions_of(metric.definition)]
         return ["", f"conventions: {', '.join(known)}"] if known else []
@@ -112,7 +110,7 @@ def _other_names(definition: Definition) -> list[str]:
 
 
 def conventions_of(definition: Definition) -> list[str]:
-    """The conventions that have a meaning for a metric of the catalogue."""
+    """The conventions that define this metric of the catalogue."""
     if catalogue().get(definition.name) is not definition:
         return []
     return [name for name, each in CONVENTIONS.items() if definition.name in each.metrics]
@@ -159,47 +157,47 @@ def _choices(parameter: Parameter) -> str:
     return f"{parameter.name} = {usual} ({allowed})"
 
 
-class Kept(NamedTuple):
+class StatisticText(NamedTuple):
     """A statistic in words."""
 
     what: str
     memory: str
 
 
-STATISTICS: Mapping[Reads, Kept] = {
-    "hits": Kept(
+STATISTICS: Mapping[Reads, StatisticText] = {
+    "hits": StatisticText(
         "hits by rank, items interacted with and length of the list; answers every cut-off up to "
         "the depth",
         "independent of the number of events: kilobytes for click traffic, below 1 MB for lists of "
         "up to 200 items",
     ),
-    "lists": Kept(
+    "lists": StatisticText(
         "how often each value of a list occurred",
         "exact to 65,536 distinct values (1.5 MB), then bins of 0.1 MB; the mean stays exact",
     ),
-    "event": Kept(
+    "event": StatisticText(
         "how often each value of an event occurred",
         "exact to 65,536 distinct values (1.5 MB), then bins of 0.1 MB; the mean stays exact",
     ),
-    "exposures": Kept(
+    "exposures": StatisticText(
         "how often each item was shown, by cut-off",
         "one count for each item and cut-off; above 1,000,000 (`max_items`) a sample, and the "
         "reading says `estimated`",
     ),
-    "users": Kept(
+    "users": StatisticText(
         "how often each user got a list with an item, or with a hit, by cut-off",
         "one count for each user and cut-off; above 1,000,000 (`max_items`) a sample, and the "
         "reading says `estimated`",
     ),
-    "pairings": Kept(
+    "pairings": StatisticText(
         "how often each item stood in lists of each length",
         "one count for each item and length; estimated above 1,000,000 of them",
     ),
-    "scores": Kept(
+    "scores": StatisticText(
         "positive and negative items by score",
         "exact to 65,536 distinct scores (2 MB), then bins (below 2 MB) with certain bounds",
     ),
-    "ranksums": Kept(
+    "ranksums": StatisticText(
         "pairs of items in the right order, by positive and negative items of the list",
         "two integers for each pair (positives, negatives) that occurs",
     ),

@@ -1,4 +1,4 @@
-"""Counts files in several processes, to the bits of one."""
+"""Counts files in several processes; the result equals that of one, bit for bit."""
 
 from __future__ import annotations
 
@@ -24,36 +24,36 @@ from streameval.tables.files import Piece, Table, tables_of
 T = TypeVar("T")
 R = TypeVar("R")
 
-_LARGEST: Final = 16 << 20
-"""Bytes that are counted before a result is sent: what a result costs is small beside that."""
-_SHARES: Final = 4
-"""Tasks for each process at least, so that all of them end at about the same time."""
+_MAX_TASK_BYTES: Final = 16 << 20
+"""Most bytes per task: enough to make the cost of sending a result negligible."""
+_TASKS_PER_PROCESS: Final = 4
+"""Fewest tasks per process, so that all processes end at about the same time."""
 
 
 class LostProcessError(StreamevalError):
-    """A process that counted ended before its work was done."""
+    """A worker process ended before its work was done."""
 
     def __init__(self, status: int | None) -> None:
         self.status = status
         how = f" by signal {-status}" if status is not None and status < 0 else ""
         super().__init__(
-            f"a process that counted was ended{how}, most often because memory ran out; "
-            "run it again with fewer processes."
+            f"a worker process was killed{how}, most likely because memory ran out; run again "
+            "with fewer processes."
         )
 
 
-def shared(work: Sequence[T], sizes: Sequence[int], processes: int) -> list[list[T]]:
-    """Work in tasks, in its order: small enough to be shared, and no smaller.
+def tasks_by_size(work: Sequence[T], sizes: Sequence[int], processes: int) -> list[list[T]]:
+    """Group work into tasks of consecutive items, as large as balance between processes allows.
 
     Example:
         >>> shared(["a", "b", "c", "d"], [10, 10, 50, 10], 1)
         [['a', 'b'], ['c'], ['d']]
     """
-    most = min(_LARGEST, sum(sizes) // (_SHARES * processes))
+    limit = min(_MAX_TASK_BYTES, sum(sizes) // (_TASKS_PER_PROCESS * processes))
     tasks: list[list[T]] = []
-    filled = most
+    filled = 0
     for each, size in zip(work, sizes, strict=True):
-        if not tasks or filled + size > most:
+        if not tasks or filled + size > limit:
             tasks.append([])
             filled = 0
         tasks[-1].append(each)
@@ -62,31 +62,33 @@ def shared(work: Sequence[T], sizes: Sequence[int], processes: int) -> list[list
 
 
 @contextmanager
-def results(count: Callable[[T], R], tasks: Sequence[T], processes: int) -> Iterator[Iterator[R]]:
-    """What `count` makes of each task, in the order of the tasks.
+def map_in_processes(
+    count: Callable[[T], R], tasks: Sequence[T], processes: int
+) -> Iterator[Iterator[R]]:
+    """Map `count` over tasks, in this process and in others; yields results in task order.
 
-    `count`: is pickled once for each process that is started; is called here as well.
+    `count`: is pickled once per worker process.
 
     Raises:
-        LostProcessError: one was ended, for example by the system for want of memory.
-        StreamevalError: what `count` raised of the first task that it could not count.
+        LostProcessError: a worker was killed, for example because memory ran out.
+        StreamevalError: raised by `count` for the first task that failed.
     """
     processes = min(processes, len(tasks))
     if processes < 2:
         yield map(count, tasks)
         return
-    # A forked process would inherit locks of threads: those of Arrow and of a progress bar.
+    # A forked process would inherit locked locks of other threads (Arrow, progress bar).
     context = multiprocessing.get_context("spawn")
     others = multiprocessing.active_children()
-    pool = ProcessPoolExecutor(processes - 1, context, initializer=_begin, initargs=(count,))
-    sharing = _Sharing(count, tasks, pool)
+    pool = ProcessPoolExecutor(processes - 1, context, initializer=_start_worker, initargs=(count,))
+    queue = _TaskQueue(count, tasks, pool)
     workers: list[BaseProcess] = []
     try:
-        with _interrupts_held():
+        with _interrupts_blocked():
             for _ in range(processes - 1):
-                sharing.hand_over()
+                queue.hand_over()
             workers = [each for each in multiprocessing.active_children() if each not in others]
-        yield iter(sharing)
+        yield iter(queue)
     except BrokenProcessPool:
         pool.shutdown()
         raise LostProcessError(_status(workers)) from None
@@ -96,11 +98,11 @@ def results(count: Callable[[T], R], tasks: Sequence[T], processes: int) -> Iter
         pool.shutdown(cancel_futures=True)
 
 
-class _Sharing(Generic[T, R]):
-    """Tasks that this process and those of a pool take as each has time.
+class _TaskQueue(Generic[T, R]):
+    """Tasks that this process and a pool take whenever they are free.
 
-    A pool that is given all tasks takes more of them than it has processes, and this one would
-    wait for those at the end.
+    A pool that gets all tasks at once prefetches more than it has processes; this process would
+    wait idle for those at the end.
     """
 
     def __init__(
@@ -111,13 +113,13 @@ class _Sharing(Generic[T, R]):
         self._waiting = deque(zip(tasks, self._results, strict=True))
 
     def hand_over(self, _: object = None) -> None:
-        """Give the pool one task, and another one whenever that is done."""
-        # None is left, or the pool was shut down because the results are no longer wanted.
+        """Give the pool one task, and the next one when that is done."""
+        # No task is left, or the pool was shut down because nobody reads the results.
         with suppress(IndexError, RuntimeError):
             task, result = self._waiting.popleft()
-            given = self._pool.submit(_count, task)
-            given.add_done_callback(partial(_pass_on, result))
-            given.add_done_callback(self.hand_over)
+            submitted = self._pool.submit(_count, task)
+            submitted.add_done_callback(partial(_copy_result, result))
+            submitted.add_done_callback(self.hand_over)
 
     def __iter__(self) -> Iterator[R]:
         for result in self._results:
@@ -134,21 +136,21 @@ class _Sharing(Generic[T, R]):
                 result.set_exception(error)
 
 
-def _pass_on(result: Future[R], given: Future[R]) -> None:
-    if given.cancelled():
+def _copy_result(result: Future[R], submitted: Future[R]) -> None:
+    if submitted.cancelled():
         return
-    error = given.exception()
+    error = submitted.exception()
     if error is None:
-        result.set_result(given.result())
+        result.set_result(submitted.result())
     else:
         result.set_exception(error)
 
 
 @contextmanager
-def _interrupts_held() -> Iterator[None]:
-    """Processes started within hear no interrupts, which a terminal sends to all of them.
+def _interrupts_blocked() -> Iterator[None]:
+    """Start processes that ignore interrupts, which a terminal sends to the whole group.
 
-    One that comes meanwhile waits: it is not lost to this process.
+    An interrupt in the meantime is delivered to this process afterwards.
     """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -158,22 +160,22 @@ def _interrupts_held() -> Iterator[None]:
 
 
 def _status(workers: Sequence[BaseProcess]) -> int | None:
-    """How the one that was lost ended; the pool itself terminates the others."""
+    """Exit status of the worker that was lost; the pool itself terminates the others."""
     found = (worker.exitcode for worker in workers)
     return next((each for each in found if each not in (None, 0, -signal.SIGTERM)), None)
 
 
 _counts: list[Callable[[Any], Any]] = []
-"""In a process of the pool: what it was started for."""
+"""In a worker process: the one function that it was started with."""
 
 
-def _begin(count: Callable[[Any], Any]) -> None:
+def _start_worker(count: Callable[[Any], Any]) -> None:
     _counts.append(count)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
 def _end_with_parent() -> None:
-    """End with the process that wants the results, also where it was killed."""
+    """Exit with the parent process, even if it is killed."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -184,8 +186,8 @@ def _count(task: Any) -> Any:
     return _counts[0](task)
 
 
-class Counted(NamedTuple):
-    """What came of a task."""
+class TaskResult(NamedTuple):
+    """The rows counted in a task, and its size in bytes."""
 
     size: int
     lists: int
@@ -201,8 +203,8 @@ class TableCounting:
         self._form, self._metrics = form, metrics
         self._every, self._inputs = every, inputs
 
-    def __call__(self, pieces: Sequence[Piece]) -> Counted:
-        """Count pieces, in their order.
+    def __call__(self, pieces: Sequence[Piece]) -> TaskResult:
+        """Count pieces in order.
 
         Raises:
             SourceError: a file cannot be read, or a row of it is not an event.
@@ -212,10 +214,10 @@ class TableCounting:
             rows = self._counter.rows(self._events(pieces, at))
         except InvalidEventError as error:
             raise self._refused(*at.pop(), error) from error
-        return Counted(sum(each.size for each in pieces), sum(row.lists for row in rows), rows)
+        return TaskResult(sum(each.size for each in pieces), sum(row.lists for row in rows), rows)
 
     def _events(self, pieces: Sequence[Piece], at: list[tuple[Table, Any]]) -> Iterator[Any]:
-        """Tables of events, one after the other; `at` is the one that is being counted."""
+        """Tables of events in order; `at` holds the one that is being counted."""
         wanted = self._form.wanted()
         for _, same in groupby(pieces, lambda piece: piece.path):
             first, *others = same
@@ -226,7 +228,7 @@ class TableCounting:
                 yield events
 
     def _refused(self, table: Table, events: Any, error: InvalidEventError) -> SourceError:
-        """Which row is not an event: the first that makes counting fail."""
+        """Find by bisection the first row that cannot be counted."""
         counted, failing = 0, events.num_rows
         while failing - counted > 1:
             middle = (counted + failing) // 2
@@ -239,7 +241,7 @@ class TableCounting:
         return SourceError(table.path, problem, "correct the file")
 
     def __getstate__(self) -> dict[str, Any]:
-        # Each process makes its own.
+        # Each process creates its own counter.
         return {name: each for name, each in self.__dict__.items() if name != "_counter"}
 
     @cached_property

@@ -16,8 +16,8 @@ from rich.progress import (
 )
 from typer import Argument, Option
 
-from streameval.cli.ending import WrongCallError, output, tell, wrong_call_where
-from streameval.cli.screen import progress_console
+from streameval.cli.errors import UsageError, as_usage_error, output, report
+from streameval.cli.terminal import progress_console
 from streameval.errors import SourceError
 from streameval.sources.files import lines
 from streameval.sources.kafka.publishing import Destination, Published, publish_records
@@ -34,16 +34,16 @@ def publish(
     *,
     bootstrap_servers: Annotated[str, Option(help="HOST:PORT of brokers, separated by commas.")],
     topic: Annotated[str, Option(help="Topic to write to; created if missing.")],
-    partitions: Annotated[int, Option(min=1, help="Partitions of a topic that is created.")] = 4,
+    partitions: Annotated[int, Option(min=1, help="Number of partitions of a new topic.")] = 4,
     user: Annotated[
-        str, Option(metavar="FIELD", help="Field whose value is the record's key.")
+        str, Option(metavar="FIELD", help="Field with the user; its value is the record's key.")
     ] = "user",
     setting: Annotated[
         list[str] | None,
         Option(
             "--set",
             metavar="KEY=VALUE",
-            help="A key of [source.kafka]; may be repeated.",
+            help="Kafka setting, a key of [source.kafka]; may be repeated.",
         ),
     ] = None,
 ) -> None:
@@ -53,27 +53,27 @@ def publish(
     streameval publish events.ndjson.gz --bootstrap-servers 127.0.0.1:9092 --topic events
     ```
 
-    Each line is published as it is.
+    Each line is published unchanged.
     """
     kafka = {"bootstrap_servers": bootstrap_servers}
     for each in setting or []:
         key, equals, value = each.partition("=")
         if not key or not equals or key in kafka:
-            raise WrongCallError(f"--set: found {each!r}; give KEY=VALUE, each key once.")
+            raise UsageError(f"--set: found {each!r}; give KEY=VALUE, each key once.")
         kafka[key] = value
-    with wrong_call_where(SourceError):
+    with as_usage_error(SourceError):
         for path in paths:
             size(path)
     destination = Destination(topic=topic, kafka=kafka, partitions=partitions, user=user)
     done = _published(paths, destination)
     if done.without_user:
-        tell(
-            f"{done.without_user:,} records have no {user!r} and were published "
-            "without a key; --user names another field."
+        report(
+            f"{done.without_user:,} records have no {user!r} and were published without a key; "
+            "use --user to name another field."
         )
-    made = f", made with {partitions} partitions" if done.created else ""
+    made = f", created with {partitions} partitions" if done.created else ""
     with output():
-        sys.stdout.write(f"{done.records:,} records are in topic {topic}{made}.\n")
+        sys.stdout.write(f"{done.records:,} records published to topic {topic}{made}.\n")
 
 
 def _published(paths: Sequence[str], destination: Destination) -> Published:

@@ -1,4 +1,4 @@
-"""Readings as a table for a person; as JSON and CSV with the shortest text that is the value."""
+"""Readings as a table for people, and as JSON and CSV with exact values."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from rich.text import Text
 
 from streameval.accumulator.readings import advice
 from streameval.catalogue.reading import Reading, UndefinedReading
-from streameval.cli.ending import output, tell
-from streameval.cli.screen import csv_text, json_text, printed
+from streameval.cli.errors import output, report
+from streameval.cli.terminal import csv_text, json_text, rendered
 from streameval.engine.snapshot import Health, Series, SeriesFamily, Snapshot
 from streameval.engine.spans import Slice
 from streameval.exporters.view import (
@@ -29,8 +29,8 @@ from streameval.exporters.view import (
 )
 
 
-class Taken(NamedTuple):
-    """Readings of a span of event time."""
+class SpanReadings(NamedTuple):
+    """Readings of a span of event time; `start` is None without --every."""
 
     start: str | None
     snapshot: Snapshot
@@ -40,10 +40,10 @@ def snapshot_of(
     families: Sequence[SeriesFamily],
     slices: Sequence[Mapping[tuple[str, ...], Slice]],
 ) -> Snapshot:
-    """The readings of slices."""
+    """A snapshot of the readings of slices, given by family."""
     series = [
-        Series(metric, labels, each.read(metric), family=place)
-        for place, found in enumerate(slices)
+        Series(metric, labels, each.read(metric), family=number)
+        for number, found in enumerate(slices)
         for metric in (next(iter(found.values())).metrics if found else ())
         for labels, each in found.items()
     ]
@@ -65,44 +65,44 @@ def _advice(
 ) -> Iterator[str]:
     for family, found in zip(families, slices, strict=True):
         for labels, each in found.items():
-            (told,) = advice(each.table, np.array([each.cell]))
-            if told is not None:
+            (text,) = advice(each.table, np.array([each.cell]))
+            if text is not None:
                 pairs = zip(family.label_names, labels, strict=True)
                 where = ", ".join(f"{name}={value}" for name, value in pairs)
-                yield f"{where}: {told}" if where else told
+                yield f"{where}: {text}" if where else text
 
 
-def write_series(taken: Sequence[Taken], written_as: str) -> None:
-    """Write the readings of spans, in their order; on standard error why any has no value."""
-    for metric, problem in _refusals(taken).items():
-        tell(f"{metric} has no value: {problem}.")
+def write_series(spans: Sequence[SpanReadings], format_name: str) -> None:
+    """Write the readings of spans in order; reasons for missing values go to standard error."""
+    for metric, problem in _refusals(spans).items():
+        report(f"{metric} has no value: {problem}.")
     with output():
-        sys.stdout.write(FORMATS[written_as](taken))
+        sys.stdout.write(FORMATS[format_name](spans))
 
 
-def _refusals(taken: Iterable[Taken]) -> dict[str, str]:
-    """What a convention refuses: metric -> why, once however many slices there are."""
-    readings = (entry.reading for each in taken for entry in each.snapshot.series)
+def _refusals(spans: Iterable[SpanReadings]) -> dict[str, str]:
+    """Metric -> reason why its convention does not define a value here."""
+    readings = (entry.reading for each in spans for entry in each.snapshot.series)
     return {each.metric: each.problem for each in readings if isinstance(each, UndefinedReading)}
 
 
-def as_json(taken: Sequence[Taken]) -> str:
-    """A list of objects with metric, labels, value (null when undefined) and count.
+def as_json(spans: Sequence[SpanReadings]) -> str:
+    """A list of objects with metric, labels, value (null if undefined) and count.
 
-    Where there are any: `start` of the span, `window`, and `since` when a value is complete. Where
-    a value is not exact: `estimated`, `low` and `high`, null without bounds.
+    `start` of the span, `window` and `since` (the value is complete from then on) are present only
+    if there are any; `estimated`, `low` and `high` only for inexact values, null without bounds.
     """
-    listed = ",\n ".join(map(json_text, _objects(taken)))
+    listed = ",\n ".join(map(json_text, _objects(spans)))
     return f"[{listed}]\n"
 
 
-def as_csv(taken: Sequence[Taken]) -> str:
-    """One line a reading: metric, a column for each label, value (empty when undefined), count.
+def as_csv(spans: Sequence[SpanReadings]) -> str:
+    """One line per reading: metric, a column for each label, value (empty if undefined), count.
 
-    Where there are any: the start of the span before them, and the window before the value. Where
-    a value is not exact: estimated, low and high behind the count.
+    The span's start comes first, and the window before the value, if there are any; estimated,
+    low and high come last, if any value is inexact.
     """
-    rows, labels = list(_objects(taken)), _columns(taken)
+    rows, labels = list(_objects(spans)), _columns(spans)
 
     def present(*names: str) -> list[str]:
         return [name for name in names if any(name in row for row in rows)]
@@ -118,23 +118,23 @@ def as_csv(taken: Sequence[Taken]) -> str:
     )
 
 
-def as_table(taken: Sequence[Taken]) -> str:
-    """The same for a person: up to four slices side by side, more below each other."""
-    if all(each.start is None for each in taken):
-        return "".join(printed(table(each.snapshot)) for each in taken)
-    return printed(_over_time(taken))
+def as_table(spans: Sequence[SpanReadings]) -> str:
+    """A table for people: up to four slices side by side, more one per row."""
+    if all(each.start is None for each in spans):
+        return "".join(rendered(table(each.snapshot)) for each in spans)
+    return rendered(_over_time(spans))
 
 
-FORMATS: Final[Mapping[str, Callable[[Sequence[Taken]], str]]] = {
+FORMATS: Final[Mapping[str, Callable[[Sequence[SpanReadings]], str]]] = {
     "table": as_table,
     "json": as_json,
     "csv": as_csv,
 }
 
 
-def _objects(taken: Sequence[Taken]) -> Iterator[dict[str, Any]]:
-    windowed = any(has_windows(each.snapshot) for each in taken)
-    for each in taken:
+def _objects(spans: Sequence[SpanReadings]) -> Iterator[dict[str, Any]]:
+    windowed = any(has_windows(each.snapshot) for each in spans)
+    for each in spans:
         for entry in each.snapshot.series:
             found: dict[str, Any] = {} if each.start is None else {"start": each.start}
             found |= {"metric": entry.metric.text, "labels": _labels(each.snapshot, entry)}
@@ -159,23 +159,20 @@ def _labels(snapshot: Snapshot, entry: Series) -> dict[str, str]:
     return dict(zip(names, entry.labels, strict=True))
 
 
-def _columns(taken: Iterable[Taken]) -> list[str]:
-    families = (family for each in taken for family in each.snapshot.families)
+def _columns(spans: Iterable[SpanReadings]) -> list[str]:
+    families = (family for each in spans for family in each.snapshot.families)
     return list(dict.fromkeys(name for family in families for name in family.label_names))
 
 
 _COLUMNS = 4
-"""Slices that stand side by side; of more, each has a row."""
+"""Most slices shown side by side; more have a row each."""
 
 
 def table(snapshot: Snapshot) -> Group:
     """Values with their counts: a row for each metric, a column for each slice.
 
-    More than four slices stand below each other instead, and so do all where there are windows,
-    which take the columns then. Series of a segment have a table of their own. An undefined value
-    is a dash.
-
-    `snapshot`: what is shown; label values are shown as they are, never as markup.
+    More than four slices get a row each. With windows, the columns are the windows. Each segment
+    has its own table. An undefined value is a dash. Label values are never read as markup.
     """
     found = divisions(snapshot)
     if not found:
@@ -207,7 +204,7 @@ def _table(division: Division, title: str | None = None) -> Table:
 def _listed(
     heads: Iterable[str], rows: Iterable[tuple[Iterable[str], Series]], title: str | None = None
 ) -> Table:
-    """A row for each reading, with words before its value and count."""
+    """A row for each reading: its words, then value and count."""
     grid = Table(title=title, header_style="bold", title_justify="left")
     for name in heads:
         grid.add_column(Text(name))
@@ -250,11 +247,11 @@ def _value(entry: Series) -> str:
     return f"{figure(value)} ({sure})" if sure else figure(value)
 
 
-def _over_time(taken: Sequence[Taken]) -> Table:
-    """Values with their counts of several spans, a row each."""
-    names = _columns(taken)
+def _over_time(spans: Sequence[SpanReadings]) -> Table:
+    """Values with their counts, a row for each span and series."""
+    names = _columns(spans)
     rows = []
-    for start, snapshot in taken:
+    for start, snapshot in spans:
         for entry in snapshot.series:
             labels = _labels(snapshot, entry)
             words = (str(start), entry.metric.text, *(labels.get(name, "") for name in names))

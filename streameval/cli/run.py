@@ -12,7 +12,7 @@ from typing import Annotated, Final
 import msgspec
 from typer import Argument, Exit, Option
 
-from streameval.cli.ending import reading, status_of
+from streameval.cli.errors import config_errors_in, status_of
 from streameval.config import Config, load
 from streameval.config.web_file import web_security
 from streameval.daemon import Daemon, Stop, configure, emit, restart
@@ -29,19 +29,23 @@ def run(
             "--web.listen",
             "--web.listen-address",
             metavar="HOST:PORT",
-            help="Where to serve; may be given several times.",
+            help="Address to serve on; may be repeated.",
         ),
     ] = None,
     web_config: Annotated[
         Path | None,
-        Option("--web.config.file", metavar="FILE", help="TLS and users; see docs/how-to/web.md."),
+        Option(
+            "--web.config.file",
+            metavar="FILE",
+            help="File with TLS and users; see docs/how-to/web.md.",
+        ),
     ] = None,
     route_prefix: Annotated[
         str | None,
-        Option("--web.route-prefix", metavar="PATH", help="Prefix of all paths."),
+        Option("--web.route-prefix", metavar="PATH", help="Prefix of all HTTP paths."),
     ] = None,
     enable_lifecycle: Annotated[
-        bool, Option("--web.enable-lifecycle", help="Let POST /-/reload reload, as SIGHUP does.")
+        bool, Option("--web.enable-lifecycle", help="Reload on POST /-/reload, as on SIGHUP.")
     ] = False,
 ) -> None:
     """Run the daemon: read the source, count, and serve the values over HTTP.
@@ -51,9 +55,9 @@ def run(
     ```
 
     It serves a page at /, /metrics for Prometheus, /api/v1/metrics (JSON), /-/healthy and /-/ready.
-    Logs go to standard error. SIGTERM or Ctrl-C stops it in order: status 0, or 1 if the last
-    checkpoint could not be written. A second signal stops it at once. At the end of its files the
-    daemon keeps serving.
+    Logs go to standard error. SIGTERM or Ctrl-C stops it gracefully, with status 0, or 1 if the
+    last checkpoint cannot be written. A second signal stops it at once. The daemon keeps serving
+    after the end of its files.
 
     With [state], each start resumes from the newest checkpoint, and every record counts once in
     windows and lifetime; Prometheus counters begin at 0. Without it, metrics reset on restart.
@@ -67,19 +71,19 @@ def run(
 
     These options override [web] in the file.
     """
-    said = {"listen": listen or None, "config_file": web_config, "route_prefix": route_prefix}
+    overrides = {"listen": listen or None, "config_file": web_config, "route_prefix": route_prefix}
 
     def read() -> Config:
-        return load(config, lambda found: _with(found, said))
+        return load(config, lambda found: _overridden(found, overrides))
 
     settings = read()
     web_security(settings.web)
     configure(level_of(settings.log_level))
-    # A watchdog ends what is stuck with SIGABRT: where it was stuck is then in the log. A thread
-    # that goes on meanwhile can crash its dump, so only the thread of the signal is dumped.
+    # A watchdog kills a stuck daemon with SIGABRT; the traceback in the log shows where. Threads
+    # that still run can crash the dump, so only the thread of the signal is dumped.
     faulthandler.enable(all_threads=False)
     try:
-        with reading(config):
+        with config_errors_in(config):
             daemon = Daemon(settings, os.environ, reread=read, lifecycle=enable_lifecycle)
         with Stop().on_signals() as stop:
             reloads = daemon.run(until=stop)
@@ -94,13 +98,13 @@ def run(
 _OPTIONS: Final = {"listen": "--web.listen", "route_prefix": "--web.route-prefix"}
 
 
-def _with(config: Config, web: Mapping[str, object]) -> Config:
-    said = {
+def _overridden(config: Config, web: Mapping[str, object]) -> Config:
+    overrides = {
         name: str(each) if isinstance(each, Path) else each
         for name, each in web.items()
         if each is not None
     }
     try:
-        return msgspec.structs.replace(config, web=msgspec.structs.replace(config.web, **said))
+        return msgspec.structs.replace(config, web=msgspec.structs.replace(config.web, **overrides))
     except OptionError as error:
         raise ConfigError("the command line", _OPTIONS[error.key], error.problem) from None

@@ -12,7 +12,7 @@ from typing import Annotated, Final
 import msgspec
 from typer import Option
 
-from streameval.cli.ending import WrongCallError, output
+from streameval.cli.errors import UsageError, output
 from streameval.sources.options import SimulatorOptions
 from streameval.sources.simulated_streams import (
     GAINS,
@@ -25,7 +25,7 @@ from streameval.sources.simulated_streams import (
 from streameval.sources.simulator import Record, records
 from streameval.windows.times import span_text
 
-_UNLESS_SAID: Final = 1000
+_DEFAULT_EVENTS: Final = 1000
 _IMPRESSIONS: Final = "impressions.ndjson"
 _INTERACTIONS: Final = "interactions.ndjson"
 _CONFIG: Final = "streameval.toml"
@@ -46,24 +46,24 @@ def simulate(
     *,
     events: Annotated[
         int | None,
-        Option(min=0, help="Number of events; default 1000, or endless at a pace."),
+        Option(min=0, help="Number of events; 1000 by default, endless with a pace."),
     ] = None,
-    seed: Annotated[int, Option(min=0, help="Equal seeds give equal events.")] = 0,
+    seed: Annotated[int, Option(min=0, help="Random seed; equal seeds give equal events.")] = 0,
     events_per_second: Annotated[
         float | None,
-        Option(min=0.1, max=1_000_000, help="Write at this pace, with event times of now."),
+        Option(min=0.1, max=1_000_000, help="Write at this pace, with current event times."),
     ] = None,
     streams: Annotated[
         Path | None,
         Option(
             metavar="DIR",
-            help="Write two streams of --events lists into this folder instead.",
+            help="Folder for two streams of --events lists, instead of standard output.",
         ),
     ] = None,
 ) -> None:
-    """Write simulated events: one JSON object a line, on standard output.
+    """Write simulated events to standard output: one JSON object per line.
 
-    Traffic of two variants with position-biased clicks and a known true difference.
+    The traffic has two variants, position-biased clicks and a known true difference.
 
     ```
     streameval simulate --events 100000 | gzip > events.ndjson.gz
@@ -72,8 +72,8 @@ def simulate(
     streameval simulate --streams two
     ```
 
-    With --streams, lists and clicks are in impressions.ndjson and interactions.ndjson, with records
-    out of order, repeated, late, without a list, and invalid. streameval.toml joins them:
+    With --streams, impressions.ndjson has the lists and interactions.ndjson the clicks. Some
+    are out of order, duplicate, late, without a list or invalid. streameval.toml joins them:
 
     ```
     streameval evaluate --config two/streameval.toml
@@ -82,16 +82,15 @@ def simulate(
     if streams is None:
         _write_events(events, seed, events_per_second)
     elif events_per_second is not None:
-        problem = "this is for standard output; leave out it or --streams."
-        raise WrongCallError(f"--events-per-second: {problem}")
+        raise UsageError("--events-per-second and --streams exclude each other; give one of them.")
     else:
         _write_streams(streams, events, seed)
 
 
 def _write_events(events: int | None, seed: int, pace: float | None) -> None:
-    """Write events on standard output; 1,000 without a pace, and without end at one."""
-    many = _UNLESS_SAID if events is None and pace is None else events
-    made = records(SimulatorOptions(seed=seed, events=many))
+    """Write events to standard output: 1,000 without a pace, endless with one."""
+    limit = _DEFAULT_EVENTS if events is None and pace is None else events
+    made = records(SimulatorOptions(seed=seed, events=limit))
     with output():
         for record in made if pace is None else _live(made, pace):
             sys.stdout.buffer.write(record + b"\n")
@@ -101,7 +100,6 @@ def _write_events(events: int | None, seed: int, pace: float | None) -> None:
 
 
 def _live(made: Iterator[bytes], pace: float) -> Iterator[bytes]:
-
     started = time.monotonic()
     for number, record in enumerate(made):
         time.sleep(max(0.0, started + number / pace - time.monotonic()))
@@ -110,8 +108,8 @@ def _live(made: Iterator[bytes], pace: float) -> Iterator[bytes]:
 
 
 def _write_streams(folder: Path, events: int | None, seed: int) -> None:
-    """Write both streams and a configuration that joins them; say where."""
-    made = streams(_UNLESS_SAID if events is None else events, seed)
+    """Write both streams and a configuration that joins them, and print the paths."""
+    made = streams(_DEFAULT_EVENTS if events is None else events, seed)
     files: Mapping[str, Iterable[bytes]] = {
         _IMPRESSIONS: map(line, made.impressions),
         _INTERACTIONS: map(line, made.interactions),
@@ -120,33 +118,32 @@ def _write_streams(folder: Path, events: int | None, seed: int) -> None:
     try:
         for name in files:
             if (folder / name).exists():
-                problem = f"{name} exists already; name a folder without such files."
-                raise WrongCallError(f"--streams {folder}: {problem}")
+                problem = f"{name} exists already; name another folder."
+                raise UsageError(f"--streams {folder}: {problem}")
         folder.mkdir(parents=True, exist_ok=True)
         counts = [_written(folder / name, lines) for name, lines in files.items()]
     except OSError as error:
         problem = (error.strerror or str(error)).lower()
-        raise WrongCallError(f"--streams {folder}: {problem}; name another folder.") from error
+        raise UsageError(f"--streams {folder}: {problem}; name another folder.") from error
     with output():
         sys.stdout.write(
             f"{counts[0]:,} impressions are in {folder / _IMPRESSIONS}.\n"
             f"{counts[1]:,} interactions are in {folder / _INTERACTIONS}. "
-            "Join and evaluate them by:\n"
+            "Join and evaluate them with:\n"
             f"  streameval evaluate --config {folder / _CONFIG}\n"
         )
 
 
 def _written(path: Path, lines: Iterable[bytes]) -> int:
-    """Write a new file; returns how many lines it has."""
+    """Write a new file; returns the number of lines."""
     count = 0
     with path.open("xb") as file:
-        for count, each in enumerate(lines, 1):  # noqa: B007  the last one is what we want
+        for count, each in enumerate(lines, 1):  # noqa: B007  the last number is the result
             file.write(each + b"\n")
     return count
 
 
 def _config() -> str:
-
     metrics = "".join(f'    "{each}",\n' for each in _METRICS)
     types = ", ".join(f"{name} = {gain:g}" for name, gain in GAINS.items())
     return f"""\

@@ -1,4 +1,4 @@
-"""Entry point of the command `streameval`, installed beside the package."""
+"""Entry point of the command `streameval`, installed as a module outside the package."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NoReturn
 
 
 def main() -> NoReturn:
-    """Run one command and end the process; an interrupt ends it quietly, also while it starts."""
+    """Run one command and end the process; an interrupt ends it quietly, even during imports."""
     try:
         from streameval.cli import main as program  # noqa: PLC0415  the import may be interrupted
 

@@ -19,9 +19,9 @@ from streameval.checkpoints.checkpoint import Draft, Part, Place
 from streameval.checkpoints.format import CLAIM
 from streameval.checkpoints.settings import AS_ENVIRONMENT, BucketOptions, is_url, scheme_of
 from streameval.checkpoints.store import Blob, SavedCheckpoint, Store, is_store, store_of
-from streameval.cli.ending import FAILED, WrongCallError, output, tell, wrong_call_where
-from streameval.cli.readings import Taken, write_series
-from streameval.cli.screen import printed
+from streameval.cli.errors import FAILED, UsageError, as_usage_error, output, report
+from streameval.cli.readings import SpanReadings, write_series
+from streameval.cli.terminal import rendered
 from streameval.config import Config, load
 from streameval.config.config import from_schema
 from streameval.config.pipeline import counting, fitted
@@ -41,7 +41,7 @@ from streameval.partials import backfill as from_rows
 from streameval.partials import stored
 from streameval.windows.times import SECOND, moment_text
 
-_ABOUT = """Inspect, verify, export and merge stores of checkpoints ([state] path).
+_HELP = """Inspect, verify, export and merge stores of checkpoints ([state] path).
 
 ```
 streameval state show state
@@ -50,7 +50,7 @@ streameval state verify s3://bucket/prefix
 """
 
 state = typer.Typer(
-    help=_ABOUT,
+    help=_HELP,
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
@@ -82,7 +82,7 @@ def show(
             sys.stdout.writelines(map(_text, stores))
     faults = [fault for store in stores for place in store["places"] for fault in place["faults"]]
     for fault in faults:
-        tell(fault)
+        report(fault)
     if faults:
         raise Exit(FAILED)
 
@@ -97,10 +97,10 @@ def verify(paths: Paths) -> None:
     """
     faults = 0
     for store in map(store_at, paths):
-        checked = list(_checked(store))
+        checked = list(_faults(store))
         found = [fault for fault in checked if fault is not None]
         for fault in found:
-            tell(fault)
+            report(fault)
         faults += len(found)
         with output():
             verdict = f"{len(found):,} not valid" if found else "all valid"
@@ -116,31 +116,32 @@ def export(
     *,
     partition: Annotated[
         list[str] | None,
-        Option(metavar="TOPIC/NUMBER", help="Only this one; may be given several times."),
+        Option(metavar="TOPIC/NUMBER", help="Only this partition; may be repeated."),
     ] = None,
     config: Annotated[
         Path | None,
-        Option(metavar="CONFIG", help="A configuration with other metrics, or moved files."),
+        Option(metavar="CONFIG", help="Configuration to use instead of the saved one."),
     ] = None,
     format: Annotated[  # noqa: A002  the option is called --format
         Literal["table", "json", "csv"], Option(help="Output format.")
     ] = "json",
 ) -> None:
-    """Print the readings of all states merged: every window, and the lifetime.
+    """Print the values of all states merged: every window and the lifetime.
 
-    It only reads checkpoints, so a daemon may be running on the store.
+    The command only reads checkpoints, so a daemon may be running on the store. --config may
+    choose other metrics, or name files that have moved.
 
     ```
     streameval state export state
     streameval state export eu/state us/state --format table
     ```
     """
-    held = held_in(paths, partition or ())
-    if not held:
-        raise WrongCallError(f"no state in {', '.join(paths)}.")
-    made_with, ingest = counted(held, config)
-    snapshot = of_ingest(ingest, labels=made_with.labels, now=time.time())
-    write_series([Taken(None, snapshot)], format)
+    checkpoints = newest_checkpoints(paths, partition or ())
+    if not checkpoints:
+        raise UsageError(f"no state in {', '.join(paths)}.")
+    settings, ingest = restored(checkpoints, config)
+    snapshot = of_ingest(ingest, labels=settings.labels, now=time.time())
+    write_series([SpanReadings(None, snapshot)], format)
 
 
 @state.command()
@@ -148,17 +149,17 @@ def merge(
     paths: Paths,
     *,
     into: Annotated[
-        str, Option(metavar="PATH", help="A new folder, or a URL where no state is yet.")
+        str, Option(metavar="PATH", help="New folder, or URL of a bucket without state.")
     ],
     backfill: Annotated[
         list[Path] | None,
-        Option(metavar="PARQUET", help="Rows of streameval.partials; may be given several times."),
+        Option(metavar="PARQUET", help="Rows of streameval.partials to add; may be repeated."),
     ] = None,
 ) -> None:
-    """Merge several stores of one group into a new one: the highest offset wins.
+    """Merge stores of one group into a new one; the highest offset of each partition wins.
 
-    For replicas that kept state on their own disks and now share a folder, to move state from a
-    folder to a bucket or back, and to add counts of the time before the log (--backfill).
+    Use it when replicas with state on their own disks move to a shared folder, to move state
+    between a folder and a bucket, and to add counts of the time before the log (--backfill).
 
     ```
     streameval state merge node-1/state node-2/state --into shared/state
@@ -167,36 +168,35 @@ def merge(
     ```
     """
     if is_store(into) or (not is_url(into) and Path(into).exists()):
-        raise WrongCallError(f"--into {into}: exists already; give a path that does not.")
-    # Where several stores have a partition, the highest offset wins, as it does for a daemon.
-    best: dict[Place, Held] = {}
-    found = held_in(paths)
+        raise UsageError(f"--into {into}: exists already; give a path that does not.")
+    best: dict[Place, StoredCheckpoint] = {}
+    found = newest_checkpoints(paths)
     for each in found:
         known = best.get(each.place)
         if known is None or known.saved.header.offset < each.saved.header.offset:
             best[each.place] = each
-    held = [each for _, each in sorted(best.items())]
-    cluster, group = _owner(held, paths)
+    chosen = [each for _, each in sorted(best.items())]
+    cluster, group = _owner(chosen, paths)
     _check_backfills(found, best)
-    parts = {each.place: _parts_of(each) for each in held}
-    taken: list[str] = []
+    parts = {each.place: _parts_of(each) for each in chosen}
+    lines: list[str] = []
     if backfill:
-        # One without a clock is before all others.
+        # A checkpoint without a clock is older than all others.
         latest = max(
-            held,
+            chosen,
             key=lambda each: (each.saved.header.clock is not None, each.saved.header.clock or 0),
         )
-        parts[latest.place], taken = _with_backfills(held, held.index(latest), backfill)
+        parts[latest.place], lines = _with_backfills(chosen, chosen.index(latest), backfill)
     store = store_of(into)
     store.claim(cluster, group)
-    for each in held:
+    for each in chosen:
         store.save(Draft(header=each.saved.header, parts=parts[each.place]))
     with output():
         sys.stdout.writelines(
             f"{each.place}: offset {each.saved.header.offset:,}, from {each.path}\n"
-            for each in held
+            for each in chosen
         )
-        sys.stdout.writelines(taken)
+        sys.stdout.writelines(lines)
 
 
 _COLUMNS = ("place", "offset", "counted", "clock", "written", "age", "bytes", "parts", "kept")
@@ -251,11 +251,11 @@ def _text(store: Mapping[str, Any]) -> str:
         table.add_column(name, justify="left" if name in _TEXTS else "right", overflow="fold")
     for place in store["places"]:
         table.add_row(*_row(place))
-    # Each setting once; the places differ only while settings change.
+    # Places differ in settings only while these change, so each setting is listed once.
     found = [place["checkpoint"]["settings"] for place in store["places"] if place["checkpoint"]]
     settings = {(key, json.dumps(value)) for each in found for key, value in each.items()}
     lines = [f"  {name} = {value}\n" for name, value in sorted(settings)]
-    return printed(table) + (f"settings\n{''.join(lines)}" if lines else "")
+    return rendered(table) + (f"settings\n{''.join(lines)}" if lines else "")
 
 
 def _row(place: Mapping[str, Any]) -> Iterator[str]:
@@ -274,8 +274,8 @@ def _row(place: Mapping[str, Any]) -> Iterator[str]:
     yield f"{len(place['kept']):,}"
 
 
-def _checked(store: Store) -> Iterator[str | None]:
-    """For each file: its fault, or None."""
+def _faults(store: Store) -> Iterator[str | None]:
+    """For each checkpoint: its fault, or None."""
     store.owner()
     for place in store.places():
         seen: set[Blob] = set()
@@ -283,7 +283,7 @@ def _checked(store: Store) -> Iterator[str | None]:
             try:
                 store.checked(place, offset, seen)
             except (DamagedStateError, StateVersionError) as error:
-                # A running daemon may have removed it meanwhile.
+                # A running daemon may have removed the checkpoint.
                 if offset in store.offsets(place):
                     yield str(error)
             else:
@@ -291,84 +291,91 @@ def _checked(store: Store) -> Iterator[str | None]:
 
 
 def _with_backfills(
-    held: Sequence[Held], goal: int, paths: Sequence[Path]
+    checkpoints: Sequence[StoredCheckpoint], target: int, paths: Sequence[Path]
 ) -> tuple[list[Part], list[str]]:
-    """The parts of a state with its backfills, and a line for each.
+    """The parts of the target's state with backfills added, and a line about each backfill.
 
-    Windows and lifetime are sums over all partitions, so one partition can take it all.
+    Windows and lifetime are sums over all partitions, so one partition can take every backfill.
     """
-    config, ingest = counted(held, None)
-    # In the order in which they were restored.
-    partition = list(ingest.partitions)[goal]
-    taken = []
+    config, ingest = restored(checkpoints, None)
+    # Partitions are in the order in which they were restored.
+    partition, place = list(ingest.partitions)[target], checkpoints[target].place
+    lines = []
     for path in paths:
-        with wrong_call_where(BackfillError, SourceError, UnlikeStateError):
-            given = from_rows(stored(path), config.dimensions())
-            ingest.take_over(partition, given)
-        lists = sum(row.lists for row in given.rows)
-        taken.append(f"{path}: {lists:,} lists of {given.extent}, with {held[goal].place}\n")
+        with as_usage_error(BackfillError, SourceError, UnlikeStateError):
+            added = from_rows(stored(path), config.dimensions())
+            ingest.take_over(partition, added)
+        lists = sum(row.lists for row in added.rows)
+        lines.append(f"{path}: {lists:,} lists of {added.extent}, with {place}\n")
     sections = ingest.sections(partition)
-    return [Part(name=each.name, content=each.content()) for each in sections], taken
+    return [Part(name=each.name, content=each.content()) for each in sections], lines
 
 
-def _check_backfills(found: Sequence[Held], best: Mapping[Place, Held]) -> None:
-    """Refuse stores whose backfill would be lost or count twice."""
+def _check_backfills(
+    found: Sequence[StoredCheckpoint], best: Mapping[Place, StoredCheckpoint]
+) -> None:
+    """Raise a UsageError if a backfill would be lost or counted twice."""
     known = {(each.path, each.place): backfills_in(each.saved.read(META)) for each in found}
     for each in found:
         newer = best[each.place]
         for extent in known[each.path, each.place]:
             if extent not in known[newer.path, each.place]:
-                raise WrongCallError(
-                    f"{each.path} has a backfill of {extent} with {each.place}, which {newer.path} "
-                    "has not, and the latter is merged, for its offset is higher. Merge without "
+                raise UsageError(
+                    f"{each.path} has a backfill of {extent} with {each.place}; {newer.path} lacks "
+                    "it but has the higher offset, which is merged. Merge without "
                     f"{each.path}, and give the backfill again with --backfill."
                 )
-    taken = [(each, extent) for each in best.values() for extent in known[each.path, each.place]]
-    for (one, extent), (other, again) in combinations(taken, 2):
+    merged = [(each, extent) for each in best.values() for extent in known[each.path, each.place]]
+    for (one, extent), (other, again) in combinations(merged, 2):
         if one.place != other.place and extent.overlaps(again):
-            raise WrongCallError(
+            raise UsageError(
                 f"{one.path} has a backfill of {extent}, and {other.path} one of {again}: lists in "
-                "both would count twice. Merge the stores as they were before one of them."
+                "both would count twice. Merge copies of the stores from before one of the "
+                "backfills."
             )
 
 
-def _owner(held: Sequence[Held], paths: Sequence[str]) -> tuple[str, str]:
-    if not held:
-        raise WrongCallError(f"no state in {', '.join(paths)}.")
-    owners = sorted({(each.saved.header.cluster, each.saved.header.group) for each in held})
+def _owner(checkpoints: Sequence[StoredCheckpoint], paths: Sequence[str]) -> tuple[str, str]:
+    if not checkpoints:
+        raise UsageError(f"no state in {', '.join(paths)}.")
+    owners = sorted({(each.saved.header.cluster, each.saved.header.group) for each in checkpoints})
     if len(owners) > 1:
         found = " and ".join(f"group {group!r} of cluster {cluster!r}" for cluster, group in owners)
-        raise WrongCallError(
-            f"the stores belong to {found}; offsets of one mean nothing to the other. To read "
-            "their values together, use `streameval state export` with all of them."
+        raise UsageError(
+            f"the stores belong to {found}; their offsets cannot be compared. To read their values "
+            "together, use `streameval state export` with all of them."
         )
     return owners[0]
 
 
-def _parts_of(held: Held) -> list[Part]:
+def _parts_of(checkpoint: StoredCheckpoint) -> list[Part]:
+    saved = checkpoint.saved
+
     def content(name: str) -> Callable[[], Iterator[bytes]]:
-        return lambda: iter([held.saved.read(name)])
+        return lambda: iter([saved.read(name)])
 
-    return [Part(name=name, content=content(name)) for name in sorted(held.saved.digests)]
+    return [Part(name=name, content=content(name)) for name in sorted(saved.digests)]
 
 
-class Held(NamedTuple):
-    """A checkpoint, and the store that it was found in."""
+class StoredCheckpoint(NamedTuple):
+    """A checkpoint and the path of its store."""
 
     path: str
     place: Place
     saved: SavedCheckpoint
 
 
-def held_in(paths: Sequence[str], partitions: Sequence[str] = ()) -> list[Held]:
-    """The newest valid checkpoint of every place; prints the damaged ones.
+def newest_checkpoints(
+    paths: Sequence[str], partitions: Sequence[str] = ()
+) -> list[StoredCheckpoint]:
+    """The newest valid checkpoint of every place; damaged ones are reported.
 
-    Of a topic that was deleted and made again, only the state written last.
+    For a topic that was deleted and recreated, only the state written last.
 
-    `partitions`: which ones, as TOPIC/NUMBER; none means all.
+    `partitions`: TOPIC/NUMBER; empty for all.
     """
-    newest: dict[tuple[str, str, int], Held] = {}
-    for each in _all(paths):
+    newest: dict[tuple[str, str, int], StoredCheckpoint] = {}
+    for each in _checkpoints_in(paths):
         key = (each.path, each.place.topic, each.place.number)
         known = newest.get(key)
         if known is None or known.saved.header.written_at < each.saved.header.written_at:
@@ -378,22 +385,24 @@ def held_in(paths: Sequence[str], partitions: Sequence[str] = ()) -> list[Held]:
     for name in partitions:
         if name not in names:
             there = ", ".join(sorted(names)) or "none"
-            raise WrongCallError(f"--partition {name!r}: not in the stores, which have {there}.")
+            raise UsageError(f"--partition {name!r}: not in the stores, which have {there}.")
     wanted = set(partitions) or names
     return [each for each in found if f"{each.place.topic}/{each.place.number}" in wanted]
 
 
-def counted(held: Sequence[Held], config_path: Path | None) -> tuple[Config, Ingest]:
-    """The configuration of the states, and one ingest that has loaded all of them.
+def restored(
+    checkpoints: Sequence[StoredCheckpoint], config_path: Path | None
+) -> tuple[Config, Ingest]:
+    """The configuration of the checkpoints, and one ingest restored from all of them.
 
     `config_path`: a configuration to use instead of the saved one.
     """
-    newest = max(held, key=lambda each: each.saved.header.written_at)
+    newest = max(checkpoints, key=lambda each: each.saved.header.written_at)
     config = load(config_path) if config_path else from_schema(newest.saved.header.schema)
     config = fitted(config, newest.saved.header.settings)
     ingest = counting(config)
-    for number, each in enumerate(held):
-        # Stores of several clusters may have partitions of the same name.
+    for number, each in enumerate(checkpoints):
+        # Stores of different clusters may have partitions of the same name.
         partition = Partition(f"{number}:{each.place.topic}", each.place.number)
         parts = {name: each.saved.read(name) for name in sorted(each.saved.digests)}
         header = each.saved.header
@@ -402,15 +411,15 @@ def counted(held: Sequence[Held], config_path: Path | None) -> tuple[Config, Ing
     return config, ingest
 
 
-def _all(paths: Iterable[str]) -> Iterator[Held]:
+def _checkpoints_in(paths: Iterable[str]) -> Iterator[StoredCheckpoint]:
     for path in paths:
         store = store_at(path)
         for place in store.places():
             found = store.newest(place)
             for problem in found.damaged:
-                tell(f"{path}: {place}: {problem}")
+                report(f"{path}: {place}: {problem}")
             if found.saved is not None:
-                yield Held(path, place, found.saved)
+                yield StoredCheckpoint(path, place, found.saved)
 
 
 def store_at(path: str, options: BucketOptions = AS_ENVIRONMENT) -> Store:
@@ -419,9 +428,9 @@ def store_at(path: str, options: BucketOptions = AS_ENVIRONMENT) -> Store:
         try:
             scheme_of(path)
         except ValueError as error:
-            raise WrongCallError(str(error)) from error
+            raise UsageError(str(error)) from error
     if not is_store(path, options):
-        raise WrongCallError(
+        raise UsageError(
             f"{path}: not a store of checkpoints: it has no {CLAIM}; "
             "give the folder or URL that [state] path names."
         )

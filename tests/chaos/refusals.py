@@ -7,7 +7,7 @@ from contextlib import closing
 import msgspec
 from kafka import KafkaAdminClient
 
-from streameval.cli.ending import WRONG_CALL
+from streameval.cli.errors import USAGE_ERROR
 from tests.chaos.check import Faults
 from tests.chaos.configuration import Setting
 from tests.chaos.log import Writer
@@ -68,7 +68,7 @@ def added(stage: Stage) -> Faults:
         more.content = writer.content
         more.write(500)
         status = daemon.refused()
-    stage.demand(status == WRONG_CALL, f"it ended in status {status}")
+    stage.demand(status == USAGE_ERROR, f"it ended in status {status}")
     stage.demand(daemon.said("and this one is new"), "it did not say why it ended")
     return stage.finished(_with(setting, 'on_new_partitions = "accept"'), writer)
 
@@ -87,7 +87,7 @@ def _counted(stage: Stage, setting: Setting, writer: Writer) -> Fold:
 def _refuses(stage: Stage, setting: Setting, *sentences: str) -> None:
     with stage.daemon(setting) as daemon:
         status = daemon.refused()
-    stage.demand(status == WRONG_CALL, f"{daemon.path.name} ended in status {status}")
+    stage.demand(status == USAGE_ERROR, f"{daemon.path.name} ended in status {status}")
     for sentence in sentences:
         stage.demand(daemon.said(sentence), f"{daemon.path.name} did not say: {sentence}")
 

@@ -18,7 +18,7 @@ from pyarrow import parquet
 from streameval import Intervals
 from streameval.checkpoints.checkpoint import Draft, Part
 from streameval.checkpoints.store import store_of
-from streameval.cli.state import Held, held_in
+from streameval.cli.state import StoredCheckpoint, newest_checkpoints
 from streameval.partials import arrow_table, partials
 from tests.cli.program import ran
 from tests.daemon.running import exact, readings, running
@@ -180,7 +180,7 @@ def test_no_merge_of_stores_loses_a_backfill_or_counts_it_twice(world: World) ->
 def saved_as(path: Path, other: Path, *, more: int = 0, number: int = 0) -> Path:
     """A store with the state of another, so many offsets further on, of a partition so numbered."""
     store = store_of(str(path))
-    for held in held_in([str(other)]):
+    for held in newest_checkpoints([str(other)]):
         header = held.saved.header
         store.claim(header.cluster, header.group)
         place = header.place._replace(number=number)
@@ -192,7 +192,7 @@ def saved_as(path: Path, other: Path, *, more: int = 0, number: int = 0) -> Path
     return path
 
 
-def _content(held: Held, name: str) -> Iterator[bytes]:
+def _content(held: StoredCheckpoint, name: str) -> Iterator[bytes]:
     yield held.saved.read(name)
 
 

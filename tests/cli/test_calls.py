@@ -12,7 +12,7 @@ import pytest
 import typer
 
 from streameval.cli.app import COMMANDS, app
-from streameval.cli.ending import status_of
+from streameval.cli.errors import status_of
 from streameval.errors import (
     RefusedMemberError,
     SourceError,
@@ -57,9 +57,9 @@ def test_every_command_explains_itself_with_examples_that_have_lines_of_their_ow
     ("arguments", "said"),
     [
         (["evalute"], "no such command 'evalute'"),
-        (["evaluate"], "no metric asked for"),
+        (["evaluate"], "no metric given"),
         (["evaluate", "x", "--formt", "json"], "no such option: --formt"),
-        (["evaluate", "x"], "no metric asked for"),
+        (["evaluate", "x"], "no metric given"),
         (["evaluate", "x", "-m", "ndgc@10"], "Did you mean 'ndcg'?"),
         (["evaluate", "x", "-m", "ndcg@0"], "ndcg@0"),
         (["evaluate", "x", "-m", "item_coverage@10"], "needs a catalogue; give --catalog, the"),
@@ -79,10 +79,13 @@ def test_every_command_explains_itself_with_examples_that_have_lines_of_their_ow
         (["dlq", "no-such.toml"], "no-such.toml: no such file"),
         (["dlq"], "missing command"),
         (["dlq", "replay"], "missing argument 'CONFIG'"),
-        (["dlq", "plain.toml"], "plain.toml: this source keeps no dead letters; name a file in"),
+        (["dlq", "plain.toml"], "plain.toml: this source has no dead letters; name a file in"),
         (["dlq", "replay", "letters.toml"], "only records of Kafka topics can be replayed"),
-        (["dlq", "replay", "x", "--reason", "not_jsn"], "no reason 'not_jsn'; see"),
-        (["dlq", "replay", "x", "--reason", "?"], "there is no reason '?'; see `dlq CONFIG`"),
+        (["dlq", "replay", "x", "--reason", "not_jsn"], "unknown reason 'not_jsn'; see"),
+        (
+            ["dlq", "replay", "x", "--reason", "?"],
+            "unknown reason '?'; see `streameval dlq",
+        ),
         (["dlq", "plain.toml", "--jsn"], "no such option: --jsn"),
         (["state", "show", "."], "not a store of checkpoints"),
         (["state", "verify", "."], "not a store of checkpoints"),

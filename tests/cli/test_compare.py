@@ -106,7 +106,7 @@ def test_a_table_says_what_is_sure(tmp_path: Path) -> None:
     assert "ctr *" in done.stdout
     assert "better: at least +" in done.stdout
     assert re.search(r"\+\d+\.\d % to \+\d+\.\d %", done.stdout)
-    assert "Intervals of 95% hold for one look that was planned." in done.stdout
+    assert "Intervals of 95% hold for one planned look." in done.stdout
     assert "users control 300, treatment 300: planned 50% : 50%, as planned" in done.stdout
     assert "ctr: treatment is better than control: at least +" in done.stdout
 
@@ -281,4 +281,4 @@ def test_a_state_is_what_its_files_are_bit_for_bit(tmp_path: Path) -> None:
         "ndcg@10": True,
     }
     told = ran("compare", state, "--by", "arm").stderr
-    assert "the state has no such label, but variant, country" in told
+    assert "no such label in the state; its labels: variant, country" in told

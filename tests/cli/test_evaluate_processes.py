@@ -25,8 +25,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from streameval.cli.counting import counted_records, counted_tables
-from streameval.cli.evaluation import Request, configured, found_files
-from streameval.cli.parallel import LostProcessError, results
+from streameval.cli.parallel import LostProcessError, map_in_processes
+from streameval.cli.request import Request, configured, expanded_files
 from streameval.config import Config
 from streameval.engine.ingest import Ingest
 from streameval.errors import InvalidEventError, SourceError
@@ -181,10 +181,10 @@ def test_a_folder_stands_for_the_files_in_it(tmp_path: Path) -> None:
     (tmp_path / ".b.pq.crc").touch()
     (tmp_path / "README.md").touch()
     wanted = sorted(map(str, (first, second)))
-    assert found_files([f"{tmp_path}/"]) == found_files([str(tmp_path)]) == wanted
-    assert found_files([f"{tmp_path}/**/*.p*q*"])[-1] == str(first)
-    assert found_files([f"{tmp_path}/day=?/*.parquet"]) == [str(first)]
-    assert found_files([str(second)]) == [str(second)]
+    assert expanded_files([f"{tmp_path}/"]) == expanded_files([str(tmp_path)]) == wanted
+    assert expanded_files([f"{tmp_path}/**/*.p*q*"])[-1] == str(first)
+    assert expanded_files([f"{tmp_path}/day=?/*.parquet"]) == [str(first)]
+    assert expanded_files([str(second)]) == [str(second)]
     done = ran("evaluate", tmp_path, "-m", "mrr", "--format", "json")
     assert json.loads(done.stdout)[0]["count"] == 40
 
@@ -222,12 +222,12 @@ def end_hard(task: int) -> int:
     return task
 
 
-def test_a_process_that_dies_is_told_of_in_a_sentence() -> None:
+def test_a_killed_worker_process_is_reported_in_one_sentence() -> None:
     with (
         pytest.raises(
-            LostProcessError, match="ended by signal 9, most often because memory ran out"
+            LostProcessError, match="killed by signal 9, most likely because memory ran out"
         ),
-        results(end_hard, [0, 1], 2) as found,
+        map_in_processes(end_hard, [0, 1], 2) as found,
     ):
         list(found)
 

@@ -184,7 +184,7 @@ def test_trec_evals_files_are_known_by_their_first_lines(tmp_path: Path) -> None
         assert found(*given, *metrics) == {"map": (0.5, 1), "mrr": (0.5, 1), "hits": (1.0, 1)}
     by_arrival = found(*both, *metrics, "--form", "trec", "--ties", "arrival")
     assert by_arrival["map"] == (1.0, 1)
-    said = "2 topics are in one of the files only and are left out, as in trec_eval."
+    said = "2 topics are in only one file and are left out, as in trec_eval."
     assert said in ran("evaluate", *both, "-m", "mrr").stderr
 
 
@@ -298,7 +298,7 @@ def test_trec_evals_files_have_no_event_time(tmp_path: Path) -> None:
 def test_options_that_contradict_each_other_are_explained(pair: Arguments) -> None:
     assert "belong together" in told(*pair[:2])
     assert "give one or the other" in told(*pair, "events.ndjson")
-    assert "rows of users and items have no labels" in told(*pair, "--by", "variant")
+    assert "--recommendations and --truth have no labels" in told(*pair, "--by", "variant")
     wrong = told(*pair, "--column", "user=wer")
     assert "no column 'wer'; its columns: user_id:token" in wrong
     assert "no column 'x'" in told(*pair, "--column", "score=x")

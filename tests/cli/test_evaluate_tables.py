@@ -1,4 +1,4 @@
-"""Parquet and CSV with one event a row."""
+"""Parquet and CSV with one event per row."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ def test_fields_of_json_lines_are_named_in_the_same_way(tmp_path: Path) -> None:
 
 def test_a_column_that_is_no_part_of_an_event_is_explained(events: Path) -> None:
     assert "Did you mean 'interactions'" in told(events, "--column", "interaction=x")
-    assert "give WHAT=COLUMN" in told(events, "--column", "interactions")
+    assert "give FIELD=COLUMN" in told(events, "--column", "interactions")
     twice = told(events, "--column", "user=who", "--column", "user=whom")
     assert "--column: 'user' is given twice; give it once." in twice
     assert "unknown field 'gains'" in told("events.ndjson", "--column", "gains=x")

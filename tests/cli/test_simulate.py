@@ -72,7 +72,7 @@ def test_evaluate_finds_the_truth(folder: Path, capsys: pytest.CaptureFixture[st
 def test_files_that_are_there_stay_as_they_are(tmp_path: Path) -> None:
     (tmp_path / "streameval.toml").write_text("mine")
     said = refused("simulate", "--streams", tmp_path)
-    assert f"{tmp_path}: streameval.toml exists already; name a folder" in said
+    assert f"{tmp_path}: streameval.toml exists already; name another folder" in said
     assert _written(tmp_path) == {"streameval.toml": b"mine"}
 
 
@@ -84,7 +84,7 @@ def test_a_file_is_no_folder(tmp_path: Path) -> None:
 
 def test_a_pace_is_for_standard_output(tmp_path: Path) -> None:
     said = refused("simulate", "--streams", tmp_path / "two", "--events-per-second", "5")
-    assert "--events-per-second: this is for standard output" in said
+    assert "--events-per-second and --streams exclude each other" in said
     assert list(tmp_path.iterdir()) == []
 
 

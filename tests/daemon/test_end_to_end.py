@@ -46,7 +46,7 @@ def test_published_and_run_gives_the_counts_of_the_data_set_and_the_bits_of_eval
     servers = broker.bootstrap_servers
     done = ran("publish", events, "--bootstrap-servers", servers, "--topic", topic)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"40,000 records are in topic {topic}, made with 4 partitions.\n"
+    assert done.stdout == f"40,000 records published to topic {topic}, created with 4 partitions.\n"
 
     with running(CONFIG.format(topic=topic, servers=servers), tmp_path) as daemon:
         document = daemon.consumed(40_000)

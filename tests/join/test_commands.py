@@ -259,7 +259,7 @@ def test_interactions_that_a_wrong_field_loses_are_told_of_and_fail(
     assert done.returncode == 1
     told = f"clicks.ndjson: 20 of 20 interactions count in no list (20 {why}): do the fields"
     assert done.stderr.count(told) == 1
-    assert "--allow-invalid takes the values as they are" in done.stderr
+    assert "--allow-invalid accepts the values" in done.stderr
     anyway = ran(*call, "--allow-invalid")
     assert (anyway.returncode, anyway.stdout) == (0, done.stdout)
 

@@ -13,7 +13,7 @@ import pytest
 from streameval.checkpoints.checkpoint import Place
 from streameval.checkpoints.store import Store, is_store, store_of
 from streameval.cli.app import status
-from streameval.cli.ending import WRONG_CALL
+from streameval.cli.errors import USAGE_ERROR
 from streameval.errors import StoreError
 from tests.stores import s3
 from tests.stores.drafts import PLACE, Writer, draft, whole
@@ -164,13 +164,13 @@ def test_commands_find_region_and_endpoint_in_the_environment(
     monkeypatch.setenv("AWS_REGION", "us-east-1")
     monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
     folder, other = tmp_path / "state", s3.new_path()
-    assert status(["state", "show", path]) == WRONG_CALL
+    assert status(["state", "show", path]) == USAGE_ERROR
     store = direct(path)
     store.claim("c1", "g1")
     store.save(draft(230))
     assert status(["state", "show", path]) == 0
     assert status(["state", "merge", path, "--into", str(folder)]) == 0
     assert status(["state", "merge", str(folder), "--into", other]) == 0
-    assert status(["state", "merge", str(folder), "--into", other]) == WRONG_CALL
+    assert status(["state", "merge", str(folder), "--into", other]) == USAGE_ERROR
     assert status(["state", "verify", path, str(folder), other]) == 0
     assert whole(direct(other).newest(PLACE).saved) == 230

@@ -1,4 +1,4 @@
-"""The request of `evaluate` and `compare`: files, and the configuration for them."""
+"""A request of `evaluate` or `compare`: its files, and the configuration for them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from typer import Option
 
 from streameval.catalogue import parse
-from streameval.cli.ending import WrongCallError, wrong_call_where
+from streameval.cli.errors import UsageError, as_usage_error
 from streameval.config import Config, WebOptions, load
 from streameval.config.checks import checked
 from streameval.config.pipeline import of_files
@@ -28,43 +28,43 @@ Form: TypeAlias = Literal["detect", "table", "trec"]
 
 
 _LINES: Final = (".ndjson", ".jsonl", ".json")
-"""Endings of the names of files of JSON lines."""
+"""File name extensions of JSON lines."""
 
 
 ROLES: Final = ("user", "item", "score", "rating")
-"""Columns of files with a row for each item."""
+"""Columns of files with one row per item."""
 
 
 _NO_CAP = 2**62
-"""A cap that no file reaches."""
+"""A limit that no file reaches."""
 
 
 _NO_COLUMNS: Final = frozenset(
     {"time_unit", "labels", "ids", "max_recommendations", "max_interactions"}
 )
-"""Keys of [event] that are not fields."""
+"""Keys of [event] that do not name a field."""
 
 
 Metrics: TypeAlias = Annotated[
-    list[str] | None, Option("--metric", "-m", help="For example ndcg@10; may be repeated.")
+    list[str] | None, Option("--metric", "-m", help="Metric, for example ndcg@10; may be repeated.")
 ]
-Sources: TypeAlias = Annotated[
+Columns: TypeAlias = Annotated[
     list[str] | None,
     Option(
-        metavar="WHAT=COLUMN",
-        help="Name of a column, or of a field of JSON lines, that differs: for example "
+        metavar="FIELD=COLUMN",
+        help="Column, or field of JSON lines, that holds FIELD of an event: for example "
         "recommendations=shown or user=profile.id. May be repeated.",
     ),
 ]
 Separators: TypeAlias = Annotated[
     list[str] | None,
     Option(
-        help="Separator of ids in the lists of CSV, for all columns (';') or one ('clicks=;'). "
-        "JSON lists need none. May be repeated.",
+        help="Separator of ids in CSV lists, for all columns (';') or one ('clicks=;'). JSON lists "
+        "need none. May be repeated.",
         show_default="| or space",
     ),
 ]
-WrittenTime: TypeAlias = Annotated[
+UnitOfTime: TypeAlias = Annotated[
     Literal["s", "ms", "us", "iso8601"] | None, Option(help="Unit of event time.")
 ]
 Format: TypeAlias = Annotated[Literal["table", "json", "csv"], Option(help="Output format.")]
@@ -72,20 +72,20 @@ Processes: TypeAlias = Annotated[
     int,
     Option(
         min=1,
-        help="Number of processes. They count row groups of parquet, and files of CSV or JSON "
-        "lines, in parallel. The values are the same, to the bit.",
+        help="Number of processes, which count row groups of parquet and files of CSV or JSON "
+        "lines in parallel. The values do not depend on it.",
     ),
 ]
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """The request of a caller: metrics, files and options.
+    """The arguments of a command: metrics, files and options.
 
     Attributes:
-        ties: which of two items with one score stands first; None leaves it to the form.
-        columns: "what=column": where files hold it, in place of the configuration's names.
-        separators: "|" or "column=|": between the entries of lists that are text.
-        every: length of a span of event time, for readings of one after the other.
+        ties: order of items with equal scores; None for the default of the form.
+        columns: "field=column"; overrides the configuration's field names.
+        separators: "|" or "column=|"; between the entries of lists that are text.
+        every: length of a span of event time; None for one span.
     """
 
     paths: Sequence[str] = ()
@@ -108,13 +108,13 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def files(self) -> list[str]:
-        """All files named."""
+        """All files of the request."""
         pair = (self.recommendations, self.truth)
         return [*self.paths, *(each for each in pair if each is not None)]
 
     @property
     def is_pair(self) -> bool:
-        """Whether two files are to be joined."""
+        """Whether the request is for --recommendations and --truth."""
         return self.recommendations is not None or self.truth is not None
 
     @property
@@ -123,27 +123,27 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return self.is_pair or any(map(is_table, self.paths))
 
     @property
-    def named(self) -> dict[str, str]:
-        """What was named by `--column`, and its column."""
+    def column_names(self) -> dict[str, str]:
+        """Field -> column, as given by `--column`."""
         found: dict[str, str] = {}
-        for what, column in map(_column, self.columns):
-            if found.setdefault(what, column) != column:
-                raise WrongCallError(f"--column: {what!r} is given twice; give it once.")
+        for field, column in map(_column, self.columns):
+            if found.setdefault(field, column) != column:
+                raise UsageError(f"--column: {field!r} is given twice; give it once.")
         return found
 
     @property
     def gains(self) -> str:
-        """The column of gains of a table."""
-        return self.named.get(GAINS, GAINS)
+        """The column of gains in a table."""
+        return self.column_names.get(GAINS, GAINS)
 
 
-def found_files(paths: Iterable[str]) -> list[str]:
-    """The files of paths, which may be folders or patterns."""
-    with wrong_call_where(SourceError):
+def expanded_files(paths: Iterable[str]) -> list[str]:
+    """The files that paths, folders and patterns name."""
+    with as_usage_error(SourceError):
         found = [each for path in paths for each in expanded(path, _holds_events)]
     for path, count in Counter(found).most_common(1):
         if count > 1:
-            raise WrongCallError(f"{path}: given twice; give each file once.")
+            raise UsageError(f"{path}: given twice; give each file once.")
     return found
 
 
@@ -155,33 +155,31 @@ def _holds_events(path: str) -> bool:
 def configured(request: Request) -> Config:
     """The configuration of a request; files on the command line replace its source."""
     if request.config is None and not request.metrics:
-        raise WrongCallError(
-            "no metric asked for; give some, for example -m ctr -m ndcg@10 (`streameval metrics` "
-            "lists them all), or --config FILE."
+        raise UsageError(
+            "no metric given; add some, for example -m ctr -m ndcg@10 (`streameval metrics` lists "
+            "them all), or --config FILE."
         )
     for text in request.metrics:
         parse(text)
     if request.config is None:
-        # Labels named by hand, for files that end, show all of their values.
+        # Files are finite, so labels need no cap.
         files = _source(request.files)
         base = Config(metrics=["ctr"], source=files, label_cap=_NO_CAP, max_series=_NO_CAP)
     else:
-        instead = FilesOptions(paths=request.files) if request.files else None
-        base = load(request.config, lambda config: _of_a_daemon(config, request), instead)
-    return checked("command line", _changed(base, request))
+        source = FilesOptions(paths=request.files) if request.files else None
+        base = load(request.config, lambda config: _for_files(config, request), source)
+    return checked("command line", _overridden(base, request))
 
 
 def _source(paths: list[str]) -> FilesOptions:
     if not paths:
         both = "--recommendations with --truth"
-        raise WrongCallError(
-            f"missing argument 'PATH...', or {both}; see `streameval evaluate -h`."
-        )
+        raise UsageError(f"missing argument 'PATH...', or {both}; see `streameval evaluate -h`.")
     return FilesOptions(paths=paths)
 
 
-def _of_a_daemon(config: Config, request: Request) -> Config:
-    """The configuration for these files, without the settings of a daemon."""
+def _for_files(config: Config, request: Request) -> Config:
+    """A daemon's configuration without the settings that only a daemon needs, for these files."""
     replace = msgspec.structs.replace
     config = replace(config, state=None, dead_letters=None, web=WebOptions())
     config = of_files(config)
@@ -191,33 +189,35 @@ def _of_a_daemon(config: Config, request: Request) -> Config:
     if config.attribution is None:
         return config
     if request.is_tables:
-        raise WrongCallError("[attribution] joins streams of JSON lines, and these are tables.")
-    return _streams(config, config.attribution, request.files)
+        raise UsageError("[attribution] joins streams of JSON lines; these files are tables.")
+    return _streams_as_files(config, config.attribution, request.files)
 
 
-def _streams(config: Config, attribution: AttributionOptions, paths: Sequence[str]) -> Config:
-    """The configuration with files in place of its streams.
+def _streams_as_files(
+    config: Config, attribution: AttributionOptions, paths: Sequence[str]
+) -> Config:
+    """The configuration with its streams replaced by files.
 
-    A file is the stream with its name: "clicks.ndjson.gz" is the topic "clicks".
+    A file replaces the stream of its name: "clicks.ndjson.gz" the topic "clicks".
     """
-    named = {_stem(name): name for stream in attribution.streams for name in stream}
-    files = {named.get(_stem(path)): path for path in paths}
+    by_stem = {_stem(name): name for stream in attribution.streams for name in stream}
+    files = {by_stem.get(_stem(path)): path for path in paths}
     for path in paths:
-        if _stem(path) not in named:
-            known, hint = ", ".join(named), suggestion(_stem(path), named)
+        if _stem(path) not in by_stem:
+            known, hint = ", ".join(by_stem), suggestion(_stem(path), by_stem)
             problem = f"[attribution] joins no stream of this name, only {known}.{hint}"
-            raise WrongCallError(f"{path}: {problem}")
-    missing = [name for name in named.values() if name not in files]
+            raise UsageError(f"{path}: {problem}")
+    missing = [name for name in by_stem.values() if name not in files]
     if missing:
-        told = ", ".join(map(repr, missing))
-        problem = f"[attribution] joins {told} as well; give a file of that name, like"
-        raise WrongCallError(f"{problem} {_stem(missing[0])}.ndjson.")
-    there = {name: path for name, path in files.items() if name is not None}
-    return msgspec.structs.replace(config, attribution=attribution.renamed(there))
+        names = ", ".join(map(repr, missing))
+        problem = f"[attribution] also joins {names}; give a file of that name, like"
+        raise UsageError(f"{problem} {_stem(missing[0])}.ndjson.")
+    paths_of = {name: path for name, path in files.items() if name is not None}
+    return msgspec.structs.replace(config, attribution=attribution.renamed(paths_of))
 
 
 def _stem(path: str) -> str:
-    """The name of a topic, or of a file without folder and extensions.
+    """The name of a file without folder and extensions; a topic's name is unchanged.
 
     >>> _stem("logs/shop.clicks.ndjson.gz"), _stem("shop.clicks")
     ('shop.clicks', 'shop.clicks')
@@ -228,7 +228,7 @@ def _stem(path: str) -> str:
     return name
 
 
-def _changed(config: Config, request: Request) -> Config:
+def _overridden(config: Config, request: Request) -> Config:
     change = msgspec.structs.replace
     if request.metrics:
         config = change(config, metrics=list(dict.fromkeys(request.metrics)), metric=[])
@@ -241,38 +241,38 @@ def _changed(config: Config, request: Request) -> Config:
 
 
 def _fields(config: Config, request: Request) -> EventFields:
-    """The fields of an event as the options name them."""
+    """The fields of an event, overridden by --column, --time and --time-unit."""
     found: dict[str, str] = {}
     labels = dict(config.event.labels)
-    for what, column in () if request.is_pair else request.named.items():
-        if what in config.dimensions():
-            labels[what] = column
-        elif what in EventFields.__struct_fields__ and what not in _NO_COLUMNS:
-            found[what] = column
-        elif what != GAINS or not request.is_tables:
+    for field, column in () if request.is_pair else request.column_names.items():
+        if field in config.dimensions():
+            labels[field] = column
+        elif field in EventFields.__struct_fields__ and field not in _NO_COLUMNS:
+            found[field] = column
+        elif field != GAINS or not request.is_tables:
             known = [name for name in EventFields.__struct_fields__ if name not in _NO_COLUMNS]
             known += [*([GAINS] if request.is_tables else []), *config.dimensions()]
-            raise WrongCallError(unknown_column(what, known))
+            raise UsageError(unknown_column(field, known))
     event = msgspec.structs.replace(config.event, labels=labels, **found)
     time = request.time or event.time
-    # A table's column of timestamps needs no unit, and text is most often ISO 8601.
+    # Timestamp columns of tables need no unit, and times as text are mostly ISO 8601.
     assumed: TimeUnit | None = "iso8601" if request.is_tables and time is not None else None
     unit = request.time_unit or event.time_unit or assumed
     return msgspec.structs.replace(event, time=time, time_unit=unit)
 
 
 def _column(text: str) -> tuple[str, str]:
-    what, _, column = text.partition("=")
-    if not what or not column:
+    field, _, column = text.partition("=")
+    if not field or not column:
         example = "--column recommendations=shown"
-        raise WrongCallError(f"--column: found {text!r}; give WHAT=COLUMN, like {example}.")
-    return what, column
+        raise UsageError(f"--column: found {text!r}; give FIELD=COLUMN, like {example}.")
+    return field, column
 
 
-def unknown_column(what: str, known: Sequence[str]) -> str:
-    """What is wrong with a name in `--column`."""
-    hint = suggestion(what, known)
-    return f"--column: unknown field {what!r}; known: {', '.join(known)}.{hint}"
+def unknown_column(field: str, known: Sequence[str]) -> str:
+    """The message about an unknown field in `--column`."""
+    hint = suggestion(field, known)
+    return f"--column: unknown field {field!r}; known: {', '.join(known)}.{hint}"
 
 
 def _relabelled(config: Config, labels: Sequence[str]) -> Config:

@@ -16,10 +16,10 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 _PLAIN_WIDTH = 160
 
 
-def printed(content: RenderableType) -> str:
+def rendered(content: RenderableType) -> str:
     """The content as text for standard output.
 
-    Colours are only where that is a terminal, and lines of boxes only where it can show them.
+    Colours appear on terminals only; box lines only if the encoding has them.
     """
     written = io.BytesIO()
     text = io.TextIOWrapper(written, sys.stdout.encoding, "backslashreplace", newline="")
@@ -33,7 +33,7 @@ def printed(content: RenderableType) -> str:
 
 
 def csv_text(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
-    """Lines of CSV: floats with the shortest text that is the value, None as an empty cell."""
+    """CSV; floats as the shortest text that reads back equal, None as an empty cell."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(heads)
@@ -42,7 +42,7 @@ def csv_text(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 
 
 def json_text(value: object, indent: int | None = None) -> str:
-    """JSON in the characters that standard output has; others are escaped."""
+    """JSON; characters outside the encoding of standard output are escaped."""
     escaped = codecs.lookup(sys.stdout.encoding).name != "utf-8"
     return json.dumps(value, indent=indent, ensure_ascii=escaped)
 
@@ -53,12 +53,12 @@ def _cell(value: object) -> object:
 
 @contextmanager
 def progress(total: int | None) -> Iterator[Callable[[int, int], None]]:
-    """A line on standard error, if that is a terminal, while files are read.
+    """A progress line on standard error, if that is a terminal.
 
-    `total`: bytes of the files; None where nobody knows.
+    `total`: bytes of the files, None if unknown.
 
     Yields:
-        What takes the bytes read and the events counted so far.
+        A callback that takes the bytes read and the events counted so far.
     """
     columns = (
         BarColumn(),
@@ -80,5 +80,5 @@ def progress(total: int | None) -> Iterator[Callable[[int, int], None]]:
 
 
 def progress_console() -> Console | None:
-    """Where progress is shown: standard error, if it is a terminal."""
+    """A console on standard error if that is a terminal, else None."""
     return Console(stderr=True) if sys.stderr.isatty() else None

@@ -1,4 +1,4 @@
-"""Exit status of a command, and its error in one line."""
+"""Errors of the command line: one line on standard error, and the exit status."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from streameval.errors import (
 
 DONE: Final = 0
 FAILED: Final = 1
-WRONG_CALL: Final = 2
+USAGE_ERROR: Final = 2
 
 
-class WrongCallError(StreamevalError):
+class UsageError(StreamevalError):
     """The arguments of a command are wrong."""
 
 
@@ -43,10 +43,10 @@ class OutputError(StreamevalError):
 
     def __init__(self, error: OSError) -> None:
         problem = (error.strerror or str(error)).lower()
-        super().__init__(f"cannot write to standard output: {problem}; write somewhere else.")
+        super().__init__(f"cannot write to standard output: {problem}; redirect it elsewhere.")
 
 
-_CALLERS = (
+_USAGE_ERRORS = (
     AddressInUseError,
     ConfigError,
     ForeignStoreError,
@@ -60,41 +60,41 @@ _CALLERS = (
     TooManyOpenError,
     UncountableRecordError,
     UnevenStreamsError,
-    WrongCallError,
+    UsageError,
 )
-"""Errors that starting again cannot help: a person must decide first."""
+"""Errors that a restart cannot fix: a person must decide first."""
 
 
 def status_of(error: StreamevalError) -> int:
     """2 if the caller must change something first, else 1."""
-    return WRONG_CALL if isinstance(error, _CALLERS) else FAILED
+    return USAGE_ERROR if isinstance(error, _USAGE_ERRORS) else FAILED
 
 
-def sentence(error: TyperException) -> str:
-    """What was wrong with the call, in one line, and where to read on."""
+def usage_message(error: TyperException) -> str:
+    """One line: what is wrong with the arguments, and which help explains them."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "streameval"
     found = " ".join(error.format_message().split()).rstrip(".")
     return f"{found[:1].lower()}{found[1:]}; see `{command} --help`."
 
 
-def tell(text: str) -> None:
-    """Write a line for the person who called, on standard error."""
+def report(text: str) -> None:
+    """Write one line to standard error."""
     sys.stderr.write(f"streameval: {text}\n")
 
 
 @contextmanager
-def wrong_call_where(*kinds: type[StreamevalError]) -> Iterator[None]:
-    """Turn these errors into wrong calls: a missing file, for example."""
+def as_usage_error(*kinds: type[StreamevalError]) -> Iterator[None]:
+    """Turn these errors, such as a missing file, into usage errors."""
     try:
         yield
     except kinds as error:
-        raise WrongCallError(str(error)) from error
+        raise UsageError(str(error)) from error
 
 
 @contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Add the name of the file to errors in a part of a configuration."""
+def config_errors_in(path: Path) -> Iterator[None]:
+    """Add the file's name to configuration errors raised after loading."""
     try:
         yield
     except ConfigError as error:
@@ -104,25 +104,25 @@ def reading(path: Path) -> Iterator[None]:
 
 @contextmanager
 def output() -> Iterator[None]:
-    """Around writing to standard output, whose reader may leave early (`| head`)."""
+    """Guard writes to standard output: its reader may leave early (`| head`)."""
     try:
         yield
         sys.stdout.flush()
     except BrokenPipeError:
-        abandon()
+        discard_output()
         raise Exit(DONE) from None
     except OSError as error:
-        abandon()
+        discard_output()
         raise OutputError(error) from error
 
 
-def abandon() -> None:
-    """Discard buffered standard output, which Python would complain of at exit."""
+def discard_output() -> None:
+    """Discard buffered standard output; otherwise Python reports an error at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def prepare_streams() -> None:
-    """Make writing safe: closed streams discard, and every character can be written."""
+    """Make writing safe: closed streams discard, and unencodable characters are escaped."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:
