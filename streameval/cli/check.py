@@ -93,7 +93,7 @@ def _divisions(config: Config) -> Iterator[tuple[str, str]]:
     if config.segments:
         yield "segments", ", ".join(config.segments)
     if config.windows is not None:
-        yield "windows", ", ".join([*map(span_text, config.times().spans), LIFETIME])
+        yield "windows", ", ".join([*map(span_text, config.windowing().spans), LIFETIME])
     families = config.families()
     if len(families) > 1 + len(config.segments):
         yield "families", ", ".join(family.name for family in families)

@@ -37,7 +37,7 @@ from streameval.sources.options import SourceOptions
 from streameval.sources.schemas.registry import RegistryOptions
 from streameval.statistics.exposures import MAX_ITEMS
 from streameval.statistics.intervals import Intervals
-from streameval.windows.times import Times, microseconds, span_text
+from streameval.windows.times import Windowing, microseconds, span_text
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -103,11 +103,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """Labels and segments: what the decoder reads of every event, in this order."""
         return [*self.labels, *self.segments]
 
-    def times(self) -> Times:
+    def windowing(self) -> Windowing:
         """How event time is divided."""
         if self.windows is None:
-            return Times()
-        return Times(
+            return Windowing()
+        return Windowing(
             pane=microseconds(self.windows.pane),
             spans=tuple(sorted(map(microseconds, self.windows.spans))),
             lateness=microseconds(self.windows.lateness),
@@ -115,7 +115,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def families(self) -> tuple[Group, ...]:
         """The metrics by labels alone first, then by segment; in each the largest extent first."""
-        spans = self.times().spans
+        spans = self.windowing().spans
         found: dict[tuple[frozenset[str], frozenset[int], str | None], list[Metric]] = {}
         for each in (*(MetricOptions(name=text) for text in self.metrics), *self.metric):
             labels = frozenset(self.labels if each.labels is None else each.labels)
@@ -135,7 +135,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         metrics: list[Metric],
     ) -> Group:
         some = "" if labels == set(self.labels) else f"({','.join(sorted(labels))})"
-        whole = spans == set(self.times().spans)
+        whole = spans == set(self.windowing().spans)
         read = "" if whole else f"[{','.join(map(span_text, sorted(spans)))}]"
         last = () if segment is None else (segment,)
         return Group(
@@ -170,7 +170,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "event": event,
             "labels": list(self.labels),
             "segments": list(self.segments),
-            "pane": self.times().pane,
+            "pane": self.windowing().pane,
             "depth": self.kept_depth(),
             "max_items": self.max_items,
         } | ({} if self.attribution is None else {"attribution": self.attribution.settings()})

@@ -87,7 +87,7 @@ def layout(config: Config) -> Layout:
     """What is kept of each partition."""
     return Layout(
         families=[_spec(config, group, empty) for group, empty in config.accumulators()],
-        times=config.times(),
+        windowing=config.windowing(),
         dedup=None if config.dedup is None else microseconds(config.dedup),
         max_ahead=microseconds(config.max_ahead),
         intervals=config.intervals,

@@ -12,7 +12,7 @@ from streameval.engine.snapshot import Counted, CountedKey
 from streameval.events.records import Partition
 from streameval.windows.family import FamilyCopy
 from streameval.windows.labels import Folding
-from streameval.windows.views import Views
+from streameval.windows.views import FamilyView
 
 Totals: TypeAlias = Mapping[CountedKey, Counted]
 """Numerator and denominator of every additive metric, by family, labels and metric."""
@@ -32,7 +32,7 @@ class Evidence:
 
     def __init__(self, ingest: Ingest) -> None:
         self._ingest = ingest
-        self._views: dict[Partition, list[Views]] = {}
+        self._views: dict[Partition, list[FamilyView]] = {}
 
     def totals(self, partition: Partition) -> Callable[[], Totals]:
         """A quick copy of what a partition counts; what it returns reads it, on any thread.
@@ -41,7 +41,9 @@ class Evidence:
         """
         layout = self._ingest.layout
         if partition not in self._views:
-            self._views[partition] = [Views(spec, layout.times.pane) for spec in layout.families]
+            self._views[partition] = [
+                FamilyView(spec, layout.windowing.pane) for spec in layout.families
+            ]
         families = self._ingest.partitions[partition].families
         copies = [families[spec.name].copied() for spec in layout.families]
         views = self._views[partition]
@@ -65,10 +67,10 @@ def _folded(foldings: Sequence[Folding]) -> Fold:
     return lambda key: (key[0], foldings[key[0]].settled(key[1]), key[2])
 
 
-def _totals(views: Sequence[Views], copies: Sequence[FamilyCopy]) -> dict[CountedKey, Counted]:
+def _totals(views: Sequence[FamilyView], copies: Sequence[FamilyCopy]) -> dict[CountedKey, Counted]:
     found: dict[CountedKey, Counted] = {}
     for index, (view, copy) in enumerate(zip(views, copies, strict=True)):
-        view.show([copy])
+        view.refresh([copy])
         table = view.values()
         slices = view.slices(table)
         numbers = slices.tolist()

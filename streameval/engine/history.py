@@ -26,7 +26,7 @@ from streameval.engine.snapshot import (
 )
 from streameval.windows.labels import Labels
 from streameval.windows.times import Pane, span_text
-from streameval.windows.views import Views
+from streameval.windows.views import FamilyView
 
 LONGEST: Final = 200
 """So many panes of a family are read, the newest ones."""
@@ -38,7 +38,7 @@ _DENSE: Final = 24
 class History:
     """The past of several families, read a piece at a time, the newest first."""
 
-    def __init__(self, views: Sequence[Views]) -> None:
+    def __init__(self, views: Sequence[FamilyView]) -> None:
         self._panes = [_Panes(view) for view in views]
         self._columns: list[tuple[int, SeenValues]] = []
         self._number = 0
@@ -73,7 +73,7 @@ class History:
 class _Panes:
     """The means of every pane of a family, read again only where something changed."""
 
-    def __init__(self, view: Views) -> None:
+    def __init__(self, view: FamilyView) -> None:
         self._view = view
         metrics = view.spec.metrics if view.spec.spans else ()
         self._metrics = [metric for metric in metrics if metric.is_mean]
@@ -117,7 +117,7 @@ class _Panes:
 
 
 def _rows(
-    table: Table, metrics: Sequence[Metric], slices: NDArray[np.int64], view: Views
+    table: Table, metrics: Sequence[Metric], slices: NDArray[np.int64], view: FamilyView
 ) -> Mapping[Labels, Sequence[Mean]]:
     columns = [map(_mean, answers(metric, table, slices)) for metric in metrics]
     means = zip(*columns, strict=True)

@@ -352,7 +352,7 @@ class Ingest:
 
     def _can_count(self, batch: RecordBatch) -> bool:
         for spec in self.layout.families:
-            spec.open.clear()
+            spec.pending.clear()
         progress = self._partitions[self._front.home(batch.partition)].progress()
         offsets = {log: each.position for log, each in progress.items()}
         state = self._front.state(offsets | {batch.partition: batch.offsets[0]})

@@ -22,7 +22,7 @@ from streameval.events.records import Partition, RecordBatch
 from streameval.statistics.intervals import Intervals
 from streameval.windows.family import Family, FamilySpec
 from streameval.windows.sections import Section, next_version
-from streameval.windows.times import PAST, Times, late, moment_text
+from streameval.windows.times import PAST, Windowing, assign_panes, moment_text
 
 ALL: Final = "*"
 """Stands for every statistic of a family that is new as a whole."""
@@ -44,7 +44,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     families: Sequence[FamilySpec]
-    times: Times = Times()
+    windowing: Windowing = Windowing()
     dedup: int | None = None
     max_ahead: int = MAX_AHEAD
     intervals: Intervals | None = None
@@ -157,7 +157,7 @@ class PartitionState:
         self._position = position
         self.time = Clock(layout.max_ahead, layout.recent)
         self.tally = Tally()
-        self._families = {spec.name: Family(spec, layout.times) for spec in layout.families}
+        self._families = {spec.name: Family(spec, layout.windowing) for spec in layout.families}
         self.since: dict[str, int] = {}
         self.backfills: list[Extent] = []
         self.unfinished = False
@@ -228,7 +228,7 @@ class PartitionState:
                 span = None
                 if row.start is not None and backfill.every is not None:
                     span = row.start, backfill.every
-                family.take_over(row.labels, row.content, row.lists, span)
+                family.merge(row.labels, row.content, row.lists, span)
         self.backfills.append(backfill.extent)
         self._version = next_version()
 
@@ -309,14 +309,14 @@ class PartitionState:
     ) -> None:
         """Count those events that count; notes how many belong to no span of time."""
         starts: NDArray[np.int64] | None = None
-        given_up: Sequence[int] = ()
+        refuted_panes: Sequence[int] = ()
         if decoded.times is not None and clocks is not None:
-            judged = late(decoded.times, clocks, self._layout.times)
-            starts = judged.starts
+            panes = assign_panes(decoded.times, clocks, self._layout.windowing)
+            starts = panes.starts
             refuted = self._ahead.judge(starts, clocks, counts)
             starts[refuted.rows] = PAST
-            given_up = refuted.panes
-            tally.late += int(np.count_nonzero(judged.late & counts))
+            refuted_panes = refuted.panes
+            tally.late += int(np.count_nonzero(panes.late & counts))
             tally.future += refuted.events
         if not counts.all():
             decoded = decoded.keep(counts)
@@ -333,7 +333,7 @@ class PartitionState:
             # First the clock: what is old already then goes to where the old is at once.
             if self.time.is_final:
                 family.advance(self.time.now)
-            family.give_up(given_up)
+            family.fold_into_past(refuted_panes)
             family.update(batch, decoded.dimensions, starts, times, seen)
 
     def _meta(self) -> Callable[[], Iterator[bytes]]:

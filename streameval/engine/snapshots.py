@@ -38,7 +38,7 @@ from streameval.events.records import Partition
 from streameval.statistics.intervals import Audience, Intervals
 from streameval.windows.labels import Labels
 from streameval.windows.times import SECOND, span_text
-from streameval.windows.views import Views
+from streameval.windows.views import FamilyView
 
 
 class RuntimeStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +95,7 @@ class Snapshots:
         self._layout = layout
         self._source = source
         self._idle = idle
-        self._views = [Views(spec, layout.times.pane) for spec in layout.families]
+        self._views = [FamilyView(spec, layout.windowing.pane) for spec in layout.families]
         self._families = tuple(
             SeriesFamily(
                 spec.name,
@@ -119,7 +119,7 @@ class Snapshots:
     def take(self, counts: IngestCopy, now: float, around: RuntimeStatus) -> Snapshot:
         """All readings of what was counted."""
         for view, spec in zip(self._views, self._layout.families, strict=True):
-            view.show(counts.families[spec.name])
+            view.refresh(counts.families[spec.name])
         asleep = [self._asleep(view, counts.clock) for view in self._views]
         series = tuple(
             each
@@ -191,7 +191,7 @@ class Snapshots:
             return How(intervals)
         return How(intervals, "pointwise")
 
-    def _asleep(self, view: Views, clock: int | None) -> frozenset[int]:
+    def _asleep(self, view: FamilyView, clock: int | None) -> frozenset[int]:
         """Slices that had no event for long enough."""
         if clock is None or self._idle is None:
             return frozenset()
@@ -262,12 +262,12 @@ def variants_in(
     """
     layout, counts = ingest.layout, ingest.copied()
     views = [
-        Views(spec, layout.times.pane)
+        FamilyView(spec, layout.windowing.pane)
         for spec in layout.families
         if label in spec.dimensions and _segment(spec.dimensions, labels) is None
     ]
     for view in views:
-        view.show(counts.families[view.spec.name])
+        view.refresh(counts.families[view.spec.name])
     return all_variants(views, [view.lifetime() for view in views], label)
 
 
@@ -278,7 +278,7 @@ class ExperimentReader:
     """
 
     def __init__(
-        self, experiment: Experiment, intervals: Intervals, views: Sequence[Views]
+        self, experiment: Experiment, intervals: Intervals, views: Sequence[FamilyView]
     ) -> None:
         self._experiment = experiment
         self._intervals = intervals
@@ -312,7 +312,7 @@ class ExperimentReader:
 
 
 def all_variants(
-    views: Sequence[Views], tables: Sequence[Table], label: str
+    views: Sequence[FamilyView], tables: Sequence[Table], label: str
 ) -> tuple[list[Metric], dict[str, Variant]]:
     """The metrics of several families, and the variants with all of these."""
     variants: dict[str, Variant] = {}
@@ -325,7 +325,7 @@ def all_variants(
     return metrics, variants
 
 
-def variants_of(view: Views, table: Table, label: str) -> dict[str, Variant]:
+def variants_of(view: FamilyView, table: Table, label: str) -> dict[str, Variant]:
     """The slices of a table by the values of one label; other labels are summed over."""
     groups = table.groups
     if groups is None or table.audience is None:
@@ -382,7 +382,7 @@ def _awake(
     return {key: pair for key, pair in counted.items() if key[:2] not in hidden}
 
 
-def _advice(view: Views, table: Table) -> tuple[Labels, str] | None:
+def _advice(view: FamilyView, table: Table) -> tuple[Labels, str] | None:
     slices = view.slices(table)
     told = zip(slices.tolist(), advice(table, slices), strict=True)
     return next(((view.labels(number), each) for number, each in told if each), None)

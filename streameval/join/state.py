@@ -226,7 +226,7 @@ class JoinedState(PartitionState):
 
         def count_alone(events: Decoded) -> None:
             for spec in self._layout.families:
-                spec.open.clear()
+                spec.pending.clear()
             PartitionState(self._layout, first, 0).count(events)
 
         found = self.joiner.uncountable(count_alone)

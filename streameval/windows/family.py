@@ -1,4 +1,4 @@
-"""A family of series of one partition: tables by pane, with a cell for each slice."""
+"""A family of series in one partition: one table for each pane, with a cell for each slice."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from streameval.statistics.arrays import IntArray, placed
 from streameval.statistics.statistic import Cells
 from streameval.statistics.users import Users
 from streameval.windows.labels import (
-    Assigner,
+    ActivityState,
     Folding,
     FoldingOptions,
     FoldingState,
-    Seen,
-    SeenState,
+    SliceActivity,
+    SliceAssigner,
     Slices,
 )
 from streameval.windows.sections import Section, next_version
 from streameval.windows.times import (
-    BEYOND,
     DAY,
     FINE,
     HOUR,
     PAST,
+    PAST_PANE,
     Pane,
-    Times,
+    Windowing,
     borders,
     pane_of,
     section_name,
@@ -50,15 +50,15 @@ _META: Final = "meta"
 _USERS: Final = "users"
 _SLICE_BITS: Final = 20
 _LENGTH: Final = 4
-_MOST_OPEN: Final = 65_536
-"""Rows that wait, such as items shown: to settle so many takes some milliseconds."""
+_MOST_PENDING: Final = 65_536
+"""Rows that may wait, such as items shown; settling them takes a few milliseconds."""
 
 
-class Open:
-    """What families counted that is not yet in their panes.
+class PendingCounts:
+    """Counts of several families that are not in their panes yet.
 
-    Its cells are numbered by family, pane and slice: the records of many partitions in one poll are
-    folded at once. A family that keeps users has one of its own.
+    One table holds them in cells by family, pane and slice, so that one update counts the records
+    of many partitions. A family that keeps users has its own.
     """
 
     __slots__ = ("_numbers", "_table")
@@ -68,49 +68,49 @@ class Open:
         self._numbers: dict[tuple[Family, int], int] = {}
 
     def number(self, family: Family, start: int) -> int:
-        """A number for a pane of a family, until what is open is settled."""
+        """The number of a family's pane until the next `settle`."""
         return self._numbers.setdefault((family, start), len(self._numbers))
 
     def count(
         self, spec: FamilySpec, batch: Batch | CodedBatch, cells: Cells, times: IntArray | None
     ) -> None:
-        """Count events, in cells that begin with a number of their pane."""
+        """Count events; the upper bits of a cell are the number of its pane."""
         if self._table is None:
             self._table = spec.table.empty()
         self._table.count(batch, cells, times)
-        if self._table.waiting >= _MOST_OPEN:
+        if self._table.waiting >= _MOST_PENDING:
             self.settle()
 
     def settle(self) -> None:
-        """Move everything into the panes that it belongs to by now."""
+        """Move all counts to the panes that they belong to now."""
         numbers, table = self._numbers, self._table
         self.clear()
         if table is not None:
-            goals = {at: family.goal(start) for (family, start), at in numbers.items()}
-            table.hand_out(_SLICE_BITS, goals)
+            targets = {at: family.target(start) for (family, start), at in numbers.items()}
+            table.hand_out(_SLICE_BITS, targets)
             for family in {family for family, _ in numbers}:
                 family.add_users(table)
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Drop all counts."""
         self._numbers, self._table = {}, None
 
 
 class FamilySpec(msgspec.Struct, frozen=True, kw_only=True):
-    """What one family of series is.
+    """The specification of a family of series.
 
     Attributes:
         slices: numbers the slices, for all partitions of the process.
-        open: what was counted last, of all partitions of the process.
-        columns: the place of each of those among the dimensions of an event.
-        spans: of its windows, microseconds, ascending; empty where only its lifetime is read.
+        pending: counts not in panes yet, of all partitions of the process.
+        columns: index of each of its dimensions among those of an event.
+        spans: lengths of its windows, microseconds, ascending; empty if only its lifetime is read.
     """
 
     name: str
     metrics: tuple[Metric, ...]
     table: Table
     slices: Slices = msgspec.field(default_factory=Slices)
-    open: Open = msgspec.field(default_factory=Open)
+    pending: PendingCounts = msgspec.field(default_factory=PendingCounts)
     dimensions: tuple[str, ...] = ()
     columns: tuple[int, ...] = ()
     spans: tuple[int, ...] = ()
@@ -121,45 +121,45 @@ class FamilyCopy(NamedTuple):
     """A family at one moment, for reading on any thread.
 
     Attributes:
-        panes: tables by pane; the very same objects while nothing changed in them.
+        panes: tables by pane; the same objects until they change.
         kept: how far back from the clock panes are kept, microseconds.
-        clock: of the partition, microseconds; None where it has none yet.
-        users: what is kept by user over the lifetime; None without.
+        clock: of the partition, microseconds; None before the first.
+        users: the users over the lifetime; None if users are not kept.
     """
 
     version: int
     panes: Mapping[Pane, Table]
     folding: Folding
-    seen: Seen
+    activity: SliceActivity
     kept: int
     clock: int | None
     users: UsersCopy | None = None
 
 
 class Family:
-    """Tables by pane; the cell of a table is the number of a slice.
+    """Tables by pane; a cell is the number of a slice.
 
-    Each event is counted in exactly one cell of one pane, and by its user once for the lifetime.
-    After an `advance` the content is a function of the events and of the clock.
+    Each event counts in one cell of one pane, and once for its user over the lifetime. After
+    `advance`, the content depends on the events and the clock only.
 
     Attributes:
         kept: how far back from the clock panes are kept, microseconds; 0 without windows.
-        version: while it stays the same, so does the content.
+        version: changes whenever the content does.
     """
 
-    def __init__(self, spec: FamilySpec, times: Times) -> None:
+    def __init__(self, spec: FamilySpec, windowing: Windowing) -> None:
         self.spec = spec
-        self.times = msgspec.structs.replace(times, spans=spec.spans)
-        self.kept = self.times.kept if spec.spans else 0
+        self.windowing = msgspec.structs.replace(windowing, spans=spec.spans)
+        self.kept = self.windowing.kept if spec.spans else 0
         self.version = next_version()
         self.folding = Folding(spec.folding, len(spec.columns))
         self._folded = self.folding.copy()
-        self._seen = Seen()
-        self._assigner = Assigner(self.folding, spec.slices, spec.columns)
+        self._activity = SliceActivity()
+        self._assigner = SliceAssigner(self.folding, spec.slices, spec.columns)
         self._panes: dict[Pane, Table] = {}
-        self._pane(BEYOND)
+        self._pane(PAST_PANE)
         self._users = FamilyUsers() if spec.table.plan.users else None
-        self._open = spec.open if self._users is None else Open()
+        self._pending = spec.pending if self._users is None else PendingCounts()
         self._fine = self._kept = PAST
         self.clock: int | None = None
         self._copies: dict[Pane, tuple[int, Table]] = {}
@@ -174,8 +174,8 @@ class Family:
     ) -> None:
         """Count events, in the order of the log.
 
-        `starts`: start of the pane of each, PAST where it is late; None without event time. `seen`:
-        the same where the log confirms it, else the clock; by default `times`.
+        `starts`: start of each event's pane, PAST if it is late; None without event time. `seen`:
+        event times, limited to the clock; `times` by default.
         """
         if not len(batch):
             return
@@ -184,55 +184,55 @@ class Family:
             self._move(assigned.moves)
         cells = assigned.numbers + (self._numbers_of(starts) << _SLICE_BITS)
         one = bool((cells == cells[0]).all())
-        self._open.count(self.spec, batch, int(cells[0]) if one else cells, times)
-        self._seen.count(assigned.numbers, times if seen is None else seen)
+        self._pending.count(self.spec, batch, int(cells[0]) if one else cells, times)
+        self._activity.count(assigned.numbers, times if seen is None else seen)
         self.version = next_version()
 
     def advance(self, clock: int) -> None:
-        """Fold panes that have grown old into hours, and those no longer kept into the past.
+        """Fold old panes into hours, and panes that are no longer kept into `PAST_PANE`.
 
         `clock`: of the partition, microseconds. Panes that begin after it are in no window.
         """
-        size = self.times.pane
+        size = self.windowing.pane
         if self.clock is None or self.clock // size != clock // size:
             self.version = next_version()
         self.clock = clock
-        limits = borders(self.times, clock)
+        limits = borders(self.windowing, clock)
         if limits == (self._kept, self._fine):
             return
         self._kept, self._fine = limits
         self.version = next_version()
         moving: defaultdict[Pane, list[Table]] = defaultdict(list)
-        for pane in sorted(self._panes.keys() - {BEYOND}):
-            goal = self._goal(pane)
-            if goal != pane:
-                moving[goal].append(self._panes.pop(pane))
-        for goal, tables in moving.items():
-            self._pane(goal).add(*tables)
+        for pane in sorted(self._panes.keys() - {PAST_PANE}):
+            target = self._target(pane)
+            if target != pane:
+                moving[target].append(self._panes.pop(pane))
+        for target, tables in moving.items():
+            self._pane(target).add(*tables)
 
-    def give_up(self, starts: Sequence[int]) -> None:
-        """Events of these panes belong to no span of time: fold them into the past."""
+    def fold_into_past(self, starts: Sequence[int]) -> None:
+        """Fold these panes into `PAST_PANE`: their events come from the future."""
         if not starts:
             return
-        self._open.settle()
-        given_up = {Pane(self.times.pane, start) for start in starts} & self._panes.keys()
-        if given_up:
-            self._panes[BEYOND].add(*(self._panes.pop(pane) for pane in sorted(given_up)))
+        self._pending.settle()
+        panes = {Pane(self.windowing.pane, start) for start in starts} & self._panes.keys()
+        if panes:
+            self._panes[PAST_PANE].add(*(self._panes.pop(pane) for pane in sorted(panes)))
             self.version = next_version()
 
-    def take_over(
+    def merge(
         self, labels: Sequence[str], content: bytes, lists: int, span: tuple[int, int] | None
     ) -> None:
-        """Add what was counted elsewhere.
+        """Add the counts of a backfill.
 
-        `span`: of event time in which they all are: start and length, microseconds; None without.
+        `span`: start and length of their event time, microseconds; None without event time.
 
         Raises:
             BackfillError: the span lies in several panes.
-            UnlikeStateError: a statistic that is kept here is not in it, or was made otherwise.
+            UnlikeStateError: a statistic is missing from it, or has other options.
             DamagedStateError: it is not a table.
         """
-        goal = self._goal_of(span)
+        target = self._target_of(span)
         assigned = self._assigner.assign([tuple(labels)], 1)
         self._move(assigned.moves)
         number = int(assigned.numbers[0])
@@ -242,30 +242,30 @@ class Family:
             kept = tuple(table.statistics)
             there = tuple(name for name in kept if name not in missing)
             raise UnlikeStateError(f"statistics of {self.spec.name}", kept, there)
-        self._open.settle()
-        table.hand_out(_SLICE_BITS, {0: self._pane(goal)})
+        self._pending.settle()
+        table.hand_out(_SLICE_BITS, {0: self._pane(target)})
         self.add_users(table)
-        seen = Seen()
-        # When the last of them was is not known; not before the start of their span.
+        activity = SliceActivity()
+        # The time of the last event is unknown, but not before the start of the span.
         latest = None if span is None else span[0]
-        seen.load([(self.spec.slices.labels[number], latest, lists)], self.spec.slices)
-        self._seen.add(seen, {})
+        activity.load([(self.spec.slices.labels[number], latest, lists)], self.spec.slices)
+        self._activity.add(activity, {})
         self.version = next_version()
 
     def copied(self) -> FamilyCopy:
-        """Its content for readers; a pane that has not changed is the same object as before."""
-        self._open.settle()
+        """A copy for readers; unchanged panes are the same objects as before."""
+        self._pending.settle()
         self._copies = copies_of(self._panes, self._copies)
         panes = {pane: table for pane, (_, table) in self._copies.items()}
         if self._folded.version != self.folding.version:
             self._folded = self.folding.copy()
-        seen, folding = self._seen.copy(), self._folded
+        activity, folding = self._activity.copy(), self._folded
         users = None if self._users is None else self._users.copied()
-        return FamilyCopy(self.version, panes, folding, seen, self.kept, self.clock, users)
+        return FamilyCopy(self.version, panes, folding, activity, self.kept, self.clock, users)
 
     def sections(self) -> list[Section]:
-        """Its content in pieces, sorted by name; equal content gives equal bytes."""
-        self._open.settle()
+        """The content as sections, sorted by name; equal content gives equal bytes."""
+        self._pending.settle()
         name = self.spec.name
         found = [Section(f"{name}/{_META}", self.version, self._meta)]
         tables = dict(self._panes)
@@ -285,17 +285,17 @@ class Family:
         return sorted(found, key=lambda section: section.name)
 
     def restore(self, sections: Mapping[str, bytes]) -> frozenset[str]:
-        """Replace the content by what the sections of a family of this name hold.
+        """Replace the content with the sections of a family of this name.
 
         Returns:
-            Names of statistics that some of them did not hold: they are kept from now on.
+            Names of statistics that some sections lack; these are counted from now on.
 
         Raises:
-            DamagedStateError: they are not the output of `sections`; the content stays as it was.
-            UnlikeStateError: they were made with panes of another size.
+            DamagedStateError: they are not the output of `sections`; the content is unchanged.
+            UnlikeStateError: their panes have another size.
         """
-        self._open.settle()
-        fresh = Family(self.spec, self.times)
+        self._pending.settle()
+        fresh = Family(self.spec, self.windowing)
         new = fresh._load(sections)
         self.__dict__.update(fresh.__dict__)
         return new
@@ -304,8 +304,8 @@ class Family:
         prefix, new = f"{self.spec.name}/", set[str]()
         own = {name: data for name, data in sections.items() if name.startswith(prefix)}
         self._load_meta(prefix + _META, own.pop(prefix + _META, b""))
-        if section_name(self.spec.name, BEYOND) not in own:
-            raise DamagedStateError(section_name(self.spec.name, BEYOND), "it is missing")
+        if section_name(self.spec.name, PAST_PANE) not in own:
+            raise DamagedStateError(section_name(self.spec.name, PAST_PANE), "it is missing")
         users = own.pop(prefix + _USERS, None)
         if users is not None and self._users is not None:
             table, _ = self._loaded(prefix + _USERS, users, self.spec.table.plan.of_users)
@@ -317,14 +317,14 @@ class Family:
 
     def _load_meta(self, name: str, data: bytes) -> None:
         try:
-            state = msgspec.msgpack.decode(data, type=tuple[FoldingState, SeenState])
+            state = msgspec.msgpack.decode(data, type=tuple[FoldingState, ActivityState])
             self.folding.load(state[0])
-            self._seen.load(state[1], self.spec.slices)
+            self._activity.load(state[1], self.spec.slices)
         except (ValueError, OverflowError, msgspec.MsgspecError) as error:
             raise DamagedStateError(name, f"{type(error).__name__}: {error}") from error
 
     def _load_pane(self, name: str, data: bytes) -> frozenset[str]:
-        pane, plan = pane_of(name, self.times.pane), self.spec.table.plan
+        pane, plan = pane_of(name, self.windowing.pane), self.spec.table.plan
         if pane.size != DAY:
             self._panes[pane], new = self._loaded(name, data, _plan_of(pane, plan))
             return new
@@ -333,12 +333,12 @@ class Family:
         return frozenset()
 
     def _loaded(self, name: str, data: bytes, plan: Plan) -> tuple[Table, frozenset[str]]:
-        """A table, and the names of statistics that were not there."""
+        """A table, and the names of statistics that the data lacks."""
         end = _LENGTH + int.from_bytes(data[:_LENGTH])
         try:
             labels = msgspec.msgpack.decode(data[_LENGTH:end], type=list[tuple[str, ...]])
         except msgspec.MsgspecError as error:
-            raise DamagedStateError(name, f"its label values cannot be read: {error}") from error
+            raise DamagedStateError(name, f"its label values are unreadable: {error}") from error
         if any(len(each) != len(self.spec.columns) for each in labels):
             raise DamagedStateError(name, "it has another number of dimensions")
         if any(left >= right for left, right in pairwise(labels)):
@@ -348,8 +348,8 @@ class Family:
         return table, new
 
     def _admit_loaded(self) -> None:
-        """Fold what exceeds the caps of this family, where it was saved with larger ones."""
-        numbers = set(self._seen.numbers.tolist())
+        """Fold label values above the caps of this family; it may have been saved with larger."""
+        numbers = set(self._activity.numbers.tolist())
         numbers.update(*(table.cells.tolist() for table in self._panes.values()))
         for number in self.spec.slices.sorted(numbers):
             labels = self.spec.slices.labels[number]
@@ -359,49 +359,49 @@ class Family:
     def _move(self, moves: Mapping[int, int]) -> None:
         if not moves:
             return
-        self._open.settle()
+        self._pending.settle()
         for table in self._panes.values():
             table.rename(moves)
         if self._users is not None:
             self._users.rename(moves)
-        self._seen.move(moves)
+        self._activity.move(moves)
         self.version = next_version()
 
     def _numbers_of(self, starts: NDArray[np.int64] | None) -> NDArray[np.int64]:
-        """A small number for the pane of each event."""
+        """A small number for each event's pane."""
         if starts is None or not self.spec.spans:
-            return np.array(self._open.number(self, PAST))
+            return np.array(self._pending.number(self, PAST))
         known, places = placed(starts)
-        numbers = np.array([self._open.number(self, start) for start in known.tolist()])
+        numbers = np.array([self._pending.number(self, start) for start in known.tolist()])
         return numbers[places]
 
-    def goal(self, start: int) -> Table:
-        """The table of the pane or hour that events of a pane belong to by now."""
-        return self._pane(self._goal(Pane(self.times.pane, start)))
+    def target(self, start: int) -> Table:
+        """The table that takes the events of a pane at the current clock."""
+        return self._pane(self._target(Pane(self.windowing.pane, start)))
 
     def add_users(self, table: Table) -> None:
-        """Add what a table of this family alone counted by user."""
+        """Add the users of a table that holds counts of this family only."""
         if self._users is not None:
             self._users.add(table, _SLICE_BITS)
 
-    def _goal_of(self, span: tuple[int, int] | None) -> Pane:
+    def _target_of(self, span: tuple[int, int] | None) -> Pane:
         if span is None or not self.spec.spans:
-            return BEYOND
-        (start, length), size = span, self.times.pane
+            return PAST_PANE
+        (start, length), size = span, self.windowing.pane
         first, last = (
-            self._goal(Pane(size, at // size * size)) for at in (start, start + length - 1)
+            self._target(Pane(size, at // size * size)) for at in (start, start + length - 1)
         )
         if first != last:
             problem = f"a span of {span_text(length)} lies in several panes of windows"
             fitting = f'"{span_text(size)}"'
             if self._fine != PAST:
-                fitting += f', or "1h" for what is {span_text(FINE + self.times.lateness)} old'
+                fitting += f', or "1h" for what is {span_text(FINE + self.windowing.lateness)} old'
             raise BackfillError(problem, f"count it again with every={fitting}")
         return first
 
-    def _goal(self, pane: Pane) -> Pane:
+    def _target(self, pane: Pane) -> Pane:
         if pane.start < self._kept or pane.start == PAST:
-            return BEYOND
+            return PAST_PANE
         if pane.start < self._fine and pane.size < HOUR:
             return Pane(HOUR, pane.start // HOUR * HOUR)
         return pane
@@ -414,10 +414,10 @@ class Family:
         return table
 
     def _closed(self, pane: Pane) -> bool:
-        """Whether all has come that may still come in time, or be folded into an hour."""
-        if self.clock is None or pane.size in {BEYOND.size, DAY}:
+        """Whether no event can count in it in time, and no pane can be folded into it."""
+        if self.clock is None or pane.size in {PAST_PANE.size, DAY}:
             return False
-        until = self._fine if pane.size == HOUR else self.clock - self.times.lateness
+        until = self._fine if pane.size == HOUR else self.clock - self.windowing.lateness
         return pane.start + pane.size <= until
 
     def _copied_table(self, table: Table) -> Callable[[], Iterator[bytes]]:
@@ -438,10 +438,12 @@ class Family:
         return dumped
 
     def _meta(self) -> Callable[[], Iterator[bytes]]:
-        state = msgspec.msgpack.encode([self.folding.state(), self._seen.state(self.spec.slices)])
+        state = msgspec.msgpack.encode(
+            [self.folding.state(), self._activity.state(self.spec.slices)]
+        )
         return lambda: iter([state])
 
 
 def _plan_of(pane: Pane, plan: Plan) -> Plan:
-    """What is kept there: users belong to the lifetime, which is more than its panes."""
-    return plan.without_users if pane == BEYOND else plan.of_pane
+    """The plan of a pane's table; users are kept for the lifetime, outside the panes."""
+    return plan.without_users if pane == PAST_PANE else plan.of_pane

@@ -1,7 +1,6 @@
-"""Label values: which keep series of their own, which fold, and when each was seen.
+"""Label values: which have series of their own, which are folded, and when each was seen.
 
-What is kept is a function of the set of values seen, never of their order, so that partitions,
-replicas and files agree on it.
+This depends on the set of values, never on their order, so partitions, replicas and files agree.
 """
 
 from __future__ import annotations
@@ -21,19 +20,19 @@ Labels: TypeAlias = tuple[str, ...]
 """Values of the dimensions of one slice."""
 
 FoldingState: TypeAlias = tuple[list[tuple[int | None, list[str]]], tuple[int | None, list[Labels]]]
-"""What a folding remembers: edge and values kept of each dimension, and of the combinations."""
+"""Edge and kept values of each dimension, then of the combinations."""
 
-SeenState: TypeAlias = list[tuple[Labels, int | None, int]]
-"""Combination, latest time and number of events."""
+ActivityState: TypeAlias = list[tuple[Labels, int | None, int]]
+"""Label values, latest event time and number of events of each slice."""
 
 OTHER: Final = "__other__"
-"""Label value of everything that was folded."""
+"""Label value under which folded values are counted."""
 
 MISSING: Final = "__missing__"
 """Label value of events without one."""
 
-_REMEMBERED: Final = 4_096
-"""Combinations of raw values whose slice is remembered; beyond it all are looked up again."""
+_CACHED: Final = 4_096
+"""Combinations of raw values whose slice is cached; the cache is then cleared."""
 
 _NO_TIME: Final = np.iinfo(np.int64).min
 
@@ -41,11 +40,11 @@ T = TypeVar("T", str, Labels)
 
 
 class Cap(Generic[T]):
-    """Keeps the values with the smallest hashes; one that folded once is folded for good.
+    """Keeps the values with the smallest hashes; a value once folded stays folded.
 
     Attributes:
         kept: value -> hash.
-        edge: smallest hash that ever folded; None where none has.
+        edge: smallest hash ever folded; None before the first.
     """
 
     __slots__ = ("edge", "kept", "size")
@@ -56,7 +55,7 @@ class Cap(Generic[T]):
         self.edge: int | None = None
 
     def add(self, value: T) -> Sequence[T]:
-        """See a value that is not kept; returns the values that fold now, maybe itself."""
+        """Add a value that is not kept; returns the values folded by it, possibly itself."""
         hashed = _hash(value)
         if self.edge is not None and hashed >= self.edge:
             return (value,)
@@ -64,7 +63,7 @@ class Cap(Generic[T]):
         return self._shrunk() if len(self.kept) > self.size else ()
 
     def merge(self, other: Cap[T]) -> None:
-        """Keep what one that saw the values of both would have kept."""
+        """Merge another cap, as if this one had seen the values of both."""
         self.kept |= other.kept
         edges = [edge for edge in (self.edge, other.edge) if edge is not None]
         if edges:
@@ -72,13 +71,13 @@ class Cap(Generic[T]):
         self._shrunk()
 
     def copy(self) -> Cap[T]:
-        """An independent one with the same content."""
+        """An independent copy."""
         twin: Cap[T] = Cap(self.size)
         twin.kept, twin.edge = self.kept.copy(), self.edge
         return twin
 
     def state(self) -> list[Any]:
-        """The edge and the values kept, sorted."""
+        """The edge and the sorted kept values."""
         return [self.edge, sorted(self.kept)]
 
     def load(self, edge: int | None, values: Iterable[T]) -> None:
@@ -105,17 +104,17 @@ class Cap(Generic[T]):
 
 @lru_cache(maxsize=65_536)
 def _hash(value: str | Labels) -> int:
-    # Every partition sees the same values.
+    # Cached, because all partitions see the same values.
     return int.from_bytes(blake2b(msgspec.msgpack.encode(value), digest_size=8).digest())
 
 
 class FoldingOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How many label values are kept apart.
+    """How many label values get series of their own.
 
     Attributes:
-        cap: of each dimension, at least 0; values named and `__missing__` not counted.
-        named: for each dimension, values that never fold.
-        max_series: combinations of values; those of named values alone not counted.
+        cap: most values of each dimension, besides named values and `__missing__`.
+        named: for each dimension, values that are never folded.
+        max_series: most combinations, besides those of named values only.
     """
 
     cap: int = 50
@@ -124,12 +123,12 @@ class FoldingOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Admitted(NamedTuple):
-    """What seeing a combination has changed.
+    """The result of admitting a combination of label values.
 
     Attributes:
-        key: the slice it belongs to.
-        moves: slices that folded just now -> the slice that takes their content.
-        stale: whether any combination seen before may belong elsewhere now.
+        key: its slice.
+        moves: slices folded by it -> the slice that takes their content.
+        stale: whether earlier combinations may belong to other slices now.
     """
 
     key: Labels
@@ -140,13 +139,13 @@ class Admitted(NamedTuple):
 class Folding:
     """Which label values and combinations are kept apart, and which slice takes the others.
 
-    Per dimension this is a function of the set of values seen. Which combinations fold above
-    `max_series` may depend on the order of the log, where a combination is there only until one
-    of its values folds; never on how the log was cut into batches.
+    The kept values of a dimension depend on the set of values only. The kept combinations may
+    depend on the order of the log, since a combination goes when one of its values is folded; they
+    never depend on batches.
 
     Attributes:
-        values: of each dimension the values kept, but those that never fold.
-        series: the combinations kept, likewise.
+        values: kept values of each dimension, without those that are never folded.
+        series: kept combinations, likewise.
     """
 
     def __init__(self, options: FoldingOptions, dimensions: int) -> None:
@@ -159,18 +158,18 @@ class Folding:
 
     @property
     def edges(self) -> tuple[int | None, ...]:
-        """While they stay the same, so does `settled` for everything that was admitted."""
+        """Change whenever `settled` changes for a combination that was admitted."""
         return (*(cap.edge for cap in self.values), self.series.edge)
 
     @property
     def version(self) -> tuple[tuple[int | None, int], ...]:
-        """While it stays the same, so does the content."""
-        # A cap only grows until its edge moves, except where an earlier edge has moved.
+        """Changes whenever the content does."""
+        # While all edges stay, caps only grow.
         sizes = [(cap.edge, len(cap.kept)) for cap in self.values]
         return (*sizes, (self.series.edge, len(self.series.kept)))
 
     def admit(self, raw: Labels) -> Admitted:
-        """See a combination; what it folds stays folded."""
+        """Add a combination; what it folds stays folded."""
         moves: dict[Labels, Labels] = {}
         stale = False
         for place, (value, fixed, cap) in enumerate(
@@ -179,18 +178,18 @@ class Folding:
             if value not in cap.kept and value not in fixed:
                 for gone in cap.add(value):
                     stale = stale or gone != value
-                    self._leave(place, gone, moves)
+                    self._fold_value(place, gone, moves)
         key = self._placed(self._by_values(raw), moves)
         return Admitted(key, moves, stale or bool(moves))
 
     def settled(self, key: Labels) -> Labels:
-        """The slice of a combination that was admitted here or in a folding that was merged."""
+        """The slice of a combination that was admitted here or in a merged folding."""
         found = self._by_values(key)
         kept = found in self.series.kept or self._never_folds(found)
         return found if kept else self._all
 
     def merged(self, others: Iterable[Folding]) -> Folding:
-        """The folding of several partitions together; the order of merging does not matter."""
+        """The folding of several partitions together, in any order."""
         sources = (self, *others)
         together = Folding(self._options, len(self._all))
         for source in sources:
@@ -205,21 +204,21 @@ class Folding:
         return together
 
     def copy(self) -> Folding:
-        """An independent folding with the same content."""
+        """An independent copy."""
         twin = Folding(self._options, 0)
         twin._fixed, twin._all = self._fixed, self._all
         twin.values, twin.series = [cap.copy() for cap in self.values], self.series.copy()
         return twin
 
     def state(self) -> list[Any]:
-        """Plain integers and strings; equal content gives equal state."""
+        """The content as plain integers and strings; equal content gives equal state."""
         return [[cap.state() for cap in self.values], self.series.state()]
 
     def load(self, state: FoldingState) -> None:
         """Replace the content with the output of `state`.
 
         Raises:
-            ValueError: it is of another number of dimensions.
+            ValueError: it has another number of dimensions.
         """
         values, (edge, combinations) = state
         for cap, (own, kept) in zip(self.values, values, strict=True):
@@ -244,7 +243,7 @@ class Folding:
                 _move(moves, gone, self._all)
         return key if key in self.series.kept else self._all
 
-    def _leave(self, place: int, value: str, moves: dict[Labels, Labels]) -> None:
+    def _fold_value(self, place: int, value: str, moves: dict[Labels, Labels]) -> None:
         for key in sorted(key for key in self.series.kept if key[place] == value):
             del self.series.kept[key]
             folded = (*key[:place], OTHER, *key[place + 1 :])
@@ -261,8 +260,8 @@ def _move(moves: dict[Labels, Labels], old: Labels, new: Labels) -> None:
 class Slices:
     """Numbers of label combinations: the cells of a family's tables.
 
-    All partitions of a process share one, so that their tables add up without renaming. A number
-    is given once and never taken back.
+    All partitions of a process share one, so that their tables add up without renaming. Numbers
+    are never reused.
     """
 
     __slots__ = ("_lock", "_numbers", "labels")
@@ -273,11 +272,11 @@ class Slices:
         self._lock = threading.Lock()
 
     def number(self, labels: Labels) -> int:
-        """The number of a combination; a new one where it has none yet."""
+        """The number of a combination; a new combination gets the next."""
         found = self._numbers.get(labels)
         if found is not None:
             return found
-        # Readers on other threads number what partitions fold together.
+        # FamilyView on other threads number the combinations that merged foldings create.
         with self._lock:
             if labels not in self._numbers:
                 self.labels.append(labels)
@@ -285,11 +284,11 @@ class Slices:
             return self._numbers[labels]
 
     def sorted(self, numbers: Iterable[int]) -> list[int]:
-        """Numbers in the order of their label values."""
+        """Numbers, sorted by their label values."""
         return sorted(numbers, key=self.labels.__getitem__)
 
     def moves(self, moves: Mapping[Labels, Labels]) -> dict[int, int]:
-        """The same moves by numbers, without those that stay where they are."""
+        """The same moves by number, without those to the same slice."""
         return {self.number(old): self.number(new) for old, new in moves.items() if old != new}
 
 
@@ -300,7 +299,7 @@ class Assigned(NamedTuple):
     moves: dict[int, int]
 
 
-class Assigner:
+class SliceAssigner:
     """Assigns events to slices, in the order of the log."""
 
     __slots__ = ("_columns", "_folding", "_known", "_slices")
@@ -312,13 +311,13 @@ class Assigner:
         self._known: dict[Labels, int] = {}
 
     def assign(self, dimensions: Sequence[Labels] | None, events: int) -> Assigned:
-        """The slice of each of a number of events; new combinations are admitted."""
+        """The slice of each event; admits new combinations."""
         if not self._columns or dimensions is None:
             return Assigned(np.full(events, self._slices.number(())), {})
         moves: dict[Labels, Labels] = {}
         raws = dimensions
         if self._columns != tuple(range(len(dimensions[0]))):
-            raws = list(map(_picking(self._columns), dimensions))
+            raws = list(map(_columns_getter(self._columns), dimensions))
         try:
             numbers = np.fromiter(map(self._known.__getitem__, raws), np.int64, events)
         except KeyError:
@@ -331,11 +330,11 @@ class Assigner:
 
     def _number(self, raw: Labels, moves: dict[Labels, Labels]) -> int:
         found = self._known.get(raw)
-        return self._learnt(raw, moves) if found is None else found
+        return self._admit(raw, moves) if found is None else found
 
-    def _learnt(self, raw: Labels, moves: dict[Labels, Labels]) -> int:
+    def _admit(self, raw: Labels, moves: dict[Labels, Labels]) -> int:
         admitted = self._folding.admit(raw)
-        if admitted.stale or len(self._known) >= _REMEMBERED:
+        if admitted.stale or len(self._known) >= _CACHED:
             self._known.clear()
         for old, target in moves.items():
             moves[old] = admitted.moves.get(target, target)
@@ -344,14 +343,14 @@ class Assigner:
         return number
 
 
-def _picking(columns: Sequence[int]) -> Callable[[Labels], Labels]:
-    """Takes these columns of a row, as a tuple also where there is one."""
+def _columns_getter(columns: Sequence[int]) -> Callable[[Labels], Labels]:
+    """An `itemgetter` that returns a tuple for a single column as well."""
     first = columns[0]
     return itemgetter(*columns) if len(columns) > 1 else itemgetter(slice(first, first + 1))
 
 
 def renamed(numbers: NDArray[np.int64], moves: Mapping[int, int]) -> NDArray[np.int64]:
-    """Numbers of slices after some have folded."""
+    """Numbers of slices after some were folded."""
     table = np.arange(int(numbers.max(initial=0)) + 1)
     for old, new in moves.items():
         if old < len(table):
@@ -359,8 +358,8 @@ def renamed(numbers: NDArray[np.int64], moves: Mapping[int, int]) -> NDArray[np.
     return table[numbers]
 
 
-class Seen:
-    """When slices were seen, by number; a function of the events alone, in any order."""
+class SliceActivity:
+    """Events and latest event time of each slice; independent of the order of events."""
 
     __slots__ = ("_events", "_latest")
 
@@ -369,15 +368,15 @@ class Seen:
         self._latest = np.zeros(0, np.int64)
 
     def count(self, numbers: NDArray[np.int64], times: NDArray[np.int64] | None) -> None:
-        """See events: the slice of each and its time, microseconds."""
+        """Count events, given their slices and times in microseconds."""
         events = np.bincount(numbers)
         self._grow(events.size)
         self._events[: events.size] += events
         if times is not None:
             np.maximum.at(self._latest, numbers, times)
 
-    def add(self, other: Seen, moves: Mapping[int, int]) -> None:
-        """Add what another one saw, where some of its slices are part of others."""
+    def add(self, other: SliceActivity, moves: Mapping[int, int]) -> None:
+        """Add another one, after moving its slices."""
         numbers = other.numbers
         goals = renamed(numbers, moves)
         self._grow(int(goals.max(initial=-1)) + 1)
@@ -385,14 +384,14 @@ class Seen:
         np.maximum.at(self._latest, goals, other._latest[numbers])
 
     def move(self, moves: Mapping[int, int]) -> None:
-        """Slices that folded become part of others."""
-        twin = Seen()
+        """Merge folded slices into others."""
+        twin = SliceActivity()
         twin.add(self, moves)
         self._events, self._latest = twin._events, twin._latest
 
-    def copy(self) -> Seen:
-        """An independent one with the same content."""
-        twin = Seen()
+    def copy(self) -> SliceActivity:
+        """An independent copy."""
+        twin = SliceActivity()
         twin._events, twin._latest = self._events.copy(), self._latest.copy()
         return twin
 
@@ -403,12 +402,12 @@ class Seen:
 
     @property
     def events(self) -> dict[int, int]:
-        """How many events each slice had."""
+        """Number of events of each slice."""
         return dict(zip(self.numbers.tolist(), self._events[self.numbers].tolist(), strict=True))
 
     @property
     def latest(self) -> dict[int, int | None]:
-        """Largest event time of each slice, microseconds; None where its events have none."""
+        """Latest event time of each slice, microseconds; None without event time."""
         found = self._latest[self.numbers].tolist()
         pairs = zip(self.numbers.tolist(), found, strict=True)
         return {number: None if time == _NO_TIME else time for number, time in pairs}
@@ -418,7 +417,7 @@ class Seen:
         latest, events = self.latest, self.events
         return [[slices.labels[at], latest[at], events[at]] for at in slices.sorted(events)]
 
-    def load(self, state: SeenState, slices: Slices) -> None:
+    def load(self, state: ActivityState, slices: Slices) -> None:
         """Replace the content with the output of `state`."""
         found = {slices.number(labels): (latest, events) for labels, latest, events in state}
         self._events = self._latest = np.zeros(0, np.int64)

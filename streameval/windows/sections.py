@@ -1,4 +1,4 @@
-"""State in sections: only changed sections are written again."""
+"""Sections of a state: a checkpoint writes only those that changed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _VERSIONS: Final = itertools.count(1)
 
 
 def next_version() -> int:
-    """A number that nothing in this process has had yet; it grows."""
+    """A number above all earlier ones of this process."""
     return next(_VERSIONS)
 
 
@@ -19,10 +19,10 @@ class Section(NamedTuple):
 
     Attributes:
         name: unique in the state: "labels/past", "labels/60/28333333", ...
-        version: while it stays the same, so does the content.
-        content: makes an independent copy, in milliseconds, and returns what yields its
-            canonical bytes in small pieces, on any thread.
-        closed: whether only events that come later than allowed can change it.
+        version: changes whenever the content does.
+        content: copies it within milliseconds; returns a function that yields its canonical
+            bytes in small pieces, on any thread.
+        closed: whether only late events can still change it.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Event time: panes, windows made of them, and where a pane is kept as the clock advances."""
+"""Event time: panes, the windows made of them, and how long panes are kept."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ SECOND: Final = 1_000_000
 HOUR: Final = 3_600 * SECOND
 DAY: Final = 24 * HOUR
 FINE: Final = 2 * HOUR
-"""Panes are kept as they are for so long; older ones are folded into hours. Microseconds."""
+"""Age up to which panes are kept apart, microseconds; older ones are folded into hours."""
 
 PAST: Final = -(2**63)
-"""The start of a pane that is no longer kept."""
+"""Used as the start of panes that are no longer kept."""
 
 HOW: Final = "give a whole number and s, m, h or d, for example '90s', '5m', '1h' or '7d'"
 """How to write a duration, for errors."""
@@ -27,9 +27,9 @@ HOW: Final = "give a whole number and s, m, h or d, for example '90s', '5m', '1h
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST: Final = -62_135_596_800_000_000
 _LAST: Final = 253_402_300_799_000_000
-"""The first and the last second that a `datetime` can have, microseconds since the epoch."""
+"""The first and the last second of `datetime`, microseconds since the epoch."""
 
-_BEYOND: Final = "past"
+_PAST_NAME: Final = "past"
 _UNITS: Final = {"d": DAY, "h": HOUR, "m": 60 * SECOND, "s": SECOND}
 _DURATION: Final = re.compile(r"(?P<number>[0-9]{1,9})(?P<unit>[smhd])")
 _LOOSE: Final = re.compile(r"\s*(?P<number>[0-9]{1,9})\s*(?P<unit>[smhd])[a-z]*\s*", re.IGNORECASE)
@@ -41,7 +41,7 @@ class DurationError(ValueError):
 
 
 def microseconds(text: str) -> int:
-    """How long a duration is; 0 or more.
+    """The length of a duration; 0 or more.
 
     Raises:
         DurationError: the text is not a duration, or longer than a hundred years.
@@ -64,13 +64,13 @@ def _hint(text: str) -> str:
     return f" Did you mean '{found['number']}{found['unit'].lower()}'?" if found else ""
 
 
-class Times(msgspec.Struct, frozen=True, kw_only=True):
-    """How event time is divided; all in microseconds.
+class Windowing(msgspec.Struct, frozen=True, kw_only=True):
+    """How event time is divided into panes and windows; all in microseconds.
 
     Attributes:
-        pane: smallest span kept; divides an hour.
-        spans: of the windows, ascending; empty where only the lifetime is asked for.
-        lateness: so much later than the clock an event may come and still be in every window.
+        pane: size of a pane; divides an hour.
+        spans: lengths of the windows, ascending; empty if only the lifetime is read.
+        lateness: how far behind the clock an event still counts in every window.
     """
 
     pane: int = 60 * SECOND
@@ -84,11 +84,11 @@ class Times(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Borders(NamedTuple):
-    """How event time is kept while the clock stands; microseconds.
+    """Which event time is kept at one clock, and how; microseconds.
 
     Attributes:
-        kept: what is before it belongs to no pane any more.
-        fine: what is before it is kept by the hour.
+        kept: event time before it is in no pane.
+        fine: event time before it is kept by the hour.
     """
 
     kept: int
@@ -96,64 +96,66 @@ class Borders(NamedTuple):
 
 
 def unit(span: int, pane: int) -> int:
-    """A window of this span begins at a multiple of it: an hour above FINE, a pane up to it."""
+    """A window begins at a multiple of this: an hour if it is longer than FINE, else a pane."""
     return HOUR if span > FINE else pane
 
 
-def borders(times: Times, clock: int) -> Borders:
-    """What is still kept at this clock, and how.
+def borders(windowing: Windowing, clock: int) -> Borders:
+    """Which panes are kept at this clock, and from where on by the hour.
 
-    Hours are dropped as a whole where any window has more than FINE; without windows nothing is
-    kept. Both borders only move forward as the clock does.
+    If any window is longer than FINE, whole hours are dropped. Without windows no pane is kept.
+    As the clock advances, both borders only move forward.
     """
-    if not times.spans:
+    if not windowing.spans:
         return Borders(-PAST - 1, PAST)
-    size = unit(times.spans[-1], times.pane)
-    kept = (clock - times.kept) // size * size
-    if size == times.pane:
+    size = unit(windowing.spans[-1], windowing.pane)
+    kept = (clock - windowing.kept) // size * size
+    if size == windowing.pane:
         return Borders(kept, PAST)
-    return Borders(kept, (clock - FINE - times.lateness) // times.pane * times.pane)
+    return Borders(kept, (clock - FINE - windowing.lateness) // windowing.pane * windowing.pane)
 
 
 class Pane(NamedTuple):
-    """A span of event time for which a table is kept, an hour or a day as well; microseconds.
+    """A span of event time with a table of its own; may be an hour or a day. Microseconds.
 
     Attributes:
-        size: how long it is; 0 for everything that is no longer in panes.
-        start: when it begins; a multiple of the size.
+        size: its length; 0 for `PAST_PANE`.
+        start: its beginning; a multiple of the size.
     """
 
     size: int
     start: int
 
 
-BEYOND: Final = Pane(0, 0)
-"""Holds the events whose pane is not kept any more, and those without time."""
+PAST_PANE: Final = Pane(0, 0)
+"""Holds events whose pane is no longer kept, and events without time."""
 
 
 def section_name(family: str, pane: Pane) -> str:
-    """Name of the section that holds a pane.
+    """The name of a pane's section.
 
     Example:
-        >>> section_name("labels", Pane(60 * SECOND, 120 * SECOND)), section_name("labels", BEYOND)
-        ('labels/60/2', 'labels/past')
+        >>> section_name("labels", Pane(60 * SECOND, 120 * SECOND))
+        'labels/60/2'
+        >>> section_name("labels", PAST_PANE)
+        'labels/past'
     """
-    if pane == BEYOND:
-        return f"{family}/{_BEYOND}"
+    if pane == PAST_PANE:
+        return f"{family}/{_PAST_NAME}"
     return f"{family}/{_size(pane.size)}/{pane.start // pane.size}"
 
 
 def pane_of(name: str, pane: int) -> Pane:
-    """The pane that a section holds.
+    """The pane of a section.
 
     Raises:
-        DamagedStateError: no section is called so.
-        UnlikeStateError: it is of panes of another size.
+        DamagedStateError: no section has such a name.
+        UnlikeStateError: the pane has another size.
     """
     _, _, rest = name.partition("/")
     size, _, index = rest.partition("/")
-    if rest == _BEYOND:
-        return BEYOND
+    if rest == _PAST_NAME:
+        return PAST_PANE
     if not index.removeprefix("-").isdecimal() or str(int(index)) != index:
         raise DamagedStateError(name, "no section has such a name")
     for known in (pane, HOUR, DAY):
@@ -176,16 +178,16 @@ def span_text(microseconds: int) -> str:
 
 
 def duration_problem(text: str, least: int = SECOND) -> str | None:
-    """Why a text is not a duration of at least so many microseconds, or None."""
+    """Why a text is not a duration of at least `least` microseconds, or None."""
     try:
         length = microseconds(text)
     except DurationError as error:
         return str(error)
-    return f"found {text!r}; at least {span_text(least)} is needed." if length < least else None
+    return f"found {text!r}; give at least {span_text(least)}." if length < least else None
 
 
 def moment_text(microseconds: int) -> str:
-    """A time since the epoch as RFC 3339 has it; beyond the years 1 to 9999, their first or last.
+    """A time since the epoch in RFC 3339; clipped to the years 1 to 9999.
 
     Example:
         >>> moment_text(1_700_000_000_000_000)
@@ -201,35 +203,37 @@ def _size(microseconds: int) -> str:
     return f"{microseconds / SECOND:g}"
 
 
-class Judged(NamedTuple):
-    """What the clock of a partition says of its events.
+class PaneAssignment(NamedTuple):
+    """The panes of some events.
 
     Attributes:
-        starts: start of the pane of each, microseconds; PAST where it is late.
-        late: whether each is late.
+        starts: start of each event's pane, microseconds; PAST if the event is late.
+        late: whether each event is late.
     """
 
     starts: NDArray[np.int64]
     late: NDArray[np.bool_]
 
 
-def late(times: NDArray[np.int64], clocks: NDArray[np.int64], division: Times) -> Judged:
-    """Judge the events of a partition in the order of its log.
+def assign_panes(
+    times: NDArray[np.int64], clocks: NDArray[np.int64], windowing: Windowing
+) -> PaneAssignment:
+    """Assign the events of a partition to panes, in the order of its log.
 
-    An event is late if its pane is no longer kept when it comes: judged by the clock of the
-    partition then, so by the log alone and never by where a batch ends. Without windows no event
-    is late.
+    An event is late if its pane is no longer kept at the partition's clock after the event. So the
+    result depends on the log alone, never on batches. Without windows no event is late.
 
     Example:
         >>> minute = 60_000_000
-        >>> times = Times(pane=minute, spans=(minute,), lateness=minute)
-        >>> late(np.array([2, 0, 5, 1, 3]) * minute, np.array([2, 2, 5, 5, 5]) * minute, times).late
+        >>> windowing = Windowing(pane=minute, spans=(minute,), lateness=minute)
+        >>> times, clocks = np.array([2, 0, 5, 1, 3]) * minute, np.array([2, 2, 5, 5, 5]) * minute
+        >>> assign_panes(times, clocks, windowing).late
         array([False, False, False,  True, False])
     """
-    starts = times // division.pane * division.pane
-    if not division.spans:
-        return Judged(starts, np.zeros(len(times), dtype=np.bool_))
-    size = unit(division.spans[-1], division.pane)
-    too_late = times < (clocks - division.kept) // size * size
+    starts = times // windowing.pane * windowing.pane
+    if not windowing.spans:
+        return PaneAssignment(starts, np.zeros(len(times), dtype=np.bool_))
+    size = unit(windowing.spans[-1], windowing.pane)
+    too_late = times < (clocks - windowing.kept) // size * size
     starts[too_late] = PAST
-    return Judged(starts, too_late)
+    return PaneAssignment(starts, too_late)

@@ -1,4 +1,4 @@
-"""Users of a family over its lifetime: sums by group and event day, and their hashes."""
+"""Users of a family over its lifetime: their hashes, and sums by user group and event day."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ K = TypeVar("K", bound=Hashable)
 
 
 class UsersCopy(NamedTuple):
-    """What is kept by user at one moment, for reading on any thread."""
+    """The users of a family at one moment, for reading on any thread."""
 
     days: Mapping[int, Table]
     users: Users
 
 
 class FamilyUsers:
-    """Sums by user group of each event day, and the users; a cell is the number of a slice.
+    """The users, and sums by user group and event day; a cell is the number of a slice.
 
-    Panes come and go, but a comparison is over days, and a user who comes back is the same one. The
-    newest 90 days of a slice are kept apart; older ones are summed with the oldest of these.
+    They outlast panes: a comparison spans days, and a returning user counts once. The newest 90
+    days of a slice are kept apart; older days are added to the oldest of these.
     """
 
     def __init__(self) -> None:
@@ -61,7 +61,7 @@ class FamilyUsers:
             self.version = next_version()
 
     def rename(self, moves: Mapping[int, int]) -> None:
-        """Slices get other numbers; those that meet are summed."""
+        """Give slices other numbers; slices with the same new number are summed."""
         for table in self.days.values():
             if not moves.keys().isdisjoint(table.cells.tolist()):
                 table.rename(moves)
@@ -71,7 +71,7 @@ class FamilyUsers:
         self._sum_up_days()
 
     def copied(self) -> UsersCopy:
-        """Its content for readers."""
+        """A copy for readers."""
         self._copies = copies_of(self.days, self._copies)
         if self._copied is None or self._copied[0] != self.version:
             self._copied = self.version, self.users.copy()
@@ -100,7 +100,7 @@ class FamilyUsers:
 def copies_of(
     tables: Mapping[K, Table], before: Mapping[K, tuple[int, Table]]
 ) -> dict[K, tuple[int, Table]]:
-    """Tables with their versions, to be read on any thread: as before where nothing changed."""
+    """Copies of tables with their versions; unchanged tables keep their earlier copy."""
     found: dict[K, tuple[int, Table]] = {}
     for key, table in tables.items():
         known = before.get(key)
@@ -110,14 +110,14 @@ def copies_of(
 
 
 def users_alone(users: Users, like: Table) -> Table:
-    """Users as a table, which can be saved and loaded."""
+    """Users as a table that can be saved and loaded."""
     found = like.empty(like.plan.of_users)
     found.become({"users": users})
     return found
 
 
 def with_users(events: Table, days: Table, users: Users, plan: Plan) -> Table:
-    """Events with what is kept of their users, for reading only."""
+    """Events together with their users, for reading only."""
     found = days.empty(plan)
     own = {**events.copy().statistics, **days.copy().statistics, "users": users}
     found.events = events.events.copy()
@@ -126,7 +126,7 @@ def with_users(events: Table, days: Table, users: Users, plan: Plan) -> Table:
 
 
 def _by_day(table: Table, bits: int) -> dict[int, Table]:
-    """Its sums by user group, by event day; cells by their lower bits."""
+    """The sums by user group of each event day; the lower bits of a cell are its number."""
     found: dict[int, Table] = {}
     for day, groups in table.groups.by_day(bits).items() if table.groups else ():
         found[day] = _of_groups(table, groups)
@@ -136,7 +136,7 @@ def _by_day(table: Table, bits: int) -> dict[int, Table]:
 
 
 def _dated(table: Table, day: int) -> Table:
-    """The same with all sums by user group on one day."""
+    """The table with all sums by user group moved to one day."""
     if table.groups is None:
         return table
     found = _of_groups(table, table.groups.dated(day))

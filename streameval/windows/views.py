@@ -1,4 +1,4 @@
-"""Windows and lifetimes over several partitions: cached sums of tables."""
+"""Windows and lifetimes over all partitions: cached sums of tables."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from streameval.accumulator.table import Table
 from streameval.statistics.users import Users, UsersOptions
 from streameval.statistics.vocabulary import Items
 from streameval.windows.family import FamilyCopy, FamilySpec
-from streameval.windows.labels import OTHER, Folding, Labels, Seen
-from streameval.windows.times import BEYOND, DAY, HOUR, Pane, unit
+from streameval.windows.labels import OTHER, Folding, Labels, SliceActivity
+from streameval.windows.times import DAY, HOUR, PAST_PANE, Pane, unit
 from streameval.windows.users import with_users
 
 _C = TypeVar("_C", Table, Users)
@@ -26,17 +26,17 @@ _Parts: TypeAlias = Mapping[tuple[int, Pane], Table]
 """Tables by number of the partition and pane."""
 
 _Folded: TypeAlias = dict[tuple[int, Pane], tuple[Table, Table]]
-"""Likewise: as they came, and with the label values that all partitions together keep apart."""
+"""Each table as its partition has it, and folded as all partitions together fold."""
 
 _LIFETIME: Final = 0
 _DAYS: Final = -1
 
 
 class RunningSum:
-    """The sum of tables that come and go: what came is added, what went is subtracted.
+    """The sum of a changing set of tables: adds new tables and subtracts those that are gone.
 
-    Counts are integers, so subtracting is exact. Tables that changed since the last time stay out
-    of the running sum; they are added to a copy of it.
+    Counts are integers, so subtraction is exact. Tables that changed since the last call are added
+    to a copy of the running sum only.
     """
 
     __slots__ = ("_empty", "_last", "_settled", "_sum", "_whole")
@@ -49,7 +49,7 @@ class RunningSum:
         self._whole = self._sum
 
     def of(self, parts: _Parts) -> Table:
-        """The sum of these, for reading only; the same object while they are the same ones."""
+        """The sum of these tables, for reading only; the same object for the same tables."""
         before, self._last = self._last, parts
         steady = {key: part for key, part in parts.items() if before.get(key) is part}
         if len(steady) == len(parts) == len(before):
@@ -74,12 +74,12 @@ class RunningSum:
         self._settled = steady
 
 
-class Views:
-    """Reads the families of several partitions as one; what has not changed stays summed.
+class FamilyView:
+    """Reads one family over all partitions; caches sums of what has not changed.
 
-    Label values are folded as all partitions together fold them. Not for two threads at once.
+    Label values are folded as all partitions together fold them. Not safe on several threads.
 
-    `pane`: smallest span kept, microseconds.
+    `pane`: size of a pane, microseconds.
     """
 
     def __init__(self, spec: FamilySpec, pane: int) -> None:
@@ -94,11 +94,11 @@ class Views:
         self._whole: tuple[Table, Table, Users, Table] | None = None
         self._folding = Folding(spec.folding, len(spec.columns))
         self._moves: dict[int, int] = {}
-        self._seen = Seen()
+        self._activity = SliceActivity()
         self._sums: dict[Hashable, RunningSum] = {}
 
-    def show(self, families: Sequence[FamilyCopy]) -> None:
-        """Read these families from now on, one of each partition, in the order of partitions."""
+    def refresh(self, families: Sequence[FamilyCopy]) -> None:
+        """Read these copies from now on, one of each partition, in the order of partitions."""
         if [each.version for each in families] == [each.version for each in self._families]:
             return
         self._families = families
@@ -107,9 +107,9 @@ class Views:
             first, *others = [each.folding for each in families]
             self._folding = first.merged(others)
         self._fold()
-        self._seen = Seen()
+        self._activity = SliceActivity()
         for family in families:
-            self._seen.add(family.seen, self._moves)
+            self._activity.add(family.activity, self._moves)
 
     @property
     def kept(self) -> int:
@@ -118,11 +118,11 @@ class Views:
 
     @property
     def folding(self) -> Folding:
-        """Which label values all partitions together keep apart; for reading only."""
+        """The folding of all partitions together; for reading only."""
         return self._folding
 
     def lifetime(self) -> Table:
-        """All events with what is kept of their users, in cells by slice."""
+        """All events together with their users; a cell is a slice."""
         table, plan = self.values(), self.spec.table.plan
         if not plan.users:
             return table
@@ -135,18 +135,18 @@ class Views:
         return known[3]
 
     def values(self) -> Table:
-        """All events, in cells by slice; nothing by user."""
+        """All events without their users; a cell is a slice."""
         plan = self.spec.table.plan.without_users
         tables = {at: table for at, (_, table) in self._tables.items()}
         return self._sum(_LIFETIME, plan).of(tables)
 
     def window(self, span: int, clock: int) -> Table:
-        """Events of the last span before the clock, in cells by slice.
+        """Events of the last `span` before the clock; a cell is a slice.
 
-        It begins at a whole pane, above two hours at a whole hour, so it has all of the span or
-        more. Panes that begin after the clock, or after that of their partition, are not in it.
+        The window begins at a whole pane, above two hours at a whole hour, so it covers the span or
+        more. It leaves out panes after the clock or after the clock of their partition.
 
-        `span`: of the window, microseconds; at most the longest of the spec.
+        `span`: microseconds; at most the longest of the spec.
         """
         size = unit(span, self._pane)
         start = (clock - span) // size * size
@@ -154,44 +154,44 @@ class Views:
             {
                 at: table
                 for at, (_, table) in self._tables.items()
-                if start <= at[1].start <= min(clock, self._clocks[at[0]]) and at[1] != BEYOND
+                if start <= at[1].start <= min(clock, self._clocks[at[0]]) and at[1] != PAST_PANE
             }
         )
 
     def panes(self) -> list[Pane]:
-        """The spans of event time that are kept and have begun, the newest first."""
+        """The kept panes that have begun, the newest first."""
         begun = {pane for at, pane in self._tables if pane.start <= self._clocks[at]}
-        kept = begun - {BEYOND}
+        kept = begun - {PAST_PANE}
         return sorted(kept, key=lambda pane: (pane.size < HOUR, pane.start), reverse=True)
 
     def pane(self, pane: Pane) -> Table:
-        """Events of one pane; the same object while nothing changed in it."""
+        """Events of one pane; the same object until they change."""
         parts = {at: table for at, (_, table) in self._tables.items() if at[1] == pane}
         return self._sum(pane).of(parts)
 
     def forget_panes(self, but: Collection[Pane]) -> None:
-        """Keep the sums of these panes only."""
+        """Drop the sums of all other panes."""
         gone = [key for key in self._sums if isinstance(key, Pane) and key not in but]
         for key in gone:
             del self._sums[key]
 
     def slices(self, table: Table) -> NDArray[np.int64]:
-        """The slices that have events in a table, in the order of their label values."""
+        """The slices with events in a table, sorted by label values."""
         return np.array(self.spec.slices.sorted(table.cells.tolist()), np.int64)
 
     def labels(self, number: int) -> Labels:
-        """Label values of a slice."""
+        """The label values of a slice."""
         return self.spec.slices.labels[number]
 
     def latest(self) -> Mapping[int, int | None]:
-        """Largest event time of each slice, microseconds; None where events have no time."""
-        return self._seen.latest
+        """Latest event time of each slice, microseconds; None without event time."""
+        return self._activity.latest
 
     def folded(self) -> Mapping[str, int]:
-        """For each dimension the events of all history under `__other__`."""
-        seen = [(self.labels(number), events) for number, events in self._seen.events.items()]
+        """Dimension -> events under `__other__` over the lifetime."""
+        counts = [(self.labels(number), events) for number, events in self._activity.events.items()]
         return {
-            name: sum(events for labels, events in seen if labels[place] == OTHER)
+            name: sum(events for labels, events in counts if labels[place] == OTHER)
             for place, name in enumerate(self.spec.dimensions)
         }
 
@@ -202,7 +202,7 @@ class Views:
         return self._sums[key]
 
     def _together(self) -> Users:
-        """The users of all partitions; the same object while no new one came."""
+        """The users of all partitions; the same object until they change."""
         parts = [folded for _, folded in self._users.values()]
         known = self._everyone
         if known is None or len(known[0]) != len(parts) or not all(map(is_, known[0], parts)):
@@ -213,7 +213,7 @@ class Views:
         return known[1]
 
     def _fold(self) -> None:
-        """Take the tables of the families, with the label values that all of them keep apart."""
+        """Fold the tables of the families as all partitions together fold."""
         moved = self._folding_moved()
         self._tables = self._folded_of(
             {} if moved else self._tables,

@@ -16,7 +16,7 @@ from streameval.config.config import Group
 from streameval.config.options import MetricOptions, WindowsOptions
 from streameval.decoding.fields import EventFields
 from streameval.sources.options import SimulatorOptions
-from streameval.windows.times import HOUR, SECOND, DurationError, Times, microseconds, span_text
+from streameval.windows.times import HOUR, SECOND, DurationError, Windowing, microseconds, span_text
 from tests.effort import every_case
 
 _MINUTE = 60 * SECOND
@@ -102,9 +102,11 @@ def test_all_families_keep_the_same_ranks() -> None:
 
 def test_event_time_is_divided_as_configured_spans_ascending() -> None:
     windows = WindowsOptions(spans=["24h", "5m"], lateness="90s", pane="10s")
-    times = _config(windows=windows).times()
-    assert times == Times(pane=10 * SECOND, spans=(5 * _MINUTE, 24 * HOUR), lateness=90 * SECOND)
-    assert _config(windows=None).times().spans == ()
+    times = _config(windows=windows).windowing()
+    assert times == Windowing(
+        pane=10 * SECOND, spans=(5 * _MINUTE, 24 * HOUR), lateness=90 * SECOND
+    )
+    assert _config(windows=None).windowing().spans == ()
 
 
 def test_settings_of_a_state_are_those_that_decide_what_is_counted() -> None:

@@ -16,13 +16,13 @@ from streameval.engine.partition import Layout
 from streameval.events.records import Partition
 from streameval.windows.family import FamilySpec
 from streameval.windows.labels import FoldingOptions
-from streameval.windows.times import Times
+from streameval.windows.times import Windowing
 
 MINUTE = 60_000_000
 START = 1_700_000_000 // 60
 """The minute in which event time begins."""
 
-TIMES = Times(pane=MINUTE, spans=(3 * MINUTE,), lateness=MINUTE)
+TIMES = Windowing(pane=MINUTE, spans=(3 * MINUTE,), lateness=MINUTE)
 FIELDS = EventFields(time="ts", time_unit="s", event_id="id")
 
 Counting: TypeAlias = Ingest
@@ -33,7 +33,7 @@ _HITS = Accumulator(METRIC)
 
 def ingest(spans: tuple[int, ...] = TIMES.spans) -> Counting:
     """A new one with these windows, with nothing counted."""
-    times = msgspec.structs.replace(TIMES, spans=spans)
+    windowing = msgspec.structs.replace(TIMES, spans=spans)
     families = [
         FamilySpec(
             name="labels",
@@ -52,7 +52,7 @@ def ingest(spans: tuple[int, ...] = TIMES.spans) -> Counting:
             columns=(1,),
         ),
     ]
-    layout = Layout(families=families, times=times, dedup=600 * MINUTE, recent=1)
+    layout = Layout(families=families, windowing=windowing, dedup=600 * MINUTE, recent=1)
     return Ingest(Direct(Decoder(FIELDS, ["variant", "country"]), layout), keep_letters=True)
 
 

@@ -13,7 +13,7 @@ from streameval.checkpoints.store import folder_store
 from streameval.engine.dead_letters import Identity
 from streameval.errors import SourceError
 from streameval.events.records import Partition
-from streameval.windows.times import BEYOND
+from streameval.windows.times import PAST_PANE
 from tests.durability.counting import METRIC, digests
 from tests.durability.process import DISK, STORE, Process
 from tests.durability.truth import Truth
@@ -146,7 +146,7 @@ class World:
             invalid = sum(tally.invalid.values())
             assert tally.valid + invalid + tally.tombstones + tally.duplicates == fold.records
             panes = state.families["labels"].copied().panes
-            kept = [t.lists(t.cells) for place, t in panes.items() if place != BEYOND]
+            kept = [t.lists(t.cells) for place, t in panes.items() if place != PAST_PANE]
             assert sum(int(lists.sum()) for lists in kept) == fold.kept
             self._checked.add(key)
 

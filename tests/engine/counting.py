@@ -17,8 +17,8 @@ from streameval.engine.snapshot import Health, Snapshot
 from streameval.engine.snapshots import RuntimeStatus, Snapshots
 from streameval.events.records import Partition, RecordBatch
 from streameval.windows.family import FamilySpec
-from streameval.windows.times import Times
-from streameval.windows.views import Views
+from streameval.windows.times import Windowing
+from streameval.windows.views import FamilyView
 
 METRICS = ("hit_rate@2", "ndcg@3", "map", "ctr@2", "distinct_items@2")
 FIELDS = EventFields(time="ts", time_unit="s", event_id="id")
@@ -44,7 +44,7 @@ def layout(
         columns=tuple(range(len(dimensions))),
         spans=tuple(spans),
     )
-    return Layout(families=[spec], times=Times(spans=tuple(spans)), dedup=dedup, **more)
+    return Layout(families=[spec], windowing=Windowing(spans=tuple(spans)), dedup=dedup, **more)
 
 
 def ingest(of: Layout | None = None, **options: Any) -> Ingest:
@@ -79,9 +79,9 @@ def record(**changed: Any) -> bytes:
     return msgspec.json.encode(fields | changed)
 
 
-def views(of: Ingest) -> Views:
-    found = Views(of.layout.families[0], of.layout.times.pane)
-    found.show(of.copied().families["labels"])
+def views(of: Ingest) -> FamilyView:
+    found = FamilyView(of.layout.families[0], of.layout.windowing.pane)
+    found.refresh(of.copied().families["labels"])
     return found
 
 

@@ -54,13 +54,13 @@ def _begins_elsewhere(choose: Callable[[Assignment, int], int]) -> Broken:
 
 
 def _in_the_newest_pane(kept: Any) -> Any:
-    def late(times: Any, clocks: Any, division: Any) -> Any:
-        judged = kept(times, clocks, division)
-        newest = clocks // division.pane * division.pane
-        judged.starts[judged.late] = newest[judged.late]
-        return judged
+    def assign_panes(times: Any, clocks: Any, windowing: Any) -> Any:
+        panes = kept(times, clocks, windowing)
+        newest = clocks // windowing.pane * windowing.pane
+        panes.starts[panes.late] = newest[panes.late]
+        return panes
 
-    return late
+    return assign_panes
 
 
 def _shown_all_the_same(kept: Any) -> Any:
@@ -95,7 +95,7 @@ _BROKEN: dict[str, Broken] = {
     "publish before save": _before_each_save(_publish),
     "restore to the end - 1": _begins_elsewhere(lambda _, offset: offset - 1),
     "restore to the commit": _begins_elsewhere(lambda of, offset: of.committed or offset),
-    "a late event counts in a window": around(counting, "late", _in_the_newest_pane),
+    "a late event counts in a window": around(counting, "assign_panes", _in_the_newest_pane),
     "no flush of dead letters": around(
         PartitionCheckpoints,
         "copied",

@@ -21,7 +21,7 @@ from streameval.engine.partition import Layout
 from streameval.events.records import Partition, RecordBatch
 from streameval.windows.family import FamilySpec
 from streameval.windows.labels import FoldingOptions
-from streameval.windows.times import HOUR, SECOND, Times
+from streameval.windows.times import HOUR, SECOND, Windowing
 from tests.stores.drafts import header
 
 FOLDER = Path(__file__).parent / "golden"
@@ -67,7 +67,9 @@ def ingest(intervals: Intervals | None = None) -> Ingest:
         spans=SPANS,
         folding=FoldingOptions(cap=3, named=(frozenset({"a", "b"}),)),
     )
-    layout = Layout(families=[spec], times=Times(spans=SPANS), dedup=HOUR, intervals=intervals)
+    layout = Layout(
+        families=[spec], windowing=Windowing(spans=SPANS), dedup=HOUR, intervals=intervals
+    )
     decoder = Decoder(
         EventFields(time="ts", time_unit="s", event_id="id", recommendations="shown"), ["variant"]
     )

@@ -14,7 +14,7 @@ from streameval.accumulator.table import Table
 from streameval.catalogue import parse
 from streameval.checkpoints.store import folder_store
 from streameval.statistics.arrays import IntArray
-from streameval.windows.views import Views
+from streameval.windows.views import FamilyView
 from tests.effort import every_case
 from tests.metrics.user_hash import user_hash
 from tests.stores import golden
@@ -54,8 +54,8 @@ def _read(intervals: Intervals | None, variant: str) -> tuple[Table, IntArray]:
     """The lifetime that was saved, and the cell of a variant."""
     ingest = golden.ingest(intervals)
     ingest.restore(golden.PARTITION, {golden.PARTITION: golden.EVENTS}, _saved(intervals))
-    views = Views(ingest.layout.families[0], ingest.layout.times.pane)
-    views.show(ingest.copied().families["labels"])
+    views = FamilyView(ingest.layout.families[0], ingest.layout.windowing.pane)
+    views.refresh(ingest.copied().families["labels"])
     table = views.lifetime()
     own = [each for each in views.slices(table).tolist() if views.labels(each) == (variant,)]
     return table, np.array(own)

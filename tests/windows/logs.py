@@ -13,11 +13,11 @@ from streameval.engine.clock import NEVER
 from streameval.events import columns_of
 from streameval.windows.family import Family, FamilySpec
 from streameval.windows.labels import FoldingOptions, Labels
-from streameval.windows.times import HOUR, SECOND, Times, late
-from streameval.windows.views import Views
+from streameval.windows.times import HOUR, SECOND, Windowing, assign_panes
+from streameval.windows.views import FamilyView
 
 MINUTE = 60 * SECOND
-TIMES = Times(pane=MINUTE, spans=(5 * MINUTE, HOUR, 6 * HOUR), lateness=2 * MINUTE)
+TIMES = Windowing(pane=MINUTE, spans=(5 * MINUTE, HOUR, 6 * HOUR), lateness=2 * MINUTE)
 HOURS = (MINUTE, HOUR, 6 * HOUR)
 BY_USER = Intervals(groups=256)
 METRICS = ("ctr", "mrr")
@@ -81,10 +81,10 @@ class Log:
             clocks = np.maximum(
                 np.maximum.accumulate(happened), NEVER if self.clock is None else self.clock
             )
-            judged = late(happened, clocks, TIMES)
+            panes = assign_panes(happened, clocks, TIMES)
             self.clock = int(clocks[-1])
             dimensions = [values for _, values in part]
-            self.family.update(columns_of(events(part)), dimensions, judged.starts, happened)
+            self.family.update(columns_of(events(part)), dimensions, panes.starts, happened)
             self.family.advance(self.clock)
 
     def saved(self) -> dict[str, bytes]:
@@ -122,11 +122,11 @@ def counts(table: Table, spec: FamilySpec) -> Mapping[Labels, int]:
     return {spec.slices.labels[cell]: found for cell, found in pairs}
 
 
-def views_of(fed_logs: Sequence[Log]) -> Views:
-    views = Views(fed_logs[0].family.spec, MINUTE)
+def views_of(fed_logs: Sequence[Log]) -> FamilyView:
+    views = FamilyView(fed_logs[0].family.spec, MINUTE)
     show(views, fed_logs)
     return views
 
 
-def show(views: Views, fed_logs: Sequence[Log]) -> None:
-    views.show([log.family.copied() for log in fed_logs])
+def show(views: FamilyView, fed_logs: Sequence[Log]) -> None:
+    views.refresh([log.family.copied() for log in fed_logs])

@@ -13,7 +13,7 @@ from streameval.errors import DamagedStateError, UnlikeStateError
 from streameval.events import columns_of
 from streameval.windows.family import Family, FamilySpec
 from streameval.windows.labels import FoldingOptions
-from streameval.windows.times import BEYOND, HOUR, Pane
+from streameval.windows.times import HOUR, PAST_PANE, Pane
 from tests.effort import every_case
 from tests.windows.logs import (
     BY_USER,
@@ -72,7 +72,7 @@ def test_every_event_is_in_exactly_one_pane(log: list[Logged], spec: FamilySpec)
     family = fed(log, spec, 7).family
     copy = family.copied()
     held = [sum(counts(table, family.spec).values()) for table in copy.panes.values()]
-    assert sum(held) == len(log) == sum(copy.seen.events.values())
+    assert sum(held) == len(log) == sum(copy.activity.events.values())
 
 
 @given(logs, logs, specs)
@@ -113,9 +113,9 @@ def test_without_event_time_everything_is_in_the_lifetime(own: tuple[int, ...]) 
     log = [(0, ("a", "p")), (0, ("b", "p"))]
     family.update(columns_of(events(log)), [labels for _, labels in log], None, None)
     copy = family.copied()
-    assert list(copy.panes) == [BEYOND]
-    assert counts(copy.panes[BEYOND], family.spec) == {("p", "a"): 1, ("p", "b"): 1}
-    assert [*copy.seen.latest.values()] == [None, None]
+    assert list(copy.panes) == [PAST_PANE]
+    assert counts(copy.panes[PAST_PANE], family.spec) == {("p", "a"): 1, ("p", "b"): 1}
+    assert [*copy.activity.latest.values()] == [None, None]
 
 
 def test_panes_become_hours_and_hours_the_past() -> None:

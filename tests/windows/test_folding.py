@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from streameval.windows.labels import (
     MISSING,
     OTHER,
-    Assigner,
     Folding,
     FoldingOptions,
+    SliceAssigner,
     Slices,
 )
 
@@ -42,7 +42,7 @@ def textbook(seen: Sequence[Pair], options: FoldingOptions) -> Counter[Pair]:
 def counted(seen: Sequence[Pair], options: FoldingOptions, step: int) -> Counter[Pair]:
     """The same as events come, batch after batch, each moving what it folds."""
     slices, found = Slices(), Counter[int]()
-    assigner = Assigner(Folding(options, 2), slices, (0, 1))
+    assigner = SliceAssigner(Folding(options, 2), slices, (0, 1))
     for start in range(0, len(seen), step):
         batch = seen[start : start + step]
         assigned = assigner.assign(batch, len(batch))
@@ -107,7 +107,7 @@ def test_what_folded_once_never_comes_back() -> None:
 
 def test_a_stream_of_new_values_takes_no_more_memory() -> None:
     slices = Slices()
-    assigner = Assigner(Folding(FoldingOptions(cap=5, max_series=9), 2), slices, (0, 1))
+    assigner = SliceAssigner(Folding(FoldingOptions(cap=5, max_series=9), 2), slices, (0, 1))
     for start in range(0, 20_000, 1_000):
         batch = [(f"user-{number}", "x") for number in range(start, start + 1_000)]
         assigner.assign(batch, len(batch))

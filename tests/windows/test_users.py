@@ -15,8 +15,8 @@ from streameval.accumulator.readings import audiences
 from streameval.statistics.groups import MOST_DAYS
 from streameval.windows.family import FamilySpec
 from streameval.windows.labels import FoldingOptions
-from streameval.windows.times import BEYOND, DAY
-from streameval.windows.views import Views
+from streameval.windows.times import DAY, PAST_PANE
+from streameval.windows.views import FamilyView
 from tests.windows.logs import (
     BY_USER,
     HOURS,
@@ -38,7 +38,7 @@ def _spec(cap: int = 50) -> FamilySpec:
     return spec_of(HOURS, FoldingOptions(cap=cap), BY_USER)
 
 
-def _content(views: Views) -> Content:
+def _content(views: FamilyView) -> Content:
     table = views.lifetime()
     cells = views.slices(table)
     assert table.groups is not None
@@ -53,7 +53,7 @@ def _content(views: Views) -> Content:
     return found
 
 
-def _expected(log: Sequence[Logged], views: Views) -> Content:
+def _expected(log: Sequence[Logged], views: FamilyView) -> Content:
     """What an accumulator of each slice says, with labels folded as they are in the views."""
     kept = [each.kept for each in views.folding.values]
     apart: defaultdict[tuple[str, ...], list[Logged]] = defaultdict(list)
@@ -90,7 +90,7 @@ def test_panes_keep_few_groups_and_neither_days_nor_users() -> None:
     copy = fed(log, _spec()).family.copied()
     for place, table in copy.panes.items():
         assert table.audience is None
-        if place == BEYOND:
+        if place == PAST_PANE:
             assert table.groups is None
         else:
             assert table.groups is not None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from streameval.windows.family import FamilySpec
 from streameval.windows.labels import FoldingOptions
 from streameval.windows.times import FINE, HOUR
-from streameval.windows.views import Views
+from streameval.windows.views import FamilyView
 from tests.effort import dear
 from tests.windows.logs import (
     MINUTE,
@@ -112,7 +112,7 @@ def _clock(fed_logs: list[Log]) -> int:
     return max(log.clock or 0 for log in fed_logs)
 
 
-def _read(views: Views, fed_logs: list[Log]) -> list[bytes]:
+def _read(views: FamilyView, fed_logs: list[Log]) -> list[bytes]:
     """Everything that can be read, in the order of the slices."""
     clock, spec = _clock(fed_logs), views.spec
     tables = [*(views.window(span, clock) for span in spec.spans), views.lifetime()]

@@ -25,7 +25,7 @@ def test_items_shown_do_not_wait_for_a_reading(monkeypatch: pytest.MonkeyPatch) 
         hand_out(table, *where)  # type: ignore[arg-type]  # whatever it is given
 
     monkeypatch.setattr(Table, "hand_out", noted)
-    monkeypatch.setattr(family, "_MOST_OPEN", MOST)
+    monkeypatch.setattr(family, "_MOST_PENDING", MOST)
     ingest = counting(
         Config(metrics=[f"distinct_items@{LENGTH}"], labels=["variant"], source=SimulatorOptions())
     )
