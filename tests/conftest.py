@@ -33,6 +33,7 @@ _BROKERS = {
 
 _FIRST = (
     *_BROKERS,
+    "fuzz",
     "browser",
     "prometheus",
     "tests/conformance/",
@@ -91,7 +92,13 @@ def _place(item: pytest.Item, group: str) -> str:
 
 
 def _group(item: pytest.Item) -> str:
-    """A real part is started once in the process whose tests need it; else a file is a group."""
+    """A real part is started once in the process whose tests need it; else a file is a group.
+
+    A test may name its group itself.
+    """
+    own = item.get_closest_marker("xdist_group")
+    if own is not None:
+        return str(own.args[0])
     path = item.path.relative_to(item.config.rootpath).as_posix()
     if item.get_closest_marker("kafka"):
         return next(name for name, folders in _BROKERS.items() if path.startswith(folders))
