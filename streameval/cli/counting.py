@@ -14,8 +14,7 @@ from streameval.cli.readings import SpanReadings, snapshot_of
 from streameval.cli.request import Request
 from streameval.cli.terminal import progress
 from streameval.config import Config
-from streameval.config.pipeline import counting as new_counting
-from streameval.config.pipeline import joint, layout
+from streameval.config.pipeline import joint, layout, new_ingest
 from streameval.decoding.columns import Decoded
 from streameval.decoding.decode import Decoder
 from streameval.engine.clock import Clock
@@ -82,7 +81,7 @@ def counted_records(config: Config, every: int | None, processes: int) -> Ingest
 
 
 def _new_counting(config: Config, every: int | None) -> Ingest | SpanCounting:
-    return new_counting(config) if every is None else SpanCounting(config, every)
+    return new_ingest(config) if every is None else SpanCounting(config, every)
 
 
 def _count(source: FilesSource, counting: Ingest | SpanCounting) -> Iterator[Sequence[DeadLetter]]:

@@ -14,7 +14,7 @@ from streameval.catalogue import parse
 from streameval.cli.errors import UsageError, as_usage_error
 from streameval.config import Config, WebOptions, load
 from streameval.config.checks import checked
-from streameval.config.pipeline import of_files
+from streameval.config.pipeline import for_files
 from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.errors import SourceError, suggestion
 from streameval.join.options import AttributionOptions
@@ -182,7 +182,7 @@ def _for_files(config: Config, request: Request) -> Config:
     """A daemon's configuration without the settings that only a daemon needs, for these files."""
     replace = msgspec.structs.replace
     config = replace(config, state=None, dead_letters=None, web=WebOptions())
-    config = of_files(config)
+    config = for_files(config)
     if not request.files and isinstance(config.source, FilesOptions):
         return config
     config = replace(config, source=_source(request.files))

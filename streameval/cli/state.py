@@ -24,7 +24,7 @@ from streameval.cli.readings import SpanReadings, write_series
 from streameval.cli.terminal import rendered
 from streameval.config import Config, load
 from streameval.config.config import from_schema
-from streameval.config.pipeline import counting, fitted
+from streameval.config.pipeline import new_ingest, with_saved_depth
 from streameval.engine.ingest import Ingest
 from streameval.engine.partition import META, backfills_in
 from streameval.engine.snapshots import of_ingest
@@ -399,8 +399,8 @@ def restored(
     """
     newest = max(checkpoints, key=lambda each: each.saved.header.written_at)
     config = load(config_path) if config_path else from_schema(newest.saved.header.schema)
-    config = fitted(config, newest.saved.header.settings)
-    ingest = counting(config)
+    config = with_saved_depth(config, newest.saved.header.settings)
+    ingest = new_ingest(config)
     for number, each in enumerate(checkpoints):
         # Stores of different clusters may have partitions of the same name.
         partition = Partition(f"{number}:{each.place.topic}", each.place.number)

@@ -1,7 +1,7 @@
 """The configuration file: its tables, their checks, and error messages that name the key."""
 
 from streameval.config.config import Config
+from streameval.config.loading import load
 from streameval.config.options import WebOptions
-from streameval.config.reading import load
 
 __all__ = ["Config", "WebOptions", "load"]

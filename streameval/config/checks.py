@@ -1,4 +1,4 @@
-"""Checks of a whole configuration: rules across its tables."""
+"""Checks of a configuration: rules between its tables."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from streameval.join.rules import Key
 from streameval.sources.options import KafkaOptions
 from streameval.windows.times import duration_problem, microseconds
 
-_EMBEDDED_ONLY = {
-    "user_novelty": "what each user had met before, which records do not carry; leave it out here, "
-    "or count it in a program of your own: accumulator.update(..., history=[...])."
+_ACCUMULATOR_ONLY = {
+    "user_novelty": "each user's earlier items, which records do not have; remove it here, or "
+    "compute it in your own program: accumulator.update(..., history=[...])."
 }
 _REMEDIES = {
-    "a catalogue": "add catalog = the number of items, or a file of their ids",
+    "a catalogue": "add catalog = number of items, or a file of their ids",
     "the items' popularity": 'add popularity = { path = "popularity.csv", users = 1000 }',
     "the items' similarity": 'add similarity = { vectors = "vectors.csv" }',
 }
@@ -42,7 +42,7 @@ _RESERVED = frozenset({"k", "le", "quantile", "window", "job", "instance", "conv
 
 
 def checked(path: str, config: Config) -> Config:
-    """Check what the types of the tables cannot; returns the configuration.
+    """Check rules that the types of the tables cannot express; returns the configuration.
 
     Raises:
         ConfigError: the first problem.
@@ -54,7 +54,7 @@ def checked(path: str, config: Config) -> Config:
 
 
 def metric_problems(config: Config) -> Iterator[Problem]:
-    """No metric, an unknown one, or the same one twice."""
+    """No metric, an unknown metric, or the same metric twice."""
     if not config.metrics and not config.metric:
         yield "metrics", 'no metric is configured; add some, for example metrics = ["ndcg@10"].'
     seen: dict[str, str] = {}
@@ -65,7 +65,7 @@ def metric_problems(config: Config) -> Iterator[Problem]:
         except MetricError as error:
             yield key, str(error)
             continue
-        if missing := _EMBEDDED_ONLY.get(metric.definition.name):
+        if missing := _ACCUMULATOR_ONLY.get(metric.definition.name):
             yield key, f"{text!r} needs {missing}"
         canonical = metric.text
         if canonical in seen:
@@ -79,13 +79,13 @@ def _places(config: Config) -> dict[str, str]:
 
 
 def experiment_problems(config: Config) -> Iterator[Problem]:
-    """An experiment without intervals, of an unknown label, or that contradicts itself."""
+    """An experiment without intervals, with an unknown label, or that contradicts itself."""
     experiment = config.experiment
     if experiment is None:
         return
     if config.intervals is None:
-        yield "experiment", "needs intervals; add intervals = { confidence = 0.95 }."
-    if problem := absence(experiment.label, config.labels, "`labels`"):
+        yield "experiment", "an experiment needs intervals; add intervals = { confidence = 0.95 }."
+    if problem := unknown_name_problem(experiment.label, config.labels, "`labels`"):
         yield "experiment.label", f"{experiment.label!r} is {problem}"
     elif not _compared(config, experiment.label):
         yield "experiment.label", f"no metric is kept by {experiment.label!r}."
@@ -109,56 +109,56 @@ def extent_problems(config: Config) -> Iterator[Problem]:
             if microseconds(text) not in spans:
                 yield (
                     f"metric[{number}].windows[{index}]",
-                    f"{text!r} is {absence(text, windows, '[windows] spans')}",
+                    f"{text!r} is {unknown_name_problem(text, windows, '[windows] spans')}",
                 )
         named = {"labels": (metric.labels, config.labels)}
         named["segments"] = (metric.segments, config.segments)
         for what, (chosen, known) in named.items():
             for index, name in enumerate(chosen or []):
-                if problem := absence(name, known, f"`{what}`"):
+                if problem := unknown_name_problem(name, known, f"`{what}`"):
                     yield f"metric[{number}].{what}[{index}]", f"{name!r} is {problem}"
 
 
 def input_problems(config: Config) -> Iterator[Problem]:
-    """A catalogue that cannot be read; metrics without the catalogue, file or ranks they need."""
+    """An unreadable catalogue; metrics without the catalogue, file or ranks that they need."""
     try:
         items = config.items()
     except SourceError as error:
         yield "catalog", str(error)
     except ValueError as error:
-        yield "catalog", f"{config.catalog}: {error}; give one id a line."
+        yield "catalog", f"{config.catalog}: {error}; give one id per line."
     else:
         if isinstance(items, frozenset) and not items:
-            yield "catalog", f"{config.catalog} has no ids; give one id a line."
+            yield "catalog", f"{config.catalog} has no ids; give one id per line."
     try:
         config.accumulator()
     except SourceError as error:
         yield "popularity or similarity", str(error)
     except MetricError as error:
         places = {parse(text).text: place for place, text in _places(config).items()}
-        yield places.get(getattr(error, "metric", ""), "metrics"), _in_keys(error)
+        yield places.get(getattr(error, "metric", ""), "metrics"), _key_problem(error)
 
 
-def _in_keys(error: MetricError) -> str:
-    """What an Accumulator lacks, in keys of the file."""
+def _key_problem(error: MetricError) -> str:
+    """The error of an Accumulator, in terms of configuration keys."""
     if isinstance(error, CutoffExceedsDepthError):
-        wanted = "the whole list" if error.k is None else f"rank {error.k}"
-        problem = f"but depth = {error.depth} keeps fewer ranks; raise it, or leave it out"
-        return f"{error.metric!r} needs {wanted}, {problem}."
+        needed = "the whole list" if error.k is None else f"rank {error.k}"
+        problem = f"but depth = {error.depth} keeps fewer ranks; raise or remove it"
+        return f"{error.metric!r} needs {needed}, {problem}."
     if isinstance(error, MissingInputError):
         return f"{error.metric!r} needs {error.needs}; {_REMEDIES.get(error.needs, error.remedy)}."
     return str(error)
 
 
 def label_problems(config: Config) -> Iterator[Problem]:
-    """Labels and segments that are repeated or not valid label names."""
+    """Labels and segments that are repeated or have invalid names."""
     named = [(f"labels[{index}]", name) for index, name in enumerate(config.labels)]
     named += [(f"segments[{index}]", name) for index, name in enumerate(config.segments)]
     first: dict[str, str] = {}
     for key, name in named:
         if name in first:
             yield key, f"{name!r} repeats {first[name]}; remove one."
-        if problem := _unfitness(name):
+        if problem := _label_name_problem(name):
             yield key, f"{problem}; choose another name and map it under [event.labels]."
         first.setdefault(name, key)
     if LABELS in config.segments:
@@ -167,16 +167,16 @@ def label_problems(config: Config) -> Iterator[Problem]:
         yield key, f"{problem}; choose another name and map it under [event.labels]."
 
 
-def _unfitness(name: str) -> str | None:
+def _label_name_problem(name: str) -> str | None:
     if not _LABEL.fullmatch(name):
-        return f"{name!r} is not a label name (letters, digits and _, not beginning with a digit)"
+        return f"{name!r} is not a label name (letters, digits and _, not starting with a digit)"
     if name.startswith("__"):
-        return f"{name!r} begins with __, which Prometheus reserves"
+        return f"{name!r} starts with __, which Prometheus reserves"
     if name in _RESERVED:
         return f"{name!r} is reserved: streameval or Prometheus sets this label"
     for definition in catalogue().values():
         if name in parameters(definition):
-            return f"{name!r} is a parameter of the metric {definition.name!r}, written as a label"
+            return f"{name!r} is a parameter of the metric {definition.name!r}, exported as a label"
     return None
 
 
@@ -188,12 +188,12 @@ def mapping_problems(config: Config) -> Iterator[Problem]:
         ("label_values", config.label_values),
     ):
         for name in mapping:
-            if problem := absence(name, config.dimensions(), known):
+            if problem := unknown_name_problem(name, config.dimensions(), known):
                 yield f"{table}.{name}", problem
 
 
-def absence(name: str, among: Sequence[str], called: str) -> str | None:
-    """The problem with a name that is not among the allowed ones, or None."""
+def unknown_name_problem(name: str, among: Sequence[str], called: str) -> str | None:
+    """The problem with a name that is not among the allowed names, or None."""
     if name in among:
         return None
     known = ", ".join(map(repr, among)) or "none yet"
@@ -201,7 +201,7 @@ def absence(name: str, among: Sequence[str], called: str) -> str | None:
 
 
 def time_problems(config: Config) -> Iterator[Problem]:
-    """Fields that contradict each other; windows and deduplication without event time."""
+    """Fields that contradict each other; windows or deduplication without event time."""
     event = config.event
     if event.time is not None and event.time_unit is None:
         units = "'s', 'ms', 'us' or 'iso8601'"
@@ -217,16 +217,16 @@ def time_problems(config: Config) -> Iterator[Problem]:
         if text is not None and (problem := duration_problem(text)):
             yield key, problem
     if config.windows is not None and event.time is None:
-        yield "windows", "windows need event time; name its field in event.time."
+        yield "windows", "windows need event time; name the field in event.time."
     if config.dedup is not None:
-        for name, what in (("event_id", "the event's identity"), ("time", "event time")):
+        for name, what in (("event_id", "the event's id"), ("time", "event time")):
             if getattr(event, name) is None:
                 problem = f"missing; dedup = {config.dedup!r} needs it: name the field of {what}."
                 yield f"event.{name}", problem
 
 
 def source_problems(config: Config) -> Iterator[Problem]:
-    """Those of the source itself; dead letters without a destination, or a topic without Kafka."""
+    """Problems of the source; dead letters without a destination, or with a topic but no Kafka."""
     for key, problem in config.source.problems():
         yield f"source.{key}", problem
     options = config.dead_letters
@@ -234,15 +234,15 @@ def source_problems(config: Config) -> Iterator[Problem]:
         return
     if isinstance(config.source, KafkaOptions):
         if options.topic in config.source.topics:
-            problem = f"{options.topic!r} is a topic of [source]; give another."
+            problem = f"{options.topic!r} is a topic of [source]; give another one."
             yield "dead_letters.topic", problem
     elif options.path is None:
         key = "dead_letters" if options.topic is None else "dead_letters.topic"
-        yield key, "the source is not a Kafka cluster; give path = a file."
+        yield key, "the source is not Kafka; give path = a file."
 
 
 def format_problems(config: Config) -> Iterator[Problem]:
-    """Formats of another source than Kafka; schemas without a registry, and the reverse."""
+    """Formats of sources other than Kafka; schemas without a registry, and the reverse."""
     found = {"event.format": config.event.format}
     options = config.attribution
     for index, each in enumerate(options.interactions if options is not None else ()):
@@ -256,27 +256,27 @@ def format_problems(config: Config) -> Iterator[Problem]:
     if config.registry is None:
         return
     if not framed:
-        problem = "no stream has schemas; give event.format, for example 'avro', or leave it out."
+        problem = "no stream has schemas; give event.format, for example 'avro', or remove it."
         yield "registry", problem
     if not config.registry.url.startswith(("http://", "https://", "${")):
-        yield "registry.url", f"found {config.registry.url!r}; it begins with http:// or https://."
+        yield "registry.url", f"found {config.registry.url!r}; give an http:// or https:// URL."
     if (config.registry.user is None) != (config.registry.password is None):
-        yield "registry", "give user and password together, or neither."
+        yield "registry", "give both user and password, or neither."
 
 
 def attribution_problems(config: Config) -> Iterator[Problem]:
-    """Streams that are not read or read twice; fields that a join needs."""
+    """Streams that are not read or are read twice; missing fields that a join needs."""
     options = config.attribution
     if options is None:
         return
     yield from _stream_problems(config, options)
     if config.event.time is None:
-        yield "event.time", "missing: a join is by event time; name its field and unit."
+        yield "event.time", "missing; a join needs event time: name its field and unit."
     if config.dedup is not None:
         problem = "with [attribution], lists are deduplicated by request_id, and interactions by"
-        yield "dedup", f"{problem} event_id in [[attribution.interactions]]; leave dedup out."
+        yield "dedup", f"{problem} event_id in [[attribution.interactions]]; remove dedup."
     for index, name in enumerate(options.per):
-        if problem_ := absence(name, config.labels, "`labels`"):
+        if problem_ := unknown_name_problem(name, config.labels, "`labels`"):
             yield f"attribution.per[{index}]", problem_
     if config.event.time is not None:
         yield from _impression_problems(config, options)
@@ -288,25 +288,25 @@ def attribution_problems(config: Config) -> Iterator[Problem]:
 def _stream_problems(config: Config, options: AttributionOptions) -> Iterator[Problem]:
     source = config.source
     if source.logs_key is None:
-        yield "attribution", "the simulator has joined events; read a topic or files in [source]."
+        yield "attribution", "the simulator makes joined events; read topics or files in [source]."
         return
     key, read = f"source.{source.logs_key}", source.logs
     named = [each for stream in options.streams for each in stream]
     for index, stream in enumerate(options.streams):
         where = f"attribution.interactions[{index - 1}].source" if index else ""
         if not stream:
-            yield where or "attribution.impressions", "names nothing; give a topic or a file."
+            yield where or "attribution.impressions", "nothing is named; give a topic or a file."
         for each in stream:
             if each not in read:
                 known = ", ".join(map(repr, read))
-                problem = f"{each!r} is not among {key} ({known}); name it there too."
+                problem = f"{each!r} is not among {key} ({known}); add it there."
                 yield where or "attribution.impressions", problem
             if named.count(each) > 1:
                 problem = f"{each!r} is in two streams; each topic or file belongs to one."
                 yield where or "attribution.impressions", problem
     for each in read:
         if each not in named:
-            problem = f"{each!r} is in no stream of [attribution]; add it there or leave it out."
+            problem = f"{each!r} is in no stream of [attribution]; add it there or remove it here."
             yield key, problem
 
 

@@ -1,7 +1,7 @@
-"""The whole configuration, and how its metrics are grouped by labels, segments and windows.
+"""The whole configuration, and its metrics grouped by labels, segments and windows.
 
-What reads the files that a configuration names raises SourceError; what understands its metrics,
-MetricError.
+Methods that read files named in the configuration raise SourceError; methods that parse its
+metrics raise MetricError.
 """
 
 from __future__ import annotations
@@ -44,32 +44,32 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A configuration file; a metric and `source` are required.
 
     Attributes:
-        metrics: metrics kept everywhere, for example "ndcg@10".
-        source: where the records come from.
-        metric: metrics kept for some labels or windows only, one table each.
+        metrics: metrics kept for all labels, segments and windows, for example "ndcg@10".
+        source: origin of the records.
+        metric: metrics kept for some labels, segments or windows only, one table each.
         labels: fields of a record whose values split every metric.
-        segments: fields that split every metric beside the labels, one at a time.
+        segments: fields that split every metric in addition to the labels, one at a time.
         label_cap: most values of a label or segment with their own series, besides `label_values`.
         label_values: label or segment -> values that always have their own series.
         max_series: most combinations of label values for each family of series.
         labels_idle: values without an event for longer are hidden.
-        windows: spans of event time beside the lifetime.
+        windows: spans of event time besides the lifetime.
         dedup: event time for which event ids are remembered; None counts duplicates.
-        max_ahead: an event further ahead of its log must be confirmed by later ones.
-        catalog: number of items, or a file of their ids, one a line.
-        popularity: how many users interacted with each item before.
-        similarity: how similar two items are.
-        depth: ranks kept; None is the largest cut-off asked for.
+        max_ahead: an event further ahead of its log's clock must be confirmed by later ones.
+        catalog: number of items, or a file of their ids, one per line.
+        popularity: number of users who interacted with each item before.
+        similarity: similarity of pairs of items.
+        depth: ranks kept; None: the largest cut-off of the metrics.
         max_items: most distinct items counted exactly for coverage.
-        intervals: confidence intervals by groups of users; None keeps none.
+        intervals: confidence intervals by user group; None: no intervals.
         experiment: variants compared with a control; needs `intervals`.
-        event: which field of a record holds what.
+        event: fields of a record.
         registry: schemas of Avro and Protobuf records.
         attribution: streams to join; None: each record is an event.
-        state: where state is kept; None: it ends with the process.
-        dead_letters: where invalid records go; None: they are only counted.
-        log_level: least important level that is logged.
-        web: where to listen.
+        state: store of checkpoints; None: metrics reset on restart.
+        dead_letters: destination of invalid records; None: they are only counted.
+        log_level: lowest level that is logged.
+        web: HTTP server.
     """
 
     metrics: list[str] = []
@@ -100,11 +100,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     web: WebOptions = WebOptions()
 
     def dimensions(self) -> list[str]:
-        """Labels and segments: what the decoder reads of every event, in this order."""
+        """Labels, then segments: the order in which the decoder reads them from every event."""
         return [*self.labels, *self.segments]
 
     def windowing(self) -> Windowing:
-        """How event time is divided."""
+        """Pane, windows and lateness; without [windows], the defaults."""
         if self.windows is None:
             return Windowing()
         return Windowing(
@@ -114,7 +114,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         )
 
     def families(self) -> tuple[Group, ...]:
-        """The metrics by labels alone first, then by segment; in each the largest extent first."""
+        """The metrics grouped by extent: families without a segment first, then by segment."""
         spans = self.windowing().spans
         found: dict[tuple[frozenset[str], frozenset[int], str | None], list[Metric]] = {}
         for each in (*(MetricOptions(name=text) for text in self.metrics), *self.metric):
@@ -124,8 +124,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             for segment in (None, *(name for name in self.segments if name in chosen)):
                 found.setdefault((labels, read, segment), []).append(parse(each.name))
         groups = [self._group(*how, metrics) for how, metrics in found.items()]
-        place = {name: index for index, name in enumerate((None, *self.segments))}
-        return tuple(sorted(groups, key=lambda group: (place[group.segment], group.name)))
+        order = {name: index for index, name in enumerate((None, *self.segments))}
+        return tuple(sorted(groups, key=lambda group: (order[group.segment], group.name)))
 
     def _group(
         self,
@@ -134,12 +134,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         segment: str | None,
         metrics: list[Metric],
     ) -> Group:
-        some = "" if labels == set(self.labels) else f"({','.join(sorted(labels))})"
-        whole = spans == set(self.windowing().spans)
-        read = "" if whole else f"[{','.join(map(span_text, sorted(spans)))}]"
+        only = "" if labels == set(self.labels) else f"({','.join(sorted(labels))})"
+        every = spans == set(self.windowing().spans)
+        windows = "" if every else f"[{','.join(map(span_text, sorted(spans)))}]"
         last = () if segment is None else (segment,)
         return Group(
-            name=f"{segment or LABELS}{some}{read}",
+            name=f"{segment or LABELS}{only}{windows}",
             segment=segment,
             dimensions=(*(name for name in self.labels if name in labels), *last),
             metrics=tuple(metrics),
@@ -147,7 +147,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         )
 
     def accumulator(self) -> Accumulator:
-        """A new accumulator of all metrics; reads the files that the configuration names."""
+        """An empty accumulator of all metrics; reads the files that the configuration names."""
         return Accumulator(*self._all(), **self.inputs(), depth=self.depth)
 
     def accumulators(self) -> list[tuple[Group, Accumulator]]:
@@ -158,11 +158,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         ]
 
     def kept_depth(self) -> int | None:
-        """Ranks kept of every list; None keeps whole lists."""
+        """Ranks kept of every list; None for whole lists."""
         return planned(self._all(), self.depth, self.max_items).depth
 
     def settings(self) -> dict[str, Any]:
-        """The settings that must be the same to resume from a checkpoint; plain values."""
+        """The settings that must be equal to resume from a checkpoint, as plain values."""
         event = msgspec.to_builtins(self.event)
         if self.event.format == "json":
             del event["format"]
@@ -176,12 +176,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         } | ({} if self.attribution is None else {"attribution": self.attribution.settings()})
 
     def items(self) -> int | frozenset[Id] | None:
-        """The catalogue: how many items, or which; None where none is configured."""
+        """The catalogue: the number of items, or their ids; None if not configured."""
         if not isinstance(self.catalog, str):
             return self.catalog
         ids = [line.decode().strip() for line in lines(self.catalog)]
         if ids and ids[0].lower().replace("_", "") in _HEADERS:
-            problem = f"line 1 is {ids[0]!r}, the name of a column"
+            problem = f"line 1, {ids[0]!r}, looks like a column name"
             raise ValueError(problem)
         return frozenset(map(int, ids)) if self.event.ids == "integer" else frozenset(ids)
 
@@ -189,11 +189,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return [parse(text) for text in (*self.metrics, *(each.name for each in self.metric))]
 
     def reads(self) -> set[Reads]:
-        """What the metrics are functions of."""
+        """The statistics that the metrics read."""
         return {metric.definition.reads for metric in self._all()}
 
     def inputs(self) -> dict[str, Any]:
-        """What an accumulator is made with besides metrics and depth; reads the files named."""
+        """Arguments of an accumulator besides metrics and depth; reads the files named."""
         as_id = int if self.event.ids == "integer" else str
         return {
             "catalog": self.items(),
@@ -206,22 +206,22 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 _HEADERS = frozenset({"item", "itemid", "iid", "id", "productid", "sku"})
-"""First lines of a catalogue that would count as an item, in lower case without _."""
+"""Column names in the first line of a catalogue, which must not count as an item; without _."""
 
 LABELS = "labels"
-"""Name of the family split by all labels and no segment."""
+"""Name of the family that is split by all labels and no segment."""
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
     """Metrics that share one family of series.
 
     Attributes:
-        name: its identity in saved state: "labels", "country", "labels(variant)[24h]"; a
-            function of the metrics alone, not of their order in the file.
+        name: key in saved state: "labels", "country", "labels(variant)[24h]"; does not depend on
+            the order in the file.
         segment: the one dimension besides the labels, if any.
-        dimensions: labels in the order of the configuration, and the segment.
+        dimensions: labels in the order of the configuration, then the segment.
         metrics: in the order of the configuration.
-        spans: of the windows, microseconds, ascending.
+        spans: lengths of the windows, microseconds, ascending.
     """
 
     name: str
@@ -232,14 +232,14 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _LEFT_OUT: Final = ("source", "registry", "state", "dead_letters", "log_level", "web")
-"""Sources and outputs do not affect what is counted."""
+"""Keys of sources and outputs, which do not affect the counts."""
 
 
 def schema(config: Config) -> dict[str, Any]:
-    """What is needed to read a state elsewhere, as plain values.
+    """The settings needed to read a saved state without the configuration, as plain values.
 
-    It names the files of the configuration (catalogue, popularity, similarity); reading the state
-    needs them.
+    Files (catalogue, popularity, similarity) are named, not included; reading the state needs
+    them.
 
     Example:
         >>> from streameval.sources.options import SimulatorOptions
@@ -254,10 +254,10 @@ def schema(config: Config) -> dict[str, Any]:
 
 
 def from_schema(saved: Mapping[str, Any]) -> Config:
-    """The configuration that a state was made with; its source is a stand-in.
+    """The configuration that a state was saved with; its source is a placeholder.
 
     Raises:
-        DamagedStateError: it is not the output of `schema`.
+        DamagedStateError: `saved` is not the output of `schema`.
     """
     try:
         return msgspec.convert({**saved, "source": {"type": "simulator"}}, Config)

@@ -1,4 +1,4 @@
-"""The tables of the configuration: a Struct for each."""
+"""The tables of the configuration, a Struct each."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _durations(named: Mapping[str, str | None], least: int = SECOND) -> Iterator
 
 
 class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A table that refuses what its types cannot, with the key and what is wrong with it."""
+    """A table with checks that its types cannot express."""
 
     def __post_init__(self) -> None:
         for key, problem in self._problems():
@@ -46,7 +46,7 @@ class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 def host_and_port(text: str) -> tuple[str, int] | None:
-    """Host and port of "HOST:PORT", an IPv6 address in brackets; None if it is not written so.
+    """Host and port of "HOST:PORT", an IPv6 address in brackets; None if malformed.
 
     Example:
         >>> host_and_port("[::1]:9877")
@@ -59,20 +59,20 @@ def host_and_port(text: str) -> tuple[str, int] | None:
 
 
 class WebOptions(_Table, frozen=True, kw_only=True):
-    """Where the page, the API and /metrics are served, and to whom.
+    """The HTTP server of the page, the API and /metrics, and its access rules.
 
     Attributes:
         listen: "HOST:PORT", an IPv6 address in brackets: "[::1]:9877"; or a list of several.
         config_file: TLS certificates and users, in the format of Prometheus exporters.
         route_prefix: prefix of all paths, for example "/streameval".
-        allowed_hosts: names under which it is addressed, "*.example.com" for all of a domain;
-            checked without users.
+        allowed_hosts: accepted Host headers, "*.example.com" for a whole domain; checked only
+            without users.
         health_without_auth: whether health checks need no password.
-        scopes: user -> what that user may ask for: /metrics, page and API, reload; others may ask
-            for all. Health checks need no scope.
-        max_connections: open connections; the one idle longest is closed for a new one.
-        first_exposure: how long a new counter stands at 0 for every Prometheus to see; at least two
-            scrape intervals.
+        scopes: user -> what that user may request: /metrics, page and API, reload; users without
+            an entry may request all. Health checks need no scope.
+        max_connections: most open connections; beyond it, a new one replaces the one idle longest.
+        first_exposure: time for which a new counter stays at 0, so that every Prometheus sees it;
+            at least two scrape intervals.
     """
 
     listen: str | list[str] = "127.0.0.1:9877"
@@ -85,7 +85,7 @@ class WebOptions(_Table, frozen=True, kw_only=True):
     first_exposure: str = "60s"
 
     def _problems(self) -> Iterator[tuple[str, str]]:
-        # The file of certificates and users is not read: only the daemon may be permitted to.
+        # config_file is not read here: only the daemon's user may have permission to.
         if not self.addresses:
             yield "listen", 'found []; give at least one address, for example "127.0.0.1:9877".'
         for each in self.addresses:
@@ -107,23 +107,23 @@ class WebOptions(_Table, frozen=True, kw_only=True):
 
     @property
     def addresses(self) -> list[str]:
-        """Where to listen, as a list."""
+        """The addresses to listen on."""
         return [self.listen] if isinstance(self.listen, str) else self.listen
 
     @property
     def hosts(self) -> list[str]:
-        """Names under which it is addressed: those of `listen`, and `allowed_hosts`."""
+        """Accepted host names: those of `listen`, and `allowed_hosts`."""
         found = map(host_and_port, self.addresses)
         return [*(each[0] for each in found if each is not None), *self.allowed_hosts]
 
     @property
     def prefix(self) -> str:
-        """What all paths begin with: "", or a path without a slash at its end."""
+        """The prefix of all paths: "", or a path without a trailing slash."""
         return self.route_prefix.rstrip("/")
 
 
 class WindowsOptions(_Table, frozen=True, kw_only=True):
-    """Spans of event time beside the lifetime.
+    """Spans of event time besides the lifetime.
 
     Attributes:
         spans: for example "5m", "1h", "24h": multiples of `pane`, above 2h of an hour.
@@ -151,11 +151,11 @@ class WindowsOptions(_Table, frozen=True, kw_only=True):
             if length % pane:
                 yield key, f"{text!r} is not a multiple of the pane, {self.pane!r}."
             elif length > FINE and length % HOUR:
-                yield key, f"{text!r}: above 2h, where hours are kept, give a multiple of 1h."
+                yield key, f"found {text!r}; a span above 2h must be a multiple of 1h."
 
 
 class MetricOptions(_Table, frozen=True, kw_only=True):
-    """A metric that is kept for some labels or windows only.
+    """A metric that is kept for some labels, windows or segments only.
 
     Attributes:
         name: for example "item_coverage@10".
@@ -175,7 +175,7 @@ class MetricOptions(_Table, frozen=True, kw_only=True):
 
 
 class StateOptions(Policies, _Table, frozen=True, kw_only=True):
-    """Where state is kept, how often, and what to do if it does not fit the log.
+    """The store of checkpoints, how often they are written, and policies for restoring them.
 
     Attributes:
         path: a folder that all replicas can write; or object storage: "s3://BUCKET/PREFIX",
@@ -183,10 +183,10 @@ class StateOptions(Policies, _Table, frozen=True, kw_only=True):
             or of the machine.
         interval: time between checkpoints; longer if they would take more than 5 % of the time.
         events: events between checkpoints, if reached first.
-        endpoint: URL of an object storage other than the cloud's own.
-        region: of the bucket, for s3://; None: that of the environment.
+        endpoint: URL of an object storage other than the cloud's default.
+        region: of the bucket, for s3://; None: from the environment.
         allow_http: whether `endpoint` may be without TLS.
-        timeout: limit for a request to object storage, and for retrying it.
+        timeout: limit for a request to object storage, and for its retries.
     """
 
     path: str
@@ -209,7 +209,7 @@ class StateOptions(Policies, _Table, frozen=True, kw_only=True):
 
 
 class DeadLetterOptions(_Table, frozen=True, kw_only=True):
-    """Where invalid records go, and how many are too many.
+    """The destination of invalid records, and the limits at which the daemon stops.
 
     Attributes:
         topic: a topic of the same cluster; None: `<input>.dlq` for each topic read.
@@ -227,11 +227,11 @@ class DeadLetterOptions(_Table, frozen=True, kw_only=True):
         if self.topic is not None and self.path is not None:
             yield "", "give either topic or path, not both."
         if self.path is not None and is_url(self.path):
-            yield "path", f"found {self.path!r}; give a file here, or a topic."
+            yield "path", f"found {self.path!r}; give a local file, or a topic."
 
 
 class PopularityOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How many users interacted with each item before.
+    """Number of users who interacted with each item before.
 
     Attributes:
         path: a file of "item,count" lines; plain, .gz or .zst. A header line is skipped.
@@ -243,7 +243,7 @@ class PopularityOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
 
 class SimilarityOptions(_Table, frozen=True, kw_only=True):
-    """How similar two items are; one of the two files.
+    """Similarity of pairs of items, from one of two files.
 
     Attributes:
         vectors: a file of "item,x1,x2,..." lines; similarity is the cosine.
@@ -261,26 +261,26 @@ class SimilarityOptions(_Table, frozen=True, kw_only=True):
 def popularity(options: PopularityOptions, as_id: Callable[[str], Id]) -> Popularity:
     """The popularity in a file."""
     rows = _rows(options.path, 2, lambda row: (as_id(row[0]), _number(row[1])))
-    return Popularity(_each_once(options.path, rows), users=options.users)
+    return Popularity(_unique(options.path, rows), users=options.users)
 
 
 def similarity(options: SimilarityOptions, as_id: Callable[[str], Id]) -> Similarity:
     """The similarity in a file."""
     if options.vectors is not None:
         rows = _rows(options.vectors, 2, lambda row: (as_id(row[0]), list(map(_number, row[1:]))))
-        vectors = _each_once(options.vectors, rows)
+        vectors = _unique(options.vectors, rows)
         return Similarity(list(vectors), vectors=list(vectors.values()))
     pairs = _rows(
         str(options.pairs), 3, lambda row: ((as_id(row[0]), as_id(row[1])), _number(row[2]))
     )
-    return Similarity.of_pairs(_each_once(str(options.pairs), pairs))
+    return Similarity.of_pairs(_unique(str(options.pairs), pairs))
 
 
-def _each_once(path: str, rows: Iterable[tuple[K, T]]) -> dict[K, T]:
+def _unique(path: str, rows: Iterable[tuple[K, T]]) -> dict[K, T]:
     found: dict[K, T] = {}
     for key, value in rows:
         if key in found:
-            raise SourceError(path, f"{key!r:.80} stands there twice", "give one line for each")
+            raise SourceError(path, f"{key!r:.80} appears twice", "give one line for each")
         found[key] = value
     if not found:
         raise SourceError(path, "no line with an item", "give one line for each item")
@@ -293,8 +293,8 @@ def _rows(path: str, columns: int, read: Callable[[list[str]], T]) -> Iterator[T
             continue
         try:
             if len(row) < columns:
-                problem = f"{len(row)} columns where {columns} are needed"
-                raise ValueError(problem)  # noqa: TRY301  caught below, which adds the line's number
+                problem = f"found {len(row)} columns, and {columns} are needed"
+                raise ValueError(problem)  # noqa: TRY301  caught below to add the line number
             yield read(row)
         except ValueError as error:
             if number > 1:

@@ -1,7 +1,7 @@
 """Builds the pipeline of a configuration.
 
-Functions raise what their parts do: ConfigError where fields contradict each other, MetricError
-where a metric lacks its inputs, SourceError where a file cannot be read.
+Functions raise ConfigError if fields contradict each other, MetricError if a metric lacks its
+inputs, and SourceError if a file cannot be read.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ T = TypeVar("T")
 _SAMPLE_SECONDS: Final = 5.0
 
 
-def counting(
+def new_ingest(
     config: Config,
     *,
     schemas: Schemas | None = None,
@@ -49,29 +49,28 @@ def counting(
     in_turns: bool = False,
     limits: Limits | None = None,
 ) -> Ingest:
-    """An empty pipeline; reads the files that the configuration names.
+    """An empty ingest; reads the files that the configuration names.
 
     Args:
         config: of the pipeline.
-        schemas: of the records; None where none will be decoded that needs one.
+        schemas: of the records; None if no record will be decoded that needs one.
         keep_letters: whether to keep invalid records for `take_letters`.
         in_turns: whether long work is left to `proceed`, a part at a time.
-        limits: of invalid records, beyond which counting stops; None for no limit.
+        limits: limits of invalid records, beyond which counting stops; None for no limit.
     """
-    kept, dimensions = layout(config), config.dimensions()
+    settings, dimensions = layout(config), config.dimensions()
     front: Front = (
-        Direct(_framed(Decoder(config.event, dimensions), _of_events(config), schemas), kept)
+        Direct(_framed(Decoder(config.event, dimensions), _of_events(config), schemas), settings)
         if config.attribution is None
-        else joint(config, config.attribution, kept, schemas)
+        else joint(config, config.attribution, settings, schemas)
     )
     return Ingest(front, keep_letters=keep_letters, in_turns=in_turns, limits=limits)
 
 
-def fitted(config: Config, settings: Mapping[str, Any]) -> Config:
-    """The configuration with the depth of a saved state, where that is deeper.
+def with_saved_depth(config: Config, settings: Mapping[str, Any]) -> Config:
+    """The configuration with the depth of a saved state, if that is larger and `depth` is not set.
 
-    Metrics may change between starts. Without a configured depth, a smaller cut-off does not
-    discard the state.
+    A state with a larger depth stays readable when metrics with smaller cut-offs replace others.
     """
     if config.depth is not None or "depth" not in settings:
         return config
@@ -84,7 +83,7 @@ def fitted(config: Config, settings: Mapping[str, Any]) -> Config:
 
 
 def layout(config: Config) -> Layout:
-    """What is kept of each partition."""
+    """The layout of each partition's state."""
     return Layout(
         families=[_spec(config, group, empty) for group, empty in config.accumulators()],
         windowing=config.windowing(),
@@ -143,7 +142,7 @@ def _of_interactions(config: Config, each: InteractionOptions) -> Encoding:
 
 
 def encodings(config: Config) -> dict[str, Encoding]:
-    """How the records of each topic are written, of those that need schemas."""
+    """Topic -> encoding of its records, for topics that need schemas."""
     source, options = config.source, config.attribution
     if not isinstance(source, KafkaOptions):
         return {}
@@ -154,7 +153,7 @@ def encodings(config: Config) -> dict[str, Encoding]:
 
 
 def schemas_of(config: Config, environment: Mapping[str, str]) -> Schemas | None:
-    """What fetches schemas; None where no record has any. It asks nothing yet."""
+    """The schemas of the records, fetched when first needed; None if no record needs any."""
     needed = encodings(config)
     if config.registry is None or not needed:
         return None
@@ -164,8 +163,8 @@ def schemas_of(config: Config, environment: Mapping[str, str]) -> Schemas | None
     return schemas
 
 
-def of_files(config: Config) -> Config:
-    """The configuration for files, which are lines of JSON for every format of topics."""
+def for_files(config: Config) -> Config:
+    """The configuration for files, which are JSON lines whatever the format of the topics."""
     replace = msgspec.structs.replace
     options = config.attribution
     if options is not None:
@@ -176,14 +175,14 @@ def of_files(config: Config) -> Config:
 
 
 def with_schemas(source: Source, config: Config, schemas: Schemas | None) -> Source:
-    """The source, where need be one that waits for schemas."""
+    """The source; wrapped to wait for schemas if records need them."""
     return source if schemas is None else SchemaSource(source, schemas, encodings(config))
 
 
-def readable(
+def readable_batches(
     sample: Iterable[RecordBatch], config: Config, schemas: Schemas | None
 ) -> Iterator[RecordBatch]:
-    """The batches of a sample that can be read: not those whose schemas do not come in time."""
+    """The batches of a sample whose schemas, if needed, arrive within 5 s."""
     needed = encodings(config)
     for batch in sample:
         encoding = needed.get(batch.partition.topic)

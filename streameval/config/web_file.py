@@ -1,4 +1,4 @@
-"""Reads a web configuration file, in YAML."""
+"""Loads a web configuration file in YAML: TLS and users."""
 
 from __future__ import annotations
 
@@ -10,33 +10,33 @@ from typing import Any
 import msgspec
 import yaml
 
+from streameval.config.loading import config_error, text_of
 from streameval.config.options import WebOptions
-from streameval.config.reading import explained, text_of
 from streameval.errors import ConfigError
 from streameval.exporters.web.webconfig import Security, WebConfig
 
 
 def web_security(options: WebOptions) -> Security:
-    """The certificate and users of the web configuration file; without one, plain HTTP for all."""
+    """Certificate and users of the web configuration file; without a file, HTTP without users."""
     path = options.config_file
-    found = Security() if path is None else Security(path, partial(web_config, path))
+    security = Security() if path is None else Security(path, partial(web_config, path))
     for user in options.scopes:
-        if user not in found.users:
+        if user not in security.users:
             problem = (
                 f"{path} has no such user." if path else "there are no users; see config_file."
             )
             raise ConfigError("[web]", f"scopes.{user}", problem)
-    return found
+    return security
 
 
 def web_config(path: str) -> WebConfig:
     """The content of a web configuration file; certificates are not read yet."""
     table = _table(path)
     try:
-        # Scalars are texts until here: a user named 123 or "no" is a text, a number is one.
+        # The loader keeps scalars as text, so that a user may be named 123 or "no".
         return msgspec.convert(table, WebConfig, strict=False)
     except msgspec.ValidationError as error:
-        raise explained(path, error, table, WebConfig) from None
+        raise config_error(path, error, table, WebConfig) from None
 
 
 def _table(path: str) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def _table(path: str) -> dict[str, Any]:
         raise _syntax_error(path, error) from None
     except yaml.YAMLError as error:
         first = str(error).splitlines()[0]
-        raise ConfigError(path, "", f"this is not YAML: {first}.") from None
+        raise ConfigError(path, "", f"invalid YAML: {first}.") from None
     if not isinstance(found, dict):
         problem = f"found {msgspec.json.encode(found).decode()[:60]}; give keys with values."
         raise ConfigError(path, "", problem)
@@ -57,20 +57,20 @@ def _table(path: str) -> dict[str, Any]:
 def _syntax_error(path: str, error: yaml.MarkedYAMLError) -> ConfigError:
     mark = error.problem_mark or error.context_mark
     where = f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-    return ConfigError(path, where, f"this is not YAML: {error.problem or error.context}.")
+    return ConfigError(path, where, f"invalid YAML: {error.problem or error.context}.")
 
 
 def _without_blanks(table: dict[str, Any]) -> dict[str, Any]:
-    """Without keys that have no value; a user without a hash stays, and is refused later."""
-    there = {name: each for name, each in table.items() if each != ""}
-    tls = there.get("tls_server_config")
+    """Drop keys without a value; a user without a hash stays, and is rejected later."""
+    given = {name: each for name, each in table.items() if each != ""}
+    tls = given.get("tls_server_config")
     if isinstance(tls, dict):
-        there["tls_server_config"] = {key: each for key, each in tls.items() if each != ""}
-    return there
+        given["tls_server_config"] = {key: each for key, each in tls.items() if each != ""}
+    return given
 
 
 class _Loader(yaml.BaseLoader):
-    """Reads every scalar as text, and refuses a duplicate key."""
+    """Reads every scalar as text, and rejects duplicate keys."""
 
     def construct_mapping(
         self,

@@ -15,7 +15,7 @@ from streameval.checkpoints.store import Store, store_of
 from streameval.config import Config
 from streameval.config.config import schema
 from streameval.config.options import DeadLetterOptions, StateOptions
-from streameval.config.pipeline import counting, fitted, schemas_of, with_schemas
+from streameval.config.pipeline import new_ingest, schemas_of, with_saved_depth, with_schemas
 from streameval.daemon.systemd import Supervisor
 from streameval.dead_letters.queue import dead_letters_of, place_of
 from streameval.engine.dead_letters import DeadLetters
@@ -74,7 +74,7 @@ def assembled(
     supervisor = Supervisor(environment, clock.monotonic)
     pulse = Pulse(clock.monotonic, supervisor.alive)
     kept = None if config.state is None else store(config.state, pulse.beat)
-    config = config if kept is None else fitted(config, kept.settings())
+    config = config if kept is None else with_saved_depth(config, kept.settings())
     source = source or config.source.build(environment, shared=config.state is not None)
     schemas = schemas_of(config, environment)
     source = with_schemas(source, config, schemas)
@@ -85,7 +85,7 @@ def assembled(
         letters = dead_letters_of(config.source, environment, topic=topic, path=path)
         # Beyond these, so many records are invalid that counting must stop.
         limits = Limits(options.max_ratio, options.max_run)
-    ingest = counting(
+    ingest = new_ingest(
         config,
         schemas=schemas,
         keep_letters=letters is not None,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 
 from streameval.checkpoints.scheduler import Clock
-from streameval.config.pipeline import joint, readable
+from streameval.config.pipeline import joint, readable_batches
 from streameval.daemon.assembly import Assembly
 from streameval.daemon.log import emit, level_of
 from streameval.engine.dead_letters import DeadLetter
@@ -230,7 +230,7 @@ def _inspect(parts: Assembly) -> None:
     options = parts.config.attribution
     if options is not None and parts.tails is not None:
         front = joint(parts.config, options, parts.ingest.layout, parts.schemas)
-        require_together(front, readable(parts.tails(), parts.config, parts.schemas))
+        require_together(front, readable_batches(parts.tails(), parts.config, parts.schemas))
 
 
 class Joining:

@@ -19,7 +19,7 @@ from typing import NoReturn
 from streameval.checkpoints.restore import other_settings, same_shape
 from streameval.config import Config
 from streameval.config.options import StateOptions
-from streameval.config.pipeline import counting, fitted, schemas_of
+from streameval.config.pipeline import new_ingest, schemas_of, with_saved_depth
 from streameval.daemon.assembly import letter_place, store
 from streameval.daemon.log import emit
 from streameval.engine.snapshot import ReloadHealth
@@ -110,7 +110,7 @@ def check_start(new: Config, running: Config, environment: Mapping[str, str]) ->
     schemas_of(new, environment)
     letter_place(new)
     if new.state is None:
-        counting(new)
+        new_ingest(new)
     else:
         _check_state(new, new.state)
 
@@ -123,8 +123,8 @@ def _check_state(new: Config, options: StateOptions) -> None:
     """
     checkpoints = store(options)
     saved = checkpoints.settings()
-    new = fitted(new, saved)
-    ingest = counting(new)
+    new = with_saved_depth(new, saved)
+    ingest = new_ingest(new)
     differing = other_settings(new.settings(), saved) if saved else None
     decoding_only = options.on_other_settings == "accept" and same_shape(new.settings(), saved)
     if differing is not None and not decoding_only:

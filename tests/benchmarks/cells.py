@@ -19,7 +19,7 @@ import psutil
 
 from streameval.config import Config
 from streameval.config.options import WindowsOptions
-from streameval.config.pipeline import counting
+from streameval.config.pipeline import new_ingest
 from streameval.decoding.fields import EventFields
 from streameval.engine.snapshots import RuntimeStatus, Snapshots
 from streameval.events.records import Partition, RecordBatch
@@ -63,7 +63,7 @@ def restart(path: str, slices: int) -> None:
     parts: Parts = pickle.loads(Path(path).read_bytes())
     size = sum(len(data) for _, own in parts.values() for data in own.values())
     before = psutil.Process().memory_info().rss
-    ingest = counting(_config())
+    ingest = new_ingest(_config())
     started = time.process_time()
     for partition, (offset, own) in parts.items():
         ingest.restore(partition, {partition: offset}, own)
@@ -104,7 +104,7 @@ def _day(slices: int, partitions: int) -> Parts:
     """A state in which every slice has an event in every hour and minute that is kept."""
     hours = [_START - hour * 3_600 for hour in range(23, 2, -1)]
     minutes = [_START - minute * 60 for minute in range(122, -1, -1)]
-    ingest = counting(_config())
+    ingest = new_ingest(_config())
     for number in range(partitions):
         partition = Partition("events", number)
         for place, when in enumerate((*hours, *minutes)):

@@ -12,7 +12,7 @@ import msgspec
 from streameval import Accumulator, Batch, Event, Intervals, compare
 from streameval.config import Config
 from streameval.config.options import WindowsOptions
-from streameval.config.pipeline import counting as ingest_of
+from streameval.config.pipeline import new_ingest as ingest_of
 from streameval.decoding.fields import EventFields
 from streameval.engine.ingest import Ingest
 from streameval.events.records import Partition, RecordBatch

@@ -11,7 +11,7 @@ from itertools import islice
 import msgspec
 
 from streameval.config.config import Config
-from streameval.config.pipeline import counting
+from streameval.config.pipeline import new_ingest
 from streameval.decoding.fields import EventFields
 from streameval.engine.ingest import Ingest
 from streameval.events.records import Partition, RecordBatch
@@ -72,7 +72,7 @@ def batches(
 
 
 def joining(window: str) -> Ingest:
-    found = counting(config(window))
+    found = new_ingest(config(window))
     found.begin(SHOWN, {SHOWN: 0, DONE: 0})
     return found
 

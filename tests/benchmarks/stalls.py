@@ -18,7 +18,7 @@ from streameval.checkpoints.settings import CheckpointSettings
 from streameval.checkpoints.store import SavedCheckpoint, Store, folder_store
 from streameval.config import Config
 from streameval.config.options import WindowsOptions
-from streameval.config.pipeline import counting
+from streameval.config.pipeline import new_ingest
 from streameval.decoding.fields import EventFields
 from streameval.engine.evidence import Evidence
 from streameval.engine.ingest import Ingest
@@ -114,7 +114,7 @@ def _made(store: Store, interval: float) -> _Run:
         source=SimulatorOptions(),
         windows=WindowsOptions(spans=["5m", "1h", "24h"]),
     )
-    ingest, worker = counting(config), ThreadPoolExecutor(max_workers=1)
+    ingest, worker = new_ingest(config), ThreadPoolExecutor(max_workers=1)
     checkpointer = Checkpointer(
         ingest,
         store,

@@ -10,7 +10,7 @@ from hashlib import blake2b
 from msgspec.structs import replace
 
 from streameval.config import load
-from streameval.config.pipeline import counting
+from streameval.config.pipeline import new_ingest
 from streameval.daemon.assembly import pictures
 from streameval.dead_letters.replay import DeadLetterReader
 from streameval.engine.ingest import Ingest
@@ -36,7 +36,7 @@ class Fold:
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
         self._config = load(setting.written())
-        self.ingest: Ingest = counting(self._config)
+        self.ingest: Ingest = new_ingest(self._config)
 
     @property
     def digests(self) -> dict[int, dict[str, str]]:

@@ -104,9 +104,9 @@ def test_a_catalogue_of_integers_is_read_as_integers(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"", "items.txt has no ids; give one id a line."),
-        (b"caf\xe9\n", "give one id a line."),
-        (b"item_id\na\n", "line 1 is 'item_id', the name of a column; give one id a line."),
+        (b"", "items.txt has no ids; give one id per line."),
+        (b"caf\xe9\n", "give one id per line."),
+        (b"item_id\na\n", "line 1, 'item_id', looks like a column name; give one id per line."),
         (None, "items.txt: no such file or directory; check the path and its permissions."),
     ],
 )
@@ -176,8 +176,8 @@ def test_similarity_comes_as_vectors_or_as_pairs(
     ("content", "sentence"),
     [
         ("a,1\nb,many\n", "popularity.csv:2: 'many' is not a number; correct the line."),
-        ("a,1\nb\n", "popularity.csv:2: 1 columns where 2 are needed; correct the line."),
-        ("a,1\nb,2\na,1\n", "popularity.csv: 'a' stands there twice; give one line for each."),
+        ("a,1\nb\n", "popularity.csv:2: found 1 columns, and 2 are needed; correct the line."),
+        ("a,1\nb,2\na,1\n", "popularity.csv: 'a' appears twice; give one line for each."),
         ("item,count\n", "popularity.csv: no line with an item; give one line for each item."),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from streameval.checkpoints.restore import other_settings
 from streameval.config import Config
-from streameval.config.pipeline import fitted
+from streameval.config.pipeline import with_saved_depth
 from streameval.sources.options import SimulatorOptions
 from tests.effort import every_case
 
@@ -25,7 +25,7 @@ def _config(*metrics: str, depth: int | None = None) -> Config:
 )
 def test_what_is_kept_is_enough_and_stays(old: list[str], new: list[str], depth: int) -> None:
     saved = _config(*old).settings()
-    now = fitted(_config(*new), saved)
+    now = with_saved_depth(_config(*new), saved)
     assert now.kept_depth() == depth
     assert other_settings(now.settings(), saved) is None
 
@@ -37,7 +37,7 @@ def test_what_is_not_enough_is_refused_and_the_way_to_keep_it_is_told(
     new: list[str], depth: int | None
 ) -> None:
     saved = _config("ndcg@5").settings()
-    problem = other_settings(fitted(_config(*new, depth=depth), saved).settings(), saved)
+    problem = other_settings(with_saved_depth(_config(*new, depth=depth), saved).settings(), saved)
     assert problem is not None
     assert "depth is" in problem
     assert "and was 5 (it can be kept with depth = 5 and no cut-off beyond that)" in problem

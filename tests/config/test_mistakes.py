@@ -20,9 +20,7 @@ _ALONE = {
         'source: this key is missing; for example [source] with type = "kafka", "files" or '
         '"simulator".'
     ),
-    'metrics = ["ctr",\n': (
-        "line 2, column 1: this is not TOML: invalid value; put text in quotes."
-    ),
+    'metrics = ["ctr",\n': ("line 2, column 1: invalid TOML: invalid value; put text in quotes."),
 }
 """Whole files, and what is said of them."""
 
@@ -74,7 +72,7 @@ def test_a_metric_that_cannot_be_is_answered_as_everywhere(tmp_path: Path, text:
         (b"# caf\xe9\n", "byte 5 is not UTF-8"),
         (b"", "source: this key is missing"),
         (b"# nothing\n", "source: this key is missing"),
-        (b"metrics", "this is not TOML"),
+        (b"metrics", "invalid TOML"),
         (b"[[source]]\n", "source"),
     ],
 )

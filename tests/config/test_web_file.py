@@ -40,7 +40,7 @@ def test_a_mistake_is_answered_with_one_sentence(text: str, sentence: str, folde
     [
         (None, "no such file or directory; check the path"),
         (b"a: \xff\n", "byte 3 is not UTF-8"),
-        (b"a: \x01\n", "this is not YAML: "),
+        (b"a: \x01\n", "invalid YAML: "),
     ],
 )
 def test_no_file_and_no_text_are_said(tmp_path: Path, content: bytes | None, said: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 from streameval.checkpoints.checkpoint import Place
 from streameval.checkpoints.store import folder_store
 from streameval.config import Config, load
-from streameval.config.pipeline import counting
+from streameval.config.pipeline import new_ingest
 from streameval.daemon import Clock
 from streameval.daemon.assembly import assembled
 from streameval.daemon.loop import Loop
@@ -96,7 +96,7 @@ def _parts(path: Path, topic: str) -> tuple[int, dict[str, bytes]]:
 
 def _without_the_record(config: Config, topic: str) -> dict[str, bytes]:
     """The state of a log that never had it."""
-    of, name = counting(config), Partition(topic, 0)
+    of, name = new_ingest(config), Partition(topic, 0)
     for start, stop in ((0, AT), (AT + 1, len(LOG))):
         values = LOG[start:stop]
         piece = RecordBatch(
@@ -231,7 +231,7 @@ def _ends_as_if_it_had_never_been(
     broker: Broker, config: Config, topics: dict[str, str], logs: dict[str, list[bytes]], where: str
 ) -> None:
     """A daemon has the state of logs without the record, which is in the dead letters."""
-    calm = counting(config)
+    calm = new_ingest(config)
     home = Partition(topics["shown"], 0)
     calm.begin(home, {Partition(each, 0): 0 for each in topics.values()})
     for name, log in logs.items():

@@ -18,7 +18,7 @@ from streameval.checkpoints.checkpoint import Draft, Part, Place, Skip, Stop
 from streameval.checkpoints.format import SEAL
 from streameval.checkpoints.store import Store, folder_store
 from streameval.config import Config
-from streameval.config.pipeline import counting
+from streameval.config.pipeline import new_ingest
 from streameval.errors import StreamevalError
 from streameval.events.records import Partition, RecordBatch
 from tests.decoding.records import anything
@@ -89,7 +89,7 @@ def _tried(saved: _Saved, change: Change) -> None:
 
 
 def _resumed(saved: _Saved, parts: Mapping[str, bytes]) -> None:
-    ingest = counting(saved.config)
+    ingest = new_ingest(saved.config)
     with suppress(StreamevalError):
         ingest.restore(saved.home, saved.offsets, parts)
 
@@ -161,7 +161,7 @@ def _saved(config: Config) -> _Saved:
     if config.attribution is not None:
         topics = [each for stream in config.attribution.streams for each in stream]
     logs = [Partition(topic, 0) for topic in topics]
-    ingest, home = counting(config), logs[0]
+    ingest, home = new_ingest(config), logs[0]
     ingest.begin(home, dict.fromkeys(logs, 0))
     disk = ForgetfulDisk(_STORE.parent)
     store = folder_store(_STORE, disk)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from msgspec.json import encode
 
 from streameval.config import Config
-from streameval.config.pipeline import counting
+from streameval.config.pipeline import new_ingest
 from streameval.engine.ingest import Ingest
 from streameval.engine.snapshots import RuntimeStatus, Snapshots
 from streameval.errors import TooManyOpenError
@@ -97,7 +97,7 @@ def join() -> Iterator[Callable[[Case], None]]:
 
 
 def _counted(config: Config, logs: Sequence[Partition], feeds: Sequence[Feed]) -> None:
-    ingest, home = counting(config), logs[0]
+    ingest, home = new_ingest(config), logs[0]
     ingest.begin(home, dict.fromkeys(logs, 0))
     read: dict[Partition, list[bytes | None]] = {log: [] for log in logs}
     try:
@@ -129,7 +129,7 @@ def _restarted(
 ) -> Ingest:
     """One that goes on from what would have been saved, and reads again what came after it."""
     home, positions = next(iter(read)), ingest.positions
-    again = counting(config)
+    again = new_ingest(config)
     again.restore(home, positions, _parts(ingest, home))
     assert _parts(again, home) == _parts(ingest, home)
     for log, values in read.items():

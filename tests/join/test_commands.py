@@ -196,7 +196,7 @@ def test_spans_of_joined_files(folder: Path) -> None:
     [
         (('impressions = "impressions.ndjson"', 'impressions = "lists.ndjson"'), "is not among"),
         (('source = "clicks.ndjson"', 'source = "impressions.ndjson"'), "is in two streams"),
-        (('time = "ts"\ntime_unit = "ms"\n', ""), "a join is by event time"),
+        (('time = "ts"\ntime_unit = "ms"\n', ""), "a join needs event time"),
         (("{ click = 1 }", "{ click = nan }"), "a gain is a number up to 2^1000"),
         (("{ click = 1 }", '{ click = 1 }\nignore = ["click"]'), "it cannot do both"),
         (('window = "30m"', 'window = "0s"'), "at least 1s"),
@@ -208,8 +208,8 @@ def test_spans_of_joined_files(folder: Path) -> None:
             "Did you mean 'item'",
         ),
         (("{ click = 1 }", '{ click = "a" }'), "give a number"),
-        (('impressions = "impressions.ndjson"', "impressions = []"), "names nothing"),
-        (('source = "clicks.ndjson"', "source = []"), "names nothing"),
+        (('impressions = "impressions.ndjson"', "impressions = []"), "nothing is named"),
+        (('source = "clicks.ndjson"', "source = []"), "nothing is named"),
         (('window = "30m"', 'request_id = "a..b"'), "attribution.request_id"),
     ],
 )

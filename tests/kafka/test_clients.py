@@ -13,7 +13,7 @@ from streameval.checkpoints.checkpoint import Place
 from streameval.checkpoints.store import folder_store
 from streameval.config import Config, WebOptions
 from streameval.config.options import StateOptions, WindowsOptions
-from streameval.config.pipeline import counting
+from streameval.config.pipeline import new_ingest
 from streameval.daemon import Daemon
 from streameval.decoding.fields import EventFields
 from streameval.engine.ingest import Ingest
@@ -87,7 +87,7 @@ def _config(source: KafkaOptions, store: Path | None = None) -> Config:
 
 def _counted(source: KafkaOptions) -> Ingest:
     """A topic by one process, to its end."""
-    ingest = counting(_config(source))
+    ingest = new_ingest(_config(source))
     with opened(source) as opened_source:
         while not ingest.positions or ingest.positions != opened_source.end_offsets():
             for batch in opened_source.poll(0.1):

@@ -7,7 +7,7 @@ import pytest
 
 from streameval.accumulator.table import Table
 from streameval.config import Config
-from streameval.config.pipeline import counting
+from streameval.config.pipeline import new_ingest
 from streameval.events.records import Partition, RecordBatch
 from streameval.sources.options import SimulatorOptions
 from streameval.windows import family
@@ -26,7 +26,7 @@ def test_items_shown_do_not_wait_for_a_reading(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(Table, "hand_out", noted)
     monkeypatch.setattr(family, "_MOST_PENDING", MOST)
-    ingest = counting(
+    ingest = new_ingest(
         Config(metrics=[f"distinct_items@{LENGTH}"], labels=["variant"], source=SimulatorOptions())
     )
     values = [

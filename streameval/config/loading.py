@@ -1,4 +1,4 @@
-"""Reads a TOML file into a Config, or raises an error that names the key and the remedy."""
+"""Loads a Config from a TOML file; errors name the key and the remedy."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def load(
     Args:
         path: of the file.
         change: applied before the checks, for options of the command line.
-        source: used where the file has no [source]; None where it must have one.
+        source: used if the file has no [source]; None requires one.
 
     Raises:
-        ConfigError: names the file, the key, the value and what is allowed.
+        ConfigError: names the file, the key, the value and the allowed values.
     """
     table = _table(Path(path))
     if source is not None:
@@ -46,8 +46,8 @@ def load(
     try:
         config = msgspec.convert(table, Config)
     except msgspec.ValidationError as error:
-        raise explained(str(path), error, table) from None
-    return checked(str(path), change(_beside(Path(path), config)))
+        raise config_error(str(path), error, table) from None
+    return checked(str(path), change(_with_paths_below(Path(path), config)))
 
 
 def _table(path: Path) -> dict[str, Any]:
@@ -56,30 +56,30 @@ def _table(path: Path) -> dict[str, Any]:
         table = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise _syntax_error(str(path), text, str(error)) from None
-    for key, problem in _unusable(table):
+    for key, problem in _invalid_values(table):
         raise ConfigError(str(path), key, problem)
     return table
 
 
-def _unusable(value: object, key: str = "") -> Iterator[tuple[str, str]]:
-    """Values that Python reads, and neither TOML nor the system's file names have."""
+def _invalid_values(value: object, key: str = "") -> Iterator[tuple[str, str]]:
+    """Values that Python's parser accepts, but TOML or the operating system does not."""
     if isinstance(value, dict):
         for name, each in value.items():
-            yield from _unusable(each, f"{key}.{name}".lstrip("."))
+            yield from _invalid_values(each, f"{key}.{name}".lstrip("."))
     elif isinstance(value, list):
         for index, each in enumerate(value):
-            yield from _unusable(each, f"{key}[{index}]")
+            yield from _invalid_values(each, f"{key}[{index}]")
     elif isinstance(value, int) and value not in _INTEGERS:
-        yield key, "an integer of TOML has at most 64 bits; give a smaller one."
+        yield key, "the integer does not fit 64 bits; give a smaller one."
     elif isinstance(value, str) and "\0" in value:
-        yield key, "the text holds a NUL character; remove it."
+        yield key, "the text contains a NUL character; remove it."
 
 
 def text_of(path: Path) -> str:
-    """The content of a configuration file.
+    """The text of a configuration file.
 
     Raises:
-        ConfigError: it cannot be read, or is not UTF-8.
+        ConfigError: the file cannot be read, or is not UTF-8.
     """
     try:
         return path.read_text(encoding="utf-8-sig")
@@ -98,18 +98,18 @@ def _syntax_error(path: str, text: str, message: str) -> ConfigError:
     if line is None:
         line, column = str(text.count("\n") + 1), str(len(text) - text.rfind("\n"))
     hint = "; put text in quotes" if what == "Invalid value" else ""
-    problem = f"this is not TOML: {what[:1].lower()}{what[1:]}{hint}."
+    problem = f"invalid TOML: {what[:1].lower()}{what[1:]}{hint}."
     return ConfigError(path, f"line {line}, column {column}", problem)
 
 
-def _beside(path: Path, config: Config) -> Config:
+def _with_paths_below(path: Path, config: Config) -> Config:
     catalog = config.catalog
     if isinstance(catalog, str):
         catalog = str(path.parent / catalog)
     source, there = config.source.below(path.parent)
     attribution = config.attribution and config.attribution.renamed(there)
     tables = {
-        name: _beside_files(path, getattr(config, name))
+        name: _files_below(path, getattr(config, name))
         for name in ("popularity", "similarity", "state", "dead_letters", "registry", "web")
     }
     return msgspec.structs.replace(
@@ -117,7 +117,7 @@ def _beside(path: Path, config: Config) -> Config:
     )
 
 
-def _beside_files(path: Path, options: T) -> T:
+def _files_below(path: Path, options: T) -> T:
     if options is None:
         return options
     named = {
@@ -164,13 +164,13 @@ _EXAMPLES = {
 }
 
 
-def explained(
+def config_error(
     path: str,
     error: msgspec.ValidationError,
     table: Mapping[str, Any],
     struct: type[msgspec.Struct] = Config,
 ) -> ConfigError:
-    """The ConfigError for an error of msgspec, which could not make a Struct of a table."""
+    """Translate a validation error of msgspec for a table into a ConfigError."""
     tables = dict(_tables(struct, table))
     found = _MESSAGE.fullmatch(str(error))
     what, key = (found["what"], found["key"] or "") if found else (str(error), "")
@@ -178,25 +178,25 @@ def explained(
         within = error.__cause__
         return ConfigError(path, f"{key}.{within.key}".strip("."), within.problem)
     if field := _FIELD.fullmatch(what):
-        return _about_a_key(path, f"{key}.{field['name']}".lstrip("."), tables, what)
-    key, value = _exact(key, table)
+        return _key_error(path, f"{key}.{field['name']}".lstrip("."), tables, what)
+    key, value = _located(key, table)
     if expected := _EXPECTED.fullmatch(what):
-        problem = f"found {_shown(value)}; give {_wanted(expected)}."
+        problem = f"found {_json(value)}; give {_expected(expected)}."
     elif what.startswith("Invalid"):
-        problem = _not_a_choice(value, _choices(key, tables))
+        problem = _choice_problem(value, _choices(key, tables))
     else:
         problem = what
     return ConfigError(path, key, problem)
 
 
-def _about_a_key(
+def _key_error(
     path: str, key: str, tables: Mapping[str, type[msgspec.Struct]], what: str
 ) -> ConfigError:
     if "missing" in what:
         usual = re.sub(r"\[\d+\]", "", key)
         example = f"; for example {_EXAMPLES[usual]}" if usual in _EXAMPLES else ""
         return ConfigError(path, key, f"this key is missing{example}.")
-    section, name = _parted(key)
+    section, name = _split(key)
     known = _keys(tables[section])
     elsewhere = [
         f"{_bracketed(other)} {name}".strip() for other, it in tables.items() if name in _keys(it)
@@ -206,25 +206,25 @@ def _about_a_key(
     return ConfigError(path, key, f"unknown key.{hint} Allowed here: {', '.join(known)}.")
 
 
-def _wanted(expected: re.Match[str]) -> str:
-    kinds = [_KINDS.get(kind, kind) for kind in expected["kinds"].split(" | ") if kind != "null"]
-    wanted = " or ".join(kinds)
-    if expected["length"]:
-        return f"{wanted} of at least {expected['length']}"
-    if expected["limit"]:
-        return f"{wanted} {_BOUNDS[expected['bound']]} {float(expected['limit']):g}"
-    return wanted
+def _expected(found: re.Match[str]) -> str:
+    kinds = [_KINDS.get(kind, kind) for kind in found["kinds"].split(" | ") if kind != "null"]
+    text = " or ".join(kinds)
+    if found["length"]:
+        return f"{text} of at least {found['length']}"
+    if found["limit"]:
+        return f"{text} {_BOUNDS[found['bound']]} {float(found['limit']):g}"
+    return text
 
 
-def _not_a_choice(value: object, choices: list[object]) -> str:
+def _choice_problem(value: object, choices: list[object]) -> str:
     allowed = ", ".join(map(repr, choices))
-    # Numbers are choices, too, and nothing is spelt like one.
+    # A number cannot be a misspelt choice.
     named = [choice for choice in choices if isinstance(choice, str)]
-    return f"found {_shown(value)}; allowed are {allowed}.{suggestion(str(value), named)}"
+    return f"found {_json(value)}; allowed are {allowed}.{suggestion(str(value), named)}"
 
 
 def _choices(key: str, tables: Mapping[str, type[msgspec.Struct]]) -> list[object]:
-    section, name = _parted(key)
+    section, name = _split(key)
     if key == "source.type":
         return [str(each.__struct_config__.tag) for each in typing.get_args(SourceOptions)]
     hint = typing.get_type_hints(tables[section]).get(name)
@@ -242,7 +242,7 @@ def _literals(hint: object) -> Iterator[object]:
 def _tables(
     struct: type[msgspec.Struct], table: Any, name: str = ""
 ) -> Iterator[tuple[str, type[msgspec.Struct]]]:
-    """The Struct of each table by its dotted name; of several kinds the one that `type` says."""
+    """Dotted name and Struct of each table; `type` selects among several kinds."""
     yield name, struct
     for key, hint in typing.get_type_hints(struct).items():
         inner = table.get(key) if isinstance(table, Mapping) else None
@@ -259,8 +259,8 @@ def _structs(hint: Any) -> Iterator[type[msgspec.Struct]]:
         yield from _structs(argument)
 
 
-def _parted(key: str) -> tuple[str, str]:
-    """The table of a key, without an index, and its name in it."""
+def _split(key: str) -> tuple[str, str]:
+    """The table of a key, without an index, and the key's name in it."""
     section, _, name = key.rpartition(".")
     return section.partition("[")[0], name
 
@@ -275,8 +275,8 @@ def _keys(struct: type[msgspec.Struct]) -> list[str]:
     return ([tag] if tag else []) + [field.name for field in msgspec.structs.fields(struct)]
 
 
-def _exact(key: str, table: Mapping[str, Any]) -> tuple[str, Any]:
-    """The key and its value; msgspec writes [...] for an unnamed entry of a table."""
+def _located(key: str, table: Mapping[str, Any]) -> tuple[str, Any]:
+    """The key and its value; finds the entry of a mapping that msgspec only calls [...]."""
     found: Any = table
     section = key.removesuffix("[...]")
     for step in re.findall(r"[^.\[\]]+", section):
@@ -288,6 +288,6 @@ def _exact(key: str, table: Mapping[str, Any]) -> tuple[str, Any]:
     return f"{section}.{name}", found[name]
 
 
-def _shown(value: object) -> str:
+def _json(value: object) -> str:
     text = msgspec.json.encode(value).decode()
     return text if len(text) <= 60 else f"{text[:57]}..."
