@@ -272,6 +272,10 @@ class ForeignStoreError(StoreError):
         super().__init__(store, problem, "give another [state] path")
 
 
+class UnownedStoreError(StoreError):
+    """The store has checkpoints, and no file that can be read says whose."""
+
+
 class UnsavedStateError(StreamevalError):
     """The process ends before its last records are in a checkpoint."""
 

@@ -15,7 +15,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from streameval.checkpoints.checkpoint import VERSION, Entry, Header, Place, Skip, Stop
-from streameval.errors import DamagedStateError, StateVersionError, StoreError
+from streameval.errors import DamagedStateError, StateVersionError, UnownedStoreError
 
 MAGIC: Final = b"streameval checkpoint "
 SEAL: Final = 65
@@ -242,7 +242,7 @@ def claim_in(path: str, content: bytes) -> Claim:
             raise StateVersionError(path, said.get("version"), _CLAIM_VERSION)
         return msgspec.convert(said, Claim)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise StoreError(
+        raise UnownedStoreError(
             path,
             f"it names no cluster and group ({error})",
             "bring it back from a copy, or remove it once you have seen that the store is right",

@@ -46,6 +46,7 @@ from streameval.errors import (
     MissingExtraError,
     StateVersionError,
     StoreError,
+    UnownedStoreError,
 )
 
 A = TypeVar("A")
@@ -126,7 +127,7 @@ class Store:
 
         Raises:
             ForeignStoreError: it belongs to another cluster or group.
-            StoreError: the store cannot be used, or has checkpoints and no claim.
+            StoreError: it cannot be used; UnownedStoreError if it has no claim, and checkpoints.
         """
         found = self._owner() or self._claim(Claim(cluster=cluster, group=group))
         for what, here in (("cluster", cluster), ("group", group)):
@@ -148,7 +149,7 @@ class Store:
         said = f"; its checkpoints say {' or '.join(sorted(owners))}" if owners else ""
         problem = f"there are checkpoints of {len(headers)} partitions, and no {CLAIM} says whose"
         remedy = f"bring {CLAIM} back{said}, or give another [state] path"
-        raise StoreError(self.path, problem, remedy)
+        raise UnownedStoreError(self.path, problem, remedy)
 
     def _owner(self) -> Claim | None:
         with suppress(FileNotFoundError):

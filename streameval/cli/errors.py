@@ -27,6 +27,7 @@ from streameval.errors import (
     TooManyOpenError,
     UncountableRecordError,
     UnevenStreamsError,
+    UnownedStoreError,
 )
 
 DONE: Final = 0
@@ -60,6 +61,7 @@ _USAGE_ERRORS = (
     TooManyOpenError,
     UncountableRecordError,
     UnevenStreamsError,
+    UnownedStoreError,
     UsageError,
 )
 """Errors that a restart cannot fix: a person must decide first."""

@@ -20,6 +20,10 @@ from streameval.sources.options import SourceOptions
 T = TypeVar("T", bound=msgspec.Struct | None)
 
 _INTEGERS = range(-(2**63), 2**63)
+_LITERAL = re.compile(
+    r"(state|dead_letters|web|popularity|similarity)\.|source\.(group|topics|paths)|catalog$"
+)
+"""Keys in which ${NAME} is not expanded."""
 _PLACE = re.compile(r"(?P<what>.*) \(at (?:line (?P<line>\d+), column (?P<column>\d+)|end of .*)\)")
 
 
@@ -62,7 +66,7 @@ def _table(path: Path) -> dict[str, Any]:
 
 
 def _invalid_values(value: object, key: str = "") -> Iterator[tuple[str, str]]:
-    """Values that Python's parser accepts, but TOML or the operating system does not."""
+    """Values that Python's parser accepts, but TOML, the operating system or a key does not."""
     if isinstance(value, dict):
         for name, each in value.items():
             yield from _invalid_values(each, f"{key}.{name}".lstrip("."))
@@ -73,6 +77,9 @@ def _invalid_values(value: object, key: str = "") -> Iterator[tuple[str, str]]:
         yield key, "the integer does not fit 64 bits; give a smaller one."
     elif isinstance(value, str) and "\0" in value:
         yield key, "the text contains a NUL character; remove it."
+    elif isinstance(value, str) and "${" in value and _LITERAL.match(key):
+        where = "[source] member, [source.kafka] and [registry]"
+        yield key, f"found {value!r}; only {where} expand ${{...}}; write the value."
 
 
 def text_of(path: Path) -> str:
@@ -97,9 +104,19 @@ def _syntax_error(path: str, text: str, message: str) -> ConfigError:
     line, column = (found["line"], found["column"]) if found else (None, None)
     if line is None:
         line, column = str(text.count("\n") + 1), str(len(text) - text.rfind("\n"))
-    hint = "; put text in quotes" if what == "Invalid value" else ""
-    problem = f"invalid TOML: {what[:1].lower()}{what[1:]}{hint}."
+    problem = _syntax_problem(what, text.split("\n")[int(line) - 1])
     return ConfigError(path, f"line {line}, column {column}", problem)
+
+
+def _syntax_problem(what: str, line: str) -> str:
+    if what.startswith(("Cannot", "Duplicate")):
+        # The value is left out: it may be a password.
+        key = line.partition("=")[0].strip()
+        if key == "[[metrics]]":
+            return f"`metrics` is a list of texts; {_METRIC_TABLE}."
+        return f"{key} was defined above; define each key and table once."
+    hint = "; put text in quotes" if what == "Invalid value" else ""
+    return f"invalid TOML: {what[:1].lower()}{what[1:]}{hint}."
 
 
 def _with_paths_below(path: Path, config: Config) -> Config:
@@ -132,6 +149,7 @@ def _files_below(path: Path, options: T) -> T:
     return msgspec.structs.replace(options, **there)
 
 
+_METRIC_TABLE = "a metric with a table of its own goes under [[metric]]"
 _MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<key>.*)`)?")
 _FIELD = re.compile(r"Object .* field `(?P<name>.*)`")
 _EXPECTED = re.compile(
@@ -181,7 +199,7 @@ def config_error(
         return _key_error(path, f"{key}.{field['name']}".lstrip("."), tables, what)
     key, value = _located(key, table)
     if expected := _EXPECTED.fullmatch(what):
-        problem = f"found {_json(value)}; give {_expected(expected)}."
+        problem = f"found {_json(value)}; {_remedy(key, value, expected)}."
     elif what.startswith("Invalid"):
         problem = _choice_problem(value, _choices(key, tables))
     else:
@@ -199,11 +217,25 @@ def _key_error(
     section, name = _split(key)
     known = _keys(tables[section])
     elsewhere = [
-        f"{_bracketed(other)} {name}".strip() for other, it in tables.items() if name in _keys(it)
+        f"{_bracketed(other)} {name}" if other else f"{name!r} above the first [table]"
+        for other, it in tables.items()
+        if name in _keys(it) and name != section.rpartition(".")[2]
     ]
     meant = " or ".join([repr(each) for each in nearest(name, known)] or elsewhere)
     hint = f" Did you mean {meant}?" if meant else ""
     return ConfigError(path, key, f"unknown key.{hint} Allowed here: {', '.join(known)}.")
+
+
+def _remedy(key: str, value: object, expected: re.Match[str]) -> str:
+    """What to write in place of a value of the wrong type."""
+    kinds = expected["kinds"].split(" | ")
+    if key.startswith("metrics") and isinstance(value, dict):
+        return _METRIC_TABLE
+    if "array" in kinds and isinstance(value, dict):
+        return f"write [[{key}]], in double brackets"
+    if "object" in kinds and isinstance(value, list) and any(isinstance(it, dict) for it in value):
+        return f"write [{key}] once, in single brackets"
+    return f"give {_expected(expected)}"
 
 
 def _expected(found: re.Match[str]) -> str:

@@ -199,6 +199,8 @@ class StateOptions(Policies, _Table, frozen=True, kw_only=True):
 
     def _problems(self) -> Iterator[tuple[str, str]]:
         yield from _durations({"interval": self.interval, "timeout": self.timeout})
+        if not self.path:
+            yield "path", 'found an empty text; name a folder, for example path = "state".'
         yield from bucket_problems(self.path, self.bucket)
 
     @property

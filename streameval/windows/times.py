@@ -32,7 +32,11 @@ _LAST: Final = 253_402_300_799_000_000
 _PAST_NAME: Final = "past"
 _UNITS: Final = {"d": DAY, "h": HOUR, "m": 60 * SECOND, "s": SECOND}
 _DURATION: Final = re.compile(r"(?P<number>[0-9]{1,9})(?P<unit>[smhd])")
-_LOOSE: Final = re.compile(r"\s*(?P<number>[0-9]{1,9})\s*(?P<unit>[smhd])[a-z]*\s*", re.IGNORECASE)
+_LOOSE: Final = re.compile(
+    # Not every word: 500ms are no minutes, and a mo is no m.
+    r"\s*(?P<number>[0-9]{1,9})\s*(?P<unit>[smhd])(ecs?|econds?|ins?|inutes?|rs?|ours?|ays?)?\s*",
+    re.IGNORECASE,
+)
 _LONGEST: Final = 36_500 * DAY
 
 

@@ -20,6 +20,7 @@ from streameval.errors import (
     TooManyOpenError,
     UncountableRecordError,
     UnevenStreamsError,
+    UnownedStoreError,
     UnsavedStateError,
 )
 from tests.cli.program import command, ran, refused
@@ -154,6 +155,7 @@ def test_what_a_person_must_decide_first_ends_with_2_and_what_may_pass_with_1() 
         TooManyOpenError("max_open", 11, 10),
         UnevenStreamsError(1, {"shown": 2, "clicks": 3}, []),
         SplitKeyError("r1", {"shown": 0, "clicks": 1}),
+        UnownedStoreError("state", "no store.json says whose", "bring it back"),
     ]
     assert [status_of(error) for error in decided] == [2] * len(decided)
     assert status_of(SourceError("kafka", "no answer", "check the broker")) == 1

@@ -109,6 +109,15 @@ def test_a_password_is_read_for_each_request(registry: SmallRegistry, tmp_path: 
         assert client.definition(number).text == '"string"'
 
 
+def test_address_and_user_may_come_from_the_environment(registry: SmallRegistry) -> None:
+    number = register(registry.url, "a", '"string"')
+    registry.user = ("reader", "first")
+    environment = {"URL": registry.url, "USER": "reader", "PASSWORD": "first"}
+    written = {"url": "${URL}", "user": "${USER}", "password": "${PASSWORD}"}
+    with closing(Registry(RegistryOptions(**written), environment)) as client:
+        assert client.definition(number).text == '"string"'
+
+
 def test_a_password_that_is_not_there_is_a_mistake_of_the_configuration() -> None:
     with pytest.raises(ConfigError, match=r"\[registry\]: password: .*ABSENT is not set"):
         asking("http://127.0.0.1:1", user="reader", password="${ABSENT}")

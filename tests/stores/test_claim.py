@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from streameval.checkpoints.store import folder_store
-from streameval.errors import ForeignStoreError, StateVersionError, StoreError
+from streameval.errors import ForeignStoreError, StateVersionError, StoreError, UnownedStoreError
 from tests.effort import every_case
 from tests.stores.drafts import PLACE, draft, whole
 from tests.stores.forgetful import Crash, ForgetfulDisk, failing_at, refusing
@@ -55,7 +55,7 @@ def test_a_claim_of_a_later_release_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[]", b'{"version":1,"cluster":"c1"}'])
 def test_a_claim_that_says_nothing_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "store.json").write_bytes(content)
-    with pytest.raises(StoreError, match="names no cluster and group"):
+    with pytest.raises(UnownedStoreError, match="names no cluster and group"):
         folder_store(tmp_path).claim("c1", "g1")
 
 
@@ -65,7 +65,7 @@ def test_checkpoints_without_a_claim_are_refused_and_say_whose_they_are(tmp_path
     store.save(draft(5))
     claim = (tmp_path / "store.json").read_text().strip()
     (tmp_path / "store.json").unlink()
-    with pytest.raises(StoreError, match=r"of 1 partitions, and no store\.json") as raised:
+    with pytest.raises(UnownedStoreError, match=r"of 1 partitions, and no store\.json") as raised:
         folder_store(tmp_path).claim("c1", "g1")
     said = raised.value.remedy.partition("say ")[2].partition(", or give")[0]
     assert not (tmp_path / "store.json").exists()

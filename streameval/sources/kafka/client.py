@@ -125,7 +125,10 @@ def permanent(error: Exception) -> SourceError | None:
     if isinstance(error, OffsetOutOfRangeError | LogTruncationError):
         return _outside(error)
     if isinstance(error, CorruptRecordError):
-        remedy = "restore the record, or start after it"
+        remedy = (
+            "start again; if it fails there again, restore the partition, or delete its records "
+            'up to that one (kafka-delete-records.sh) and set [state] on_retention = "skip"'
+        )
         return SourceError("kafka", f"a record fails its checksum ({error})", remedy)
     if isinstance(error, UnsupportedCodecError):
         return SourceError("kafka", f"a compression is not supported ({error})", "install it")

@@ -37,9 +37,10 @@ class RegistryOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
     Attributes:
         url: its address with the path of the API; Apicurio's is "http://HOST:8080/apis/ccompat/v7".
+            In url, user and password ${NAME} is taken from the environment, and ${file:PATH} from a
+            file, for user and password again for each request.
         user: name for basic authentication, or an API key.
-        password: its password; ${NAME} is taken from the environment, ${file:PATH} from a file that
-            is read for each request.
+        password: its password.
         ca_file: certificates of authorities; None: the system's.
     """
 
@@ -108,6 +109,7 @@ class Registry:
             raise MissingExtraError("a schema registry", "schemas", error) from error
         self._options = options
         self._environment = environment
+        self.url = self._filled("url").rstrip("/")
         self._auth()
         try:
             trusted = ssl.create_default_context(cafile=options.ca_file)
@@ -115,7 +117,6 @@ class Registry:
             problem = f"{options.ca_file} holds no certificates ({error})."
             raise ConfigError("[registry]", "ca_file", problem) from error
         self._client = httpx.Client(verify=trusted, timeout=_SECONDS, follow_redirects=True)
-        self.url = options.url.rstrip("/")
 
     def definition(self, number: int) -> Definition:
         """The schema of an id, with all that it refers to."""
@@ -186,13 +187,15 @@ class Registry:
         return self._error("other", f"no schema registry API: 404 for {path}")
 
     def _auth(self) -> tuple[str, str] | None:
-        options = self._options
-        if options.user is None:
+        if self._options.user is None:
             return None
+        return self._filled("user"), self._filled("password")
+
+    def _filled(self, key: str) -> str:
         try:
-            return options.user, substituted(options.password or "", self._environment)
+            return substituted(getattr(self._options, key) or "", self._environment)
         except ValueError as error:
-            raise ConfigError("[registry]", "password", f"{error}.") from error
+            raise ConfigError("[registry]", key, f"{error}.") from error
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
