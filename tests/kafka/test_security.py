@@ -148,9 +148,13 @@ def test_a_wrong_setting_of_security_is_named(safe: Secured, name: str) -> None:
 def test_a_probe_names_the_same_culprit(safe: Secured, name: str) -> None:
     port, protocol, wrong, _, says = CASES[name]
     settings = _settings(safe, protocol, wrong)
-    table = options(safe.addresses[port], "topic", bootstrap_timeout_ms=2_000, **settings)
-    with pytest.raises(SourceError) as raised:
-        probe(table, {})
+    # A busy machine may not get an answer in two seconds.
+    for timeout in (2_000, 30_000):
+        table = options(safe.addresses[port], "topic", bootstrap_timeout_ms=timeout, **settings)
+        with pytest.raises(SourceError) as raised:
+            probe(table, {})
+        if says in str(raised.value):
+            break
     assert says in str(raised.value)
     assert "start the broker" not in str(raised.value)
 
