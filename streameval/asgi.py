@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 from starlette.applications import Starlette
 
-from streameval.engine.history import History
+from streameval.engine.history import HistoryReader
 from streameval.engine.snapshot import Snapshot
 from streameval.exporters.families import FIRST_EXPOSURE
 from streameval.exporters.web.application import application
@@ -65,7 +65,7 @@ class _Latest:
         self._snapshots = snapshots
         self._clock = clock
         self._lock = threading.Lock()
-        self._history = History([])
+        self._history = HistoryReader([])
         self._snapshot: Snapshot | None = None
         self._until = 0.0
 

@@ -21,7 +21,7 @@ from streameval.checkpoints.scheduler import (
 from streameval.checkpoints.settings import CheckpointSettings
 from streameval.checkpoints.store import Store
 from streameval.engine.dead_letters import DeadLetters
-from streameval.engine.evidence import Evidence, Totals
+from streameval.engine.evidence import EvidenceReader, Totals
 from streameval.engine.ingest import Ingest
 from streameval.engine.snapshot import CheckpointHealth
 from streameval.errors import (
@@ -52,7 +52,7 @@ class Checkpointer:
         settings: CheckpointSettings,
         *,
         commit: Commit,
-        evidence: Evidence,
+        evidence: EvidenceReader,
         letters: DeadLetters | None,
         clock: Clock,
         worker: Executor,
@@ -105,7 +105,7 @@ class Checkpointer:
         for partition in sorted(partitions):
             if self._owned.pop(partition, None) is not None:
                 self._counters.leave(partition)
-                self._evidence.leave(partition)
+                self._evidence.forget(partition)
                 self._counts.drop(partition)
 
     def apply(self, batch: RecordBatch) -> None:
@@ -115,7 +115,7 @@ class Checkpointer:
             SourceError: it begins before its partition's position.
             UncountableRecordError: counting failed by a mistake; see `note`.
         """
-        checkpoints = self._owned[self._counts.home(batch.partition)]
+        checkpoints = self._owned[self._counts.partition_of(batch.partition)]
         for piece in _slices(checkpoints, batch):
             if not checkpoints.showing and checkpoints.passes(piece):
                 self._show(checkpoints)
@@ -131,7 +131,7 @@ class Checkpointer:
         """
         if error.offset is None:
             return error
-        home = self._counts.home(Partition(error.topic, error.partition))
+        home = self._counts.partition_of(Partition(error.topic, error.partition))
         stop = Stop(
             topic=error.topic,
             partition=error.partition,

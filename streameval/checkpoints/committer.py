@@ -10,9 +10,9 @@ from typing import TypeAlias
 import msgspec
 
 from streameval.checkpoints.checkpoint import Entry, LogEvent, Place
-from streameval.engine.evidence import Evidence, Fold, Totals
-from streameval.engine.snapshot import Counted as Pair
-from streameval.engine.snapshot import CountedKey as Key
+from streameval.engine.evidence import EvidenceReader, Fold, Totals
+from streameval.engine.snapshot import CounterKey as Key
+from streameval.engine.snapshot import CounterValue as Pair
 from streameval.events.records import Assignment, Partition
 
 Commit: TypeAlias = Callable[[Mapping[Partition, int]], str | None]
@@ -48,7 +48,7 @@ class OffsetCommitter:
     and all that is shown lies below the group's commit. A failed commit is tried again.
     """
 
-    def __init__(self, commit: Commit, counters: DurableCounters, evidence: Evidence) -> None:
+    def __init__(self, commit: Commit, counters: DurableCounters, evidence: EvidenceReader) -> None:
         self.failures = 0
         self.shown: dict[Place, int] = {}
         self._commit = commit
@@ -104,7 +104,7 @@ class OffsetCommitter:
 
 
 class DurableCounters:
-    """Evidence counters: start at 0 with the process and grow with durable evidence.
+    """EvidenceReader counters: start at 0 with the process and grow with durable evidence.
 
     When a label value is folded between two checkpoints, its counter stops and the counter of
     the value it was folded to grows from then on. Nothing is shown twice, and no sum falls.

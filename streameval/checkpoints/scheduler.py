@@ -15,7 +15,7 @@ from streameval.checkpoints.restore import RestorePlan
 from streameval.checkpoints.settings import CheckpointSettings
 from streameval.checkpoints.store import SavedCheckpoint, Store
 from streameval.engine.dead_letters import DeadLetters
-from streameval.engine.evidence import Evidence, Totals
+from streameval.engine.evidence import EvidenceReader, Totals
 from streameval.engine.ingest import Ingest
 from streameval.engine.pace import Pace
 from streameval.errors import DamagedStateError, DeadLetterError, StoreError
@@ -293,7 +293,7 @@ class PartitionCheckpoints:
         trouble: why its superseded files could not be removed, or None.
     """
 
-    def __init__(self, plan: RestorePlan, counts: Ingest, evidence: Evidence) -> None:
+    def __init__(self, plan: RestorePlan, counts: Ingest, evidence: EvidenceReader) -> None:
         self.plan = plan
         self.partition = plan.assignment.partition
         self.offset: int | None = None

@@ -19,8 +19,8 @@ from streameval.decoding.columns import Decoded
 from streameval.decoding.decode import Decoder
 from streameval.engine.clock import Clock
 from streameval.engine.dead_letters import DeadLetter, Examples
+from streameval.engine.dedup import SeenIds
 from streameval.engine.ingest import Ingest
-from streameval.engine.memory import Memory
 from streameval.engine.partition import Tally
 from streameval.engine.snapshot import SeriesFamily
 from streameval.engine.spans import Dumped, Spans
@@ -43,7 +43,7 @@ _POLL_SECONDS = 0.2
 class Startable(Protocol):
     """Counts or joins that start empty at the beginning of each log."""
 
-    def home(self, partition: Partition) -> Partition:
+    def partition_of(self, log: Partition) -> Partition:
         """The partition that counts the records of this log."""
 
     def begin(self, partition: Partition, offsets: Mapping[Partition, int], /) -> None:
@@ -193,11 +193,11 @@ class SpanCounting:
         )
         self._joined: JoinedState | None = None
         self._examples = Examples()
-        self._seen: dict[Partition, tuple[Memory, Clock]] = {}
+        self._seen: dict[Partition, tuple[SeenIds, Clock]] = {}
 
-    def home(self, partition: Partition) -> Partition:
+    def partition_of(self, log: Partition) -> Partition:
         """The partition that counts the records of this file."""
-        return partition if self._joint is None else self._joint.home(partition)
+        return log if self._joint is None else self._joint.partition_of(log)
 
     def begin(self, _partition: Partition, offsets: Mapping[Partition, int]) -> None:
         """Join these files."""
@@ -235,7 +235,7 @@ class SpanCounting:
         tally.valid = len(counted.places)
         tally.engaged = counted.engaged
         tally.duplicates = len(decoded.places) - tally.valid
-        tally.refuse([event for _, event in decoded.invalid])
+        tally.add_invalid([event for _, event in decoded.invalid])
         self.tally.add(tally)
         self._examples.add(batch, decoded.invalid)
         return tally
@@ -255,9 +255,9 @@ class SpanCounting:
         if self._dedup is None or event_ids is None or times is None or not decoded.places:
             return decoded
         if partition not in self._seen:
-            self._seen[partition] = Memory(self._dedup), Clock(self._max_ahead)
+            self._seen[partition] = SeenIds(self._dedup), Clock(self._max_ahead)
         memory, clock = self._seen[partition]
-        return decoded.keep(memory.novel(event_ids, times, clock.advance(times)))
+        return decoded.keep(memory.unseen(event_ids, times, clock.advance(times)))
 
 
 def owner_from_start(config: Config, counts: Startable) -> Owner:
@@ -265,7 +265,7 @@ def owner_from_start(config: Config, counts: Startable) -> Owner:
     if config.attribution is None:
         return Positions()
     topics = [each for stream in config.attribution.streams for each in stream]
-    return Grouped(_Starts(counts), counts.home, topics)
+    return Grouped(_Starts(counts), counts.partition_of, topics)
 
 
 class _Starts:

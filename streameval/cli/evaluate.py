@@ -32,7 +32,7 @@ from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.ingest import Ingest
 from streameval.engine.snapshot import JoinHealth, SeriesFamily, Snapshot
-from streameval.engine.snapshots import of_ingest
+from streameval.engine.snapshots import ingest_snapshot
 from streameval.engine.spans import Slice
 from streameval.errors import InvalidEventError, SourceError
 from streameval.join.joint import JoinStats
@@ -178,27 +178,27 @@ def evaluate_records(request: Request) -> None:
     config = configured(request)
     counting = counted_records(config, _span_length(config, request), request.processes)
     join = _join_health(counting, config)
-    suspicion = counting.tally.suspicion() or (join.suspicion() if join is not None else None)
+    warning = counting.tally.warning() or (join.warning() if join is not None else None)
     if not counting.tally.valid:
-        _fail_without("no valid event", config.source.logs, suspicion)
+        _fail_without("no valid event", config.source.logs, warning)
     if isinstance(counting, SpanCounting):
         spans = list(counting.readings())
     else:
-        snapshot = of_ingest(counting, labels=config.labels, now=time.time(), join=join)
+        snapshot = ingest_snapshot(counting, labels=config.labels, now=time.time(), join=join)
         spans = [SpanReadings(None, snapshot)]
     _report_absent_labels([each.snapshot for each in spans])
-    if suspicion is not None and isinstance(counting, SpanCounting):
-        report(suspicion)
+    if warning is not None and isinstance(counting, SpanCounting):
+        report(warning)
     _write(spans, request)
-    if suspicion is not None and not request.allow_invalid:
+    if warning is not None and not request.allow_invalid:
         report("exit status 1 for this reason; --allow-invalid accepts the values.")
         raise Exit(FAILED)
 
 
-def _fail_without(what: str, files: Sequence[str], suspicion: str | None = None) -> NoReturn:
+def _fail_without(what: str, files: Sequence[str], warning: str | None = None) -> NoReturn:
     """Exit with status 1: there is no value to print."""
-    if suspicion is not None:
-        report(suspicion)
+    if warning is not None:
+        report(warning)
     report(f"{what} in {', '.join(files)}.")
     raise Exit(FAILED)
 

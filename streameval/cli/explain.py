@@ -91,9 +91,9 @@ class _TracedJoins:
         self._key = key
         self._joins: dict[Partition, tuple[JoinedState, KeyTrace]] = {}
 
-    def home(self, partition: Partition) -> Partition:
+    def partition_of(self, log: Partition) -> Partition:
         """The partition that joins this log."""
-        return self._joint.home(partition)
+        return self._joint.partition_of(log)
 
     def begin(self, partition: Partition, offsets: Mapping[Partition, int]) -> None:
         """Start the join of these logs at these offsets."""
@@ -103,7 +103,7 @@ class _TracedJoins:
 
     def apply(self, batch: RecordBatch) -> None:
         """Join the records of a batch."""
-        state, _ = self._joins[self._joint.home(batch.partition)]
+        state, _ = self._joins[self._joint.partition_of(batch.partition)]
         state.apply(batch, self._joint.decode(batch))
         state.finish()
 

@@ -27,7 +27,7 @@ from streameval.config.config import from_schema
 from streameval.config.pipeline import new_ingest, with_saved_depth
 from streameval.engine.ingest import Ingest
 from streameval.engine.partition import META, backfills_in
-from streameval.engine.snapshots import of_ingest
+from streameval.engine.snapshots import ingest_snapshot
 from streameval.errors import (
     BackfillError,
     DamagedStateError,
@@ -140,7 +140,7 @@ def export(
     if not checkpoints:
         raise UsageError(f"no state in {', '.join(paths)}.")
     settings, ingest = restored(checkpoints, config)
-    snapshot = of_ingest(ingest, labels=settings.labels, now=time.time())
+    snapshot = ingest_snapshot(ingest, labels=settings.labels, now=time.time())
     write_series([SpanReadings(None, snapshot)], format)
 
 
@@ -304,7 +304,7 @@ def _with_backfills(
     for path in paths:
         with as_usage_error(BackfillError, SourceError, UnlikeStateError):
             added = from_rows(stored(path), config.dimensions())
-            ingest.take_over(partition, added)
+            ingest.merge(partition, added)
         lists = sum(row.lists for row in added.rows)
         lines.append(f"{path}: {lists:,} lists of {added.extent}, with {place}\n")
     sections = ingest.sections(partition)

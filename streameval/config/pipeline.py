@@ -22,7 +22,7 @@ from streameval.decoding.framing import (
     by_schema,
     unframed,
 )
-from streameval.engine.ingest import Direct, Front, Ingest
+from streameval.engine.ingest import EventFrontend, Frontend, Ingest
 from streameval.engine.limits import Limits
 from streameval.engine.partition import Layout
 from streameval.events.records import RecordBatch
@@ -46,7 +46,7 @@ def new_ingest(
     *,
     schemas: Schemas | None = None,
     keep_letters: bool = False,
-    in_turns: bool = False,
+    incremental: bool = False,
     limits: Limits | None = None,
 ) -> Ingest:
     """An empty ingest; reads the files that the configuration names.
@@ -55,16 +55,18 @@ def new_ingest(
         config: of the pipeline.
         schemas: of the records; None if no record will be decoded that needs one.
         keep_letters: whether to keep invalid records for `take_letters`.
-        in_turns: whether long work is left to `proceed`, a part at a time.
+        incremental: whether long work is left to `proceed`, a part at a time.
         limits: limits of invalid records, beyond which counting stops; None for no limit.
     """
     settings, dimensions = layout(config), config.dimensions()
-    front: Front = (
-        Direct(_framed(Decoder(config.event, dimensions), _of_events(config), schemas), settings)
+    frontend: Frontend = (
+        EventFrontend(
+            _framed(Decoder(config.event, dimensions), _of_events(config), schemas), settings
+        )
         if config.attribution is None
         else joint(config, config.attribution, settings, schemas)
     )
-    return Ingest(front, keep_letters=keep_letters, in_turns=in_turns, limits=limits)
+    return Ingest(frontend, keep_letters=keep_letters, incremental=incremental, limits=limits)
 
 
 def with_saved_depth(config: Config, settings: Mapping[str, Any]) -> Config:
@@ -112,7 +114,7 @@ def _spec(config: Config, group: Group, empty: Accumulator) -> FamilySpec:
 def joint(
     config: Config, options: AttributionOptions, layout: Layout, schemas: Schemas | None = None
 ) -> Joint:
-    """The front that joins impressions and interactions."""
+    """The frontend that joins impressions and interactions."""
 
     def framed(decoder: BatchDecoder[T], stream: InteractionOptions | None) -> BatchDecoder[T]:
         of_stream = _of_events(config) if stream is None else _of_interactions(config, stream)

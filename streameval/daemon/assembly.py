@@ -19,7 +19,7 @@ from streameval.config.pipeline import new_ingest, schemas_of, with_saved_depth,
 from streameval.daemon.systemd import Supervisor
 from streameval.dead_letters.queue import dead_letters_of, place_of
 from streameval.engine.dead_letters import DeadLetters
-from streameval.engine.evidence import Evidence
+from streameval.engine.evidence import EvidenceReader
 from streameval.engine.ingest import Ingest
 from streameval.engine.limits import Limits
 from streameval.engine.partition import Layout
@@ -89,7 +89,7 @@ def assembled(
         config,
         schemas=schemas,
         keep_letters=letters is not None,
-        in_turns=True,
+        incremental=True,
         limits=limits,
     )
     worker = ThreadPoolExecutor(max_workers=1, thread_name_prefix="checkpoints")
@@ -131,7 +131,7 @@ def _checkpointer(
         kept,
         settings,
         commit=source.commit,
-        evidence=Evidence(parts.ingest),
+        evidence=EvidenceReader(parts.ingest),
         letters=parts.letters,
         clock=clock,
         worker=parts.worker,

@@ -218,7 +218,7 @@ def owner_of(parts: Assembly) -> Owner:
     if attribution is None:
         return owner
     topics = [each for stream in attribution.streams for each in stream]
-    return Grouped(owner, parts.ingest.home, topics, lambda: _inspect(parts))
+    return Grouped(owner, parts.ingest.partition_of, topics, lambda: _inspect(parts))
 
 
 def _inspect(parts: Assembly) -> None:

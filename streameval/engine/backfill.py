@@ -1,4 +1,4 @@
-"""Merges a backfill, counts of events before the log, into a state."""
+"""A backfill: counts of the time before the log, to be merged into a state."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from streameval.windows.times import moment_text
 
 
 class BackfillRow(NamedTuple):
-    """What the lists of one combination of label values and one span of event time came to.
+    """The counts of one slice in one span of event time.
 
     Attributes:
-        start: of the span, microseconds since the epoch; None for lists without a time.
-        content: a table of one cell, as its `dump` gives it.
+        start: of the span, microseconds since the epoch; None for lists without event time.
+        content: the `dump` of a table with one cell.
     """
 
     labels: tuple[str, ...]
@@ -32,7 +32,7 @@ class Extent(NamedTuple):
     end: int | None
 
     def overlaps(self, other: Extent) -> bool:
-        """Whether a list may be in both."""
+        """Whether a list may be in both extents."""
         if self.begin is None or self.end is None or other.begin is None or other.end is None:
             return True
         return self.begin < other.end and other.begin < self.end
@@ -44,10 +44,10 @@ class Extent(NamedTuple):
 
 
 class Backfill(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows that a state takes over at once.
+    """Rows that are merged into a state together.
 
     Attributes:
-        every: length of their spans, microseconds; None where they are of all time.
+        every: length of their spans, microseconds; None if they cover all time.
     """
 
     rows: Sequence[BackfillRow]
@@ -55,22 +55,22 @@ class Backfill(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def extent(self) -> Extent:
-        """The event time that it covers."""
+        """The event time that the rows cover."""
         starts = [row.start for row in self.rows if row.start is not None]
         if self.every is None or not starts:
             return Extent(None, None)
         return Extent(min(starts), max(starts) + self.every)
 
     def check_new(self, before: Iterable[Extent]) -> None:
-        """Refuse what overlaps with a backfill that was taken over before.
+        """Check against the backfills of a state.
 
         Raises:
-            BackfillError: it does.
+            BackfillError: it overlaps with one of them.
         """
         for known in before:
             if known.overlaps(self.extent):
                 raise BackfillError(
-                    f"it covers {self.extent}, and the state has a backfill of {known} already: "
+                    f"it covers {self.extent}, and the state already has a backfill of {known}: "
                     "lists in both would count twice",
                     "merge only new spans, or start from the state before the backfill",
                 )

@@ -1,8 +1,8 @@
-"""The clock of one log: how far its event time has come, and which events are ahead of it.
+"""The event-time clock of one log, and the events that are ahead of it.
 
-One producer with a wrong clock must close no window. So a log's clock rests on most of its recent
-events: it is a one-sided Hampel filter over the last `RECENT` event times. Everything here is a
-function of the log, wherever its batches end.
+A single producer with a wrong clock must not close windows. So the clock follows the majority of
+recent events: a one-sided Hampel filter over the last `RECENT` event times. All results depend on
+the log alone, never on batches.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 RECENT: Final = 21
-"""So many events decide on the clock: eleven of them agree, so ten in a row move nothing."""
+"""Number of events behind the clock: eleven must agree, so ten wrong ones in a row move nothing."""
 
 MAX_AHEAD: Final = 60_000_000
 """A minute, in microseconds."""
 
 NEVER: Final = -(2**62)
-"""A moment before every event time: the clock of a log with fewer than `RECENT` events."""
+"""Before every event time: the clock of a log with fewer than `RECENT` events."""
 
 _DEVIATIONS: Final = 3
 
@@ -31,18 +31,18 @@ Clocks: TypeAlias = NDArray[np.int64]
 class Clock:
     """The event-time clock of one log; it never goes back.
 
-    The agreed time is the largest median of `recent` consecutive event times. An event is believed
-    if it is ahead of that by at most `max_ahead`, or by three times the median absolute deviation
-    of the recent times from their median, which lets sparse logs take their usual steps. The clock
-    is the largest time believed; an event that is not believed when it comes is once the median
-    has come near it.
+    The agreed time is the largest median of `recent` consecutive event times. An event time is
+    accepted if it is ahead of the agreed time by at most `max_ahead`, or by three times the median
+    absolute deviation of the recent times, so that sparse logs can take their usual steps. The
+    clock is the largest accepted time; an event time that was not accepted is later, once the
+    median has come near it.
 
     Args:
-        max_ahead: so far ahead of the agreed time an event is believed, microseconds.
-        recent: how many event times decide; odd. With 1 every event is believed.
+        max_ahead: how far ahead of the agreed time an event time is accepted, microseconds.
+        recent: number of event times for a median; odd. With 1 every event time is accepted.
 
     Attributes:
-        now: largest time believed, microseconds; NEVER before there were `recent` events.
+        now: largest accepted time, microseconds; NEVER before the first `recent` events.
 
     Example:
         >>> clock = Clock(max_ahead=10, recent=3)
@@ -59,30 +59,30 @@ class Clock:
 
     @property
     def is_final(self) -> bool:
-        """Whether there were events enough; before that nothing may be given up for good."""
+        """Whether there were `recent` events; before that, no event may be dropped as late."""
         return self.now != NEVER
 
     @property
     def recent(self) -> list[int]:
-        """The last event times, in the order of the log."""
+        """The last `recent` event times, in the order of the log."""
         found: list[int] = self._recent.tolist()
         return found
 
     @property
     def latest(self) -> int | None:
-        """The clock; before it is final, an estimate from the few events so far."""
+        """The clock; before it is final, an estimate from the events so far."""
         return self.now if self.is_final else provisional(self.recent, self.max_ahead)
 
     def advance(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Take note of the next events of the log.
+        """Advance by the next events of the log.
 
-        `times`: of each, microseconds.
+        `times`: event times, microseconds.
 
         Returns:
-            The clock after each of them.
+            The clock after each event.
         """
         if not self.is_final and len(times) > self.size:
-            # The quick check needs a clock.
+            # The fast path of `_accepted` needs a clock.
             parts = [self.advance(times[: self.size]), self.advance(times[self.size :])]
             return np.concatenate(parts)
         log = np.concatenate([self._recent, times])
@@ -90,36 +90,36 @@ class Clock:
         clocks = np.full(len(times), self.now)
         if first < len(times):
             recent = log[first - len(times) - self.size + 1 :]
-            clocks[first:] = np.maximum.accumulate(self._believed(recent))
+            clocks[first:] = np.maximum.accumulate(self._accepted(recent))
             self.now = int(clocks[-1])
         self._recent = log[-self.size :]
         return clocks
 
     def copy(self) -> Clock:
-        """Another one that stands where this one does."""
+        """An independent copy."""
         twin = Clock(self.max_ahead, self.size)
         twin.now, twin._agreed, twin._recent = self.now, self._agreed, self._recent
         return twin
 
     def state(self) -> list[Any]:
-        """Plain integers: what the next events are judged by."""
+        """The state as plain integers."""
         return [self.now, self._agreed, self.recent]
 
     def restore(self, state: Sequence[Any]) -> None:
         """Continue from the output of `state`.
 
         Raises:
-            ValueError: it is not that.
+            ValueError: it is something else.
             TypeError: likewise.
         """
         now, agreed, recent = state
         self.now, self._agreed = int(now), int(agreed)
         self._recent = np.array(recent, dtype=np.int64)[-self.size :]
 
-    def _believed(self, log: Clocks) -> Clocks:
-        """The largest time believed after each event that has `size` - 1 others before it."""
+    def _accepted(self, log: Clocks) -> Clocks:
+        """The largest accepted time after each event that follows `size` - 1 others."""
         agreed, newest = self._agreed, log[self.size - 1 :]
-        # As a rule: nothing is ahead of the clock, and nothing new is further ahead than it may.
+        # Fast path: no recent time is ahead of the clock, and no new one is too far ahead.
         if (
             log[: self.size - 1].max(initial=NEVER) <= self.now
             and newest.max() <= agreed + self.max_ahead
@@ -134,24 +134,22 @@ class Clock:
         spread.partition(self.size // 2, axis=1)
         limits = settled + np.maximum(self.max_ahead, _DEVIATIONS * spread[:, self.size // 2])
         found = np.where(windows <= limits[:, np.newaxis], windows, NEVER).max(axis=1)
-        believed: Clocks = np.maximum(found, self.now)
-        return believed
+        accepted: Clocks = np.maximum(found, self.now)
+        return accepted
 
 
 def largest_median(times: Clocks, size: int, known: int) -> int:
-    """The largest of a known time and the medians of all windows of so many consecutive times.
-
-    `known`: the answer where no median is larger.
+    """The largest of `known` and the medians of all runs of `size` consecutive times.
 
     Example:
         >>> largest_median(np.array([1, 9, 2, 8, 3]), 3, 0)
         8
     """
-    # As a rule it is that of the last window, or a little more.
+    # Usually the median of the last run, or a little more.
     known = max(known, sorted(times[-size:].tolist())[size // 2])
     candidates = np.sort(times[times > known])
-    # More than half of a window is at least its median, so that fewer times cannot raise it; and
-    # fewer windows have a median of at least t as t grows.
+    # More than half of a run is at least its median, so the highest `size // 2` times cannot be
+    # one. The number of runs with a median of at least t falls as t grows: bisect.
     low, high = 0, max(0, candidates.size - size // 2)
     while low < high:
         middle = (low + high) // 2
@@ -165,7 +163,7 @@ def largest_median(times: Clocks, size: int, known: int) -> int:
 
 
 def provisional(times: Sequence[int], max_ahead: int) -> int | None:
-    """The clock of so few events that nothing final may follow from it; None without any.
+    """An estimate of the clock from too few events; None without events.
 
     Example:
         >>> provisional([1, 2, 900], 10), provisional([0, 3600, 7200], 10)
@@ -181,12 +179,12 @@ def provisional(times: Sequence[int], max_ahead: int) -> int | None:
 
 
 class Refuted(NamedTuple):
-    """Events that the log has not confirmed.
+    """Events whose time the log has refuted.
 
     Attributes:
-        panes: where panes begin whose events of earlier calls are refuted.
-        rows: whether each of the events given is refuted.
-        events: how many there are, earlier ones included.
+        panes: starts of panes whose events of earlier calls are refuted.
+        rows: whether each event of this call is refuted.
+        events: number of refuted events, of earlier calls as well.
     """
 
     panes: Sequence[int]
@@ -194,11 +192,11 @@ class Refuted(NamedTuple):
     events: int
 
 
-class Ahead:
-    """Events whose panes begin after the clock, until the log confirms or refutes them.
+class UnconfirmedPanes:
+    """Panes that begin after the clock, until the log confirms or refutes their events.
 
-    A pane is confirmed when the clock reaches it. It is refuted when all its events are `recent`
-    events old and the clock has not.
+    A pane is confirmed when the clock reaches it. It is refuted when the clock has not, and
+    `recent` events have followed all of its events.
     """
 
     def __init__(self, recent: int = RECENT) -> None:
@@ -208,9 +206,9 @@ class Ahead:
     def judge(
         self, starts: NDArray[np.int64], clocks: NDArray[np.int64], counted: NDArray[np.bool_]
     ) -> Refuted:
-        """Take note of the next events of the log.
+        """Judge the next events of the log.
 
-        `counted`: which of them are counted; the others only let time pass.
+        `counted`: mask of the events that count; the others only confirm or refute.
         """
         rows = np.zeros(len(starts), dtype=np.bool_)
         ahead = np.flatnonzero((starts > clocks) & counted).tolist()
@@ -230,14 +228,14 @@ class Ahead:
         return Refuted(panes, rows, events)
 
     def state(self) -> list[Any]:
-        """Plain integers: start of each pane, for how many more events it waits, its events."""
+        """Start of each pane, number of events that it still waits for, number of its events."""
         return [[start, *self._waiting[start]] for start in sorted(self._waiting)]
 
     def restore(self, state: Sequence[Any]) -> None:
         """Continue from the output of `state`.
 
         Raises:
-            ValueError: it is not that.
+            ValueError: it is something else.
             TypeError: likewise.
         """
         self._waiting = {int(start): (int(left), int(events)) for start, left, events in state}
@@ -245,7 +243,7 @@ class Ahead:
     def _judge(
         self, start: int, own: Sequence[int], before: tuple[int, int] | None, clocks: Clocks
     ) -> tuple[list[int], int]:
-        """Refuted rows of one pane, and how many of its earlier events are refuted."""
+        """Refuted rows of one pane, and the number of its earlier events that are refuted."""
         left, earlier = before or (0, 0)
         verdict, last = left - 1, len(clocks) - 1
         rows: list[int] = []

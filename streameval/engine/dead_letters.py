@@ -12,25 +12,25 @@ from streameval.decoding.invalid import InvalidEvent, Reason, Unreadable
 from streameval.events.records import Origin, Partition, RecordBatch
 
 ORIGINAL: Final = "streameval.original"
-"""Header of a replayed record: names the record that it was copied from."""
+"""Header of a replayed record: the identity of the original."""
 
 MESSAGE_BYTES: Final = 1_000
-"""Longest message of a letter, as UTF-8."""
+"""Longest message of a letter, in bytes of UTF-8."""
 
 EXAMPLES: Final = 3
-"""Examples of each reason that are kept between two takes."""
+"""Examples of each reason that are kept between two calls of `take`."""
 
 _PREVIEW: Final = 80
 
 Stage: TypeAlias = Literal["decode", "validate", "process"]
-"""What failed: reading the bytes, validating their content, or processing the event."""
+"""The step that failed: decoding the bytes, validating their content, or counting the event."""
 
 _OF_DECODING: Final = frozenset(get_args(Unreadable))
 _NO_ORIGIN: Final = Origin(None, ())
 
 
 class Identity(NamedTuple):
-    """Names a record: two letters with the same identity are about the same record.
+    """The identity of a record: topic, partition and offset.
 
     >>> str(Identity(Partition("events", 3), 14))
     'events/3/14'
@@ -46,7 +46,7 @@ class Identity(NamedTuple):
 
     @classmethod
     def of(cls, text: str) -> Identity:
-        """The identity that a text names.
+        """Parse an identity.
 
         Raises:
             ValueError: the text is not TOPIC/PARTITION/OFFSET.
@@ -59,11 +59,11 @@ class Identity(NamedTuple):
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """An invalid record as it was written, and why it is invalid.
+    """An invalid record as it was written, and the reason.
 
     Attributes:
-        timestamp_ms: when the log took it, milliseconds since the epoch; None where unknown.
-        message: which field, and what was found there; at most `MESSAGE_BYTES` as UTF-8.
+        timestamp_ms: of the record in its log, milliseconds since the epoch; None if unknown.
+        message: the field and what was found there; at most `MESSAGE_BYTES` bytes of UTF-8.
     """
 
     partition: Partition
@@ -78,12 +78,12 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> Identity:
-        """Names the record."""
+        """The identity of the record."""
         return Identity(self.partition, self.offset)
 
     @property
     def original(self) -> Identity:
-        """Names the record that a replay copied this one from; this one if no replay wrote it."""
+        """The identity of the record that a replay copied; of this one if it is no replay."""
         for name, value in self.headers:
             if name == ORIGINAL:
                 try:
@@ -94,7 +94,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def preview(self) -> str:
-        r"""The beginning of its value, as text that is safe to print.
+        r"""The beginning of its value as printable text.
 
         Example:
             >>> letter = DeadLetter(partition=Partition("events", 3), offset=14, timestamp_ms=None,
@@ -114,19 +114,16 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeadLetters(Protocol):
-    """A destination of dead letters; each letter arrives at least once.
-
-    Several threads may share one.
-    """
+    """A destination of dead letters; delivers each letter at least once. Thread-safe."""
 
     def send(self, letters: Sequence[DeadLetter]) -> None:
-        """Take letters; they are durable only after `flush`."""
+        """Send letters; they are durable only after `flush`."""
 
     def flush(self) -> None:
-        """Return when every letter sent before is durable.
+        """Wait until all letters sent so far are durable.
 
         Raises:
-            DeadLetterError: some are not; the next flush writes them again.
+            DeadLetterError: some are not; the next flush sends them again.
         """
 
     def close(self) -> None:
@@ -134,33 +131,33 @@ class DeadLetters(Protocol):
 
 
 class Examples:
-    """Keeps the first few invalid records of each reason until they are taken."""
+    """The first few invalid records of each reason since the last `take`."""
 
     def __init__(self) -> None:
         self._kept: list[DeadLetter] = []
         self._seen: Counter[str] = Counter()
 
     def add(self, batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]) -> None:
-        """Keep the invalid records of a batch that there is room for."""
+        """Keep invalid records of a batch, up to `EXAMPLES` of each reason."""
         for place, event in invalid:
             if self._seen[event.reason] < EXAMPLES:
                 self.keep(_letter(batch, place, event))
 
     def keep(self, letter: DeadLetter) -> None:
-        """Keep a letter, if there is room for it."""
+        """Keep a letter, unless `EXAMPLES` of its reason are kept."""
         if self._seen[letter.reason] < EXAMPLES:
             self._seen[letter.reason] += 1
             self._kept.append(letter)
 
     def take(self) -> list[DeadLetter]:
-        """The examples, oldest first; afterwards there is room again."""
+        """Return the examples, oldest first, and forget them."""
         taken, self._kept = self._kept, []
         self._seen.clear()
         return taken
 
 
 def letters_of(batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]) -> list[DeadLetter]:
-    """A letter for each invalid record of a batch, given its place and the reason."""
+    """A letter for each invalid record of a batch, given by place and reason."""
     return [_letter(batch, place, event) for place, event in invalid]
 
 
@@ -171,7 +168,7 @@ def _letter(batch: RecordBatch, place: int, event: InvalidEvent) -> DeadLetter:
         offset=batch.offsets[place],
         timestamp_ms=batch.timestamps[place] if batch.timestamps else None,
         key=origin.key,
-        # Kafka may hold a header without a value, but the client cannot write one.
+        # Kafka allows headers without a value; the client cannot write them.
         headers=tuple((name, value or b"") for name, value in origin.headers),
         value=batch.values[place] or b"",
         stage=_stage(event.reason),

@@ -1,4 +1,4 @@
-"""Evidence of counters: numerators and denominators that never fall."""
+"""Evidence for counters: numerators and denominators that never decrease."""
 
 from __future__ import annotations
 
@@ -8,36 +8,36 @@ from typing import TypeAlias
 from streameval.accumulator.readings import answers
 from streameval.catalogue.metric import Metric
 from streameval.engine.ingest import Ingest
-from streameval.engine.snapshot import Counted, CountedKey
+from streameval.engine.snapshot import CounterKey, CounterValue
 from streameval.events.records import Partition
 from streameval.windows.family import FamilyCopy
 from streameval.windows.labels import Folding
 from streameval.windows.views import FamilyView
 
-Totals: TypeAlias = Mapping[CountedKey, Counted]
+Totals: TypeAlias = Mapping[CounterKey, CounterValue]
 """Numerator and denominator of every additive metric, by family, labels and metric."""
 
-Fold: TypeAlias = Callable[[CountedKey], CountedKey]
-"""Maps a key to the key it is counted under: itself where its label values are kept."""
+Fold: TypeAlias = Callable[[CounterKey], CounterKey]
+"""Maps a key to the key under which it counts: itself unless its label values are folded."""
 
 
 def counts_up(metric: Metric) -> bool:
-    """Whether a metric's totals only grow, so that they may be exported as counters."""
+    """Whether a metric's totals never decrease, so that they may be exported as counters."""
     never_negative = metric.definition.bounds[0] >= 0 and metric.values.get("relevant") != "all"
     return metric.is_mean and never_negative
 
 
-class Evidence:
-    """Reads what adds up in the state of each partition."""
+class EvidenceReader:
+    """Reads the evidence in the state of each partition."""
 
     def __init__(self, ingest: Ingest) -> None:
         self._ingest = ingest
         self._views: dict[Partition, list[FamilyView]] = {}
 
     def totals(self, partition: Partition) -> Callable[[], Totals]:
-        """A quick copy of what a partition counts; what it returns reads it, on any thread.
+        """Copy the counts of a partition; returns a function that reads their totals.
 
-        No two of one partition may be read at once.
+        It may be called on any thread, but not concurrently with another one of the partition.
         """
         layout = self._ingest.layout
         if partition not in self._views:
@@ -49,17 +49,17 @@ class Evidence:
         views = self._views[partition]
         return lambda: _totals(views, copies)
 
-    def leave(self, partition: Partition) -> None:
-        """Forget what was kept for reading a partition."""
+    def forget(self, partition: Partition) -> None:
+        """Drop the caches of a partition."""
         self._views.pop(partition, None)
 
     def folding(self, partition: Partition) -> Fold:
-        """Where the partition counts a key now, even if it folds more later."""
+        """How the partition folds keys now."""
         families = self._ingest.partitions[partition].families
         return _folded([families[s.name].folding.copy() for s in self._ingest.layout.families])
 
     def shown(self) -> Fold:
-        """Under which key all partitions together show a key."""
+        """How all partitions together fold keys: the labels of exported series."""
         return _folded([self._ingest.folding(spec.name) for spec in self._ingest.layout.families])
 
 
@@ -67,8 +67,10 @@ def _folded(foldings: Sequence[Folding]) -> Fold:
     return lambda key: (key[0], foldings[key[0]].settled(key[1]), key[2])
 
 
-def _totals(views: Sequence[FamilyView], copies: Sequence[FamilyCopy]) -> dict[CountedKey, Counted]:
-    found: dict[CountedKey, Counted] = {}
+def _totals(
+    views: Sequence[FamilyView], copies: Sequence[FamilyCopy]
+) -> dict[CounterKey, CounterValue]:
+    found: dict[CounterKey, CounterValue] = {}
     for index, (view, copy) in enumerate(zip(views, copies, strict=True)):
         view.refresh([copy])
         table = view.values()

@@ -1,4 +1,4 @@
-"""History of values: from snapshots, and from panes."""
+"""The history of values: from earlier snapshots, and from panes."""
 
 from __future__ import annotations
 
@@ -16,44 +16,44 @@ from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.engine.snapshot import (
-    FamilyPast,
+    FamilyHistory,
     Mean,
     PaneMeans,
-    Past,
-    SeenValues,
+    PastValues,
     Series,
     SeriesKey,
+    ValueHistory,
 )
 from streameval.windows.labels import Labels
 from streameval.windows.times import Pane, span_text
 from streameval.windows.views import FamilyView
 
 LONGEST: Final = 200
-"""So many panes of a family are read, the newest ones."""
+"""Number of panes of a family that are read, the newest ones."""
 
 _LEAST: Final = 100
 _DENSE: Final = 24
 
 
-class History:
-    """The past of several families, read a piece at a time, the newest first."""
+class HistoryReader:
+    """Collects the history of several families, a few panes at a time, the newest first."""
 
     def __init__(self, views: Sequence[FamilyView]) -> None:
         self._panes = [_Panes(view) for view in views]
-        self._columns: list[tuple[int, SeenValues]] = []
+        self._columns: list[tuple[int, PastValues]] = []
         self._number = 0
 
-    def take(self, now: float, clock: int | None, series: Sequence[Series]) -> Past:
-        """The past until this moment.
+    def take(self, now: float, clock: int | None, series: Sequence[Series]) -> ValueHistory:
+        """The history up to now.
 
-        `series`: of the snapshot that is being taken; a quarter as many readings are spent on panes
-        that changed, and as many on those not read yet.
+        `series`: of the current snapshot. Reads at most a quarter as many values from changed
+        panes, and as many from new panes.
         """
         most = max(_LEAST, len(series) // 4)
         families = tuple(panes.take(clock, most) for panes in self._panes)
         self._see(now if clock is None else clock / 1_000_000, series)
         seen = tuple(column for _, column in self._columns)
-        return Past(clock=clock, families=families, seen=seen)
+        return ValueHistory(clock=clock, families=families, seen=seen)
 
     def _see(self, at: float, series: Sequence[Series]) -> None:
         last = self._columns[-1][1] if self._columns else None
@@ -62,16 +62,16 @@ class History:
         self._number += 1
         places = _places(series, {} if last is None else last.places)
         values = array("d", (_value(entry) for entry in series))
-        self._columns.append((self._number, SeenValues(at, places, values)))
+        self._columns.append((self._number, PastValues(at, places, values)))
         self._columns = [each for each in self._columns if self._lasts(each[0])]
 
     def _lasts(self, number: int) -> bool:
-        """Whether the snapshot of this number is kept: of those twice as old half as many."""
+        """Whether the snapshot of this number is kept: half as many at twice the age."""
         return self._number - number < _DENSE * (number & -number)
 
 
 class _Panes:
-    """The means of every pane of a family, read again only where something changed."""
+    """The means of a family's panes; reads only panes that changed."""
 
     def __init__(self, view: FamilyView) -> None:
         self._view = view
@@ -81,13 +81,13 @@ class _Panes:
         self._spans = {span_text(span): span for span in view.spec.spans}
         self._known: dict[Pane, tuple[Table, PaneMeans]] = {}
 
-    def take(self, clock: int | None, most: int) -> FamilyPast:
-        """The panes as far as they are read, the newest first.
+    def take(self, clock: int | None, most: int) -> FamilyHistory:
+        """The panes read so far.
 
-        `most`: readings to be spent on panes that changed, and as many on those never read.
+        `most`: limit of readings from changed panes, and from new panes.
         """
         if not self._metrics or clock is None:
-            return FamilyPast()
+            return FamilyHistory()
         before, self._known = self._known, {}
         left = {True: most, False: most}
         kept = self._view.panes()
@@ -101,12 +101,12 @@ class _Panes:
         panes = tuple(means for _, means in reversed(self._known.values()))
         whole = len(panes) == len(kept)
         since = clock - self._view.kept if whole else panes[0].start
-        return FamilyPast(self._texts, panes, since, self._spans)
+        return FamilyHistory(self._texts, panes, since, self._spans)
 
     def _read(
         self, pane: Pane, known: tuple[Table, PaneMeans] | None, most: int
     ) -> tuple[tuple[Table, PaneMeans], int]:
-        """A pane with its means, and how many readings that took."""
+        """A pane with its means, and the number of readings taken."""
         table = self._view.pane(pane)
         if known is not None and (known[0] is table or most <= 0):
             return known, 0
@@ -131,7 +131,7 @@ def _mean(reading: Reading) -> Mean:
 
 
 def _places(series: Sequence[Series], known: Mapping[SeriesKey, int]) -> Mapping[SeriesKey, int]:
-    """Where each series is; the same object as before while it says the same."""
+    """The index of each series; the same object as before unless it changed."""
     keys = [(each.family, each.metric.text, each.labels, each.window) for each in series]
     if len(keys) == len(known) and all(map(eq, keys, known)):
         return known

@@ -1,4 +1,4 @@
-"""Counts batches of records: moves the states and positions of partitions together."""
+"""Counts batches of records; the state and position of a partition move together."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ from streameval.windows.labels import Folding
 from streameval.windows.sections import Section
 
 _UNLIKE_OURS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""Raised for bytes with a valid digest that are not a state: another program wrote them."""
-SKIPPABLE: Final = "Report this, with the record; where state is kept, an operator can skip it"
-"""What to do about a record that is known to be at fault."""
+"""Raised for parts with valid digests that another program wrote."""
+SKIPPABLE: Final = "Report this, with the record; with [state], an operator can skip it"
+"""Remedy for a record that is known to be at fault."""
 
 AT_ONCE: Final = 1_024
-"""Records decoded and counted together: their strings fill no more than a cache of 2 MB."""
+"""Records decoded and counted together: their strings fit into a cache of 2 MB."""
 
 
 class IngestCopy(NamedTuple):
-    """What was counted at one moment.
+    """A copy of all counts at one moment.
 
     Attributes:
-        since: of each partition: "family:statistic" -> clock at which it was first kept.
-        clock: event time at which windows are read, microseconds; None where unknown.
+        since: `PartitionState.since` of each partition.
+        clock: event time at which windows are read, microseconds; None if unknown.
     """
 
     families: Mapping[str, Sequence[FamilyCopy]]
@@ -52,134 +52,135 @@ class IngestCopy(NamedTuple):
     progress: Mapping[Partition, Progress]
 
 
-class Front(Protocol):
-    """Makes of records what a state counts."""
+class Frontend(Protocol):
+    """Decodes records and makes the states that count them."""
 
     @property
     def layout(self) -> Layout:
-        """What is kept of each partition."""
+        """The layout of every state."""
 
-    def home(self, partition: Partition) -> Partition:
-        """The partition under whose name a log is counted."""
+    def partition_of(self, log: Partition) -> Partition:
+        """The partition that counts a log."""
 
     def decode(self, batch: RecordBatch) -> Any:
-        """What a state takes besides the batch."""
+        """The decoded records, for `PartitionState.apply`."""
 
     def state(self, offsets: Mapping[Partition, int]) -> PartitionState:
-        """One that has counted nothing; the logs behind it begin at these offsets."""
+        """An empty state; `offsets`: of each log that it counts."""
 
 
-class Direct:
-    """Every record is an event with its outcome; every log is counted for itself."""
+class EventFrontend:
+    """Every record is an event with its interactions; every log is a partition of its own."""
 
     def __init__(self, decoder: BatchDecoder[Decoded], layout: Layout) -> None:
         self.layout = layout
         self._decoder = decoder
 
-    def home(self, partition: Partition) -> Partition:
-        """Itself."""
-        return partition
+    def partition_of(self, log: Partition) -> Partition:
+        """The log itself."""
+        return log
 
     def decode(self, batch: RecordBatch) -> Decoded:
-        """The events in it."""
+        """The events of a batch."""
         return self._decoder.decode_many(batch.values)
 
     def state(self, offsets: Mapping[Partition, int]) -> PartitionState:
-        """One that has counted nothing."""
+        """An empty state of one log."""
         ((partition, offset),) = offsets.items()
         return PartitionState(self.layout, partition, offset)
 
 
 class Ingest:
-    """Counts batches of records, partition by partition; reads no clock, logs nothing.
+    """Counts batches of records, by partition; reads no clock, logs nothing.
 
-    `keep_letters`: whether invalid records are kept until they are taken. `in_turns`: whether long
-    work is left to `proceed`, a part at a time. `limits`: when so many records are invalid that
-    counting must stop; None: never.
+    `keep_letters`: whether to keep invalid records for `take_letters`. `incremental`: whether long
+    work is left to `proceed`, a part at a time. `limits`: on invalid records; None for no limits.
     """
 
     def __init__(
         self,
-        front: Front,
+        frontend: Frontend,
         *,
         keep_letters: bool = False,
-        in_turns: bool = False,
+        incremental: bool = False,
         limits: Limits | None = None,
     ) -> None:
-        self.layout = front.layout
+        self.layout = frontend.layout
         self.tally = Tally()
-        self._front = front
+        self._frontend = frontend
         self._partitions: dict[Partition, PartitionState] = {}
         self._examples = Examples()
         self._keep_letters = keep_letters
-        self._in_turns = in_turns
+        self._incremental = incremental
         self._limits = limits
         self._letters: list[DeadLetter] = []
         self._skips: dict[Partition, dict[int, str]] = {}
 
     def skip(self, records: Mapping[Identity, str]) -> None:
-        """Count none of these records when they come, but make dead letters of them.
+        """Make dead letters of these records instead of counting them.
 
-        `records`: with the message of each letter.
+        `records`: record -> message of its letter.
         """
         for (partition, offset), message in records.items():
             self._skips.setdefault(partition, {})[offset] = message
 
     def remove(self, letter: DeadLetter) -> None:
-        """Make a dead letter of a record that waits in a join; nothing where it does not."""
-        state = self._partitions.get(self._front.home(letter.partition))
+        """Make a dead letter of a record, if it waits in a join."""
+        state = self._partitions.get(self.partition_of(letter.partition))
         if state is None or not state.remove(letter.identity):
             return
         tally = Tally(consumed=1)
-        tally.refuse([InvalidEvent("skipped", letter.message)])
+        tally.add_invalid([InvalidEvent("skipped", letter.message)])
         self.tally.add(tally)
         self._examples.keep(letter)
         if self._keep_letters:
             self._letters.append(letter)
 
     def apply(self, batch: RecordBatch) -> None:
-        """Count the records of a batch and move its partition's position behind it.
+        """Count a batch and move the position of its partition behind it.
 
-        A partition that was not begun begins with the batch.
+        A partition that was not begun begins with the batch. After TooManyInvalidError or
+        UncountableRecordError the counts are unusable.
 
         Raises:
-            SourceError: it begins before that position, so records would count twice.
-            TooManyInvalidError: the limits are passed; the batch is counted, and must be given up.
-            UncountableRecordError: counting failed by a mistake; what was counted is not to be
-                used.
+            SourceError: the batch begins before the position, so records would count twice.
+            TooManyInvalidError: the limits on invalid records are exceeded.
+            UncountableRecordError: a record cannot be counted, because of a bug.
         """
         skips = self._skips.get(batch.partition, {})
         for place, offset in enumerate(batch.offsets) if skips else ():
             if offset in skips:
                 if place:
                     self._count(batch.piece(0, place, offset))
-                self._pass(batch, place, skips[offset])
+                self._skip(batch, place, skips[offset])
                 self.apply(batch.piece(place + 1, len(batch.values), batch.next_offset))
                 return
         self._count(batch)
 
-    def _pass(self, batch: RecordBatch, place: int, message: str) -> None:
-        """Leave a record out, as if its log had a gap there; no state ever knows of it."""
+    def _skip(self, batch: RecordBatch, place: int, message: str) -> None:
+        """Leave a record out; for the state, its log has a gap there."""
         skipped = [InvalidEvent("skipped", message)]
         tally = Tally(consumed=1)
-        tally.refuse(skipped)
+        tally.add_invalid(skipped)
         self.tally.add(tally)
-        self._set_aside(batch, [(place, skipped[0])])
+        self._keep_invalid(batch, [(place, skipped[0])])
 
-    def _set_aside(self, batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]) -> None:
+    def _keep_invalid(
+        self, batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]
+    ) -> None:
         self._examples.add(batch, invalid)
         if self._keep_letters:
             self._letters.extend(letters_of(batch, invalid))
 
     def _count(self, batch: RecordBatch) -> None:
-        """Count a batch in pieces: events are counted while the processor's cache has them."""
+        """Count a batch in pieces that fit into the processor's cache."""
         for piece in batch.pieces(AT_ONCE):
             self._count_piece(piece)
 
     def _count_piece(self, batch: RecordBatch) -> None:
         state = self._state(batch)
         try:
-            applied = state.apply(batch, self._front.decode(batch))
+            applied = state.apply(batch, self._frontend.decode(batch))
             self._proceed(state)
         except (StreamevalError, MemoryError):
             raise
@@ -189,29 +190,29 @@ class Ingest:
             raise self._uncountable(batch, error) from error
         self.tally.add(applied.tally)
         if applied.invalid:
-            self._set_aside(batch, applied.invalid)
+            self._keep_invalid(batch, applied.invalid)
         if self._limits is not None:
-            self._judge(self._limits, batch, applied.invalid)
+            self._check_limits(self._limits, batch, applied.invalid)
 
     @property
     def backpressured(self) -> list[Partition]:
-        """Logs that lead so far that no more of them should be read now."""
+        """Logs so far ahead of the others that reading them must pause."""
         return [log for state in self._partitions.values() for log in state.backpressured]
 
     def end(self, partitions: Collection[Partition]) -> None:
-        """Nothing more comes in these logs: what waited for that is counted."""
-        for home in sorted({self._front.home(each) for each in partitions}):
-            if home in self._partitions:
-                self._partitions[home].end(partitions)
-                self._proceed(self._partitions[home])
+        """Mark logs as ended, and count the records that waited for them."""
+        for partition in sorted({self.partition_of(each) for each in partitions}):
+            if partition in self._partitions:
+                self._partitions[partition].end(partitions)
+                self._proceed(self._partitions[partition])
 
     @property
     def unfinished(self) -> bool:
-        """Whether something that is complete is left to `proceed`."""
+        """Whether work is left for `proceed`."""
         return any(state.unfinished for state in self._partitions.values())
 
     def proceed(self) -> None:
-        """Count a part of the rest; read a state only after all of it is counted.
+        """Do a part of the unfinished work.
 
         Raises:
             StreamevalError: as `apply`.
@@ -221,24 +222,24 @@ class Ingest:
                 state.proceed()
                 return
 
-    def home(self, partition: Partition) -> Partition:
-        """The partition under whose name a log is counted: itself, but where streams are joined."""
-        return self._front.home(partition)
+    def partition_of(self, log: Partition) -> Partition:
+        """The partition that counts a log: the log itself, unless streams are joined."""
+        return self._frontend.partition_of(log)
 
     def begin(self, partition: Partition, offsets: Mapping[Partition, int]) -> None:
-        """Start with nothing counted, at the offset of each log that is counted there."""
-        self._partitions[partition] = self._front.state(offsets)
+        """Start a partition empty, at the offset of each of its logs."""
+        self._partitions[partition] = self._frontend.state(offsets)
 
     def restore(
         self, partition: Partition, offsets: Mapping[Partition, int], parts: Mapping[str, bytes]
     ) -> None:
-        """Continue from the output of `sections`, at the offset of each log that it covers.
+        """Continue from the output of `sections`, at the offset of each log.
 
         Raises:
             DamagedStateError: the parts are not the output of `sections`; nothing has changed.
-            UnlikeStateError: they were made with other inputs or options.
+            UnlikeStateError: they have other inputs or options.
         """
-        state = self._front.state(offsets)
+        state = self._frontend.state(offsets)
         try:
             state.restore(parts)
         except _UNLIKE_OURS as error:
@@ -247,29 +248,28 @@ class Ingest:
         state.skip(offsets)
         self._partitions[partition] = state
 
-    def take_over(self, partition: Partition, backfill: Backfill) -> None:
-        """Add to a partition what was counted elsewhere; offsets stay.
+    def merge(self, partition: Partition, backfill: Backfill) -> None:
+        """Add the counts of a backfill to a partition; see `PartitionState.merge`.
 
         Raises:
-            BackfillError: it does not fit, or overlaps with one that is there; what was added is
-                not to be used.
-            UnlikeStateError: it was made with other metrics, inputs or ids; likewise.
-            DamagedStateError: a row of it is not what was counted; likewise.
+            BackfillError: its event time does not fit, or overlaps with an earlier backfill.
+            UnlikeStateError: it has other metrics, inputs or ids.
+            DamagedStateError: a row is damaged.
         """
         backfill.check_new(each for state in self._partitions.values() for each in state.backfills)
-        self._partitions[partition].take_over(backfill)
+        self._partitions[partition].merge(backfill)
 
     def drop(self, partition: Partition) -> None:
-        """Forget a partition: another process has it."""
+        """Drop the state of a partition."""
         self._partitions.pop(partition, None)
 
     def sections(self, partition: Partition) -> list[Section]:
-        """The state of a partition in pieces, sorted by name."""
+        """The state of a partition as sections, sorted by name."""
         return self._partitions[partition].sections()
 
     @property
     def partitions(self) -> Mapping[Partition, PartitionState]:
-        """What has been counted, by partition."""
+        """The state of each partition."""
         return self._partitions
 
     @property
@@ -287,10 +287,10 @@ class Ingest:
 
     @property
     def clock(self) -> int | None:
-        """Event time so far, microseconds; windows are read at it.
+        """The event time at which windows are read, microseconds; None if unknown.
 
-        The largest clock of a partition that is final; where none is, what the few events of all
-        partitions say together.
+        It is the largest final clock of a partition; if none is final, an estimate from the events
+        of all partitions.
         """
         clocks = [state.time for state in self._partitions.values()]
         final = [clock.now for clock in clocks if clock.is_final]
@@ -302,7 +302,7 @@ class Ingest:
         return self._examples.take()
 
     def copied(self) -> IngestCopy:
-        """What was counted, for reading on any thread; takes milliseconds."""
+        """Copy the counts within milliseconds, for reading on any thread."""
         states = [state for _, state in sorted(self._partitions.items())]
         return IngestCopy(
             families={
@@ -316,25 +316,25 @@ class Ingest:
         )
 
     def folding(self, family: str) -> Folding:
-        """Which label values all partitions together keep apart."""
+        """The folding of all partitions together."""
         spec = next(spec for spec in self.layout.families if spec.name == family)
         empty = Folding(spec.folding, len(spec.columns))
         return empty.merged(state.families[family].folding for state in self._partitions.values())
 
     def take_letters(self) -> list[DeadLetter]:
-        """All invalid records since the last call, where they are kept."""
+        """All invalid records since the last call, if `keep_letters`."""
         taken, self._letters = self._letters, []
         return taken
 
     def _state(self, batch: RecordBatch) -> PartitionState:
-        home = self._front.home(batch.partition)
-        if home not in self._partitions:
+        partition = self.partition_of(batch.partition)
+        if partition not in self._partitions:
             first = batch.offsets[0] if batch.offsets else batch.next_offset
-            self.begin(home, {batch.partition: first})
-        return self._partitions[home]
+            self.begin(partition, {batch.partition: first})
+        return self._partitions[partition]
 
     def _uncountable(self, batch: RecordBatch, error: Exception) -> UncountableRecordError:
-        """Which record it is: the last of the fewest first ones that a new state cannot count."""
+        """Find the record at fault: bisect for the shortest prefix that an empty state rejects."""
         counted, failing = 0, len(batch.values)
         first, last = batch.offsets[0], batch.offsets[-1]
         remedy = "Report this, with the records: each alone may be right"
@@ -348,16 +348,16 @@ class Ingest:
             first = last = batch.offsets[counted]
             remedy = SKIPPABLE
         topic, number = batch.partition
-        return UncountableRecordError(topic, number, (first, last), told(error), remedy)
+        return UncountableRecordError(topic, number, (first, last), described(error), remedy)
 
     def _can_count(self, batch: RecordBatch) -> bool:
         for spec in self.layout.families:
             spec.pending.clear()
-        progress = self._partitions[self._front.home(batch.partition)].progress()
+        progress = self._partitions[self.partition_of(batch.partition)].progress()
         offsets = {log: each.position for log, each in progress.items()}
-        state = self._front.state(offsets | {batch.partition: batch.offsets[0]})
+        state = self._frontend.state(offsets | {batch.partition: batch.offsets[0]})
         try:
-            state.apply(batch, self._front.decode(batch))
+            state.apply(batch, self._frontend.decode(batch))
             while state.unfinished:
                 state.proceed()
         except Exception:  # noqa: BLE001  whatever the first attempt raised
@@ -365,14 +365,14 @@ class Ingest:
         return True
 
     def _proceed(self, state: PartitionState) -> None:
-        """Count a part of what is complete, or all of it."""
+        """Do a part of the unfinished work, or all of it if not `incremental`."""
         if state.unfinished:
             state.proceed()
-        while state.unfinished and not self._in_turns:
+        while state.unfinished and not self._incremental:
             state.proceed()
 
     @staticmethod
-    def _judge(
+    def _check_limits(
         limits: Limits, batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]
     ) -> None:
         found = limits.observe(len(batch.values), [place for place, _ in invalid])
@@ -381,11 +381,11 @@ class Ingest:
             raise TooManyInvalidError(*found, str(example))
 
 
-def told(error: Exception) -> str:
-    """The error, and where it was raised.
+def described(error: Exception) -> str:
+    """The type and message of an error, and where it was raised.
 
     Example:
-        >>> told(KeyError("x"))
+        >>> described(KeyError("x"))
         "KeyError: 'x'"
     """
     text = " ".join(f"{type(error).__name__}: {error}".split())

@@ -1,4 +1,4 @@
-"""Limits on invalid records, above which the daemon stops."""
+"""Limits on invalid records; the daemon stops above them."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 WINDOW: Final = 10_000
-"""The share of invalid records is that of so many of the last ones."""
+"""Number of latest records over which the share of invalid ones is taken."""
 
 FEWEST: Final = 1_000
-"""Fewer records than this have no meaningful share."""
+"""Number of records below which the share is not checked."""
 
 
-class TooMany(NamedTuple):
-    """How many records were invalid when a limit was passed.
+class LimitExceeded(NamedTuple):
+    """The limit that was exceeded.
 
     Attributes:
-        of: among so many, the last ones.
+        invalid: number of invalid records.
+        of: number of latest records that were checked.
     """
 
     invalid: int
@@ -26,11 +27,10 @@ class TooMany(NamedTuple):
 
 
 class Limits:
-    """Judges all records of a process in the order in which they are read.
+    """Checks all records of a process in reading order; independent of batches.
 
-    It does not matter where one batch ends and the next begins.
-
-    `max_ratio`: most invalid records as a share of the last `WINDOW`, once there were `FEWEST`.
+    `max_ratio`: highest share of invalid records among the last `WINDOW`, once there are `FEWEST`.
+    `max_run`: most consecutive invalid records.
 
     >>> limits = Limits(max_ratio=1, max_run=2)
     >>> limits.observe(4, [0, 1, 3])
@@ -45,38 +45,38 @@ class Limits:
         self._run = 0
         self._last = -1
         self._invalid: deque[int] = deque()
-        self._found: TooMany | None = None
+        self._found: LimitExceeded | None = None
 
-    def observe(self, records: int, places: Sequence[int]) -> TooMany | None:
-        """Take note of consecutive records.
+    def observe(self, records: int, places: Sequence[int]) -> LimitExceeded | None:
+        """Check the next records.
 
-        `places`: which of them are invalid: from 0 on, ascending.
+        `places`: of the invalid ones among them, from 0 and ascending.
 
         Returns:
-            What was too many, the first time and ever after; None while all is within limits.
+            The first limit that was ever exceeded, or None.
         """
         begin, self._seen = self._seen, self._seen + records
         for place in places:
-            self._look_when_there_are_enough(begin + place)
+            self._check_first(begin + place)
             self._add(begin + place)
-        self._look_when_there_are_enough(self._seen)
+        self._check_first(self._seen)
         return self._found
 
     def _add(self, number: int) -> None:
-        """Take note of an invalid record, the one of this number in the order of reading."""
+        """Add the invalid record with this number in reading order."""
         self._run = self._run + 1 if number == self._last + 1 else 1
         self._last = number
         self._invalid.append(number)
         if self._run > self._max_run:
             self._find(self._run, self._run, f"{self._max_run:,} in a row (max_run)")
-        self._look(number + 1)
+        self._check_ratio(number + 1)
 
-    def _look_when_there_are_enough(self, seen: int) -> None:
-        """Judge the first records too, even if none after them is invalid."""
+    def _check_first(self, seen: int) -> None:
+        """Check the first `FEWEST` records, even if no later one is invalid."""
         if seen >= FEWEST and (not self._invalid or self._last < FEWEST):
-            self._look(FEWEST)
+            self._check_ratio(FEWEST)
 
-    def _look(self, seen: int) -> None:
+    def _check_ratio(self, seen: int) -> None:
         while self._invalid and self._invalid[0] < seen - WINDOW:
             self._invalid.popleft()
         invalid, of = len(self._invalid), min(seen, WINDOW)
@@ -85,4 +85,4 @@ class Limits:
 
     def _find(self, invalid: int, of: int, limit: str) -> None:
         if self._found is None:
-            self._found = TooMany(invalid=invalid, of=of, limit=limit)
+            self._found = LimitExceeded(invalid=invalid, of=of, limit=limit)

@@ -1,4 +1,4 @@
-"""How often snapshots and checkpoints are taken."""
+"""The pace of snapshots and checkpoints."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ _COST_MULTIPLE: Final = 20.0
 
 
 class Pace:
-    """Paces costly work, so that it takes at most 5 % of the time.
+    """Paces repeated work to at most 5 % of the time.
 
-    The cheaper of the last two times counts: one that was slow by chance, or the first after a
-    restart that reads or writes everything, does not delay the next.
+    It uses the cheaper of the last two runs: a run that is slow by chance, or the first after a
+    restart, does not delay the next.
 
     Args:
-        shortest: seconds from one beginning to the next, however little it costs.
+        shortest: least seconds from the start of one run to the next.
 
     Attributes:
-        interval: seconds from the beginning of the last time to the next.
+        interval: seconds from the start of the last run to the next.
 
     Example:
         >>> pace = Pace(1.0)
@@ -34,6 +34,6 @@ class Pace:
         self._before = 0.0
 
     def note(self, cost: float) -> None:
-        """The last time took so many seconds."""
+        """Record the cost of the last run in seconds."""
         self.interval = max(self._shortest, _COST_MULTIPLE * min(cost, self._before))
         self._before = cost

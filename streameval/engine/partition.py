@@ -1,4 +1,4 @@
-"""The state of one partition and its position, which move together."""
+"""The state of one partition, together with its position."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from streameval.accumulator.experiment import Experiment
 from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import REASONS, InvalidEvent
 from streameval.engine.backfill import Backfill, Extent
-from streameval.engine.clock import MAX_AHEAD, NEVER, RECENT, Ahead, Clock, Clocks
+from streameval.engine.clock import MAX_AHEAD, NEVER, RECENT, Clock, Clocks, UnconfirmedPanes
 from streameval.engine.dead_letters import Identity
-from streameval.engine.memory import PREFIX, Memory
+from streameval.engine.dedup import PREFIX, SeenIds
 from streameval.errors import BackfillError, DamagedStateError, SourceError
 from streameval.events import Batch
 from streameval.events.records import Partition, RecordBatch
@@ -25,22 +25,22 @@ from streameval.windows.sections import Section, next_version
 from streameval.windows.times import PAST, Windowing, assign_panes, moment_text
 
 ALL: Final = "*"
-"""Stands for every statistic of a family that is new as a whole."""
+"""Key of `since` for a whole family that is new."""
 
 PANES: Final = "panes"
-"""Stands for panes that are kept for longer than they once were."""
+"""Key of `since` for panes that are kept longer than before."""
 
 META = "meta"
-"""Name of the section that holds everything but families and remembered ids."""
+"""Name of the section with everything besides families and remembered ids."""
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
-    """What is kept of each partition.
+    """The statistics and settings of every partition's state.
 
     Attributes:
-        dedup: for how long event ids are remembered, microseconds; None means not at all.
-        max_ahead: so far ahead of recent events an event is believed at once, microseconds.
-        recent: how many events of a log decide on its clock.
+        dedup: how long event ids are remembered, microseconds; None without deduplication.
+        max_ahead: see `Clock`, microseconds.
+        recent: number of events that the clock of a log rests on.
     """
 
     families: Sequence[FamilySpec]
@@ -53,15 +53,15 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _FEWEST = 10
-"""Fewer records prove nothing."""
+"""Number of records below which there is no advice."""
 
 
 class Tally(msgspec.Struct, gc=False):
     """Counts of records; `consumed == valid + invalid + tombstones + duplicates`, always.
 
     Attributes:
-        late: valid ones that were too late for every window.
-        future: valid ones whose time is ahead of their log, and was not confirmed by it.
+        late: valid records in no window, because they are late.
+        future: valid records in no window, because their time is ahead of the log.
         engaged: valid records with interactions.
         unusable: invalid records with interactions.
         invalid: invalid records by reason; every known reason is present.
@@ -77,14 +77,14 @@ class Tally(msgspec.Struct, gc=False):
     unusable: int = 0
     invalid: dict[str, int] = msgspec.field(default_factory=lambda: dict.fromkeys(REASONS, 0))
 
-    def refuse(self, invalid: list[InvalidEvent]) -> None:
+    def add_invalid(self, invalid: list[InvalidEvent]) -> None:
         """Count invalid records."""
         for event in invalid:
             self.invalid[event.reason] = self.invalid.get(event.reason, 0) + 1
             self.unusable += event.engaged
 
-    def suspicion(self) -> str | None:
-        """A sentence when most records with interactions were invalid."""
+    def warning(self) -> str | None:
+        """A warning if most records with interactions are invalid, or None."""
         if self.unusable < _FEWEST or self.unusable <= self.engaged:
             return None
         reason = max(self.invalid, key=lambda each: self.invalid[each])
@@ -95,7 +95,7 @@ class Tally(msgspec.Struct, gc=False):
         )
 
     def add(self, other: Tally) -> None:
-        """Count what another one counted."""
+        """Add the counts of another tally."""
         for name in self.__struct_fields__[:-1]:
             setattr(self, name, getattr(self, name) + getattr(other, name))
         if sum(other.invalid.values()):
@@ -103,23 +103,23 @@ class Tally(msgspec.Struct, gc=False):
                 self.invalid[reason] = self.invalid.get(reason, 0) + count
 
     def state_dict(self) -> dict[str, Any]:
-        """Plain integers and strings; reasons that never occurred are left out."""
+        """The counts as plain values, without reasons that never occurred."""
         state: dict[str, Any] = msgspec.to_builtins(self)
         return state | {"invalid": {name: n for name, n in sorted(self.invalid.items()) if n}}
 
     @classmethod
     def from_state_dict(cls, state: Mapping[str, Any]) -> Tally:
-        """What `state_dict` gave.
+        """The tally of a `state_dict`.
 
         Raises:
-            msgspec.ValidationError: it is not that.
+            msgspec.ValidationError: it is something else.
         """
         known = dict.fromkeys(REASONS, 0)
         return msgspec.convert({**state, "invalid": {**known, **state["invalid"]}}, cls)
 
 
 class Applied(NamedTuple):
-    """Outcomes of a batch."""
+    """The outcome of a batch."""
 
     invalid: Sequence[tuple[int, InvalidEvent]]
     tally: Tally
@@ -130,7 +130,7 @@ class Progress(NamedTuple):
 
     Attributes:
         position: the next offset.
-        clock: of the log, microseconds; None where unknown.
+        clock: event time of the log, microseconds; None if unknown.
     """
 
     position: int
@@ -138,22 +138,22 @@ class Progress(NamedTuple):
 
 
 class PartitionState:
-    """The fold of one partition's log up to `position`: a function of its records alone.
+    """The state of one partition at a position; depends on the records of its log alone.
 
     Attributes:
         tally: outcomes of its records.
         time: its clock.
-        backfills: event time of what was taken over from elsewhere.
-        unfinished: whether complete lists are not counted yet, as those of a join may be.
-        since: "family:statistic" -> clock at which it was first kept; those kept always are absent.
+        backfills: event time of each backfill merged into it.
+        unfinished: whether work is left for `proceed`; only joins leave some.
+        since: "family:statistic" -> clock when it was added to an existing state.
     """
 
     def __init__(self, layout: Layout, partition: Partition, position: int) -> None:
         self._partition = partition
         self._layout = layout
         self._version = next_version()
-        self._memory = None if layout.dedup is None else Memory(layout.dedup, layout.recent)
-        self._ahead = Ahead(layout.recent)
+        self._seen_ids = None if layout.dedup is None else SeenIds(layout.dedup, layout.recent)
+        self._unconfirmed = UnconfirmedPanes(layout.recent)
         self._position = position
         self.time = Clock(layout.max_ahead, layout.recent)
         self.tally = Tally()
@@ -164,20 +164,20 @@ class PartitionState:
 
     @property
     def position(self) -> int:
-        """Grows with every record that is counted; that of one log is its next offset."""
+        """The next offset; for joined logs, a number that grows with every record."""
         return self._position
 
     @property
     def families(self) -> Mapping[str, Family]:
-        """What is kept, by name; everything that is complete is counted first."""
+        """The families by name; finishes counting first."""
         self.finish()
         return self._families
 
     def apply(self, batch: RecordBatch, decoded: Decoded) -> Applied:
-        """Count decoded records, and stand behind their batch.
+        """Count a decoded batch and move the position behind it.
 
         Raises:
-            SourceError: it begins before the position, so records would count twice.
+            SourceError: the batch begins before the position, so records would count twice.
         """
         first = batch.offsets[0] if batch.offsets else batch.next_offset
         if first < self._position:
@@ -186,40 +186,40 @@ class PartitionState:
             raise SourceError(str(batch.partition), problem, "start again from the beginning")
         tally = Tally(consumed=len(batch.values), tombstones=len(decoded.tombstones))
         clocks = None if decoded.times is None else self.time.advance(decoded.times)
-        counts = self._novel(decoded, clocks)
+        counts = self._unseen(decoded, clocks)
         self._count(decoded, counts, clocks, tally)
         tally.valid = int(np.count_nonzero(counts))
         tally.engaged = (decoded if counts.all() else decoded.keep(counts)).engaged
         tally.duplicates = len(decoded.places) - tally.valid
-        tally.refuse([event for _, event in decoded.invalid])
+        tally.add_invalid([event for _, event in decoded.invalid])
         self.tally.add(tally)
         self._position = batch.next_offset
         self._version = next_version()
         return Applied(decoded.invalid, tally)
 
-    def note(self, tally: Tally) -> None:
-        """Add the outcomes of records that another part judges."""
+    def add(self, tally: Tally) -> None:
+        """Add outcomes of records."""
         self.tally.add(tally)
         self._version = next_version()
 
     def count(self, decoded: Decoded) -> None:
-        """Count events that follow each other in time."""
+        """Count events in the order of their time."""
         clocks = None if decoded.times is None else self.time.advance(decoded.times)
         self._count(decoded, np.ones(len(decoded.places), dtype=np.bool_), clocks, self.tally)
         self._version = next_version()
 
-    def take_over(self, backfill: Backfill) -> None:
-        """Add what was counted elsewhere; the position stays.
+    def merge(self, backfill: Backfill) -> None:
+        """Add the counts of a backfill; the position stays. After an error the state is unusable.
 
         Raises:
-            BackfillError: it does not fit; what was added is not to be used.
-            UnlikeStateError: it was made with other metrics, inputs or ids; likewise.
-            DamagedStateError: a row of it is not what was counted; likewise.
+            BackfillError: its event time does not fit.
+            UnlikeStateError: it has other metrics, inputs or ids.
+            DamagedStateError: a row is damaged.
         """
         end = backfill.extent.end
         if self.time.is_final and end is not None and end - (backfill.every or 0) > self.time.now:
             raise BackfillError(
-                f"it covers {backfill.extent}, and the newest event of the state is of "
+                f"it covers {backfill.extent}, and the newest event of the state is from "
                 f"{moment_text(self.time.now)}",
                 "leave out the time that the log covers",
             )
@@ -234,40 +234,40 @@ class PartitionState:
 
     @property
     def clock(self) -> int | None:
-        """Event time of its log so far, microseconds since the epoch; None where unknown."""
+        """Event time of its log, microseconds since the epoch; None if unknown."""
         return self.time.latest
 
     @property
     def backpressured(self) -> Sequence[Partition]:
-        """Logs that lead so far that no more of them should be read now."""
+        """Logs so far ahead of the others that reading them must pause."""
         return ()
 
     def end(self, partitions: Collection[Partition]) -> None:
-        """Nothing more comes in these logs."""
+        """Mark logs as ended: no more records come."""
 
     def proceed(self) -> None:
-        """Count a part of what is complete: some milliseconds of work."""
+        """Do some milliseconds of the unfinished work."""
 
     def finish(self) -> None:
-        """Count everything that is complete."""
+        """Do all unfinished work."""
         while self.unfinished:
             self.proceed()
 
     def sections(self) -> list[Section]:
-        """Its content in pieces, sorted by name; equal content gives equal pieces."""
+        """The content as sections, sorted by name; equal content gives equal bytes."""
         found = [Section(META, self._version, self._meta)]
         for family in self._families.values():
             found.extend(family.sections())
-        if self._memory is not None:
-            found.extend(self._memory.sections())
+        if self._seen_ids is not None:
+            found.extend(self._seen_ids.sections())
         return sorted(found, key=lambda section: section.name)
 
     def remove(self, record: Identity) -> bool:  # noqa: ARG002  only records of a join wait
-        """Forget a record that waits, as if it had never been there; whether it waited."""
+        """Remove a record that waits to be counted; returns whether it waited."""
         return False
 
     def skip(self, offsets: Mapping[Partition, int]) -> None:
-        """Go on at the offset of its log, where that has lost what lies before."""
+        """Continue at the offset of its log, which has lost the records before it."""
         (self._position,) = offsets.values()
 
     def progress(self) -> Mapping[Partition, Progress]:
@@ -275,13 +275,13 @@ class PartitionState:
         return {self._partition: Progress(self._position, self.clock)}
 
     def restore(self, parts: Mapping[str, bytes]) -> None:
-        """Replace the content with the output of `sections`, with the layout of this one.
+        """Replace the content with the output of `sections`.
 
-        What the layout asks for and the parts do not hold is kept from now on, see `since`.
+        Statistics of the layout that the parts lack are counted from now on; see `since`.
 
         Raises:
             DamagedStateError: the parts are not the output of `sections`.
-            UnlikeStateError: they were made with other inputs or options.
+            UnlikeStateError: they have other inputs or options.
         """
         kept = self._restore_meta(parts)
         now = 0 if self.clock is None else self.clock
@@ -293,27 +293,27 @@ class PartitionState:
             self.since |= {f"{name}:{each}": now for each in new}
             if own and family.kept > kept.get(name, 0):
                 self.since[f"{name}:{PANES}"] = now - kept.get(name, 0)
-        if self._memory is not None:
+        if self._seen_ids is not None:
             own = {part: held for part, held in parts.items() if part.startswith(PREFIX)}
-            self._memory.restore(own)
+            self._seen_ids.restore(own)
 
-    def _novel(self, decoded: Decoded, clocks: Clocks | None) -> NDArray[np.bool_]:
-        """Which events were not counted before."""
+    def _unseen(self, decoded: Decoded, clocks: Clocks | None) -> NDArray[np.bool_]:
+        """Mask of the events that are no duplicates."""
         ids, times = decoded.event_ids, decoded.times
-        if self._memory is None or ids is None or times is None or clocks is None:
+        if self._seen_ids is None or ids is None or times is None or clocks is None:
             return np.ones(len(decoded.places), dtype=np.bool_)
-        return self._memory.novel(ids, times, clocks)
+        return self._seen_ids.unseen(ids, times, clocks)
 
     def _count(
         self, decoded: Decoded, counts: NDArray[np.bool_], clocks: Clocks | None, tally: Tally
     ) -> None:
-        """Count those events that count; notes how many belong to no span of time."""
+        """Count the events of a mask; adds late and future ones to the tally."""
         starts: NDArray[np.int64] | None = None
         refuted_panes: Sequence[int] = ()
         if decoded.times is not None and clocks is not None:
             panes = assign_panes(decoded.times, clocks, self._layout.windowing)
             starts = panes.starts
-            refuted = self._ahead.judge(starts, clocks, counts)
+            refuted = self._unconfirmed.judge(starts, clocks, counts)
             starts[refuted.rows] = PAST
             refuted_panes = refuted.panes
             tally.late += int(np.count_nonzero(panes.late & counts))
@@ -330,7 +330,7 @@ class PartitionState:
         if times is not None and clocks is not None:
             seen = np.where(clocks == NEVER, times, np.minimum(times, clocks))
         for family in self._families.values():
-            # First the clock: what is old already then goes to where the old is at once.
+            # Advance first, so that old events go to the panes where they belong now.
             if self.time.is_final:
                 family.advance(self.time.now)
             family.fold_into_past(refuted_panes)
@@ -338,7 +338,7 @@ class PartitionState:
 
     def _meta(self) -> Callable[[], Iterator[bytes]]:
         state: dict[str, Any] = {
-            "ahead": self._ahead.state(),
+            "ahead": self._unconfirmed.state(),
             "clock": self.time.state(),
             "kept": {name: self._families[name].kept for name in sorted(self._families)},
             "since": dict(sorted(self.since.items())),
@@ -349,11 +349,11 @@ class PartitionState:
         return lambda: iter([msgspec.msgpack.encode(state)])
 
     def _restore_meta(self, parts: Mapping[str, bytes]) -> dict[str, int]:
-        """Returns how far back panes of each family were kept, microseconds."""
+        """Restore the `META` section; returns how far back each family kept panes, microseconds."""
         try:
             state: dict[str, Any] = msgspec.msgpack.decode(parts[META])
             self.time.restore(state["clock"])
-            self._ahead.restore(state["ahead"])
+            self._unconfirmed.restore(state["ahead"])
             self.since = state["since"]
             self.backfills = backfills_in(parts[META])
             kept: dict[str, int] = state["kept"]
@@ -364,7 +364,7 @@ class PartitionState:
 
 
 def backfills_in(meta: bytes) -> list[Extent]:
-    """The event time of each backfill that a state has, by its section `META`.
+    """The event time of each backfill of a state, from its `META` section.
 
     Raises:
         DamagedStateError: it is not that section.

@@ -1,4 +1,4 @@
-"""A snapshot: an immutable copy of all readings and of the health of the pipeline."""
+"""A snapshot: an immutable copy of all readings and of the pipeline's health."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streameval.catalogue.reading import Reading
 from streameval.events.records import Partition
 
 LIFETIME = "lifetime"
-"""The window of everything that was ever counted."""
+"""Name of the window of all events."""
 
 
 class Series(msgspec.Struct, frozen=True):
@@ -23,9 +23,9 @@ class Series(msgspec.Struct, frozen=True):
 
     Attributes:
         window: span of event time like "5m", or "lifetime".
-        family: place of its family in `Snapshot.families`.
-        since: event time, in seconds since the epoch, from which on the value is complete; None
-            where it holds all history.
+        family: index of its family in `Snapshot.families`.
+        since: event time from which on the value is complete, seconds since the epoch; None if it
+            always was.
     """
 
     metric: Metric
@@ -37,10 +37,10 @@ class Series(msgspec.Struct, frozen=True):
 
 
 class SeriesFamily(msgspec.Struct, frozen=True):
-    """Series that are divided in the same way.
+    """Series with the same dimensions.
 
     Attributes:
-        segment: the one dimension besides the labels; None in a family of labels alone.
+        segment: the dimension besides the labels; None in the family of labels alone.
         label_names: names of the labels on every series, a segment last.
         windows: names of its windows, ascending, without "lifetime".
     """
@@ -51,9 +51,9 @@ class SeriesFamily(msgspec.Struct, frozen=True):
     windows: tuple[str, ...] = ()
 
 
-CountedKey: TypeAlias = tuple[int, tuple[str, ...], str]
-"""Place of the family, label values, canonical text of the metric."""
-Counted: TypeAlias = tuple[float, int]
+CounterKey: TypeAlias = tuple[int, tuple[str, ...], str]
+"""Index of the family, label values, canonical text of the metric."""
+CounterValue: TypeAlias = tuple[float, int]
 """Numerator and denominator of a mean."""
 
 
@@ -61,8 +61,8 @@ class PartitionHealth(msgspec.Struct, frozen=True, kw_only=True):
     """How far one partition has been read.
 
     Attributes:
-        end: offset after its last record as last known; None where unknown.
-        event_time: largest event time so far, microseconds since the epoch; None where unknown.
+        end: last known offset after its last record; None if unknown.
+        event_time: largest event time so far, microseconds since the epoch; None if unknown.
     """
 
     partition: Partition
@@ -72,18 +72,18 @@ class PartitionHealth(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lag(self) -> int | None:
-        """Records not read yet; None where unknown."""
+        """Number of records not read yet; None if unknown."""
         return None if self.end is None else max(0, self.end - self.position)
 
 
 class CheckpointHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """How well state is being kept.
+    """The health of checkpoints.
 
     Attributes:
-        last_success: when one was last written, wall-clock seconds since the epoch; None where
-            this process has written none.
-        offsets: the next offset to be counted after a crash, by partition.
-        skipped: offsets that logs lost before they were counted, passed over as configured.
+        last_success: when this process last wrote one, wall-clock seconds since the epoch, or None.
+        failures: failed checkpoints by reason.
+        offsets: the offset at which each partition would resume after a crash.
+        skipped: offsets that logs lost before they were counted, skipped by policy.
     """
 
     last_success: float | None = None
@@ -96,7 +96,7 @@ class ReloadHealth(msgspec.Struct, frozen=True, kw_only=True):
     """The result of the last reload of the configuration.
 
     Attributes:
-        successful: whether what was read is in force.
+        successful: whether the new configuration is in force.
         at: when it was read, wall-clock seconds since the epoch.
     """
 
@@ -105,7 +105,7 @@ class ReloadHealth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _FEWEST: Final = 10
-"""Fewer records prove nothing."""
+"""Number of interactions below which there is no advice."""
 
 
 class StreamHealth(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,10 +113,10 @@ class StreamHealth(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: its first topic or file.
-        outcomes: records by outcome since the process started; those that were open
-            when it started are among them as they end.
+        outcomes: records by outcome since the process started, including records that were open
+            at the start.
         open: records that wait for the end of their window.
-        outside: interactions counted with items that their list did not show, likewise.
+        outside: counted interactions with items that their list did not show, since the start.
     """
 
     name: str
@@ -124,11 +124,10 @@ class StreamHealth(msgspec.Struct, frozen=True, kw_only=True):
     open: int
     outside: int
 
-    def suspicion(self, *, by_request: bool) -> str | None:
-        """A sentence when most of its interactions count in no list.
+    def warning(self, *, by_request: bool) -> str | None:
+        """A warning if most of its interactions count in no list, or None.
 
-        `by_request`: whether each names its list; where it does not, most may well be with items
-        that no list has shown.
+        `by_request`: whether an interaction names its list; otherwise orphans are usual.
         """
         counted, lost = self.outcomes["counted"], {"are invalid": self.outcomes["invalid"]}
         kept = counted
@@ -137,25 +136,26 @@ class StreamHealth(msgspec.Struct, frozen=True, kw_only=True):
         else:
             kept += self.outcomes["orphan"]
         if not counted:
-            lost["are of no type that counts"] = self.outcomes["ignored"]
+            lost["have a type that does not count"] = self.outcomes["ignored"]
         many = sum(lost.values())
-        # What is open may still count: after a start, nothing else has had the time to.
+        # Open interactions may still count; just after a start, all of them are open.
         if many < _FEWEST or many <= kept + self.open:
             return None
-        told = ", ".join(f"{count:,} {how}" for how, count in lost.items() if count)
+        reasons = ", ".join(f"{count:,} {reason}" for reason, count in lost.items() if count)
         return (
-            f"{self.name}: {many:,} of {many + kept:,} interactions count in no list ({told}): "
-            "do the fields and types in [attribution] name what the records have?"
+            f"{self.name}: {many:,} of {many + kept:,} interactions count in no list ({reasons}): "
+            "do the fields and types in [attribution] match the records?"
         )
 
 
 class JoinHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """How a join is.
+    """The health of a join.
 
     Attributes:
         bytes: approximate memory of the records that wait.
-        clocks: newest event time of each log, microseconds; those that have none are absent.
-        passed_by: how often a log was waited for no longer, because it was idle.
+        clocks: event time of each log, microseconds; logs without event time are absent.
+        passed_by: how often the join stopped waiting for an idle log.
+        by_request: whether an interaction names its list.
     """
 
     streams: tuple[StreamHealth, ...]
@@ -166,39 +166,39 @@ class JoinHealth(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def open_lists(self) -> int:
-        """Lists that are not counted yet."""
+        """Number of lists that are not counted yet."""
         return self.streams[0].open
 
-    def suspicion(self) -> str | None:
-        """A sentence when most interactions of a stream count in no list."""
-        told = (each.suspicion(by_request=self.by_request) for each in self.streams[1:])
-        return next((each for each in told if each is not None), None)
+    def warning(self) -> str | None:
+        """A warning if most interactions of a stream count in no list, or None."""
+        found = (each.warning(by_request=self.by_request) for each in self.streams[1:])
+        return next((each for each in found if each is not None), None)
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """The pipeline's own counts since the process started; without one, what was evaluated.
+    """The health of the pipeline: counts since the process started, or of an evaluation.
 
     Attributes:
         consumed: records read, valid or not.
         valid: records that became events.
-        invalid: records that did not, by reason; every known reason is present, at 0 or more.
+        invalid: invalid records by reason; every known reason is present.
         tombstones: records without a value.
         partitions: one entry per partition.
         ready: whether the source answers and reading has begun.
-        trouble: one sentence why not, or about what a person should look at; else None.
-        late: valid events whose panes were no longer kept; None where events carry no time.
-        future: valid events ahead of their partition's clock that nothing confirmed; likewise.
-        duplicates: events that came again; None where that is not looked for.
-        folded: events of all history counted under `__other__`, by name of the family.
-        dead_lettered: records set aside as dead letters; None where none are written.
-        commit_failures: commits of the group's offsets that failed.
-        recoveries: what the watchdog did about a reading that stood still: step -> how often.
-        connection_failures: attempts to reach the source that failed: reason -> how often.
-        registry_failures: attempts to ask the schema registry that failed: reason -> how often;
-            empty where there is none.
-        checkpoint: how well state is being kept; None where it is not.
-        reload: the result of the last reload; None where it cannot be read again.
-        join: how the join of streams is; None where nothing is joined.
+        trouble: one sentence why not, or a warning for an operator; else None.
+        late: valid events whose panes were no longer kept; None without event time.
+        future: valid events from the future, which the log did not confirm; likewise.
+        duplicates: events with an id that was seen before; None without deduplication.
+        folded: events under `__other__` over the lifetime, by name of the family.
+        dead_lettered: records written as dead letters; None if none are written.
+        commit_failures: failed commits of the group's offsets.
+        recoveries: steps of the watchdog against a stalled reader: step -> how often.
+        connection_failures: failed attempts to reach the source: reason -> how often.
+        registry_failures: failed requests to the schema registry: reason -> how often; empty
+            without a registry.
+        checkpoint: health of checkpoints; None if there are none.
+        reload: the result of the last reload; None if the configuration cannot be reloaded.
+        join: health of the join; None if no streams are joined.
     """
 
     consumed: int = 0
@@ -223,17 +223,17 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Mean: TypeAlias = tuple[float, int]
-"""Numerator and denominator; the first is NaN without a value."""
+"""Numerator and denominator; the numerator is NaN if undefined."""
 SeriesKey: TypeAlias = tuple[int, str, tuple[str, ...], str]
-"""Place of the family, text of the metric, label values, window."""
+"""Index of the family, text of the metric, label values, window."""
 
 
 class PaneMeans(msgspec.Struct, frozen=True):
-    """The means of one span of event time.
+    """The means of one pane.
 
     Attributes:
-        rows: label values -> one mean for each of the family's metrics that is one.
-        whole: whether every slice was read; where not, what is missing is unknown, not 0.
+        rows: label values -> mean of each metric in `FamilyHistory.means`.
+        whole: whether every slice was read; otherwise missing slices are unknown, not 0.
     """
 
     start: int
@@ -242,13 +242,14 @@ class PaneMeans(msgspec.Struct, frozen=True):
     whole: bool = True
 
 
-class FamilyPast(msgspec.Struct, frozen=True):
-    """What is kept of one family's past.
+class FamilyHistory(msgspec.Struct, frozen=True):
+    """The history of one family.
 
     Attributes:
-        panes: spans of event time, ascending and without a gap in what was read; empty
-            without event time or without a window.
-        since: event time from which on the panes are whole, microseconds.
+        means: texts of the metrics that are means.
+        panes: ascending, without a gap; empty without event time or windows.
+        since: event time from which on no pane is missing, microseconds.
+        spans: name of each window -> its length, microseconds.
     """
 
     means: tuple[str, ...] = ()
@@ -257,13 +258,13 @@ class FamilyPast(msgspec.Struct, frozen=True):
     spans: Mapping[str, int] = {}
 
 
-class SeenValues(msgspec.Struct, frozen=True):
+class PastValues(msgspec.Struct, frozen=True):
     """The values of one earlier snapshot.
 
     Attributes:
-        at: when: event time if the stream has it, else wall clock; seconds since the epoch.
-        places: where each series is among the values; most snapshots share it.
-        values: NaN where undefined; for reading only.
+        at: event time if the stream has it, else wall clock; seconds since the epoch.
+        places: index of each series in `values`; most snapshots share this mapping.
+        values: NaN if undefined; for reading only.
     """
 
     at: float
@@ -271,43 +272,42 @@ class SeenValues(msgspec.Struct, frozen=True):
     values: array[float]
 
     def value(self, key: SeriesKey) -> float | None:
-        """The value then; None where there was none."""
+        """The value then, or None."""
         place = self.places.get(key)
         if place is None or math.isnan(self.values[place]):
             return None
         return self.values[place]
 
 
-class Past(msgspec.Struct, frozen=True, kw_only=True):
-    """What values were before; never changed once published.
+class ValueHistory(msgspec.Struct, frozen=True, kw_only=True):
+    """The history of values; immutable.
 
     Attributes:
-        clock: largest event time, microseconds; None where events carry none.
-        seen: snapshots of this process, ascending; the last ones all, of older ones fewer and
-            fewer, so that there are never more than some 200.
+        clock: largest event time, microseconds; None without event time.
+        seen: earlier snapshots of this process, ascending; thinned with age to about 200.
     """
 
     clock: int | None = None
-    families: tuple[FamilyPast, ...] = ()
-    seen: tuple[SeenValues, ...] = ()
+    families: tuple[FamilyHistory, ...] = ()
+    seen: tuple[PastValues, ...] = ()
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """All readings at one moment; never changed once published.
+    """All readings at one moment; immutable.
 
     Attributes:
-        version: grows by one with each snapshot; equal versions are the same snapshot.
+        version: grows by one with each snapshot.
         taken_at: wall-clock seconds since the epoch, from the injected clock.
-        started_at: the same, of the process.
-        source: what is being read.
-        families: how series are divided; the one by labels alone comes first.
-        series: by family, metric as configured, labels, and window, lifetime last. Label values
-            that had no events for long enough are not among them.
-        health: the pipeline's own counts.
-        counted: durable evidence since the process started, of series that were
-            ever seen, moved away or not; None where state is not durable.
-        past: what the values were before.
-        experiment: variants against control; None where no experiment is configured.
+        started_at: start of the process, likewise.
+        source: the name of the source.
+        families: the family of labels alone comes first.
+        series: sorted by family, metric as configured, labels, and window, lifetime last; without
+            idle label values.
+        health: the health of the pipeline.
+        counted: durable evidence since the process started, also of partitions that moved away;
+            None without checkpoints.
+        past: the history of the values.
+        experiment: variants against control; None if no experiment is configured.
     """
 
     version: int
@@ -317,8 +317,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     families: tuple[SeriesFamily, ...]
     series: tuple[Series, ...]
     health: Health
-    counted: Mapping[CountedKey, Counted] | None = None
-    past: Past = Past()
+    counted: Mapping[CounterKey, CounterValue] | None = None
+    past: ValueHistory = ValueHistory()
     experiment: Report | None = None
 
     @property

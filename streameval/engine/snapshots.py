@@ -1,4 +1,4 @@
-"""Takes snapshots of the counts; readers never touch live state."""
+"""Takes snapshots from copies of the counts; readers never touch live state."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from streameval.accumulator.readings import (
 )
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
-from streameval.engine.history import History
+from streameval.engine.history import HistoryReader
 from streameval.engine.ingest import Ingest, IngestCopy
 from streameval.engine.partition import ALL, PANES, Layout, Progress
 from streameval.engine.snapshot import (
     LIFETIME,
-    Counted,
-    CountedKey,
+    CounterKey,
+    CounterValue,
     Health,
     JoinHealth,
     PartitionHealth,
@@ -42,18 +42,18 @@ from streameval.windows.views import FamilyView
 
 
 class RuntimeStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of everything around the pipeline.
+    """The status of the process around the counts.
 
     Attributes:
-        health: all of it but what is counted.
-        ends: for each partition, the offset after its last record, as far as known.
-        counted: durable evidence; None if state is not durable.
-        unread: partitions of what is read that other processes count.
+        health: without the fields that come from the counts.
+        ends: offset after the last record of each partition, as far as known.
+        counted: durable evidence; None without checkpoints.
+        unread: number of partitions that other processes count.
     """
 
     health: Health = Health()
     ends: Mapping[Partition, int] = {}
-    counted: Mapping[CountedKey, Counted] | None = None
+    counted: Mapping[CounterKey, CounterValue] | None = None
     unread: int = 0
 
 
@@ -61,9 +61,10 @@ class _Read(NamedTuple):
     """The readings of one window of one family.
 
     Attributes:
-        table: what was read; the same object while nothing changed.
-        since: from when on each metric is complete, seconds; None where it always was.
-        advice: label values and a sentence about what looks wrong with their events.
+        table: the counts; the same object until they change.
+        since: event time from which on each metric is complete, seconds; None if it always was.
+        rows: slice -> its series.
+        advice: label values and a warning about their events.
     """
 
     table: Table
@@ -73,12 +74,10 @@ class _Read(NamedTuple):
 
 
 class Snapshots:
-    """Takes snapshots; a window in which nothing changed is not read again.
+    """Takes snapshots; reads only windows that changed. Not safe on several threads.
 
-    Not for two threads at once.
-
-    `idle`: label values without an event for longer are left out, microseconds of event time; None
-    keeps them all.
+    `idle`: event time after which label values without events are left out, microseconds; None
+    keeps all.
     """
 
     def __init__(
@@ -106,7 +105,7 @@ class Snapshots:
             for spec in layout.families
         )
         self._reads: dict[tuple[int, str], _Read] = {}
-        self._history = History(self._views)
+        self._history = HistoryReader(self._views)
         self._experiment = None
         if layout.experiment is not None and layout.intervals is not None:
             compared = [
@@ -116,15 +115,15 @@ class Snapshots:
             ]
             self._experiment = ExperimentReader(layout.experiment, layout.intervals, compared)
 
-    def take(self, counts: IngestCopy, now: float, around: RuntimeStatus) -> Snapshot:
-        """All readings of what was counted."""
+    def take(self, counts: IngestCopy, now: float, status: RuntimeStatus) -> Snapshot:
+        """Read all series of the counts."""
         for view, spec in zip(self._views, self._layout.families, strict=True):
             view.refresh(counts.families[spec.name])
-        asleep = [self._asleep(view, counts.clock) for view in self._views]
+        idle = [self._idle_slices(view, counts.clock) for view in self._views]
         series = tuple(
             each
-            for index, sleeping in enumerate(asleep)
-            for each in self._series(index, sleeping, counts)
+            for index, hidden in enumerate(idle)
+            for each in self._series(index, hidden, counts)
         )
         self.version += 1
         return Snapshot(
@@ -134,29 +133,33 @@ class Snapshots:
             source=self._source,
             families=self._families,
             series=series,
-            health=self._health(counts, around),
-            counted=_awake(around.counted, self._hidden(asleep)),
+            health=self._health(counts, status),
+            counted=_without(status.counted, self._hidden(idle)),
             past=self._history.take(now, counts.clock, series),
-            experiment=self._experiment.report(around.unread) if self._experiment else None,
+            experiment=self._experiment.report(status.unread) if self._experiment else None,
         )
 
-    def _series(self, index: int, sleeping: frozenset[int], counts: IngestCopy) -> Iterator[Series]:
+    def _series(self, index: int, hidden: frozenset[int], counts: IngestCopy) -> Iterator[Series]:
         """By metric, then by label values, then by window; lifetime last."""
-        view, begun = self._views[index], Beginnings(self._families[index].name, counts.since)
+        view, added = self._views[index], AddedStatistics(self._families[index].name, counts.since)
         spans = () if counts.clock is None else view.spec.spans
-        reads = [self._read(index, span, begun, counts.clock) for span in (*spans, None)]
-        slices = view.spec.slices.sorted({each for read in reads for each in read.rows} - sleeping)
+        reads = [self._read(index, span, added, counts.clock) for span in (*spans, None)]
+        slices = view.spec.slices.sorted({each for read in reads for each in read.rows} - hidden)
         for place in range(len(view.spec.metrics)):
             for number in slices:
                 yield from (read.rows[number][place] for read in reads if number in read.rows)
 
-    def _read(self, index: int, span: int | None, begun: Beginnings, clock: int | None) -> _Read:
+    def _read(
+        self, index: int, span: int | None, added: AddedStatistics, clock: int | None
+    ) -> _Read:
         view = self._views[index]
         if span is None or clock is None:
             table, start = view.lifetime(), None
         else:
             table, start = view.window(span, clock), clock - span
-        since = tuple(begun.since(rests_on(metric, table), start) for metric in view.spec.metrics)
+        since = tuple(
+            added.complete_since(rests_on(metric, table), start) for metric in view.spec.metrics
+        )
         window = LIFETIME if span is None else span_text(span)
         known = self._reads.get((index, window))
         if known is None or known.table is not table or known.since != since:
@@ -183,7 +186,7 @@ class Snapshots:
         return rows
 
     def _how(self, window: str) -> How | None:
-        """Values of all time may be looked at always; those of a window are one among many."""
+        """Intervals of lifetimes hold at all times at once; those of windows are pointwise."""
         intervals = self._layout.intervals
         if intervals is None:
             return None
@@ -191,8 +194,8 @@ class Snapshots:
             return How(intervals)
         return How(intervals, "pointwise")
 
-    def _asleep(self, view: FamilyView, clock: int | None) -> frozenset[int]:
-        """Slices that had no event for long enough."""
+    def _idle_slices(self, view: FamilyView, clock: int | None) -> frozenset[int]:
+        """Slices without events for longer than `idle`."""
         if clock is None or self._idle is None:
             return frozenset()
         return frozenset(
@@ -201,11 +204,11 @@ class Snapshots:
             if latest is not None and clock - latest > self._idle
         )
 
-    def _hidden(self, asleep: Sequence[frozenset[int]]) -> set[tuple[int, Labels]]:
+    def _hidden(self, idle: Sequence[frozenset[int]]) -> set[tuple[int, Labels]]:
         return {
             (index, view.labels(number))
-            for index, (view, sleeping) in enumerate(zip(self._views, asleep, strict=True))
-            for number in sleeping
+            for index, (view, numbers) in enumerate(zip(self._views, idle, strict=True))
+            for number in numbers
         }
 
     def _advice(self) -> str | None:
@@ -217,22 +220,22 @@ class Snapshots:
                 return f"{where}: {advice}" if where else advice
         return None
 
-    def _health(self, counts: IngestCopy, around: RuntimeStatus) -> Health:
-        tally, join = counts.tally, around.health.join
+    def _health(self, counts: IngestCopy, status: RuntimeStatus) -> Health:
+        tally, join = counts.tally, status.health.join
         progress = sorted(counts.progress.items())
         timed = any(each.clock is not None for _, each in progress)
         return msgspec.structs.replace(
-            around.health,
+            status.health,
             consumed=tally.consumed,
             valid=tally.valid,
             invalid=dict(tally.invalid),
             tombstones=tally.tombstones,
             partitions=tuple(
-                _partition(name, each, around.ends.get(name)) for name, each in progress
+                _partition(name, each, status.ends.get(name)) for name, each in progress
             ),
-            trouble=around.health.trouble
-            or tally.suspicion()
-            or (None if join is None else join.suspicion())
+            trouble=status.health.trouble
+            or tally.warning()
+            or (None if join is None else join.warning())
             or self._advice(),
             late=tally.late if timed else None,
             future=tally.future if timed else None,
@@ -241,14 +244,14 @@ class Snapshots:
         )
 
     def _folded(self) -> dict[str, int]:
-        """Events under `__other__` where a family folds the most: each event stands in all."""
+        """Events under `__other__` by family: of its dimension with the most, as each has all."""
         return {view.spec.name: max(view.folded().values(), default=0) for view in self._views}
 
 
-def of_ingest(
+def ingest_snapshot(
     ingest: Ingest, *, labels: Sequence[str], now: float, join: JoinHealth | None = None
 ) -> Snapshot:
-    """One snapshot of an ingest that nobody is waiting for: of files, or of saved states."""
+    """A single snapshot of files or saved states, outside a daemon."""
     snapshots = Snapshots(ingest.layout, source="", labels=labels, started_at=0.0)
     return snapshots.take(ingest.copied(), now, RuntimeStatus(health=Health(join=join)))
 
@@ -256,7 +259,7 @@ def of_ingest(
 def variants_in(
     ingest: Ingest, label: str, labels: Sequence[str]
 ) -> tuple[list[Metric], dict[str, Variant]]:
-    """The metrics that are kept by a label, and its variants over the whole lifetime.
+    """The metrics of families with a label, and its variants over the lifetime.
 
     `labels`: names of all labels; families of segments are left out.
     """
@@ -287,10 +290,10 @@ class ExperimentReader:
         self._report: Report | None = None
 
     def report(self, unread: int) -> Report | None:
-        """The experiment as it stands; None where no family has its label.
+        """The current report; None if no family has the experiment's label.
 
-        `unread`: partitions that another process counts: what is seen here is a part of the users,
-        and no verdict is given.
+        `unread`: number of partitions that other processes count; above 0 the report gives no
+        verdict, as users are missing.
         """
         tables = [view.lifetime() for view in self._views]
         if not self._same(tables):
@@ -298,8 +301,8 @@ class ExperimentReader:
         if self._report is None or not unread:
             return self._report
         return self._report.untrusted(
-            f"other processes count {unread:,} of the partitions, so this one sees a part of the "
-            "users; streameval compare reads the state that they share"
+            f"other processes count {unread:,} of the partitions, so this one sees only some of "
+            "the users; streameval compare reads the state that they share"
         )
 
     def _same(self, tables: Sequence[Table]) -> bool:
@@ -314,7 +317,7 @@ class ExperimentReader:
 def all_variants(
     views: Sequence[FamilyView], tables: Sequence[Table], label: str
 ) -> tuple[list[Metric], dict[str, Variant]]:
-    """The metrics of several families, and the variants with all of these."""
+    """The metrics of several families, and the variants with the sums of all of them."""
     variants: dict[str, Variant] = {}
     metrics: list[Metric] = []
     for view, table in zip(views, tables, strict=True):
@@ -326,7 +329,7 @@ def all_variants(
 
 
 def variants_of(view: FamilyView, table: Table, label: str) -> dict[str, Variant]:
-    """The slices of a table by the values of one label; other labels are summed over."""
+    """The variants of a table: slices by the values of one label, summed over other labels."""
     groups = table.groups
     if groups is None or table.audience is None:
         return {}
@@ -346,8 +349,8 @@ def variants_of(view: FamilyView, table: Table, label: str) -> dict[str, Variant
     return found
 
 
-class Beginnings:
-    """Since when what is kept of a family has been kept, in any of its partitions."""
+class AddedStatistics:
+    """When statistics were added to a family, over all partitions."""
 
     def __init__(self, family: str, since: Iterable[Mapping[str, int]]) -> None:
         self._found: dict[str, int] = {}
@@ -357,13 +360,10 @@ class Beginnings:
                 if owner == family:
                     self._found[name] = max(moment, self._found.get(name, moment))
 
-    def since(self, statistics: Iterable[str], start: int | None) -> float | None:
-        """When what is read from these statistics became complete, seconds since the epoch.
+    def complete_since(self, statistics: Iterable[str], start: int | None) -> float | None:
+        """Since when values of these statistics are complete, seconds; None if they always were.
 
-        `start`: of the window that is read, microseconds; None for the lifetime.
-
-        Returns:
-            None where it always was.
+        `start`: of the window, microseconds; None for the lifetime.
         """
         if not self._found:
             return None
@@ -373,10 +373,10 @@ class Beginnings:
         return max(moments) / SECOND if moments else None
 
 
-def _awake(
-    counted: Mapping[CountedKey, Counted] | None, hidden: set[tuple[int, Labels]]
-) -> Mapping[CountedKey, Counted] | None:
-    """Counters leave together with the other values of their labels."""
+def _without(
+    counted: Mapping[CounterKey, CounterValue] | None, hidden: set[tuple[int, Labels]]
+) -> Mapping[CounterKey, CounterValue] | None:
+    """Hide the counters of idle label values, as their other series."""
     if counted is None or not hidden:
         return counted
     return {key: pair for key, pair in counted.items() if key[:2] not in hidden}
@@ -384,8 +384,8 @@ def _awake(
 
 def _advice(view: FamilyView, table: Table) -> tuple[Labels, str] | None:
     slices = view.slices(table)
-    told = zip(slices.tolist(), advice(table, slices), strict=True)
-    return next(((view.labels(number), each) for number, each in told if each), None)
+    found = zip(slices.tolist(), advice(table, slices), strict=True)
+    return next(((view.labels(number), each) for number, each in found if each), None)
 
 
 def _segment(dimensions: Sequence[str], labels: Sequence[str]) -> str | None:

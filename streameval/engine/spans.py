@@ -1,4 +1,4 @@
-"""Counts events by spans of event time."""
+"""Counts events by equal spans of event time."""
 
 from __future__ import annotations
 
@@ -18,26 +18,24 @@ from streameval.windows.family import FamilySpec
 from streameval.windows.labels import Folding, Labels
 
 Dumped: TypeAlias = tuple[Sequence[tuple[int, Labels]], bytes]
-"""The spans and slices of a family, and what was counted in each of them."""
+"""The cells of a family, each a span and a slice, and the bytes of its table."""
 
 
 class Slice(NamedTuple):
-    """A cell of a table, and what is read of it."""
+    """A cell of a table, and its metrics."""
 
     metrics: Sequence[Metric]
     table: Table
     cell: int
 
     def read(self, metric: Metric) -> Reading:
-        """One metric of it."""
+        """Read one metric of the cell."""
         (reading,) = answers(metric, self.table, np.array([self.cell]))
         return reading
 
 
 class Spans:
-    """Spans of one length, aligned to the epoch; every event is counted in exactly one.
-
-    Nothing is late: a span has the events of its time, in any order.
+    """Spans of one length, aligned to the epoch; each event counts in one, and none is late.
 
     `every`: length of a span, microseconds.
     """
@@ -47,7 +45,7 @@ class Spans:
         self._every = every
 
     def update(self, decoded: Decoded) -> None:
-        """Count events; those without time in no span."""
+        """Count events; events without time count in no span."""
         if decoded.times is None or not len(decoded.batch):
             return
         starts = (np.floor_divide(decoded.times, self._every) * self._every).tolist()
@@ -56,7 +54,7 @@ class Spans:
             family.update(decoded.batch, starts, values)
 
     def dump(self) -> list[Dumped]:
-        """What was counted, for `add`; before `items`."""
+        """The counts for `add`; call it before `items`."""
         return [family.dump() for family in self._families]
 
     def add(self, dumped: Sequence[Dumped]) -> None:
@@ -65,9 +63,9 @@ class Spans:
             family.add(*content)
 
     def items(self) -> Iterator[tuple[int, list[Mapping[Labels, Slice]]]]:
-        """Start of each span that has an event, and what happened in it; in the order of time.
+        """Start of each span with events, ascending, and the slices of each family.
 
-        Label values above the caps of a family are folded alike in all spans.
+        Label values above the caps are folded the same way in all spans.
         """
         for family in self._families:
             family.fold()
@@ -76,7 +74,7 @@ class Spans:
 
 
 class _Family:
-    """One table; a cell for each span and slice."""
+    """One table with a cell for each span and slice."""
 
     def __init__(self, spec: FamilySpec) -> None:
         self._spec = spec
@@ -103,12 +101,12 @@ class _Family:
         self._table.add(part)
 
     def slices(self, start: int) -> Mapping[Labels, Slice]:
-        """Those of one span, in the order of their label values."""
+        """The slices of one span, sorted by label values."""
         cells = self.starts[start].items()
         return {labels: Slice(self._spec.metrics, self._table, cell) for labels, cell in cells}
 
     def fold(self) -> None:
-        """Fold label values above the caps, and give each span its slices in order."""
+        """Fold label values above the caps, and sort the slices of each span."""
         folding = Folding(self._spec.folding, len(self._spec.columns))
         for labels in sorted({labels for _, labels in self._cells}):
             folding.admit(labels)

@@ -14,7 +14,7 @@ from streameval.catalogue.grammar import spelling
 from streameval.catalogue.metric import Metric, Value
 from streameval.catalogue.reading import Reading
 from streameval.engine.evidence import counts_up
-from streameval.engine.snapshot import LIFETIME, Counted, Snapshot
+from streameval.engine.snapshot import LIFETIME, CounterValue, Snapshot
 from streameval.exporters.view import COUNTED, has_windows
 
 Kind: TypeAlias = Literal["summary", "counter", "gauge"]
@@ -324,7 +324,7 @@ class FamilySet:
 
 Labels: TypeAlias = dict[str, str]
 
-_NOTHING: Counted = (0.0, 0)
+_NOTHING: CounterValue = (0.0, 0)
 _Place: TypeAlias = tuple[str, tuple[str, ...], str, str | None]
 
 
@@ -334,7 +334,7 @@ class _Counter(NamedTuple):
     place: int
     labels: tuple[str, ...]
     metric: Metric
-    now: Counted | None
+    now: CounterValue | None
 
 
 class MetricFamilies:
@@ -403,7 +403,7 @@ def _counters_of(snapshot: Snapshot) -> Iterator[_Counter]:
             yield _Counter(key[0], key[1], parse(key[2]), now)
 
 
-def _now(reading: Reading) -> Counted | None:
+def _now(reading: Reading) -> CounterValue | None:
     """None where a convention leaves no value: a sum without it would pass for one."""
     total = reading.total
     if total is None or math.isnan(total):

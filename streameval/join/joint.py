@@ -62,13 +62,13 @@ class Joint:
             framed(InteractionDecoder(each, event, options.key), each)
             for each in options.interactions
         ]
-        self._home = options.names[0]
+        self._topic = options.names[0]
         streams = enumerate(options.streams)
         self._stream = {name: number for number, names in streams for name in names}
 
-    def home(self, partition: Partition) -> Partition:
+    def partition_of(self, log: Partition) -> Partition:
         """The partition of that number of the first topic of impressions."""
-        return Partition(self._home, partition.number)
+        return Partition(self._topic, log.number)
 
     def decode(self, batch: RecordBatch) -> DecodedStream:
         """The impressions or the interactions in it."""

@@ -12,7 +12,7 @@ import numpy as np
 from msgspec.msgpack import Ext
 
 from streameval.engine.clock import NEVER
-from streameval.engine.memory import Memory
+from streameval.engine.dedup import SeenIds
 from streameval.events import Id
 from streameval.join.bucket import portable, restored
 from streameval.join.interactions import InteractionColumns
@@ -134,7 +134,7 @@ class Deduplicator:
     def __init__(self, span: int) -> None:
         self.newest: int | None = None
         # Those from the future were left out before, so the newest one is the clock.
-        self._memory = Memory(span, recent=1)
+        self._seen_ids = SeenIds(span, recent=1)
 
     def duplicates(
         self, found: Sequence[InteractionColumns], asked: Sequence[tuple[int, int]]
@@ -150,17 +150,17 @@ class Deduplicator:
         clocks = np.maximum(
             np.maximum.accumulate(times), NEVER if self.newest is None else self.newest
         )
-        novel = self._memory.novel(ids, times, clocks)
+        unseen = self._seen_ids.unseen(ids, times, clocks)
         self.newest = int(clocks[-1])
-        return {place for place, new in zip(asked, novel.tolist(), strict=True) if not new}
+        return {place for place, new in zip(asked, unseen.tolist(), strict=True) if not new}
 
     def sections(self) -> Iterator[Section]:
         """The remembered ids."""
-        return self._memory.sections()
+        return self._seen_ids.sections()
 
     def restore(self, sections: Mapping[str, bytes], newest: int | None) -> None:
         """Replace the content with the output of `sections`."""
-        self._memory.restore(sections)
+        self._seen_ids.restore(sections)
         self.newest = newest
 
 

@@ -14,7 +14,7 @@ import msgspec
 from streameval.decoding.columns import Decoded
 from streameval.engine.clock import NEVER, Clock
 from streameval.engine.dead_letters import Identity
-from streameval.engine.ingest import SKIPPABLE, told
+from streameval.engine.ingest import SKIPPABLE, described
 from streameval.engine.partition import Applied, Layout, PartitionState, Progress, Tally
 from streameval.errors import DamagedStateError, StreamevalError, UncountableRecordError
 from streameval.events.records import Partition, RecordBatch
@@ -104,7 +104,7 @@ class JoinedState(PartitionState):
         self.unfinished = True
         tally = Tally(consumed=len(batch.values), tombstones=len(content.tombstones))
         tally.valid = len(content.places)
-        tally.refuse([event for _, event in content.invalid])
+        tally.add_invalid([event for _, event in content.invalid])
         return Applied(content.invalid, tally)
 
     def end(self, partitions: Collection[Partition]) -> None:
@@ -146,7 +146,7 @@ class JoinedState(PartitionState):
                 raise
             (topic, number), offset = record
             raise UncountableRecordError(
-                topic, number, (offset, offset), told(error), SKIPPABLE, waiting=True
+                topic, number, (offset, offset), described(error), SKIPPABLE, waiting=True
             ) from error
         self.unfinished = self.logs.has_more or self.joiner.watermark < self._goal[0]
         self._join_version = next_version()
@@ -188,7 +188,7 @@ class JoinedState(PartitionState):
         log = logs.get(record.partition)
         if log is None or not self.joiner.remove(log, record.offset):
             return False
-        self.note(Tally(consumed=-1, valid=-1))
+        self.add(Tally(consumed=-1, valid=-1))
         self._before = [msgspec.structs.replace(account) for account in self.accounts]
         self._join_version = next_version()
         return True
@@ -237,8 +237,8 @@ class JoinedState(PartitionState):
         tally = Tally(consumed=part.records, tombstones=part.tombstones)
         tally.future = 0 if part.future is None else len(part.future.places)
         tally.valid = len(part.content.places) + tally.future
-        tally.refuse([event for _, event in part.invalid])
-        self.note(tally)
+        tally.add_invalid([event for _, event in part.invalid])
+        self.add(tally)
 
     def _join_meta(self) -> Callable[[], Iterator[bytes]]:
         state = {

@@ -20,7 +20,7 @@ from streameval.config import Config
 from streameval.config.options import WindowsOptions
 from streameval.config.pipeline import new_ingest
 from streameval.decoding.fields import EventFields
-from streameval.engine.evidence import Evidence
+from streameval.engine.evidence import EvidenceReader
 from streameval.engine.ingest import Ingest
 from streameval.events.records import Partition, RecordBatch
 from streameval.sources.options import SimulatorOptions
@@ -126,7 +126,7 @@ def _made(store: Store, interval: float) -> _Run:
             interval=interval,
         ),
         commit=lambda _: None,
-        evidence=Evidence(ingest),
+        evidence=EvidenceReader(ingest),
         letters=None,
         clock=Clock(),
         worker=worker,

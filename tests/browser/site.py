@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from playwright.sync_api import Locator, Page
 
-from streameval.engine.snapshot import FamilyPast, PaneMeans, Past, Snapshot
+from streameval.engine.snapshot import FamilyHistory, PaneMeans, Snapshot, ValueHistory
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Server, application
 from tests.exporters.pictures import (
@@ -106,12 +106,14 @@ def panes(*means: float) -> Snapshot:
         PaneMeans(place * MINUTE, MINUTE, {("a",): [(each * 10, 10)]})
         for place, each in enumerate(means)
     )
-    past = FamilyPast(("ndcg@10",), kept, 0, {})
+    past = FamilyHistory(("ndcg@10",), kept, 0, {})
     snapshot = picture(mean("ndcg@10", ("a",), sum(means), len(means)))
-    return msgspec.structs.replace(snapshot, past=Past(clock=len(means) * MINUTE, families=(past,)))
+    return msgspec.structs.replace(
+        snapshot, past=ValueHistory(clock=len(means) * MINUTE, families=(past,))
+    )
 
 
-def _past(version: int) -> Past:
+def _past(version: int) -> ValueHistory:
     texts = ("ndcg@10", "ndcg@5", "ctr")
     rows: dict[tuple[str, ...], list[tuple[float, int]]] = {
         (variant,): [(1.0 + version / 10 + number, 90)] * len(texts)
@@ -120,5 +122,5 @@ def _past(version: int) -> Past:
     start = 1_760_000_000_000_000 // MINUTE * MINUTE
     panes = tuple(PaneMeans(start - ago * MINUTE, MINUTE, rows) for ago in range(6, -1, -1))
     spans = {"5m": 5 * MINUTE, "24h": 1440 * MINUTE}
-    kept = FamilyPast(texts, panes, start - 1500 * MINUTE, spans)
-    return Past(clock=start + MINUTE // 2, families=(kept, FamilyPast()))
+    kept = FamilyHistory(texts, panes, start - 1500 * MINUTE, spans)
+    return ValueHistory(clock=start + MINUTE // 2, families=(kept, FamilyHistory()))

@@ -11,7 +11,7 @@ import msgspec
 from streameval.accumulator import Accumulator
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
-from streameval.engine.ingest import Direct, Ingest
+from streameval.engine.ingest import EventFrontend, Ingest
 from streameval.engine.partition import Layout
 from streameval.events.records import Partition
 from streameval.windows.family import FamilySpec
@@ -53,7 +53,7 @@ def ingest(spans: tuple[int, ...] = TIMES.spans) -> Counting:
         ),
     ]
     layout = Layout(families=families, windowing=windowing, dedup=600 * MINUTE, recent=1)
-    return Ingest(Direct(Decoder(FIELDS, ["variant", "country"]), layout), keep_letters=True)
+    return Ingest(EventFrontend(Decoder(FIELDS, ["variant", "country"]), layout), keep_letters=True)
 
 
 def record(number: int, *, minute: int, variant: str, hit: bool = True) -> bytes:

@@ -14,7 +14,7 @@ from streameval.checkpoints.scheduler import Clock
 from streameval.checkpoints.settings import CheckpointSettings
 from streameval.checkpoints.store import Store, folder_store
 from streameval.engine.dead_letters import DeadLetter, Identity
-from streameval.engine.evidence import Evidence, Totals
+from streameval.engine.evidence import EvidenceReader, Totals
 from streameval.errors import DeadLetterError
 from streameval.events.records import Partition, RecordBatch
 from tests.durability.counting import TIMES, ingest
@@ -85,7 +85,7 @@ class Member:
             store,
             msgspec.structs.replace(SETTINGS, **settings),
             commit=self.commit,
-            evidence=Evidence(self.ingest),
+            evidence=EvidenceReader(self.ingest),
             letters=self.letters,
             clock=Clock(
                 wall=lambda: 1_000.0 + self.now,

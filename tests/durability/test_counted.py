@@ -7,24 +7,24 @@ from hypothesis import strategies as st
 
 from streameval.checkpoints.committer import DurableCounters
 from streameval.engine.evidence import Fold
-from streameval.engine.snapshot import CountedKey
+from streameval.engine.snapshot import CounterKey
 from streameval.events.records import Partition
 
 P, Q = Partition("events", 0), Partition("events", 1)
 
 
-def key(value: str) -> CountedKey:
+def key(value: str) -> CounterKey:
     return 0, (value,), "mrr"
 
 
 A, B, OTHER = key("a"), key("b"), key("__other__")
 
 
-def same(found: CountedKey) -> CountedKey:
+def same(found: CounterKey) -> CounterKey:
     return found
 
 
-def folding(*gone: CountedKey) -> Fold:
+def folding(*gone: CounterKey) -> Fold:
     return lambda found: OTHER if found in gone else found
 
 
@@ -78,7 +78,7 @@ def test_nothing_is_shown_of_a_partition_that_has_not_begun() -> None:
 def test_all_that_comes_after_the_baseline_is_shown_once(
     counts: list[list[str]], folds: list[str], at: int, baseline: int
 ) -> None:
-    durable, totals = DurableCounters(), dict[CountedKey, tuple[float, int]]()
+    durable, totals = DurableCounters(), dict[CounterKey, tuple[float, int]]()
     durable.begin(P, {}, same)
     after = 0
     for number, values in enumerate(counts):

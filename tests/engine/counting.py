@@ -11,7 +11,7 @@ import msgspec
 from streameval.accumulator import Accumulator
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
-from streameval.engine.ingest import Direct, Ingest
+from streameval.engine.ingest import EventFrontend, Ingest
 from streameval.engine.partition import Layout
 from streameval.engine.snapshot import Health, Snapshot
 from streameval.engine.snapshots import RuntimeStatus, Snapshots
@@ -49,7 +49,7 @@ def layout(
 
 def ingest(of: Layout | None = None, **options: Any) -> Ingest:
     of = of or layout()
-    return Ingest(Direct(Decoder(FIELDS, of.families[0].dimensions), of), **options)
+    return Ingest(EventFrontend(Decoder(FIELDS, of.families[0].dimensions), of), **options)
 
 
 def batch(

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.engine.clock import MAX_AHEAD, NEVER, RECENT, Ahead, Clock, provisional
+from streameval.engine.clock import MAX_AHEAD, NEVER, RECENT, Clock, UnconfirmedPanes, provisional
 from streameval.engine.ingest import Ingest
 from streameval.events.records import Partition
 from tests.effort import sampled
@@ -62,7 +62,7 @@ def test_an_event_is_from_the_future_if_its_log_does_not_confirm_it(
     counted = data.draw(st.lists(st.booleans(), min_size=len(log), max_size=len(log)))
     starts = np.array(log, dtype=np.int64) // 10 * 10
     clocks = np.array(slow_clock.clocks(log, 5, size), dtype=np.int64)
-    rows, events, later = [False] * len(log), 0, Ahead(size)
+    rows, events, later = [False] * len(log), 0, UnconfirmedPanes(size)
     waiting: dict[int, list[int]] = {}
     for part in cut(log, ends):
         judged = later.judge(starts[part], clocks[part], np.array(counted[part], dtype=np.bool_))
@@ -77,7 +77,7 @@ def test_an_event_is_from_the_future_if_its_log_does_not_confirm_it(
                 waiting.setdefault(int(starts[row]), []).append(row)
         now = int(clocks[part.stop - 1])
         waiting = {pane: held for pane, held in waiting.items() if pane > now}
-        saved, later = later.state(), Ahead(size)
+        saved, later = later.state(), UnconfirmedPanes(size)
         later.restore(saved)
     expected = slow_clock.refuted(starts.tolist(), clocks.tolist(), counted, size)
     assert rows == expected

@@ -4,7 +4,7 @@ import pytest
 
 from streameval.engine import history as of_history
 from streameval.engine.ingest import Ingest
-from streameval.engine.snapshot import Past
+from streameval.engine.snapshot import ValueHistory
 from tests.engine.counting import MINUTE, Taking, batch, layout, parts, record
 from tests.engine.counting import ingest as ingest_of
 
@@ -16,7 +16,7 @@ def counting(*spans: int) -> Ingest:
     return ingest_of(layout(METRICS, spans=spans))
 
 
-def rows(found: Past) -> dict[tuple[int, tuple[str, ...]], list[tuple[float, int]]]:
+def rows(found: ValueHistory) -> dict[tuple[int, tuple[str, ...]], list[tuple[float, int]]]:
     (family,) = found.families
     panes = {pane.start: pane.rows for pane in family.panes}
     return {(at, labels): [*row] for at, rows in panes.items() for labels, row in rows.items()}

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from streameval.decoding.columns import Decoded
 from streameval.decoding.decode import Decoder
 from streameval.engine.dead_letters import Identity
-from streameval.engine.ingest import Direct, Ingest
+from streameval.engine.ingest import EventFrontend, Ingest
 from streameval.errors import SourceError, UncountableRecordError
 from streameval.events.records import Partition, RecordBatch
 from tests.decoding.records import mutilated, records
@@ -123,8 +123,8 @@ class _Mistaken(Decoder):
 
 def _mistaken() -> Ingest:
     of = layout()
-    front = Direct(_Mistaken(FIELDS, of.families[0].dimensions), of)
-    return Ingest(front, keep_letters=True)
+    frontend = EventFrontend(_Mistaken(FIELDS, of.families[0].dimensions), of)
+    return Ingest(frontend, keep_letters=True)
 
 
 @every_case("place", range(7))

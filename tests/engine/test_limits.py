@@ -7,26 +7,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.engine import limits as module
-from streameval.engine.limits import WINDOW, Limits, TooMany
+from streameval.engine.limits import WINDOW, LimitExceeded, Limits
 from streameval.errors import TooManyInvalidError
 
 
-def _observed(limits: Limits, invalid: Sequence[bool]) -> TooMany | None:
+def _observed(limits: Limits, invalid: Sequence[bool]) -> LimitExceeded | None:
     return limits.observe(len(invalid), [place for place, bad in enumerate(invalid) if bad])
 
 
-def _slow(invalid: Sequence[bool], max_ratio: float, max_run: int) -> TooMany | None:
+def _slow(invalid: Sequence[bool], max_ratio: float, max_run: int) -> LimitExceeded | None:
     """What the definition says, record by record."""
     for seen in range(1, len(invalid) + 1):
         run = 0
         while run < seen and invalid[seen - 1 - run]:
             run += 1
         if run > max_run:
-            return TooMany(invalid=run, of=run, limit=f"{max_run:,} in a row (max_run)")
+            return LimitExceeded(invalid=run, of=run, limit=f"{max_run:,} in a row (max_run)")
         last = invalid[max(seen - module.WINDOW, 0) : seen]
         if seen >= module.FEWEST and sum(last) > max_ratio * len(last):
             limit = f"{100 * max_ratio:g} % (max_ratio)"
-            return TooMany(invalid=sum(last), of=len(last), limit=limit)
+            return LimitExceeded(invalid=sum(last), of=len(last), limit=limit)
     return None
 
 
@@ -59,7 +59,9 @@ def test_one_more_than_five_percent_of_the_last_records_is_too_many() -> None:
     good = [False] * (WINDOW - 501)
     assert _observed(limits, [False] * WINDOW) is None
     assert _observed(limits, good + [True] * 500) is None
-    assert _observed(limits, [True]) == TooMany(invalid=501, of=WINDOW, limit="5 % (max_ratio)")
+    assert _observed(limits, [True]) == LimitExceeded(
+        invalid=501, of=WINDOW, limit="5 % (max_ratio)"
+    )
 
 
 def test_it_goes_on_saying_what_it_found_first() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from streameval.decoding.invalid import REASONS
 from streameval.engine.ingest import Ingest
-from streameval.engine.snapshot import Counted, CountedKey
+from streameval.engine.snapshot import CounterKey, CounterValue
 from streameval.events.records import Partition
 from tests.engine.counting import MINUTE, Taking, batch, layout, parts, record
 from tests.engine.counting import ingest as ingest_of
@@ -113,7 +113,7 @@ def test_a_label_value_without_events_for_long_leaves() -> None:
 def test_counters_leave_together_with_the_values_of_their_labels() -> None:
     ingest = ingest_of(layout(["ctr"], spans=(5 * MINUTE,)))
     ingest.apply(batch([record(ts=0, variant="old"), record(ts=1_000, variant="new")]))
-    counted: dict[CountedKey, Counted] = {
+    counted: dict[CounterKey, CounterValue] = {
         (0, (name,), "ctr"): (1.0, 2) for name in ("old", "new", "elsewhere")
     }
     taken = Taking(ingest, idle=999_000_000).take(counted=counted)

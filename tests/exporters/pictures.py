@@ -14,8 +14,8 @@ from streameval.catalogue.reading import Reading, UndefinedReading
 from streameval.decoding.invalid import REASONS
 from streameval.engine.snapshot import (
     CheckpointHealth,
-    Counted,
-    CountedKey,
+    CounterKey,
+    CounterValue,
     Health,
     PartitionHealth,
     ReloadHealth,
@@ -112,7 +112,7 @@ def picture(
     segments: Iterable[str] = (),
     windows: Iterable[str] = (),
     state: Health | None = None,
-    counted: Mapping[CountedKey, Counted] | None = None,
+    counted: Mapping[CounterKey, CounterValue] | None = None,
 ) -> Snapshot:
     """One snapshot of the given series."""
     return Snapshot(

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from streameval.catalogue import catalogue, parse
-from streameval.engine.snapshot import FamilyPast, PaneMeans, Past, Snapshot
+from streameval.engine.snapshot import FamilyHistory, PaneMeans, Snapshot, ValueHistory
 from streameval.exporters.web.answers import Metrics, definition, metrics
 from streameval.exporters.web.api import Api
 from streameval.exporters.web.health import State, state
@@ -58,11 +58,11 @@ def full(version: int = 1) -> Snapshot:
         ("treatment",): [(float("nan"), 3)],
     }
     panes = tuple(PaneMeans(minute * MINUTE, MINUTE, rows) for minute in range(10))
-    kept = FamilyPast(("ndcg@10",), panes, 3 * MINUTE - 1_000_000, {"5m": 5 * MINUTE})
+    kept = FamilyHistory(("ndcg@10",), panes, 3 * MINUTE - 1_000_000, {"5m": 5 * MINUTE})
     snapshot = picture(
         *series, version=version, windows=("5m",), segments=("country",), state=busy_health()
     )
-    past = Past(clock=10 * MINUTE - 1_000_000, families=(kept, FamilyPast()))
+    past = ValueHistory(clock=10 * MINUTE - 1_000_000, families=(kept, FamilyHistory()))
     return msgspec.structs.replace(snapshot, past=past, experiment=report())
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from streameval.engine.snapshot import LIFETIME, Counted, CountedKey
+from streameval.engine.snapshot import LIFETIME, CounterKey, CounterValue
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.statistics.intervals import Interval
 from tests.exporters.pictures import (
@@ -140,7 +140,7 @@ def test_a_restored_label_set_stands_at_zero_until_a_checkpoint(
 def test_counters_of_a_partition_that_moved_away_stay_and_its_gauges_do_not(
     exporter: PrometheusExporter,
 ) -> None:
-    counted: dict[CountedKey, Counted] = {(0, ("a",), "ndcg@10"): (2.5, 4)}
+    counted: dict[CounterKey, CounterValue] = {(0, ("a",), "ndcg@10"): (2.5, 4)}
     here = picture(mean("ndcg@10", ("a",), 2.5, 4), counted=counted)
     samples(exporter, here)
     read = samples(exporter, picture(counted=counted, version=2))

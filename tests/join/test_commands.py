@@ -238,7 +238,7 @@ def test_the_demo_shows_joined_values() -> None:
     [
         ('item = "sku"', "are invalid"),
         ('request_id = "item"', "belong to no list"),
-        ("types = { buy = 1 }", "are of no type that counts"),
+        ("types = { buy = 1 }", "have a type that does not count"),
     ],
 )
 @pytest.mark.parametrize("every", [(), ("--every", "1h")])
@@ -282,7 +282,7 @@ def test_most_interactions_lost_are_suspicious(
 ) -> None:
     found: dict[str, int] = {**dict.fromkeys(OUTCOMES, 0), **outcomes}
     stream = StreamHealth(name="clicks", outcomes=found, open=0, outside=0)
-    told = stream.suspicion(by_request=by_request)
+    told = stream.warning(by_request=by_request)
     assert (told is not None) == is_told
 
 
@@ -291,5 +291,5 @@ def test_while_most_interactions_wait_nothing_is_suspected() -> None:
     waiting, ended = (
         StreamHealth(name="clicks", outcomes=found, open=number, outside=0) for number in (267, 0)
     )
-    assert waiting.suspicion(by_request=True) is None
-    assert "192 of 192" in (ended.suspicion(by_request=True) or "")
+    assert waiting.warning(by_request=True) is None
+    assert "192 of 192" in (ended.warning(by_request=True) or "")

@@ -62,7 +62,7 @@ class Nobody:
     ],
 )
 def test_unequal_partitions_are_refused(logs: list[tuple[str, int, int]], problem: str) -> None:
-    grouped = Grouped(Nobody(), joint(CASE).home, ["shown", "clicked"])
+    grouped = Grouped(Nobody(), joint(CASE).partition_of, ["shown", "clicked"])
     assignments = [
         Assignment(
             partition=Partition(topic, number),

@@ -16,7 +16,7 @@ from streameval.checkpoints.checkpoint import Draft, Part, Place
 from streameval.checkpoints.store import folder_store
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
-from streameval.engine.ingest import Direct, Ingest
+from streameval.engine.ingest import EventFrontend, Ingest
 from streameval.engine.partition import Layout
 from streameval.events.records import Partition, RecordBatch
 from streameval.windows.family import FamilySpec
@@ -73,7 +73,7 @@ def ingest(intervals: Intervals | None = None) -> Ingest:
     decoder = Decoder(
         EventFields(time="ts", time_unit="s", event_id="id", recommendations="shown"), ["variant"]
     )
-    return Ingest(Direct(decoder, layout))
+    return Ingest(EventFrontend(decoder, layout))
 
 
 def counted(intervals: Intervals | None = None) -> Ingest:

@@ -9,7 +9,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from streameval.engine.snapshot import LIFETIME, FamilyPast, Series, Snapshot
+from streameval.engine.snapshot import LIFETIME, FamilyHistory, Series, Snapshot
 from streameval.windows.times import FINE, HOUR, SECOND
 
 PANE: Final = "pane"
@@ -125,7 +125,7 @@ def _points(snapshot: Snapshot, entry: Series, window: str) -> list[Point]:
     return seen[-LONGEST:]
 
 
-def _kept(snapshot: Snapshot, entry: Series) -> FamilyPast | None:
+def _kept(snapshot: Snapshot, entry: Series) -> FamilyHistory | None:
     families = snapshot.past.families
     kept = families[entry.family] if entry.family < len(families) else None
     return kept if kept is not None and entry.metric.text in kept.means else None
@@ -145,7 +145,7 @@ class _Pane(msgspec.Struct, frozen=True):
     count: int
 
 
-def moving(kept: FamilyPast, entry: Series, clock: int, window: str) -> list[Point]:
+def moving(kept: FamilyHistory, entry: Series, clock: int, window: str) -> list[Point]:
     """What a mean was at the end of each pane; of "pane" itself at its beginning.
 
     Only where all of the window is kept: what it was before nobody knows any more.
@@ -160,7 +160,7 @@ def moving(kept: FamilyPast, entry: Series, clock: int, window: str) -> list[Poi
     return _windows(panes, kept.spans[window], kept.since, clock)
 
 
-def _panes(kept: FamilyPast, entry: Series) -> Iterator[_Pane]:
+def _panes(kept: FamilyHistory, entry: Series) -> Iterator[_Pane]:
     place = kept.means.index(entry.metric.text)
     for pane in kept.panes:
         row = pane.rows.get(entry.labels)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.engine.clock import NEVER
-from streameval.engine.memory import Memory
+from streameval.engine.dedup import SeenIds
 from streameval.errors import DamagedStateError
 from tests.effort import every_case
 
@@ -17,28 +17,28 @@ SPAN = 10 * MINUTE
 events = st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 40 * MINUTE)), max_size=40)
 
 
-def judged(memory: Memory, rows: Sequence[tuple[str, int]], clock: int | None = None) -> list[bool]:
+def judged(seen: SeenIds, rows: Sequence[tuple[str, int]], clock: int | None = None) -> list[bool]:
     """By a clock that believes every event."""
     times = np.array([time for _, time in rows], dtype=np.int64)
     clocks = np.maximum(np.maximum.accumulate(times), NEVER if clock is None else clock)
-    novel = memory.novel([event_id for event_id, _ in rows], times, clocks)
-    return [bool(each) for each in novel]
+    unseen = seen.unseen([event_id for event_id, _ in rows], times, clocks)
+    return [bool(each) for each in unseen]
 
 
 def remembering(
     rows: Sequence[tuple[str, int]], clocks: Sequence[int]
-) -> tuple[Memory, list[bool]]:
+) -> tuple[SeenIds, list[bool]]:
     """With clocks of its own, one batch after the other."""
-    memory, novel = Memory(SPAN, recent=3), list[bool]()
+    seen, unseen = SeenIds(SPAN, recent=3), list[bool]()
     for (event_id, time), clock in zip(rows, clocks, strict=True):
-        novel += memory.novel([event_id], np.array([time]), np.array([clock])).tolist()
-    return memory, novel
+        unseen += seen.unseen([event_id], np.array([time]), np.array([clock])).tolist()
+    return seen, unseen
 
 
 def judged_slowly(rows: Sequence[tuple[str, int]]) -> list[bool]:
     """One event at a time, from nothing but the definition."""
     width, now = MINUTE, -1
-    novel: list[bool] = []
+    unseen: list[bool] = []
     counted: list[tuple[str, int]] = []
     for event_id, time in rows:
         now = max(now, time)
@@ -46,14 +46,14 @@ def judged_slowly(rows: Sequence[tuple[str, int]]) -> list[bool]:
         known = [each for name, each in counted if name == event_id]
         within = [each for each in (bucket, *known) if (each + 1) * width > now - SPAN]
         new = bucket not in within or not any(each in within for each in known)
-        novel.append(new)
+        unseen.append(new)
         if new and bucket in within:
             counted.append((event_id, bucket))
-    return novel
+    return unseen
 
 
-def content(memory: Memory) -> dict[str, bytes]:
-    return {each.name: b"".join(each.content()()) for each in memory.sections()}
+def content(seen: SeenIds) -> dict[str, bytes]:
+    return {each.name: b"".join(each.content()()) for each in seen.sections()}
 
 
 def clock_of(rows: Sequence[tuple[str, int]]) -> int | None:
@@ -61,19 +61,19 @@ def clock_of(rows: Sequence[tuple[str, int]]) -> int | None:
 
 
 def test_an_id_is_forgotten_after_its_span() -> None:
-    memory = Memory(SPAN, recent=1)
-    assert judged(memory, [("a", 0), ("b", 11 * MINUTE), ("a", 11 * MINUTE)]) == [True] * 3
-    assert judged(memory, [("a", 12 * MINUTE)], 11 * MINUTE) == [False]
+    seen = SeenIds(SPAN, recent=1)
+    assert judged(seen, [("a", 0), ("b", 11 * MINUTE), ("a", 11 * MINUTE)]) == [True] * 3
+    assert judged(seen, [("a", 12 * MINUTE)], 11 * MINUTE) == [False]
 
 
 @given(events)
 def test_it_judges_as_the_definition_does(rows: list[tuple[str, int]]) -> None:
-    assert judged(Memory(SPAN, recent=1), rows) == judged_slowly(rows)
+    assert judged(SeenIds(SPAN, recent=1), rows) == judged_slowly(rows)
 
 
 @given(events, st.integers(0, 40))
 def test_where_a_batch_ends_changes_nothing(rows: list[tuple[str, int]], at: int) -> None:
-    whole, split = Memory(SPAN, recent=1), Memory(SPAN, recent=1)
+    whole, split = SeenIds(SPAN, recent=1), SeenIds(SPAN, recent=1)
     first, second = rows[:at], rows[at:]
     together = judged(split, first) + judged(split, second, clock_of(first))
     assert together == judged(whole, rows)
@@ -84,7 +84,7 @@ def test_where_a_batch_ends_changes_nothing(rows: list[tuple[str, int]], at: int
 def test_what_was_saved_goes_on_as_if_it_had_never_stopped(
     before: list[tuple[str, int]], after: list[tuple[str, int]]
 ) -> None:
-    lasting, restored = Memory(SPAN, recent=1), Memory(SPAN, recent=1)
+    lasting, restored = SeenIds(SPAN, recent=1), SeenIds(SPAN, recent=1)
     judged(lasting, before)
     restored.restore(content(lasting))
     assert content(restored) == content(lasting)
@@ -97,33 +97,33 @@ def test_the_id_of_an_event_from_the_future_is_remembered_from_the_clock_on() ->
     far = 1_000_000 * MINUTE
     rows = [("a", 0), ("z", far), ("z", far), ("b", 0), ("z", far), ("c", 30 * MINUTE), ("z", far)]
     clocks = [0, 0, 0, 0, 0, 30 * MINUTE, 30 * MINUTE]
-    memory, novel = remembering(rows, clocks)
-    assert novel == [True, True, False, True, False, True, True]
-    assert {name for name in content(memory) if name != "seen/ahead"} == {"seen/30"}
+    seen, unseen = remembering(rows, clocks)
+    assert unseen == [True, True, False, True, False, True, True]
+    assert {name for name in content(seen) if name != "seen/ahead"} == {"seen/30"}
 
 
 def test_the_id_of_an_event_that_is_confirmed_is_remembered_from_its_time_on() -> None:
     night = 600 * MINUTE
     rows = [("a", 0), ("z", night), ("b", night), ("z", night), ("c", night + MINUTE)]
-    memory, novel = remembering(rows, [0, 0, night, night, night + MINUTE])
-    assert novel == [True, True, True, False, True]
-    assert set(content(memory)) == {"seen/600", "seen/601"}
+    seen, unseen = remembering(rows, [0, 0, night, night, night + MINUTE])
+    assert unseen == [True, True, True, False, True]
+    assert set(content(seen)) == {"seen/600", "seen/601"}
 
 
 def test_memory_is_bounded_by_the_span() -> None:
-    memory = Memory(SPAN, recent=1)
+    seen = SeenIds(SPAN, recent=1)
     for minute in range(1_000):
         rows = [(f"{minute}-{n}", minute * MINUTE) for n in range(5)]
-        judged(memory, rows, (minute - 1) * MINUTE if minute else None)
-    assert sum(len(part) for part in content(memory).values()) < 12 * (5 * 8 + 8)
+        judged(seen, rows, (minute - 1) * MINUTE if minute else None)
+    assert sum(len(part) for part in content(seen).values()) < 12 * (5 * 8 + 8)
 
 
 def test_a_section_that_did_not_change_keeps_its_version() -> None:
-    memory = Memory(SPAN, recent=1)
-    judged(memory, [("a", 0), ("b", 5 * MINUTE)])
-    before = {each.name: each.version for each in memory.sections()}
-    judged(memory, [("c", 5 * MINUTE)], 5 * MINUTE)
-    after = {each.name: each.version for each in memory.sections()}
+    seen = SeenIds(SPAN, recent=1)
+    judged(seen, [("a", 0), ("b", 5 * MINUTE)])
+    before = {each.name: each.version for each in seen.sections()}
+    judged(seen, [("c", 5 * MINUTE)], 5 * MINUTE)
+    after = {each.name: each.version for each in seen.sections()}
     assert [name for name in before if before[name] == after[name]] == ["seen/0"]
 
 
@@ -132,4 +132,4 @@ def test_a_section_that_did_not_change_keeps_its_version() -> None:
 )
 def test_what_was_never_saved_is_refused(name: str, held: bytes) -> None:
     with pytest.raises(DamagedStateError, match="seen/"):
-        Memory(SPAN, recent=1).restore({name: held})
+        SeenIds(SPAN, recent=1).restore({name: held})

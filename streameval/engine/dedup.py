@@ -1,4 +1,4 @@
-"""Deduplication: remembers the ids of recent events."""
+"""Deduplication: remembers the ids of recent events by their digests."""
 
 from __future__ import annotations
 
@@ -23,16 +23,15 @@ _BUCKETS: Final = 16
 _DIGEST: Final = 8
 
 
-class Memory:
-    """Remembers event ids for a span of event time, by their 64-bit digests.
+class SeenIds:
+    """Event ids of a span of event time, as 64-bit digests.
 
-    An event is a duplicate if its id was remembered and the time at which it first came is less
-    than the span (rounded up to whole buckets) behind the clock; one that is itself older than
-    that cannot be judged, and counts. The id of an event from the future is remembered from the
-    clock on. With ten million ids remembered, a chance collision is expected once in about 10^11
-    events.
+    An event is a duplicate if its id was seen, and the time of the first event with this id is
+    less than the span (rounded up to whole buckets) behind the clock. An event older than that
+    always counts. The id of an event from the future is remembered as of the clock. With ten
+    million ids, a collision is expected once in about 10^12 events.
 
-    `span`: how long to remember, microseconds of event time.
+    `span`: how long ids are remembered, microseconds of event time.
     """
 
     def __init__(self, span: int, recent: int = RECENT) -> None:
@@ -46,26 +45,26 @@ class Memory:
         self._versions: dict[int, int] = {}
         self._known: dict[bytes, int] = {}
 
-    def novel(
+    def unseen(
         self, event_ids: Sequence[str], times: NDArray[np.int64], clocks: Clocks
     ) -> NDArray[np.bool_]:
-        """Which events were not counted before; remembers them.
+        """Mask of the events whose ids are new; remembers these ids.
 
         `clocks`: the clock after each event, microseconds.
         """
-        novel = np.ones(len(event_ids), dtype=np.bool_)
+        unseen = np.ones(len(event_ids), dtype=np.bool_)
         buckets = (times // self._width).tolist()
         rows = zip(event_ids, buckets, clocks.tolist(), strict=True)
         for row, (event_id, bucket, now) in enumerate(rows):
-            novel[row] = self._is_novel(_digest(event_id), bucket, now)
+            unseen[row] = self._is_unseen(_digest(event_id), bucket, now)
             self._settle(now)
             self._events += 1
         if len(clocks):
             self._forget(int(clocks[-1]))
-        return novel
+        return unseen
 
     def sections(self) -> Iterator[Section]:
-        """One for each bucket of time, and one for what may be from the future."""
+        """One section for each bucket of time, and one for ids that may be from the future."""
         if self._ahead:
             yield Section(_AHEAD, self._ahead_version, self._ahead_content)
         for bucket in sorted(self._buckets):
@@ -77,9 +76,9 @@ class Memory:
         """Replace the content with the output of `sections`.
 
         Raises:
-            DamagedStateError: it is not that.
+            DamagedStateError: it is something else.
         """
-        # First what may be from the future: a bucket says no less of the same id.
+        # Buckets last: their time of an id takes precedence over one that may be from the future.
         for name in sorted(sections, key=lambda name: name != _AHEAD):
             try:
                 self._load(name, sections[name])
@@ -102,7 +101,7 @@ class Memory:
         for digest in self._buckets[bucket]:
             self._known[digest] = max(bucket, self._known.get(digest, bucket))
 
-    def _is_novel(self, digest: bytes, bucket: int, now: int) -> bool:
+    def _is_unseen(self, digest: bytes, bucket: int, now: int) -> bool:
         if not self._remembered(bucket, now):
             return True
         known = self._known.get(digest)
@@ -122,7 +121,7 @@ class Memory:
         self._versions[bucket] = next_version()
 
     def _settle(self, now: int) -> None:
-        """Put those that came long enough ago where the clock says that they belong."""
+        """Move ids from `_ahead` to a bucket that is not after the clock, once they are decided."""
         while self._ahead and self._ahead[0][2] + self._patience <= self._events:
             digest, bucket, _ = self._ahead.popleft()
             self._remember(digest, min(bucket, now // self._width))
@@ -144,7 +143,7 @@ class Memory:
 
     def _content(self, bucket: int) -> Callable[[], Iterator[bytes]]:
         digests = list(self._buckets[bucket])
-        # In the order of the log, which is as canonical as sorted, and needs no sorting.
+        # In log order, which is canonical without sorting.
         return lambda: iter([msgspec.msgpack.encode(b"".join(digests))])
 
 
