@@ -18,7 +18,7 @@ from streameval.config import Config, WebOptions, load
 from streameval.config.options import StateOptions
 from streameval.config.pipeline import schemas_of
 from streameval.config.web_file import web_security
-from streameval.daemon.assembly import letter_place, store
+from streameval.daemon.assembly import letter_destination, store
 from streameval.engine.snapshot import LIFETIME
 from streameval.errors import StreamevalError
 from streameval.exporters.web import try_address
@@ -59,7 +59,7 @@ def check(
     with config_errors_in(config):
         settings.source.build(os.environ, shared=settings.state is not None)
         schemas_of(settings, os.environ)
-        letters = letter_place(settings)
+        letters = letter_destination(settings)
         if settings.state is not None:
             store(settings.state)
     with output():

@@ -1,4 +1,4 @@
-"""The daemon: one process with one ingest loop; readers see published snapshots only."""
+"""The daemon: one process with one ingest loop; readers see only published snapshots."""
 
 from streameval.checkpoints.scheduler import Clock
 from streameval.daemon.log import configure, emit

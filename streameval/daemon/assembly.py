@@ -17,7 +17,7 @@ from streameval.config.config import schema
 from streameval.config.options import DeadLetterOptions, StateOptions
 from streameval.config.pipeline import new_ingest, schemas_of, with_saved_depth, with_schemas
 from streameval.daemon.systemd import Supervisor
-from streameval.dead_letters.queue import dead_letters_of, place_of
+from streameval.dead_letters.queue import dead_letters_of, destination_of
 from streameval.engine.dead_letters import DeadLetters
 from streameval.engine.evidence import EvidenceReader
 from streameval.engine.ingest import Ingest
@@ -32,12 +32,12 @@ from streameval.windows.times import SECOND, microseconds
 
 
 class Assembly(msgspec.Struct, kw_only=True):
-    """The parts of a daemon, each made for the others.
+    """The parts of a daemon.
 
     Attributes:
-        letters: where invalid records go; None where they are counted only.
-        tails: reads the newest records of all topics; None where there are none.
-        schemas: of the records; None where they need none.
+        letters: destination of invalid records; None if they are only counted.
+        tails: reads the newest records of all topics; None for sources without topics.
+        schemas: of the records; None if they need none.
     """
 
     config: Config
@@ -53,28 +53,28 @@ class Assembly(msgspec.Struct, kw_only=True):
     schemas: Schemas | None = None
 
     def close(self) -> None:
-        """Let go of everything; what is being written is written first."""
+        """Close all parts; pending writes finish first."""
         self.source.close()
         self.worker.shutdown()
         if self.letters is not None:
             self.letters.close()
 
 
-def assembled(
+def assemble(
     config: Config, environment: Mapping[str, str], clock: Clock, source: Source | None = None
 ) -> Assembly:
-    """The parts that a configuration asks for.
+    """Build the parts of a daemon.
 
     Raises:
-        ConfigError: the configuration does not say something that can be done.
-        MetricError: a metric cannot be understood, or lacks its inputs.
-        SourceError: a file that it names cannot be read.
+        ConfigError: the configuration contradicts itself or the environment.
+        MetricError: a metric is unknown, or lacks its inputs.
+        SourceError: a file named in the configuration cannot be read.
         DeadLetterError: the file for dead letters cannot be written.
     """
     supervisor = Supervisor(environment, clock.monotonic)
     pulse = Pulse(clock.monotonic, supervisor.alive)
-    kept = None if config.state is None else store(config.state, pulse.beat)
-    config = config if kept is None else with_saved_depth(config, kept.settings())
+    checkpoints = None if config.state is None else store(config.state, pulse.beat)
+    config = config if checkpoints is None else with_saved_depth(config, checkpoints.settings())
     source = source or config.source.build(environment, shared=config.state is not None)
     schemas = schemas_of(config, environment)
     source = with_schemas(source, config, schemas)
@@ -83,7 +83,6 @@ def assembled(
     if options is not None:
         topic, path = options.topic, options.path
         letters = dead_letters_of(config.source, environment, topic=topic, path=path)
-        # Beyond these, so many records are invalid that counting must stop.
         limits = Limits(options.max_ratio, options.max_run)
     ingest = new_ingest(
         config,
@@ -99,20 +98,20 @@ def assembled(
         ingest=ingest,
         owner=MemoryOnly(ingest, letters, clock, worker),
         letters=letters,
-        snapshots=pictures(config, source, ingest.layout, clock.wall()),
+        snapshots=snapshots_of(config, source, ingest.layout, clock.wall()),
         worker=worker,
         pulse=pulse,
         supervisor=supervisor,
         tails=config.source.newest(environment),
         schemas=schemas,
     )
-    if kept is not None and config.state is not None:
-        parts.owner = _checkpointer(parts, kept, config.state, clock)
+    if checkpoints is not None and config.state is not None:
+        parts.owner = _checkpointer(parts, checkpoints, config.state, clock)
     return parts
 
 
 def _checkpointer(
-    parts: Assembly, kept: Store, options: StateOptions, clock: Clock
+    parts: Assembly, checkpoints: Store, options: StateOptions, clock: Clock
 ) -> Checkpointer:
     config, source = parts.config, parts.source
     settings = CheckpointSettings(
@@ -128,7 +127,7 @@ def _checkpointer(
     )
     return Checkpointer(
         parts.ingest,
-        kept,
+        checkpoints,
         settings,
         commit=source.commit,
         evidence=EvidenceReader(parts.ingest),
@@ -138,8 +137,8 @@ def _checkpointer(
     )
 
 
-def pictures(config: Config, source: Source, layout: Layout, started_at: float) -> Snapshots:
-    """What takes snapshots of an ingest."""
+def snapshots_of(config: Config, source: Source, layout: Layout, started_at: float) -> Snapshots:
+    """An object that takes snapshots of an ingest."""
     return Snapshots(
         layout,
         source=source.name,
@@ -150,46 +149,46 @@ def pictures(config: Config, source: Source, layout: Layout, started_at: float) 
 
 
 def store(options: StateOptions, progress: Callable[[], None] = lambda: None) -> Store:
-    """Where checkpoints are kept; `progress` is called for each piece that is read or written.
+    """The store of checkpoints; `progress` is called for each piece that is read or written.
 
     Raises:
-        MissingExtraError: that is object storage, and the extra is not installed.
-        StoreError: the client of the bucket cannot be made.
+        MissingExtraError: the path is object storage, and the extra is not installed.
+        StoreError: the client of the bucket cannot be created.
     """
     return store_of(options.path, options.bucket, progress)
 
 
 def letter_options(config: Config) -> DeadLetterOptions | None:
-    """What to do with invalid records: by default where state is durable, they are kept."""
+    """Options of dead letters; by default, Kafka sources with [state] have them."""
     if config.dead_letters is None and config.state is not None:
         return DeadLetterOptions() if isinstance(config.source, KafkaOptions) else None
     return config.dead_letters
 
 
-def letter_place(config: Config) -> str | None:
-    """Where invalid records go, in words; None where they are counted only.
+def letter_destination(config: Config) -> str | None:
+    """The destination of invalid records, in words; None if they are only counted.
 
     Raises:
-        ConfigError: they cannot go there.
+        ConfigError: the destination is not valid.
     """
     options = letter_options(config)
     if options is None:
         return None
-    return place_of(config.source, topic=options.topic, path=options.path)
+    return destination_of(config.source, topic=options.topic, path=options.path)
 
 
 class Pulse:
-    """When work last made progress; safe to ask from any thread."""
+    """The time of the last progress; safe to read from any thread."""
 
-    def __init__(self, clock: Callable[[], float], beaten: Callable[[], None]) -> None:
+    def __init__(self, clock: Callable[[], float], on_beat: Callable[[], None]) -> None:
         self._clock = clock
-        self._beaten = beaten
+        self._on_beat = on_beat
         self._beat_at = clock()
 
     def beat(self) -> None:
-        """Something was done."""
+        """Record progress."""
         self._beat_at = self._clock()
-        self._beaten()
+        self._on_beat()
 
     @property
     def silence(self) -> float:

@@ -15,18 +15,18 @@ _BARE: Final = re.compile(r"[^\s\"=\\\x00-\x1f\x7f]+")
 
 
 def emit(level: int, event: str, **fields: Any) -> None:
-    """Log an event by its name, with its data.
+    """Log an event with its fields.
 
-    `event`: a name that never changes, such as "invalid_records"; what one searches for. `fields`:
-    shown in the order given; None is left out.
+    `event`: a stable name to search for, such as "invalid_records". `fields`: written in the given
+    order; None is left out.
     """
     _LOG.log(level, "%s", event, extra={"fields": fields})
 
 
 class Logfmt(logging.Formatter):
-    """`ts=... level=... event=...` and the event's own fields, each line parsable.
+    """Formats lines as `ts=... level=... event=...` followed by the fields of the event.
 
-    Lines of other libraries carry event=message, their logger and their sentence.
+    Lines of other libraries have event=message, logger and message.
 
     Example:
         >>> record = logging.makeLogRecord({"msg": "on", "created": 0, "levelname": "INFO"})
@@ -45,9 +45,9 @@ class Logfmt(logging.Formatter):
 
 
 def configure(level: int = logging.INFO, stream: TextIO | None = None) -> None:
-    """Send every log of this process, warnings included, to one stream.
+    """Send every log of this process, including Python's warnings, to one stream.
 
-    The web server's own messages of starting and stopping are left out; the daemon logs them.
+    The web server's messages about starting and stopping are dropped; the daemon logs its own.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(Logfmt())

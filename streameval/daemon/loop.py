@@ -1,4 +1,4 @@
-"""The polling loop: counts batches, checkpoints, publishes snapshots, and logs what happens."""
+"""The polling loop: counts batches, writes checkpoints, publishes snapshots and logs events."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from streameval.join.joint import Grouped, JoinStats, require_together
 from streameval.join.state import JoinedState
 from streameval.windows.times import SECOND, microseconds
 
-_LONGEST_WAIT = 0.2
-"""Seconds within which a signal is noticed."""
+_MAX_POLL = 0.2
+"""Longest poll, seconds; bounds the reaction time to signals."""
 
-STUCK = 60.0
-"""Seconds; longer than any batch, snapshot or part of a checkpoint takes."""
+STALL_SECONDS = 60.0
+"""Seconds without progress after which the loop counts as stalled; no step takes as long."""
 
 
 class Loop:
-    """Counts what a source delivers, on one thread; another one reads copies of what was counted.
+    """Counts the records of a source on one thread; another thread takes snapshots of copies.
 
-    `publish`: handed each snapshot; must be quick. `reload`: how the last reload ended; None where
-    there are none. `reader`: takes snapshots; None means a thread of its own.
+    `publish`: receives each snapshot; must be fast. `reload`: the outcome of the last reload, None
+    without reloads. `reader`: executor that takes snapshots; None for a dedicated thread.
     """
 
     def __init__(
@@ -53,35 +53,34 @@ class Loop:
         self._reader = SnapshotReader(parts.snapshots, self._published, clock, thread)
         self._invalid = InvalidRecords(clock.monotonic)
         self._trouble, self._advice = SourceTrouble(clock.monotonic), Advice()
-        self._joining = Joining(parts, clock.monotonic)
+        self._joins = JoinDriver(parts, clock.monotonic)
         self._owned: OwnedShare | None = None
         self._ready = False
 
     @property
-    def turning(self) -> bool:
+    def healthy(self) -> bool:
         """Whether the loop has made progress lately; safe to call from any thread.
 
-        A batch that is counted is progress, and so is each part of a checkpoint that is read or
-        written: a long restore or a backlog is not a standstill.
+        Counting a batch is progress, and so is reading or writing a part of a checkpoint: a long
+        restore or a backlog is not a stall.
         """
-        return self._parts.pulse.silence < STUCK
+        return self._parts.pulse.silence < STALL_SECONDS
 
     def run(self, until: Callable[[], bool]) -> None:
-        """Read until stopped; then save and take a last snapshot.
+        """Count until stopped; then write a last checkpoint and take a last snapshot.
 
-        What has been polled is counted before it ends. A source that has finished is waited on
-        all the same, so that its values can still be looked at. Where it ends by an error, no
-        state is saved that was not saved before.
+        Polled records are counted before the loop ends. The loop continues after the end of files,
+        so that their values stay available. After an error no checkpoint is written.
 
         Raises:
-            StreamevalError: the source cannot be read, state must not resume, or too many records
-                are invalid; waiting will not help. Or the last checkpoint could not be written.
+            StreamevalError: the source cannot be read, state cannot be restored, or too many
+                records are invalid; waiting will not help. Or the last checkpoint failed.
         """
         try:
             self._owned = OwnedShare(owner_of(self._parts))
             self._parts.source.open(self._owned)
             while not until():
-                self._turn()
+                self._step()
             self._ready = False
             while self._parts.ingest.unfinished:
                 self._advance()
@@ -95,30 +94,30 @@ class Loop:
         finally:
             self._end()
 
-    def _turn(self) -> None:
+    def _step(self) -> None:
         source, ingest = self._parts.source, self._parts.ingest
-        wait = 0.0 if ingest.unfinished else min(_LONGEST_WAIT, self._reader.due_in)
+        wait = 0.0 if ingest.unfinished else min(_MAX_POLL, self._reader.due_in)
         batches = self._poll(wait)
         self._ready = self._ready or (source.joined and source.trouble is None)
         for piece in (each for batch in batches for each in batch.pieces(AT_ONCE)):
             self._parts.owner.apply(piece)
             self._parts.pulse.beat()
             self._advance()
-        self._joining.turn()
+        self._joins.advance()
         self._parts.pulse.beat()
         self._advance()
-        self._tell()
+        self._log_events()
 
     def _advance(self) -> None:
-        """Finish what was counted, a part of it; or continue checkpoints and snapshots.
+        """Continue unfinished counting; otherwise advance checkpoints and snapshots.
 
-        Neither shows what is half counted.
+        Neither of these includes half-counted records.
         """
         if self._parts.ingest.unfinished:
             self._parts.ingest.proceed()
         else:
             self._parts.owner.advance()
-            self._show_when_due()
+            self._snapshot_when_due()
         self._parts.pulse.beat()
 
     def _poll(self, seconds: float) -> Sequence[RecordBatch]:
@@ -128,17 +127,17 @@ class Loop:
             self._clock.sleep(seconds)
         else:
             found = self._parts.source.poll(seconds)
-        # What brings many records had them already: it waited for a processor, if for anything.
+        # A large result was there already, so any wait was for a processor, not for records.
         if sum(len(batch.values) for batch in found) < AT_ONCE:
             waited = self._clock.monotonic() - began - (self._clock.busy() - worked)
             self._parts.owner.waited(waited)
         return found
 
-    def _show_when_due(self) -> None:
+    def _snapshot_when_due(self) -> None:
         if self._reader.due_in <= 0:
-            self._reader.begin(self._parts.ingest.copied(), self._around())
+            self._reader.begin(self._parts.ingest.copied(), self._status())
 
-    def _around(self) -> RuntimeStatus:
+    def _status(self) -> RuntimeStatus:
         parts, source, owner = self._parts, self._parts.source, self._parts.owner
         invalid = sum(parts.ingest.tally.invalid.values())
         return RuntimeStatus(
@@ -152,19 +151,19 @@ class Loop:
                 connection_failures=dict(source.connection_failures),
                 registry_failures={} if parts.schemas is None else dict(parts.schemas.failures),
                 reload=self._reload(),
-                join=self._joining.health(),
+                join=self._joins.health(),
             ),
             ends=source.end_offsets(),
             counted=owner.counted,
             unread=0 if self._owned is None else self._owned.unread,
         )
 
-    def _published(self, snapshot: Snapshot, around: RuntimeStatus) -> None:
+    def _published(self, snapshot: Snapshot, status: RuntimeStatus) -> None:
         self._publish(snapshot)
-        if around.health.trouble is None:
+        if status.health.trouble is None:
             self._advice.observe(snapshot.health.trouble)
 
-    def _tell(self) -> None:
+    def _log_events(self) -> None:
         for each in self._parts.owner.take_log_events():
             emit(level_of(each.level), each.event.replace(" ", "_"), **each.fields)
         self._trouble.observe(self._parts.source.trouble)
@@ -172,14 +171,14 @@ class Loop:
         self._invalid.observe(ingest.take_invalid(), ingest.tally.invalid)
 
     def _end(self) -> None:
-        self._tell()
-        self._reader.finish(self._parts.ingest.copied(), self._around())
+        self._log_events()
+        self._reader.finish(self._parts.ingest.copied(), self._status())
         self._invalid.summarize(self._parts.ingest.tally.invalid)
         self._parts.close()
 
 
 class OwnedShare:
-    """An owner that also knows how many partitions of its topics other processes own."""
+    """An owner that also counts the partitions that other processes own."""
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
@@ -188,44 +187,44 @@ class OwnedShare:
 
     @property
     def unread(self) -> int:
-        """Partitions that other processes own; 0 where the source has no notion of others."""
+        """Partitions that other processes own; 0 for sources without consumer groups."""
         return max(0, sum(self._counts.values()) - len(self._mine))
 
     def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
-        """Note how many partitions each topic has, and which are ours."""
-        found = self._owner.assigned(assignments)
+        """Record our partitions, and the number of partitions of each topic."""
+        starts = self._owner.assigned(assignments)
         self._mine |= {each.partition for each in assignments}
         for each in assignments:
             if each.partitions is not None:
                 self._counts[each.partition.topic] = each.partitions
-        return found
+        return starts
 
     def revoked(self, partitions: Sequence[Partition]) -> None:
-        """Forget partitions that another member owns now."""
+        """Forget partitions that another member owns from now on."""
         self._owner.revoked(partitions)
         self._mine.difference_update(partitions)
 
     def lost(self, partitions: Sequence[Partition]) -> None:
-        """Forget partitions that another member owns now."""
+        """Forget partitions that another member already owns."""
         self._owner.lost(partitions)
         self._mine.difference_update(partitions)
 
 
 def owner_of(parts: Assembly) -> Owner:
-    """Who owns the partitions of a source; logs that are joined are one to it."""
+    """The owner of a source's partitions; joined logs are grouped under one partition."""
     owner = parts.owner
     attribution = parts.config.attribution
     if attribution is None:
         return owner
     topics = [each for stream in attribution.streams for each in stream]
-    return Grouped(owner, parts.ingest.partition_of, topics, lambda: _inspect(parts))
+    return Grouped(owner, parts.ingest.partition_of, topics, lambda: _check_keys(parts))
 
 
-def _inspect(parts: Assembly) -> None:
-    """Check that the newest records of one key lie in one partition of each topic.
+def _check_keys(parts: Assembly) -> None:
+    """Check with the newest records that every topic has a key in the same partition.
 
     Raises:
-        SplitKeyError: records of one key cannot meet.
+        SplitKeyError: the records of a key are in different partitions and cannot be joined.
     """
     options = parts.config.attribution
     if options is not None and parts.tails is not None:
@@ -233,8 +232,8 @@ def _inspect(parts: Assembly) -> None:
         require_together(front, readable_batches(parts.tails(), parts.config, parts.schemas))
 
 
-class Joining:
-    """Looks after the joins of a daemon, between batches; does nothing where there are none."""
+class JoinDriver:
+    """Drives the joins of a daemon between batches: ends, backpressure and idle logs."""
 
     def __init__(self, parts: Assembly, clock: Callable[[], float]) -> None:
         self._parts = parts
@@ -247,8 +246,8 @@ class Joining:
                 self._timeout = microseconds(options.idle_timeout) / SECOND
         self._seen: dict[Partition, tuple[int, float]] = {}
 
-    def turn(self) -> None:
-        """Tell joins what has ended, the source what leads too far, and pass by what is idle."""
+    def advance(self) -> None:
+        """End joins of ended logs, pause logs that lead too far, and exclude idle logs."""
         if self._stats is None:
             return
         parts = self._parts
@@ -256,14 +255,14 @@ class Joining:
         parts.source.pause(parts.ingest.backpressured)
         for home, state in list(parts.ingest.partitions.items()):
             if isinstance(state, JoinedState):
-                self._pass_by(home, state)
+                self._exclude_idle(home, state)
 
     def health(self) -> JoinHealth | None:
-        """How they are; None where there are none."""
+        """The health of the joins; None without [attribution]."""
         return None if self._stats is None else self._stats.health(self._parts.ingest.partitions)
 
-    def _pass_by(self, home: Partition, state: JoinedState) -> None:
-        """What is proposed has effects only after it was saved."""
+    def _exclude_idle(self, home: Partition, state: JoinedState) -> None:
+        # A proposal takes effect only once a checkpoint has it, so that a restart repeats it.
         owner = self._parts.owner
         if state.proposed_at is not None:
             if owner.saved(home, state.proposed_at):
@@ -278,7 +277,7 @@ class Joining:
             owner.checkpoint_soon()
 
     def _is_idle(self, log: Partition, expected: int) -> bool:
-        """Whether nothing has come for long, and the source knows of nothing more."""
+        """Whether no record has arrived for the idle timeout, and the log has no unread record."""
         now = self._clock()
         offset, since = self._seen.setdefault(log, (expected, now))
         source = self._parts.source
@@ -290,14 +289,14 @@ class Joining:
         return waited and end is not None and end <= expected
 
 
-_SHORTEST = 1.0
-"""Seconds between snapshots."""
+_MIN_INTERVAL = 1.0
+"""Least time between snapshots, seconds."""
 
 
 class SnapshotReader:
-    """Takes snapshots on a thread of its own, one at a time.
+    """Takes snapshots on another thread, one at a time.
 
-    `publish`: handed each with what it was taken of, on that thread; must be quick.
+    `publish`: receives each snapshot and its status on that thread; must be fast.
     """
 
     def __init__(
@@ -310,7 +309,7 @@ class SnapshotReader:
         self._snapshots = snapshots
         self._publish = publish
         self._clock = clock
-        self._pace, self._next = Pace(_SHORTEST), clock.monotonic()
+        self._pace, self._next = Pace(_MIN_INTERVAL), clock.monotonic()
         self._thread = thread
         self._taking: Future[None] | None = None
 
@@ -328,47 +327,47 @@ class SnapshotReader:
             self._taking = None
         return max(0.0, self._next - self._clock.monotonic())
 
-    def begin(self, counts: IngestCopy, around: RuntimeStatus) -> None:
-        """Take a snapshot on the other thread."""
-        self._taking = self._thread.submit(self._take, counts, around)
+    def begin(self, counts: IngestCopy, status: RuntimeStatus) -> None:
+        """Start a snapshot on the other thread."""
+        self._taking = self._thread.submit(self._take, counts, status)
 
-    def finish(self, counts: IngestCopy, around: RuntimeStatus) -> None:
+    def finish(self, counts: IngestCopy, status: RuntimeStatus) -> None:
         """Take the last snapshot and wait for it."""
-        self.begin(counts, around)
+        self.begin(counts, status)
         self._thread.shutdown()
         if self._taking is not None:
             self._taking.result()
 
-    def _take(self, counts: IngestCopy, around: RuntimeStatus) -> None:
+    def _take(self, counts: IngestCopy, status: RuntimeStatus) -> None:
         began = self._clock.monotonic()
-        self._publish(self._snapshots.take(counts, self._clock.wall(), around), around)
+        self._publish(self._snapshots.take(counts, self._clock.wall(), status), status)
         self._pace.note(self._clock.monotonic() - began)
         self._next = began + self._pace.interval
 
 
-_IN_FULL = 3
-_SECONDS = 10.0
-_PATIENCE = 2.0
+_EXAMPLES_PER_REASON = 3
+_SUMMARY_SECONDS = 10.0
+_TROUBLE_SECONDS = 2.0
 
 
 class InvalidRecords:
     """Logs the first few invalid records of each reason, and the number of the others.
 
-    `clock`: seconds that only grow; a summary comes every 10 of them, at most.
+    `clock`: monotonic seconds. A summary is logged at most every 10 s.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._told: Counter[str] = Counter()
-        self._in_full: Counter[str] = Counter()
+        self._logged: Counter[str] = Counter()
+        self._examples: Counter[str] = Counter()
         self._next = clock()
 
     def observe(self, examples: Sequence[DeadLetter], counts: Mapping[str, int]) -> None:
         """Log the records that the pipeline found invalid."""
         for record in examples:
-            if self._in_full[record.reason] < _IN_FULL:
-                self._in_full[record.reason] += 1
-                self._told[record.reason] += 1
+            if self._examples[record.reason] < _EXAMPLES_PER_REASON:
+                self._examples[record.reason] += 1
+                self._logged[record.reason] += 1
                 emit(
                     logging.WARNING,
                     "invalid_record",
@@ -383,44 +382,41 @@ class InvalidRecords:
 
     def summarize(self, counts: Mapping[str, int]) -> None:
         """Log the number of records not logged yet, if any."""
-        more = {reason: count - self._told[reason] for reason, count in counts.items()}
+        more = {reason: count - self._logged[reason] for reason, count in counts.items()}
         more = {reason: count for reason, count in more.items() if count}
         if more:
             emit(logging.WARNING, "invalid_records", more=sum(more.values()), **more)
-            self._told.update(more)
-            self._next = self._clock() + _SECONDS
+            self._logged.update(more)
+            self._next = self._clock() + _SUMMARY_SECONDS
 
 
 class SourceTrouble:
-    """Logs when trouble of the source begins, changes and ends.
-
-    Connecting takes a moment; only trouble of two seconds is logged.
-    """
+    """Logs the beginning, change and end of the source's trouble, if it lasts 2 s or more."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
         self._since: float | None = None
-        self._told: str | None = None
+        self._logged: str | None = None
 
     def observe(self, trouble: str | None) -> None:
-        """Log a change in the trouble that the source reports."""
+        """Log a change of the source's trouble."""
         if trouble is None:
             self._end()
             return
         self._since = self._clock() if self._since is None else self._since
-        if trouble != self._told and self._clock() - self._since >= _PATIENCE:
-            self._told = trouble
+        if trouble != self._logged and self._clock() - self._since >= _TROUBLE_SECONDS:
+            self._logged = trouble
             emit(logging.WARNING, "source_trouble", trouble=trouble)
 
     def _end(self) -> None:
-        if self._told is not None and self._since is not None:
+        if self._logged is not None and self._since is not None:
             seconds = round(self._clock() - self._since, 1)
             emit(logging.INFO, "source_recovered", after_seconds=seconds)
-        self._since = self._told = None
+        self._since = self._logged = None
 
 
 class Advice:
-    """Logs advice about suspicious events: each sentence once, numbers aside."""
+    """Logs advice about suspicious events; advice that differs only in numbers once."""
 
     def __init__(self) -> None:
         self._given: set[str] = set()

@@ -16,7 +16,7 @@ import msgspec
 from streameval.checkpoints.scheduler import Clock
 from streameval.config import Config
 from streameval.config.web_file import web_security
-from streameval.daemon.assembly import assembled
+from streameval.daemon.assembly import assemble
 from streameval.daemon.log import emit
 from streameval.daemon.loop import Loop
 from streameval.daemon.reload import Reload, check_start
@@ -29,25 +29,25 @@ from streameval.sources.options import KafkaOptions
 from streameval.sources.secrets import redacted
 from streameval.windows.times import SECOND, microseconds
 
-_SINCE_START = (
+_NO_STATE = (
     "no [state] in the configuration: metrics reset on restart, and nothing is committed to Kafka"
 )
 
 
-_YOUNG = 50_000
-"""Several polls of records: reference counts free them before the collector would look."""
+_GC_THRESHOLD = 50_000
+"""Allocations before a young collection; reference counts free most objects much earlier."""
 
 
 class Daemon:
-    """Counts the records of a source and serves the values. It listens as soon as it is made.
+    """Counts the records of a source and serves the values. The constructor starts to listen.
 
-    `environment`: values of ${NAME} in the configuration, usually `os.environ`. `reread`:
-    reads the configuration anew for a reload; None where it cannot change. `observe`: handed each
-    snapshot after it is published, on the ingest thread.
+    `environment`: values of ${NAME} in the configuration, usually `os.environ`. `reread`: loads
+    the configuration again for a reload; None disables reloads. `observe`: receives each published
+    snapshot, on the thread that takes snapshots.
 
     Raises:
-        AddressInUseError: the address is taken.
-        ConfigError: the configuration does not say something that can be done.
+        AddressInUseError: the address is in use.
+        ConfigError: the configuration contradicts itself or the environment.
     """
 
     def __init__(
@@ -65,10 +65,10 @@ class Daemon:
         self._current: Snapshot | None = None
         web = config.web
         self._security = web_security(web)
-        self._security.observe = self._note_security
-        self._security.warn = _warn_of_certificate
-        self._reload = self._reload_by(reread, environment, clock)
-        parts = assembled(config, environment, clock)
+        self._security.observe = self._security_reloaded
+        self._security.warn = _warn_about_certificate
+        self._reload = self._reload_with(reread, environment, clock)
+        parts = assemble(config, environment, clock)
         self._supervisor = parts.supervisor
         self._loop = Loop(
             parts, self._publish, clock, lambda: self._reload.health if self._reload else None
@@ -81,7 +81,7 @@ class Daemon:
         app = application(
             self.current,
             exporter.exposition,
-            turning=lambda: self._loop.turning,
+            healthy=lambda: self._loop.healthy,
             reload=self._reload.request if lifecycle and self._reload else None,
             prefix=web.prefix,
             hosts=web.hosts,
@@ -94,7 +94,7 @@ class Daemon:
 
     @property
     def address(self) -> str:
-        """Where it serves, "http://HOST:PORT" and the prefix of all paths; the first of several."""
+        """First URL that is served: "http://HOST:PORT" and the prefix of all paths."""
         return self._addresses[0]
 
     @property
@@ -102,16 +102,16 @@ class Daemon:
         return [f"{each}{self._config.web.prefix}" for each in self._server.addresses]
 
     def current(self) -> Snapshot | None:
-        """The latest snapshot; None before the first. May be asked from any thread."""
+        """The latest snapshot, or None before the first. Safe to call from any thread."""
         return self._current
 
     def run(self, until: Callable[[], bool]) -> bool:
-        """Count until asked to stop or to reload, then end in order.
+        """Count until told to stop or to reload, then shut down gracefully.
 
-        `until`: asked between batches, several times a second.
+        `until`: whether to stop; called between batches, several times a second.
 
         Returns:
-            Whether it ended for a reload: the process should start again.
+            Whether a reload was requested: the process should restart.
 
         Raises:
             SourceError: the source cannot be read, and waiting will not help.
@@ -119,19 +119,19 @@ class Daemon:
         """
         reload = self._reload
         on_signal = nullcontext() if reload is None else reload.on_signal()
-        with self._server, on_signal, _few_collections():
-            self._say_what_starts()
+        with self._server, on_signal, _rare_garbage_collection():
+            self._log_start()
             self._supervisor.ready()
             try:
-                self._loop.run(lambda: self._ends(until))
+                self._loop.run(lambda: self._should_end(until))
             except UnsavedStateError as error:
                 if reload is None or not reload.accepted:
                     raise
-                # The process that follows at once counts it again.
+                # The restarted process counts those records again.
                 emit(logging.WARNING, "unsaved", error=error)
         return reload is not None and reload.accepted
 
-    def _ends(self, until: Callable[[], bool]) -> bool:
+    def _should_end(self, until: Callable[[], bool]) -> bool:
         if until():
             self._supervisor.stopping()
             return True
@@ -140,7 +140,7 @@ class Daemon:
             return True
         return False
 
-    def _reload_by(
+    def _reload_with(
         self, reread: Callable[[], Config] | None, environment: Mapping[str, str], clock: Clock
     ) -> Reload | None:
         if reread is None:
@@ -153,9 +153,9 @@ class Daemon:
 
         return Reload(check, clock.wall)
 
-    def _note_security(self, error: ConfigError | None) -> None:
+    def _security_reloaded(self, error: ConfigError | None) -> None:
         if self._reload is not None:
-            self._reload.note(error)
+            self._reload.web_reloaded(error)
         if error is None:
             emit(logging.INFO, "web_config_reloaded")
         else:
@@ -163,40 +163,40 @@ class Daemon:
 
     def _publish(self, snapshot: Snapshot) -> None:
         self._current = snapshot
-        self._supervisor.status(state(snapshot, turning=self._loop.turning).sentence)
+        self._supervisor.status(state(snapshot, healthy=self._loop.healthy).sentence)
         if self._observe is not None:
             self._observe(snapshot)
 
-    def _say_what_starts(self) -> None:
+    def _log_start(self) -> None:
         emit(
             logging.INFO,
             "started",
             version=version("streameval"),
             address=self.address if len(self._addresses) == 1 else self._addresses,
             configuration=redacted(msgspec.to_builtins(self._config)),
-            note=_SINCE_START if self._config.state is None else None,
+            note=_NO_STATE if self._config.state is None else None,
         )
         danger = self._server.danger
         if danger is not None:
             emit(logging.WARNING, "exposed", danger=danger)
         if self._security.warning is not None:
-            _warn_of_certificate(self._security.warning)
+            _warn_about_certificate(self._security.warning)
 
 
-def _warn_of_certificate(problem: str) -> None:
+def _warn_about_certificate(problem: str) -> None:
     emit(logging.WARNING, "web_certificate", problem=problem)
 
 
 @contextmanager
-def _few_collections() -> Iterator[None]:
-    """Let the garbage collector look at little, and seldom: a tenth of the work would be its own.
+def _rare_garbage_collection() -> Iterator[None]:
+    """Make cyclic garbage collection rare; otherwise it takes a tenth of the processor time.
 
-    Modules stay for good, so they are set aside; rings are rare, and found a little later.
+    Existing objects (modules) are frozen. Reference cycles are rare and are freed later.
     """
     thresholds = gc.get_threshold()
     gc.collect()
     gc.freeze()
-    gc.set_threshold(_YOUNG, *thresholds[1:])
+    gc.set_threshold(_GC_THRESHOLD, *thresholds[1:])
     try:
         yield
     finally:
@@ -208,7 +208,7 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 class Stop:
-    """Whether to stop: after SIGTERM or SIGINT, or after a given time."""
+    """Tells when to stop: after SIGTERM or SIGINT, or after a given time."""
 
     def __init__(
         self, seconds: float | None = None, clock: Callable[[], float] = time.monotonic
@@ -219,20 +219,20 @@ class Stop:
 
     def __call__(self) -> bool:
         """Whether it is time to stop."""
-        over = self._deadline is not None and self._clock() >= self._deadline
-        return over or self.signal is not None
+        expired = self._deadline is not None and self._clock() >= self._deadline
+        return expired or self.signal is not None
 
     @contextmanager
     def on_signals(self) -> Iterator[Stop]:
-        """Stop on the first signal of the block; a second one ends the process at once."""
-        before = {each: signal.signal(each, self._ask) for each in _SIGNALS}
+        """Handle signals within the block: the first one stops, a second one kills the process."""
+        before = {each: signal.signal(each, self._on_signal) for each in _SIGNALS}
         try:
             yield self
         finally:
             for each, handler in before.items():
                 signal.signal(each, handler)
 
-    def _ask(self, number: int, _frame: FrameType | None) -> None:
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         self.signal = signal.Signals(number).name
         for each in _SIGNALS:
             signal.signal(each, signal.SIG_DFL)

@@ -1,7 +1,7 @@
-"""Reload: check the configuration as it is written now, then restart the process under it.
+"""Reload: check the current configuration file, then restart the process with it.
 
 The loop ends as on SIGTERM (checkpoint, commit, leave the group), and the process executes itself
-with the same arguments. A configuration that could not start is refused, and nothing changes.
+with the same arguments. A configuration with which it could not start is rejected.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from streameval.checkpoints.restore import other_settings, same_shape
 from streameval.config import Config
 from streameval.config.options import StateOptions
 from streameval.config.pipeline import new_ingest, schemas_of, with_saved_depth
-from streameval.daemon.assembly import letter_place, store
+from streameval.daemon.assembly import letter_destination, store
 from streameval.daemon.log import emit
 from streameval.engine.snapshot import ReloadHealth
 from streameval.errors import StreamevalError, UnlikeStateError
@@ -29,13 +29,13 @@ from streameval.exporters.web import try_address
 
 
 class Reload:
-    """Requests to restart under the configuration file as it is now.
+    """Requests to restart with the current configuration file.
 
-    `check`: raises StreamevalError where a daemon could not start under it.
+    `check`: raises StreamevalError if a daemon could not start with it.
 
     Attributes:
-        accepted: whether the process should end, and start again.
-        health: how the last request ended; the start counts as one that succeeded.
+        accepted: whether the process should restart.
+        health: outcome of the last request; the start of the process counts as a success.
     """
 
     def __init__(self, check: Callable[[], None], wall: Callable[[], float]) -> None:
@@ -45,33 +45,33 @@ class Reload:
         self._wall = wall
         self._lock = threading.Lock()
         self._signalled = False
-        self._in_force = self._web_in_force = True
+        self._config_valid = self._web_valid = True
 
     def request(self) -> str | None:
-        """Check the configuration; returns why it is refused, or None. Any thread may call it."""
+        """Check the configuration; returns the problem or None. Safe to call from any thread."""
         with self._lock:
             try:
                 self._check()
             except StreamevalError as error:
-                self._in_force = False
-                self._judge()
+                self._config_valid = False
+                self._update_health()
                 emit(logging.ERROR, "reload_refused", error=error)
                 return str(error)
             emit(logging.INFO, "reloading")
             self.accepted = True
             return None
 
-    def note(self, error: StreamevalError | None) -> None:
-        """Certificates and users were read again, or were refused by this error."""
-        self._web_in_force = error is None
-        self._judge()
+    def web_reloaded(self, error: StreamevalError | None) -> None:
+        """Record that certificates and users were reloaded, or rejected with this error."""
+        self._web_valid = error is None
+        self._update_health()
 
-    def _judge(self) -> None:
-        successful = self._in_force and self._web_in_force
+    def _update_health(self) -> None:
+        successful = self._config_valid and self._web_valid
         self.health = ReloadHealth(successful=successful, at=self._wall())
 
     def due(self) -> bool:
-        """Whether the loop should end; a signal that came since the last call is a request."""
+        """Whether the loop should end; a signal since the last call counts as a request."""
         if self._signalled:
             self._signalled = False
             self.request()
@@ -79,36 +79,36 @@ class Reload:
 
     @contextmanager
     def on_signal(self) -> Iterator[None]:
-        """Within, SIGHUP is a request."""
-        before = signal.signal(signal.SIGHUP, self._ask)
+        """Handle SIGHUP as a request within the block."""
+        before = signal.signal(signal.SIGHUP, self._on_signal)
         try:
             yield
         finally:
-            # Ignored until the new process listens: otherwise a second SIGHUP would end it.
+            # A second SIGHUP would kill the new process before it installs its handler.
             signal.signal(signal.SIGHUP, signal.SIG_IGN if self.accepted else before)
 
-    def _ask(self, _number: int, _frame: FrameType | None) -> None:
+    def _on_signal(self, _number: int, _frame: FrameType | None) -> None:
         self._signalled = True
 
 
 def restart() -> NoReturn:
-    """Execute this program again, with the same arguments; the process keeps its id."""
+    """Execute this program again with the same arguments; the process id stays the same."""
     sys.stdout.flush()
     sys.stderr.flush()
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # noqa: S606  our own call
 
 
 def check_start(new: Config, running: Config, environment: Mapping[str, str]) -> None:
-    """Whether a daemon could start under a configuration in place of the one that runs.
+    """Check that a daemon could start with a configuration in place of the running one.
 
     Raises:
-        StreamevalError: it could not, and why.
+        StreamevalError: the reason why it could not.
     """
     for address in set(new.web.addresses) - set(running.web.addresses):
         try_address(address)
     new.source.build(environment, shared=new.state is not None)
     schemas_of(new, environment)
-    letter_place(new)
+    letter_destination(new)
     if new.state is None:
         new_ingest(new)
     else:
@@ -116,10 +116,10 @@ def check_start(new: Config, running: Config, environment: Mapping[str, str]) ->
 
 
 def _check_state(new: Config, options: StateOptions) -> None:
-    """Load a checkpoint as a start would: one is enough, for all have the same settings.
+    """Load one checkpoint as a start would; all of them have the same settings.
 
     Raises:
-        RefusedStateError: the state does not fit the configuration.
+        RefusedStateError: the state does not match the configuration.
     """
     checkpoints = store(options)
     saved = checkpoints.settings()

@@ -11,22 +11,22 @@ from typing import Final
 
 from streameval.daemon.log import emit
 
-_PATIENCE: Final = 1.0
-"""Seconds a message may wait for room in the queue of systemd."""
+_SEND_TIMEOUT: Final = 1.0
+"""Seconds for which a message may wait for room in systemd's queue."""
 
-_OFTEN: Final = 1.0
+_KEEPALIVE_SECONDS: Final = 1.0
 """Seconds between keep-alives, unless the watchdog asks for more."""
 
 
 class Supervisor:
     """Notifies the service manager that started this process.
 
-    Keep-alives follow the beats of the pulse that /-/healthy reads: a stuck loop sends none,
-    independent of the other threads.
+    Keep-alives follow the pulse that /-/healthy reads, so a stalled loop sends none even if other
+    threads still run.
 
     Args:
         environment: of the process; NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID are read.
-        clock: seconds that only grow.
+        clock: monotonic seconds.
     """
 
     def __init__(self, environment: Mapping[str, str], clock: Callable[[], float]) -> None:
@@ -38,11 +38,11 @@ class Supervisor:
         self._reached = True
 
     def ready(self) -> None:
-        """The daemon serves."""
+        """The daemon has started."""
         self._send("READY=1")
 
     def alive(self) -> None:
-        """Work made progress: send a keep-alive if one is due. Safe to call from any thread."""
+        """Send a keep-alive if one is due. Safe to call from any thread."""
         if self._interval is not None and (now := self._clock()) >= self._next:
             self._next = now + self._interval
             self._send("WATCHDOG=1")
@@ -58,7 +58,7 @@ class Supervisor:
         self._send("STOPPING=1")
 
     def reloading(self) -> None:
-        """The daemon is shutting down, and the same process starts again."""
+        """The daemon is shutting down and restarts in the same process."""
         microseconds = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
         self._send(f"RELOADING=1\nMONOTONIC_USEC={microseconds}")
 
@@ -69,14 +69,14 @@ class Supervisor:
         address = self._socket.replace("@", "\0", 1) if self._socket[0] == "@" else self._socket
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
-                sender.settimeout(_PATIENCE)
+                sender.settimeout(_SEND_TIMEOUT)
                 sender.sendto(message.encode(), address)
         except OSError as error:
-            self._tell(error)
+            self._log_failure(error)
         else:
             self._reached = True
 
-    def _tell(self, error: OSError) -> None:
+    def _log_failure(self, error: OSError) -> None:
         if self._reached:
             emit(logging.WARNING, "supervisor_unreachable", socket=self._socket, error=error)
         self._reached = False
@@ -84,7 +84,7 @@ class Supervisor:
 
 def _interval(environment: Mapping[str, str]) -> float | None:
     limit = environment.get("WATCHDOG_USEC", "")
-    asked = environment.get("WATCHDOG_PID", str(os.getpid()))
-    if not limit.isdecimal() or asked != str(os.getpid()):
+    pid = environment.get("WATCHDOG_PID", str(os.getpid()))
+    if not limit.isdecimal() or pid != str(os.getpid()):
         return None
-    return min(_OFTEN, int(limit) / 4_000_000)
+    return min(_KEEPALIVE_SECONDS, int(limit) / 4_000_000)

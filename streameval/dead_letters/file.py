@@ -1,6 +1,6 @@
-"""Dead letters in a file, one line of JSON each.
+"""Dead letters in a file, one JSON object per line.
 
-DeadLetterError is raised where the file cannot be read or written, or holds something else.
+DeadLetterError is raised if the file cannot be read or written, or has other content.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from streameval.events.records import Partition
 _LOG: Final = logging.getLogger(__name__)
 _BLOCK: Final = 64 * 1024
 _PRIVATE: Final = 0o600
-"""Letters hold what users did; only the daemon's own user reads a file that it creates."""
+"""Letters contain users' actions, so only the daemon's user may read the file."""
 
 
 class DeadLetterFile:
-    """Appends to a file that one process at a time may write.
+    """Appends to a file; a lock admits one process at a time.
 
-    If a crash cut the last line off, its beginning moves to a file with the suffix `.torn`,
-    and the log says so. No checkpoint had passed that letter, so it is written again.
+    If a crash tore the last line, its beginning is moved to a file with the suffix `.torn`, and
+    logged. No checkpoint covers that record, so its letter is written again.
 
     Args:
         path: created if missing; its folder must exist.
@@ -49,7 +49,7 @@ class DeadLetterFile:
         """Write a line for each letter and sync them to disk."""
         try:
             file = self._opened()
-            _write_whole(file, b"".join(map(line_of, letters)))
+            _write_all(file, b"".join(map(line_of, letters)))
             os.fsync(file.fileno())
         except OSError as error:
             self.close()
@@ -75,18 +75,18 @@ class DeadLetterFile:
             problem, remedy = "another process writes it", "give each process its own file"
         else:
             problem = (error.strerror or str(error)).lower()
-            remedy = "free space or correct [dead_letters] path; then they are written again"
+            remedy = "free space or correct [dead_letters] path; the letters are kept and retried"
         return DeadLetterError(self._path, problem, remedy)
 
 
 def read_letters(path: str) -> Iterator[DeadLetter]:
-    """The letters that are in a file now, in order, without an incomplete last line."""
+    """The letters that a file has now, in order, without an incomplete last line."""
     try:
         with Path(path).open("rb") as file:
-            left = os.fstat(file.fileno()).st_size
+            remaining = os.fstat(file.fileno()).st_size
             for number, line in enumerate(file, 1):
-                left -= len(line)
-                if left < 0 or not line.endswith(b"\n"):
+                remaining -= len(line)
+                if remaining < 0 or not line.endswith(b"\n"):
                     return
                 yield _letter_at(path, number, line)
     except OSError as error:
@@ -101,11 +101,11 @@ class Base64(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 Content: TypeAlias = str | Base64
-"""Bytes: as text where they are UTF-8."""
+"""Bytes, as text if they are UTF-8."""
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What a letter says of its record, as it is written."""
+    """The metadata of a letter, as written."""
 
     topic: str
     partition: int
@@ -117,7 +117,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, letter: DeadLetter) -> Facts:
-        """Those of a letter."""
+        """The metadata of this letter."""
         return Facts(
             topic=letter.partition.topic,
             partition=letter.partition.number,
@@ -131,7 +131,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     def letter(
         self, key: bytes | None, headers: Iterable[tuple[str, bytes]], value: bytes
     ) -> DeadLetter:
-        """The letter of a record with this content."""
+        """The letter with this metadata and the content of its record."""
         return DeadLetter(
             partition=Partition(self.topic, self.partition),
             offset=self.offset,
@@ -146,7 +146,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Line(Facts, frozen=True, kw_only=True):
-    """A letter as it is written."""
+    """A letter as written."""
 
     key: Content | None
     headers: tuple[tuple[str, Content], ...]
@@ -154,7 +154,7 @@ class Line(Facts, frozen=True, kw_only=True):
 
 
 def line_of(letter: DeadLetter) -> bytes:
-    r"""The letter as one line, with its newline."""
+    """The letter as one line, including the newline."""
     line = Line(
         **msgspec.structs.asdict(Facts.of(letter)),
         key=None if letter.key is None else _content(letter.key),
@@ -165,7 +165,7 @@ def line_of(letter: DeadLetter) -> bytes:
 
 
 def letter_in(line: bytes) -> DeadLetter:
-    """The letter on a line; a ValueError where there is none."""
+    """The letter on a line; raises ValueError if the line is not a letter."""
     try:
         found = msgspec.json.decode(line, type=Line)
     except msgspec.MsgspecError as error:
@@ -196,7 +196,7 @@ def _letter_at(path: str, number: int, line: bytes) -> DeadLetter:
         raise DeadLetterError(path, problem, "remove the line") from error
 
 
-def _write_whole(file: FileIO, data: bytes) -> None:
+def _write_all(file: FileIO, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(file.fileno(), view) :]
@@ -209,16 +209,16 @@ def _repair(path: str, file: FileIO) -> None:
         return
     torn = Path(f"{path}.torn")
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    with FileIO(os.open(torn, flags, mode=_PRIVATE), "ab") as beside:
-        beside.write(os.pread(file.fileno(), size - whole, whole) + b"\n")
-        os.fsync(beside.fileno())
+    with FileIO(os.open(torn, flags, mode=_PRIVATE), "ab") as target:
+        target.write(os.pread(file.fileno(), size - whole, whole) + b"\n")
+        os.fsync(target.fileno())
     os.ftruncate(file.fileno(), whole)
     os.fsync(file.fileno())
     _LOG.warning("the last line of %s was incomplete; it is in %s now", path, torn)
 
 
 def _end_of_lines(file: FileIO, size: int) -> int:
-    """Where the last complete line ends, searched from the end of the file."""
+    """The end of the last complete line, searched from the end of the file."""
     end = size
     while end > 0:
         start = max(end - _BLOCK, 0)

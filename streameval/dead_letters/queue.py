@@ -1,7 +1,7 @@
-"""The queue of dead letters: kept until the disk or broker has taken them.
+"""The queue of dead letters, which keeps them until the disk or broker has them.
 
-Functions raise ConfigError for a destination that cannot be, and DeadLetterError where letters
-cannot be written; they are kept, and the next flush writes them again.
+Functions raise ConfigError for an invalid destination, and DeadLetterError if letters cannot be
+written; these stay in the queue, and the next flush retries them.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from streameval.errors import DeadLetterError
 from streameval.sources.options import KafkaOptions, SourceOptions
 
 MAX_BYTES: Final = 64 * 1024 * 1024
-"""Where more bytes wait, sending writes them first."""
+"""Bytes in the queue above which `send` flushes first."""
 
 CHUNK: Final = 2_000
-"""Letters written at once, so that a long queue makes progress even if writing fails later."""
+"""Letters per write, so that a long queue makes progress even if a later write fails."""
 
 _OVERHEAD: Final = 1_000
 """Approximate bytes of a letter besides its value."""
@@ -35,11 +35,10 @@ def dead_letters_of(
 ) -> DeadLetters | None:
     """The destination of a source's dead letters.
 
-    That is the file, if one is configured, and otherwise a topic for Kafka sources. Other sources
-    have no destination: their invalid records are counted only.
+    A configured file comes first; otherwise Kafka sources have a topic. Other sources have no
+    destination (None): their invalid records are only counted.
 
-    `topic`: receives the letters of all topics; None means `<input>.dlq` for each. `path`: a file
-    that receives them instead.
+    `topic`: receives the letters of all topics; None for `<input>.dlq` each. `path`: a file.
     """
     if path is not None:
         return Queue(DeadLetterFile(path))
@@ -56,10 +55,10 @@ def dead_letters_of(
     return Queue(DeadLetterTopics(source_config(source, environment), source_topics(source), topic))
 
 
-def place_of(
+def destination_of(
     source: SourceOptions, *, topic: str | None = None, path: str | None = None
 ) -> str | None:
-    """That destination in words, such as "file dead.ndjson"; None where there is none."""
+    """The destination in words, such as "file dead.ndjson"; None without one."""
     if path is not None:
         return f"file {path}"
     if not isinstance(source, KafkaOptions):
@@ -79,7 +78,7 @@ class Writer(Protocol):
         """Return when all of them are durable.
 
         Raises:
-            DeadLetterError: some are not; the caller writes them again, but for its `durable`.
+            DeadLetterError: some are not; the caller retries all but those in `durable`.
         """
 
     def close(self) -> None:
@@ -87,12 +86,11 @@ class Writer(Protocol):
 
 
 class Queue:
-    """Holds dead letters until a flush writes them; any thread may send, and any may flush.
+    """Keeps dead letters until a flush writes them; any thread may send or flush.
 
-    Sending only appends, so that reading records never waits for a disk or a broker.
+    Sending only appends, so that counting rarely waits for a disk or a broker.
 
-    `max_bytes`: at so many bytes a call of `send` writes what waits first; while that fails, more
-    of them wait.
+    `max_bytes`: above this size `send` flushes first; if that fails, the queue grows.
     """
 
     def __init__(self, writer: Writer, max_bytes: int = MAX_BYTES) -> None:
@@ -100,17 +98,17 @@ class Queue:
         self._max_bytes = max_bytes
         self._waiting: list[DeadLetter] = []
         self._bytes = 0
-        self._changing = threading.Lock()
+        self._lock = threading.Lock()
         self._writing = threading.Lock()
 
     def send(self, letters: Sequence[DeadLetter]) -> None:
-        """Hold letters until the next flush; never raises."""
+        """Queue letters until the next flush; never raises."""
         size = sum(map(_size, letters))
         if self._bytes and self._bytes + size > self._max_bytes:
-            # No checkpoint passes letters that are not durable: its own flush raises this again.
+            # The flush before each checkpoint raises the error again, so nothing is lost.
             with suppress(DeadLetterError):
                 self.flush()
-        with self._changing:
+        with self._lock:
             self._waiting.extend(letters)
             self._bytes += size
 
@@ -122,26 +120,26 @@ class Queue:
                 left -= self._write(min(left, CHUNK))
 
     def close(self) -> None:
-        """Close the destination without writing what waits; may be called twice."""
+        """Close the destination without flushing; may be called twice."""
         with self._writing:
             self._writer.close()
 
     def _write(self, count: int) -> int:
-        """Write the oldest letters and remove them from the queue; returns how many."""
-        with self._changing:
+        """Write the oldest letters and remove them from the queue; returns their number."""
+        with self._lock:
             letters = tuple(self._waiting[:count])
         try:
             self._writer.write(letters)
         except DeadLetterError as error:
-            self._keep(letters, [n for n in range(count) if n not in error.durable])
+            self._requeue(letters, [n for n in range(count) if n not in error.durable])
             raise
-        self._keep(letters, [])
+        self._requeue(letters, [])
         return count
 
-    def _keep(self, letters: Sequence[DeadLetter], places: Sequence[int]) -> None:
-        """Of the oldest letters, which were written, those at these places wait on."""
+    def _requeue(self, letters: Sequence[DeadLetter], places: Sequence[int]) -> None:
+        """Keep only these places of the oldest letters, for a retry."""
         kept = [letters[place] for place in places]
-        with self._changing:
+        with self._lock:
             self._waiting[: len(letters)] = kept
             self._bytes -= sum(map(_size, letters)) - sum(map(_size, kept))
 

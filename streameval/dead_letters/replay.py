@@ -1,7 +1,7 @@
-"""Reads dead letters from their topics and republishes the records behind them.
+"""Reads dead letters from their topics and republishes their records.
 
-Functions raise SourceError where a topic cannot be read or the client refuses its settings, and
-PublishError where the broker does not answer, or refuses a record.
+Functions raise SourceError if a topic cannot be read or the client rejects its settings, and
+PublishError if the broker does not answer or rejects a record.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from streameval.sources.kafka.publishing import Message, send
 from streameval.sources.options import EARLIEST, LATEST
 
 _READ_TIMEOUT: Final = 30.0
-"""Seconds without a record, before the end, after which reading has failed."""
+"""Seconds without a record before the end offset after which reading fails."""
 
 
 class DeadLetterReader:
-    """Reads topics of dead letters from their beginning to their current end, without a group.
+    """Reads dead letter topics from the beginning to their current end, without a consumer group.
 
-    `inputs`: the topics that the letters come from; all of them must exist.
+    `inputs`: the topics of the original records; all of them must exist.
 
     Attributes:
         foreign: records read so far that are not dead letters.
@@ -39,7 +39,7 @@ class DeadLetterReader:
         self._topics = topics
         self.foreign = 0
         silence_client_log()
-        with self._explained():
+        with self._errors_explained():
             self._begins, self._ends = self._bounds(inputs)
 
     @property
@@ -50,7 +50,7 @@ class DeadLetterReader:
     def __iter__(self) -> Iterator[DeadLetter]:
         """The letters, in order within each partition."""
         self.foreign = 0
-        with self._explained():
+        with self._errors_explained():
             ranges = self._begins, self._ends
             for _, records in records_between(self._config, *ranges, _READ_TIMEOUT):
                 for record in records:
@@ -67,16 +67,16 @@ class DeadLetterReader:
             wanted = [each for each in found.partitions if each.topic in self._topics]
             return cluster.offsets(wanted, EARLIEST), cluster.offsets(wanted, LATEST)
 
-    def _explained(self) -> AbstractContextManager[None]:
+    def _errors_explained(self) -> AbstractContextManager[None]:
         return explained(self._config, f"topic {', '.join(self._topics)}")
 
 
 def selected(
     letters: Iterable[DeadLetter], topics: Collection[str], reasons: Collection[str] = ()
 ) -> Iterator[DeadLetter]:
-    """One letter for each record of these topics; of all reasons, or only of these.
+    """One letter per record of these topics; `reasons`: only of these, empty for all.
 
-    A record that was replayed and rejected again has two letters, which name the same original.
+    A record that was replayed and rejected again has two letters with the same original.
     """
     seen: set[Identity] = set()
     for letter in letters:
@@ -87,12 +87,12 @@ def selected(
 
 
 def replay(letters: Iterable[DeadLetter], config: Mapping[str, Any]) -> int:
-    """Write the record of each letter to its topic and partition again.
+    """Republish the record of each letter to its topic and partition.
 
-    Key, value and headers are those of the record; a header is added that names it. Records
-    written before an error stay. Returns how many were written.
+    Key, value and headers are unchanged; an added header names the original record. Records
+    written before an error stay. Returns the number of records written.
     """
-    remedy = "these were written, and another replay writes them again"
+    remedy = "these were written; another replay writes them again"
     return send(map(_message, letters), {**config, **_PRODUCER}, "", remedy)
 
 

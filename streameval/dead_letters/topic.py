@@ -1,7 +1,7 @@
-"""Dead letters in Kafka topics: their names, their headers, and writing them.
+"""Dead letters in Kafka topics: topic names, headers and the writer.
 
 Functions raise ConfigError for a topic that has an invalid name or is also read, and
-DeadLetterError where the broker does not answer in time, or refuses a topic or a letter.
+DeadLetterError if the broker does not answer in time, or rejects a topic or a letter.
 """
 
 from __future__ import annotations
@@ -43,17 +43,17 @@ HEADERS: Final[Mapping[str, str]] = MappingProxyType(
 """Name of each added header -> its content, UTF-8 text."""
 
 TIMEOUT: Final = 8.0
-"""Seconds that a write may take, with connecting and creating topics."""
+"""Seconds that a write may take, including connecting and creating topics."""
 
 MAX_RECORD: Final = 64 * 1024 * 1024
-"""Largest record that the producer lets pass; the limit of the topic is what counts."""
+"""Largest record that the producer accepts, so that only the topic's limit applies."""
 
 _HEADER_ROOM: Final = 8 * 1024
-"""Bytes by which the headers of a letter may enlarge a record, at most."""
+"""Most bytes that the headers of a letter add to a record."""
 
 _MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 _RIGHTS: Final = "allow this user to describe, create and write the topic"
-_AGAIN: Final = "nothing is lost: they are written again at the next checkpoint"
+_RETRY: Final = "the letters are kept and retried at the next checkpoint"
 
 
 def topic_for(topic: str, configured: str | None) -> str:
@@ -66,7 +66,7 @@ def topic_for(topic: str, configured: str | None) -> str:
 
 
 def topics_for(topics: Sequence[str], configured: str | None) -> list[str]:
-    """The topics that receive the dead letters of these topics, each once."""
+    """The distinct topics that receive the dead letters of these topics."""
     found = list(dict.fromkeys(topic_for(topic, configured) for topic in topics))
     for name in found:
         try:
@@ -74,19 +74,19 @@ def topics_for(topics: Sequence[str], configured: str | None) -> list[str]:
         except ValueError as error:
             raise ConfigError("dead_letters", "topic", f"found {name!r}: {error}.") from error
         if name in topics:
-            problem = f"{name!r} is also read; write dead letters to a topic of their own."
+            problem = f"{name!r} is also read; give dead letters a separate topic."
             raise ConfigError("dead_letters", "topic", problem)
     return found
 
 
 class DeadLetterTopics:
-    """Writes each letter to the topic for its input, in the partition of the same number.
+    """Writes each letter to its dead letter topic, in the partition of the same number.
 
-    If that topic has fewer partitions, the number is taken modulo theirs. A record counts as
-    written when all in-sync replicas have it.
+    The number is taken modulo the partitions of that topic. A letter is written when all in-sync
+    replicas have it.
 
-    `topic`: receives all letters; None means one for each topic that is read. `seconds`: longest
-    time that a write may take.
+    `topic`: receives all letters; None for one per topic that is read. `seconds`: time limit of a
+    write.
     """
 
     def __init__(
@@ -101,57 +101,59 @@ class DeadLetterTopics:
         self._seconds = seconds
         self._config = {**config, **_bounded(seconds)}
         self._producer: Any = None
-        self._there: dict[str, int] = {}
+        self._partition_counts: dict[str, int] = {}
 
     def write(self, letters: Sequence[DeadLetter]) -> None:
-        """Return when all in-sync replicas have all of them."""
+        """Return when all in-sync replicas have all letters."""
         silence_client_log()
         sent: list[Any] = []
         try:
-            self._written(letters, sent)
+            self._send_all(letters, sent)
         except DeadLetterError as error:
             self.close()
-            # A letter that is refused for ever must not send the others again each time.
+            # One letter that is always rejected must not cause the others to be sent again.
             error.durable = frozenset(n for n, future in enumerate(sent) if future.succeeded())
             raise
 
-    def _written(self, letters: Sequence[DeadLetter], sent: list[Any]) -> None:
+    def _send_all(self, letters: Sequence[DeadLetter], sent: list[Any]) -> None:
         deadline = time.monotonic() + self._seconds
         try:
-            self._ready(letters)
+            self._prepare(letters)
             sent += map(self._send, letters)
             for letter, future in zip(letters, sent, strict=True):
-                self._answered(letter, future, deadline)
+                self._await(letter, future, deadline)
         except (KafkaError, OSError, *UNUSABLE) as error:
             raise self._failure(error) from error
 
     def close(self) -> None:
         """Close the connection; may be called twice."""
         producer, self._producer = self._producer, None
-        self._there.clear()
+        self._partition_counts.clear()
         if producer is not None:
-            _end(producer, self._seconds)
+            _close(producer, self._seconds)
 
-    def _ready(self, letters: Sequence[DeadLetter]) -> None:
+    def _prepare(self, letters: Sequence[DeadLetter]) -> None:
         needed = {self._name(letter): letter.partition.topic for letter in letters}
-        missing = {name: topic for name, topic in needed.items() if name not in self._there}
+        missing = {
+            name: topic for name, topic in needed.items() if name not in self._partition_counts
+        }
         if missing:
             _create_topics(self._config, missing)
         if self._producer is None:
             self._producer = connect(KafkaProducer, self._config)
         for name in missing:
-            self._there[name] = len(self._producer.partitions_for(name))
+            self._partition_counts[name] = len(self._producer.partitions_for(name))
 
     def _send(self, letter: DeadLetter) -> Any:
         name = self._name(letter)
-        number = letter.partition.number % self._there[name]
+        number = letter.partition.number % self._partition_counts[name]
         headers = headers_of(letter)
         try:
             return self._producer.send(name, letter.value, letter.key, headers, number)
         except MessageSizeTooLargeError as error:
             raise self._too_large(letter) from error
 
-    def _answered(self, letter: DeadLetter, future: Any, deadline: float) -> None:
+    def _await(self, letter: DeadLetter, future: Any, deadline: float) -> None:
         try:
             future.get(timeout=max(deadline - time.monotonic(), 0))
         except MessageSizeTooLargeError as error:
@@ -161,7 +163,7 @@ class DeadLetterTopics:
         return topic_for(letter.partition.topic, self._topic)
 
     def _too_large(self, letter: DeadLetter) -> DeadLetterError:
-        problem = f"record {letter.identity} of {len(letter.value):,} bytes is too large for it"
+        problem = f"record {letter.identity} of {len(letter.value):,} bytes is too large"
         remedy = "raise max.message.bytes of the topic"
         return DeadLetterError(f"topic {self._name(letter)}", problem, remedy)
 
@@ -170,23 +172,23 @@ class DeadLetterTopics:
         if isinstance(error, AuthorizationError):
             remedy = _RIGHTS
         where = f"topic {', '.join(self._names)}"
-        return DeadLetterError(where, problem, f"{remedy}; {_AGAIN}")
+        return DeadLetterError(where, problem, f"{remedy}; {_RETRY}")
 
 
-def _end(producer: Any, seconds: float) -> None:
-    """Close it with its thread and connections, whatever became of its records."""
+def _close(producer: Any, seconds: float) -> None:
+    """Close a producer with its thread and connections, even if its flush fails."""
     try:
         producer.close(timeout=seconds)
     except KafkaError:
-        # Its flush failed, and the client then ends neither its thread nor its connections.
-        sender = producer._sender  # noqa: SLF001  the client has no public way to end it
+        # After a failed flush the client closes neither its thread nor its connections.
+        sender = producer._sender  # noqa: SLF001  the client has no public way to close it
         sender.force_close()
         sender.join(seconds)
-        producer._closed = True  # noqa: SLF001  or it tries once more when it is collected
+        producer._closed = True  # noqa: SLF001  otherwise it closes again when collected
 
 
 def headers_of(letter: DeadLetter) -> list[tuple[str, bytes]]:
-    """The record's own headers, and after them those that describe the letter."""
+    """The record's own headers, then those of the letter."""
     texts = msgspec.structs.asdict(Facts.of(letter))
     added = [
         (PREFIX + name, str(text).encode()) for name, text in texts.items() if text is not None
@@ -197,9 +199,9 @@ def headers_of(letter: DeadLetter) -> list[tuple[str, bytes]]:
 def letter_of(
     key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes]]
 ) -> DeadLetter | None:
-    """The letter that a record holds; None if the record is not a dead letter.
+    """The letter in a record of a dead letter topic; None if the record is not a dead letter.
 
-    The added headers stand last, so headers of the same names in the original record are kept.
+    The added headers come last, so headers of the same names in the original record are kept.
     """
     at = len(headers)
     added: dict[str, str] = {}
@@ -207,19 +209,19 @@ def letter_of(
         at -= 1
         name, text = headers[at]
         added[name] = (text or b"").decode("utf-8", "replace")
-    told = {name.removeprefix(PREFIX): text for name, text in added.items()}
+    fields = {name.removeprefix(PREFIX): text for name, text in added.items()}
     try:
-        facts = msgspec.convert(told, Facts, strict=False)
+        facts = msgspec.convert(fields, Facts, strict=False)
     except msgspec.ValidationError:
         return None
     return facts.letter(key, headers[:at], value or b"")
 
 
 def _bounded(seconds: float) -> dict[str, Any]:
-    """Settings that keep every part of a write within its time."""
+    """Producer settings that bound the time of a write."""
     return {
         "acks": "all",
-        # Letters may be written twice anyway, so the user needs no right beyond writing.
+        # Letters may be written twice anyway; idempotence would need further permissions.
         "enable_idempotence": False,
         "bootstrap_timeout_ms": round(500 * seconds),
         "max_block_ms": round(500 * seconds),
@@ -236,7 +238,7 @@ def _create_topics(config: Mapping[str, Any], inputs: Mapping[str, str]) -> None
     with closing(Cluster(config)) as cluster:
         found = cluster.topics(list(dict.fromkeys([*inputs, *inputs.values()])))
         for name, why in found.refused.items():
-            raise DeadLetterError(f"topic {name}", f"Kafka says {why}", f"{_RIGHTS}; {_AGAIN}")
+            raise DeadLetterError(f"topic {name}", f"Kafka says {why}", f"{_RIGHTS}; {_RETRY}")
         counts = Counter(partition.topic for partition in found.partitions)
         for name in inputs.keys() & set(found.missing):
             limit = cluster.setting(inputs[name], _MAX_MESSAGE_BYTES)

@@ -21,7 +21,7 @@ import numpy as np
 from streameval.checkpoints.scheduler import Clock
 from streameval.config import Config
 from streameval.config.options import StateOptions, WindowsOptions
-from streameval.daemon.assembly import assembled
+from streameval.daemon.assembly import assemble
 from streameval.daemon.loop import Loop
 from streameval.decoding.fields import EventFields
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
@@ -126,8 +126,8 @@ class Running:
     def __init__(self, config: Config, topics: Sequence[str]) -> None:
         self.turns = Turns()
         self.source = Scripted(topics)
-        parts = assembled(config, {}, Clock(), self.source)
-        parts.pulse._beaten = self.turns.beat
+        parts = assemble(config, {}, Clock(), self.source)
+        parts.pulse._on_beat = self.turns.beat
         self.ingest = parts.ingest
         self.loop = Loop(parts, lambda _: None, Clock(), lambda: None)
         self._until: list[Callable[[], bool]] = []

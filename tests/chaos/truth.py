@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from streameval.config import load
 from streameval.config.pipeline import new_ingest
-from streameval.daemon.assembly import pictures
+from streameval.daemon.assembly import snapshots_of
 from streameval.dead_letters.replay import DeadLetterReader
 from streameval.engine.ingest import Ingest
 from streameval.engine.snapshots import RuntimeStatus
@@ -51,7 +51,7 @@ class Fold:
     def counters(self) -> dict[str, float]:
         """What counters would show of all of it."""
         source = KafkaSource(self._options, {}, shared=False)
-        picture = pictures(self._config, source, self.ingest.layout, 0.0)
+        picture = snapshots_of(self._config, source, self.ingest.layout, 0.0)
         exporter = PrometheusExporter(version="", kafka=True, first_exposure=0)
         snapshot = picture.take(self.ingest.copied(), 0.0, RuntimeStatus())
         return counters(samples(exporter.exposition(snapshot).decode()))

@@ -13,7 +13,7 @@ import pytest
 from streameval.checkpoints.disk import Disk
 from streameval.config import Config
 from streameval.config.options import StateOptions
-from streameval.daemon.assembly import Assembly, Pulse, assembled
+from streameval.daemon.assembly import Assembly, Pulse, assemble
 from streameval.daemon.loop import Loop
 from streameval.decoding.fields import EventFields
 from streameval.engine.ingest import AT_ONCE
@@ -43,7 +43,7 @@ HALF = b'{"recommendations": ["a", '
 
 
 def looping(hands: Hands, script: Script, publish: Callable[[Snapshot], None]) -> Loop:
-    parts = assembled(CONFIG, {}, hands.clock, script)
+    parts = assemble(CONFIG, {}, hands.clock, script)
     return Loop(parts, publish, hands.clock, lambda: None, Inline())
 
 
@@ -92,7 +92,7 @@ def test_the_last_snapshot_holds_the_last_batch_and_is_not_ready() -> None:
 def test_a_large_batch_is_counted_in_pieces_and_the_loop_beats_between_them() -> None:
     hands, beats = Hands(), list[int]()
     script = Script(hands, [[HIT] * (3 * AT_ONCE + 1)])
-    parts = assembled(CONFIG, {}, hands.clock, script)
+    parts = assemble(CONFIG, {}, hands.clock, script)
     tally = parts.ingest.tally
     parts.pulse = Pulse(hands.read, lambda: beats.append(tally.consumed))
     Loop(parts, lambda _: None, hands.clock, lambda: None, Inline()).run(Countdown(2))
@@ -102,7 +102,7 @@ def test_a_large_batch_is_counted_in_pieces_and_the_loop_beats_between_them() ->
 
 def test_only_a_poll_that_brings_little_has_waited(monkeypatch: pytest.MonkeyPatch) -> None:
     hands, waited = Hands(), list[float]()
-    parts = assembled(CONFIG, {}, hands.clock, Script(hands, [[HIT] * AT_ONCE, [HIT]]))
+    parts = assemble(CONFIG, {}, hands.clock, Script(hands, [[HIT] * AT_ONCE, [HIT]]))
     monkeypatch.setattr(parts.owner, "waited", waited.append)
     Loop(parts, lambda _: None, hands.clock, lambda: None, Inline()).run(Countdown(3))
     assert waited == pytest.approx([0.2, 0.2])
@@ -131,7 +131,7 @@ def test_a_snapshot_shows_nothing_that_is_half_counted() -> None:
         b'{"ts": %d, "request_id": "r%d", "recommendations": ["a"]}' % (number // 50, number)
         for number in range(lists)
     ]
-    parts = assembled(JOINING, {}, hands.clock, Logged(hands, [values]))
+    parts = assemble(JOINING, {}, hands.clock, Logged(hands, [values]))
 
     def beat() -> None:
         # Every beat is a second, so that a snapshot is due whenever one may be taken.
@@ -226,7 +226,7 @@ def test_advice_is_given_once(caplog: pytest.LogCaptureFixture) -> None:
 
 def _kept(path: Path, hands: Hands, script: Script) -> tuple[Assembly, Loop]:
     config = msgspec.structs.replace(CONFIG, state=StateOptions(path=str(path)))
-    parts = assembled(config, {}, hands.clock, script)
+    parts = assemble(config, {}, hands.clock, script)
     return parts, Loop(parts, lambda _: None, hands.clock, lambda: None, Inline())
 
 
@@ -242,7 +242,7 @@ def test_a_long_restore_is_progress_and_one_that_stands_still_is_none(
 
     def slow(disk: Disk, path: Path, start: int, size: int) -> bytes:
         hands.turn(seconds)
-        seen.append(loop.turning)
+        seen.append(loop.healthy)
         return read(disk, path, start, size)
 
     monkeypatch.setattr(Disk, "read", slow)
@@ -261,7 +261,7 @@ def test_catching_up_is_progress_and_a_batch_that_never_ends_is_none(
 
     def slow(batch: RecordBatch) -> None:
         hands.turn(seconds)
-        seen.append(loop.turning)
+        seen.append(loop.healthy)
         apply(batch)
 
     monkeypatch.setattr(parts.ingest, "apply", slow)
@@ -283,6 +283,6 @@ def test_a_snapshot_of_a_source_without_counts_can_be_answered() -> None:
     hands = Hands()
     published: list[Snapshot] = []
     Loop(
-        assembled(CONFIG, {}, hands.clock), published.append, hands.clock, lambda: None, Inline()
+        assemble(CONFIG, {}, hands.clock), published.append, hands.clock, lambda: None, Inline()
     ).run(Countdown(3))
     assert msgspec.json.decode(msgspec.json.encode(published[-1].health))["recoveries"] == {}

@@ -13,7 +13,7 @@ import pytest
 from streameval.config import Config
 from streameval.config.options import StateOptions
 from streameval.daemon import Clock
-from streameval.daemon.assembly import Assembly, assembled
+from streameval.daemon.assembly import Assembly, assemble
 from streameval.errors import RefusedStateError
 from streameval.events.records import Partition
 from streameval.testing.broker import Broker
@@ -27,7 +27,7 @@ EVENT = b'{"recommendations": ["a", "b"], "interactions": ["b"]}'
 
 @contextmanager
 def _counting(config: Config) -> Iterator[Assembly]:
-    parts = assembled(config, {}, Clock())
+    parts = assemble(config, {}, Clock())
     try:
         parts.source.open(parts.owner)
         yield parts

@@ -16,7 +16,7 @@ from streameval.checkpoints.store import folder_store
 from streameval.config import Config, load
 from streameval.config.pipeline import new_ingest
 from streameval.daemon import Clock
-from streameval.daemon.assembly import assembled
+from streameval.daemon.assembly import assemble
 from streameval.daemon.loop import Loop
 from streameval.decoding.columns import Decoded
 from streameval.decoding.decode import Decoder
@@ -71,7 +71,7 @@ def _written(folder: Path, broker: Broker, topic: str) -> Path:
 def _run(config: Config, until: Callable[[Snapshot], bool]) -> Snapshot:
     """A daemon, until a snapshot is as wished; the last one."""
     shown: list[Snapshot] = []
-    loop = Loop(assembled(config, {}, Clock()), shown.append, Clock(), lambda: None)
+    loop = Loop(assemble(config, {}, Clock()), shown.append, Clock(), lambda: None)
     loop.run(lambda: bool(shown) and until(shown[-1]))
     return shown[-1]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from streameval.config import Config
-from streameval.daemon.assembly import assembled
+from streameval.daemon.assembly import assemble
 from streameval.daemon.loop import Loop
 from streameval.daemon.systemd import Supervisor
 from streameval.events.records import RecordBatch
@@ -147,7 +147,7 @@ class Stuck(Script):
 def test_a_stuck_loop_sends_no_keep_alive(listener: Listener) -> None:
     hands = Hands()
     source = Stuck(hands, listener)
-    parts = assembled(CONFIG, _environment(listener), hands.clock, source)
+    parts = assemble(CONFIG, _environment(listener), hands.clock, source)
     Loop(parts, lambda _: None, hands.clock, lambda: None, Inline()).run(Countdown(51))
     assert source.before.count("WATCHDOG=1") >= 5
     assert source.meanwhile == []

@@ -86,9 +86,9 @@ def test_the_limits_in_the_documents_are_those_of_the_program() -> None:
     options = DeadLetterOptions()
     assert f"more than {options.max_run:,} invalid records in a row" in PAGE
     share = f"{100 * options.max_ratio:g} %"
-    assert f"more than {share} of the last {WINDOW:,} records, once there were {FEWEST:,}" in PAGE
+    assert f"more than {share} invalid of the last {WINDOW:,} records (at least {FEWEST:,})" in PAGE
 
 
 def test_the_number_of_samples_in_the_documents_is_that_of_the_program() -> None:
     assert dlq.SAMPLES == 3
-    assert "the last three of each" in " ".join(PAGE.split())
+    assert "the last three records" in " ".join(PAGE.split())

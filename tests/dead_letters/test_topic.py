@@ -96,8 +96,8 @@ def test_a_record_that_is_too_large_is_an_error_that_names_it(broker: Broker, si
         with pytest.raises(DeadLetterError) as raised:
             letters.flush()
     assert str(raised.value) == (
-        f"dead letters to topic {dead}: record {topic}/0/41 of {size:,} bytes is too large for "
-        "it; raise max.message.bytes of the topic."
+        f"dead letters to topic {dead}: record {topic}/0/41 of {size:,} bytes is too large; "
+        "raise max.message.bytes of the topic."
     )
 
 
@@ -165,7 +165,7 @@ def test_who_may_not_write_is_told_what_to_allow() -> None:
     ("topics", "topic", "said"),
     [
         (["events"], "no topic!", "found 'no topic!': "),
-        (["events", "dead"], "dead", "'dead' is also read; write dead letters to a topic of"),
+        (["events", "dead"], "dead", "'dead' is also read; give dead letters a separate"),
         (["events", "events.dlq"], None, "'events.dlq' is also read"),
         (["x" * 246], None, "found 'xxx"),
     ],

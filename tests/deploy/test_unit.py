@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from streameval.daemon.loop import STUCK
+from streameval.daemon.loop import STALL_SECONDS
 from tests.deploy.examples import DEPLOY, image_arguments, of_the_system, ran
 
 UNIT = DEPLOY / "systemd" / "streameval.service"
@@ -28,7 +28,7 @@ def test_a_daemon_that_makes_no_progress_is_started_again_as_in_kubernetes() -> 
     service = _service()
     assert (service["Type"], service["NotifyAccess"]) == ("notify", "main")
     # /-/healthy fails first, so that a person sees it before the restart.
-    assert int(service["WatchdogSec"]) > STUCK
+    assert int(service["WatchdogSec"]) > STALL_SECONDS
 
 
 @pytest.mark.systemd

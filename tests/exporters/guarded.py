@@ -51,7 +51,7 @@ class Guarded:
         app = application(
             lambda: self.snapshot,
             PrometheusExporter(version="1", first_exposure=0).exposition,
-            turning=lambda: self.turns,
+            healthy=lambda: self.turns,
             reload=lambda: None,
             prefix=prefix,
             hosts=hosts,

@@ -43,7 +43,7 @@ def shown(snapshot: Snapshot) -> list[list[str]]:
 
 
 def html(snapshot: Snapshot) -> str:
-    return page(snapshot, state(snapshot, turning=True))
+    return page(snapshot, state(snapshot, healthy=True))
 
 
 def api(snapshot: Snapshot) -> Any:
@@ -131,8 +131,8 @@ def test_the_page_says_which_share_of_the_records_is_invalid() -> None:
 def test_a_configuration_that_was_not_taken_is_pointed_out() -> None:
     bad = picture(state=health(reload=ReloadHealth(successful=False, at=1.0)))
     good = picture(state=health(reload=ReloadHealth(successful=True, at=1.0)))
-    assert state(bad, turning=True).sentence.startswith("Warning: a configuration file has a")
-    assert state(good, turning=True).word == "Ready"
+    assert state(bad, healthy=True).sentence.startswith("Warning: a configuration file has a")
+    assert state(good, healthy=True).word == "Ready"
 
 
 def test_slices_stand_side_by_side_with_value_and_count() -> None:

@@ -84,7 +84,7 @@ def test_answers_are_as_their_description_says(site: Site, path: str, name: str)
 
 def test_the_description_describes_every_path_and_each_answer_in_whole(site: Site) -> None:
     described = site.get("openapi.json").json()
-    api = Api(lambda: None, lambda now: state(now, turning=True))
+    api = Api(lambda: None, lambda now: state(now, healthy=True))
     assert set(described["paths"]) == {each.path for each in api.routes()} - {"/", "/sections"}
     objects = [found for found in _objects(described["components"]) if "properties" in found]
     assert all(found["additionalProperties"] is False for found in objects)

@@ -147,4 +147,4 @@ def _shown(config: Config, ingest: Ingest) -> None:
     snapshot = snapshots.take(ingest.copied(), 1.0, RuntimeStatus())
     PrometheusExporter(version="1", first_exposure=0).exposition(snapshot)
     encode(metrics(snapshot))
-    page(snapshot, state(snapshot, turning=True))
+    page(snapshot, state(snapshot, healthy=True))

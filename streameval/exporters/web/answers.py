@@ -255,7 +255,7 @@ def metrics(snapshot: Snapshot, status: State | None = None) -> Metrics:
         started_at=snapshot.started_at,
         taken_at=snapshot.taken_at,
         version=snapshot.version,
-        state=status or state(snapshot, turning=True),
+        state=status or state(snapshot, healthy=True),
         families=[_family(each) for each in snapshot.families],
         comparison=comparison(snapshot),
         metrics=[

@@ -43,7 +43,7 @@ def application(
     current: Callable[[], Snapshot | None],
     exposition: Callable[[Snapshot | None], bytes],
     *,
-    turning: Callable[[], bool] = lambda: True,
+    healthy: Callable[[], bool] = lambda: True,
     reload: Callable[[], str | None] | None = None,
     prefix: str = "",
     hosts: Iterable[str] | None = None,
@@ -58,7 +58,7 @@ def application(
     Args:
         current: the latest snapshot, None before the first; called from several threads.
         exposition: all samples of a snapshot, in text format 0.0.4, for /metrics.
-        turning: whether the ingest loop makes progress, for /-/healthy.
+        healthy: whether the ingest loop makes progress, for /-/healthy.
         reload: checks the configuration and restarts, or returns what is wrong; None where a
             reload over HTTP is not enabled.
         prefix: of all paths; "" or "/like/this".
@@ -69,7 +69,7 @@ def application(
         open_health: whether health checks are answered without a password.
         scopes: user -> what that user may ask for; a user who is not there may ask for all.
     """
-    checks = HealthChecks(current, turning, reload)
+    checks = HealthChecks(current, healthy, reload)
 
     def metrics(_: Request) -> Response:
         body = exposition(current())

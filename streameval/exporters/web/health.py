@@ -40,9 +40,9 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.word}: {self.why}"
 
 
-def state(snapshot: Snapshot | None, *, turning: bool) -> State:
+def state(snapshot: Snapshot | None, *, healthy: bool) -> State:
     """The state of the daemon by its last snapshot."""
-    if not turning:
+    if not healthy:
         return State(ready=False, word="Stuck", why="the ingest loop makes no progress.")
     if snapshot is None:
         return State(ready=False, word="Starting", why="no data has been read yet.")
@@ -63,30 +63,30 @@ class HealthChecks:
     def __init__(
         self,
         current: Callable[[], Snapshot | None],
-        turning: Callable[[], bool],
+        healthy: Callable[[], bool],
         reload: Callable[[], str | None] | None,
     ) -> None:
         self._current = current
-        self._turning = turning
+        self._healthy = healthy
         self._reload = reload
 
     def routes(self) -> list[Route]:
         """The paths answered here."""
-        routes = [Route(HEALTHY, self._healthy), Route(READY, self._ready)]
+        routes = [Route(HEALTHY, self._get_healthy), Route(READY, self._get_ready)]
         if self._reload is not None:
-            routes.append(Route(RELOAD, self._reloaded, methods=["POST"]))
+            routes.append(Route(RELOAD, self._post_reload, methods=["POST"]))
         return routes
 
     def state(self, snapshot: Snapshot | None) -> State:
         """The state of the daemon by a snapshot."""
-        return state(snapshot, turning=self._turning())
+        return state(snapshot, healthy=self._healthy())
 
-    def _healthy(self, _: Request) -> Response:
-        if self._turning():
+    def _get_healthy(self, _: Request) -> Response:
+        if self._healthy():
             return PlainTextResponse("Healthy: the ingest loop is running.\n")
         return unavailable("Not healthy: the ingest loop makes no progress.")
 
-    def _ready(self, _: Request) -> Response:
+    def _get_ready(self, _: Request) -> Response:
         snapshot = self._current()
         now = self.state(snapshot)
         age = (
@@ -97,7 +97,7 @@ class HealthChecks:
         sentence = now.sentence + age
         return PlainTextResponse(f"{sentence}\n") if now.ready else unavailable(sentence)
 
-    def _reloaded(self, request: Request) -> Response:
+    def _post_reload(self, request: Request) -> Response:
         origin = request.headers.get("origin")
         if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
             text = f"Forbidden: a page of {origin[:200]!r} must not reload this daemon.\n"
