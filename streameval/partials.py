@@ -28,7 +28,7 @@ from streameval.errors import (
     UnlikeStateError,
 )
 from streameval.events import Id
-from streameval.events.arrow import as_table
+from streameval.events.arrow import as_table, column_of
 from streameval.events.columns import Columns
 from streameval.events.ids import IdKind
 from streameval.events.ragged import IntArray
@@ -214,7 +214,7 @@ class Counter:
     def _split(self, table: Any) -> Iterator[tuple[Cell, Any]]:
         """The rows of each cell; a table of one cell as it is."""
         for name in ("recommendations", "interactions"):
-            _column(table, name)
+            column_of(table, name)
         events = table.select([name for name in table.column_names if name in self._columns])
         if not table.num_rows:
             return
@@ -399,7 +399,7 @@ def _length(every: str) -> int:
 
 def _coded(table: Any, name: str) -> tuple[IntArray, list[Any]]:
     """A column as codes, and the value of each; the last is null."""
-    column = _column(table, name).combine_chunks()
+    column = column_of(table, name).combine_chunks()
     if not arrow().types.is_dictionary(column.type):
         if column.type.num_fields:
             detail = f"{name}: {column.type}; split by short text, integers or booleans"
@@ -412,7 +412,7 @@ def _coded(table: Any, name: str) -> tuple[IntArray, list[Any]]:
 
 def _starts(table: Any, every: int) -> list[IntArray]:
     """The start of each row's span, and 1 where the row has a time."""
-    column = _column(table, "times").combine_chunks()
+    column = column_of(table, "times").combine_chunks()
     if arrow().types.is_timestamp(column.type):
         zoned = arrow().timestamp("us", column.type.tz)
         column = column.cast(zoned, safe=False).cast(arrow().int64())
@@ -422,14 +422,6 @@ def _starts(table: Any, every: int) -> list[IntArray]:
     times = column.fill_null(0).to_numpy().astype(np.int64)
     known = column.is_valid().to_numpy(zero_copy_only=False).astype(np.int64)
     return [span_starts(times, every) * known, known]
-
-
-def _column(table: Any, name: str) -> Any:
-    if name not in table.column_names:
-        columns = ", ".join(table.column_names) or "none"
-        detail = f"the table has no column {name!r}; its columns: {columns}"
-        raise InvalidEventError("missing_field", detail)
-    return table[name]
 
 
 def _state(data: object) -> _State:

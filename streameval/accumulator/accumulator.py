@@ -66,6 +66,9 @@ _HERE = np.array([0])
 _MOST_WAITING = 512
 """Lists given one by one that wait to be counted together."""
 
+_UNTYPED: Sequence[Interaction] = ()
+"""What `update` takes for none; known by identity, as an array has no truth."""
+
 
 class Accumulator:
     """Consumes events one at a time and gives the online value of every metric.
@@ -154,7 +157,7 @@ class Accumulator:
         *,
         scores: Sequence[float] | None = None,
         baseline: Sequence[Id] | None = None,
-        typed: Sequence[Interaction] = (),
+        typed: Sequence[Interaction] = _UNTYPED,
         history: Sequence[Id] | None = None,
         user: Id | None = None,
         ts: int | None = None,
@@ -184,7 +187,7 @@ class Accumulator:
             and baseline is None
             and history is None
             and user is None
-            and not typed
+            and typed is _UNTYPED
         ):
             try:
                 self._check(recommendations)
@@ -205,7 +208,7 @@ class Accumulator:
                 positions=_given(positions),
                 scores=_given(scores),
                 baselines=_given(baseline),
-                typed=_given(typed or None),
+                typed=_given(None if typed is _UNTYPED else typed),
                 histories=_given(history),
                 users=_given(user),
                 times=_given(ts),

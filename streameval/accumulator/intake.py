@@ -16,6 +16,7 @@ from streameval.errors import InvalidEventError
 from streameval.events import (
     LARGEST_GAIN,
     LARGEST_RANK,
+    OPTIONAL_COLUMNS,
     Batch,
     Event,
     Id,
@@ -26,7 +27,7 @@ from streameval.events import (
 from streameval.events.arrow import ArrowTable
 from streameval.events.columns import Columns, read
 from streameval.events.ids import CHECKS, IdKind, of_kind
-from streameval.events.ragged import CodedBatch
+from streameval.events.ragged import CodedBatch, is_list
 
 Pair: TypeAlias = tuple[Sequence[Id], Interactions]
 
@@ -228,8 +229,15 @@ def _trusted(batch: Batch) -> bool:
 def _check_lengths(batch: Batch) -> None:
     columns = msgspec.structs.astuple(batch)
     for name, column in zip(Batch.__struct_fields__, columns, strict=True):
-        if column is not None and len(column) != len(batch):
-            detail = f"{len(batch)} recommendations and {len(column)} {name}"
+        if column is None and name in OPTIONAL_COLUMNS:
+            continue
+        try:
+            size = len(column)
+        except TypeError:
+            detail = f"{name}: a Batch has one entry for each event, found {column!r:.80}"
+            raise InvalidEventError("wrong_type", detail) from None
+        if size != len(batch):
+            detail = f"{len(batch)} recommendations and {size} {name}"
             raise InvalidEventError("wrong_type", f"columns of unequal length: {detail}")
 
 
@@ -304,7 +312,7 @@ def _listed(what: str, found: Any) -> list[Any]:
     if what in _ORDERED and isinstance(found, set | frozenset):
         detail = f"{what} are a set, which has no order; give a list, rank 1 first"
         raise InvalidEventError("wrong_type", detail)
-    if isinstance(found, (str, bytes, Mapping)) or not isinstance(found, Iterable):
+    if not is_list(found):
         detail = f"{what} must be a list, found {found!r:.80}"
         raise InvalidEventError("wrong_type", detail)
     to_list = getattr(found, "tolist", None)

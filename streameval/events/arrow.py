@@ -5,7 +5,7 @@ Functions raise MissingExtraError without pyarrow, and InvalidEventError for dat
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
@@ -36,12 +36,18 @@ ArrowTable: TypeAlias = ArrowStream | ArrowArray
 def table_columns(table: Any, names: Sequence[str]) -> Mapping[str, Any]:
     """The columns with these names; recommendations and interactions are required."""
     found = as_table(table)
-    for name in ("recommendations", "interactions"):
-        if name not in found.column_names:
-            columns = ", ".join(found.column_names) or "none"
-            detail = f"the table has no column {name!r}; its columns: {columns}"
-            raise InvalidEventError("missing_field", detail)
-    return {name: found[name] for name in names if name in found.column_names}
+    wanted = {"recommendations", "interactions", *found.column_names}
+    return {name: column_of(found, name) for name in names if name in wanted}
+
+
+def column_of(table: Any, name: str) -> Any:
+    """The column of this name of a pyarrow table."""
+    number = table.column_names.count(name)
+    if number != 1:
+        columns = ", ".join(table.column_names) or "none"
+        detail = f"the table has {number or 'no'} column{'s' * (number > 1)} {name!r}"
+        raise InvalidEventError("missing_field", f"{detail}; its columns: {columns}")
+    return table[name]
 
 
 def as_table(given: Any) -> Any:
@@ -53,13 +59,9 @@ def as_table(given: Any) -> Any:
     if hasattr(given, "collect_schema") and hasattr(given, "collect"):
         detail = f"{type(given).__name__} is lazy; give the result of its .collect()"
         raise InvalidEventError("wrong_type", detail)
-    try:
-        # `table` imports pandas if it is installed, which takes half a second per process.
-        found = given if isinstance(given, arrow.Table) else arrow.table(given)
-    except (TypeError, ValueError) as error:
-        name = f"{type(given).__module__.partition('.')[0]}.{type(given).__name__}"
-        detail = f"{name} is not a table of Arrow, Polars or pandas: {error}"
-        raise InvalidEventError("wrong_type", detail) from error
+    # `table` imports pandas if it is installed, which takes half a second per process.
+    whole = isinstance(given, arrow.Table)
+    found = given if whole else _converted(given, arrow.table, "a table")
     columns = [_settled(column) for column in found.columns]
     return arrow.Table.from_arrays(columns, names=found.column_names)
 
@@ -81,7 +83,7 @@ def list_column(name: str, found: Any, *, optional: bool = False) -> Column | Ar
     arrow = _arrow()
     column = _array(found)
     kind = column.type
-    if arrow.types.is_null(kind) and (optional or not len(column)):
+    if not len(column) or (optional and arrow.types.is_null(kind)):
         return Column(Ragged(np.zeros(0, np.int64), np.zeros(len(column) + 1, np.int64)))
     fixed = arrow.types.is_fixed_size_list(kind)
     if not (fixed or arrow.types.is_list(kind) or arrow.types.is_large_list(kind)):
@@ -104,8 +106,7 @@ def list_column(name: str, found: Any, *, optional: bool = False) -> Column | Ar
 def flat_column(found: Any) -> list[Any]:
     """An Arrow array of one value per event; timestamps as microseconds since the epoch."""
     arrow = _arrow()
-    stream = isinstance(found, ArrowStream)
-    column = arrow.chunked_array(found) if stream else arrow.array(found)
+    column = _given(found)
     if arrow.types.is_timestamp(column.type):
         micro = column.cast(arrow.timestamp("us", column.type.tz), safe=False)
         column = micro.cast(arrow.int64())
@@ -162,10 +163,25 @@ def _is_list(kind: Any) -> bool:
 
 
 def _array(found: Any) -> Any:
+    column = _given(found)
+    chunked = isinstance(column, _arrow().ChunkedArray)
+    return _settled(column).combine_chunks() if chunked else column
+
+
+def _given(found: Any) -> Any:
     arrow = _arrow()
-    if isinstance(found, ArrowStream):
-        return _settled(arrow.chunked_array(found)).combine_chunks()
-    return arrow.array(found)
+    make = arrow.chunked_array if isinstance(found, ArrowStream) else arrow.array
+    return _converted(found, make, "an array")
+
+
+def _converted(given: Any, make: Callable[[Any], Any], what: str) -> Any:
+    """Of pyarrow, as which a library hands something over."""
+    try:
+        return make(given)
+    except (TypeError, ValueError, _arrow().ArrowException) as error:
+        name = f"{type(given).__module__.partition('.')[0]}.{type(given).__name__}"
+        detail = f"{name} is not {what} of Arrow, Polars or pandas: {error}"
+        raise InvalidEventError("wrong_type", detail) from error
 
 
 def _arrow() -> Any:

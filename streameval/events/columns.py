@@ -22,6 +22,7 @@ from streameval.events.ragged import (
     Column,
     Ragged,
     encoded,
+    is_list,
     matrix_column,
     ragged_column,
 )
@@ -123,12 +124,14 @@ def _as_lists(found: Any) -> Any:
 
 def _column(name: str, found: Any, lengths: Any = None, *, optional: bool = False) -> Column:
     if isinstance(found, ArrowTable):
-        column = list_column(name, found, optional=optional)
-        if isinstance(column, Column):
-            return column
-        found = column
+        found = list_column(name, found, optional=optional)
     if isinstance(found, np.ndarray) and found.ndim == 2:
         return Column(matrix_column(name, found, lengths))
+    if lengths is not None:
+        detail = f"{name}: lengths= are of the rows of a matrix; lists have lengths of their own"
+        raise InvalidEventError("wrong_type", detail)
+    if isinstance(found, Column):
+        return found
     if isinstance(found, np.ndarray) and found.dtype.kind != "O":
         what = f"{found.dtype} of shape {found.shape}"
         detail = f"{name}: {what}; give a matrix of shape (events, K), or (values, offsets)"
@@ -140,6 +143,9 @@ def _per_event(name: str, found: Any, events: int) -> list[Any] | None:
     """A column of one value per event; None if no event has a value."""
     if found is None:
         return None
+    if not (is_list(found) or isinstance(found, ArrowTable)):
+        detail = f"{name}: give one value for each event, found {found!r:.80}"
+        raise InvalidEventError("wrong_type", detail)
     if isinstance(found, np.ndarray):
         values = found.tolist()
         if found.dtype.kind == "M":

@@ -56,13 +56,22 @@ def kind_of(item: object, where: str) -> IdKind:
     """The kind of an id; `where` names it in the error."""
     if isinstance(item, str):
         return "text"
-    if hasattr(item, "__index__") and not isinstance(item, (bool, np.bool_, np.ndarray)):
+    if _is_integer(item):
         return "integer"
     hint = ""
     if isinstance(item, (float, np.floating)):
         hint = "; integers with missing values become floats"
     found = f"{where} is {item!r:.80}, of type {type(item).__name__}"
     raise InvalidEventError("invalid_id", f"{found}; ids are text or integers{hint}")
+
+
+def _is_integer(item: Any) -> bool:
+    try:
+        operator.index(item)
+    except TypeError:
+        # Tensors have __index__ whatever they hold.
+        return False
+    return not isinstance(item, (bool, np.bool_, np.ndarray))
 
 
 def of_kind(kind: IdKind | None, ids: Collection[Id], where: str) -> tuple[IdKind | None, Any]:

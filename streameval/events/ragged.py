@@ -5,7 +5,7 @@ Functions raise InvalidEventError for a column without lists, or with an entry t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, pairwise
 from typing import Any, NamedTuple, TypeAlias, TypeVar
@@ -20,6 +20,12 @@ from streameval.events import Batch, Id, Interaction
 Array: TypeAlias = npt.NDArray[Any]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 T = TypeVar("T")
+
+
+def is_list(found: object) -> bool:
+    """Whether it holds entries one by one: no text, no mapping, no table, no single number."""
+    listed = isinstance(found, Iterable) and not isinstance(found, (str, bytes, Mapping))
+    return listed and getattr(found, "ndim", 1) == 1
 
 
 class Ragged:
@@ -187,8 +193,15 @@ def _checked(name: str, values: Array, offsets: Array) -> Ragged:
 
 
 def _joined(name: str, rows: Sequence[Any]) -> Ragged:
-    if any(isinstance(row, (str, bytes, Mapping)) or not hasattr(row, "__len__") for row in rows):
-        raise InvalidEventError("wrong_type", f"{name}: an entry is not a list of ids")
+    # Only interactions need no order.
+    unfit = (
+        (str, bytes, Mapping) if name == "interactions" else (str, bytes, Mapping, set, frozenset)
+    )
+    for row in rows:
+        if isinstance(row, unfit) or not hasattr(row, "__len__"):
+            raise InvalidEventError(
+                "wrong_type", f"{name}: an entry is not a list, but {row!r:.80}"
+            )
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     if any(not isinstance(row, np.ndarray) for row in rows):
         return Ragged.of_lengths(_array(list(chain.from_iterable(rows))), lengths)

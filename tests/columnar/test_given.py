@@ -10,10 +10,18 @@ import pytest
 
 from streameval import Accumulator, Columns, Event
 from streameval.errors import InvalidEventError
+from streameval.partials import partials
 from tests.columnar.forms import bits
 from tests.effort import every_case
 
 PAIR = np.array([1, 2, 3]), np.array([0, 2, 3])
+
+
+class Unreadable:
+    """A column of a frame that Arrow has no array for."""
+
+    def __arrow_c_stream__(self, _: Any = None) -> Any:
+        raise TypeError("mixed")
 
 
 def read(columns: Any, metric: str = "recall@3") -> float:
@@ -113,6 +121,8 @@ def test_a_table_has_scores_and_positions_too() -> None:
         ([[1], [2]], (np.array([1, 2]), np.array([-1, 1, 2])), "offsets must not decrease"),
         ([[1], [2]], (np.array([1, 2]), np.array([], np.int64)), "offsets must not decrease"),
         ([[1], [2]], (np.array([1, 2]), np.array([0.0, 1.0, 2.0])), "offsets must not decrease"),
+        ([{1, 2}, {3}], PAIR, "recommendations: an entry is not a list, but {1, 2}"),
+        (Unreadable(), PAIR, "Unreadable is not an array of Arrow, Polars or pandas: mixed"),
         (pa.array([1, 2]), PAIR, "recommendations: int64 is not a type of lists"),
         (pa.array([[1], None]), PAIR, "recommendations: null is neither a list nor an id"),
         (pa.array([[1], [None, 2]]), PAIR, "recommendations: null is neither a list nor an id"),
@@ -135,6 +145,19 @@ def test_lengths_that_do_not_fit_are_refused(lengths: Any) -> None:
         read(Columns(recommendations=shown, interactions=PAIR, lengths=lengths))
 
 
+def test_lengths_of_what_is_no_matrix_are_refused() -> None:
+    for shown in (PAIR, [[1, 2], [3]], pa.array([[1, 2], [3]])):
+        with pytest.raises(InvalidEventError, match="lists have lengths of their own"):
+            read(Columns(recommendations=shown, interactions=PAIR, lengths=[1, 1]))
+
+
+@every_case("name", ["users", "times"])
+@every_case("column", [5, "ab", {1: 2, 3: 4}, np.array(1), np.array([[1], [2]])])
+def test_what_is_not_one_value_for_each_event_is_refused(name: str, column: Any) -> None:
+    with pytest.raises(InvalidEventError, match=f"{name}: give one value for each event"):
+        read(Columns(**{"recommendations": PAIR, "interactions": PAIR, name: column}))
+
+
 @every_case("name", ["gains", "positions", "scores"])
 @every_case("numbers", [[[1.0], [1.0]], [["a", "b"], ["c"]], [[1, 2]]])
 def test_numbers_that_do_not_fit_are_refused(name: str, numbers: Any) -> None:
@@ -146,6 +169,19 @@ def test_numbers_that_do_not_fit_are_refused(name: str, numbers: Any) -> None:
 def test_a_table_without_a_column_is_refused() -> None:
     with pytest.raises(InvalidEventError, match="no column 'interactions'; its columns: user, rec"):
         read(pa.table({"user": [1], "recommendations": [[1]]}))
+
+
+def test_a_table_with_a_column_twice_is_refused() -> None:
+    lists = pa.array([["a"]])
+    twice = pa.table([lists, lists, lists], ["recommendations", "interactions", "interactions"])
+    for count in (read, lambda table: partials([table], "mrr")):
+        with pytest.raises(InvalidEventError, match="2 columns 'interactions'; its columns: rec"):
+            count(twice)
+
+
+def test_a_table_without_rows_may_have_columns_of_any_type() -> None:
+    nothing = pa.array([], pa.float64())
+    assert np.isnan(read(pa.table({"recommendations": nothing, "interactions": nothing})))
 
 
 def test_what_is_no_table_is_refused() -> None:

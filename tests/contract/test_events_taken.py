@@ -123,10 +123,24 @@ def test_positions_that_are_no_ranks_are_refused(positions: Any) -> None:
         (["a"], ["a"], "1"),
         (["a"], ["a"], {1}),
         (["a"], ["a"], 1),
+        (np.array("a"), ["a"]),
+        (["a"], np.array("a")),
+        (["a"], ["a"], np.array(1)),
+        (np.array([["a"]]), ["a"]),  # as a frame, whose columns are no items
     ],
 )
 def test_what_is_no_list_is_refused(event: tuple[Any, ...]) -> None:
     _refused("wrong_type", event)
+
+
+def test_typed_interactions_come_in_any_sequence() -> None:
+    clicks = [Interaction("a", 2.0, "click")]
+    found = []
+    for typed in (clicks, np.array(clicks, object), [], np.array([]), None):
+        accumulator = Accumulator("dcg(type=click)@5")
+        accumulator.update(["a", "b"], ["a"], typed=typed)  # type: ignore[arg-type]  # of numpy
+        found.append(json.dumps(accumulator.state_dict()))
+    assert found[0] == found[1] != found[2] == found[3] == found[4]
 
 
 def _refused(reason: str, event: tuple[Any, ...]) -> None:
@@ -151,6 +165,9 @@ def _refused(reason: str, event: tuple[Any, ...]) -> None:
         Batch(recommendations=[["a"], ["b"]], interactions=[["a"]]),
         Batch(recommendations=[["a"]], interactions=[["a"], ["b"]]),
         Batch(recommendations=[["a"]], interactions=[["a"]], positions=[[1], [2]]),
+        Batch(recommendations=5, interactions=[["a"]]),  # type: ignore[arg-type]  # the mistake
+        Batch(recommendations=None, interactions=None),  # type: ignore[arg-type]  # the mistake
+        Batch(recommendations=[["a"]], interactions=[["a"]], scores=5),  # type: ignore[arg-type]  # the mistake
         [Event(recommendations=["a"], interactions=["a"]), (["a"], ["a"])],
         [(["a"], ["a"]), Event(recommendations=["a"], interactions=["a"])],
         [(["a"],)],

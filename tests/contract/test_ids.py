@@ -32,7 +32,16 @@ Door = Callable[[Accumulator, list[Any], list[Any]], None]
 NAMES = tuple(catalogue())
 ASKED = [*((name,) for name in NAMES[:: 1 if thorough() else 12]), NAMES]
 """What accumulators are asked for: some by itself, for each reads other parts, and all at once."""
-NO_IDS = [None, 1.0, b"a", ("a", 1), True, np.float64(2), np.bool_(1), ["a"], {"a": 1}]
+
+
+class Tensor:
+    """Like a tensor of a float, which has __index__ whatever it holds."""
+
+    def __index__(self) -> int:
+        raise TypeError("only integer tensors can be an index")
+
+
+NO_IDS = [Tensor(), None, 1.0, b"a", ("a", 1), True, np.float64(2), np.bool_(1), ["a"], {"a": 1}]
 
 TEXT = event_of(["a", "b"], ["b"])
 NUMBERS = event_of([1, 2], [2])
