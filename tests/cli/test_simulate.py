@@ -76,7 +76,7 @@ def test_files_that_are_there_stay_as_they_are(tmp_path: Path) -> None:
     assert _written(tmp_path) == {"streameval.toml": b"mine"}
 
 
-def test_a_file_is_no_folder(tmp_path: Path) -> None:
+def test_a_file_used_as_a_folder_raises_not_a_directory(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("")
     assert f"--streams {path}: " in refused("simulate", "--streams", path)

@@ -11,7 +11,7 @@ from obstore.store import MemoryStore as ObjectsInMemory
 from streameval.checkpoints.bucket import Bucket
 from streameval.checkpoints.store import Store, folder_store, store_of
 from tests.stores import s3
-from tests.stores.forgetful import ForgetfulDisk
+from tests.stores.simulated_disk import SimulatedDisk
 
 Opened = Callable[[], Store]
 """The same store once more, as another process has it."""
@@ -21,8 +21,8 @@ def _folder(path: Path) -> Opened:
     return lambda: folder_store(path / "deep" / "store")
 
 
-def _forgetful(path: Path) -> Opened:
-    disk = ForgetfulDisk(path)
+def _simulated(path: Path) -> Opened:
+    disk = SimulatedDisk(path)
     return lambda: folder_store(path / "deep" / "store", disk)
 
 
@@ -32,7 +32,7 @@ def _objects(_: Path) -> Opened:
 
 
 def _s3(_: Path) -> Opened:
-    if not s3.there_is_a_server():
+    if not s3.is_installed():
         pytest.skip("pip install 'streameval[s3server]'")
     path, options = s3.new_path(), s3.options()
     return lambda: store_of(path, options)
@@ -40,7 +40,7 @@ def _s3(_: Path) -> Opened:
 
 CASES: dict[str, Callable[[Path], Opened]] = {
     "folder": _folder,
-    "folder on the forgetful disk": _forgetful,
+    "folder on the simulated disk": _simulated,
     "objects in memory": _objects,
     "S3": _s3,
 }

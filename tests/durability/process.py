@@ -21,7 +21,7 @@ from tests.durability.counting import TIMES, ingest
 from tests.durability.inline import Inline
 from tests.logs.group import Group
 from tests.logs.source import LogSource
-from tests.stores.forgetful import ForgetfulDisk
+from tests.stores.simulated_disk import SimulatedDisk
 
 DISK: Final = Path("/disk")
 STORE: Final = DISK / "state"
@@ -104,7 +104,7 @@ class Process(Member):
     """One member of the group, which loses its disk and its memory as a test tells it."""
 
     def __init__(
-        self, name: str, group: Group, disk: ForgetfulDisk, safe: set[Identity], passing: Passing
+        self, name: str, group: Group, disk: SimulatedDisk, safe: set[Identity], passing: Passing
     ) -> None:
         super().__init__(folder_store(STORE, disk), safe, passing)
         self.name = name

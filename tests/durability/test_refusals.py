@@ -15,8 +15,8 @@ from streameval.errors import ForeignStoreError, RefusedStateError, StateVersion
 from streameval.events.records import Partition
 from tests.durability.keeping import Kept, P, Recorded, after, assignment, with_policy
 from tests.effort import every_case
-from tests.stores.forgetful import Crash, failing_at
 from tests.stores.memory import MemoryStore
+from tests.stores.simulated_disk import Crash, failing_at
 
 
 class Newer(MemoryStore):

@@ -19,7 +19,7 @@ from tests.durability.process import DISK, STORE, Process
 from tests.durability.truth import Truth
 from tests.logs.group import Group
 from tests.logs.log import Log
-from tests.stores.forgetful import Crash, ForgetfulDisk, Step
+from tests.stores.simulated_disk import Crash, SimulatedDisk, Step
 
 TOPIC: Final = "events"
 PARTITIONS: Final = (Partition(TOPIC, 0), Partition(TOPIC, 1))
@@ -54,7 +54,7 @@ class World:
         self.log = Log()
         self.log.add_topic(TOPIC, len(PARTITIONS))
         self.group = Group(self.log, [TOPIC])
-        self.disk = ForgetfulDisk(DISK)
+        self.disk = SimulatedDisk(DISK)
         self.trap = Trap()
         self.disk.before = self._step
         self.safe: set[Identity] = set()

@@ -24,7 +24,7 @@ from streameval.events.records import Partition, RecordBatch
 from tests.decoding.records import anything
 from tests.fuzz import configurations
 from tests.stores.drafts import header
-from tests.stores.forgetful import ForgetfulDisk
+from tests.stores.simulated_disk import SimulatedDisk
 
 Edit: TypeAlias = tuple[int, int, bytes]
 """Where, how many bytes are cut out, and what is put there."""
@@ -57,7 +57,7 @@ class _Saved(NamedTuple):
     offsets: Mapping[Partition, int]
     parts: Mapping[str, bytes]
     files: Mapping[Path, bytes]
-    disk: ForgetfulDisk
+    disk: SimulatedDisk
 
 
 @contextmanager
@@ -163,7 +163,7 @@ def _saved(config: Config) -> _Saved:
     logs = [Partition(topic, 0) for topic in topics]
     ingest, home = new_ingest(config), logs[0]
     ingest.begin(home, dict.fromkeys(logs, 0))
-    disk = ForgetfulDisk(_STORE.parent)
+    disk = SimulatedDisk(_STORE.parent)
     store = folder_store(_STORE, disk)
     store.claim("c", "g")
     place = Place(home.topic, "id", 0)

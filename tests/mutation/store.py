@@ -14,18 +14,18 @@ from streameval.checkpoints.storage import Folder
 from streameval.checkpoints.store import Found, Store
 from tests.mutation.mistake import Broken, Mistake, around, replaced
 from tests.stores import crashing
-from tests.stores.forgetful import ForgetfulDisk
+from tests.stores.simulated_disk import SimulatedDisk
 
 
 def _no_sync_of(*wanted: Callable[[Path], bool]) -> Broken:
     def broken(kept: Any) -> Any:
-        def sync_folder(disk: ForgetfulDisk, path: Path) -> None:
+        def sync_folder(disk: SimulatedDisk, path: Path) -> None:
             if not any(each(path) for each in wanted):
                 kept(disk, path)
 
         return sync_folder
 
-    return around(ForgetfulDisk, "sync_folder", broken)
+    return around(SimulatedDisk, "sync_folder", broken)
 
 
 def _rename_before_write(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,14 +47,14 @@ def _found_is_not_synced(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def unsynced(store: Store, place: Place) -> Found:
         with monkeypatch.context() as patched:
-            patched.setattr(ForgetfulDisk, "sync_folder", lambda *_: None)
+            patched.setattr(SimulatedDisk, "sync_folder", lambda *_: None)
             return newest(store, place)
 
     monkeypatch.setattr(Store, "_newest", unsynced)
 
 
 _BROKEN: dict[str, Broken] = {
-    "no fsync before the rename": replaced(ForgetfulDisk, "sync", lambda *_: None),
+    "no fsync before the rename": replaced(SimulatedDisk, "sync", lambda *_: None),
     "no fsync of the folder": _no_sync_of(lambda path: path.name not in {BLOBS, "state", "disk"}),
     "no fsync of the folder of blobs": _no_sync_of(lambda path: path.name == BLOBS),
     "no fsync of the folder above a new one": _no_sync_of(lambda path: path.name == "disk"),
@@ -68,10 +68,10 @@ def laws() -> None:
         (crashing.BEFORE, crashing.AFTER),
         (crashing.BEFORE, crashing.AFTER + 100),
     ):
-        crashing.the_old_or_the_new_is_there(before=before, after=after)
-    crashing.the_old_or_the_new_is_there(before=None)
-    crashing.what_was_saved_is_there()
-    crashing.what_was_found_stays()
+        crashing.assert_old_or_new_survives(before=before, after=after)
+    crashing.assert_old_or_new_survives(before=None)
+    crashing.assert_saved_survives_power_loss()
+    crashing.assert_restored_survives_power_loss()
 
 
 MISTAKES = tuple(Mistake(what, laws, broken) for what, broken in _BROKEN.items())

@@ -1,4 +1,4 @@
-"""A save that is cut off at a chosen step, and what a process finds that begins after it."""
+"""Crashes a save at every step, and checks the checkpoint that the next process restores."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from pathlib import Path
 from streameval.checkpoints.store import Store, folder_store
 from tests.effort import thorough
 from tests.stores.drafts import PLACE, draft, whole
-from tests.stores.forgetful import Crash, ForgetfulDisk, failing_at
+from tests.stores.simulated_disk import Crash, SimulatedDisk, failing_at
 
 ROOT = Path("/disk")
 STORE = ROOT / "state"
 BEFORE, AFTER = 110, 120
-"""Both name the blobs of their hundred; the next hundred's are new."""
+"""Offsets of one hundred share their blobs; those of the next hundred have new ones."""
 
 SEEDS = 6 if thorough() else 3
-"""So often is each crash tried: what an unsynced disk keeps is drawn anew each time."""
+"""Repetitions of each crash, because an unsynced disk keeps a random subset of its writes."""
 
 
-def prepared(seed: int, before: int | None = BEFORE) -> tuple[ForgetfulDisk, Store]:
-    """A disk with a store that holds one checkpoint, or nothing at all."""
-    disk = ForgetfulDisk(ROOT, seed=seed)
+def prepared(seed: int, before: int | None = BEFORE) -> tuple[SimulatedDisk, Store]:
+    """A disk with a store that holds one checkpoint, or none."""
+    disk = SimulatedDisk(ROOT, seed=seed)
     store = folder_store(STORE, disk)
     if before is not None:
         store.claim("c1", "g1")
@@ -30,7 +30,7 @@ def prepared(seed: int, before: int | None = BEFORE) -> tuple[ForgetfulDisk, Sto
 
 
 def steps(before: int | None, after: int) -> int:
-    """How many steps claiming and saving take."""
+    """The number of disk steps of a claim and a save."""
     disk, store = prepared(0, before)
     store.claim("c1", "g1")
     store.save(draft(after))
@@ -40,7 +40,7 @@ def steps(before: int | None, after: int) -> int:
 def found_after_crash_at(
     step: int, seed: int, *, before: int | None, after: int, power: bool
 ) -> int | None:
-    """The offset of what is found after a crash before that step; its parts are as they were."""
+    """The offset restored after a crash before that step, with all parts intact."""
     disk, store = prepared(seed, before)
     with disk.failing(failing_at([step], Crash)):
         store.claim("c1", "g1")
@@ -50,7 +50,7 @@ def found_after_crash_at(
     return _found(disk)
 
 
-def _found(disk: ForgetfulDisk) -> int | None:
+def _found(disk: SimulatedDisk) -> int | None:
     store = folder_store(STORE, disk)
     store.claim("c1", "g1")
     found = store.newest(PLACE)
@@ -58,18 +58,18 @@ def _found(disk: ForgetfulDisk) -> int | None:
     return None if found.saved is None else whole(found.saved)
 
 
-def the_old_or_the_new_is_there(
+def assert_old_or_new_survives(
     *, before: int | None = BEFORE, after: int = AFTER, power: bool = True
 ) -> None:
-    """Wherever a save is cut off, one of both is there, whole; and nothing that is torn."""
+    """After a crash at any step, the old or the new checkpoint is intact, and none is torn."""
     for step in range(steps(before, after)):
         for seed in range(SEEDS):
             found = found_after_crash_at(step, seed, before=before, after=after, power=power)
             assert found in {before, after}, (step, seed, found)
 
 
-def what_was_saved_is_there() -> None:
-    """A save that has come back survives the power's failing, the first of a place too."""
+def assert_saved_survives_power_loss() -> None:
+    """A completed save survives power loss, also the first save of a place."""
     for before, after in ((None, AFTER), (BEFORE, AFTER), (BEFORE, AFTER + 100)):
         for seed in range(SEEDS * 4):
             disk, store = prepared(seed, before)
@@ -79,8 +79,8 @@ def what_was_saved_is_there() -> None:
             assert _found(disk) == after, (before, seed)
 
 
-def what_was_found_stays() -> None:
-    """What a process has found is not lost by the power, though its writer was killed early."""
+def assert_restored_survives_power_loss() -> None:
+    """A restored checkpoint survives power loss, even if its writer was killed early."""
     for step in range(steps(BEFORE, AFTER)):
         for seed in range(SEEDS):
             disk, store = prepared(seed)

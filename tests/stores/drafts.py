@@ -1,4 +1,4 @@
-"""Checkpoints to save, whose content is a function of their place and offset."""
+"""Checkpoint drafts whose content is a function of place and offset."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streameval.errors import StoreError
 PLACE = Place("shop.events", "Zq3kTgZrQ1-xbW5uZ2fQ0A", 3)
 NOON = 1_750_000_000.0
 SPAN = 100
-"""Offsets for which a settled part stays the same."""
+"""Number of offsets with the same content of a settled part."""
 
 
 def draft(
@@ -29,7 +29,7 @@ def draft(
 ) -> Draft:
     """Two settled parts (one changes every hundred offsets, one never) and two others.
 
-    What `last` has in a blob is not given again.
+    Parts that `last` has in a blob are given without content.
     """
     there = {each.digest for each in last if each.blob is not None}
     parts = [
@@ -49,7 +49,7 @@ def draft(
 
 
 def header(place: Place, offset: int, **more: Any) -> Header:
-    """Of a checkpoint that has counted every record before its offset."""
+    """The header of a checkpoint that covers every record before its offset."""
     usual: dict[str, Any] = {
         "release": "0.1.0",
         "cluster": "c1",
@@ -75,7 +75,7 @@ def contents(place: Place, offset: int) -> Mapping[str, Sequence[bytes]]:
 def part(
     name: str, pieces: Iterable[bytes], *, settled: bool = False, there: Collection[str] = ()
 ) -> Part:
-    """A part of these bytes; without them where it is settled and its digest is there."""
+    """A part of these bytes, or without content if it is settled and its digest is stored."""
     content = b"".join(pieces)
     if settled and digest_of(content) in there:
         return Part(name=name, content=None, settled=True)
@@ -83,10 +83,10 @@ def part(
 
 
 class Writer:
-    """A process that saves drafts, each with what it knows of the one before.
+    """A process that saves drafts, each with the table of the previous one.
 
     Attributes:
-        last: the table of the checkpoint that it wrote last.
+        last: the table of its last checkpoint.
     """
 
     def __init__(self, store: Store) -> None:
@@ -94,7 +94,7 @@ class Writer:
         self.last: Sequence[Entry] = ()
 
     def save(self, offset: int, **more: Any) -> None:
-        """Save a draft; after a failure the next one has all of its content."""
+        """Save a draft; after a failure the next draft has all content."""
         try:
             self.last = self.store.save(draft(offset, last=self.last, **more))
         except StoreError:
@@ -103,7 +103,7 @@ class Writer:
 
 
 def whole(saved: SavedCheckpoint | None, place: Place = PLACE) -> int:
-    """The offset of a checkpoint whose every part is as it was saved."""
+    """The offset of a checkpoint, after a check that every part is as saved."""
     assert saved is not None
     offset = saved.header.offset
     wanted = {name: b"".join(pieces) for name, pieces in contents(place, offset).items()}

@@ -1,6 +1,6 @@
-"""Checkpoints that are committed: `python -m tests.stores.golden` writes them anew.
+"""Committed checkpoints; `python -m tests.stores.golden` writes them again.
 
-Only a new version of the format may change it; releases keep reading the old ones.
+Only a new format version may change them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.stores.drafts import header
 
 FOLDER = Path(__file__).parent / "golden"
 PLACES = {None: Place("events", "golden", 0), Intervals(): Place("events", "golden", 1)}
-"""Where the checkpoint is that was made with these intervals."""
+"""Intervals -> place of the checkpoint with these intervals."""
 
 PARTITION = Partition("events", 0)
 SPANS = (300 * SECOND, HOUR, 24 * HOUR)
@@ -47,7 +47,7 @@ class Event(NamedTuple):
 
 
 def event(number: int) -> Event:
-    """One of a day and a half of events: two variants that stay and some that fold."""
+    """One event of a day and a half, with two named variants and others that are folded."""
     items = [f"item-{(number * 7 + place * 3) % 23}" for place in range(4)]
     variant = f"rare-{number % 31}" if number % 9 == 0 else "ab"[number % 2]
     had = [items[number % 4], "elsewhere"] if number % 3 else []
@@ -56,7 +56,7 @@ def event(number: int) -> Event:
 
 
 def ingest(intervals: Intervals | None = None) -> Ingest:
-    """A pipeline that has counted nothing."""
+    """An empty pipeline."""
     empty = Accumulator(*METRICS, intervals=intervals)
     spec = FamilySpec(
         name="labels",
@@ -77,7 +77,7 @@ def ingest(intervals: Intervals | None = None) -> Ingest:
 
 
 def counted(intervals: Intervals | None = None) -> Ingest:
-    """The same with all events."""
+    """A pipeline that has counted all events."""
     found = ingest(intervals)
     values = [msgspec.json.encode(event(number)._asdict()) for number in range(EVENTS)]
     batch = RecordBatch(
@@ -88,7 +88,7 @@ def counted(intervals: Intervals | None = None) -> Ingest:
 
 
 def parts(of: Ingest) -> dict[str, bytes]:
-    """Its sections, by name."""
+    """The sections of a pipeline, by name."""
     return {each.name: b"".join(each.content()()) for each in of.sections(PARTITION)}
 
 

@@ -1,4 +1,4 @@
-"""What histories of two processes on one store have in common, whatever the store."""
+"""A state machine of two processes on one store, for any kind of store."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ PROCESSES = st.integers(0, 1)
 
 
 class StoreHistories(RuleBasedStateMachine):
-    """An owner and one that does not know that it is none any more.
+    """An owner, and a former owner that does not know it lost the partition.
 
     Attributes:
         writers: both processes.
         durable: offsets that were saved.
-        perhaps: offsets whose saving was cut off.
+        perhaps: offsets whose save was interrupted.
     """
 
     def __init__(self) -> None:
@@ -32,16 +32,16 @@ class StoreHistories(RuleBasedStateMachine):
 
     @abstractmethod
     def fresh(self) -> Store:
-        """The same store, as one sees it who has not read it yet."""
+        """A new `Store` object on the same files."""
 
     def started(self) -> Writer:
-        """Another process."""
+        """A new process."""
         store = self.fresh()
         store.claim("c1", "g1")
         return Writer(store)
 
     def write(self, process: int, offset: int) -> None:
-        """One tries to save."""
+        """Try to save."""
         self.writers[process].save(offset, written_at=NOON + offset)
 
     @rule(process=PROCESSES, offset=OFFSETS, known=st.booleans())
@@ -51,7 +51,7 @@ class StoreHistories(RuleBasedStateMachine):
         try:
             self.write(process, offset)
         except StoreError:
-            # The other one has removed a blob that this one knew.
+            # The other process has removed a blob of this one.
             self.write(process, offset)
         self.durable.add(offset)
 

@@ -8,18 +8,18 @@ from streameval.checkpoints.checkpoint import Place
 from streameval.checkpoints.format import file_of, folder_of
 from streameval.checkpoints.storage import Folder
 from streameval.checkpoints.store import Store
-from tests.stores.forgetful import ForgetfulDisk
+from tests.stores.simulated_disk import SimulatedDisk
 
 STORE = Path("/disk/state")
 
 
 class MemoryStore(Store):
-    """See its module."""
+    """See the module."""
 
     def __init__(self) -> None:
-        self.disk = ForgetfulDisk(STORE.parent)
+        self.disk = SimulatedDisk(STORE.parent)
         super().__init__(Folder(STORE, self.disk))
 
     def lose(self, place: Place, offset: int) -> None:
-        """A checkpoint vanishes."""
+        """Delete a checkpoint."""
         self.disk.remove(STORE / folder_of(place) / file_of(offset))

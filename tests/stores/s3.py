@@ -1,4 +1,4 @@
-"""A real S3 server, and a network before it that can be hurt. Needs moto (extra `s3server`)."""
+"""A real S3 server, behind a proxy that injects faults. Needs moto (extra `s3server`)."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ from tests.effort import PATIENCE
 
 BUCKET = "checkpoints"
 Fault: TypeAlias = Literal["error", "denied", "cut", "lost", "silent", "slow"]
-"""500 | 403 | closed before the request arrives | closed after it | no answer | a late answer."""
+"""500 | 403 | closed before the request | closed after it | no response | a late response."""
 
 _CODES = {"error": (500, "InternalError"), "denied": (403, "AccessDenied")}
 _LATE = 0.3
-"""Seconds that a slow answer takes longer."""
+"""Delay of a slow response in seconds."""
 
 
 class Request(NamedTuple):
-    """What a client asked for: method, and path with bucket and key."""
+    """path: with bucket and key."""
 
     method: str
     path: str
 
 
 class S3Proxy:
-    """Passes on requests to an S3 server; as a context manager it ends with the block.
+    """Forwards requests to an S3 server until the end of its block.
 
     Args:
         port: of the server, on this machine.
 
     Attributes:
-        endpoint: where clients find it.
-        requests: all that came.
-        fault: what happens to each request; None: nothing.
+        endpoint: URL of the proxy.
+        requests: all requests received.
+        fault: called with each request; the fault to inject, or None.
     """
 
     def __init__(self, port: int) -> None:
@@ -60,7 +60,7 @@ class S3Proxy:
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:
-                proxy._pass_on(self, port)
+                proxy._forward(self, port)
 
             do_PUT = do_POST = do_DELETE = do_HEAD = do_GET  # noqa: N815  named by http.server
 
@@ -80,56 +80,56 @@ class S3Proxy:
         self._server.shutdown()
         self._server.server_close()
 
-    def _pass_on(self, asked: BaseHTTPRequestHandler, port: int) -> None:
-        body = asked.rfile.read(int(asked.headers.get("content-length", 0)))
-        request = Request(asked.command, asked.path)
+    def _forward(self, handler: BaseHTTPRequestHandler, port: int) -> None:
+        body = handler.rfile.read(int(handler.headers.get("content-length", 0)))
+        request = Request(handler.command, handler.path)
         self.requests.append(request)
         fault = self.fault(request)
         if fault == "silent":
             self._ended.wait(PATIENCE)
         if fault in ("cut", "silent"):
-            asked.close_connection = True
+            handler.close_connection = True
             return
         if fault in ("error", "denied"):
             status, code = _CODES[fault]
-            _answer(asked, status, {}, f"<Error><Code>{code}</Code></Error>".encode())
+            _respond(handler, status, {}, f"<Error><Code>{code}</Code></Error>".encode())
             return
         server = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
-        server.request(asked.command, asked.path, body, dict(asked.headers))
-        answer = server.getresponse()
-        content = answer.read()
+        server.request(handler.command, handler.path, body, dict(handler.headers))
+        response = server.getresponse()
+        content = response.read()
         server.close()
         if fault == "lost":
-            asked.close_connection = True
+            handler.close_connection = True
             return
         time.sleep(_LATE if fault == "slow" else 0.0)
         with suppress(OSError):
-            _answer(asked, answer.status, dict(answer.getheaders()), content)
+            _respond(handler, response.status, dict(response.getheaders()), content)
 
 
-def _answer(
-    asked: BaseHTTPRequestHandler, status: int, headers: dict[str, str], content: bytes
+def _respond(
+    handler: BaseHTTPRequestHandler, status: int, headers: dict[str, str], content: bytes
 ) -> None:
-    asked.send_response_only(status)
-    length = headers.pop("Content-Length", None) if asked.command == "HEAD" else None
+    handler.send_response_only(status)
+    length = headers.pop("Content-Length", None) if handler.command == "HEAD" else None
     for name, value in headers.items():
         if name.lower() not in ("content-length", "transfer-encoding", "connection"):
-            asked.send_header(name, value)
-    asked.send_header("Content-Length", length or str(len(content)))
-    asked.end_headers()
-    asked.wfile.write(content)
+            handler.send_header(name, value)
+    handler.send_header("Content-Length", length or str(len(content)))
+    handler.end_headers()
+    handler.wfile.write(content)
 
 
-def there_is_a_server() -> bool:
+def is_installed() -> bool:
     """Whether moto is installed."""
     return find_spec("moto") is not None
 
 
 @cache
 def server() -> int:
-    """The port of an S3 server on this machine with an empty bucket; it ends with the process."""
+    """The port of an S3 server on this machine with an empty bucket; it stops with the process."""
     (port,) = free_ports(1)
-    # Any credentials do; children of this process have them too.
+    # Any credentials work; child processes inherit them.
     os.environ.update(AWS_ACCESS_KEY_ID="tests", AWS_SECRET_ACCESS_KEY="tests")
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -154,12 +154,12 @@ def _created(port: int) -> bool:
 
 
 def new_path() -> str:
-    """The URL of a prefix that is empty."""
+    """The URL of an empty prefix."""
     return f"s3://{BUCKET}/{uuid.uuid4().hex}/state"
 
 
 def options(endpoint: str | None = None, timeout: float = 60.0) -> BucketOptions:
-    """The connection to the server, or to a proxy before it."""
+    """The connection to the server, or to the proxy."""
     return BucketOptions(
         endpoint=endpoint or f"http://127.0.0.1:{server()}",
         region="us-east-1",

@@ -1,4 +1,4 @@
-"""Whose store it is, when several come at once, and what the disk may refuse."""
+"""Claims of a store: concurrent ones, malformed ones, and errors of the disk."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from streameval.checkpoints.store import folder_store
 from streameval.errors import ForeignStoreError, StateVersionError, StoreError, UnownedStoreError
 from tests.effort import every_case
 from tests.stores.drafts import PLACE, draft, whole
-from tests.stores.forgetful import Crash, ForgetfulDisk, failing_at, refusing
+from tests.stores.simulated_disk import Crash, SimulatedDisk, failing_at, refusing
 
 STORE = Path("/disk/a/b/state")
 
 
-def test_of_many_at_once_one_wins(tmp_path: Path) -> None:
+def test_only_one_of_many_concurrent_claims_wins(tmp_path: Path) -> None:
     def claimed(number: int) -> str | None:
         with suppress(ForeignStoreError):
             folder_store(tmp_path / "state").claim(f"c{number}", "g")
@@ -33,10 +33,10 @@ def test_of_many_at_once_one_wins(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "state").iterdir()] == ["store.json"]
 
 
-def test_a_crash_at_every_step_of_a_claim_leaves_it_to_be_made_or_made() -> None:
+def test_a_claim_succeeds_after_a_crash_at_any_step() -> None:
     for step in range(60):
         for seed in range(4):
-            disk = ForgetfulDisk(Path("/disk"), seed=seed)
+            disk = SimulatedDisk(Path("/disk"), seed=seed)
             with disk.failing(failing_at([step], Crash)):
                 folder_store(STORE, disk).claim("c1", "g1")
             disk.crash()
@@ -53,13 +53,13 @@ def test_a_claim_of_a_later_release_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[]", b'{"version":1,"cluster":"c1"}'])
-def test_a_claim_that_says_nothing_is_refused(tmp_path: Path, content: bytes) -> None:
+def test_a_malformed_claim_is_refused(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "store.json").write_bytes(content)
     with pytest.raises(UnownedStoreError, match="names no cluster and group"):
         folder_store(tmp_path).claim("c1", "g1")
 
 
-def test_checkpoints_without_a_claim_are_refused_and_say_whose_they_are(tmp_path: Path) -> None:
+def test_unclaimed_checkpoints_are_refused_with_the_claim_they_need(tmp_path: Path) -> None:
     store = folder_store(tmp_path)
     store.claim("c1", "g1")
     store.save(draft(5))
@@ -74,7 +74,7 @@ def test_checkpoints_without_a_claim_are_refused_and_say_whose_they_are(tmp_path
     assert said == claim
 
 
-def test_without_links_the_first_still_wins(
+def test_the_first_claim_wins_without_hard_links(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def link(*_: object) -> None:
@@ -96,20 +96,20 @@ def test_without_links_the_first_still_wins(
         (errno.ESTALE, "stale file handle; check the disk"),
     ],
 )
-def test_what_the_disk_refuses_says_what_to_do(number: int, remedy: str) -> None:
-    disk = ForgetfulDisk(Path("/disk"))
+def test_a_disk_error_has_a_remedy(number: int, remedy: str) -> None:
+    disk = SimulatedDisk(Path("/disk"))
     store = folder_store(STORE, disk)
     store.claim("c1", "g1")
     store.save(draft(1))
     disk.before = refusing(number, "create", "write")
-    with pytest.raises(StoreError, match=remedy) as told:
+    with pytest.raises(StoreError, match=remedy) as raised:
         store.save(draft(2))
-    assert "[state] path" in told.value.remedy
-    assert told.value.where.startswith(str(STORE))
+    assert "[state] path" in raised.value.remedy
+    assert raised.value.where.startswith(str(STORE))
     assert whole(store.newest(PLACE).saved) == 1
 
 
-def test_a_file_where_the_folder_should_be_is_told(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_folder_is_reported(tmp_path: Path) -> None:
     (tmp_path / "state").write_text("")
     for path in (tmp_path / "state", tmp_path / "state" / "deeper"):
         with pytest.raises(StoreError, match="a file is in the way of a folder"):
@@ -119,14 +119,14 @@ def test_a_file_where_the_folder_should_be_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="everything is allowed to root")
-def test_a_folder_that_is_not_ours_is_told(tmp_path: Path) -> None:
+def test_a_folder_without_permission_is_reported(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(StoreError, match="permission denied"):
         folder_store(tmp_path / "state").claim("c1", "g1")
     tmp_path.chmod(0o700)
 
 
-def test_what_else_lies_in_the_folder_is_no_place(tmp_path: Path) -> None:
+def test_other_files_in_the_folder_are_not_places(tmp_path: Path) -> None:
     store = folder_store(tmp_path)
     store.claim("c1", "g1")
     store.save(draft(1))

@@ -1,4 +1,4 @@
-"""What a store keeps, and what it throws away: nothing that anybody may need."""
+"""A store removes superseded checkpoints and blobs, and nothing that a process may need."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from streameval.checkpoints.format import BLOBS, file_of, folder_of
 from streameval.checkpoints.store import Store, folder_store
 from streameval.errors import StoreError
 from tests.stores.drafts import NOON, PLACE, Writer, draft, whole
-from tests.stores.forgetful import Crash, ForgetfulDisk, failing_at, refusing
+from tests.stores.simulated_disk import Crash, SimulatedDisk, failing_at, refusing
 
 STORE = Path("/disk/state")
 FOLDER = STORE / folder_of(PLACE)
 
 
 @pytest.fixture
-def disk() -> ForgetfulDisk:
-    return ForgetfulDisk(STORE.parent)
+def disk() -> SimulatedDisk:
+    return SimulatedDisk(STORE.parent)
 
 
-def opened(disk: ForgetfulDisk) -> Store:
+def opened(disk: SimulatedDisk) -> Store:
     store = folder_store(STORE, disk)
     store.claim("c1", "g1")
     return store
 
 
-def blobs(disk: ForgetfulDisk) -> list[str]:
+def blobs(disk: SimulatedDisk) -> list[str]:
     return disk.names(FOLDER / BLOBS)
 
 
-def test_the_two_newest_stay(disk: ForgetfulDisk) -> None:
+def test_the_two_newest_checkpoints_are_kept(disk: SimulatedDisk) -> None:
     store = opened(disk)
     for number in range(1, 8):
         store.save(draft(number, written_at=NOON + number * 86_400))
@@ -48,7 +48,7 @@ files = st.builds(Listed, offset=st.integers(0, 10**6), version=st.sampled_from(
 
 
 @given(st.lists(files, unique_by=lambda each: each.offset))
-def test_what_is_kept_is_bounded_and_keeps_itself(files: list[Listed]) -> None:
+def test_few_checkpoints_are_kept_and_cleaning_twice_changes_nothing(files: list[Listed]) -> None:
     keep = kept(files)
     readable = sorted(each.offset for each in files if each.version is not None)
     assert set(readable[-2:]) <= keep <= set(readable)
@@ -56,7 +56,7 @@ def test_what_is_kept_is_bounded_and_keeps_itself(files: list[Listed]) -> None:
     assert kept([each for each in files if each.offset in keep]) == keep
 
 
-def test_the_newest_of_another_version_is_kept_as_a_way_back(disk: ForgetfulDisk) -> None:
+def test_the_newest_of_another_version_is_kept_for_a_downgrade(disk: SimulatedDisk) -> None:
     store = opened(disk)
     for offset in (1, 2, 3):
         store.save(draft(offset, version=3))
@@ -65,11 +65,11 @@ def test_the_newest_of_another_version_is_kept_as_a_way_back(disk: ForgetfulDisk
     assert store.offsets(PLACE) == [3, 11, 12]
 
 
-def test_blobs_go_when_nothing_names_them_and_they_are_old(disk: ForgetfulDisk) -> None:
+def test_old_unreferenced_blobs_are_removed(disk: SimulatedDisk) -> None:
     writer = Writer(opened(disk))
     for offset in (110, 220, 330, 440):
         writer.save(offset)
-    # One that never changes, and one of each hundred.
+    # One blob that never changes, and one for each hundred.
     assert len(blobs(disk)) == 4
     disk.now += GRACE + 1
     for offset in (445, 450, 455):
@@ -78,7 +78,7 @@ def test_blobs_go_when_nothing_names_them_and_they_are_old(disk: ForgetfulDisk) 
     assert set(blobs(disk)) == blobs_of(writer.last)
 
 
-def test_a_blob_is_written_once(disk: ForgetfulDisk) -> None:
+def test_a_blob_is_written_once(disk: SimulatedDisk) -> None:
     writer = Writer(opened(disk))
     writer.save(110)
     for each in (
@@ -91,7 +91,7 @@ def test_a_blob_is_written_once(disk: ForgetfulDisk) -> None:
         assert [path.parent for path in created] == [FOLDER]
 
 
-def test_a_blob_that_others_removed_is_told_and_written_again(disk: ForgetfulDisk) -> None:
+def test_a_blob_removed_by_others_is_reported_and_written_again(disk: SimulatedDisk) -> None:
     writer = Writer(opened(disk))
     writer.save(110)
     for name in blobs(disk):
@@ -102,7 +102,7 @@ def test_a_blob_that_others_removed_is_told_and_written_again(disk: ForgetfulDis
     assert store_of(disk) == 130
 
 
-def test_files_of_a_killed_process_go_when_they_are_old(disk: ForgetfulDisk) -> None:
+def test_old_temporary_files_of_a_killed_process_are_removed(disk: SimulatedDisk) -> None:
     store = opened(disk)
     store.save(draft(110))
     stems = [FOLDER / file_of(120), FOLDER / BLOBS / "blob"]
@@ -117,7 +117,7 @@ def test_files_of_a_killed_process_go_when_they_are_old(disk: ForgetfulDisk) -> 
     assert not set(left) & set(disk.files())
 
 
-def test_a_former_owner_that_saves_late_does_no_harm(disk: ForgetfulDisk) -> None:
+def test_a_former_owner_that_saves_late_does_no_harm(disk: SimulatedDisk) -> None:
     late, owner = folder_store(STORE, disk), Writer(folder_store(STORE, disk))
     late.save(draft(110))
     for offset in (220, 230, 340):
@@ -134,13 +134,13 @@ def test_a_former_owner_that_saves_late_does_no_harm(disk: ForgetfulDisk) -> Non
     assert owner.store.offsets(PLACE) == [360, 370]
 
 
-def store_of(disk: ForgetfulDisk) -> int:
+def store_of(disk: SimulatedDisk) -> int:
     found = folder_store(STORE, disk).newest(PLACE)
     assert not found.damaged
     return whole(found.saved)
 
 
-def test_what_cannot_be_removed_is_told_and_harms_no_save(disk: ForgetfulDisk) -> None:
+def test_a_failed_removal_is_reported_and_fails_no_save(disk: SimulatedDisk) -> None:
     store = opened(disk)
     disk.before = refusing(errno.EACCES, "remove")
     for offset in (1, 2, 3):
@@ -152,9 +152,9 @@ def test_what_cannot_be_removed_is_told_and_harms_no_save(disk: ForgetfulDisk) -
     assert store.offsets(PLACE) == [3, 4]
 
 
-def test_a_crash_while_cleaning_leaves_all_that_is_kept_whole() -> None:
+def test_a_crash_during_cleaning_damages_no_kept_checkpoint() -> None:
     for step in range(200):
-        disk = ForgetfulDisk(STORE.parent, seed=step)
+        disk = SimulatedDisk(STORE.parent, seed=step)
         store = folder_store(STORE, disk)
         for offset in (110, 220, 330):
             store.save(draft(offset))
@@ -170,7 +170,7 @@ def test_a_crash_while_cleaning_leaves_all_that_is_kept_whole() -> None:
     pytest.fail("the save never ended")
 
 
-def test_what_was_set_aside_keeps_its_blobs(disk: ForgetfulDisk) -> None:
+def test_archived_checkpoints_keep_their_blobs(disk: SimulatedDisk) -> None:
     store = folder_store(STORE, disk)
     store.save(draft(110))
     kept_blobs = set(blobs(disk))

@@ -1,4 +1,4 @@
-"""A crash at every step of a save leaves the old checkpoint or the new one, whole."""
+"""A crash at every step of a save leaves the old or the new checkpoint intact."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from tests.effort import every_case, sampled
 from tests.stores import crashing
 from tests.stores.crashing import AFTER, BEFORE, STORE, prepared, steps
 from tests.stores.drafts import PLACE, draft, whole
-from tests.stores.forgetful import Crash, Step, failing_at
+from tests.stores.simulated_disk import Crash, Step, failing_at
 
 
 @pytest.mark.parametrize("power", [True, False], ids=["power", "kill"])
 @pytest.mark.parametrize(
     ("before", "after"), sampled([(BEFORE, AFTER), (BEFORE, AFTER + 100), (None, AFTER)], 3)
 )
-def test_a_crash_at_every_step_leaves_the_old_or_the_new(
+def test_a_crash_at_every_step_leaves_the_old_or_the_new_checkpoint(
     before: int | None, after: int, *, power: bool
 ) -> None:
-    crashing.the_old_or_the_new_is_there(before=before, after=after, power=power)
+    crashing.assert_old_or_new_survives(before=before, after=after, power=power)
 
 
-def test_what_was_saved_survives_the_power() -> None:
-    crashing.what_was_saved_is_there()
+def test_a_saved_checkpoint_survives_power_loss() -> None:
+    crashing.assert_saved_survives_power_loss()
 
 
-def test_what_was_found_survives_the_power() -> None:
-    crashing.what_was_found_stays()
+def test_a_restored_checkpoint_survives_power_loss() -> None:
+    crashing.assert_restored_survives_power_loss()
 
 
-def test_a_crash_in_the_tenth_save_leaves_two_to_choose_from() -> None:
+def test_a_crash_in_the_tenth_save_leaves_two_valid_checkpoints() -> None:
     for step in range(steps(BEFORE, AFTER)):
         disk, store = prepared(step)
         for offset in range(AFTER, AFTER + 80, 10):
@@ -50,7 +50,7 @@ def test_a_crash_in_the_tenth_save_leaves_two_to_choose_from() -> None:
 
 
 @every_case("number", [errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS])
-def test_an_error_at_every_step_is_told_and_the_state_stays(number: int) -> None:
+def test_an_error_at_every_step_is_reported_and_the_state_survives(number: int) -> None:
     for step in range(steps(BEFORE, AFTER)):
         disk, store = prepared(step)
 
@@ -61,12 +61,12 @@ def test_an_error_at_every_step_is_told_and_the_state_stays(number: int) -> None
             try:
                 store.claim("c1", "g1")
                 store.save(draft(AFTER))
-                told = store.trouble
+                reported = store.trouble
             except StoreError as error:
-                told = str(error)
-        assert told is None or os.strerror(number).lower() in told
-        # The folder above the store need not be ours to open.
-        assert told is not None or (number == errno.EACCES and step == 1)
+                reported = str(error)
+        assert reported is None or os.strerror(number).lower() in reported
+        # The user need not have access to the parent of the store.
+        assert reported is not None or (number == errno.EACCES and step == 1)
         assert whole(folder_store(STORE, disk).newest(PLACE).saved) in {BEFORE, AFTER}
         store.save(draft(AFTER + 10))
         disk.crash()

@@ -1,4 +1,4 @@
-"""Files that are not what was written are passed over with a sentence, and never loaded."""
+"""Damaged files are skipped with a message, and never loaded."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streameval.checkpoints.store import Store, folder_store
 from streameval.errors import DamagedStateError, StateVersionError, StoreError
 from tests.effort import sampled
 from tests.stores.drafts import PLACE, draft, whole
-from tests.stores.forgetful import ForgetfulDisk
+from tests.stores.simulated_disk import SimulatedDisk
 
 STORE = Path("/disk/state")
 FOLDER = STORE / folder_of(PLACE)
@@ -22,13 +22,13 @@ NEWEST = FOLDER / file_of(220)
 
 
 @pytest.fixture
-def disk() -> ForgetfulDisk:
-    return ForgetfulDisk(STORE.parent)
+def disk() -> SimulatedDisk:
+    return SimulatedDisk(STORE.parent)
 
 
 @pytest.fixture
-def store(disk: ForgetfulDisk) -> Store:
-    """Two checkpoints that have one blob in common."""
+def store(disk: SimulatedDisk) -> Store:
+    """A store with two checkpoints that share a blob."""
     made = folder_store(STORE, disk)
     made.claim("c1", "g1")
     for offset in (110, 220):
@@ -41,7 +41,7 @@ def _flipped(content: bytes, place: int, bit: int = 0) -> bytes:
     return content[:place] + bytes([changed]) + content[place + 1 :]
 
 
-def _passed_over(disk: ForgetfulDisk, said: str) -> None:
+def _is_skipped(disk: SimulatedDisk, said: str) -> None:
     found = folder_store(STORE, disk).newest(PLACE)
     assert whole(found.saved) == 110
     (sentence,) = found.damaged
@@ -49,23 +49,23 @@ def _passed_over(disk: ForgetfulDisk, said: str) -> None:
     assert said in sentence
 
 
-def test_every_flipped_bit_is_noticed(store: Store, disk: ForgetfulDisk) -> None:
+def test_every_flipped_bit_is_noticed(store: Store, disk: SimulatedDisk) -> None:
     content = disk.read(NEWEST, 0, disk.size(NEWEST))
     generator = random.Random(1)
     for place in sampled(range(len(content)), 5):
         disk.overwrite(NEWEST, _flipped(content, place, generator.randrange(8)))
-        _passed_over(disk, "digest" if place >= 22 else "")
+        _is_skipped(disk, "digest" if place >= 22 else "")
     disk.overwrite(NEWEST, content)
     assert whole(store.newest(PLACE).saved) == 220
 
 
-def test_every_truncation_is_noticed(store: Store, disk: ForgetfulDisk) -> None:
+def test_every_truncation_is_noticed(store: Store, disk: SimulatedDisk) -> None:
     content = disk.read(NEWEST, 0, disk.size(NEWEST))
     for end in sampled(range(len(content)), 5):
         disk.overwrite(NEWEST, content[:end])
-        _passed_over(disk, str(NEWEST))
+        _is_skipped(disk, str(NEWEST))
     disk.overwrite(NEWEST, content + b"\n")
-    _passed_over(disk, "digest")
+    _is_skipped(disk, "digest")
     assert whole(store.checked(PLACE, 110)) == 110
 
 
@@ -75,21 +75,21 @@ def _blobs_of_the_newest_only(store: Store) -> Path:
     return FOLDER / BLOBS / name
 
 
-def test_a_missing_blob_is_noticed(store: Store, disk: ForgetfulDisk) -> None:
+def test_a_missing_blob_is_noticed(store: Store, disk: SimulatedDisk) -> None:
     disk.remove(_blobs_of_the_newest_only(store))
-    _passed_over(disk, "the file of part 'labels/1' is missing")
+    _is_skipped(disk, "the file of part 'labels/1' is missing")
 
 
 @pytest.mark.parametrize("change", [lambda it: it[:-1], lambda it: it[1:], lambda _: b""])
 def test_a_changed_blob_is_noticed(
-    store: Store, disk: ForgetfulDisk, change: Callable[[bytes], bytes]
+    store: Store, disk: SimulatedDisk, change: Callable[[bytes], bytes]
 ) -> None:
     path = _blobs_of_the_newest_only(store)
     disk.overwrite(path, change(disk.read(path, 0, 10_000)))
-    _passed_over(disk, "is not what was written")
+    _is_skipped(disk, "is not what was written")
 
 
-def test_a_blob_that_was_found_damaged_is_written_again(store: Store, disk: ForgetfulDisk) -> None:
+def test_a_damaged_blob_is_written_again(store: Store, disk: SimulatedDisk) -> None:
     disk.overwrite(_blobs_of_the_newest_only(store), b"rubbish")
     again = folder_store(STORE, disk)
     found = again.newest(PLACE).saved
@@ -99,8 +99,8 @@ def test_a_blob_that_was_found_damaged_is_written_again(store: Store, disk: Forg
     assert whole(folder_store(STORE, disk).newest(PLACE).saved) == 230
 
 
-def test_a_file_under_another_name_or_of_another_place_is_noticed(
-    store: Store, disk: ForgetfulDisk
+def test_a_file_with_the_header_of_another_offset_is_noticed(
+    store: Store, disk: SimulatedDisk
 ) -> None:
     content = disk.read(NEWEST, 0, disk.size(NEWEST))
     disk.create(FOLDER / file_of(300), [content])
@@ -109,7 +109,9 @@ def test_a_file_under_another_name_or_of_another_place_is_noticed(
     assert "says that it is of shop.events[3] at offset 220" in found.damaged[0]
 
 
-def test_nothing_sound_is_nothing_with_every_reason(store: Store, disk: ForgetfulDisk) -> None:
+def test_without_a_valid_checkpoint_every_reason_is_reported(
+    store: Store, disk: SimulatedDisk
+) -> None:
     for offset in (110, 220):
         disk.overwrite(FOLDER / file_of(offset), b"")
     found = store.newest(PLACE)
@@ -117,7 +119,7 @@ def test_nothing_sound_is_nothing_with_every_reason(store: Store, disk: Forgetfu
     assert len(found.damaged) == 2
 
 
-def test_a_torn_file_of_a_later_version_is_passed_over(store: Store, disk: ForgetfulDisk) -> None:
+def test_a_torn_file_of_a_later_version_is_skipped(store: Store, disk: SimulatedDisk) -> None:
     store.save(draft(230, version=3))
     with pytest.raises(StateVersionError, match="state version 3 is not known"):
         store.newest(PLACE)
@@ -126,8 +128,8 @@ def test_a_torn_file_of_a_later_version_is_passed_over(store: Store, disk: Forge
     assert whole(store.newest(PLACE).saved) == 220
 
 
-def test_a_part_that_changed_since_it_was_found_is_refused(
-    store: Store, disk: ForgetfulDisk
+def test_a_part_that_changed_after_the_restore_is_refused(
+    store: Store, disk: SimulatedDisk
 ) -> None:
     saved = store.checked(PLACE, 220)
     disk.overwrite(_blobs_of_the_newest_only(store), b"rubbish")
@@ -138,7 +140,7 @@ def test_a_part_that_changed_since_it_was_found_is_refused(
         saved.read("meta")
 
 
-def test_a_store_that_vanished_is_not_an_empty_one(store: Store, disk: ForgetfulDisk) -> None:
+def test_a_store_that_vanished_is_not_an_empty_store(store: Store, disk: SimulatedDisk) -> None:
     for path in disk.files():
         disk.remove(path)
     for call in (lambda: store.newest(PLACE), lambda: store.save(draft(300))):
@@ -146,8 +148,8 @@ def test_a_store_that_vanished_is_not_an_empty_one(store: Store, disk: Forgetful
             call()
 
 
-def test_files_that_vanish_while_they_are_read_are_looked_for_again(
-    store: Store, disk: ForgetfulDisk
+def test_files_that_vanish_during_a_read_are_listed_again(
+    store: Store, disk: SimulatedDisk
 ) -> None:
     other = folder_store(STORE, disk)
 
@@ -162,8 +164,8 @@ def test_files_that_vanish_while_they_are_read_are_looked_for_again(
     assert whole(store.newest(PLACE).saved) == 330
 
 
-def test_a_header_is_the_newest_readable_one_and_none_where_its_version_is_unknown(
-    store: Store, disk: ForgetfulDisk
+def test_headers_are_the_newest_readable_ones_or_none_for_an_unknown_version(
+    store: Store, disk: SimulatedDisk
 ) -> None:
     def offset() -> int | None:
         header = store.headers()[PLACE]

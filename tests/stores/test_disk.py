@@ -1,4 +1,4 @@
-"""One contract, kept by the real disk and by its twin in memory."""
+"""The contract of a disk, for the real one and the simulated one."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from streameval.checkpoints.disk import Disk
-from tests.stores.forgetful import ForgetfulDisk
+from tests.stores.simulated_disk import SimulatedDisk
 
 
-@pytest.fixture(params=["real", "forgetful"])
+@pytest.fixture(params=["real", "simulated"])
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
-    return Disk() if request.param == "real" else ForgetfulDisk(tmp_path)
+    return Disk() if request.param == "real" else SimulatedDisk(tmp_path)
 
 
 def content(disk: Disk, path: Path) -> bytes:
@@ -36,7 +36,7 @@ def test_a_file_has_the_bytes_of_its_pieces_and_is_created_once(disk: Disk, tmp_
     assert disk.size(path) == 10
 
 
-def test_pieces_are_taken_one_after_the_other(disk: Disk, tmp_path: Path) -> None:
+def test_a_file_is_written_piece_by_piece(disk: Disk, tmp_path: Path) -> None:
     def pieces() -> Iterator[bytes]:
         yield b"half"
         raise KeyError
@@ -46,9 +46,7 @@ def test_pieces_are_taken_one_after_the_other(disk: Disk, tmp_path: Path) -> Non
     assert disk.names(tmp_path) == ["a"]
 
 
-def test_a_rename_takes_the_place_of_what_is_there_unless_the_name_is_to_be_new(
-    disk: Disk, tmp_path: Path
-) -> None:
+def test_a_rename_replaces_the_target_unless_it_must_be_new(disk: Disk, tmp_path: Path) -> None:
     for name in "abC":
         disk.create(tmp_path / name, [name.encode()])
     assert disk.names(tmp_path) == ["C", "a", "b"]
@@ -62,7 +60,7 @@ def test_a_rename_takes_the_place_of_what_is_there_unless_the_name_is_to_be_new(
     assert disk.names(tmp_path) == ["d"]
 
 
-def test_folders_are_made_one_by_one_and_once(disk: Disk, tmp_path: Path) -> None:
+def test_a_folder_is_created_once_and_without_its_parents(disk: Disk, tmp_path: Path) -> None:
     disk.make_folder(tmp_path / "f")
     assert disk.names(tmp_path) == ["f"]
     assert disk.names(tmp_path / "f") == []
@@ -72,7 +70,7 @@ def test_folders_are_made_one_by_one_and_once(disk: Disk, tmp_path: Path) -> Non
         disk.make_folder(tmp_path / "g" / "h")
 
 
-def test_what_is_not_there_is_not_found(disk: Disk, tmp_path: Path) -> None:
+def test_a_missing_file_raises_file_not_found(disk: Disk, tmp_path: Path) -> None:
     path = tmp_path / "none"
     other = tmp_path / "b"
     calls: list[Callable[[], object]] = [
@@ -87,7 +85,7 @@ def test_what_is_not_there_is_not_found(disk: Disk, tmp_path: Path) -> None:
             call()
 
 
-def test_a_file_is_no_folder(disk: Disk, tmp_path: Path) -> None:
+def test_a_file_used_as_a_folder_raises_not_a_directory(disk: Disk, tmp_path: Path) -> None:
     disk.create(tmp_path / "a", [])
     below = tmp_path / "a" / "b"
     calls: list[Callable[[], object]] = [
@@ -103,7 +101,7 @@ def test_a_file_is_no_folder(disk: Disk, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("number", "harmless"), [(errno.EINVAL, True), (errno.EOPNOTSUPP, True), (errno.EIO, False)]
 )
-def test_a_file_system_without_sync_of_folders_is_taken_as_it_is(
+def test_a_file_system_that_cannot_sync_folders_is_accepted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, *, harmless: bool
 ) -> None:
     def fsync(_: int) -> None:
@@ -121,10 +119,10 @@ def test_a_file_system_without_sync_of_folders_is_taken_as_it_is(
         disk.sync(tmp_path / "a")
 
 
-def test_the_twin_may_forget_a_name_until_its_folder_is_synced(tmp_path: Path) -> None:
+def test_the_simulated_disk_may_lose_a_name_until_its_folder_is_synced(tmp_path: Path) -> None:
     left = set()
     for seed in range(20):
-        disk = ForgetfulDisk(tmp_path, seed=seed)
+        disk = SimulatedDisk(tmp_path, seed=seed)
         disk.create(tmp_path / "a", [b"0"])
         disk.sync(tmp_path / "a")
         disk.crash()

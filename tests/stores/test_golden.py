@@ -1,4 +1,4 @@
-"""A checkpoint of this format that was written once is read for ever, and written so again."""
+"""The golden checkpoints can be read, and the same events give the same bytes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _saved(intervals: Intervals | None) -> dict[str, bytes]:
 
 
 def _expected(variant: str) -> dict[str, float]:
-    """By definition, from the events; knows nothing of the package."""
+    """The values by definition, computed from the events without the package."""
     events = [golden.event(number) for number in range(golden.EVENTS)]
     own = [each for each in events if each.variant == variant]
     firsts, found, seen, gains = [], [], set[str](), []
@@ -51,7 +51,7 @@ def _expected(variant: str) -> dict[str, float]:
 
 
 def _read(intervals: Intervals | None, variant: str) -> tuple[Table, IntArray]:
-    """The lifetime that was saved, and the cell of a variant."""
+    """The saved lifetime, and the cell of a variant."""
     ingest = golden.ingest(intervals)
     ingest.restore(golden.PARTITION, {golden.PARTITION: golden.EVENTS}, _saved(intervals))
     views = FamilyView(ingest.layout.families[0], ingest.layout.windowing.pane)
@@ -63,7 +63,9 @@ def _read(intervals: Intervals | None, variant: str) -> tuple[Table, IntArray]:
 
 @every_checkpoint
 @pytest.mark.parametrize("variant", ["a", "b"])
-def test_what_was_saved_reads_as_the_events_say(intervals: Intervals | None, variant: str) -> None:
+def test_a_golden_checkpoint_gives_the_values_of_its_events(
+    intervals: Intervals | None, variant: str
+) -> None:
     table, own = _read(intervals, variant)
     for text, value in _expected(variant).items():
         (reading,) = answers(parse(text), table, own)
@@ -71,7 +73,7 @@ def test_what_was_saved_reads_as_the_events_say(intervals: Intervals | None, var
 
 
 @every_case("variant", ["a", "b"])
-def test_the_saved_sums_by_user_group_are_those_of_the_events(variant: str) -> None:
+def test_saved_sums_by_user_group_equal_those_of_the_events(variant: str) -> None:
     table, own = _read(Intervals(), variant)
     events = [golden.event(number) for number in range(golden.EVENTS)]
     expected = {day: np.zeros((2, 256)) for day in {each.ts // 86_400 for each in events}}

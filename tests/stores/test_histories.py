@@ -1,4 +1,4 @@
-"""Two processes on one store, in any order, cut off anywhere: the highest saved is there."""
+"""After any history of two processes that crash anywhere, the highest saved checkpoint exists."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from hypothesis.stateful import rule, run_state_machine_as_test
 from streameval.checkpoints.cleaning import GRACE, Cleaner
 from streameval.checkpoints.store import Store, folder_store
 from streameval.errors import DamagedStateError, StoreError
-from tests.stores.forgetful import Crash, ForgetfulDisk, failing_at
 from tests.stores.histories import OFFSETS, PROCESSES, StoreHistories
+from tests.stores.simulated_disk import Crash, SimulatedDisk, failing_at
 
 STORE = Path("/disk/state")
 
 
 class Histories(StoreHistories):
-    """An owner and one that does not know that it is none any more."""
+    """Histories on a disk that may lose power."""
 
     def __init__(self) -> None:
-        self.disk = ForgetfulDisk(STORE.parent, seed=3)
+        self.disk = SimulatedDisk(STORE.parent, seed=3)
         super().__init__()
 
     def fresh(self) -> Store:
@@ -51,7 +51,7 @@ class Histories(StoreHistories):
 
 
 def _only(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """Only so many of the lowest checkpoints are looked at."""
+    """Let the cleaner see only this many checkpoints, those with the lowest offsets."""
     tables_of = Cleaner._tables_of
 
     def lowest(*arguments: Any) -> Any:
@@ -77,7 +77,7 @@ BREAKAGES = {
 
 @pytest.mark.nightly
 @pytest.mark.parametrize("broken", BREAKAGES.values(), ids=BREAKAGES)
-def test_the_histories_notice(
+def test_the_histories_notice_broken_cleaning(
     broken: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     broken(monkeypatch)

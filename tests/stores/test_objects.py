@@ -1,4 +1,4 @@
-"""A store in a bucket: few requests, and nothing lost with those that fail."""
+"""A store in a bucket needs few requests, and survives failed ones."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ from streameval.checkpoints.store import Store, folder_store
 from streameval.errors import ForeignStoreError, StoreError
 from streameval.events.records import Assignment, Partition
 from tests.stores.drafts import NOON, PLACE, Writer, draft, header, whole
-from tests.stores.forgetful import Crash
+from tests.stores.faulty_bucket import FaultyBucket, Request
 from tests.stores.histories import OFFSETS, PROCESSES, StoreHistories
-from tests.stores.watched import Request, WatchedBucket
+from tests.stores.simulated_disk import Crash
 
 FOLDER = folder_of(PLACE)
 MOST = 6
-"""Requests of one checkpoint."""
+"""Requests per checkpoint."""
 MOST_IN_SEQUENCE = 20
-"""Requests of a restore, one after the other."""
+"""Sequential requests per restore."""
 
 
 @pytest.fixture
-def bucket() -> WatchedBucket:
-    return WatchedBucket()
+def bucket() -> FaultyBucket:
+    return FaultyBucket()
 
 
-def opened(bucket: WatchedBucket) -> Store:
+def opened(bucket: FaultyBucket) -> Store:
     store = Store(bucket)
     store.claim("c1", "g1")
     return store
 
 
 def failing(number: int, make: Callable[[], BaseException]) -> Callable[[Request], None]:
-    """For `before` and `after`: the request of this number fails, counted from 0."""
+    """A hook for `before` or `after` that fails the request of this number, counted from 0."""
     numbers = count()
 
     def fail(_: Request) -> None:
@@ -57,10 +57,10 @@ def failing(number: int, make: Callable[[], BaseException]) -> Callable[[Request
 
 
 class Histories(StoreHistories):
-    """An owner and one that does not know that it is none any more; any request may be lost."""
+    """Histories on a bucket that may lose any request or response."""
 
     def __init__(self) -> None:
-        self.bucket = WatchedBucket()
+        self.bucket = FaultyBucket()
         super().__init__()
 
     def fresh(self) -> Store:
@@ -83,7 +83,7 @@ class Histories(StoreHistories):
     def save_amid_trouble(
         self, process: int, offset: int, step: int, *, arrives: bool, dies: bool
     ) -> None:
-        """A request or its answer is lost; the process dies of that, or goes on."""
+        """A request or its response is lost; the process dies or continues."""
         fail = failing(step, Crash if dies else lambda: StoreError("s3://bucket", "lost", "wait"))
         setattr(self.bucket, "after" if arrives else "before", fail)
         with suppress(Crash, StoreError):
@@ -98,12 +98,12 @@ class Histories(StoreHistories):
         self.bucket.now += GRACE + 1
 
 
-def test_whatever_request_is_lost_the_highest_saved_is_there() -> None:
+def test_the_highest_saved_checkpoint_survives_lost_requests() -> None:
     run_state_machine_as_test(Histories, settings=settings(stateful_step_count=20, deadline=None))
 
 
 def panes(number: int, kept: int, place: Place = PLACE, last: Sequence[Entry] = ()) -> Draft:
-    """One more pane has settled since the checkpoint before; the newest so many are kept."""
+    """A draft with one more settled pane than the previous one; the newest `kept` panes remain."""
     names = [f"labels/60/{pane:08}" for pane in range(max(0, number - kept), number)]
     meta = Part(name="meta", content=lambda: iter([b"%d" % number]))
     made = header(place, number, written_at=NOON + number, partitions=8)
@@ -120,8 +120,8 @@ def contents_of(given: Draft) -> dict[str, bytes]:
     return {part.name: b"".join(part.content()) for part in given.parts if part.content}
 
 
-def test_a_checkpoint_takes_few_requests_however_many_panes_there_are(
-    bucket: WatchedBucket,
+def test_a_checkpoint_takes_few_requests_for_any_number_of_panes(
+    bucket: FaultyBucket,
 ) -> None:
     store = opened(bucket)
     last: Sequence[Entry] = ()
@@ -133,18 +133,18 @@ def test_a_checkpoint_takes_few_requests_however_many_panes_there_are(
     found = Store(bucket).newest(PLACE).saved
     assert found is not None
     assert {name: found.read(name) for name in found.digests} == contents_of(panes(149, 100))
-    # Those in use, and those that wait until the time of grace is over.
+    # Blobs in use, and unused ones within the grace period.
     assert sum(f"/{BLOBS}/" in key for key in bucket.stored()) <= 64 + GRACE / 60 + 2
 
 
-def test_a_hundred_panes_that_settle_at_once_are_one_object(bucket: WatchedBucket) -> None:
+def test_a_hundred_panes_that_close_at_once_are_one_object(bucket: FaultyBucket) -> None:
     store = opened(bucket)
     bucket.requests.clear()
     store.save(panes(100, 100))
     assert [each.call for each in bucket.requests] == ["list", "get", "put", "put"]
 
 
-def test_what_another_process_wrote_is_read_a_file_at_a_time(bucket: WatchedBucket) -> None:
+def test_checkpoints_of_another_process_are_read_one_per_save(bucket: FaultyBucket) -> None:
     writer = Writer(opened(bucket))
     for offset in range(10, 20):
         opened(bucket).save(draft(offset))
@@ -156,7 +156,7 @@ def test_what_another_process_wrote_is_read_a_file_at_a_time(bucket: WatchedBuck
 
 
 def test_a_restore_of_many_partitions_takes_few_requests_in_sequence(
-    bucket: WatchedBucket, monkeypatch: pytest.MonkeyPatch
+    bucket: FaultyBucket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     places = [Place("events", "a", number) for number in range(8)]
     store = opened(bucket)
@@ -197,7 +197,7 @@ def _assignment(place: Place) -> Assignment:
     )
 
 
-def test_the_threads_of_a_restore_find_what_one_would(bucket: WatchedBucket) -> None:
+def test_a_concurrent_restore_equals_a_sequential_one(bucket: FaultyBucket) -> None:
     places = [Place("events", "a", number) for number in range(20)]
     for place in places:
         opened(bucket).save(draft(7, place))
@@ -210,7 +210,7 @@ def test_the_threads_of_a_restore_find_what_one_would(bucket: WatchedBucket) -> 
     assert store.settings() == {"pane": "1m", "labels": ["variant"]}
 
 
-def test_a_claim_whose_answer_was_lost_is_that_of_the_process(bucket: WatchedBucket) -> None:
+def test_a_claim_whose_response_was_lost_belongs_to_its_process(bucket: FaultyBucket) -> None:
     lost = failing(0, lambda: StoreError("s3://bucket", "lost", "wait"))
     bucket.after = lambda request: lost(request) if request.call == "put" else None
     with pytest.raises(StoreError, match="lost"):
@@ -221,7 +221,7 @@ def test_a_claim_whose_answer_was_lost_is_that_of_the_process(bucket: WatchedBuc
         Store(bucket).claim("c2", "g1")
 
 
-def test_of_two_that_claim_at_once_one_wins(bucket: WatchedBucket) -> None:
+def test_only_one_of_two_concurrent_claims_wins(bucket: FaultyBucket) -> None:
     def other(request: Request) -> None:
         if request == Request("put", CLAIM):
             bucket.before = lambda _: None
@@ -232,8 +232,8 @@ def test_of_two_that_claim_at_once_one_wins(bucket: WatchedBucket) -> None:
         Store(bucket).claim("c1", "g1")
 
 
-def test_a_store_that_is_claimed_and_written_while_one_looks_at_it_is_no_store_without_a_claim(
-    bucket: WatchedBucket,
+def test_a_store_claimed_and_written_during_a_listing_is_not_unclaimed(
+    bucket: FaultyBucket,
 ) -> None:
     def other(request: Request) -> None:
         if request.call == "list":
@@ -244,7 +244,7 @@ def test_a_store_that_is_claimed_and_written_while_one_looks_at_it_is_no_store_w
     Store(bucket).claim("c1", "g1")
 
 
-def test_a_skip_whose_answer_was_lost_is_that_of_the_caller(bucket: WatchedBucket) -> None:
+def test_a_skip_whose_response_was_lost_belongs_to_its_caller(bucket: FaultyBucket) -> None:
     store = opened(bucket)
     stop = Stop(topic="shop/events", partition=2, offset=17, problem="KeyError: 'x'", at=1.5)
     store.note(PLACE, stop)
@@ -256,9 +256,7 @@ def test_a_skip_whose_answer_was_lost_is_that_of_the_caller(bucket: WatchedBucke
     assert list(store.skips(PLACE)) == [order]
 
 
-def test_a_bucket_copied_to_a_folder_is_a_store_there_and_the_other_way(
-    bucket: WatchedBucket, tmp_path: Path
-) -> None:
+def test_a_bucket_can_be_copied_to_a_folder_and_back(bucket: FaultyBucket, tmp_path: Path) -> None:
     writer = Writer(opened(bucket))
     for offset in (110, 120, 230):
         writer.save(offset)
@@ -272,7 +270,7 @@ def test_a_bucket_copied_to_a_folder_is_a_store_there_and_the_other_way(
     copied = Writer(folder)
     for offset in (240, 250):
         copied.save(offset)
-    back = WatchedBucket()
+    back = FaultyBucket()
     for file in (path for path in tmp_path.rglob("*") if path.is_file()):
         back.put(file.relative_to(tmp_path).as_posix(), file.read_bytes())
     again = opened(back)
@@ -283,7 +281,7 @@ def test_a_bucket_copied_to_a_folder_is_a_store_there_and_the_other_way(
     assert whole(Store(back).newest(PLACE).saved) == 260
 
 
-def test_other_objects_of_the_bucket_are_left_alone(bucket: WatchedBucket) -> None:
+def test_other_objects_of_the_bucket_are_kept(bucket: FaultyBucket) -> None:
     others = ["notes.txt", "lost+found/a", f"{FOLDER}/notes.txt", "events/a/b/c/d.parquet"]
     for key in others:
         bucket.put(key, b"mine")

@@ -1,4 +1,4 @@
-"""Checkpoints on a real S3 server, over a network that is hurt."""
+"""Checkpoints on a real S3 server over a faulty network."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.stores.test_objects import MOST
 
 pytestmark = [
     pytest.mark.nightly,
-    pytest.mark.skipif(not s3.there_is_a_server(), reason="pip install 'streameval[s3server]'"),
+    pytest.mark.skipif(not s3.is_installed(), reason="pip install 'streameval[s3server]'"),
 ]
 
 
@@ -57,13 +57,13 @@ def test_a_checkpoint_takes_few_requests_on_the_wire(proxy: S3Proxy, path: str) 
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_nothing_is_lost_whatever_requests_and_answers_are(
+def test_no_checkpoint_is_lost_with_requests_and_responses(
     proxy: S3Proxy, path: str, seed: int
 ) -> None:
     draw = random.Random(seed)
     faults = [each for each in get_args(Fault) if each != "silent"]
     writer = Writer(through(proxy, path))
-    # Worse than the client repeats: a call fails about every third time.
+    # More faults than the client's retries can hide: about every third call fails.
     proxy.fault = lambda _: draw.choice(faults) if draw.random() < 0.6 else None
     saved, tried = 0, {0}
     for offset in range(1, 40):
@@ -116,7 +116,7 @@ def test_an_error_names_the_object_the_cause_and_what_to_do(
     assert whole(direct(path).newest(PLACE).saved) == 3
 
 
-def test_a_bucket_that_is_not_there_is_named() -> None:
+def test_a_missing_bucket_is_named() -> None:
     for call in ("claim", "places", "is_store"):
         with pytest.raises(StoreError, match=r"s3://no-such-one/state.*create the bucket"):
             _call("s3://no-such-one/state", call)
@@ -130,7 +130,7 @@ def _call(path: str, call: str) -> object:
     return store.places() if call == "places" else is_store(path, s3.options())
 
 
-def test_of_many_processes_one_claims(path: str) -> None:
+def test_only_one_of_many_processes_claims(path: str) -> None:
     stores = [direct(path) for _ in range(8)]
 
     def claimed(number: int) -> str:
@@ -144,7 +144,7 @@ def test_of_many_processes_one_claims(path: str) -> None:
     assert direct(path).owner().cluster == won[0]
 
 
-def test_odd_names_come_back(path: str) -> None:
+def test_unusual_topic_names_round_trip(path: str) -> None:
     place = Place("/data/day 1%2F.ndjson", "", 0)
     store = direct(path)
     store.claim("c1", "g1")

@@ -1,4 +1,4 @@
-"""A bucket in memory that counts requests, and whose requests are lost where it is told so."""
+"""A bucket in memory that records requests, and loses requests or their responses."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class Request(NamedTuple):
     key: str
 
 
-class WatchedBucket(Bucket):
+class FaultyBucket(Bucket):
     """See `Bucket`.
 
     Attributes:
         client: holds the objects.
-        requests: all so far.
-        before: is called with each request before it is sent; may raise: it is lost.
-        after: is called with each request that was carried out; may raise: its answer is lost.
-        now: what objects are dated with.
-        rounds: how many requests were made one after the other, if each takes equally long and
-            the pool is `in_lanes`.
+        requests: all requests so far.
+        before: called before each request; if it raises, the request is lost.
+        after: called after each request; if it raises, the response is lost.
+        now: modification time of new objects.
+        rounds: length of the critical path in requests, if all take equally long and `at_once`
+            is replaced by `in_lanes`.
     """
 
     def __init__(self, client: ObjectStore | None = None) -> None:
@@ -61,7 +61,7 @@ class WatchedBucket(Bucket):
         return sorted(Bucket("", self.client).files(""))
 
     def in_lanes(self, limit: int, read: Callable[[A], B], items: Iterable[A]) -> list[B]:
-        """In place of the pool of threads: equal results, in as many rounds as it would take."""
+        """A sequential replacement of the thread pool that counts its rounds."""
         lanes = [self.rounds] * limit
         results = []
         for item in items:

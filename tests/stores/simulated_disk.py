@@ -1,4 +1,4 @@
-"""A disk in memory that loses on a crash what was not durable, and fails where it is told to."""
+"""A disk in memory that loses unsynced writes on a crash, and injects errors."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from streameval.checkpoints.disk import Disk
 
 
 class Crash(BaseException):
-    """The process ends here, as by kill -9 or by the power."""
+    """The process ends here, by kill -9 or power loss."""
 
 
 class Step(NamedTuple):
-    """One call of the disk. call: "write" for each piece of a file, else the method's name."""
+    """One call of the disk. call: "write" for each piece of a file, else the method name."""
 
     call: str
     path: Path
@@ -36,7 +36,7 @@ class _Folder:
 
 
 class _Change(NamedTuple):
-    """A name that changes: what was at `source` (None: nothing) is at `target` (None: gone)."""
+    """A rename of a node; without `source` a creation, without `target` a removal."""
 
     source: Path | None
     target: Path | None
@@ -53,13 +53,13 @@ class _Change(NamedTuple):
             names[self.target] = self.node
 
 
-class ForgetfulDisk(Disk):
-    """A disk in memory; see its module.
+class SimulatedDisk(Disk):
+    """See the module.
 
     Attributes:
         steps: every call so far.
-        before: is called with each step before it is taken; may raise.
-        now: what files are dated with.
+        before: called with each step before it runs; may raise.
+        now: modification time of new files.
     """
 
     def __init__(self, *folders: Path, seed: int = 0) -> None:
@@ -75,7 +75,7 @@ class ForgetfulDisk(Disk):
 
     @contextmanager
     def failing(self, before: Callable[[Step], None]) -> Iterator[None]:
-        """Call this before each step of the block, which ends where the process crashes."""
+        """Call `before` before each step of the block; a Crash ends the block."""
         self.before = before
         try:
             with suppress(Crash):
@@ -84,7 +84,7 @@ class ForgetfulDisk(Disk):
             self.before = lambda _: None
 
     def crash(self) -> None:
-        """The power fails: what is there afterwards is all that is there."""
+        """Power loss: apply a random subset of the unsynced changes, and drop the rest."""
         for change in self._pending:
             if self._random.random() < 0.5:
                 change.apply(self._durable)
@@ -116,7 +116,7 @@ class ForgetfulDisk(Disk):
 
     def create(self, path: Path, slices: Iterable[bytes]) -> None:
         self._step("create", path)
-        self._need_new(path)
+        self._require_new(path)
         file = _File(self.now)
         self._change(None, path, file)
         for piece in slices:
@@ -130,12 +130,12 @@ class ForgetfulDisk(Disk):
 
     def make_folder(self, path: Path) -> None:
         self._step("make_folder", path)
-        self._need_new(path)
+        self._require_new(path)
         self._change(None, path, _Folder())
 
     def sync_folder(self, path: Path) -> None:
         self._step("sync_folder", path)
-        self._need_folder(path)
+        self._require_folder(path)
         rest = []
         for change in self._pending:
             if path in change.folders:
@@ -146,12 +146,12 @@ class ForgetfulDisk(Disk):
 
     def rename(self, source: Path, target: Path) -> None:
         self._step("rename", target)
-        self._need_folder(target.parent)
+        self._require_folder(target.parent)
         self._change(source, target, self._file(source))
 
     def rename_new(self, source: Path, target: Path) -> None:
         self._step("rename_new", target)
-        self._need_new(target)
+        self._require_new(target)
         self._change(source, target, self._file(source))
 
     def remove(self, path: Path) -> None:
@@ -160,7 +160,7 @@ class ForgetfulDisk(Disk):
 
     def names(self, folder: Path) -> list[str]:
         self._step("names", folder)
-        self._need_folder(folder)
+        self._require_folder(folder)
         return sorted(path.name for path in self._names if path.parent == folder)
 
     def read(self, path: Path, start: int, size: int) -> bytes:
@@ -176,30 +176,30 @@ class ForgetfulDisk(Disk):
         return self._file(path).modified
 
     def overwrite(self, path: Path, content: bytes) -> None:
-        """Something damages a file for good."""
+        """Damage a file durably."""
         file = self._file(path)
         file.content = file.durable = content
 
     def files(self) -> Sequence[Path]:
-        """Every file that is there."""
+        """Every existing file."""
         return sorted(path for path, node in self._names.items() if isinstance(node, _File))
 
     def _file(self, path: Path) -> _File:
         node = self._names.get(path)
         if isinstance(node, _File):
             return node
-        self._need_folder(path.parent)
+        self._require_folder(path.parent)
         raise _error(errno.ENOENT if node is None else errno.EISDIR, path)
 
-    def _need_folder(self, path: Path) -> None:
+    def _require_folder(self, path: Path) -> None:
         node = self._names.get(path)
         if not isinstance(node, _Folder):
             above = self._names.get(path.parent)
             among_files = isinstance(node, _File) or isinstance(above, _File)
             raise _error(errno.ENOTDIR if among_files else errno.ENOENT, path)
 
-    def _need_new(self, path: Path) -> None:
-        self._need_folder(path.parent)
+    def _require_new(self, path: Path) -> None:
+        self._require_folder(path.parent)
         if path in self._names:
             raise _error(errno.EEXIST, path)
 
@@ -211,7 +211,7 @@ def _error(number: int, path: Path) -> OSError:
 def failing_at(
     numbers: Iterable[int], make: Callable[[Step], BaseException]
 ) -> Callable[[Step], None]:
-    """For `ForgetfulDisk.before`: raise at the steps of these numbers, counted from 0."""
+    """A hook for `SimulatedDisk.before` that raises at these steps, counted from 0."""
     counted: Iterator[int] = iter(range(1 << 62))
     chosen = frozenset(numbers)
 
@@ -223,7 +223,7 @@ def failing_at(
 
 
 def refusing(number: int, *calls: str) -> Callable[[Step], None]:
-    """For `ForgetfulDisk.before`: every one of these calls fails with this errno."""
+    """A hook for `SimulatedDisk.before` that fails these calls with this errno."""
 
     def before(step: Step) -> None:
         if step.call in calls:
