@@ -131,7 +131,7 @@ class Checkpointer:
         """
         if error.offset is None:
             return error
-        home = self._counts.partition_of(Partition(error.topic, error.partition))
+        partition = self._counts.partition_of(Partition(error.topic, error.partition))
         stop = Stop(
             topic=error.topic,
             partition=error.partition,
@@ -140,7 +140,7 @@ class Checkpointer:
             at=self._clock.wall(),
             waiting=error.waiting,
         )
-        self._store.note(self._owned[home].plan.place, stop)
+        self._store.note(self._owned[partition].plan.place, stop)
         remedy = (
             "Nothing after it is counted. To make it a dead letter and go on: streameval skip "
             f"CONFIG --topic {quote(error.topic)} --partition {error.partition} "

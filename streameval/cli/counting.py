@@ -14,7 +14,7 @@ from streameval.cli.readings import SpanReadings, snapshot_of
 from streameval.cli.request import Request
 from streameval.cli.terminal import progress
 from streameval.config import Config
-from streameval.config.pipeline import joint, layout, new_ingest
+from streameval.config.pipeline import join_frontend, layout, new_ingest
 from streameval.decoding.columns import Decoded
 from streameval.decoding.decode import Decoder
 from streameval.engine.clock import Clock
@@ -26,7 +26,7 @@ from streameval.engine.snapshot import SeriesFamily
 from streameval.engine.spans import Dumped, Spans
 from streameval.errors import SourceError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
-from streameval.join.joint import Grouped
+from streameval.join.frontend import CopartitionedOwner
 from streameval.join.state import JoinedState
 from streameval.partials import Cell, Partial, merged
 from streameval.sources.files import FilesSource
@@ -188,8 +188,10 @@ class SpanCounting:
         self.spans = Spans(settings.families, every)
         self._dedup, self._max_ahead = settings.dedup, settings.max_ahead
         self._decoder = Decoder(config.event, config.dimensions())
-        self._joint = (
-            None if config.attribution is None else joint(config, config.attribution, settings)
+        self._join = (
+            None
+            if config.attribution is None
+            else join_frontend(config, config.attribution, settings)
         )
         self._joined: JoinedState | None = None
         self._examples = Examples()
@@ -197,12 +199,12 @@ class SpanCounting:
 
     def partition_of(self, log: Partition) -> Partition:
         """The partition that counts the records of this file."""
-        return log if self._joint is None else self._joint.partition_of(log)
+        return log if self._join is None else self._join.partition_of(log)
 
     def begin(self, _partition: Partition, offsets: Mapping[Partition, int]) -> None:
         """Join these files."""
-        if self._joint is not None:
-            self._joined = self._joint.state(offsets, self.spans.update)
+        if self._join is not None:
+            self._joined = self._join.state(offsets, self.spans.update)
 
     @property
     def partitions(self) -> Mapping[Partition, JoinedState]:
@@ -222,8 +224,8 @@ class SpanCounting:
 
     def apply(self, batch: RecordBatch) -> Tally:
         """Count the records of a batch; returns their outcomes."""
-        if self._joint is not None and self._joined is not None:
-            applied = self._joined.apply(batch, self._joint.decode(batch))
+        if self._join is not None and self._joined is not None:
+            applied = self._joined.apply(batch, self._join.decode(batch))
             self._joined.finish()
             self.tally.add(applied.tally)
             self._examples.add(batch, applied.invalid)
@@ -265,7 +267,7 @@ def owner_from_start(config: Config, counts: Startable) -> Owner:
     if config.attribution is None:
         return Positions()
     topics = [each for stream in config.attribution.streams for each in stream]
-    return Grouped(_Starts(counts), counts.partition_of, topics)
+    return CopartitionedOwner(_Starts(counts), counts.partition_of, topics)
 
 
 class _Starts:

@@ -35,7 +35,7 @@ from streameval.engine.snapshot import JoinHealth, SeriesFamily, Snapshot
 from streameval.engine.snapshots import ingest_snapshot
 from streameval.engine.spans import Slice
 from streameval.errors import InvalidEventError, SourceError
-from streameval.join.joint import JoinStats
+from streameval.join.frontend import JoinStats
 from streameval.partials import Cell
 from streameval.tables.files import Kind
 from streameval.tables.rows import (

@@ -15,16 +15,16 @@ from typer import Argument, Exit, Option
 from streameval.cli.counting import owner_from_start
 from streameval.cli.errors import FAILED, UsageError, output, report
 from streameval.config import Config, load
-from streameval.config.pipeline import joint, layout, schemas_of, with_schemas
+from streameval.config.pipeline import join_frontend, layout, schemas_of, with_schemas
 from streameval.errors import ConfigError
 from streameval.events.records import Partition, RecordBatch
-from streameval.join.explaining import (
+from streameval.join.explanation import (
     ExplainedList,
     ExplainedRecord,
     Explanation,
     KeyTrace,
 )
-from streameval.join.joint import Joint
+from streameval.join.frontend import JoinFrontend
 from streameval.join.state import JoinedState
 from streameval.sources.options import KafkaOptions
 from streameval.sources.source import Source
@@ -67,8 +67,8 @@ def explain(
     if settings.attribution is None:
         raise UsageError(f"{config} has no [attribution]: every record is a complete event.")
     schemas = schemas_of(settings, os.environ)
-    front = joint(settings, settings.attribution, layout(settings), schemas)
-    traced = _TracedJoins(front, key)
+    frontend = join_frontend(settings, settings.attribution, layout(settings), schemas)
+    traced = _TracedJoins(frontend, key)
     _read(with_schemas(_source(settings, since), settings, schemas), settings, traced)
     found = dict(traced.explanations())
     if not found:
@@ -76,35 +76,35 @@ def explain(
         raise Exit(FAILED)
     with output():
         if as_json:
-            plain = {str(home): msgspec.to_builtins(each) for home, each in found.items()}
+            plain = {str(partition): msgspec.to_builtins(each) for partition, each in found.items()}
             text = msgspec.json.format(msgspec.json.encode(plain), indent=1).decode()
             sys.stdout.write(f"{text}\n")
             return
-        for home, each in found.items():
-            lines = _lines(home, each, settings.dimensions())
+        for partition, each in found.items():
+            lines = _lines(partition, each, settings.dimensions())
             sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
 class _TracedJoins:
-    def __init__(self, front: Joint, key: str) -> None:
-        self._joint = front
+    def __init__(self, frontend: JoinFrontend, key: str) -> None:
+        self._join = frontend
         self._key = key
         self._joins: dict[Partition, tuple[JoinedState, KeyTrace]] = {}
 
     def partition_of(self, log: Partition) -> Partition:
         """The partition that joins this log."""
-        return self._joint.partition_of(log)
+        return self._join.partition_of(log)
 
     def begin(self, partition: Partition, offsets: Mapping[Partition, int]) -> None:
         """Start the join of these logs at these offsets."""
-        trace = KeyTrace(self._key, self._joint.rules)
-        state = self._joint.state(offsets, lambda _: None, trace)
+        trace = KeyTrace(self._key, self._join.rules)
+        state = self._join.state(offsets, lambda _: None, trace)
         self._joins[partition] = state, trace
 
     def apply(self, batch: RecordBatch) -> None:
         """Join the records of a batch."""
-        state, _ = self._joins[self._joint.partition_of(batch.partition)]
-        state.apply(batch, self._joint.decode(batch))
+        state, _ = self._joins[self._join.partition_of(batch.partition)]
+        state.apply(batch, self._join.decode(batch))
         state.finish()
 
     def settle(self, source: Source) -> None:
@@ -128,11 +128,11 @@ class _TracedJoins:
 
     def explanations(self) -> Iterator[tuple[Partition, Explanation]]:
         """Explanations of the key, by partition."""
-        for home, (state, trace) in sorted(self._joins.items()):
+        for partition, (state, trace) in sorted(self._joins.items()):
             state.settle()
             found = trace.explanation(state)
             if found is not None:
-                yield home, found
+                yield partition, found
 
     @property
     def _leading(self) -> list[Partition]:
@@ -177,18 +177,18 @@ def _read(source: Source, config: Config, joins: _TracedJoins) -> None:
         source.close()
 
 
-def _lines(home: Partition, found: Explanation, names: list[str]) -> Iterator[str]:
+def _lines(partition: Partition, found: Explanation, names: list[str]) -> Iterator[str]:
     for each in found.lists:
-        yield from _list(home, each, names)
+        yield from _list(partition, each, names)
     if not found.lists:
-        yield f"{home}: no list"
+        yield f"{partition}: no list"
     for record in found.records:
         yield _record(record)
 
 
-def _list(home: Partition, each: ExplainedList, names: list[str]) -> Iterator[str]:
+def _list(partition: Partition, each: ExplainedList, names: list[str]) -> Iterator[str]:
     labels = ", ".join(f"{name}={value}" for name, value in zip(names, each.labels, strict=True))
-    yield f"{home}: shown {moment_text(each.time)}{f' ({labels})' if labels else ''}"
+    yield f"{partition}: shown {moment_text(each.time)}{f' ({labels})' if labels else ''}"
     yield f"  items   {', '.join(map(str, each.items)) or 'none'}"
     if each.outcome == "counted":
         yield "  counted its window is over"

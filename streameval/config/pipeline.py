@@ -26,7 +26,7 @@ from streameval.engine.ingest import EventFrontend, Frontend, Ingest
 from streameval.engine.limits import Limits
 from streameval.engine.partition import Layout
 from streameval.events.records import RecordBatch
-from streameval.join.joint import Joint
+from streameval.join.frontend import JoinFrontend
 from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.sources.options import KafkaOptions
 from streameval.sources.schemas.registry import Registry
@@ -64,7 +64,7 @@ def new_ingest(
             _framed(Decoder(config.event, dimensions), _of_events(config), schemas), settings
         )
         if config.attribution is None
-        else joint(config, config.attribution, settings, schemas)
+        else join_frontend(config, config.attribution, settings, schemas)
     )
     return Ingest(frontend, keep_letters=keep_letters, incremental=incremental, limits=limits)
 
@@ -111,9 +111,9 @@ def _spec(config: Config, group: Group, empty: Accumulator) -> FamilySpec:
     )
 
 
-def joint(
+def join_frontend(
     config: Config, options: AttributionOptions, layout: Layout, schemas: Schemas | None = None
-) -> Joint:
+) -> JoinFrontend:
     """The frontend that joins impressions and interactions."""
 
     def framed(decoder: BatchDecoder[T], stream: InteractionOptions | None) -> BatchDecoder[T]:
@@ -121,7 +121,9 @@ def joint(
         return _framed(decoder, of_stream, schemas)
 
     users = config.intervals is not None or "users" in config.reads()
-    return Joint(options, config.event, config.dimensions(), layout, users=users, framed=framed)
+    return JoinFrontend(
+        options, config.event, config.dimensions(), layout, users=users, framed=framed
+    )
 
 
 def _framed(

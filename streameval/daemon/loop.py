@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 
 from streameval.checkpoints.scheduler import Clock
-from streameval.config.pipeline import joint, readable_batches
+from streameval.config.pipeline import join_frontend, readable_batches
 from streameval.daemon.assembly import Assembly
 from streameval.daemon.log import emit, level_of
 from streameval.engine.dead_letters import DeadLetter
@@ -19,7 +19,7 @@ from streameval.engine.snapshot import Health, JoinHealth, ReloadHealth, Snapsho
 from streameval.engine.snapshots import RuntimeStatus, Snapshots
 from streameval.errors import StreamevalError, UncountableRecordError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
-from streameval.join.joint import Grouped, JoinStats, require_together
+from streameval.join.frontend import CopartitionedOwner, JoinStats, check_copartitioned
 from streameval.join.state import JoinedState
 from streameval.windows.times import SECOND, microseconds
 
@@ -217,7 +217,7 @@ def owner_of(parts: Assembly) -> Owner:
     if attribution is None:
         return owner
     topics = [each for stream in attribution.streams for each in stream]
-    return Grouped(owner, parts.ingest.partition_of, topics, lambda: _check_keys(parts))
+    return CopartitionedOwner(owner, parts.ingest.partition_of, topics, lambda: _check_keys(parts))
 
 
 def _check_keys(parts: Assembly) -> None:
@@ -228,8 +228,8 @@ def _check_keys(parts: Assembly) -> None:
     """
     options = parts.config.attribution
     if options is not None and parts.tails is not None:
-        front = joint(parts.config, options, parts.ingest.layout, parts.schemas)
-        require_together(front, readable_batches(parts.tails(), parts.config, parts.schemas))
+        frontend = join_frontend(parts.config, options, parts.ingest.layout, parts.schemas)
+        check_copartitioned(frontend, readable_batches(parts.tails(), parts.config, parts.schemas))
 
 
 class JoinDriver:

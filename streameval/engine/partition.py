@@ -181,8 +181,7 @@ class PartitionState:
         """
         first = batch.offsets[0] if batch.offsets else batch.next_offset
         if first < self._position:
-            counted = f"although all before {self._position} are counted"
-            problem = f"record {first} was delivered again, {counted}"
+            problem = f"record {first} was delivered again after record {self._position - 1}"
             raise SourceError(str(batch.partition), problem, "start again from the beginning")
         tally = Tally(consumed=len(batch.values), tombstones=len(decoded.tombstones))
         clocks = None if decoded.times is None else self.time.advance(decoded.times)

@@ -154,14 +154,14 @@ class JoinHealth(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         bytes: approximate memory of the records that wait.
         clocks: event time of each log, microseconds; logs without event time are absent.
-        passed_by: how often the join stopped waiting for an idle log.
+        idle_timeouts: how often the join stopped waiting for an idle log.
         by_request: whether an interaction names its list.
     """
 
     streams: tuple[StreamHealth, ...]
     bytes: int
     clocks: Mapping[Partition, int]
-    passed_by: int
+    idle_timeouts: int
     by_request: bool
 
     @property

@@ -301,7 +301,7 @@ def _join_waiting(join: JoinHealth) -> Iterator[Family]:
         "lowest holds back the others of its partition.",
     )
     text = "How often a log was passed by because it had no record for idle_timeout."
-    yield _one(join.passed_by, "join_idle_passed", "counter", text)
+    yield _one(join.idle_timeouts, "join_idle_passed", "counter", text)
 
 
 def _seconds(microseconds: int | None) -> float | None:

@@ -1,1 +1,1 @@
-"""The join: impressions and later interactions become events."""
+"""The join: assigns interactions to impressions and makes events of them."""

@@ -1,4 +1,4 @@
-"""A bucket: the lists shown in one short span of event time, as columns and as bytes."""
+"""A bucket: the lists of one short span of event time, as columns and as bytes."""
 
 from __future__ import annotations
 
@@ -17,32 +17,35 @@ from streameval.statistics.vocabulary import exact
 from streameval.windows.sections import next_version
 
 _NUMBER: Final = 105
-"""Type of msgpack's extension that holds the digits of a long integer."""
+"""Type of the msgpack extension that holds the digits of a long integer."""
 
 PLACES: Final = 24
-"""Bits of a row that are the place in its bucket; buckets of seconds reach to the year 9999."""
+"""Bits of a row that are the place in its bucket; the others number buckets up to the year 9999."""
 
 _BY_LIST: Final = (
     *("times", "ends", "dimensions", "requests", "users"),
     *("baselines", "logs", "offsets"),
 )
-"""Columns with one entry a list, or none at all."""
+"""Columns with one entry for each list, or none at all."""
 
 
 def _column(kind: str) -> Any:
     return msgspec.field(default_factory=lambda: array(kind))
 
 
-class ShownBucket(msgspec.Struct, eq=False):
-    """The lists of one short span of event time, as columns; one list after the other.
+class ImpressionBucket(msgspec.Struct, eq=False):
+    """The lists of one short span of event time, as columns.
 
     Attributes:
-        requests: its id; empty where the stream has none.
-        users: who saw it; empty where nobody asks.
-        positions: rank of each item; empty where they are 1, 2, 3, ...
-        scores: of each item; NaN where the list has none; empty where no list has.
-        baselines: numbers of the items of another recommender's lists; one a list, or none.
-        offsets: of its record in that log; -1 where an earlier release did not keep it.
+        ends: end of each list in the columns of items.
+        items: number of each item.
+        dimensions: number of each list's label values.
+        requests: id of each list; empty if the stream has none.
+        users: user of each list; empty if users are not needed.
+        positions: rank of each item; empty if all are 1, 2, 3, ...
+        scores: of each item, NaN if the list has none; empty if no list has.
+        baselines: items of another recommender for each list; empty if no list has.
+        offsets: of each record in its log; -1 if an earlier release did not save it.
     """
 
     times: array[int] = _column("q")
@@ -62,11 +65,11 @@ class ShownBucket(msgspec.Struct, eq=False):
         return len(self.times)
 
     def span(self, place: int) -> slice:
-        """Where the items of a list lie."""
+        """The range of a list's items."""
         return slice(self.ends[place - 1] if place else 0, self.ends[place])
 
     def place_of(self, log: int, offset: int) -> int | None:
-        """Where the list of a record is; None where it is not here."""
+        """The place of a record's list, or None."""
         found = np.flatnonzero(
             (np.array(self.offsets, dtype=np.int64) == offset)
             & (np.array(self.logs, dtype=np.int64) == log)
@@ -74,7 +77,7 @@ class ShownBucket(msgspec.Struct, eq=False):
         return int(found[0]) if found.size else None
 
     def remove(self, place: int) -> None:
-        """Take a list out; those behind it move up."""
+        """Remove a list; the lists after it move up."""
         span = self.span(place)
         for column in (self.items, self.positions, self.scores):
             del column[span]
@@ -85,26 +88,28 @@ class ShownBucket(msgspec.Struct, eq=False):
             del getattr(self, name)[place : place + 1]
         self.version = next_version()
 
-    def copy(self) -> ShownBucket:
-        """An independent copy; memory is moved, nothing is looked at."""
-        twin = ShownBucket()
+    def copy(self) -> ImpressionBucket:
+        """An independent copy."""
+        twin = ImpressionBucket()
         for name in self.__struct_fields__:
             found = getattr(self, name)
             setattr(twin, name, found if name == "version" else found[:])
         return twin
 
 
-def written(bucket: ShownBucket, items: Sequence[Id], labels: Sequence[tuple[str, ...]]) -> bytes:
-    """A bucket as bytes; equal lists in equal order give equal bytes, for any numbering."""
+def written(
+    bucket: ImpressionBucket, items: Sequence[Id], labels: Sequence[tuple[str, ...]]
+) -> bytes:
+    """A bucket as bytes; the same lists in the same order give the same bytes."""
     return msgspec.msgpack.encode(_saved(bucket, items, labels))
 
 
 def read(
     content: bytes, item: Callable[[Id], int], label: Callable[[tuple[str, ...]], int]
-) -> ShownBucket:
-    """The bucket that was written."""
+) -> ImpressionBucket:
+    """The bucket of these bytes."""
     saved = msgspec.msgpack.decode(content, type=_Saved)
-    bucket = ShownBucket()
+    bucket = ImpressionBucket()
     bucket.times.extend(column_of(saved.times).tolist())
     lengths = column_of(saved.lengths)
     bucket.ends.extend(np.cumsum(lengths).tolist())
@@ -125,7 +130,7 @@ def read(
 
 
 class _Saved(msgspec.Struct, array_like=True):
-    """A bucket as it is saved: items and labels by their places among those that occur."""
+    """A saved bucket; items and label values are numbered by first occurrence in it."""
 
     times: Ext
     lengths: Ext
@@ -142,20 +147,18 @@ class _Saved(msgspec.Struct, array_like=True):
     offsets: Ext | None = None
 
 
-def _saved(bucket: ShownBucket, items: Sequence[Id], labels: Sequence[tuple[str, ...]]) -> _Saved:
-    """Equal lists in equal order give equal bytes, for any numbering of their items."""
-    shown = np.array(bucket.items, dtype=np.int64)
-    beside = [np.array(each, dtype=np.int64) for each in bucket.baselines]
-    everything = np.concatenate([shown, *beside])
-    codes, places = _first_seen(everything)
+def _saved(
+    bucket: ImpressionBucket, items: Sequence[Id], labels: Sequence[tuple[str, ...]]
+) -> _Saved:
+    columns = [np.array(each, dtype=np.int64) for each in (bucket.items, *bucket.baselines)]
+    codes, places = _first_seen(np.concatenate(columns))
     kinds, dimensions = _first_seen(np.array(bucket.dimensions, dtype=np.int64))
-    edges = np.cumsum([shown.size, *(each.size for each in beside)])[:-1]
-    own, *others = np.split(places, edges)
+    shown, *baselines = np.split(places, np.cumsum([each.size for each in columns])[:-1])
     ends = np.array(bucket.ends, dtype=np.int64)
     return _Saved(
         times=integers(np.array(bucket.times, dtype=np.int64)),
         lengths=integers(ends - np.concatenate([[0], ends[:-1]]) if ends.size else ends),
-        items=integers(own),
+        items=integers(shown),
         names=[portable(items[code]) for code in codes.tolist()],
         dimensions=integers(dimensions),
         labels=[list(labels[code]) for code in kinds.tolist()],
@@ -163,14 +166,14 @@ def _saved(bucket: ShownBucket, items: Sequence[Id], labels: Sequence[tuple[str,
         users=bucket.users,
         positions=integers(np.array(bucket.positions, dtype=np.int64)),
         scores=bucket.scores.tolist(),
-        baselines=[integers(each) for each in others],
+        baselines=[integers(each) for each in baselines],
         logs=integers(np.array(bucket.logs, dtype=np.int64)),
         offsets=integers(np.array(bucket.offsets, dtype=np.int64)),
     )
 
 
 def _first_seen(column: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The distinct values in the order in which they first come, and the place of each value."""
+    """The distinct values in order of first occurrence, and the index of each value in them."""
     values, first, inverse = np.unique(column, return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")
     rank = np.empty_like(order)
@@ -179,7 +182,7 @@ def _first_seen(column: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[n
 
 
 def portable(item: Id) -> str | int | Ext:
-    """An id as text, as an integer, or as the digits of one that is too long.
+    """An id for msgpack: text, an integer, or the digits of a long integer.
 
     >>> portable(2**70).data
     b'1180591620717411303424'
@@ -191,5 +194,5 @@ def portable(item: Id) -> str | int | Ext:
 
 
 def restored(saved: str | int | Ext) -> Id:
-    """What `portable` was given."""
+    """The id that `portable` converted."""
     return int(saved.data) if isinstance(saved, Ext) else saved

@@ -1,4 +1,4 @@
-"""Decodes records of lists shown to columns, with numbers for their items."""
+"""Decoded impressions as columns, with numbers instead of item ids."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class _Codes(dict[V, int], Generic[V]):
 
 
 class Interner(Generic[V]):
-    """Gives each distinct value a number from 0 on, in the order in which they come.
+    """Numbers distinct values from 0, in order of first occurrence.
 
     Attributes:
-        code: value -> its number; one that is new gets the next.
-        known: value, default -> its number, or the default where it has none.
+        code: value -> its number; a new value gets the next.
+        known: value, default -> its number, or the default if it has none.
         value: number -> its value.
 
     >>> ids = Interner()
@@ -66,7 +66,7 @@ class Interner(Generic[V]):
 def compacted(
     interner: Interner[V], columns: Sequence[array[int]]
 ) -> tuple[Interner[V], Iterator[array[int]]]:
-    """An interner of only those values that occur, and the columns with their numbers in it.
+    """An interner of the values that occur in columns, and the columns renumbered for it.
 
     >>> fresh, columns = compacted(Interner("abcd"), [array("I", [3, 1]), array("I", [3])])
     >>> fresh.values, [column.tolist() for column in columns]
@@ -82,16 +82,17 @@ def compacted(
 
 
 class Impressions(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Outcomes of the records of a batch; a place is a record's place in it.
+    """The outcome of decoding a batch of impressions. A place is an index in the batch.
 
     Attributes:
         places: of each list, ascending.
-        items: what each shows, as numbers of `interner`.
-        labels: label values of each; None where none are configured.
-        users: who saw each; None where nobody asks.
-        positions: rank of each item; None where no list has any.
+        times: of each list, microseconds since the epoch.
+        items: of each list, as numbers of `interner`.
+        labels: label values of each list; None if none are configured.
+        users: of each list; None if users are not needed.
+        positions: rank of each item; None if no list has any.
         baselines: items of another recommender; likewise.
-        invalid: place and reason of each invalid record; ascending.
+        invalid: place and reason of each invalid record, ascending.
     """
 
     places: IntArray
@@ -109,7 +110,7 @@ class Impressions(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @classmethod
     def of(cls, decoded: Decoded, interner: Interner[Id]) -> Impressions:
-        """Lists as they were decoded, while the processor's cache still has their ids."""
+        """Number the items of decoded lists, while their ids are in the processor's cache."""
         batch = cast("Batch", decoded.batch)
         lists = batch.recommendations
         codes = interner.codes(chain.from_iterable(lists))
@@ -131,19 +132,21 @@ class Impressions(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         )
 
     def keep(self, rows: BoolArray) -> Impressions:
-        """Only these lists: one truth value for each."""
+        """The lists that a boolean mask selects."""
         return self.take(np.flatnonzero(rows))
 
     def take(self, rows: IntArray) -> Impressions:
-        """Only these lists, in this order."""
+        """The lists of these rows, in this order."""
         return self._of(rows, self.items.take(rows))
 
     def rows(self, start: int, stop: int) -> Impressions:
-        """The lists from start up to stop."""
+        """The lists in [start, stop)."""
         return self._of(slice(start, stop), self.items.rows(start, stop))
 
     def _of(self, rows: IntArray | slice, items: Ragged) -> Impressions:
-        columns = ("places", "times", "labels", "event_ids", "users")
-        beside = ("positions", "scores", "baselines")
-        found = {name: take_rows(getattr(self, name), rows) for name in (*columns, *beside)}
+        columns = (
+            *("places", "times", "labels", "event_ids", "users"),
+            *("positions", "scores", "baselines"),
+        )
+        found = {name: take_rows(getattr(self, name), rows) for name in columns}
         return msgspec.structs.replace(self, items=items, **found)

@@ -1,4 +1,4 @@
-"""Decodes records of interactions to columns."""
+"""Decodes interactions to columns."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from streameval.join.rules import Key
 
 
 class InteractionColumns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Outcomes of the records of a batch; a place is a record's place in it.
+    """The outcome of decoding a batch of interactions. A place is an index in the batch.
 
     Attributes:
         places: of each interaction, ascending.
-        times: of each, microseconds since the epoch.
-        keys: request id or user of each.
-        counts: whether each is of a type that counts.
-        invalid: place and reason of each invalid record; ascending.
+        times: of each interaction, microseconds since the epoch.
+        keys: request id or user of each interaction.
+        counts: whether its type counts.
+        invalid: place and reason of each invalid record, ascending.
         tombstones: places of records without a value, ascending.
     """
 
@@ -47,11 +47,11 @@ class InteractionColumns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     tombstones: Sequence[int]
 
     def keep(self, rows: NDArray[np.bool_]) -> InteractionColumns:
-        """Only these interactions: one truth value for each."""
+        """The interactions that a boolean mask selects."""
         return self._of(np.flatnonzero(rows))
 
     def rows(self, start: int, stop: int) -> InteractionColumns:
-        """The interactions from start up to stop."""
+        """The interactions in [start, stop)."""
         return self._of(slice(start, stop))
 
     def _of(self, rows: NDArray[np.int64] | slice) -> InteractionColumns:
@@ -97,7 +97,7 @@ class InteractionDecoder:
         self._fast = msgspec.json.Decoder(self._row).decode if plain else self._slow
 
     def decode_many(self, values: Sequence[bytes | None]) -> InteractionColumns:
-        """All records of a batch; never raises for what the bytes hold."""
+        """Decode a batch of records to columns; never raises for invalid bytes."""
         rows: list[Any] = []
         places: list[int] = []
         invalid: list[tuple[int, InvalidEvent]] = []
@@ -166,11 +166,12 @@ class InteractionDecoder:
         )
 
     def _gains(self, rows: list[Any], types: list[str | None]) -> list[float]:
-        usual = [float(self._options.types.get(each or "", 1.0)) for each in types]
+        by_type = [float(self._options.types.get(each or "", 1.0)) for each in types]
         if self._options.gain is None:
-            return usual
-        written = [row.gain for row in rows]
-        return [own if gain is None else gain for own, gain in zip(usual, written, strict=True)]
+            return by_type
+        return [
+            gain if row.gain is None else row.gain for gain, row in zip(by_type, rows, strict=True)
+        ]
 
     def _counts(self, kind: str | None) -> bool:
         if kind in self._ignored:

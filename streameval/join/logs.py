@@ -1,7 +1,7 @@
-"""The logs of one joined partition: one order of their records, positions, and the watermark.
+"""The logs of one joined partition: the order of their records, positions, and the watermark.
 
-The next record is always from the log with the lowest clock. So the order depends on the content
-of the logs alone, not on when batches arrive; a log that is ahead waits, without losing a record.
+The next record always comes from the log with the lowest clock. So the order depends on the logs
+alone, not on the arrival of batches; records of a log that is ahead wait.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from streameval.join.interactions import InteractionColumns
 from streameval.join.rules import FOREVER, Rules
 
 MAX_AHEAD: Final = 20_000
-"""Records of a log that may wait for the other logs; beyond it, reading the log pauses."""
+"""Limit of waiting records of a log, above which reading it pauses."""
 
 Content: TypeAlias = Impressions | InteractionColumns
 
@@ -32,9 +32,9 @@ class RecordSlice(NamedTuple):
     """Consecutive records of one log that are next in order.
 
     Attributes:
-        before: clock of the log before each of these; NEVER where it had none.
-        offsets: of the records by their places; those of the content are `own_offsets`.
-        future: the valid ones from the future; None where there are none.
+        before: clock of the log before each record of the content; NEVER before the first.
+        offsets: of all records of the batch, by place.
+        future: the valid records from the future, or None.
     """
 
     log: int
@@ -48,22 +48,25 @@ class RecordSlice(NamedTuple):
 
     @property
     def own_offsets(self) -> NDArray[np.int64]:
-        """Of the content's records."""
+        """The offsets of the content's records."""
         return self.offsets[self.content.places]
 
 
 class _Chunk(msgspec.Struct, gc=False):
-    """A batch with records that still wait; `done` of them are processed.
+    """A batch with waiting records.
 
     Attributes:
-        behind: the clock of the log after the batch.
+        before: clock of the log before each record.
+        clock_after: the clock of the log after the batch.
+        refuted: places of the records from the future.
+        done: number of records that wait no more.
     """
 
     content: Content
     offsets: NDArray[np.int64]
     next_offset: int
     before: NDArray[np.int64]
-    behind: Clock
+    clock_after: Clock
     refuted: set[int]
     done: int = 0
 
@@ -72,8 +75,8 @@ class _Chunk(msgspec.Struct, gc=False):
         return len(self.offsets) - self.done
 
 
-class _Claim(NamedTuple):
-    """A record whose time is ahead of the clock, and not confirmed by the records after it yet."""
+class _Unconfirmed(NamedTuple):
+    """A record ahead of the clock that later records have neither confirmed nor refuted yet."""
 
     event: int
     time: int
@@ -82,13 +85,14 @@ class _Claim(NamedTuple):
 
 
 class LogCursor:
-    """The position in a log of one stream, and the records that were read ahead of it.
+    """The position in a log, and the records that were read ahead of it.
 
-    A record whose time is ahead of the clock has its turn when later records have confirmed it, or
-    have not and it is from the future; the records after it wait with it.
+    A record ahead of the clock waits until later records confirm it, or refute it as from the
+    future; the records after it wait as well.
 
     Attributes:
-        stream: number of its stream; that of impressions is 0.
+        stream: number of its stream; 0 for impressions.
+        time: its clock at the position.
         idle: whether the other logs do not wait for it.
     """
 
@@ -103,14 +107,14 @@ class LogCursor:
         self.idle = False
         self.ended = False
         self._chunks: deque[_Chunk] = deque()
-        self._claims: deque[_Claim] = deque()
+        self._unconfirmed: deque[_Unconfirmed] = deque()
         self._tail = time.copy()
         self._events = 0
         self._next = position
 
     @property
     def waiting(self) -> int:
-        """Records that were read and not joined yet."""
+        """Number of records that were read and not joined yet."""
         return sum(chunk.waiting for chunk in self._chunks)
 
     @property
@@ -120,15 +124,16 @@ class LogCursor:
 
     @property
     def horizon(self) -> int:
-        """Its clock when all that can has had its turn; nobody waits for it beyond that."""
+        """Its clock after all records that need not wait for confirmation."""
         if self.ended or self.idle:
             return FOREVER
-        if self._claims:
-            return int(self._claims[0].chunk.before[self._claims[0].place])
+        if self._unconfirmed:
+            first = self._unconfirmed[0]
+            return int(first.chunk.before[first.place])
         return self._tail.now
 
     def clock_before(self, place: int) -> int:
-        """Its clock before the waiting record at this place; FOREVER where fewer wait."""
+        """Its clock before the waiting record with this index; FOREVER if fewer wait."""
         for chunk in self._chunks:
             if place < chunk.waiting:
                 return int(chunk.before[chunk.done + place])
@@ -136,11 +141,11 @@ class LogCursor:
         return FOREVER
 
     def skip(self, offset: int) -> None:
-        """Go on at this offset, if that is further."""
+        """Continue at this offset if it is after the position."""
         self.position = self._next = max(self.position, offset)
 
     def push(self, batch: RecordBatch, content: Content) -> None:
-        """Append the records that were read next."""
+        """Append the next records."""
         if batch.values:
             self.idle = self.ended = False
         times = np.full(len(batch.values) + 1, NEVER, dtype=np.int64)
@@ -153,25 +158,24 @@ class LogCursor:
         self._next = batch.next_offset
         if batch.values or self._chunks:
             offsets = np.array(batch.offsets, dtype=np.int64)
-            behind = self._tail.copy()
-            chunk = _Chunk(content, offsets, batch.next_offset, before, behind, set())
+            chunk = _Chunk(content, offsets, batch.next_offset, before, self._tail.copy(), set())
             self._chunks.append(chunk)
             self._judge(chunk, clocks)
         else:
             self.position = batch.next_offset
 
     def settle(self) -> None:
-        """Nothing more comes, so nothing refutes what is still ahead of the clock."""
-        self._claims.clear()
+        """Confirm the records ahead of the clock, as no more records come to refute them."""
+        self._unconfirmed.clear()
 
     def take(self, bound: int, *, including: bool) -> list[RecordSlice]:
-        """Remove the waiting records before which the clock is below a bound."""
+        """Remove the waiting records before which the clock is below (or at) a bound."""
         slices = []
         while self._chunks:
             chunk = self._chunks[0]
             stop = int(np.searchsorted(chunk.before, bound, "right" if including else "left"))
-            if self._claims and self._claims[0].chunk is chunk:
-                stop = min(stop, self._claims[0].place)
+            if self._unconfirmed and self._unconfirmed[0].chunk is chunk:
+                stop = min(stop, self._unconfirmed[0].place)
             if stop > chunk.done:
                 slices.append(self._slice(chunk, stop))
             if chunk.waiting:
@@ -181,30 +185,30 @@ class LogCursor:
         return slices
 
     def _judge(self, chunk: _Chunk, clocks: NDArray[np.int64]) -> None:
-        """Which records are ahead of the clock; and what these ones say of earlier ones."""
+        """Find records ahead of the clock; confirm or refute earlier ones."""
         times, first = chunk.content.times, self._events
         if not len(clocks):
             return
         self._events += len(clocks)
         for row in np.flatnonzero(times > clocks).tolist():
             place = int(chunk.content.places[row])
-            self._claims.append(_Claim(first + row, int(times[row]), chunk, place))
-        claims, self._claims = self._claims, deque()
-        for claim in claims:
-            verdict = claim.event + self._tail.size - 1
-            if clocks[min(verdict, self._events - 1) - first] >= claim.time:
+            self._unconfirmed.append(_Unconfirmed(first + row, int(times[row]), chunk, place))
+        waiting, self._unconfirmed = self._unconfirmed, deque()
+        for each in waiting:
+            verdict = each.event + self._tail.size - 1
+            if clocks[min(verdict, self._events - 1) - first] >= each.time:
                 continue
             if verdict < self._events:
-                claim.chunk.refuted.add(claim.place)
+                each.chunk.refuted.add(each.place)
             else:
-                self._claims.append(claim)
+                self._unconfirmed.append(each)
 
     def _slice(self, chunk: _Chunk, stop: int) -> RecordSlice:
         start, chunk.done = chunk.done, stop
         places = chunk.content.places
         first, last = np.searchsorted(places, (start, stop)).tolist()
         if stop == len(chunk.offsets):
-            self.time, self.position = chunk.behind, chunk.next_offset
+            self.time, self.position = chunk.clock_after, chunk.next_offset
         else:
             self.position = int(chunk.offsets[stop - 1]) + 1
             if first < last:
@@ -226,10 +230,10 @@ class LogCursor:
 
 
 class Log(NamedTuple):
-    """One log of one stream, and where to begin in it.
+    """A log, its stream and its first offset.
 
     Attributes:
-        stream: number of its stream; that of impressions is 0.
+        stream: number of its stream; 0 for impressions.
     """
 
     partition: Partition
@@ -238,9 +242,9 @@ class Log(NamedTuple):
 
 
 class Logs:
-    """Some logs that are joined; each has a number, by its place.
+    """The joined logs, numbered in their order.
 
-    `logs`: which; their order is part of the meaning of what is saved.
+    `logs`: their order must be the same to restore a state.
 
     Attributes:
         has_more: whether the last `take` left records that are next in order.
@@ -267,7 +271,7 @@ class Logs:
 
     @property
     def clocks(self) -> dict[Partition, int]:
-        """Event time of each log so far, microseconds; without those that have none."""
+        """Event time of each log, microseconds; logs without event time are absent."""
         clocks = {cursor.partition: cursor.time.latest for cursor in self.cursors}
         return {partition: clock for partition, clock in clocks.items() if clock is not None}
 
@@ -293,19 +297,18 @@ class Logs:
         return [cursor.partition for cursor in self.cursors if cursor.horizon == lowest < FOREVER]
 
     def push(self, batch: RecordBatch, content: Content) -> None:
-        """Take a batch of one of them."""
+        """Add a batch of one of the logs."""
         cursor = self._by_partition[batch.partition]
         first = batch.offsets[0] if batch.offsets else batch.next_offset
         if first < cursor.expected:
-            read = f"although all before {cursor.expected} were read"
-            problem = f"record {first} was delivered again, {read}"
+            problem = f"record {first} was delivered again after record {cursor.expected - 1}"
             raise SourceError(str(batch.partition), problem, "start again from the beginning")
         cursor.push(batch, content)
 
     def take(self, most: int) -> dict[int, list[RecordSlice]]:
-        """The records that are next in order, by stream; about as many of each log.
+        """Remove the records that are next in order, by stream; at most about `most` of each log.
 
-        The rest waits for a slower log. Of two logs with equal clocks, the first one is next.
+        The others wait for a slower log. Of logs with equal clocks, the first is next.
         """
         first = min(self.cursors, key=lambda cursor: (cursor.horizon, cursor.number))
         near = min(cursor.clock_before(most) for cursor in self.cursors)
@@ -318,7 +321,7 @@ class Logs:
         return dict(sorted(found.items()))
 
     def watermark(self, rules: Rules) -> tuple[int, int]:
-        """The event time before which no record comes any more, and the newest event time."""
+        """The event time before which no record is expected, and the newest event time."""
         newest = max(self.clocks.values(), default=NEVER)
         waited_for = [
             cursor.time.now
@@ -332,7 +335,7 @@ class Logs:
         return (NEVER if lowest == NEVER else lowest - rules.lateness), newest
 
     def end(self, partitions: Collection[Partition]) -> bool:
-        """Mark logs as ended; returns whether one was not marked before."""
+        """Mark logs as ended; returns whether this changed any."""
         ending = [
             cursor for cursor in self.cursors if cursor.partition in partitions and not cursor.ended
         ]
@@ -342,12 +345,12 @@ class Logs:
         return bool(ending)
 
     def skip(self, offsets: Mapping[Partition, int]) -> None:
-        """Go on at these offsets, where a log has lost what lies before them."""
+        """Continue at these offsets, where logs have lost the records before them."""
         for cursor in self.cursors:
             cursor.skip(offsets.get(cursor.partition, 0))
 
     def state(self) -> list[Any]:
-        """How far each has come, as plain values."""
+        """Position, clock and status of each log, as plain values."""
         return [
             (cursor.partition, cursor.position, cursor.time.state(), cursor.idle, cursor.ended)
             for cursor in self.cursors

@@ -1,4 +1,4 @@
-"""The [attribution] table of the configuration: which streams are joined, and how."""
+"""The [attribution] table of the configuration: the streams to join, and the rules."""
 
 from __future__ import annotations
 
@@ -112,13 +112,13 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
     @property
     def names(self) -> list[str]:
-        """The name of each stream: its first topic or file."""
+        """The name of each stream: that of its first topic or file."""
         return [stream[0] for stream in self.streams]
 
     def rules(self, labels: Sequence[str], *, users: bool) -> Rules:
         """The rules of the join.
 
-        `labels`: all labels and segments. `users`: whether anything counted needs them.
+        `labels`: all labels and segments. `users`: whether metrics need users.
         """
         return Rules(
             key=self.key,
@@ -132,12 +132,12 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         )
 
     def fields(self, event: EventFields) -> EventFields:
-        """Fields of an impression: those of an event, whose identity is the request."""
+        """Fields of an impression: those of an event, with the request id as event id."""
         by_request = "request_id" if self.key == "request_id" else None
         return msgspec.structs.replace(event, event_id=self.request_id or by_request)
 
     def renamed(self, names: Mapping[str, str]) -> AttributionOptions:
-        """The same with renamed topics or files; names not given stay."""
+        """The options with renamed topics or files; other names stay."""
         shown, *others = [[names.get(each, each) for each in stream] for stream in self.streams]
         streams = zip(self.interactions, others, strict=True)
         interactions = [msgspec.structs.replace(each, source=there) for each, there in streams]
@@ -146,8 +146,8 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     def settings(self) -> dict[str, Any]:
         """The settings that must be the same to resume from a checkpoint."""
         plain: dict[str, Any] = msgspec.to_builtins(self)
-        beside = ("idle_timeout", "max_open", "max_bytes")
+        may_change = ("idle_timeout", "max_open", "max_bytes")
         for each in plain["interactions"]:
             if each["format"] is None:
                 del each["format"]
-        return {name: value for name, value in plain.items() if name not in beside}
+        return {name: value for name, value in plain.items() if name not in may_change}

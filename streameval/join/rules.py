@@ -1,4 +1,4 @@
-"""Rules of attribution, and the outcomes of records: exactly one for each."""
+"""The rules of attribution, and the outcomes of records: exactly one for each record."""
 
 from __future__ import annotations
 
@@ -7,20 +7,18 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 Key: TypeAlias = Literal["request_id", "user_item"]
-"""What an interaction names: the list itself, or who saw which item."""
+"""What an interaction names: the list, or a user and an item."""
 
 FOREVER: Final = 2**62
-"""A moment after every event time, microseconds: the watermark when nothing more can come."""
+"""After every event time, microseconds: the watermark when no more records come."""
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """What is joined with what; durations are event time in microseconds.
-
-    As [attribution] says, see `AttributionOptions`.
+    """The rules of [attribution], see `AttributionOptions`; durations in microseconds.
 
     Attributes:
-        per: places of the labels by which "user_item" attributes separately.
-        keeps_users: whether anything needs to know who saw a list.
+        per: indices of the labels by which "user_item" attributes separately.
+        keeps_users: whether the join or metrics need users.
     """
 
     key: Key
@@ -34,36 +32,36 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def bucket(self) -> int:
-        """Span of event time whose records are kept and saved together."""
+        """Width of a bucket, microseconds of event time."""
         return min(max(self.window // 64, 1_000_000), 60_000_000)
 
 
 Outcome: TypeAlias = Literal[
     "counted", "duplicate", "late", "future", "orphan", "ignored", "invalid", "tombstone"
 ]
-"""Where a record ends; until then it is open."""
+"""What became of a record; before that it is open."""
 
 OUTCOMES: Final[dict[Outcome, str]] = {
     "counted": "It is part of an event that was counted.",
-    "duplicate": "The same request, or the same event id, came before.",
-    "late": "It is older than the clock of its log by more than the lateness.",
+    "duplicate": "Its request or event id was seen before.",
+    "late": "It is behind the clock of its log by more than the lateness.",
     "future": "It is ahead of the clock of its log, and the records after it do not confirm that.",
     "orphan": "No list that it could belong to was shown in the window before it.",
     "ignored": "Its type does not count.",
-    "invalid": "It is not an impression or interaction; see the reasons.",
+    "invalid": "It is not a valid impression or interaction; see the reasons.",
     "tombstone": "It has no value.",
 }
-"""Each outcome, with its sentence."""
+"""Each outcome with its explanation."""
 
 
-class Account(msgspec.Struct, kw_only=True, gc=False):
-    """Records of one stream by outcome; `open` are those that still wait.
+class OutcomeCounts(msgspec.Struct, kw_only=True, gc=False):
+    """Records of one stream by outcome.
 
     Attributes:
-        outside: those of the counted that are with items which the list did not show.
+        outside: counted interactions with items that their list did not show.
 
-    >>> account = Account(records=3, counted=1, late=1)
-    >>> account.open
+    >>> counts = OutcomeCounts(records=3, counted=1, late=1)
+    >>> counts.open
     1
     """
 
@@ -80,17 +78,17 @@ class Account(msgspec.Struct, kw_only=True, gc=False):
 
     @property
     def open(self) -> int:
-        """Records that still wait for what they belong to, or for it to be counted."""
-        ended: int = sum(getattr(self, name) for name in OUTCOMES)
-        return self.records - ended
+        """Records without an outcome yet."""
+        closed: int = sum(getattr(self, name) for name in OUTCOMES)
+        return self.records - closed
 
-    def add(self, other: Account) -> None:
-        """Count what another one counted."""
+    def add(self, other: OutcomeCounts) -> None:
+        """Add the counts of another one."""
         for name in self.__struct_fields__:
             setattr(self, name, getattr(self, name) + getattr(other, name))
 
-    def less(self, other: Account) -> Account:
-        """What has been counted since it was like another one."""
-        return Account(
+    def since(self, other: OutcomeCounts) -> OutcomeCounts:
+        """The difference to an earlier copy."""
+        return OutcomeCounts(
             **{name: getattr(self, name) - getattr(other, name) for name in self.__struct_fields__}
         )

@@ -1,8 +1,4 @@
-"""The state of one joined partition, and the position in each log.
-
-SourceError is raised for records that were read already, DamagedStateError for parts that are not
-the output of `sections`, and UnlikeStateError for those of other logs, inputs or options.
-"""
+"""The state of one joined partition, together with the position in each log."""
 
 from __future__ import annotations
 
@@ -21,28 +17,26 @@ from streameval.events.records import Partition, RecordBatch
 from streameval.join.interactions import InteractionColumns
 from streameval.join.joiner import AT_ONCE, Joiner, Trace
 from streameval.join.logs import Log, Logs, RecordSlice
-from streameval.join.rules import Account, Rules
+from streameval.join.rules import OutcomeCounts, Rules
 from streameval.windows.sections import Section, next_version
 
 PREFIX: Final = "~join"
 
 DecodedStream: TypeAlias = Decoded | InteractionColumns
-"""Impressions or interactions, as they were decoded."""
+"""Decoded impressions or interactions."""
 
 
 class JoinedState(PartitionState):
-    """The fold of some logs up to their positions: a function of their records alone.
+    """The state of joined logs at their positions; depends on their records alone.
 
-    The events that come out of the join are counted as a `PartitionState` counts.
-
-    `logs`: their order is part of the state's meaning. `sink`: handed the events that are complete;
+    `logs`: their order must be the same to restore a state. `sink`: called with the joined events;
     None counts them. `trace`: called with the outcome of each record.
 
     Attributes:
         joiner: the records that wait.
-        logs: puts the records of all logs in order.
-        passed_by: how often an idle log was passed by, since this object was made.
-        proposed_at: position at which passing by idle logs was proposed, until it is accepted.
+        logs: the logs, which put their records in order.
+        idle_timeouts: how often an idle log was skipped since this object was made.
+        proposed_at: position of a proposal to skip idle logs that is not accepted yet.
     """
 
     def __init__(
@@ -56,30 +50,30 @@ class JoinedState(PartitionState):
         super().__init__(layout, logs[0].partition, 0)
         self.logs = Logs(logs, lambda: Clock(layout.max_ahead, layout.recent))
         self.joiner = Joiner(rules, [log.stream for log in logs], layout.recent, trace)
-        self.passed_by = 0
+        self.idle_timeouts = 0
         self.proposed_at: int | None = None
         self._sink = sink
         self._join_version = next_version()
         self._advances = 0
         self._goal = NEVER, NEVER
         self._proposed: dict[int, int] = {}
-        self._before = [Account() for _ in self.joiner.accounts]
+        self._before = [OutcomeCounts() for _ in self.joiner.outcomes]
 
     @property
     def position(self) -> int:
-        """A number that grows with every record that was joined, and every idle log passed by."""
+        """A number that grows with every joined record and every change of idle or ended logs."""
         return self.logs.position + self._advances
 
     def progress(self) -> Mapping[Partition, Progress]:
-        """How far each log was counted; and the time of the newest event that was."""
+        """How far each log was counted, and the event time of the counts."""
         return {
             cursor.partition: Progress(cursor.position, self.clock) for cursor in self.logs.cursors
         }
 
     @property
-    def accounts(self) -> Sequence[Account]:
+    def outcomes(self) -> Sequence[OutcomeCounts]:
         """Outcomes of the records of each stream."""
-        return self.joiner.accounts
+        return self.joiner.outcomes
 
     @property
     def backpressured(self) -> list[Partition]:
@@ -88,18 +82,18 @@ class JoinedState(PartitionState):
 
     @property
     def blocked(self) -> bool:
-        """Whether a record waits for other logs, or a list for the end of its window."""
-        return self.logs.waiting or any(account.open for account in self.accounts)
+        """Whether records wait for other logs, or lists for the end of their window."""
+        return self.logs.waiting or any(counts.open for counts in self.outcomes)
 
-    def done(self) -> list[Account]:
-        """Outcomes of the records of each stream since this object began, or was restored."""
-        pairs = zip(self.accounts, self._before, strict=True)
-        return [account.less(before) for account, before in pairs]
+    def done(self) -> list[OutcomeCounts]:
+        """Outcomes of the records of each stream since this object was made or restored."""
+        pairs = zip(self.outcomes, self._before, strict=True)
+        return [counts.since(before) for counts, before in pairs]
 
     def apply(self, batch: RecordBatch, content: DecodedStream) -> Applied:
-        """Take a batch; `proceed` counts the lists that it completes."""
-        shown = self.joiner.shown
-        found = shown.impressions(content) if isinstance(content, Decoded) else content
+        """Add a batch; `proceed` counts the lists that it completes."""
+        buffer = self.joiner.impressions
+        found = buffer.numbered(content) if isinstance(content, Decoded) else content
         self.logs.push(batch, found)
         self.unfinished = True
         tally = Tally(consumed=len(batch.values), tombstones=len(content.tombstones))
@@ -108,27 +102,27 @@ class JoinedState(PartitionState):
         return Applied(content.invalid, tally)
 
     def end(self, partitions: Collection[Partition]) -> None:
-        """No more records come in these logs; the others wait for them no longer."""
+        """Mark logs as ended; the others no longer wait for them."""
         if self.logs.end(partitions):
             self._advances += 1
             self.unfinished = True
 
     def settle(self) -> None:
-        """Count records that still wait for others to confirm their time, as if none came."""
+        """Count records that wait for others to confirm their time, as no others come."""
         for cursor in self.logs.cursors:
             cursor.settle()
         self.unfinished = True
         self.finish()
 
     def proceed(self) -> None:
-        """Join the records that are next, and count the events that they complete: a part of them.
+        """Join the next records, or count some of the events that they complete.
 
-        Records wait in their logs until all that is complete by those before them is counted. So
-        where a part ends is nowhere in the state; nobody is shown it before it is finished.
+        Records stay in their logs until all events completed by earlier records are counted, so
+        the finished state does not depend on the size of these steps.
 
         Raises:
-            TooManyOpenError: more waits than the limits allow.
-            UncountableRecordError: counting failed by a mistake.
+            TooManyOpenError: more records wait than the limits allow.
+            UncountableRecordError: a list cannot be counted, because of a bug.
         """
         if self.joiner.watermark >= self._goal[0]:
             for stream, found in self.logs.take(AT_ONCE).items():
@@ -152,7 +146,7 @@ class JoinedState(PartitionState):
         self._join_version = next_version()
 
     def propose(self, partitions: Collection[Partition]) -> None:
-        """Pass by these idle logs, once that is saved: `accept` does it."""
+        """Propose to skip idle logs; call `accept` once a checkpoint has the proposal."""
         wanted = {
             cursor.number: cursor.expected
             for cursor in self.logs.cursors
@@ -165,7 +159,7 @@ class JoinedState(PartitionState):
             self.proposed_at = self.position
 
     def accept(self) -> None:
-        """What was proposed is saved: nobody waits for those logs, if nothing has come since."""
+        """Skip the proposed logs, which the others no longer wait for, unless records have come."""
         still = [
             cursor
             for cursor in self.logs.cursors
@@ -177,38 +171,35 @@ class JoinedState(PartitionState):
             cursor.idle = True
             cursor.settle()
         if still:
-            self.passed_by += len(still)
+            self.idle_timeouts += len(still)
             self._advances += 1
             self.unfinished = True
 
     def remove(self, record: Identity) -> bool:
-        """Forget a list that waits, as if its record had never been there; whether one did."""
+        """Remove the open list of a record; returns whether there was one."""
         self.finish()
         logs = {cursor.partition: cursor.number for cursor in self.logs.cursors}
         log = logs.get(record.partition)
         if log is None or not self.joiner.remove(log, record.offset):
             return False
         self.add(Tally(consumed=-1, valid=-1))
-        self._before = [msgspec.structs.replace(account) for account in self.accounts]
+        self._before = [msgspec.structs.replace(counts) for counts in self.outcomes]
         self._join_version = next_version()
         return True
 
     def skip(self, offsets: Mapping[Partition, int]) -> None:
-        """Go on at these offsets, where the log has lost what lies before them."""
+        """Continue at these offsets, where logs have lost the records before them."""
         self.logs.skip(offsets)
 
     def sections(self) -> list[Section]:
-        """Its content, sorted by name; equal content gives equal bytes.
-
-        Everything that is complete is counted first.
-        """
+        """The content as sections, sorted by name; finishes counting first."""
         self.finish()
         own = Section(PREFIX, self._join_version, self._join_meta)
         found = [own, *super().sections(), *self.joiner.sections()]
         return sorted(found, key=lambda section: section.name)
 
     def restore(self, parts: Mapping[str, bytes]) -> None:
-        """Replace the content with the output of `sections`."""
+        """Replace the content with the output of `sections`; see `PartitionState.restore`."""
         own = {name: held for name, held in parts.items() if name.startswith(PREFIX)}
         super().restore({name: parts[name] for name in parts.keys() - own.keys()})
         try:
@@ -218,10 +209,10 @@ class JoinedState(PartitionState):
             self.joiner.restore(state["joiner"], own)
         except (LookupError, TypeError, ValueError, msgspec.MsgspecError) as error:
             raise DamagedStateError(PREFIX, f"{type(error).__name__}: {error}") from error
-        self._before = [msgspec.structs.replace(account) for account in self.accounts]
+        self._before = [msgspec.structs.replace(counts) for counts in self.outcomes]
 
     def _at_fault(self) -> Identity | None:
-        """The record of the list that cannot be counted; None where each list alone can."""
+        """The record of the list that cannot be counted; None if each list alone can."""
         first = self.logs.cursors[0].partition
 
         def count_alone(events: Decoded) -> None:
@@ -233,7 +224,7 @@ class JoinedState(PartitionState):
         return None if found is None else Identity(self.logs.cursors[found[0]].partition, found[1])
 
     def _note(self, part: RecordSlice) -> None:
-        """Add to the tally of the records."""
+        """Add the records of a slice to the tally."""
         tally = Tally(consumed=part.records, tombstones=part.tombstones)
         tally.future = 0 if part.future is None else len(part.future.places)
         tally.valid = len(part.content.places) + tally.future

@@ -138,7 +138,7 @@ def test_a_snapshot_shows_nothing_that_is_half_counted() -> None:
         hands.turn(1.0)
         (state,) = parts.ingest.partitions.values()
         assert isinstance(state, JoinedState)
-        beats.append(state.accounts[0].counted)
+        beats.append(state.outcomes[0].counted)
 
     parts.pulse = Pulse(hands.read, beat)
     Loop(parts, published.append, hands.clock, lambda: None, Inline()).run(Countdown(12))

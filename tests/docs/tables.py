@@ -21,7 +21,7 @@ _JOIN = JoinHealth(
     ),
     bytes=1,
     clocks={Partition("impressions", 0): 1},
-    passed_by=0,
+    idle_timeouts=0,
     by_request=True,
 )
 

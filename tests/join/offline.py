@@ -45,36 +45,36 @@ class Joined(NamedTuple):
 
     Attributes:
         events: time, labels, items shown, gain by item.
-        accounts: outcome -> records, of each stream.
+        outcomes: outcome -> records, of each stream.
     """
 
     events: list[tuple[Any, ...]]
-    accounts: list[Counter[str]]
+    outcomes: list[Counter[str]]
 
 
 def joined(case: Case) -> Joined:
     """Everything there is, joined."""
-    accounts = [Counter[str]() for _ in case.streams]
-    shown = _distinct(case, accounts[0])
+    outcomes = [Counter[str]() for _ in case.streams]
+    shown = _distinct(case, outcomes[0])
     found: dict[int, list[Record]] = defaultdict(list)
     for stream in range(1, len(case.streams)):
-        for each in _unique(case, stream, accounts[stream]):
+        for each in _unique(case, stream, outcomes[stream]):
             rows = _rows(case, shown, each)
-            accounts[stream]["counted" if rows else "orphan"] += 1
+            outcomes[stream]["counted" if rows else "orphan"] += 1
             for row in rows:
                 found[row].append(each)
-    accounts[0]["counted"] += len(shown)
+    outcomes[0]["counted"] += len(shown)
     events = [_event(case, each, found[row]) for row, each in enumerate(shown)]
-    return Joined(sorted(events), accounts)
+    return Joined(sorted(events), outcomes)
 
 
-def _in_time(case: Case, stream: int, account: Counter[str]) -> list[Record]:
+def _in_time(case: Case, stream: int, counts: Counter[str]) -> list[Record]:
     """Valid records that are not late, in the order in which their turns come."""
     turns = []
     for number, log in enumerate(case.streams[stream]):
-        account["records"] += len(log)
-        account["tombstone"] += log.count(None)
-        account["invalid"] += log.count({})
+        counts["records"] += len(log)
+        counts["tombstone"] += log.count(None)
+        counts["invalid"] += log.count({})
         valid = [record for record in log if record]
         times = [record["ts"] for record in valid]
         clocks = slow_clock.clocks(times, case.max_ahead, case.recent)
@@ -82,34 +82,34 @@ def _in_time(case: Case, stream: int, account: Counter[str]) -> list[Record]:
         for place, record in enumerate(valid):
             before = clocks[place - 1] if place else slow_clock.NEVER
             if ahead[place]:
-                account["future"] += 1
+                counts["future"] += 1
             elif record["ts"] < before - case.lateness:
-                account["late"] += 1
+                counts["late"] += 1
             else:
                 turns.append((before, number, place, record))
     return [record for *_, record in sorted(turns, key=lambda turn: turn[:3])]
 
 
-def _distinct(case: Case, account: Counter[str]) -> list[Record]:
+def _distinct(case: Case, counts: Counter[str]) -> list[Record]:
     """Lists of one id are one list, unless their windows are apart."""
     kept, known = [], defaultdict[str, list[int]](list)
-    for record in _in_time(case, 0, account):
+    for record in _in_time(case, 0, counts):
         times = known[record["request_id"]]
         if any(abs(time - record["ts"]) <= case.window for time in times):
-            account["duplicate"] += 1
+            counts["duplicate"] += 1
         else:
             times.append(record["ts"])
             kept.append(record)
     return kept
 
 
-def _unique(case: Case, stream: int, account: Counter[str]) -> list[Record]:
+def _unique(case: Case, stream: int, counts: Counter[str]) -> list[Record]:
     kept, known = [], set()
-    for record in _in_time(case, stream, account):
+    for record in _in_time(case, stream, counts):
         if record["type"] not in case.gains:
-            account["ignored"] += 1
+            counts["ignored"] += 1
         elif record.get("event_id") in known:
-            account["duplicate"] += 1
+            counts["duplicate"] += 1
         else:
             known.add(record.get("event_id", object()))
             kept.append(record)

@@ -15,8 +15,8 @@ from streameval.decoding.columns import Decoded
 from streameval.decoding.fields import EventFields
 from streameval.engine.partition import Layout
 from streameval.events.records import Partition, RecordBatch
+from streameval.join.frontend import JoinFrontend
 from streameval.join.joiner import Trace
-from streameval.join.joint import Joint
 from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.join.state import JoinedState
 from tests.join.offline import Case, Joined, Log
@@ -92,7 +92,7 @@ def log_name(stream: int, number: int) -> Partition:
     return Partition(f"s{stream}-{number}", 0)
 
 
-def joint(case: Case, *, users: bool = False, **limits: Any) -> Joint:
+def join_frontend(case: Case, *, users: bool = False, **limits: Any) -> JoinFrontend:
     """The real join of a case."""
     shown, *others = [
         [log_name(stream, number).topic for number in range(len(logs))]
@@ -114,7 +114,7 @@ def joint(case: Case, *, users: bool = False, **limits: Any) -> Joint:
     )
     event = EventFields(recommendations="shown", time="ts", time_unit="s")
     layout = Layout(families=[], recent=case.recent, max_ahead=case.max_ahead * SECOND)
-    return Joint(options, event, ["variant"], layout, users=users)
+    return JoinFrontend(options, event, ["variant"], layout, users=users)
 
 
 class Fed:
@@ -123,7 +123,9 @@ class Fed:
     fed: the records of each log so far.
     """
 
-    def __init__(self, front: Joint, logs: Iterable[Partition], trace: Trace | None = None) -> None:
+    def __init__(
+        self, front: JoinFrontend, logs: Iterable[Partition], trace: Trace | None = None
+    ) -> None:
         self.front, self._trace = front, trace
         self.events: list[Any] = []
         self.fed: dict[Partition, list[Any]] = {log: [] for log in logs}
@@ -183,7 +185,7 @@ class Run(Fed):
             for stream, logs in enumerate(case.streams)
             for number, log in enumerate(logs)
         }
-        super().__init__(joint(case, **limits), self.logs, trace)
+        super().__init__(join_frontend(case, **limits), self.logs, trace)
 
     def read(self, log: Partition, count: int, parts: float = math.inf) -> None:
         """Feed the next records of a log."""
@@ -195,7 +197,7 @@ class Run(Fed):
         for partition, log in self.logs.items():
             self.read(partition, len(log))
         self.end()
-        return Joined(sorted(self.events), [_counter(each) for each in self.state.accounts])
+        return Joined(sorted(self.events), [_counter(each) for each in self.state.outcomes])
 
     def _keep(self, found: Decoded) -> None:
         self.events.extend(_events(found))
@@ -216,6 +218,6 @@ def _events(decoded: Decoded) -> Iterator[tuple[Any, ...]]:
         )
 
 
-def _counter(account: Any) -> Counter[str]:
-    plain: dict[str, int] = msgspec.to_builtins(account)
+def _counter(counts: Any) -> Counter[str]:
+    plain: dict[str, int] = msgspec.to_builtins(counts)
     return Counter({name: n for name, n in plain.items() if name != "outside"})

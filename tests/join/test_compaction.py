@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streameval.join import shown as module
+from streameval.join import impression_buffer as module
 from tests.join.test_limits import DONE, SHOWN, click, fed_with, shown
 
 
@@ -19,7 +19,7 @@ def test_numbers_of_items_are_given_anew(monkeypatch: pytest.MonkeyPatch) -> Non
         for each in (fed, plain):
             each.feed(SHOWN, lists)
             each.feed(DONE, [click(60 * minute + 3, f"r{minute}-1")])
-    kept = fed.state.joiner.shown
+    kept = fed.state.joiner.impressions
     assert len(kept._items) < 30
     assert fed.counted == plain.counted > 100
     assert fed.content() == plain.content()
@@ -39,7 +39,7 @@ def test_lists_that_wait_keep_their_items_when_numbers_are_given_anew(
             each.feed(SHOWN, shows[start : start + 30])
     for minute in range(40):
         fed.feed(DONE, clicks[minute : minute + 1])
-    assert len(fed.state.joiner.shown._items) < 20
+    assert len(fed.state.joiner.impressions._items) < 20
     monkeypatch.setattr(module, "_MANY", 10**9)
     for minute in range(40):
         plain.feed(DONE, clicks[minute : minute + 1])

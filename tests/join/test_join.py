@@ -53,12 +53,12 @@ def test_it_is_the_offline_join_and_at_every_moment_each_record_is_somewhere(
     case: Case, schedule: list[Step]
 ) -> None:
     run = played(case, schedule)
-    for account, logs in zip(run.state.accounts, case.streams, strict=True):
-        assert 0 <= account.open <= account.records <= sum(map(len, logs))
+    for counts, logs in zip(run.state.outcomes, case.streams, strict=True):
+        assert 0 <= counts.open <= counts.records <= sum(map(len, logs))
     found, expected = run.joined(), joined(case)
     assert found.events == expected.events
-    assert found.accounts == expected.accounts
-    assert [account.open for account in run.state.accounts] == [0] * len(case.streams)
+    assert found.outcomes == expected.outcomes
+    assert [counts.open for counts in run.state.outcomes] == [0] * len(case.streams)
 
 
 @given(cases(), steps, steps)
@@ -90,24 +90,24 @@ def test_a_list_that_is_taken_out_leaves_every_other_record_with_one_outcome(
     run = played(case, schedule)
     run.state.finish()
     kept, cursors = run.state.joiner, run.state.logs.cursors
-    waiting = [row for row in kept.shown.between(NEVER, FOREVER) if not kept.is_counted(row)]
+    waiting = [row for row in kept.impressions.between(NEVER, FOREVER) if not kept.is_counted(row)]
     if not waiting:
         return
-    origin = kept.shown.origin(waiting[choice % len(waiting)])
+    origin = kept.impressions.origin(waiting[choice % len(waiting)])
     assert origin is not None
     record = Identity(cursors[origin[0]].partition, origin[1])
-    lists = len(kept.shown)
+    lists = len(kept.impressions)
     assert run.state.remove(record)
     assert not run.state.remove(record)
-    assert len(kept.shown) == lists - 1
+    assert len(kept.impressions) == lists - 1
     run.restart()
     events = run.joined().events
-    accounts = run.state.accounts
-    assert [account.open for account in accounts] == [0] * len(case.streams)
+    outcomes = run.state.outcomes
+    assert [counts.open for counts in outcomes] == [0] * len(case.streams)
     sizes = [sum(map(len, logs)) for logs in case.streams]
-    assert [account.records for account in accounts] == [sizes[0] - 1, *sizes[1:]]
-    assert accounts[0].counted == len(events)
-    assert kept.shown.size >= 0
+    assert [counts.records for counts in outcomes] == [sizes[0] - 1, *sizes[1:]]
+    assert outcomes[0].counted == len(events)
+    assert kept.impressions.size >= 0
 
 
 @pytest.mark.parametrize(
@@ -136,10 +136,10 @@ def test_what_belonged_to_the_list_taken_out_ends(row: int, outcomes: tuple[int,
     for log in run.logs:
         run.read(log, 5)
     shown_log = next(iter(run.logs))
-    assert [account.counted for account in run.state.accounts] == [1, 0]
+    assert [counts.counted for counts in run.state.outcomes] == [1, 0]
     assert run.state.remove(Identity(shown_log, row))
-    interactions = run.state.accounts[1]
+    interactions = run.state.outcomes[1]
     assert (interactions.counted, interactions.orphan) == outcomes
     run.joined()
-    assert [account.open for account in run.state.accounts] == [0, 0]
+    assert [counts.open for counts in run.state.outcomes] == [0, 0]
     assert interactions.orphan == outcomes[1]

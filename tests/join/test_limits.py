@@ -14,13 +14,13 @@ from streameval.errors import (
     UnlikeStateError,
 )
 from streameval.events.records import Partition, RecordBatch
+from streameval.join.frontend import JoinStats
 from streameval.join.joiner import AT_ONCE
-from streameval.join.joint import JoinStats
 from streameval.join.logs import MAX_AHEAD
 from streameval.join.options import AttributionOptions, InteractionOptions
 from tests.effort import every_case
 from tests.join.offline import Case
-from tests.join.streams import Fed, joint
+from tests.join.streams import Fed, join_frontend
 
 OPTIONS = AttributionOptions(
     impressions="shown", window="10s", interactions=[InteractionOptions(source="done")]
@@ -40,7 +40,7 @@ def click(ts: int, request: str) -> dict[str, Any]:
 
 def fed_with(**limits: Any) -> Fed:
     """A join of two logs that has been fed nothing."""
-    return Fed(joint(CASE, **limits), [SHOWN, DONE])
+    return Fed(join_frontend(CASE, **limits), [SHOWN, DONE])
 
 
 def versions(fed: Fed) -> dict[str, int]:
@@ -53,11 +53,11 @@ def test_a_log_that_leads_by_an_hour_is_not_read_on() -> None:
     fed.feed(DONE, [click(0, "r0")])
     fed.feed(SHOWN, [shown(number * 3_600 // lists, f"r{number}") for number in range(lists)])
     assert fed.state.backpressured == [SHOWN]
-    assert fed.state.accounts[0].open < 30, "only what the clock of the other log allows"
+    assert fed.state.outcomes[0].open < 30, "only what the clock of the other log allows"
     assert fed.state.logs.slowest == [DONE]
     fed.feed(DONE, [click(3_599, "r9")])
     assert fed.state.backpressured == []
-    assert fed.state.accounts[0].counted > lists * 0.99
+    assert fed.state.outcomes[0].counted > lists * 0.99
 
 
 @every_case("limit", [{"max_open": 3}, {"max_bytes": 900}])
@@ -85,7 +85,7 @@ def test_an_idle_log_holds_back_until_that_is_saved() -> None:
 
     fed.state.accept()
     fed.state.finish()
-    assert (fed.counted, fed.state.passed_by, fed.state.proposed_at) == (1, 1, None)
+    assert (fed.counted, fed.state.idle_timeouts, fed.state.proposed_at) == (1, 1, None)
     assert fed.state.position == before + 2
     fed.state.propose([SHOWN])
     fed.state.accept()
@@ -102,11 +102,11 @@ def test_a_log_that_wakes_before_it_is_passed_by_is_waited_for() -> None:
     proposing = versions(fed)
     fed.state.accept()
     fed.state.finish()
-    assert (fed.counted, fed.state.passed_by) == (0, 0)
+    assert (fed.counted, fed.state.idle_timeouts) == (0, 0)
     assert versions(fed)["~join"] != proposing["~join"], "what is given up is saved as that"
     fed.feed(DONE, [click(200, "r1")])
-    assert fed.state.accounts[1].late == 0
-    assert fed.state.accounts[1].counted == 2
+    assert fed.state.outcomes[1].late == 0
+    assert fed.state.outcomes[1].counted == 2
 
 
 def test_an_empty_batch_wakes_nobody() -> None:
@@ -128,9 +128,9 @@ def test_what_comes_in_a_log_that_was_passed_by_is_late() -> None:
     fed.state.accept()
     fed.state.finish()
     fed.feed(DONE, [click(5, "r0"), click(101, "r1")])
-    assert fed.state.accounts[1].late == 1
+    assert fed.state.outcomes[1].late == 1
     fed.end()
-    assert (fed.counted, fed.state.accounts[1].counted) == (2, 2)
+    assert (fed.counted, fed.state.outcomes[1].counted) == (2, 2)
 
 
 def test_a_record_that_came_before_is_refused() -> None:
@@ -150,7 +150,7 @@ def test_other_logs_cannot_go_on() -> None:
 
 def test_a_stream_without_a_log_is_refused() -> None:
     with pytest.raises(UnevenStreamsError, match="s1-0 was not assigned with it"):
-        joint(CASE).state({SHOWN: 0})
+        join_frontend(CASE).state({SHOWN: 0})
 
 
 def test_counts_stay_when_a_partition_goes() -> None:
@@ -195,7 +195,7 @@ def test_lists_and_clicks_of_many_moments_are_divided(clicks: int) -> None:
     fed.state.end([SHOWN, DONE])
     parts = counted_in_parts(fed)
     assert fed.counted == lists
-    assert fed.state.accounts[1].counted == clicks
+    assert fed.state.outcomes[1].counted == clicks
     assert max(parts) <= AT_ONCE
     assert len(parts) > 3
 

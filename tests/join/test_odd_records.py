@@ -7,8 +7,8 @@ from typing import Any
 
 from streameval.decoding.fields import EventFields
 from streameval.engine.partition import Layout
+from streameval.join.frontend import JoinFrontend
 from streameval.join.interactions import InteractionDecoder
-from streameval.join.joint import Joint
 from streameval.join.options import AttributionOptions, InteractionOptions
 from tests.effort import every_case
 from tests.join.streams import Fed
@@ -17,7 +17,7 @@ from tests.join.test_limits import DONE, SHOWN
 HUGE = 2**80
 
 
-def joint(**fields: Any) -> Joint:
+def join_frontend(**fields: Any) -> JoinFrontend:
     options = AttributionOptions(
         impressions=SHOWN.topic,
         interactions=[InteractionOptions(source=DONE.topic, gain="gain")],
@@ -26,11 +26,11 @@ def joint(**fields: Any) -> Joint:
         combine="sum",
     )
     event = EventFields(time="ts", time_unit="s", **fields)
-    return Joint(options, event, [], Layout(families=[], recent=1))
+    return JoinFrontend(options, event, [], Layout(families=[], recent=1))
 
 
 def fed_with(**fields: Any) -> Fed:
-    return Fed(joint(**fields), [SHOWN, DONE])
+    return Fed(join_frontend(**fields), [SHOWN, DONE])
 
 
 def restarted(fed: Fed) -> None:
@@ -73,8 +73,8 @@ def test_integers_of_any_length_are_saved_wherever_they_end() -> None:
     odd.feed(DONE, [{"ts": 50, "request_id": "s", "item": 1, "gain": 1}])
     restarted(odd)
     odd.end()
-    assert odd.state.accounts[1].orphan == 1
-    assert odd.state.accounts[1].counted == 2
+    assert odd.state.outcomes[1].orphan == 1
+    assert odd.state.outcomes[1].counted == 2
 
 
 @every_case("at", [-62_135_596_800 + 100, 0, 2**32, 253_402_300_700])

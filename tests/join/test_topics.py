@@ -10,12 +10,12 @@ import pytest
 
 from streameval.errors import SplitKeyError, UnevenStreamsError
 from streameval.events.records import Assignment, Partition, RecordBatch
-from streameval.join.joint import Grouped, require_together
+from streameval.join.frontend import CopartitionedOwner, check_copartitioned
 from streameval.testing.broker import Broker
 from tests.cli.program import spawned
 from tests.effort import every_case
 from tests.join.offline import Case
-from tests.join.streams import joint
+from tests.join.streams import join_frontend
 from tests.join.test_daemon import JOIN, METRICS
 from tests.kafka.topics import create, fill
 
@@ -34,12 +34,12 @@ def batch(topic: str, number: int, record: object) -> RecordBatch:
 
 
 def test_a_key_in_one_partition_of_each_is_well() -> None:
-    require_together(joint(CASE), [batch("s0-0", 2, SHOWN), batch("s1-0", 2, CLICK)])
+    check_copartitioned(join_frontend(CASE), [batch("s0-0", 2, SHOWN), batch("s1-0", 2, CLICK)])
 
 
 def test_a_key_in_two_is_told() -> None:
     with pytest.raises(SplitKeyError, match="partition 2 of s0-0 and partition 1 of s1-0"):
-        require_together(joint(CASE), [batch("s0-0", 2, SHOWN), batch("s1-0", 1, CLICK)])
+        check_copartitioned(join_frontend(CASE), [batch("s0-0", 2, SHOWN), batch("s1-0", 1, CLICK)])
 
 
 class Nobody:
@@ -62,7 +62,7 @@ class Nobody:
     ],
 )
 def test_unequal_partitions_are_refused(logs: list[tuple[str, int, int]], problem: str) -> None:
-    grouped = Grouped(Nobody(), joint(CASE).partition_of, ["shown", "clicked"])
+    grouped = CopartitionedOwner(Nobody(), join_frontend(CASE).partition_of, ["shown", "clicked"])
     assignments = [
         Assignment(
             partition=Partition(topic, number),

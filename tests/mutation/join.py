@@ -6,9 +6,9 @@ from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, settings
 
-from streameval.join import closing, finding, joiner
-from streameval.join.closing import combined
-from streameval.join.joiner import Joiner, late_in
+from streameval.join import closed_lists, joiner, matching
+from streameval.join.closed_lists import combined
+from streameval.join.joiner import Joiner, late_masks
 from streameval.join.logs import LogCursor, Logs
 from tests.join.offline import Case, joined
 from tests.join.streams import cases
@@ -55,15 +55,15 @@ _BROKEN: dict[str, Broken] = {
         Joiner, "_closed", lambda _, watermark: watermark
     ),
     "an earlier interaction is dropped": replaced(
-        closing, "combined", lambda found, how: combined(found[-1:], how)
+        closed_lists, "combined", lambda found, how: combined(found[-1:], how)
     ),
     "what leads is evicted": around(LogCursor, "push", _evicting),
     "the others are not waited for": replaced(Logs, "take", _without_waiting),
     "lateness is not allowed": replaced(
-        joiner, "late_in", lambda slices, _, watermark: late_in(slices, 0, watermark)
+        joiner, "late_masks", lambda slices, _, watermark: late_masks(slices, 0, watermark)
     ),
     "what waits is not found after a restart": replaced(Joiner, "_index", lambda _: None),
-    "the first touch gets it": lambda patch: patch.setattr(finding, "max", min, raising=False),
+    "the first touch gets it": lambda patch: patch.setattr(matching, "max", min, raising=False),
     "a repeated list counts": replaced(Joiner, "_again", lambda *_: False),
     "the fastest log sets the watermark": around(Logs, "watermark", _of_the_fastest),
     "a restart goes on after what was only handed over": around(

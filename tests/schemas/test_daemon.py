@@ -240,7 +240,7 @@ def test_clicks_in_avro_join_impressions_in_json(
         assert (found["mrr"]["count"], found["mrr"]["value"]) == (60, (10 + 5 + 10 / 3) / 60)
         assert daemon.stop() == 0
     done = ran("explain", "r2", "--config", tmp_path / "streameval.toml")
-    assert "click c: open. It has found its list" in done.stdout, done
+    assert "click c: open. It is attributed to a list" in done.stdout, done
     # The registry answers, or it is said that it does not.
     done = ran("check", tmp_path / "streameval.toml", "--connect")
     assert f"schemas   The schema registry at {registry.url} answers" in done.stdout, done

@@ -63,7 +63,7 @@ def truth(streams: Streams) -> Truth:
         max_ahead=60_000,
     )
     found = joined(case)
-    shown, done = found.accounts
+    shown, done = found.outcomes
     variants: dict[str, Outcomes] = {}
     for _, (variant,), items, sums in found.events:
         outcomes = variants.setdefault(variant, Outcomes())

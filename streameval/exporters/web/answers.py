@@ -315,7 +315,7 @@ def _health(health: engine.Health) -> Health:
             skipped=kept.skipped,
         )
     if join is not None:
-        found["join"] = Join(bytes=join.bytes, passed_by=join.passed_by, streams=join.streams)
+        found["join"] = Join(bytes=join.bytes, passed_by=join.idle_timeouts, streams=join.streams)
     found["partitions"] = [_partition(each, kept) for each in health.partitions]
     return Health(**found)
 

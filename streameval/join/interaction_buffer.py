@@ -1,4 +1,4 @@
-"""Interactions: kept by event time until their lists are counted, and deduplicated."""
+"""Interactions: deduplicated, and buffered until their lists are counted."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ from streameval.windows.sections import Section, next_version
 
 PREFIX: Final = "~join/reported/"
 _BYTES: Final = 300
-"""Of one interaction besides its texts."""
+"""Approximate size of an interaction without its key."""
 
 
-class Reported(NamedTuple):
-    """One interaction that counts.
+class InteractionRecord(NamedTuple):
+    """An interaction that counts, and its record.
 
     Attributes:
         key: id of the list, or the user.
+        log: number of the log.
     """
 
     time: int
@@ -52,15 +53,15 @@ class _Saved(NamedTuple):
 class _Bucket:
     __slots__ = ("found", "version")
 
-    def __init__(self, found: list[Reported]) -> None:
+    def __init__(self, found: list[InteractionRecord]) -> None:
         self.found = found
         self.version = next_version()
 
 
-class ReportedShelf:
-    """Interactions by buckets of event time; in each in the order of their logs.
+class InteractionBuffer:
+    """Interactions in buckets of event time.
 
-    `width`: span of event time of a bucket, microseconds.
+    `width`: of a bucket, microseconds of event time.
     """
 
     def __init__(self, width: int) -> None:
@@ -71,8 +72,8 @@ class ReportedShelf:
     def __len__(self) -> int:
         return sum(len(bucket.found) for bucket in self._buckets.values())
 
-    def extend(self, reported: Iterable[Reported]) -> None:
-        """Keep more."""
+    def extend(self, reported: Iterable[InteractionRecord]) -> None:
+        """Add interactions."""
         version, buckets, width = next_version(), self._buckets, self._width
         for each in reported:
             number = each.time // width
@@ -83,12 +84,12 @@ class ReportedShelf:
             bucket.version = version
             self.size += _BYTES + len(each.key)
 
-    def between(self, begin: int, end: int, most: float = math.inf) -> list[Reported]:
-        """Those in [begin, end), by time; then by log, then as they came.
+    def between(self, begin: int, end: int, most: float = math.inf) -> list[InteractionRecord]:
+        """The interactions in [begin, end), by time, log and order of arrival.
 
-        `most`: where there are more, at least the first so many and one.
+        `most`: may stop after more than the first `most`.
         """
-        found: list[Reported] = []
+        found: list[InteractionRecord] = []
         for number in sorted(self._buckets):
             if (number + 1) * self._width > begin and number * self._width < end:
                 own = self._buckets[number].found
@@ -98,14 +99,14 @@ class ReportedShelf:
         return sorted(found, key=attrgetter("time", "log"))
 
     def drop(self, before: int) -> None:
-        """Drop all buckets that end at or before a moment."""
+        """Drop all buckets that end at or before a time."""
         gone = [number for number in self._buckets if (number + 1) * self._width <= before]
         for number in gone:
             found = self._buckets.pop(number).found
             self.size -= sum(_BYTES + len(each.key) for each in found)
 
     def sections(self) -> Iterator[Section]:
-        """One for each bucket."""
+        """One section for each bucket."""
         for number in sorted(self._buckets):
             bucket = self._buckets[number]
             yield Section(f"{PREFIX}{number}", bucket.version, _content(bucket))
@@ -116,43 +117,44 @@ class ReportedShelf:
             number = int(name.removeprefix(PREFIX))
             saved = msgspec.msgpack.decode(content, type=list[_Saved])
             found = [
-                Reported(each.time, each.key, restored(each.item), *each[3:]) for each in saved
+                InteractionRecord(each.time, each.key, restored(each.item), *each[3:])
+                for each in saved
             ]
             self._buckets[number] = _Bucket(found)
             self.size += sum(_BYTES + len(each.key) for each in found)
 
 
 class Deduplicator:
-    """Finds interactions that came before, by the event ids of one stream.
+    """Finds duplicate interactions of one stream by their event ids.
 
-    `span`: event time for which ids are remembered, microseconds.
+    `span`: how long ids are remembered, microseconds of event time.
 
     Attributes:
-        newest: largest time so far; None before the first.
+        newest: largest event time so far; None before the first.
     """
 
     def __init__(self, span: int) -> None:
         self.newest: int | None = None
-        # Those from the future were left out before, so the newest one is the clock.
+        # Interactions from the future were refused before, so the newest time is the clock.
         self._seen_ids = SeenIds(span, recent=1)
 
     def duplicates(
-        self, found: Sequence[InteractionColumns], asked: Sequence[tuple[int, int]]
+        self, found: Sequence[InteractionColumns], rows: Sequence[tuple[int, int]]
     ) -> set[tuple[int, int]]:
-        """The interactions whose ids came before; remembers the ids of the others.
+        """The rows whose ids were seen before; remembers the ids of the others.
 
-        `asked`: slice and row of each, in the order of the join.
+        `rows`: slice and row of each interaction, in join order.
         """
-        ids = [each.event_ids[row] for n, row in asked if (each := found[n]).event_ids is not None]
+        ids = [each.event_ids[row] for n, row in rows if (each := found[n]).event_ids is not None]
         if not ids:
             return set()
-        times = np.array([found[n].times[row] for n, row in asked], dtype=np.int64)
+        times = np.array([found[n].times[row] for n, row in rows], dtype=np.int64)
         clocks = np.maximum(
             np.maximum.accumulate(times), NEVER if self.newest is None else self.newest
         )
         unseen = self._seen_ids.unseen(ids, times, clocks)
         self.newest = int(clocks[-1])
-        return {place for place, new in zip(asked, unseen.tolist(), strict=True) if not new}
+        return {row for row, new in zip(rows, unseen.tolist(), strict=True) if not new}
 
     def sections(self) -> Iterator[Section]:
         """The remembered ids."""
@@ -172,8 +174,8 @@ def _content(bucket: _Bucket) -> Callable[[], Callable[[], Iterator[bytes]]]:
     return copied
 
 
-def _written(found: list[Reported]) -> bytes:
-    """In the order of their logs, whichever was read first."""
+def _written(found: list[InteractionRecord]) -> bytes:
+    """The bytes of a bucket, in log order: independent of which log was read first."""
     ordered = sorted(found, key=lambda each: (each.log, each.offset))
     saved = [_Saved(each.time, each.key, portable(each.item), *each[3:]) for each in ordered]
     return msgspec.msgpack.encode(saved)

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.events.records import Partition
-from streameval.join.explaining import ExplainedRecord, Explanation, KeyTrace
+from streameval.join.explanation import ExplainedRecord, Explanation, KeyTrace
 from streameval.join.rules import OUTCOMES
 from tests.effort import dear
 from tests.join.offline import Case
-from tests.join.streams import REQUESTS, USERS, Run, cases, joint
+from tests.join.streams import REQUESTS, USERS, Run, cases, join_frontend
 
 NOT_OF_A_KEY = {"invalid", "tombstone"}
 
@@ -22,7 +22,7 @@ def explanations(case: Case, counts: list[int], *, ended: bool) -> tuple[Run, li
     found = []
     run = Run(case)
     for key in USERS if case.key == "user_item" else REQUESTS:
-        trace = KeyTrace(key, joint(case).rules)
+        trace = KeyTrace(key, join_frontend(case).rules)
         run = Run(case, trace=trace)
         for partition, count in zip(run.logs, counts, strict=False):
             run.read(partition, count)
@@ -42,10 +42,12 @@ def test_the_explanations_of_all_keys_are_the_accounts(
     lists = Counter(each.outcome for of in found for each in of.lists)
     records: list[ExplainedRecord] = [each for of in found for each in of.records]
     assert len({(each.log, each.offset) for each in records}) == len(records)
-    for stream, account in enumerate(run.state.accounts):
+    for stream, stream_counts in enumerate(run.state.outcomes):
         logs = {Partition(f"s{stream}-{number}", 0) for number in range(len(case.streams[stream]))}
         outcomes = Counter(each.outcome for each in records if each.log in logs)
         if stream == 0:
             outcomes += lists
-        expected = {name: getattr(account, name) for name in OUTCOMES if name not in NOT_OF_A_KEY}
-        assert outcomes == Counter(expected | {"open": account.open})
+        expected = {
+            name: getattr(stream_counts, name) for name in OUTCOMES if name not in NOT_OF_A_KEY
+        }
+        assert outcomes == Counter(expected | {"open": stream_counts.open})

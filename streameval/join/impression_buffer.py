@@ -1,4 +1,4 @@
-"""Open lists: kept by event time until no interaction can come; TooManyOpenError where too many."""
+"""Impressions, buffered by event time until their windows are over and no interaction can come."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streameval.decoding.columns import Decoded
 from streameval.errors import TooManyOpenError
 from streameval.events import Id
 from streameval.events.ragged import Ragged
-from streameval.join.bucket import PLACES, ShownBucket, read, written
+from streameval.join.bucket import PLACES, ImpressionBucket, read, written
 from streameval.join.impressions import Impressions, Interner, compacted
 from streameval.statistics.arrays import IntArray
 from streameval.windows.sections import Section, next_version
@@ -22,25 +22,23 @@ from streameval.windows.sections import Section, next_version
 PREFIX: Final = "~join/shown/"
 _PLACE: Final = (1 << PLACES) - 1
 _MANY: Final = 262_144
-Parts: TypeAlias = Sequence[tuple[ShownBucket, list[int]]]
+Parts: TypeAlias = Sequence[tuple[ImpressionBucket, list[int]]]
 """Buckets, each with places of lists in it."""
 
 _ROW_BYTES: Final = 250
-"""Of one list besides its items and its id: its places in columns and indexes."""
+"""Approximate size of a list in columns and indexes, without its items and id."""
 
 
-class Shown:
-    """All lists that are open, and those closed lately.
-
-    A list is known by its row: its bucket and its place in it.
+class ImpressionBuffer:
+    """Open lists, and lists closed recently. The row of a list is its bucket and place there.
 
     Attributes:
-        size: rough bytes of all of them.
+        size: approximate bytes.
     """
 
     def __init__(self, width: int, *, users: bool = False) -> None:
         self._keeps_users = users
-        self.buckets: dict[int, ShownBucket] = {}
+        self.buckets: dict[int, ImpressionBucket] = {}
         self.size = 0
         self._width = width
         self._items: Interner[Id] = Interner()
@@ -50,17 +48,21 @@ class Shown:
     def __len__(self) -> int:
         return sum(map(len, self.buckets.values()))
 
-    def impressions(self, decoded: Decoded) -> Impressions:
-        """Decoded lists with the numbers that their items have here."""
+    def numbered(self, decoded: Decoded) -> Impressions:
+        """Number the items of decoded lists."""
         return Impressions.of(decoded, self._items)
 
     def add(self, lists: Impressions, log: int, offsets: IntArray) -> list[int]:
-        """Keep lists; returns their rows here."""
+        """Add lists; returns their rows.
+
+        Raises:
+            TooManyOpenError: a bucket has too many lists.
+        """
         numbers = lists.times // self._width
         rows = np.zeros(numbers.size, dtype=np.int64)
         for number in np.unique(numbers).tolist():
             mine = np.flatnonzero(numbers == number)
-            bucket = self.buckets.setdefault(number, ShownBucket())
+            bucket = self.buckets.setdefault(number, ImpressionBucket())
             begin = len(bucket)
             if begin + mine.size > _PLACE:
                 raise TooManyOpenError("max_open", begin + mine.size, _PLACE)
@@ -73,33 +75,33 @@ class Shown:
         return found
 
     def time(self, row: int) -> int:
-        """When a list was shown."""
+        """The event time of a list."""
         return self.buckets[row >> PLACES].times[row & _PLACE]
 
     def request(self, row: int) -> str:
-        """The id of a list; empty where the stream has none."""
+        """The id of a list; empty if the stream has none."""
         requests = self.buckets[row >> PLACES].requests
         return requests[row & _PLACE] if requests else ""
 
     def user(self, row: int) -> str:
-        """Who saw a list; empty where that is not kept."""
+        """The user of a list; empty if users are not kept."""
         users = self.buckets[row >> PLACES].users
         return users[row & _PLACE] if users else ""
 
     def labels(self, row: int) -> tuple[str, ...]:
-        """Its label values."""
+        """The label values of a list."""
         return self._labels.value(self.buckets[row >> PLACES].dimensions[row & _PLACE])
 
     def named(self, codes: Iterable[int]) -> list[Id]:
-        """Items by their numbers in the buckets."""
+        """The items with these numbers."""
         return list(map(self._items.value, codes))
 
     def labelled(self, codes: Iterable[int]) -> list[tuple[str, ...]]:
-        """Label values by their numbers in the buckets."""
+        """The label values with these numbers."""
         return list(map(self._labels.value, codes))
 
-    def by_bucket(self, rows: Sequence[int]) -> Iterator[tuple[ShownBucket, list[int]]]:
-        """The buckets of rows, each with the places in it."""
+    def by_bucket(self, rows: Sequence[int]) -> Iterator[tuple[ImpressionBucket, list[int]]]:
+        """The buckets of consecutive rows, each with the places in it."""
         found = np.array(rows, dtype=np.int64)
         numbers, places = found >> PLACES, found & _PLACE
         edges = np.flatnonzero(np.diff(numbers, prepend=-1, append=-1)).tolist()
@@ -107,28 +109,28 @@ class Shown:
             yield self.buckets[int(numbers[start])], places[start:stop].tolist()
 
     def lists(self, parts: Parts) -> Ragged:
-        """What lists of these buckets show, as numbers of items."""
+        """The items of lists, as numbers."""
         found = []
         for bucket, places in parts:
             offsets = np.zeros(len(bucket) + 1, dtype=np.int64)
             offsets[1:] = bucket.ends
             items = Ragged(np.asarray(bucket.items), offsets)
             taken = items.take(np.array(places, dtype=np.int64))
-            # A copy: the bucket cannot grow while anything looks into it.
+            # Copied: an array with an exported buffer cannot grow.
             found.append(Ragged(taken.values.astype(np.int64), taken.offsets))
         return Ragged.joined(found)
 
     def codes(self, items: Iterable[Id]) -> IntArray:
-        """The numbers of items; one that no list has shown gets the next."""
+        """The numbers of items; a new item gets the next."""
         return np.array(self._items.codes(items), dtype=np.int64)
 
     @property
     def names(self) -> Sequence[Id]:
-        """The item behind each number."""
+        """The item of each number."""
         return self._items.values
 
     def items(self, row: int) -> list[Id]:
-        """What was shown, rank 1 first."""
+        """The items of a list, rank 1 first."""
         bucket, place = self.buckets[row >> PLACES], row & _PLACE
         return self.named(bucket.items[bucket.span(place)])
 
@@ -138,13 +140,13 @@ class Shown:
         return self._items.known(item, -1) in bucket.items[bucket.span(place)]
 
     def origin(self, row: int) -> tuple[int, int] | None:
-        """Number of the log and offset of its record; None where an earlier release kept it."""
+        """Number of the log and offset of its record; None if an earlier release saved the list."""
         bucket, place = self.buckets[row >> PLACES], row & _PLACE
         offset = bucket.offsets[place]
         return None if offset < 0 else (bucket.logs[place], offset)
 
     def row_of(self, log: int, offset: int) -> int | None:
-        """The row of the list of a record; None where there is none."""
+        """The row of a record's list, or None."""
         for number, bucket in self.buckets.items():
             place = bucket.place_of(log, offset)
             if place is not None:
@@ -152,7 +154,7 @@ class Shown:
         return None
 
     def remove(self, row: int) -> None:
-        """Forget a list; those behind it in its bucket have other rows from now on."""
+        """Remove a list; this changes the rows of the lists after it in its bucket."""
         bucket, place = self.buckets[row >> PLACES], row & _PLACE
         self.size -= self._bytes(bucket)
         bucket.remove(place)
@@ -161,7 +163,7 @@ class Shown:
             del self.buckets[row >> PLACES]
 
     def between(self, begin: int, end: int) -> list[int]:
-        """Rows of the lists shown in [begin, end), by time; then as they came."""
+        """Rows of the lists shown in [begin, end), by time and order of arrival."""
         found: list[int] = []
         for number, times in self._times_in(begin, end):
             order = np.argsort(times, kind="stable")
@@ -171,9 +173,9 @@ class Shown:
         return found
 
     def moment_after(self, begin: int, end: int, most: int) -> int:
-        """`end`, or a moment before it, up to which about so many lists were shown since `begin`.
+        """A time up to `end`, so that about `most` lists were shown from `begin` until then.
 
-        Some were, where there are any; all those of one moment are on one side of it.
+        At least one list, if there is any, and all lists of the same time together.
         """
         left, lowest = most, None
         for _, column in self._times_in(begin, end):
@@ -186,7 +188,7 @@ class Shown:
         return end
 
     def _times_in(self, begin: int, end: int) -> Iterator[tuple[int, IntArray]]:
-        """Buckets that overlap with [begin, end), ascending: number, and times of all lists."""
+        """Number and times of the buckets that overlap with [begin, end), ascending."""
         for number in sorted(self.buckets):
             if (number + 1) * self._width <= begin:
                 continue
@@ -194,8 +196,8 @@ class Shown:
                 break
             yield number, np.array(self.buckets[number].times)
 
-    def drop(self, before: int) -> list[tuple[int, ShownBucket]]:
-        """Forget all buckets that end at or before a moment; returns them."""
+    def drop(self, before: int) -> list[tuple[int, ImpressionBucket]]:
+        """Remove and return all buckets that end at or before a time."""
         gone = [number for number in self.buckets if (number + 1) * self._width <= before]
         dropped = [(number, self.buckets.pop(number)) for number in sorted(gone)]
         self.size -= sum(self._bytes(bucket) for _, bucket in dropped)
@@ -204,7 +206,7 @@ class Shown:
         return dropped
 
     def sections(self) -> Iterator[Section]:
-        """One for each bucket."""
+        """One section for each bucket."""
         for number in sorted(self.buckets):
             bucket = self.buckets[number]
             yield Section(f"{PREFIX}{number}", bucket.version, self._content(bucket))
@@ -218,11 +220,11 @@ class Shown:
             self.size += self._bytes(bucket)
 
     @staticmethod
-    def _bytes(bucket: ShownBucket) -> int:
+    def _bytes(bucket: ImpressionBucket) -> int:
         return _ROW_BYTES * len(bucket) + 4 * len(bucket.items) + sum(map(len, bucket.requests))
 
-    def _extend(self, bucket: ShownBucket, lists: Impressions) -> None:
-        """Append lists, but for where their records are."""
+    def _extend(self, bucket: ImpressionBucket, lists: Impressions) -> None:
+        """Append lists, without their logs and offsets."""
         begin, before, size = len(bucket.items), len(bucket), len(lists.times)
         bucket.times.frombytes(lists.times.tobytes())
         bucket.items.frombytes(self._numbers(lists).tobytes())
@@ -233,38 +235,38 @@ class Shown:
             bucket.requests.extend(lists.event_ids)
             self.size += sum(map(len, lists.event_ids))
         if self._keeps_users and lists.users is not None:
-            # A bucket may have been saved by a configuration that did not ask for users.
+            # The bucket may have been saved by a configuration that needed no users.
             bucket.users.extend([""] * (before - len(bucket.users)))
             bucket.users.extend([user or "" for user in lists.users])
         self.size += _ROW_BYTES * size + 4 * (len(bucket.items) - begin)
-        self._extend_beside(bucket, lists, before, begin)
+        self._extend_optional(bucket, lists, before, begin)
 
     def _numbers(self, lists: Impressions) -> IntArray:
-        """Items of all lists; they have other numbers if some were forgotten meanwhile."""
+        """The item numbers of lists, renumbered if the interner was compacted meanwhile."""
         values = lists.items.values
         if lists.interner is self._items:
             return values
         named = map(lists.interner.value, values.tolist())
         return np.asarray(self._items.codes(named))
 
-    def _extend_beside(
-        self, bucket: ShownBucket, lists: Impressions, before: int, begin: int
+    def _extend_optional(
+        self, bucket: ImpressionBucket, lists: Impressions, before: int, begin: int
     ) -> None:
-        """Positions, scores and baselines: of all lists of a bucket in which any has them."""
+        """Append positions, scores and baselines, if any list of the bucket has them."""
         lengths: list[int] = lists.items.lengths.tolist()
         if lists.positions is not None or bucket.positions:
             ranks = lists.positions or [None] * len(lengths)
-            _extend_beside(bucket.positions, ranks, lengths, begin, 0)
+            _extend_padded(bucket.positions, ranks, lengths, begin, 0)
         if lists.scores is not None or bucket.scores:
             scores = lists.scores or [None] * len(lengths)
-            _extend_beside(bucket.scores, scores, lengths, begin, math.nan)
+            _extend_padded(bucket.scores, scores, lengths, begin, math.nan)
         if bucket.baselines or any(lists.baselines or ()):
             bucket.baselines.extend(array("I") for _ in range(before - len(bucket.baselines)))
             baselines = lists.baselines or [None] * len(lengths)
             bucket.baselines.extend(self._items.codes(each or ()) for each in baselines)
 
     def _compact(self) -> None:
-        """Forget items and label values that no list has any more, once many may be such."""
+        """Remove unused items and label values, once they may be the majority."""
         buckets = list(self.buckets.values())
         if len(self._items) >= max(_MANY, 4 * self._kept_items):
             columns = [each for of in buckets for each in (of.items, *of.baselines)]
@@ -279,7 +281,7 @@ class Shown:
             for bucket in buckets:
                 bucket.dimensions = next(fresh)
 
-    def _content(self, bucket: ShownBucket) -> Callable[[], Callable[[], Iterator[bytes]]]:
+    def _content(self, bucket: ImpressionBucket) -> Callable[[], Callable[[], Iterator[bytes]]]:
         items, labels = self._items.values, self._labels.values
 
         def copied() -> Callable[[], Iterator[bytes]]:
@@ -289,14 +291,14 @@ class Shown:
         return copied
 
 
-def _extend_beside(
+def _extend_padded(
     column: array[Any],
     found: Sequence[Sequence[float] | None],
     lengths: Sequence[int],
     begin: int,
     absent: float,
 ) -> None:
-    """As long as the items, once any list has something."""
+    """Extend a column to the length of the items, padded with `absent`, if any list has values."""
     if column or any(found):
         column.extend([absent] * (begin - len(column)))
         for each, length in zip(found, lengths, strict=True):

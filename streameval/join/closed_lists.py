@@ -1,4 +1,4 @@
-"""Turns lists whose window is over into events."""
+"""Makes events of lists whose window is over."""
 
 from __future__ import annotations
 
@@ -12,18 +12,21 @@ import numpy as np
 from streameval.decoding.columns import Decoded
 from streameval.events import LARGEST_GAIN, Batch, Id, Interaction
 from streameval.events.ragged import CodedBatch, Ragged
-from streameval.join.bucket import ShownBucket
-from streameval.join.reported import Reported
-from streameval.join.shown import Parts, Shown
+from streameval.join.bucket import ImpressionBucket
+from streameval.join.impression_buffer import ImpressionBuffer, Parts
+from streameval.join.interaction_buffer import InteractionRecord
 
 _NOTHING: Final = ((), ())
 
 
-class Closing:
+class ClosedLists:
     """Lists whose window is over, with the interactions attributed to each."""
 
     def __init__(
-        self, shown: Shown, rows: Sequence[int], attributed: Sequence[Sequence[Reported]]
+        self,
+        shown: ImpressionBuffer,
+        rows: Sequence[int],
+        attributed: Sequence[Sequence[InteractionRecord]],
     ) -> None:
         self._shown = shown
         self._attributed = attributed
@@ -31,9 +34,9 @@ class Closing:
         self._lists = shown.lists(self._parts)
 
     def events(self, how: Literal["max", "sum"]) -> Decoded:
-        """The lists as events, in their order.
+        """The lists as events, in order.
 
-        `how`: what several interactions with one item are worth together.
+        `how`: how gains of several interactions with one item are combined.
         """
         outcomes = [combined(found, how) if found else _NOTHING for found in self._attributed]
         acts = [each[0] for each in outcomes]
@@ -53,7 +56,7 @@ class Closing:
         )
 
     def within(self) -> list[bool]:
-        """Of each interaction, list by list: whether the list shows its item."""
+        """Whether each interaction, list by list, is with an item of the list."""
         items = [each.item for found in self._attributed for each in found]
         if not items:
             return []
@@ -65,10 +68,10 @@ class Closing:
         return found.tolist()
 
     def _coded(self, acts: Sequence[Any], typed: Any) -> CodedBatch | None:
-        """The numbers that items have in the join, where nothing but ids is to be counted."""
+        """Events as the item numbers of the join; None if they hold more than ids."""
         columns = ("positions", "scores", "baselines")
-        beside = any(getattr(bucket, name) for bucket, _ in self._parts for name in columns)
-        if beside or dict in set(map(type, acts)):
+        more = any(getattr(bucket, name) for bucket, _ in self._parts for name in columns)
+        if more or dict in set(map(type, acts)):
             return None
         return CodedBatch(
             recommendations=self._lists,
@@ -78,7 +81,7 @@ class Closing:
             ),
             ids=self._shown.names,
             typed=typed,
-            users=_beside(self._parts, "users", _user),
+            users=_optional(self._parts, "users", _user),
             event_ids=_requests(self._parts),
         )
 
@@ -88,18 +91,18 @@ class Closing:
             recommendations=self._lists.cut(shown.named(self._lists.values.tolist())),
             interactions=acts,
             typed=typed,
-            positions=_beside(parts, "positions", _positions),
-            scores=_beside(parts, "scores", _scores),
-            baselines=_beside(parts, "baselines", _baseline(shown)),
-            users=_beside(parts, "users", _user),
+            positions=_optional(parts, "positions", _positions),
+            scores=_optional(parts, "scores", _scores),
+            baselines=_optional(parts, "baselines", _baseline(shown)),
+            users=_optional(parts, "users", _user),
             event_ids=_requests(parts),
         )
 
 
-def combined(found: Sequence[Reported], how: Literal["max", "sum"]) -> tuple[Any, Any]:
-    """Gains by item, or ids where each is worth 1; and by item and type."""
-    if len(found) == 1:
-        return _alone(found[0])
+def combined(found: Sequence[InteractionRecord], how: Literal["max", "sum"]) -> tuple[Any, Any]:
+    """Gains by item, or ids if all gains are 1; and interactions by item and type."""
+    if len(found) == 1:  # most often
+        return _single(found[0])
     gains: dict[Id, list[float]] = {}
     typed: dict[tuple[Id, str | None], list[float]] = {}
     for each in found:
@@ -107,61 +110,60 @@ def combined(found: Sequence[Reported], how: Literal["max", "sum"]) -> tuple[Any
         typed.setdefault((each.item, each.type), []).append(each.gain)
     combine = max if how == "max" else _sum
     whole = {item: combine(all_of) for item, all_of in gains.items()}
-    beside = tuple(Interaction(item, combine(some), kind) for (item, kind), some in typed.items())
-    known = any(each.type is not None for each in beside)
+    by_type = tuple(Interaction(item, combine(some), kind) for (item, kind), some in typed.items())
+    known = any(each.type is not None for each in by_type)
     plain = set(whole.values()) == {1.0}
-    return (list(whole) if plain else whole), (beside if known else ())
+    return (list(whole) if plain else whole), (by_type if known else ())
 
 
 def _sum(gains: Sequence[float]) -> float:
-    """The sum, rounded once; the largest gain there is, where it is larger."""
+    """The sum, rounded once and limited to the largest gain."""
     return max(-LARGEST_GAIN, min(LARGEST_GAIN, math.fsum(gains)))
 
 
-def _alone(each: Reported) -> tuple[Any, Any]:
-    """The same of one, as most are."""
-    worth = [each.item] if each.gain == 1.0 else {each.item: each.gain}
-    return worth, () if each.type is None else (Interaction(each.item, each.gain, each.type),)
+def _single(each: InteractionRecord) -> tuple[Any, Any]:
+    gains = [each.item] if each.gain == 1.0 else {each.item: each.gain}
+    return gains, () if each.type is None else (Interaction(each.item, each.gain, each.type),)
 
 
-def _beside(
+def _optional(
     parts: Parts,
     name: str,
-    read: Callable[[ShownBucket, int], Any],
+    read: Callable[[ImpressionBucket, int], Any],
 ) -> list[Any] | None:
-    """A column that most streams do not have; None where no list has it."""
+    """An optional column; None if no list has it."""
     if not any(getattr(bucket, name) for bucket, _ in parts):
         return None
     column = [read(bucket, place) for bucket, places in parts for place in places]
     return column if any(each is not None for each in column) else None
 
 
-def _user(bucket: ShownBucket, place: int) -> str | None:
+def _user(bucket: ImpressionBucket, place: int) -> str | None:
     return bucket.users[place] or None if bucket.users else None
 
 
 def _requests(parts: Parts) -> list[Any] | None:
-    """Ids of lists, which stand in for users that nobody named."""
+    """Ids of lists, which identify lists without a user."""
     users = any(bucket.users for bucket, _ in parts)
-    return _beside(parts, "requests", _request) if users else None
+    return _optional(parts, "requests", _request) if users else None
 
 
-def _request(bucket: ShownBucket, place: int) -> str | None:
+def _request(bucket: ImpressionBucket, place: int) -> str | None:
     return bucket.requests[place] or None if bucket.users and bucket.requests else None
 
 
-def _positions(bucket: ShownBucket, place: int) -> list[int] | None:
+def _positions(bucket: ImpressionBucket, place: int) -> list[int] | None:
     found = bucket.positions[bucket.span(place)].tolist()
     return found if found and found[0] else None
 
 
-def _scores(bucket: ShownBucket, place: int) -> list[float] | None:
+def _scores(bucket: ImpressionBucket, place: int) -> list[float] | None:
     found = bucket.scores[bucket.span(place)].tolist()
     return found if found and not math.isnan(found[0]) else None
 
 
-def _baseline(shown: Shown) -> Callable[[ShownBucket, int], list[Id] | None]:
-    def read(bucket: ShownBucket, place: int) -> list[Id] | None:
+def _baseline(shown: ImpressionBuffer) -> Callable[[ImpressionBucket, int], list[Id] | None]:
+    def read(bucket: ImpressionBucket, place: int) -> list[Id] | None:
         return shown.named(bucket.baselines[place]) if bucket.baselines else None
 
     return read

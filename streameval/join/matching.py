@@ -1,4 +1,4 @@
-"""Finds the lists that an interaction could belong to."""
+"""Matches interactions with the lists that they belong to."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
-from streameval.join.reported import Reported
+from streameval.join.impression_buffer import ImpressionBuffer
+from streameval.join.interaction_buffer import InteractionRecord
 from streameval.join.rules import Rules
-from streameval.join.shown import Shown
 
 Rows: TypeAlias = int | deque[int]
-"""One row as a rule, for memory; several where an id or a user has several lists."""
+"""A single row to save memory, or several if an id or user has several lists."""
 
 
 class Index:
-    """Rows by text; they go about in the order in which they came.
+    """Rows by key; they are removed roughly in the order in which they were added.
 
     >>> index = Index()
     >>> index.add("r1", 5); index.add("r1", 9); list(index.rows("r1")), list(index.rows("r2"))
@@ -44,7 +44,7 @@ class Index:
             self._rows[key] = deque((known, row))
 
     def extend(self, keys: Sequence[str], rows: Sequence[int]) -> None:
-        """Add many at once."""
+        """Add many rows at once."""
         if len(set(keys)) == len(keys) and self.has_none(keys):
             self._rows.update(zip(keys, rows, strict=True))
         else:
@@ -52,68 +52,67 @@ class Index:
                 self.add(key, row)
 
     def has_none(self, keys: Iterable[str]) -> bool:
-        """Whether none of them has a row."""
+        """Whether no key has a row."""
         return self._rows.keys().isdisjoint(keys)
 
     def rows(self, key: str) -> Sequence[int]:
-        """The rows of a key, in the order in which they were added; not to be kept."""
+        """The rows of a key, in the order in which they were added; a view."""
         found = self._rows.get(key, ())
         return (found,) if isinstance(found, int) else found
 
     def forget(self, keys: Iterable[str], first: int) -> None:
-        """Remove a row of each of these keys: `first` and those that follow it."""
+        """Remove one row of each key: `first`, `first` + 1, ..."""
         rows = self._rows
         for row, key in enumerate(keys, first):
             known = rows.pop(key, None)
             if isinstance(known, deque) and len(known) > 1:
-                known.remove(row)  # near its front
+                known.remove(row)  # near the front, so quick
                 rows[key] = known
 
 
-class ByRequest(NamedTuple):
-    """Interactions that name their list."""
+class RequestMatcher(NamedTuple):
+    """Matches interactions that name their list."""
 
-    shown: Shown
+    shown: ImpressionBuffer
     requests: Index
     window: int
 
-    def find(self, reported: Reported) -> list[int]:
-        """The list of that id that was shown in the window before; two cannot be."""
-        earliest = reported.time - self.window
-        for row in reversed(self.requests.rows(reported.key)):
-            if earliest <= self.shown.time(row) <= reported.time:
+    def match(self, interaction: InteractionRecord) -> list[int]:
+        """The list with this id in the window before the interaction; there is at most one."""
+        earliest = interaction.time - self.window
+        for row in reversed(self.requests.rows(interaction.key)):
+            if earliest <= self.shown.time(row) <= interaction.time:
                 return [row]
         return []
 
 
-class ByUserItem(NamedTuple):
-    """Interactions that name a user and an item: last touch.
+class LastTouchMatcher(NamedTuple):
+    """Matches interactions that name a user and an item: last touch.
 
     Attributes:
-        slack: so much older may a list be than one whose time the clock had reached before it came,
-            microseconds.
-        recent: so many records of its log come at most before the clock has reached a list's time.
+        slack: how far behind the clock a list may come, microseconds.
+        recent: how many records of its log may follow a list before the clock reaches its time.
     """
 
-    shown: Shown
+    shown: ImpressionBuffer
     users: Index
     rules: Rules
     slack: int
     recent: int
 
-    def find(self, reported: Reported) -> list[int]:
-        """The latest list in the window before that shows the item; one of each combination."""
+    def match(self, interaction: InteractionRecord) -> list[int]:
+        """The latest list with the item in the window before, for each combination of `per`."""
         shown, latest = self.shown, dict[tuple[str, ...], tuple[int, str, int, int]]()
-        earliest, ahead = reported.time - self.rules.window, self.recent
-        rows = self.users.rows(reported.key)
+        earliest, ahead = interaction.time - self.rules.window, self.recent
+        rows = self.users.rows(interaction.key)
         for order, row in zip(range(len(rows), 0, -1), reversed(rows), strict=True):
             time = shown.time(row)
             if time < earliest - self.slack:
-                # What came before is older still, but for lists that were ahead of the clock.
+                # Earlier rows are older still, except for lists that were ahead of the clock.
                 ahead -= 1
                 if ahead < 0:
                     break
-            if earliest <= time <= reported.time and shown.holds(row, reported.item):
+            if earliest <= time <= interaction.time and shown.holds(row, interaction.item):
                 labels = shown.labels(row)
                 group = tuple(labels[place] for place in self.rules.per)
                 touch = (time, shown.request(row), order, row)

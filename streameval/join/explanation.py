@@ -1,4 +1,4 @@
-"""Explains one request or user: the lists, the interactions, and the outcome of each."""
+"""Explains one request or user: its lists and interactions, and their outcomes."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import msgspec
 
 from streameval.events import Id
 from streameval.events.records import Partition
+from streameval.join.impression_buffer import ImpressionBuffer
+from streameval.join.interaction_buffer import InteractionRecord
 from streameval.join.joiner import Joiner, RejectedRecord
-from streameval.join.reported import Reported
 from streameval.join.rules import OUTCOMES, Outcome, Rules
-from streameval.join.shown import Shown
 from streameval.join.state import JoinedState
 
 Status: TypeAlias = Outcome | Literal["open"]
@@ -23,7 +23,7 @@ class ExplainedList(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         outcome: "counted" or "open".
-        complete_at: event time that every log must pass before the list is counted, microseconds.
+        complete_at: event time that all logs must pass before it is counted, microseconds.
     """
 
     request: str
@@ -38,9 +38,9 @@ class ExplainedRecord(msgspec.Struct, frozen=True, kw_only=True):
     """An interaction, or a rejected record.
 
     Attributes:
-        item: of an interaction; None of an impression.
-        rank: at which the item was shown, from 1; None where the list did not show it.
-        outcome: where the record ended, or "open".
+        item: of an interaction; None for an impression.
+        rank: of the item in its list, from 1; None if the list did not show it.
+        why: a sentence about the outcome.
     """
 
     log: Partition
@@ -54,14 +54,14 @@ class ExplainedRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """All that the logs hold about a request or a user."""
+    """The lists and records of a request or a user."""
 
     lists: Sequence[ExplainedList]
     records: Sequence[ExplainedRecord]
 
 
 class KeyTrace:
-    """Collects what a join does with the records of one key."""
+    """Collects the outcomes of the records of one key."""
 
     def __init__(self, key: str, rules: Rules) -> None:
         self._key = key
@@ -69,15 +69,17 @@ class KeyTrace:
         self._users = rules.key == "user_item"
         self._rejected: list[tuple[Outcome, RejectedRecord]] = []
         self._lists: list[ExplainedList] = []
-        self._counted: dict[tuple[int, int], tuple[Reported, int | None]] = {}
+        self._counted: dict[tuple[int, int], tuple[InteractionRecord, int | None]] = {}
 
     def rejected(self, outcome: Outcome, record: RejectedRecord) -> None:
-        """A record ended without becoming part of an event."""
+        """See `Trace.rejected`."""
         if record.key == self._key or (self._users and record.user == self._key):
             self._rejected.append((outcome, record))
 
-    def counted(self, shown: Shown, row: int, interactions: Sequence[Reported]) -> None:
-        """A list became an event with these interactions."""
+    def counted(
+        self, shown: ImpressionBuffer, row: int, interactions: Sequence[InteractionRecord]
+    ) -> None:
+        """See `Trace.counted`."""
         if shown.request(row) != self._key and not (self._users and shown.user(row) == self._key):
             return
         found = _list(shown, row, self._rules, "counted")
@@ -86,14 +88,14 @@ class KeyTrace:
             self._counted[each.log, each.offset] = each, _rank(found.items, each.item)
 
     def explanation(self, state: JoinedState) -> Explanation | None:
-        """What is known after the join has read its logs; None where nothing is."""
+        """The explanation after the join has read its logs; None without records of the key."""
         joiner, logs = state.joiner, state.logs.partitions
         waiting = self._open_rows(joiner)
         lists = [
             *self._lists,
-            *(_list(joiner.shown, row, self._rules, "open") for row in waiting),
+            *(_list(joiner.impressions, row, self._rules, "open") for row in waiting),
         ]
-        records = [*self._ended(logs), *self._open(joiner, logs)]
+        records = [*self._closed(logs), *self._open(joiner, logs)]
         if not lists and not records:
             return None
         return Explanation(
@@ -104,7 +106,7 @@ class KeyTrace:
     def _open_rows(self, joiner: Joiner) -> list[int]:
         return [row for row in joiner.lists(self._key) if not joiner.is_counted(row)]
 
-    def _ended(self, logs: Sequence[Partition]) -> Iterator[ExplainedRecord]:
+    def _closed(self, logs: Sequence[Partition]) -> Iterator[ExplainedRecord]:
         for each, rank in self._counted.values():
             shown = f"at rank {rank}" if rank else "with an item that the list did not show"
             why = f"It is part of the event, {shown}."
@@ -117,16 +119,16 @@ class KeyTrace:
             if (each.log, each.offset) in self._counted:
                 continue
             if each.time >= joiner.watermark:
-                why = "It waits: an older record may still come."
+                why = "It waits, because an older record may still come."
             elif rows:
-                why = "It has found its list, which is counted when its window is over."
+                why = "It is attributed to a list, which is counted when its window is over."
             else:
-                continue  # an orphan, which is among the rejected records
-            rank = _rank(joiner.shown.items(rows[-1]), each.item) if rows else None
+                continue  # an orphan: one of the rejected records
+            rank = _rank(joiner.impressions.items(rows[-1]), each.item) if rows else None
             yield _record(logs, each, "open", why, rank)
 
 
-def _list(shown: Shown, row: int, rules: Rules, outcome: Status) -> ExplainedList:
+def _list(shown: ImpressionBuffer, row: int, rules: Rules, outcome: Status) -> ExplainedList:
     time = shown.time(row)
     return ExplainedList(
         request=shown.request(row),
@@ -140,7 +142,7 @@ def _list(shown: Shown, row: int, rules: Rules, outcome: Status) -> ExplainedLis
 
 def _record(
     logs: Sequence[Partition],
-    each: Reported | RejectedRecord,
+    each: InteractionRecord | RejectedRecord,
     outcome: Status,
     why: str,
     rank: int | None = None,

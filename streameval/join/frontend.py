@@ -1,4 +1,4 @@
-"""Joins as the first stage of a pipeline: logs are grouped and checked, then decoded and joined."""
+"""The frontend of a join: groups and checks copartitioned logs, decodes and joins them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from streameval.join.interactions import InteractionColumns, InteractionDecoder
 from streameval.join.joiner import Trace
 from streameval.join.logs import Log
 from streameval.join.options import AttributionOptions, InteractionOptions
-from streameval.join.rules import OUTCOMES, Account
+from streameval.join.rules import OUTCOMES, OutcomeCounts
 from streameval.join.state import DecodedStream, JoinedState
 
 T = TypeVar("T")
@@ -37,11 +37,11 @@ def _bare(decoder: BatchDecoder[T], _: InteractionOptions | None) -> BatchDecode
     return decoder
 
 
-class Joint:
-    """Joins the logs of equal number of all streams, and counts them as one.
+class JoinFrontend:
+    """Joins the logs of all streams that have the same partition number.
 
-    `dimensions`: labels and segments. `users`: whether anything counted needs to know who saw a
-    list. `framed`: adds to the decoder of a stream (None: impressions) what its format needs.
+    `dimensions`: labels and segments. `users`: whether metrics need users. `framed`: wraps the
+    decoder of a stream (None: impressions) for its format.
     """
 
     def __init__(
@@ -67,11 +67,11 @@ class Joint:
         self._stream = {name: number for number, names in streams for name in names}
 
     def partition_of(self, log: Partition) -> Partition:
-        """The partition of that number of the first topic of impressions."""
+        """The partition of the first impressions topic with the number of the log."""
         return Partition(self._topic, log.number)
 
     def decode(self, batch: RecordBatch) -> DecodedStream:
-        """The impressions or the interactions in it."""
+        """Decode impressions or interactions."""
         stream = self._stream[batch.partition.topic]
         if stream:
             return self._interactions[stream - 1].decode_many(batch.values)
@@ -84,9 +84,9 @@ class Joint:
         sink: Callable[[Decoded], object] | None = None,
         trace: Trace | None = None,
     ) -> JoinedState:
-        """One that has counted nothing; the logs in the order of their streams and names.
+        """An empty state; its logs are sorted by stream and name.
 
-        `sink`: handed the events that are complete; None counts them.
+        `sink`: called with the events; None counts them.
         """
         logs = [
             Log(partition, self._stream[partition.topic], offset)
@@ -101,44 +101,44 @@ class Joint:
 
 
 def _with_users(decoded: Decoded) -> Decoded:
-    """The same, with lists that nobody is known to have seen among the invalid."""
+    """The impressions, with lists without a user as invalid ones."""
     users = decoded.named.users or [None] * len(decoded.places)
     missing = [row for row, user in enumerate(users) if user is None]
     if not missing:
         return decoded
     rows = np.ones(len(users), dtype=np.bool_)
     rows[missing] = False
-    reason = InvalidEvent("missing_field", "the user is absent or null, and lists are joined by it")
+    reason = InvalidEvent("missing_field", "the user is absent or null, and the join needs it")
     found = [(decoded.places[row], reason) for row in missing]
     invalid = sorted([*decoded.invalid, *found], key=lambda each: each[0])
     return msgspec.structs.replace(decoded.keep(rows), invalid=invalid)
 
 
-class Grouped:
-    """Stands between a source and an owner that counts logs of equal number as one partition.
+class CopartitionedOwner:
+    """Wraps the owner of a source: logs with the same partition number are assigned as one.
 
-    `inspect`: checks the logs before the first of them is handed over; may raise.
+    `inspect`: called before the first assignment; may raise.
     """
 
     def __init__(
         self,
         owner: Owner,
-        home: Callable[[Partition], Partition],
+        partition_of: Callable[[Partition], Partition],
         topics: Sequence[str],
         inspect: Callable[[], None] = lambda: None,
     ) -> None:
         self._inspect = inspect
         self._inspected = False
         self._owner = owner
-        self._home = home
+        self._partition_of = partition_of
         self._topics = topics
 
     def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
         """See `Owner.assigned`."""
         groups: dict[Partition, list[Assignment]] = {}
         for each in assignments:
-            groups.setdefault(self._home(each.partition), []).append(each)
-        whole = [self._whole(home, logs) for home, logs in sorted(groups.items())]
+            groups.setdefault(self._partition_of(each.partition), []).append(each)
+        whole = [self._whole(partition, logs) for partition, logs in sorted(groups.items())]
         if whole and not self._inspected:
             self._inspect()
             self._inspected = True
@@ -146,23 +146,23 @@ class Grouped:
 
     def revoked(self, partitions: Sequence[Partition]) -> None:
         """See `Owner.revoked`."""
-        self._owner.revoked(self._homes(partitions))
+        self._owner.revoked(self._partitions(partitions))
 
     def lost(self, partitions: Sequence[Partition]) -> None:
         """See `Owner.lost`."""
-        self._owner.lost(self._homes(partitions))
+        self._owner.lost(self._partitions(partitions))
 
-    def _homes(self, partitions: Sequence[Partition]) -> list[Partition]:
-        return sorted({self._home(each) for each in partitions})
+    def _partitions(self, partitions: Sequence[Partition]) -> list[Partition]:
+        return sorted({self._partition_of(each) for each in partitions})
 
-    def _whole(self, home: Partition, logs: Sequence[Assignment]) -> Assignment:
+    def _whole(self, partition: Partition, logs: Sequence[Assignment]) -> Assignment:
         ordered = sorted(logs, key=lambda log: self._topics.index(log.partition.topic))
         counts = {log.partition.topic: log.partitions for log in ordered}
         missing = [topic for topic in self._topics if topic not in counts]
         if missing or len(set(counts.values())) > 1:
-            raise UnevenStreamsError(home.number, counts, missing)
+            raise UnevenStreamsError(partition.number, counts, missing)
         return Assignment(
-            partition=home,
+            partition=partition,
             identity=".".join(log.identity for log in ordered),
             begin=sum(log.begin for log in ordered),
             end=sum(log.end for log in ordered),
@@ -172,30 +172,30 @@ class Grouped:
         )
 
 
-def require_together(joint: Joint, sample: Iterable[RecordBatch]) -> None:
-    """Raise a SplitKeyError where a key of a sample is in partitions of different numbers."""
+def check_copartitioned(frontend: JoinFrontend, sample: Iterable[RecordBatch]) -> None:
+    """Raise SplitKeyError if a key of a sample is in partitions with different numbers."""
     places: dict[str, dict[str, int]] = {}
-    by_user = joint.rules.key == "user_item"
+    by_user = frontend.rules.key == "user_item"
     for batch in sample:
-        for key in _keys_in(joint, batch, by_user=by_user):
+        for key in _keys_in(frontend, batch, by_user=by_user):
             known = places.setdefault(key, {})
             known.setdefault(batch.partition.topic, batch.partition.number)
             if set(known.values()) != {batch.partition.number}:
                 raise SplitKeyError(key, {**known, batch.partition.topic: batch.partition.number})
 
 
-def _keys_in(joint: Joint, batch: RecordBatch, *, by_user: bool) -> Iterable[str]:
-    """Keys of a batch; a record that ends a process is named when its turn to be counted comes."""
+def _keys_in(frontend: JoinFrontend, batch: RecordBatch, *, by_user: bool) -> Iterable[str]:
+    """The keys of a batch, without records that raise; counting reports these."""
     try:
-        return _keys(joint.decode(batch), by_user=by_user)
-    except Exception:  # noqa: BLE001  a mistake of ours, whatever it raises
+        return _keys(frontend.decode(batch), by_user=by_user)
+    except Exception:  # noqa: BLE001  a bug may raise anything
         count = len(batch.values)
         if count < 2:
             return ()
         halves = [
             batch.piece(*ends, batch.next_offset) for ends in ((0, count // 2), (count // 2, count))
         ]
-        return [key for half in halves for key in _keys_in(joint, half, by_user=by_user)]
+        return [key for half in halves for key in _keys_in(frontend, half, by_user=by_user)]
 
 
 def _keys(content: DecodedStream, *, by_user: bool) -> Iterable[str]:
@@ -206,23 +206,25 @@ def _keys(content: DecodedStream, *, by_user: bool) -> Iterable[str]:
 
 
 class JoinStats:
-    """Adds up the outcomes of all joins since the process started, while partitions come and go."""
+    """The outcomes of all joins since the process started, also of partitions that moved away."""
 
     def __init__(self, names: Sequence[str], *, by_request: bool) -> None:
         self._names = names
         self._by_request = by_request
-        self._settled = [Account() for _ in self._names]
-        self._passed_by = 0
+        self._settled = [OutcomeCounts() for _ in self._names]
+        self._idle_timeouts = 0
         self._known: dict[Partition, JoinedState] = {}
 
     def health(self, states: Mapping[Partition, object]) -> JoinHealth:
-        """The health of the join, with these partitions."""
-        now = {home: each for home, each in states.items() if isinstance(each, JoinedState)}
-        for home, state in self._known.items():
-            if now.get(home) is not state:
+        """The health of the join, given the current states."""
+        now = {
+            partition: each for partition, each in states.items() if isinstance(each, JoinedState)
+        }
+        for partition, state in self._known.items():
+            if now.get(partition) is not state:
                 self._settle(state)
         self._known = now
-        totals = [Account() for _ in self._names]
+        totals = [OutcomeCounts() for _ in self._names]
         for total, settled in zip(totals, self._settled, strict=True):
             total.add(settled)
         for state in now.values():
@@ -232,12 +234,12 @@ class JoinStats:
             streams=tuple(map(self._stream, range(len(totals)), totals)),
             bytes=sum(state.joiner.size for state in now.values()),
             clocks={log: at for state in now.values() for log, at in state.logs.clocks.items()},
-            passed_by=self._passed_by + sum(state.passed_by for state in now.values()),
+            idle_timeouts=self._idle_timeouts + sum(state.idle_timeouts for state in now.values()),
             by_request=self._by_request,
         )
 
-    def _stream(self, number: int, total: Account) -> StreamHealth:
-        still = sum(state.accounts[number].open for state in self._known.values())
+    def _stream(self, number: int, total: OutcomeCounts) -> StreamHealth:
+        still = sum(state.outcomes[number].open for state in self._known.values())
         return StreamHealth(
             name=self._names[number],
             outcomes={name: getattr(total, name) for name in OUTCOMES},
@@ -246,7 +248,7 @@ class JoinStats:
         )
 
     def _settle(self, state: JoinedState) -> None:
-        """Keep the outcomes of a state that moved away."""
-        self._passed_by += state.passed_by
+        """Keep the outcomes of a state that is gone."""
+        self._idle_timeouts += state.idle_timeouts
         for settled, done in zip(self._settled, state.done(), strict=True):
             settled.add(done)
