@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.nightly, pytest.mark.kafka, pytest.mark.timeout(600)]
     ("mistake", "said"),
     [("commit before save", "committed"), ("publish before save", "counters are wrong")],
 )
-def test_a_broken_protocol_is_noticed(
+def test_a_broken_protocol_is_detected(
     mistake: str, said: str, broker: Broker, tmp_path: Path
 ) -> None:
     stage = Stage(broker=broker, folder=tmp_path, seed=3)

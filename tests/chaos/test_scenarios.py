@@ -107,7 +107,7 @@ def _stage(broker: Broker, folder: Path, case: str) -> Stage:
         for name in _CASES
     ],
 )
-def test_whatever_happens_the_state_is_the_fold_of_the_log(
+def test_the_state_is_the_fold_of_the_log_after_every_fault(
     scenario: str, verdicts: Verdicts
 ) -> None:
     if scenario.endswith(_ON_S3) and not s3.is_installed():

@@ -1,4 +1,4 @@
-"""`python -m tests.docs` checks the files that are made from the code; --write writes them anew."""
+"""`python -m tests.docs` checks the generated files; --write updates them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from tests.docs.markdown import label
 
 
 def main() -> int:
-    """Write the files, or say which lag; the exit code says whether any does."""
+    """Print outdated files and, with --write, update them; without it, 1 if there are any."""
     late = lagging()
-    print("\n".join(map(label, late)) or "all are as the code")
+    print("\n".join(map(label, late)) or "all files are up to date")
     if "--write" not in sys.argv[1:]:
         return bool(late)
     for path, text in late.items():

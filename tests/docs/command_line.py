@@ -1,4 +1,4 @@
-"""docs/reference/command-line.md: every command and option, as the program itself declares them."""
+"""docs/reference/command-line.md: every command and option as declared."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def page() -> str:
 
 
 def _every(command: Any, name: str = "streameval") -> Iterator[tuple[str, Any]]:
-    """A command and those below it, by name."""
+    """Name and object of a command and its subcommands."""
     yield name, command
     for each in getattr(command, "commands", {}):
         _, found, _ = command.resolve_command(typer.Context(command), [each])

@@ -1,4 +1,4 @@
-"""The files, and parts of pages, that are made here from the code."""
+"""The files and parts of pages that are generated from the code."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PARTS: Mapping[Path, Callable[[str], str]] = {
 
 @cache
 def files() -> dict[Path, str]:
-    """Every file with its text, as the code is now."""
+    """Path -> current text of every generated file."""
     return {
         REFERENCE / "configuration.md": configuration.page(),
         REFERENCE / "command-line.md": command_line.page(),
@@ -34,7 +34,7 @@ def files() -> dict[Path, str]:
 
 
 def lagging() -> dict[Path, str]:
-    """Those that say something else or are missing; without a text those that must go."""
+    """Path -> text of every missing or outdated file; "" for a file to delete."""
     there = {*metrics.FOLDER.glob("*.md"), *boards.FOLDER.glob("*.json")}
     late = {
         path: text

@@ -1,4 +1,4 @@
-"""What the tests read of a Markdown page: code in fences, headings as anchors, links."""
+"""Reads Markdown pages: code blocks, anchors of headings, links."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _CODE = re.compile(r"`[^`\n]*`")
 
 
 class Fence(NamedTuple):
-    """A fenced block: what stands behind the fence, and in it."""
+    """A fenced block, with the info string split into language and name."""
 
     language: str
     name: str
@@ -42,13 +42,13 @@ def fences(text: str) -> list[Fence]:
 
 
 def indented(text: str) -> Iterator[str]:
-    """Lines of code that stand indented, as they are shown."""
+    """Lines of indented code blocks, without the indentation."""
     for block in _INDENTED.finditer(_ANY_FENCE.sub("", text)):
         yield from (line[4:] for line in block[0].splitlines() if line.startswith("    "))
 
 
 def anchors(text: str) -> set[str]:
-    """What links to a page's sections can say, as GitHub makes them."""
+    """The anchors of a page's headings, as GitHub generates them."""
     seen: Counter[str] = Counter()
     found = set()
     for heading in _HEADING.finditer(_ANY_FENCE.sub("", text)):
@@ -70,7 +70,7 @@ def anchor(heading: str) -> str:
 
 
 def links(text: str) -> list[str]:
-    """Targets of all links and pictures; code is no link."""
+    """Targets of all links and images outside code."""
     prose = _CODE.sub("``", _ANY_FENCE.sub("", text))
     return [found["target"] for found in _LINK.finditer(prose)]
 

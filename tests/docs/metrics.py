@@ -1,4 +1,4 @@
-"""docs/reference/metrics.md, and a page for each metric, as the metrics declare them."""
+"""docs/reference/metrics.md and the page of each metric, from their declarations."""
 
 from __future__ import annotations
 
@@ -75,15 +75,15 @@ _SHARED = {
     "positive": "items with a gain above 0, or of just 1",
     "single": "whether scores are rounded to 32 bits",
 }
-"""The parameters that several metrics take, with their meaning."""
+"""Parameters that several metrics share -> meaning."""
 _OF_DEVIATIONS = {"deviation", "method"}
-"""Parameters that change medians and standard errors, but no mean: said once, in the index."""
+"""Parameters that affect only medians and standard errors; the index explains them once."""
 _EXAMPLE = "[the example](../metrics.md#the-worked-example)"
 _KINDS = {str: "a word", int: "a whole number", float: "a number", bool: "true or false"}
 
 
 def pages() -> dict[Path, str]:
-    """Every page of a metric, and their index, with its text."""
+    """Path -> text of the page of every metric and of their index."""
     made = {FOLDER / f"{name}.md": page(found) for name, found in catalogue().items()}
     index = INDEX.read_text(encoding="utf-8")
     sections = {
@@ -173,7 +173,7 @@ def _parameters(definition: Definition) -> Iterator[str]:
 
 
 def _shared(reads: str, names: Sequence[str]) -> str:
-    """The shared parameters of a metric; where they are most of what it reads, the rest."""
+    """The shared parameters of a metric, or the exceptions if there are few."""
     all_of_it = [name for name in _SHARED if name != "empty" and reads in _takers(name)]
     others = [name for name in all_of_it if name not in names]
     without = f" but {', '.join(f'`{name}`' for name in others)}" if others else ""
@@ -207,7 +207,7 @@ def _values(definition: Definition) -> Iterator[str]:
 
 
 def _spellings(definition: Definition) -> Iterator[tuple[str, str]]:
-    """Our name and that of each convention, with the parameters that a convention sets."""
+    """Each name of the metric, with the parameters that its convention sets."""
     yield definition.name, ""
     for name, convention in CONVENTIONS.items():
         if definition.name in convention.metrics:
@@ -241,12 +241,13 @@ def _conventions() -> str:
     rows = [f"- `{name}`: {convention.system}" for name, convention in CONVENTIONS.items()]
     return "\n".join(
         [
-            "Systems disagree under the same name. A convention sets the parameters that give one",
-            "system's numbers, and takes its spelling: `recbole:map@10`, `capri:mapk@10`. A",
-            "parameter in the text overrides it: `replay:HitRate(statistic=median)@10`. The page",
-            "of each metric gives its values and, in brackets, what a convention sets; `replay`,",
-            "`replay_0_9` and `replay_0_11` also set `method=lower` and `deviation=single`. By",
-            "system: [migrate](../how-to/migrate.md).\n",
+            "Systems define metrics of one name differently. A convention sets the parameters that",
+            "give one system's numbers, and accepts its spelling: `recbole:map@10`,",
+            "`capri:mapk@10`. A parameter in the text overrides it:",
+            "`replay:HitRate(statistic=median)@10`. The page of each metric gives its values and,",
+            "in brackets, the parameters of each convention; `replay`, `replay_0_9` and",
+            "`replay_0_11` also set `method=lower` and `deviation=single`.",
+            "[Migrate](../how-to/migrate.md) lists the names of each system.\n",
             *rows,
             "",
         ]
@@ -278,7 +279,7 @@ def _shared_parameters() -> str:
     for name, meaning in _SHARED.items():
         row = f"{_parameter(known[name])}; {meaning}"
         groups.setdefault(tuple(_takers(name)), []).append(row)
-    head = "With the usual value and the allowed ones, by what the metric reads:\n"
+    head = "With the default and the allowed values, by the statistic that the metric reads:\n"
     return "\n".join([head, *(_group(takers, rows) for takers, rows in groups.items())])
 
 
@@ -289,7 +290,7 @@ def _group(takers: Sequence[str], rows: Sequence[str]) -> str:
 
 @cache
 def _takers(parameter: str) -> Sequence[str]:
-    """What the metrics read that share a parameter."""
+    """The statistics whose metrics share a parameter."""
     takers = (
         found.reads
         for found in catalogue().values()
@@ -308,12 +309,12 @@ def _example() -> str:
     vectors = ", ".join(f"{item}: {tuple(row)}" for item, row in enumerate(VECTORS, 1))
     return "\n".join(
         [
-            "Every page ends with the metric's values on these events.\n",
+            "Every page ends with the metric's values on these events:\n",
             "| event | recommendations | interactions: gain | scores | baseline | history | user |",
             "|---|---|---|---|---|---|---|",
             *rows,
-            f"\nThe catalogue has 10 items. Of 10 users, so many interacted with item {users}.",
-            f"The items' vectors are {vectors}.\n",
+            f"\nThe catalogue has 10 items. Of 10 users, these interacted with each item: {users}.",
+            f"The vectors of the items are {vectors}.\n",
         ]
     )
 

@@ -1,4 +1,4 @@
-"""The names of docs/how-to/migrate.md: those of each system that are known here."""
+"""The lists of names in docs/how-to/migrate.md."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TABLE = re.compile(r"(?<=<!-- names of )(?P<name>\w+) -->\n.*?(?=<!-- end -->)"
 
 
 def with_tables(page: str) -> str:
-    """The page, with each system's table as the conventions are now."""
+    """The page with current lists of each system's names."""
     return _TABLE.sub(lambda found: f"{found['name']} -->\n{_table(found['name'])}\n", page)
 
 
@@ -24,7 +24,7 @@ def _table(name: str) -> str:
 
 
 def _names(name: str, convention: Convention) -> Iterator[str]:
-    """The system's own names, each with its cut-off and a link to our page."""
+    """The names of the system, each with a cut-off and a link to the metric."""
     own = convention.spellings
     others = {each: each for each in convention.metrics if each not in own.values()}
     for theirs, ours in {**own, **others}.items():
@@ -34,7 +34,7 @@ def _names(name: str, convention: Convention) -> Iterator[str]:
 
 
 def chosen(convention: str, metric: str) -> list[str]:
-    """The parameters that a convention sets for a metric, where they are not our usual ones."""
+    """The parameters that a convention sets for a metric to other values than the default."""
     known = parameters(catalogue()[metric], convention)
     usual = {name: each.default for name, each in known.items()}
     return [

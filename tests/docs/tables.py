@@ -1,4 +1,4 @@
-"""Lists inside pages that say what the code says: names in /metrics, reasons of invalid records."""
+"""Generated lists inside pages: families in /metrics, reasons of invalid records."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ _JOIN = JoinHealth(
 
 
 def with_pipeline(page: str) -> str:
-    """The page of Prometheus, with what is exported of the pipeline."""
+    """The page of Prometheus with the families of the pipeline."""
     return _with_list(page, "## The pipeline", map(_family, _families()))
 
 
 def with_reasons(page: str) -> str:
-    """The page of dead letters, with the reasons of invalid records."""
+    """The page of dead letters with the reasons of invalid records."""
     return _with_list(page, "## Reasons", (f"- `{name}`: {text}" for name, text in REASONS.items()))
 
 
 def _with_list(page: str, heading: str, items: Iterator[str]) -> str:
-    """The page, the first list below a heading renewed."""
+    """The page with a new first list below a heading."""
     before, found, after = page.partition(f"{heading}\n")
     text = "\n".join(items) + "\n"
     return (

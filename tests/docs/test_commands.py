@@ -1,4 +1,4 @@
-"""Every command line of ours in the documents is one that the program takes."""
+"""Every streameval command in the documents parses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _joined(block: object) -> list[str]:
 
 
 def _whole(lines: Iterator[str] | list[str]) -> Iterator[str]:
-    """Lines, those that end with a backslash together with what follows."""
+    """Lines, with continuation lines joined."""
     return iter("\n".join(lines).replace("\\\n", " ").splitlines())
 
 
@@ -54,19 +54,19 @@ def _parsed(words: list[str]) -> None:
         context = command.make_context(name, rest, parent=context)
 
 
-def test_every_command_in_the_documents_is_taken(subtests: pytest.Subtests) -> None:
+def test_every_command_in_the_documents_parses(subtests: pytest.Subtests) -> None:
     for page in pages():
         with subtests.test(label(page)):
             commands = _commands(page.read_text(encoding="utf-8"))
             assert [found for line in commands if (found := _problem(line))] == []
 
 
-def test_commands_are_found_where_they_stand() -> None:
+def test_commands_are_found_in_indented_and_fenced_blocks() -> None:
     piped = "```sh\ncat x | streameval evaluate - \\\n -m ctr > y\n```\n"
     text = f"a\n\n    streameval check a.toml   # why\n\n{piped}"
     assert list(_commands(text)) == ["evaluate -   -m ctr", "check a.toml"]
 
 
 @every_case("line", ["evaluate --nothing", "nothing", "state nothing", "run"])
-def test_a_command_that_there_is_not_is_found(line: str) -> None:
+def test_an_unknown_command_is_reported(line: str) -> None:
     assert _problem(line) != ""

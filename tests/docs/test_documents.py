@@ -1,4 +1,4 @@
-"""What the documents say is so: their code runs, their tables are complete."""
+"""Code in the documents runs, and their tables are complete."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _blocks(language: str) -> list[tuple[str, str]]:
 
 
 def _table(page: str, heading: str) -> dict[str, str]:
-    """First column, without its quotes, and the rest of each row below a heading."""
+    """First column, without its quotes -> the rest of each row below a heading."""
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     section = text.partition(f"{heading}\n")[2]
     section = re.split(r"^#", section, maxsplit=1, flags=re.MULTILINE)[0]
@@ -79,18 +79,18 @@ def test_the_record_of_the_readme_is_valid_under_its_configuration(tmp_path: Pat
     assert event.ts is not None
 
 
-def test_every_test_that_a_threat_is_answered_by_is_there() -> None:
+def test_every_test_that_the_threat_model_names_exists() -> None:
     named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", _THREATS.read_text(encoding="utf-8"))
     texts = {path: (ROOT / path).read_text(encoding="utf-8") for path, _ in named}
     assert named
     assert [each for each in named if f"def {each[1]}(" not in texts[each[0]]] == []
 
 
-def test_the_reasons_why_kafka_cannot_be_used_are_in_the_runbook() -> None:
+def test_the_runbook_has_every_reason_of_a_failed_connection() -> None:
     assert set(_table("runbook.md", "## StreamevalNotReady")) == set(CONNECTION_REASONS)
 
 
-def test_the_catalogue_in_the_documents_is_that_of_the_program() -> None:
+def test_the_documents_list_the_whole_catalogue() -> None:
     page = (ROOT / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
     section = page.partition("\n## The catalogue\n")[2].partition("\n## ")[0]
     assert re.findall(r"^- \[`(\w+)`\]", section, re.MULTILINE) == list(catalogue())
@@ -102,7 +102,7 @@ _GROUP = re.compile(r"`([a-z]+)/` \(([^)]+)\)")
 
 
 def _named(text: str) -> set[str]:
-    """Files that a text names, alone or in groups by folder."""
+    """Files that a text names, singly or grouped by folder."""
     groups = {
         f"{folder}/{name}.py"
         for folder, modules in _GROUP.findall(text)
@@ -111,14 +111,14 @@ def _named(text: str) -> set[str]:
     return groups | set(_FILE.findall(text))
 
 
-def test_every_file_that_contributing_names_is_there() -> None:
+def test_every_file_that_contributing_names_exists() -> None:
     named = {path for path in _named(CONTRIBUTING) if "<" not in path}
     roots = (ROOT, ROOT / "streameval")
     assert named
     assert [path for path in named if not any((each / path).is_file() for each in roots)] == []
 
 
-def test_the_ways_of_a_record_and_a_checkpoint_have_as_many_files_as_they_say() -> None:
+def test_the_paths_of_a_record_and_a_checkpoint_have_the_stated_number_of_files() -> None:
     rest = CONTRIBUTING.partition("A record becomes a sample")[2]
     record, _, checkpoint = rest.partition("A checkpoint is written")
     for way in (record, checkpoint):

@@ -1,4 +1,4 @@
-"""Files that are made are those that the code makes; what it does not say, the tests find."""
+"""Generated files are up to date, and the code documents all they need."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.effort import every_case
 from tests.house.checkout import ROOT
 
 
-def test_every_file_is_as_the_code() -> None:
+def test_every_generated_file_is_up_to_date() -> None:
     assert [*map(label, lagging())] == [], "write them: python -m tests.docs --write"
 
 
@@ -34,17 +34,17 @@ def test_every_metric_has_a_page_with_its_value_under_every_convention() -> None
         assert sorted(named) == sorted([name, *(f"{system}:{name}" for system in known)])
 
 
-def test_what_every_metric_reads_is_explained() -> None:
+def test_every_statistic_is_explained() -> None:
     assert set(STATISTICS) == set(typing.get_args(Reads))
 
 
 @every_case("struct", [Config, WebOptions])
-def test_every_key_has_its_sentence(struct: type[msgspec.Struct]) -> None:
+def test_every_key_is_documented(struct: type[msgspec.Struct]) -> None:
     names = {field.name for field in msgspec.structs.fields(struct)}
     assert set(documented(struct)) >= names
 
 
-def test_durations_that_are_told_apart_by_name_are_there() -> None:
+def test_every_duration_listed_by_name_is_in_the_page() -> None:
     page = files()[REFERENCE / "configuration.md"]
     for path in configuration._DURATIONS:
         row = rf"^- `{path.rpartition('.')[2]}` \((list of )?duration[;)]"
@@ -61,7 +61,7 @@ def test_every_key_of_the_web_configuration_file_is_documented() -> None:
     assert [key for key in keys if f"`{key}`" not in text] == []
 
 
-def test_every_system_has_its_names_in_the_page_of_migration() -> None:
+def test_the_page_of_migration_has_every_name_of_every_system() -> None:
     page = files()[MIGRATE]
     older = {"replay_0_9", "replay_0_11"}
     assert all(f"<!-- names of {name} -->" in page for name in set(CONVENTIONS) - older)

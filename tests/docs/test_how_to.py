@@ -1,4 +1,4 @@
-"""Pages whose files and commands stand on their own are played: they print what they say."""
+"""Runs the pages whose files and commands are self-contained."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from tests.docs.markdown import fences, label, pages
-from tests.docs.playing import Player, player
+from tests.docs.page_runner import PageRunner
 from tests.effort import every_case
 from tests.house.checkout import ROOT
 
 _FOLDERS = (ROOT / "docs" / "how-to", ROOT / "docs" / "explanation")
-PLAYED = [
+PAGES = [
     page
     for page in pages()
     if page.parent in _FOLDERS
@@ -20,26 +20,26 @@ PLAYED = [
 ]
 
 
-@pytest.mark.parametrize("page", PLAYED, ids=label)
-def test_a_page_does_what_it_says(page: Path, tmp_path: Path) -> None:
-    with player(Player(tmp_path)) as playing:
-        assert playing.play(page.read_text(encoding="utf-8")) == ""
+@pytest.mark.parametrize("page", PAGES, ids=label)
+def test_the_commands_of_a_page_print_what_it_shows(page: Path, tmp_path: Path) -> None:
+    with PageRunner(tmp_path) as runner:
+        assert runner.run(page.read_text(encoding="utf-8")) == ""
 
 
-@every_case("page", PLAYED)
-def test_files_are_named_where_their_reader_sees_it(page: Path) -> None:
+@every_case("page", PAGES)
+def test_the_text_names_every_file_of_a_page(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert [
         block.name for block in fences(text) if block.name and f"`{block.name}`" not in text
     ] == []
 
 
-def test_there_are_pages_to_be_played() -> None:
-    assert {page.parent for page in PLAYED} == set(_FOLDERS)
+def test_pages_of_each_folder_are_run() -> None:
+    assert {page.parent for page in PAGES} == set(_FOLDERS)
 
 
 @pytest.mark.parametrize(
     "block", ["```sh\nfalse\n```\n", "```sh\necho no\n```\n\n```text\nyes\n```\n"]
 )
-def test_a_command_that_does_something_else_is_found(block: str, tmp_path: Path) -> None:
-    assert Player(tmp_path).play(block) != ""
+def test_a_failing_command_or_another_output_is_reported(block: str, tmp_path: Path) -> None:
+    assert PageRunner(tmp_path).run(block) != ""

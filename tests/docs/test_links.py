@@ -1,4 +1,4 @@
-"""Every link inside the project leads to a file that is there, and to a section that it has."""
+"""Every internal link has a target: an existing file and section."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _broken(page: Path, text: str) -> list[str]:
 def _leads(page: Path, text: str, link: str) -> bool:
     path, _, section = link.partition("#")
     goal = (page.parent / path).resolve() if path else page
-    # In the checkout alone: a file that is not part of it is not there for anybody else.
+    # Only files of the checkout count; others exist on this machine only.
     if not goal.is_dir() and goal not in files():
         return False
     if not section:
@@ -27,7 +27,7 @@ def _leads(page: Path, text: str, link: str) -> bool:
     return goal.suffix != ".md" or section in anchors(other)
 
 
-def test_every_link_inside_the_project_leads_somewhere() -> None:
+def test_every_internal_link_has_a_target() -> None:
     broken = {label(page): _broken(page, page.read_text(encoding="utf-8")) for page in pages()}
     assert {name: found for name, found in broken.items() if found} == {}
 
@@ -35,15 +35,15 @@ def test_every_link_inside_the_project_leads_somewhere() -> None:
 @every_case(
     "link", ["gone.md", "README.md#nowhere", "#nowhere", "../elsewhere", "docs/README.md#x"]
 )
-def test_a_link_that_leads_nowhere_is_found(link: str) -> None:
+def test_a_broken_link_is_reported(link: str) -> None:
     assert _broken(ROOT / "CHANGELOG.md", f"# Here\n\n[a]({link}) and ![b]({link})") == [link, link]
 
 
-def test_links_in_code_are_none() -> None:
+def test_links_in_code_are_ignored() -> None:
     assert links("`[a](b)`\n\n```text\n[a](b)\n```\n\n[c](d.md#e)") == ["d.md#e"]
 
 
-def test_every_page_is_in_the_index_or_in_that_of_its_folder() -> None:
+def test_every_page_is_in_an_index() -> None:
     docs = ROOT / "docs"
     index = {
         (docs / link.partition("#")[0]).resolve()

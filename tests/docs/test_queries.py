@@ -1,4 +1,4 @@
-"""Every query of Prometheus in the documents is one that Prometheus understands."""
+"""Prometheus parses every query in the documents."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.prometheus
 
 
 def _queries(text: str) -> Iterator[str]:
-    """Lines that begin with one, each with the lines below it that stand further in."""
+    """Lines that begin with a query, each with the more indented lines below it."""
     lines = list(indented(text))
     for number, line in enumerate(lines):
         if not line.startswith(" ") and re.match(r"sum |sum\(|rate\(|streameval_", line):
@@ -33,7 +33,7 @@ def _checked(queries: list[str], folder: Path) -> subprocess.CompletedProcess[st
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-def test_queries_are_understood(tmp_path: Path) -> None:
+def test_prometheus_parses_every_query(tmp_path: Path) -> None:
     found = [query for page in pages() for query in _queries(page.read_text(encoding="utf-8"))]
     assert len(found) > 5
     done = _checked(found, tmp_path)

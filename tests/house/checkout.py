@@ -1,4 +1,4 @@
-"""The checkout's own files, for the tests of the house rules."""
+"""The files of the checkout, for the tests of the house rules."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
 @cache
 def files() -> tuple[Path, ...]:
-    """Every file that is tracked, or would be after `git add`; needs a git checkout."""
+    """Every tracked or addable file; needs a git checkout."""
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     try:
         listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
@@ -31,18 +31,18 @@ def files() -> tuple[Path, ...]:
 
 @cache
 def texts() -> dict[Path, str]:
-    """Every text file of the checkout with its content."""
+    """Relative path -> content of every text file."""
     contents = {path.relative_to(ROOT): path.read_bytes() for path in files()}
     return {path: text.decode() for path, text in contents.items() if b"\0" not in text}
 
 
 def modules() -> list[Path]:
-    """The package's Python files."""
+    """The Python files of the package."""
     return sorted(PACKAGE.rglob("*.py"))
 
 
 def functions(path: Path) -> Iterator[tuple[str, int]]:
-    """Name and lines of body, docstring not counted, of every function in a file."""
+    """Name and number of body lines, without the docstring, of every function in a file."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, Function):
             yield node.name, _body_lines(node)

@@ -1,4 +1,4 @@
-"""Imports run downward (`lint-imports` of tests/run; here that it bites); the core is light."""
+"""The import contracts refuse wrong imports, and the core has few dependencies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.effort import every_case
 from tests.house.checkout import ROOT
 
-# msgspec looks for typing_extensions itself, and does without where there is none.
+# msgspec imports typing_extensions if it is installed.
 ALLOWED = {"numpy", "msgspec", "streameval", "typing_extensions"}
 _WHICH = """
 import json, sys
@@ -48,7 +48,7 @@ def _lint_imports(root: Path) -> subprocess.CompletedProcess[str]:
         ("metrics/mrr.py", "streameval.metrics.ndcg", "streameval.metrics.mrr"),
     ],
 )
-def test_an_import_that_runs_upward_or_between_metrics_is_seen(
+def test_an_upward_import_or_one_between_metrics_is_refused(
     tmp_path: Path, module: str, imported: str, said: str
 ) -> None:
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
@@ -61,7 +61,7 @@ def test_an_import_that_runs_upward_or_between_metrics_is_seen(
     assert said in result.stdout
 
 
-def test_importing_the_package_brings_numpy_and_msgspec_only() -> None:
+def test_the_package_imports_numpy_and_msgspec_only() -> None:
     command = [sys.executable, "-I", "-c", _WHICH]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     assert set(json.loads(result.stdout)) <= ALLOWED

@@ -1,4 +1,4 @@
-"""What lies where, how large it is, and what is never written."""
+"""Layout of the repository, sizes of modules and functions, and forbidden text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOP_LEVEL = {
 FILE_LINES = 500
 BODY_LINES = 40
 
-# Written with classes of one letter, so that this file does not find itself.
+# One-letter character classes keep the patterns from matching this file.
 FORBIDDEN = {
     "a marker for later": r"\b([T]ODO|[F]IXME|[X]XX|[H]ACK)\b",
     "an absolute path of one machine": r"(?<![\w.:/])/(root|home|work|Users)/[\w]",
@@ -26,13 +26,13 @@ FORBIDDEN = {
 }
 
 
-def test_the_top_level_holds_what_was_agreed_and_nothing_else() -> None:
+def test_the_top_level_has_the_agreed_entries_only() -> None:
     found = {path.relative_to(ROOT).parts[0] for path in files()}
     assert {name for name in found if not name.startswith(".")} == TOP_LEVEL
 
 
 @every_case("what", FORBIDDEN)
-def test_no_file_holds(what: str) -> None:
+def test_no_file_contains_forbidden_text(what: str) -> None:
     pattern = re.compile(FORBIDDEN[what])
     assert [
         (path, each[0]) for path, text in texts().items() for each in pattern.finditer(text)
@@ -47,11 +47,11 @@ def test_no_file_holds(what: str) -> None:
         ("a registry's host", "https://PYPI.ORG/simple".lower()),
     ],
 )
-def test_the_patterns_find_what_they_are_for(what: str, text: str) -> None:
+def test_every_pattern_finds_its_example(what: str, text: str) -> None:
     assert re.search(FORBIDDEN[what], text)
 
 
-def test_every_suppression_names_its_rule_and_says_why() -> None:
+def test_every_suppression_has_a_rule_and_a_reason() -> None:
     pattern = re.compile(r"#\s*(?:[n]oqa|[t]ype:\s*ignore)(?P<rest>.*)")
     said = re.compile(r"^(?:: ?[A-Z]+\d+(?:, ?[A-Z]+\d+)*|\[[a-z-]+(?:, ?[a-z-]+)*\])\s+#?\s*\w.*")
     found = [
@@ -64,12 +64,12 @@ def test_every_suppression_names_its_rule_and_says_why() -> None:
     assert found == []
 
 
-def test_no_file_of_the_package_is_too_long_to_be_read() -> None:
+def test_no_module_of_the_package_is_too_long() -> None:
     sizes = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in modules()}
     assert {str(path): lines for path, lines in sizes.items() if lines > FILE_LINES} == {}
 
 
-def test_no_function_of_the_package_is_too_long_to_be_read() -> None:
+def test_no_function_of_the_package_is_too_long() -> None:
     found = [
         f"{path.relative_to(ROOT)}: {name} has {lines} lines"
         for path in modules()
@@ -79,13 +79,13 @@ def test_no_function_of_the_package_is_too_long_to_be_read() -> None:
     assert found == []
 
 
-def test_no_file_is_a_drawer_for_everything() -> None:
+def test_no_file_has_a_catch_all_name() -> None:
     drawers = {"utils", "util", "helpers", "helper", "common", "manager", "misc", "base"}
     found = [str(path) for path in files() if path.stem in drawers]
     assert found == []
 
 
-def test_the_linter_asks_for_every_docstring_of_the_package() -> None:
+def test_the_linter_requires_docstrings_in_the_package() -> None:
     lint = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["ruff"]
     rules = lint["lint"]
     asked = {"D", "D1", "D101", "D102", "D103", "D106"}
@@ -101,7 +101,7 @@ def test_mypy_is_strict_over_the_package_and_the_tests() -> None:
     assert not [entry for entry in mypy["overrides"] if "ignore_errors" in entry]
 
 
-def test_every_metric_is_a_file_of_its_name() -> None:
+def test_every_metric_has_a_file_of_its_name() -> None:
     found = (PACKAGE / "metrics").glob("[!_]*.py")
     assert {path.stem for path in found} == set(catalogue())
 

