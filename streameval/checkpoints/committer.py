@@ -55,6 +55,7 @@ class OffsetCommitter:
         self._counters = counters
         self._evidence = evidence
         self._waiting: dict[Partition, DurableCheckpoint] = {}
+        self._told: set[str] = set()
 
     def add(self, partition: Partition, durable: DurableCheckpoint) -> None:
         """Queue a checkpoint for commit; it replaces an earlier one of the partition."""
@@ -66,7 +67,7 @@ class OffsetCommitter:
             self._waiting.pop(partition, None)
 
     def commit(self) -> LogEvent | None:
-        """Commit and show all that waits; returns the failure, or None."""
+        """Commit and show all that waits; returns what to log: a new failure, or the recovery."""
         if not self._waiting:
             return None
         offsets = {
@@ -80,10 +81,13 @@ class OffsetCommitter:
         for partition, durable in sorted(self._waiting.items()):
             self._show(partition, durable)
         self._waiting.clear()
-        return None
+        if not self._told:
+            return None
+        self._told.clear()
+        return LogEvent("info", "commits recovered", {})
 
     def reset(self, logs: Iterable[Assignment]) -> LogEvent | None:
-        """Commit where logs start over, before their state is archived; the failure, or None.
+        """Commit where logs start over, before their state is archived; a new failure, or None.
 
         After a kill, a commit ahead of the new state would look like progress of another store.
         """
@@ -91,8 +95,11 @@ class OffsetCommitter:
         problem = self._commit(offsets) if offsets else None
         return None if problem is None else self._failed(problem)
 
-    def _failed(self, problem: str) -> LogEvent:
+    def _failed(self, problem: str) -> LogEvent | None:
         self.failures += 1
+        if problem in self._told:
+            return None
+        self._told.add(problem)
         return LogEvent("warning", "offsets were not committed", {"problem": problem})
 
     def _show(self, partition: Partition, durable: DurableCheckpoint) -> None:

@@ -272,8 +272,8 @@ class CheckpointScheduler:
         return [LogEvent("warning", "older checkpoints were not removed", fields)]
 
     def _commit(self) -> list[LogEvent]:
-        failure = self._committer.commit()
-        return [] if failure is None else [failure]
+        log_event = self._committer.commit()
+        return [] if log_event is None else [log_event]
 
     def _failed(
         self, checkpoints: PartitionCheckpoints, reason: str, error: Exception | None

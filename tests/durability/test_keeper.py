@@ -342,11 +342,13 @@ def test_what_the_group_does_not_take_is_not_shown_until_it_does() -> None:
     kept.count(0, 5)
     kept.trouble = "the group refused the commit"
     kept.checkpoint()
-    assert (kept.shown, kept.checkpointer.commit_failures) == (0, 1)
+    kept.checkpoint()
+    assert (kept.shown, kept.checkpointer.commit_failures) == (0, 2)
     assert kept.checkpointer.health.offsets == {P: 5}
     kept.trouble = None
     kept.checkpoint()
     assert (kept.shown, kept.commits[-1]) == (5, {P: 5})
+    assert kept.events == ["offsets were not committed", "commits recovered"]
 
 
 def test_what_is_revoked_is_saved_and_gone_and_its_counters_stay() -> None:

@@ -156,14 +156,22 @@ class ConfluentConsumer:
         """Nothing: the client waits until its callback returns."""
 
     def commit(self, offsets: Mapping[Partition, int]) -> None:
-        """See `Consumer`; asynchronous: `poll` gets the answer, and the next commit raises it."""
+        """See `Consumer`; in the background: `poll` gets the answer, and the next commit raises it.
+
+        Of a partition that is still held, it waits: the owner starts over, and archives its state
+        only after the group knows.
+        """
         if self._unanswered >= _MOST_COMMITS:
             raise errors.KafkaTimeoutError(f"the last {_MOST_COMMITS} have no answer yet")
+        background = offsets.keys() <= set(_places(self._client.assignment()))
         try:
-            self._client.commit(offsets=_at(offsets), asynchronous=True)
+            if background:
+                self._client.commit(offsets=_at(offsets), asynchronous=True)
+            else:
+                self._client.commit(offsets=_at(offsets), asynchronous=False)
         except KafkaException as error:
             raise _refused(_translated(error.args[0])) from error
-        self._unanswered += 1
+        self._unanswered += background
         refusal, self._refusal = self._refusal, None
         if refusal is not None:
             raise refusal
