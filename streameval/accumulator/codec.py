@@ -45,7 +45,7 @@ def dumped(content: Content, order: Sequence[int]) -> Iterator[bytes]:
     yield b"\x95" + packed(VERSION) + packed(content.ids)
     yield packed(content.events.saved(cells, None))
     numbers = None
-    used = [each.used(cells) for each in content.statistics.values()]
+    used = [each.item_codes(cells) for each in content.statistics.values()]
     for piece in saved(content.items, np.unique(np.concatenate([np.zeros(0, np.int64), *used]))):
         if isinstance(piece, bytes):
             yield piece

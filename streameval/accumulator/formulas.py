@@ -18,7 +18,7 @@ from streameval.events import Batch, Event
 from streameval.statistics.arrays import FloatArray, IntArray, up_to
 from streameval.statistics.hits import HitsOfCells
 from streameval.statistics.lists import POSITIONED, GradedLists, Lists
-from streameval.statistics.terms import Summed, Values
+from streameval.statistics.terms import SummedMetric, Values
 
 Formula: TypeAlias = Callable[[Event], float | Sequence[float] | None]
 """The value of an event, several values, or None where it is left out; NaN where it has none."""
@@ -197,13 +197,13 @@ def _having(metric: Metric, hits: HitsOfCells, wanted: Fate) -> IntArray:
     return found
 
 
-def summed(metric: Metric, column: int, context: Context) -> Summed:
+def summed(metric: Metric, column: int, context: Context) -> SummedMetric:
     """How the lists of a metric that reads hits or lists are summed.
 
     `column`: its place among the metrics that are summed.
     """
     per_item = metric.definition.per == "item"
-    return Summed(
+    return SummedMetric(
         column,
         bounded(metric),
         partial(_of_items if per_item else _of_lists, metric, context),

@@ -43,7 +43,7 @@ from streameval.statistics.scores import (
     ScoresOptions,
 )
 from streameval.statistics.statistic import Cells, Statistic
-from streameval.statistics.terms import EventsOfUsers, ListsOfUsers
+from streameval.statistics.terms import EventCollector, ListCollector
 from streameval.statistics.users import Users, UsersOptions
 from streameval.statistics.vocabulary import Items
 
@@ -76,7 +76,7 @@ class _Ways(NamedTuple):
 
     told: list[Statistic]
     counting: list[Statistic]
-    formulas: list[tuple[Formula, Values, EventsOfUsers | None]]
+    formulas: list[tuple[Formula, Values, EventCollector | None]]
 
 
 class Table:
@@ -209,7 +209,7 @@ class Table:
         """Only these cells, ascending."""
         return self._made(lambda relation: relation.selected(cells))
 
-    def hand_out(self, bits: int, goals: Mapping[int, Table]) -> None:
+    def distribute(self, bits: int, goals: Mapping[int, Table]) -> None:
         """Add its cells, by their lower bits, to the tables that their upper bits say.
 
         Args:
@@ -222,7 +222,7 @@ class Table:
             goals[upper].events.merge(lists)
         for name, statistic in self.statistics.items():
             own = {at: goal.counterpart(name) for at, goal in goals.items()}
-            statistic.hand_out(bits, {at: each for at, each in own.items() if each is not None})
+            statistic.distribute(bits, {at: each for at, each in own.items() if each is not None})
         for goal in goals.values():
             goal.ids = one_kind("ids", self.ids, goal.ids)
             goal.users = one_kind("users", self.users, goal.users)
@@ -325,8 +325,8 @@ class Table:
         for statistic in self.statistics.values():
             if isinstance(statistic, Hits):
                 statistic.listener = self._listener(statistic.options)
-                statistic.each = self._lists_of_users(statistic.options)
-                (ways.counting if statistic.each is None else ways.told).append(statistic)
+                statistic.collector = self._lists_of_users(statistic.options)
+                (ways.counting if statistic.collector is None else ways.told).append(statistic)
             elif not isinstance(statistic, Values | Groups | Users):
                 ways.counting.append(statistic)
         return ways
@@ -346,7 +346,7 @@ class Table:
         # It must not know this object, which knows it: a ring would wait for the garbage collector.
         return partial(_follow, graded, values) if graded or values else None
 
-    def _lists_of_users(self, options: HitsOptions) -> ListsOfUsers | None:
+    def _lists_of_users(self, options: HitsOptions) -> ListCollector | None:
         if self.groups is None:
             return None
         reading = [
@@ -354,13 +354,13 @@ class Table:
             for column, metric in enumerate(self.plan.grouped)
             if self.plan.need(metric) == options
         ]
-        return self.groups.of_lists(reading) if reading else None
+        return self.groups.collect_lists(reading) if reading else None
 
-    def _events_of_users(self, metric: Metric) -> EventsOfUsers | None:
+    def _events_of_users(self, metric: Metric) -> EventCollector | None:
         texts = [each.per_list for each in self.plan.grouped]
         if self.groups is None or metric.per_list not in texts:
             return None
-        return self.groups.of_events(texts.index(metric.per_list), bounded=bounded(metric))
+        return self.groups.collect_events(texts.index(metric.per_list), bounded=bounded(metric))
 
     def _count_lists(self, lists: int, cells: Cells) -> None:
         if isinstance(cells, int):
@@ -389,7 +389,7 @@ class Table:
                 found = value(event)
                 if told is not None:
                     told.take(*of_event(found))
-                values.wait(cell, found)
+                values.enqueue(cell, found)
 
     def _made(self, change: Callable[[Relation], Relation]) -> Table:
         self.fold()
@@ -398,7 +398,7 @@ class Table:
         twin.ids, twin.users = self.ids, self.users
         twin._counted, twin._where, twin.version = {}, [], next(_VERSIONS)
         twin.events = change(self.events)
-        twin.become({name: each.made(change) for name, each in self.statistics.items()})
+        twin.become({name: each.mapped(change) for name, each in self.statistics.items()})
         return twin
 
     @property

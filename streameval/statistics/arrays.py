@@ -14,21 +14,19 @@ BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
 _BYTE, _SHORT, _LONG = 2**7, 2**15, 2**31
 _FEW = 16_384
-"""Columns so short are looked at together: a call costs more than their integers."""
+"""Shorter columns are scanned together, because a numpy call costs more than their integers."""
 
 _EXACT = 2**53
-"""Up to here a float64 counts integers exactly, which is what bincount's weights are."""
+"""Largest integer up to which float64, the type of bincount's weights, is exact."""
 
 
 def grouped(
     keys: Sequence[IntArray], counts: Sequence[IntArray], combine: np.ufunc = np.add
 ) -> tuple[list[IntArray], list[IntArray]]:
-    """Combine the counts of equal keys.
-
-    `combine`: adds up, or takes the largest.
+    """Combine the counts of equal keys by `combine`, which is a sum or a maximum.
 
     Returns:
-        The distinct keys in ascending order and their counts, as columns of equal length.
+        The distinct keys, ascending, and their counts, as columns of equal length.
 
     Example:
         >>> keys, counts = grouped([np.array([2, 1, 2])], [np.array([10, 20, 30])])
@@ -58,7 +56,7 @@ def grouped(
 
 
 def _ascend(keys: Sequence[IntArray]) -> bool:
-    """Whether rows are in order and differ from each other."""
+    """Whether rows strictly ascend."""
     larger = np.zeros(keys[0].size - 1, np.bool_)
     alike = ~larger
     for column in keys:
@@ -68,7 +66,7 @@ def _ascend(keys: Sequence[IntArray]) -> bool:
 
 
 def placed(values: IntArray) -> tuple[IntArray, IntArray]:
-    """The distinct values in ascending order, and the place of each value among them.
+    """The distinct values, ascending, and the index of each value among them.
 
     Example:
         >>> placed(np.array([5, -1, 5]))
@@ -79,7 +77,7 @@ def placed(values: IntArray) -> tuple[IntArray, IntArray]:
 
 
 def distinct(values: IntArray) -> IntArray:
-    """The distinct values in ascending order."""
+    """The distinct values, ascending."""
     ordered = np.sort(values)
     if ordered.size:
         ordered = ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))]
@@ -87,7 +85,7 @@ def distinct(values: IntArray) -> IntArray:
 
 
 def occurrences(values: IntArray) -> tuple[IntArray, IntArray]:
-    """The distinct values in ascending order, and how often each occurs.
+    """The distinct values, ascending, and how often each occurs.
 
     Example:
         >>> occurrences(np.array([5, -1, 5]))
@@ -96,7 +94,7 @@ def occurrences(values: IntArray) -> tuple[IntArray, IntArray]:
     if not values.size:
         return values, values
     most, low = 2 * values.size + 65_536, 0
-    # As an unsigned integer a negative one is beyond all others: one look for both ends.
+    # As unsigned integers, negative values exceed all others, so one pass checks both ends.
     if int(values.astype(np.int64, copy=False).view(np.uint64).max()) > most:
         low = int(values.min())
         if int(values.max()) - low > most:
@@ -114,7 +112,7 @@ def sums(owner: IntArray, values: IntArray, owners: int) -> IntArray:
 
 
 def among(values: IntArray, known: IntArray) -> BoolArray:
-    """Which values are among those known, which are in ascending order."""
+    """Which values are in `known`, which ascends."""
     if not known.size:
         return np.zeros(values.size, np.bool_)
     at = np.minimum(np.searchsorted(known, values), known.size - 1)
@@ -122,12 +120,12 @@ def among(values: IntArray, known: IntArray) -> BoolArray:
 
 
 def up_to(ranks: IntArray, k: int | None) -> BoolArray:
-    """Which ranks are not beyond a cut-off; None for the whole list."""
+    """Which ranks are within cut-off k; None is the whole list."""
     return np.ones(ranks.size, np.bool_) if k is None else ranks <= k
 
 
 def bounds(columns: Sequence[IntArray]) -> tuple[list[int], list[int]]:
-    """The smallest and the largest integer of each column; none is empty."""
+    """The smallest and the largest integer of each column; no column may be empty."""
     if columns[0].size > _FEW:
         return [int(each.min()) for each in columns], [int(each.max()) for each in columns]
     together = np.array(columns, np.int64)
@@ -135,7 +133,7 @@ def bounds(columns: Sequence[IntArray]) -> tuple[list[int], list[int]]:
 
 
 def narrowed(columns: Sequence[IntArray]) -> list[IntArray]:
-    """Columns of one length, each in the fewest bytes that hold all of its integers."""
+    """Columns of equal length, each in the narrowest type that holds its integers."""
     if not columns[0].size:
         return [column.astype("<i1") for column in columns]
     return [

@@ -1,10 +1,10 @@
-"""Certain bounds of how counts spread over items, from a random share of the items.
+"""Confidence bounds of entropy and Gini coefficient from a random sample of the items.
 
-K(c) is the number of items that were counted at least c times. Entropy and the Gini coefficient are
-functions of K alone: the sum over items of n ln(n) is the sum over c of K(c) times
-c ln(c) - (c - 1) ln(c - 1), and the sum over pairs of items of min(n, m) is the sum over c of
-K(c)^2. The items kept are known exactly. Of the others, U(c) = K(c) - kept(c) lies between two
-bounds at each c; its sum over c is how often they were counted in all, and that is known too.
+K(c) is the number of items counted at least c times. Entropy and the Gini coefficient are functions
+of K: the sum over items of n ln(n) is the sum over c of K(c) times c ln(c) - (c - 1) ln(c - 1), and
+the sum over pairs of items of min(n, m) is the sum over c of K(c)^2. The sampled items are known
+exactly. For the others, U(c) = K(c) - kept(c) lies between two bounds at each c, and its sum over
+c, the total of their counts, is known.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _STEPS: Final = 60
 
 
 class Band:
-    """Bounds of U(c) on segments of c, (first, last], on which kept(c) does not change.
+    """Bounds of U(c) on segments (first, last] of c, on which kept(c) is constant.
 
-    All hold together at a confidence of 99.9 %: they are bounds of binomial counts at places that
-    do not depend on the data, and between two places they follow from U, which never rises.
+    They hold together at a confidence of 99.9 %: they bound binomial counts at places that do not
+    depend on the data, and between two places U does not increase.
 
     Args:
-        counts: of the items kept, ascending.
-        share: of all items that was kept.
-        rest: the most that the other items were counted in all.
+        counts: counts of the sampled items, ascending.
+        share: sampled share of all items.
+        rest: upper bound of the total count of the other items.
 
     Attributes:
         length: integers in each segment.
         kept: kept(c) on each segment.
-        low: lower bound of U(c) on each segment; it never rises.
-        high: upper bound; likewise.
+        low: lower bound of U(c) on each segment, non-increasing.
+        high: upper bound of U(c) on each segment, non-increasing.
     """
 
     def __init__(self, counts: IntArray, share: float, rest: int) -> None:
@@ -58,11 +58,11 @@ class Band:
         self.high = high[np.searchsorted(places, self.last, side="right") - 1] * possible
 
     def filled(self, rest: float, *, rising: bool) -> FloatArray:
-        """What each segment takes of `rest` above `low`: all that has room, one after the other.
+        """Fill segments one by one up to `high` until U(c) sums to `rest`; the amounts above `low`.
 
         Args:
             rest: the sum of U(c).
-            rising: whether segments of small c come first.
+            rising: whether to start with small c.
         """
         order = slice(None, None, 1 if rising else -1)
         room = (self.length * (self.high - self.low))[order]
@@ -71,13 +71,13 @@ class Band:
         return taken[order]
 
     def even(self, rest: float) -> FloatArray:
-        """K(c) of each segment where it is as even as the bounds and the sum of U(c) allow."""
+        """K(c) on each segment, as even as the bounds and the sum `rest` of U(c) allow."""
         level = _crossing(lambda level: float(self.length @ self._at(level)) - rest, self.peak)
         return self.kept + self._at(level)
 
     @property
     def peak(self) -> float:
-        """No K(c) is higher."""
+        """Upper bound of all K(c)."""
         return float((self.kept + self.high).max())
 
     def _at(self, level: float) -> FloatArray:
@@ -86,7 +86,7 @@ class Band:
 
 
 def logarithms(counts: IntArray, share: float, rest: int) -> tuple[float, float]:
-    """The least and the most that n ln(n) can be, summed over all items that were counted n times.
+    """Bounds of the sum of n ln(n) over all items, where n is an item's count.
 
     Example:
         >>> logarithms(np.array([1, 1, 2]), 1.0, 0)
@@ -98,14 +98,14 @@ def logarithms(counts: IntArray, share: float, rest: int) -> tuple[float, float]
     band = Band(counts, share, rest)
     room = np.maximum(band.high - band.low, np.finfo(np.float64).tiny)
     known += float(band.low @ (_weight(band.last) - _weight(band.first)))
-    # The weight of one more in U(c) rises with c.
+    # The weight of a unit of U(c) increases with c.
     least = _weight(band.first + band.filled(rest, rising=True) / room) - _weight(band.first)
     most = _weight(band.last) - _weight(band.last - band.filled(rest, rising=False) / room)
     return known + float(room @ least), known + float(room @ most)
 
 
 def evenness(counts: IntArray, share: float, least: int, most: int) -> tuple[float, float]:
-    """The least and the most of min(n, m), summed over pairs of items, by n summed over items.
+    """Bounds of the sum of min(n, m) over pairs of items divided by the sum of n over items.
 
     Example:
         >>> evenness(np.array([1, 1, 2]), 1.0, 0, 0)
@@ -114,7 +114,7 @@ def evenness(counts: IntArray, share: float, least: int, most: int) -> tuple[flo
     total = float(counts.sum())
     band = Band(counts, share, most)
     start = float(band.length @ (band.kept + band.low) ** 2)
-    # A square lies below its chord; the chord's slope never rises with c.
+    # A square lies below its chord, and the slope of the chord does not increase with c.
     slope = 2.0 * band.kept + band.low + band.high
 
     def lowest(rest: float) -> float:
@@ -133,7 +133,7 @@ def _weight(count: FloatArray) -> FloatArray:
 
 
 def _crossing(rising: Callable[[float], float], high: float) -> float:
-    """The largest argument known, from 0 to high, at which a rising function is not above 0."""
+    """The largest argument from 0 to high at which an increasing function is at most 0."""
     low = 0.0
     for _ in range(_STEPS):
         middle = (low + high) / 2.0
@@ -142,7 +142,7 @@ def _crossing(rising: Callable[[float], float], high: float) -> float:
 
 
 def _minimum(function: Callable[[float], float], low: float, high: float) -> float:
-    """The least value of a function that falls before its minimum and rises behind it."""
+    """The minimum of a unimodal function, by ternary search."""
     for _ in range(_STEPS if high > low else 0):
         left, right = low + (high - low) / 3.0, high - (high - low) / 3.0
         low, high = (low, right) if function(left) <= function(right) else (left, high)

@@ -13,33 +13,32 @@ from streameval.statistics.statistic import Statistic
 from streameval.statistics.vocabulary import Items
 
 _SHIFT = 41
-"""A bin keeps sign, exponent and the top 11 bits of the mantissa: values within 1 part in 2048."""
+"""A bin keeps sign, exponent and 11 bits of the mantissa: a relative width of 1/2048."""
 
 _TINY, _HUGE = 2.0**-32, 2.0**32
-"""Magnitudes below and above share a bin, so that there are at most some 400,000 bins."""
+"""Smaller and larger magnitudes share a bin, which limits the bins to some 400,000."""
 
 
-def ordered(values: FloatArray) -> IntArray:
-    """Integers in the order of the floats (finite, shape (n,)); one for each float.
+def float_keys(values: FloatArray) -> IntArray:
+    """Distinct integers in the order of the floats (finite, shape (n,)).
 
     Example:
-        >>> ordered(np.array([-1.0, 0.0, 1.0])).tolist()
+        >>> float_keys(np.array([-1.0, 0.0, 1.0])).tolist()
         [-4607182418800017408, 0, 4607182418800017408]
     """
     bits = (values + 0.0).view(np.int64)
     return np.where(bits < 0, np.iinfo(np.int64).min - bits, bits)
 
 
-def unordered(keys: IntArray) -> FloatArray:
-    """The floats that `ordered` gave these integers for."""
+def floats_of_keys(keys: IntArray) -> FloatArray:
+    """The inverse of `float_keys`."""
     return np.where(keys < 0, np.iinfo(np.int64).min - keys, keys).view(np.float64)
 
 
-def binned(values: FloatArray) -> IntArray:
-    """Each value's bin; bins are in the order of their values.
+def bin_keys(values: FloatArray) -> IntArray:
+    """The bin of each value, as integers in the order of the values.
 
-    Between 0.5 and 1 the bins are those of 1 - value, so that scores crowded near 1 are told
-    apart as well as those near 0.
+    Between 0.5 and 1 the bins are those of 1 - value, so that resolution near 1 equals that near 0.
     """
     upper = _coarse(1.0 - np.clip(values, 0.5, 1.0))
     near_one = 2 * _HALF + 1 - upper
@@ -47,9 +46,9 @@ def binned(values: FloatArray) -> IntArray:
     return np.where(values < 0.5, _coarse(values), np.where(values <= 1.0, near_one, above))
 
 
-def middles(keys: IntArray) -> FloatArray:
+def bin_middles(keys: IntArray) -> FloatArray:
     """A value inside each bin."""
-    # The first of them holds 0.5 alone.
+    # The first of these bins holds only 0.5.
     near_one = np.maximum(1.0 - _middle(2 * _HALF + 1 - keys), 0.5)
     above = _middle(keys - 2 * _HALF - 2 + _ONE)
     return np.where(keys <= _HALF, _middle(keys), np.where(keys <= 2 * _HALF + 1, near_one, above))
@@ -58,7 +57,7 @@ def middles(keys: IntArray) -> FloatArray:
 def _coarse(values: FloatArray) -> IntArray:
     size = np.clip(np.abs(values), _TINY, _HUGE)
     clamped = np.where(np.abs(values) < _TINY, 0.0, np.copysign(size, values))
-    keys = ordered(clamped)
+    keys = float_keys(clamped)
     return np.where(keys < 0, -(-keys >> _SHIFT), keys >> _SHIFT)
 
 
@@ -73,17 +72,17 @@ _ONE = int(_coarse(np.array([1.0]))[0])
 
 CAP = 65_536
 BINNED = Shape(keys=1, combine=np.maximum)
-"""(cell) -> 1 where its floats are binned; no row where every one is kept."""
+"""(cell) -> 1 if its floats are binned; no row otherwise."""
 
 
-class Binned(Statistic):
-    """Keeps every distinct float of a cell up to a cap; beyond it all are binned.
+class BinnedStatistic(Statistic):
+    """Keeps the distinct floats of a cell up to a cap; beyond it, all its floats are binned.
 
-    The content is a function of the multiset of floats alone.
+    The content depends only on the multiset of floats.
     """
 
     rows: ClassVar[str]
-    """The relation (cell, float's or bin's key) -> counts; `binned` is beside it."""
+    """Name of the relation (cell, key of a float or bin) -> counts; `binned` is another one."""
 
     def __init__(self, options: Any, items: Items) -> None:
         super().__init__(options, items)
@@ -96,17 +95,17 @@ class Binned(Statistic):
 
     def put(self, cells: IntArray, values: FloatArray, counts: Sequence[IntArray]) -> None:
         """Count floats (finite), shape (n,) each."""
-        keys, reduced = ordered(values), among(cells, self.binned)
+        keys, reduced = float_keys(values), among(cells, self.binned)
         if reduced.any():
-            keys[reduced] = binned(values[reduced])
-            self.leave(cells[reduced], values[reduced], [each[reduced] for each in counts])
+            keys[reduced] = bin_keys(values[reduced])
+            self.on_binned(cells[reduced], values[reduced], [each[reduced] for each in counts])
         self.relations[self.rows].add([cells, keys], counts)
 
-    def leave(self, cells: IntArray, values: FloatArray, counts: Sequence[IntArray]) -> None:
-        """Take note of floats whose bins alone are kept from now on."""
+    def on_binned(self, cells: IntArray, values: FloatArray, counts: Sequence[IntArray]) -> None:
+        """Called with floats before they are replaced by their bins."""
 
     def fold(self) -> None:
-        """Bin the cells that have too many distinct floats."""
+        """Bin the cells with too many distinct floats."""
         relation = self.relations[self.rows]
         if relation.size <= self._room:
             return
@@ -118,7 +117,7 @@ class Binned(Statistic):
         self._room = relation.size + self._cap - largest
 
     def merge(self, *others: Self) -> None:
-        """Add what others counted; cells binned in any one are binned."""
+        """Add the counts of others; a cell binned in one of them is binned."""
         for each in (self, *others):
             each.fold()
         if any(each.reduced for each in (self, *others)):
@@ -128,7 +127,7 @@ class Binned(Statistic):
         super().merge(*others)
 
     def _binned_alike(self, other: Self) -> Self:
-        """Another one, in which the cells that are binned here are binned."""
+        """The other statistic, with the cells binned that are binned here."""
         missing = self.binned[~among(self.binned, other.binned)]
         if among(missing, other.relations[self.rows].cells).any():
             other = other.copy()
@@ -136,12 +135,12 @@ class Binned(Statistic):
         return other
 
     @property
-    def added_up(self) -> bool:
-        """Never: floats may be binned here that are not binned there."""
+    def is_additive(self) -> bool:
+        """False: a cell may be binned here and not there."""
         return False
 
     def rename(self, names: Mapping[int, int]) -> None:
-        """Cells get other numbers; those that meet are summed, and binned where one of them is."""
+        """Renumber cells; cells that get one number are summed, and binned if one of them is."""
         self.fold()
         if self.reduced:
             goals = {names.get(cell, cell) for cell in self.binned.tolist()}
@@ -158,15 +157,15 @@ class Binned(Statistic):
         return self.relations["binned"].cells
 
     def bin(self, cells: IntArray) -> None:
-        """Bin the floats of cells, ascending, that are not binned yet."""
+        """Bin the floats of these cells, which ascend and are not binned yet."""
         if not cells.size:
             return
         relation = self.relations[self.rows]
         own, keys, *counts = relation.columns
         here = among(own, cells)
-        values = unordered(keys[here].astype(np.int64))
-        self.leave(own[here].astype(np.int64), values, [each[here] for each in counts])
+        values = floats_of_keys(keys[here].astype(np.int64))
+        self.on_binned(own[here].astype(np.int64), values, [each[here] for each in counts])
         keys = keys.astype(np.int64)
-        keys[here] = binned(values)
+        keys[here] = bin_keys(values)
         relation.replace([own, keys, *counts])
         self.relations["binned"].add([cells], [np.ones_like(cells)])

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from streameval.statistics.arrays import FloatArray, IntArray
-from streameval.statistics.binning import BINNED, CAP, Binned, middles, unordered
+from streameval.statistics.binning import BINNED, CAP, BinnedStatistic, bin_middles, floats_of_keys
 from streameval.statistics.exact import ONE, limbs, ratio, scaled, squares
 from streameval.statistics.relation import Columns, Shape
 from streameval.statistics.vocabulary import Items
@@ -22,20 +22,20 @@ _LISTS, _UNDEFINED, _ABOVE, _BELOW = range(4)
 
 
 class ValuesOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Identity of a statistic of values; unlike ones do not merge."""
+    """Options of a statistic of values; only equal options merge."""
 
     cap: int = CAP
 
 
-class Values(Binned):
+class Values(BinnedStatistic):
     """Counts of the distinct values of one metric over lists or events.
 
     Relations:
-        values: (cell, the value's key) -> how often it occurred.
-        marks: (cell, kind) -> how often; kinds are lists seen, NaN, infinity, and its negative.
-        sums: (cell, power 1 or 2, exponent) -> three integers, whose exact sum is that of the
-            values, or of their squares; of cells that are binned only.
-        binned: as of `Binned`.
+        values: (cell, key of a value) -> occurrences.
+        marks: (cell, kind) -> occurrences; kinds are lists seen, NaN, infinity, and -infinity.
+        sums: (cell, power 1 or 2, exponent) -> three integers: the exact sum of the values, or of
+            their squares; for binned cells only.
+        binned: see `BinnedStatistic`.
 
     Example:
         >>> values = Values(ValuesOptions(), Items())
@@ -60,7 +60,7 @@ class Values(Binned):
         self._where: list[int] = []
 
     def add(self, cells: IntArray, values: FloatArray, counts: IntArray) -> None:
-        """Count each value (shape (n,)) in its cell as often as its count says."""
+        """Count each value (shape (n,)) in its cell, `counts` times."""
         kinds = (np.isnan(values), values == math.inf, values == -math.inf)
         for kind, here in zip((_UNDEFINED, _ABOVE, _BELOW), kinds, strict=True):
             if here.any():
@@ -71,11 +71,11 @@ class Values(Binned):
         self.put(cells, values + 0.0, [counts])
 
     def add_lists(self, cells: IntArray) -> None:
-        """Count lists that were looked at, whether they have a value or not."""
+        """Count lists seen, with or without a value."""
         self._mark(_LISTS, cells, np.ones_like(cells))
 
-    def wait(self, cell: int, found: float | Sequence[float] | None) -> None:
-        """Count the values of one event, later: one, several or none."""
+    def enqueue(self, cell: int, found: float | Sequence[float] | None) -> None:
+        """Count the values of one event at the next `fold`: one, several or none."""
         if isinstance(found, (int, float)):
             self._waiting.append(found)
         elif found is not None:
@@ -85,25 +85,25 @@ class Values(Binned):
             self.fold()
 
     def fold(self) -> None:
-        """Move what is pending into the relations."""
+        """Move pending counts into the relations."""
         if self._waiting:
             cells, values = np.array(self._where, np.int64), np.array(self._waiting, np.float64)
             self._waiting, self._where = [], []
             self.add(cells, values, np.ones_like(cells))
         super().fold()
 
-    def leave(self, cells: IntArray, values: FloatArray, counts: Sequence[IntArray]) -> None:
-        """Keep the exact sums of values whose bins alone are kept from now on."""
+    def on_binned(self, cells: IntArray, values: FloatArray, counts: Sequence[IntArray]) -> None:
+        """Add the values to the exact sums."""
         for power, moment in ((1, limbs), (2, squares)):
             exponents, parts = moment(values, counts[0].astype(np.int64))
             where = np.tile(cells, exponents.size // max(cells.size, 1))
             self.relations["sums"].add([where, np.full_like(where, power), exponents], parts)
 
     def view(self, cells: IntArray) -> list[Distribution]:
-        """What is read of each of these cells."""
+        """The distribution of each of these cells."""
         self.fold()
         values, marks, sums = (
-            self.relations[name].apart(cells) for name in ("values", "marks", "sums")
+            self.relations[name].by_cell(cells) for name in ("values", "marks", "sums")
         )
         estimated = self.relations["binned"].value(cells) > 0
         rows = zip(values, marks, sums, estimated.tolist(), strict=True)
@@ -114,14 +114,14 @@ class Values(Binned):
 
 
 class Distribution:
-    """The values of one cell. NaN is counted as undefined.
+    """The values of one cell; NaN counts as undefined.
 
     Attributes:
         estimated: whether values are binned.
-        lists: lists that were looked at, where that is counted.
+        lists: lists seen, if they were counted.
     """
 
-    def __init__(self, values: Columns, marks: Columns, sums: Columns, estimated: bool) -> None:  # noqa: FBT001  a column as the others
+    def __init__(self, values: Columns, marks: Columns, sums: Columns, estimated: bool) -> None:  # noqa: FBT001  a column like the others
         self._keys, self._counts = values
         self._sums = sums
         self.estimated = estimated
@@ -131,31 +131,29 @@ class Distribution:
 
     @classmethod
     def of(cls, value: float) -> Distribution:
-        """That of one value."""
+        """The distribution of one value."""
         values = Values(ValuesOptions(), Items())
         values.add(np.array([0]), np.array([value]), np.array([1]))
         return values.view(np.array([0]))[0]
 
     @property
     def count(self) -> int:
-        """How many values there are."""
+        """Number of values."""
         return int(self._counts.sum()) + self._above + self._below
 
     @property
     def total(self) -> float:
-        """The exact sum of the values, rounded once."""
+        """Sum of the values, exact and rounded once."""
         if self._above or self._below:
             both = self._above and self._below
             return math.nan if both else math.inf if self._above else -math.inf
         return ratio(self._moment(1), ONE)
 
     def quantile(self, q: float, method: Quantile = "lower") -> float:
-        """The value below which a share q (0 to 1) of all values lies; NaN without values.
+        """The q-quantile, q from 0 to 1; NaN without values.
 
-        Args:
-            q: the share.
-            method: "lower" gives a value that occurred (rank ceil(q n)); "linear" interpolates
-                between neighbours as numpy does by default.
+        `method`: "lower" gives the value at rank ceil(q n); "linear" interpolates like numpy's
+        default.
         """
         total = self.count
         if not total:
@@ -168,18 +166,18 @@ class Distribution:
 
     @property
     def standard_error(self) -> float:
-        """Sample standard deviation over the square root of the count; NaN below two values."""
+        """Sample standard deviation / sqrt(count); NaN for fewer than two values."""
         n = self.count
         if n < 2 or self._above or self._below:
             return math.nan
-        # In integers, where a small difference of large sums loses nothing.
+        # In integers, so that the small difference of two large sums is exact.
         spread = n * self._moment(2) * ONE - self._moment(1) ** 2
         scale = ONE**2 * n * n * (n - 1)
         return ratio(math.isqrt(spread * scale), scale)
 
     @cached_property
     def _values(self) -> FloatArray:
-        return middles(self._keys) if self.estimated else unordered(self._keys)
+        return bin_middles(self._keys) if self.estimated else floats_of_keys(self._keys)
 
     @cached_property
     def _ends(self) -> IntArray:
@@ -187,7 +185,7 @@ class Distribution:
         return ends
 
     def _at(self, place: int) -> float:
-        """The value at a place, from 0, of all values in ascending order."""
+        """The value at a place, from 0, in ascending order."""
         place -= self._below
         if place < 0:
             return -math.inf

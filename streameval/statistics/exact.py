@@ -1,4 +1,4 @@
-"""Exact sums of floats: independent of order and partition."""
+"""Exact sums of floats, independent of order and partitioning."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ import numpy.typing as npt
 from streameval.statistics.arrays import FloatArray, IntArray, grouped
 
 _BITS = 2320
-"""Every finite float64 times 2^_BITS is an integer, and so is its square."""
+"""Every finite float64 and its square are integers when multiplied by 2^_BITS."""
 
 _LIMB = 18
-"""Mantissas are added up in parts of so many bits, so that 2^45 of them fit into an integer."""
+"""Bits of a mantissa summed in one integer, which then has room for 2^45 mantissas."""
 
 
 def ratio(numerator: int, denominator: int) -> float:
-    """The float nearest to a quotient of integers of any size; infinite beyond the largest float.
+    """Quotient of integers of any size, correctly rounded; infinite beyond the largest float.
 
     Example:
         >>> ratio(1, 4), ratio(-(10**400), 3)
@@ -31,13 +31,13 @@ def ratio(numerator: int, denominator: int) -> float:
 
 
 ONE = 1 << _BITS
-"""What a sum of 1 is held as."""
+"""The integer that represents a sum of 1."""
 
 
 def limbs(values: FloatArray, counts: IntArray) -> tuple[IntArray, list[IntArray]]:
     """Each value (finite, shape (n,)) times its count, as an exponent and three integers.
 
-    Integers of equal exponents may be added up, in any order; `scaled` gives the exact sum.
+    Integers with equal exponents may be added in any order; `scaled` gives the exact sum.
 
     Reference: exact summation by a long accumulator (Kulisch, "Computer Arithmetic and Validity",
     2013, chapter 8).
@@ -51,7 +51,7 @@ def limbs(values: FloatArray, counts: IntArray) -> tuple[IntArray, list[IntArray
 
 
 def squares(values: FloatArray, counts: IntArray) -> tuple[IntArray, list[IntArray]]:
-    """The same of each value's exact square, in twice as many rows."""
+    """`limbs` of the exact squares, with twice as many rows."""
     mantissas, exponents = np.frexp(values)
     (high, shifts), (low, small) = map(np.frexp, _squared(mantissas))
     return _limbs(
@@ -94,7 +94,7 @@ def _limbs(
 
 
 def _squared(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Squares of values below 1 as rounded, and what rounding left (Dekker, 1971)."""
+    """Rounded squares of values below 1, and their rounding errors (Dekker, 1971)."""
     high = np.round(values * 2.0**26) / 2.0**26
     low = values - high
     square = values * values

@@ -15,32 +15,32 @@ from streameval.events import Batch, Event, Id, Interactions
 from streameval.events.ragged import CodedBatch
 from streameval.statistics.arrays import IntArray, grouped, occurrences, placed
 from streameval.statistics.relation import Columns, Shape
-from streameval.statistics.sampling import HALVINGS, Sampled, bounds_of
+from streameval.statistics.sampling import HALVINGS, SampledStatistic, bounds_of
 from streameval.statistics.scores import gains_of
 from streameval.statistics.statistic import Cells
 from streameval.statistics.vocabulary import Items
 
 MAX_ITEMS = 1_000_000
 _MOST_PENDING = 65_536
-"""Distinct items are folded at this many."""
+"""Number of distinct pending items at which they are folded."""
 
 _MOST_WAITING = 1_048_576
-"""Items shown in several cells are folded at this many."""
+"""Number of pending item codes of several cells at which they are folded."""
 
 _FIRST = 1_000
-"""Items that are looked up at first."""
+"""Items that `meets` looks up first."""
 
 Exposed: TypeAlias = Literal["items", "users", "users_with_hits"]
-"""What is counted: every item shown, the users who got one, or those who got a hit."""
+"""What is counted: items shown, users who were shown an item, or users with a hit."""
 
 
 class ExposuresOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Identity of a statistic of items shown; unlike ones do not merge.
+    """Options of a statistic of items shown; only equal options merge.
 
     Attributes:
-        cutoff: ranks that count; None for the whole list.
-        max_items: most items of a cell that are kept exactly.
-        of: what is counted; a user stands where the list's first item, or first hit, stood.
+        cutoff: cut-off k; None for the whole list.
+        max_items: largest number of distinct items of a cell that are counted exactly.
+        of: what is counted; a user has the rank of the list's first item or first hit.
     """
 
     cutoff: int | None = None
@@ -48,16 +48,16 @@ class ExposuresOptions(msgspec.Struct, frozen=True, kw_only=True):
     of: Exposed = "items"
 
 
-class ItemsShown(Sampled):
-    """Counts every item shown up to the cut-off.
+class ItemsShown(SampledStatistic):
+    """Counts how often each item was shown up to the cut-off.
 
-    Above `max_items` items of a cell a sample of them is kept; readings then say `estimated`.
+    A cell with more than `max_items` items keeps a sample of them; readings are then `estimated`.
 
     Relations:
         shown: (cell, item) -> times shown.
-        lists: (cell) -> lists; of users only those whose user is known.
-        halvings: as of `Sampled`.
-        lost: (cell) -> times that items were shown which are not kept.
+        lists: (cell) -> lists; if users are counted, only lists with a user.
+        halvings: see `SampledStatistic`.
+        lost: (cell) -> times shown of all items outside the sample.
 
     Example:
         >>> shown = ItemsShown(ExposuresOptions(cutoff=1), Items())
@@ -83,16 +83,16 @@ class ItemsShown(Sampled):
         self.waiting = 0
 
     def row_of(self, recommendations: Sequence[Id], _: Interactions) -> Sequence[Id]:
-        """What `count_rows` takes of one list: a copy of what counts."""
+        """The part of one list that `count_rows` counts, as a copy."""
         return recommendations[: self.options.cutoff]
 
     def count_rows(self, rows: Sequence[Sequence[Id]]) -> None:
-        """Count the items of lists in cell 0; `row_of` gave each."""
+        """Count rows of `row_of` in cell 0."""
         self._count_lists(len(rows), 0)
         self._count_shown(rows, 0)
 
     def count(self, batch: Batch, cells: Cells) -> None:
-        """Count the items of many lists, or their users; of those only lists with a user count."""
+        """Count the items of many lists, or the users of those lists that have one."""
         if self.options.of != "items":
             users = batch.users or []
             known = np.array([row for row, user in enumerate(users) if user is not None], np.int64)
@@ -112,7 +112,7 @@ class ItemsShown(Sampled):
         self._wait(cells, lengths, codes)
 
     def count_coded(self, coded: CodedBatch, cells: Cells) -> None:
-        """Count the items of many lists whose ids are numbers; the same content as one by one."""
+        """`count` for a batch of coded ids; the same content."""
         if self.options.of != "items":
             self.count(coded.batch, cells)
             return
@@ -128,7 +128,7 @@ class ItemsShown(Sampled):
         self._wait(cells, shown.lengths, codes[places])
 
     def fold(self) -> None:
-        """Move what is pending into the relations, and thin what has become too much."""
+        """Move pending counts into the relations, and thin cells that are too large."""
         pending, self._pending = self._pending, {}
         if self._lists:
             cells, lists = np.array([*self._lists.items()], np.int64).T
@@ -141,7 +141,7 @@ class ItemsShown(Sampled):
         if self._mixed:
             cells, lengths, codes = map(np.concatenate, zip(*self._mixed, strict=True))
             self._mixed, self.waiting = [], 0
-            # Cells are few but far apart: their places leave no gaps, so that nothing is sorted.
+            # Cells are few but far apart. Their indices have no gaps, so nothing must be sorted.
             known, places = placed(cells)
             rows = [np.repeat(places, lengths), codes]
             (places, codes), shown = grouped(rows, [np.ones_like(codes)])
@@ -149,15 +149,15 @@ class ItemsShown(Sampled):
         super().fold()
 
     def note_lost(self, columns: Columns) -> None:
-        """Keep how often the items that are thinned out were shown."""
+        """Add the counts of items that leave the sample to `lost`."""
         cells, _, shown = columns
         self.relations["lost"].add([cells], [shown])
 
     def view(self, cells: IntArray) -> list[Exposures]:
-        """What metrics read, of each of these cells."""
+        """The argument of metrics for each of these cells."""
         self.fold()
         lists, lost = (self.relations[name].value(cells).tolist() for name in ("lists", "lost"))
-        found = self.relations["shown"].apart(cells)
+        found = self.relations["shown"].by_cell(cells)
         return [
             Exposures(lists=seen, share=kept, lost=gone, codes=codes, shown=shown, items=self.items)
             for seen, kept, gone, (codes, shown) in zip(
@@ -194,15 +194,15 @@ class ItemsShown(Sampled):
 
 
 class Exposures(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """The items shown in one cell; what a metric that reads `exposures` is a function of.
+    """The items shown in one cell: the argument `exposures` of a metric.
 
     Attributes:
-        lists: all lists.
-        share: the share of all items that is kept: 1 unless `estimated`.
-        lost: how often items that are not kept were shown in all.
-        codes: of the items kept, shape (items,).
+        lists: number of lists.
+        share: sampled share of all items; 1 unless `estimated`.
+        lost: times shown of all items outside the sample.
+        codes: codes of the sampled items, shape (items,).
         shown: how often each of them was shown.
-        items: the names behind the codes.
+        items: the vocabulary of the codes.
     """
 
     lists: int
@@ -214,7 +214,7 @@ class Exposures(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def estimated(self) -> bool:
-        """Whether more than `max_items` items came, so that counts are estimates."""
+        """Whether there were more than `max_items` items, so that counts are estimates."""
         return self.share < 1.0
 
     @property
@@ -227,14 +227,14 @@ class Exposures(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return len(items.intersection(self.items.named(self.codes))) / self.share
 
     def meets(self, items: frozenset[Id]) -> bool:
-        """Whether any item shown belongs to `items`; the first ones nearly always tell."""
+        """Whether any item shown belongs to `items`; the first ones nearly always decide."""
         parts = (self.codes[:_FIRST], self.codes[_FIRST:])
         return not all(items.isdisjoint(self.items.named(part)) for part in parts)
 
     def bounds(self, among: frozenset[Id] | None = None) -> tuple[float, float]:
-        """What the distinct items are at least and at most; of `among` only, if given.
+        """Bounds of the number of distinct items, or of those in `among`.
 
-        Exact ones are both; an estimate lies within at a confidence of 99.9 %.
+        Both equal the number if it is exact; otherwise their confidence is 99.9 %.
         """
         if among is None:
             return bounds_of(self.codes.size, self.share)
@@ -243,7 +243,7 @@ class Exposures(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return low, min(high, float(len(among)))
 
     def counts(self, among: frozenset[Id] | None = None) -> list[int]:
-        """How often each item kept was shown, ascending; of `among` only, if given."""
+        """How often each sampled item, or each in `among`, was shown; ascending."""
         shown = self.shown
         if among is not None:
             known = (item in among for item in self.items.named(self.codes))
@@ -253,7 +253,7 @@ class Exposures(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 def _of_users(batch: Batch, *, hits: bool) -> Batch:
-    """The user of each list as its only item, at the rank of its first item or hit."""
+    """Lists with their user as the only item, at the rank of the first item or hit."""
     shown: list[list[Id]] = []
     ranks: list[list[int]] = []
     for event in batch.events():

@@ -18,44 +18,53 @@ from streameval.statistics.exact import approximate
 from streameval.statistics.intervals import UNIT, GroupSums
 from streameval.statistics.relation import Columns, Relation, Shape
 from streameval.statistics.statistic import Cells, Statistic
-from streameval.statistics.terms import EventsOfUsers, ListsOfUsers, Owners, Summed
-from streameval.statistics.users import Seen, Users, Viewers
+from streameval.statistics.terms import EventCollector, GroupTotals, ListCollector, SummedMetric
+from streameval.statistics.users import ListUsers, UserCollector, Users
 from streameval.statistics.vocabulary import Items
 
 MOST_DAYS: Final = 90
-"""Days of a cell that are kept apart; what is older is summed with the oldest of them."""
+"""Event days kept per cell; older days are added to the oldest of them."""
 
 _MOST_WAITING: Final = 65_536
 
 
 class GroupsOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Identity of sums by user group; unlike ones do not merge."""
+    """Options of sums by user group.
+
+    Attributes:
+        groups: number of user groups, a power of 2.
+        daily: whether sums are kept by event day.
+        metrics: `Metric.per_list` of each metric.
+    """
 
     groups: int = 256
     daily: bool = True
     metrics: tuple[str, ...] = ()
 
     def within(self, other: GroupsOptions) -> bool:
-        """Whether sums that are kept so follow from those of another one: fewer groups nest."""
+        """Whether the sums of `other` can be merged into sums with these options.
+
+        Groups are the lower bits of a hash, so many groups can be merged into fewer.
+        """
         finer = other.groups >= self.groups and other.daily >= self.daily
         return finer and self.metrics == other.metrics
 
 
 class Groups(Statistic):
-    """Numerators and denominators of means, by event day and group of users.
+    """Numerators and denominators of means, by event day and user group.
 
-    Each list's value is rounded once, or summed exactly where it has no bounds, so that the content
-    is a function of the multiset of lists alone. A list without a group is in no sum.
+    The value of a list is rounded once to UNIT, or summed exactly if the metric is unbounded, so
+    the content depends only on the multiset of lists. A list without a group is in no sum.
 
     Relations:
         sums: (cell, day, group) -> the numerator of each metric in UNIT, then the denominator of
-            each: one row for all metrics, for the keys of a row each would weigh more.
-        exact: (cell, day, group, metric, exponent) -> three integers, whose exact sum is added to
-            the numerator.
-        lists: (cell, day, 1 where the list names no user) -> lists.
+            each. All metrics share a row, because keys per metric would take more space.
+        exact: (cell, day, group, metric, exponent) -> three integers, the exact sum of which is
+            added to the numerator.
+        lists: (cell, day, 1 for lists without a user) -> lists.
 
     Attributes:
-        users: takes who saw the lists that are summed.
+        users: the statistic of users that the lists are added to, if any.
     """
 
     shapes: ClassVar[Mapping[str, Shape]] = {
@@ -68,54 +77,54 @@ class Groups(Statistic):
     def __init__(self, options: GroupsOptions, items: Items) -> None:
         super().__init__(options, items)
         self.relations["sums"] = Relation(Shape(keys=3, counts=2 * len(options.metrics)))
-        self._sources: list[ListsOfUsers | EventsOfUsers] = []
-        self._viewers = Viewers()
+        self._collectors: list[ListCollector | EventCollector] = []
+        self._user_collector = UserCollector()
         self.users: Users | None = None
         self._view: tuple[list[Any], dict[int, _Rows]] | None = None
 
-    def of_lists(self, metrics: Sequence[Summed]) -> ListsOfUsers:
-        """The receiver of the outcome of each list, for the metrics that are functions of it."""
-        self._sources.append(source := ListsOfUsers(metrics))
-        return source
+    def collect_lists(self, metrics: Sequence[SummedMetric]) -> ListCollector:
+        """A new collector of list outcomes, for metrics of lists."""
+        self._collectors.append(collector := ListCollector(metrics))
+        return collector
 
-    def of_events(self, column: int, *, bounded: bool) -> EventsOfUsers:
-        """What takes the value of each event, for one metric."""
-        self._sources.append(source := EventsOfUsers(column, bounded=bounded))
-        return source
+    def collect_events(self, column: int, *, bounded: bool) -> EventCollector:
+        """A new collector of event values, for one metric."""
+        self._collectors.append(collector := EventCollector(column, bounded=bounded))
+        return collector
 
     @property
     def is_full(self) -> bool:
-        """Whether so many lists wait that they should be folded before others come."""
-        return self._viewers.waiting >= _MOST_WAITING
+        """Whether enough lists are pending that `fold` should come before the next batch."""
+        return self._user_collector.waiting >= _MOST_WAITING
 
     def begin(self, batch: Batch | CodedBatch, cells: Cells, times: IntArray | None) -> None:
-        """These lists come next; every source takes all of them in order.
+        """Start a batch; every collector then takes all of its lists in order.
 
-        `times`: event time of each, microseconds; by default as the batch says.
+        `times`: event time of each list, microseconds; by default those of the batch.
         """
-        for source in self._sources:
-            source.first = self._viewers.waiting
-        self._viewers.take(batch, cells, times)
+        for collector in self._collectors:
+            collector.first = self._user_collector.waiting
+        self._user_collector.take(batch, cells, times)
 
     def fold(self) -> None:
-        """Move what is pending into the relations, and sum up the oldest days."""
-        seen = self._viewers.seen()
-        if seen is not None:
+        """Move pending lists into the relations, and merge the oldest days."""
+        users = self._user_collector.taken()
+        if users is not None:
             if self.users is not None:
-                who = slice(None) if seen.named.all() else seen.named
-                self.users.add(seen.cells[who], seen.hashes[who])
-            self.relations["lists"].add(*_lists(seen))
-            owners = Owners(seen, self.options.groups, len(self.options.metrics))
-            for source in self._sources:
-                for part in source.taken():
-                    owners.add(part)
-            self._add(owners.keys, owners.sums)
-            for keys, counts in owners.exact:
+                who = slice(None) if users.named.all() else users.named
+                self.users.add(users.cells[who], users.hashes[who])
+            self.relations["lists"].add(*_lists(users))
+            totals = GroupTotals(users, self.options.groups, len(self.options.metrics))
+            for collector in self._collectors:
+                for part in collector.taken():
+                    totals.add(part)
+            self._add(totals.keys, totals.sums)
+            for keys, counts in totals.exact:
                 self.relations["exact"].add(keys, counts)
-        self._sum_up_days()
+        self._merge_oldest_days()
 
     def merge(self, *others: Self) -> None:
-        """Add what others summed, which may have more groups, or days."""
+        """Add the sums of others, which may have more groups or days."""
         for other in others:
             if not self.options.within(other.options):
                 raise UnlikeStateError("groups", self.options, other.options)
@@ -125,7 +134,7 @@ class Groups(Statistic):
         self.fold()
 
     def by_day(self, bits: int) -> dict[int, Self]:
-        """By event day; cells by their lower bits, those that meet are summed."""
+        """Split by event day; cells with equal lower bits are summed."""
         self.fold()
         found: dict[int, Self] = {}
         for name, relation in self.relations.items():
@@ -138,22 +147,22 @@ class Groups(Statistic):
         return found
 
     def dated(self, day: int) -> Self:
-        """All of it on one day."""
+        """A copy with everything on one day."""
 
         def moved(relation: Relation) -> Relation:
             cells, days, *rest = relation.columns
             return relation.like([cells, np.full(days.size, day), *rest])
 
-        return self.made(moved)
+        return self.mapped(moved)
 
     @property
     def reduced(self) -> bool:
-        """Whether the oldest days of any cell may be summed, so that they cannot be taken away."""
+        """Whether any cell may have merged its oldest days, so that it cannot be subtracted."""
         self.fold()
         return any(days.size >= MOST_DAYS for _, days in self._days())
 
     def of(self, metric: str, cells: IntArray) -> list[GroupSums]:
-        """The sums of one metric in each of these cells."""
+        """The sums of one metric for each of these cells."""
         return [self.summed(metric, [cell]) for cell in cells.tolist()]
 
     def summed(self, metric: str, cells: Sequence[int]) -> GroupSums:
@@ -183,7 +192,7 @@ class Groups(Statistic):
         return GroupSums(days[some], found[some], counts[some])
 
     def lists(self, cells: IntArray) -> tuple[IntArray, IntArray]:
-        """How many lists each of these cells counted, and how many of them name no user."""
+        """For each of these cells, the number of lists, and of lists without a user."""
         self.fold()
         owner, (_, anonymous, lists) = self.relations["lists"].of(cells)
         return sums(owner, lists, cells.size), sums(owner, lists * anonymous, cells.size)
@@ -191,13 +200,13 @@ class Groups(Statistic):
     def restore(
         self, saved: Sequence[Sequence[Ext]], metrics: Sequence[str], cells: IntArray
     ) -> None:
-        """Take the place of the content by saved relations, which may be of other metrics.
+        """Replace the content by saved relations, which may have other metrics.
 
-        `metrics`: that they were saved of, in ascending order. `cells`: the number here of each
-        cell that was written.
+        `metrics`: metrics of the saved relations, ascending. `cells`: the new number of each saved
+        cell.
 
         Raises:
-            ValueError: they are not what was saved.
+            ValueError: the saved relations are not valid.
         """
         twin = Groups(msgspec.structs.replace(self.options, metrics=tuple(metrics)), self.items)
         pairs = zip([*twin.relations], saved, strict=True)
@@ -222,7 +231,7 @@ class Groups(Statistic):
         self.relations["exact"].add(kept[:5], kept[5:])
 
     def _add(self, keys: Sequence[IntArray], counts: Sequence[IntArray]) -> None:
-        """Add rows, but for those that say nothing: a list may be left out of every mean."""
+        """Add the rows with a denominator above 0; a list may be left out of every mean."""
         below = counts[len(self.options.metrics) :]
         if below:
             some = np.logical_or.reduce([each > 0 for each in below])
@@ -231,7 +240,7 @@ class Groups(Statistic):
             )
 
     def _of(self, other: Self, name: str) -> Relation:
-        """A relation of another one, with the groups and days of this one."""
+        """A relation of `other`, with the groups and days of these options."""
         relation = other.relations[name]
         if self.options == other.options:
             return relation
@@ -250,7 +259,7 @@ class Groups(Statistic):
         edges = np.flatnonzero(np.diff(cells, prepend=-1, append=-1)).tolist()
         return [(int(cells[start]), days[start:stop]) for start, stop in pairwise(edges)]
 
-    def _sum_up_days(self) -> None:
+    def _merge_oldest_days(self) -> None:
         if self.relations["lists"].size <= MOST_DAYS:
             return
         goals = {cell: each[-MOST_DAYS] for cell, each in self._days() if each.size > MOST_DAYS}
@@ -286,7 +295,7 @@ class _Rows:
     def add_to(self, sums: IntArray, column: int, metrics: int, days: IntArray) -> None:
         """Add the numerators and denominators of a metric by day and group.
 
-        `days`: of the sums; what is older is summed with the first.
+        `days`: days of the sums; older ones are added to the first.
         """
         same = np.array_equal(days, self.days)
         rows = np.searchsorted(days, self.days) * self._width
@@ -301,16 +310,16 @@ class _Rows:
                     np.add.at(sums[half], rows[row] + group, counted.astype(np.int64))
 
 
-def _lists(seen: Seen) -> tuple[list[IntArray], list[IntArray]]:
-    firsts = [seen.cells[:1], seen.days[:1], (~seen.named[:1]).astype(np.int64)]
-    if all((each == each[0]).all() for each in (seen.cells, seen.days, seen.named)):
-        # As it mostly is.
-        return firsts, [np.array([seen.cells.size])]
-    return [seen.cells, seen.days, (~seen.named).astype(np.int64)], [np.ones_like(seen.cells)]
+def _lists(users: ListUsers) -> tuple[list[IntArray], list[IntArray]]:
+    firsts = [users.cells[:1], users.days[:1], (~users.named[:1]).astype(np.int64)]
+    if all((each == each[0]).all() for each in (users.cells, users.days, users.named)):
+        # The usual case: one cell, one day, users known.
+        return firsts, [np.array([users.cells.size])]
+    return [users.cells, users.days, (~users.named).astype(np.int64)], [np.ones_like(users.cells)]
 
 
 def _from_day(relation: Relation, firsts: Mapping[int, int]) -> Relation:
-    """The same with no day of a cell before its first one."""
+    """The relation with the days before a cell's first day moved to that day."""
     cells, days, *rest = (each.astype(np.int64) for each in relation.columns)
     for cell, first in firsts.items():
         days = np.where(cells == cell, np.maximum(days, first), days)

@@ -1,4 +1,4 @@
-"""The view of a rank metric: rows of hits, of each cell or of each list."""
+"""The argument of rank metrics: rows of hits, by cell or by list."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import numpy as np
 from streameval.statistics.arrays import FloatArray, IntArray
 
 Total: TypeAlias = Any
-"""One sum for each owner, a cell or a list: float array of shape (owners,)."""
+"""One sum per owner, a cell or a list; floats of shape (owners,)."""
 
 
 class HitCells(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Hits at the ranks up to a cut-off, as columns of equal length.
+    """Hits at ranks up to a cut-off, as columns of equal length.
 
     Attributes:
-        rank: from 1.
-        hits: the number of hits of the row.
-        ordinals: sum over those hits of j, where the hit is the j-th of its list.
-        size: what the rows are split by: interacted items, list length, or the smaller of both.
-        gain: gain of the hit (1 for ids without gains).
-        owner: the list, or the cell of many lists, that a row belongs to; of cells ascending.
-        lists: how many owners there are.
-        exact: whether sums are rounded once, as those of cells are.
+        rank: rank, from 1.
+        hits: number of hits of the row.
+        ordinals: sum over these hits of j, where the hit is the j-th of its list.
+        size: number of interacted items, list length, or the smaller of both.
+        gain: gain of the hit; 1 without gains.
+        owner: the list, or the cell of many lists, of a row; cells ascend.
+        lists: number of owners.
+        exact: whether sums are correctly rounded; True for cells.
     """
 
     rank: IntArray
@@ -39,13 +39,13 @@ class HitCells(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     exact: bool = False
 
     def total(self, contributions: FloatArray | IntArray) -> Total:
-        """Add up what each row contributes.
+        """Sum the contributions of rows by owner.
 
         Args:
             contributions: one finite number per row.
 
         Returns:
-            One sum per owner, shape (owners,); of cells correctly rounded.
+            One sum per owner, shape (owners,); correctly rounded for cells.
         """
         if not self.exact:
             return np.bincount(self.owner, weights=contributions, minlength=self.lists)
@@ -53,7 +53,7 @@ class HitCells(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
 
 def totals(owner: IntArray, values: FloatArray | IntArray, owners: int) -> FloatArray:
-    """The correctly rounded sum of each owner's values; owners ascend.
+    """Correctly rounded sums of values by owner; owners ascend.
 
     Example:
         >>> totals(np.array([0, 0, 2]), np.array([0.5, 0.25, 1.0]), 3).tolist()
@@ -65,13 +65,13 @@ def totals(owner: IntArray, values: FloatArray | IntArray, owners: int) -> Float
 
 
 FIRST, INTERACTED, LENGTH, IDEAL = range(-1, 3)
-"""What `size` of hits is: 1 for the first one of each list, or a number of items."""
+"""Meaning of `size`: 1 for the first hit of a list, or a number of items."""
 
 
 class HitsView:
-    """Where the hits are; what a metric that reads `hits` is a function of.
+    """The hits of cells or lists: the argument `hits` of a metric.
 
-    `k` is the cut-off, None for the whole list.
+    `k` is the cut-off; None is the whole list.
     """
 
     def by_interacted(self, k: int | None) -> HitCells:
@@ -91,13 +91,13 @@ class HitsView:
         return self.cells_by(FIRST, k)
 
     def cells_by(self, size: int, k: int | None) -> HitCells:
-        """Hits up to rank k by one of the sizes above."""
+        """Hits up to rank k; `size` is one of the constants above."""
         raise NotImplementedError
 
     def items(self, k: int | None) -> Total:
-        """How many items were shown up to rank k."""
+        """Number of items shown up to rank k."""
         raise NotImplementedError
 
     def wanted(self) -> Total:
-        """How many items were interacted with."""
+        """Number of items interacted with."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""Hits by rank: the statistic of all rank metrics."""
+"""Hits by rank: the statistic of the rank metrics."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from streameval.statistics.lists import (
     lists_of,
 )
 from streameval.statistics.matching import can_be_matched, matched
-from streameval.statistics.profiles import HitsOptions, outcome_of, profile_of
+from streameval.statistics.profiles import HitsOptions, outcome_of, profiler
 from streameval.statistics.relation import Shape
 from streameval.statistics.statistic import Cells, Statistic
-from streameval.statistics.terms import ListsOfUsers
+from streameval.statistics.terms import ListCollector
 from streameval.statistics.vocabulary import Items
 
 _MOST_PENDING = 8_192
-"""Distinct profiles are folded at this many: a fold then costs a few milliseconds."""
+"""Number of distinct pending profiles at which they are folded, which takes milliseconds."""
 
 _MOST_FOLDED = 65_536
-"""Lists folded at once that came as columns: more would only take more memory."""
+"""Coded lists folded at once; more would only take more memory."""
 
 _SHOWN = 3
-"""Beside the sizes of hits: items shown at ranks of their own, whose `size` is 0."""
+"""A further meaning of `size`, with value 0: items shown at explicit positions."""
 
 _NONE: IntArray = np.zeros(0, np.int64)
 _Rows: TypeAlias = tuple[IntArray, ...]
@@ -53,22 +53,21 @@ Listener: TypeAlias = Callable[[Lists], None]
 
 
 class Hits(Statistic):
-    """Counts every list by where its hits are.
+    """Counts lists by the ranks of their hits.
 
-    Counting finds a list's profile (interacted items, length, ranks of the hits) and adds 1 to its
-    count; many pending profiles of all cells are folded at once into relations of integers.
+    Counting finds the profile of a list (interacted items, length, ranks of the hits) and adds 1 to
+    its count. The pending profiles of all cells are folded together into relations of integers.
     No metric runs per event.
 
     Relations:
-        hits: (cell, twice what size is plus 1 with gains, size, rank) -> hits, sum of the hits'
-            ordinals, lists whose first hit it is.
-        lists: (cell, twice the profile's kind plus 1 with gains, interacted items, list length)
-            -> lists.
+        hits: (cell, 2 x meaning of size, + 1 with gains, size, rank) -> hits, sum of the ordinals
+            of the hits, lists with their first hit there.
+        lists: (cell, 2 x kind of profile, + 1 with gains, interacted items, list length) -> lists.
 
     Attributes:
         listener: called with all lists that are folded.
-        each: called with the outcome of each list, in their order.
-        row_of: what `count_rows` takes of one list.
+        collector: takes the outcomes of the lists in order.
+        row_of: the row of one list for `count_rows`.
 
     Example:
         >>> hits = Hits(HitsOptions(depth=10), Items())
@@ -86,8 +85,8 @@ class Hits(Statistic):
     def __init__(self, options: HitsOptions, items: Items) -> None:
         super().__init__(options, items)
         self.listener: Listener | None = None
-        self.each: ListsOfUsers | None = None
-        self.row_of = profile_of(options)
+        self.collector: ListCollector | None = None
+        self.row_of = profiler(options)
         self._pending: dict[int, Counter[Outcome]] = {}
         self._outcomes: list[Outcome] = []
         self._cells: list[IntArray] = []
@@ -96,27 +95,27 @@ class Hits(Statistic):
         self._view: tuple[list[object], IntArray, HitsOfCells] | None = None
 
     def count(self, batch: Batch, cells: Cells) -> None:
-        """Count many lists; the same content as one by one."""
+        """Count many lists."""
         if self.options.type:
             batch = batch.of_type(self.options.type)
         if batch.positions is not None:
             self._take_ranks(batch.positions, cells)
         outcomes = self._outcomes_of(batch)
-        if self.each is not None:
-            self.each.take(outcomes, cells, len(batch))
+        if self.collector is not None:
+            self.collector.take(outcomes, cells, len(batch))
             return
         for start in range(0, len(batch), _MOST_PENDING):
             part = islice(outcomes, _MOST_PENDING)
             if isinstance(cells, int):
                 self._count(cells, part)
             else:
-                # Of many cells few lists are alike: to look for those costs more than it saves.
+                # With many cells few lists are equal, and finding those costs more than it saves.
                 self._outcomes.extend(part)
                 self._cells.append(cells[start : start + _MOST_PENDING])
                 self._waits(self._cells[-1].size)
 
     def count_coded(self, coded: CodedBatch, cells: Cells) -> None:
-        """Count many lists whose ids are numbers; the same content as one by one."""
+        """`count` for a batch of coded ids; the same content."""
         if not can_be_matched(self.options, coded):
             self.count(coded.batch, cells)
             return
@@ -124,17 +123,17 @@ class Hits(Statistic):
         for start in range(0, len(coded), _MOST_FOLDED):
             stop = start + _MOST_FOLDED
             lists = matched(self.options, coded.rows(start, stop), where[start:stop])
-            if self.each is not None:
-                self.each.take_lists(lists)
+            if self.collector is not None:
+                self.collector.take_lists(lists)
             self._fold_lists(lists)
 
     def count_rows(self, rows: Iterable[Outcome]) -> None:
-        """Count lists in cell 0; `row_of` gave each."""
+        """Count rows of `row_of` in cell 0."""
         self._count(0, rows)
 
     def fold(self) -> None:
-        """Move what is pending into the relations; changes no value."""
-        for lists in self.each.counted() if self.each is not None else ():
+        """Move pending lists into the relations."""
+        for lists in self.collector.counted() if self.collector is not None else ():
             self._fold_lists(lists)
         if self._waiting or self._shown:
             self._waiting = 0
@@ -142,7 +141,7 @@ class Hits(Statistic):
             self._fold_pending()
 
     def view(self, cells: IntArray) -> HitsOfCells:
-        """What metrics read, with one sum for each of these cells."""
+        """The argument of metrics, with one sum for each of these cells."""
         self.fold()
         known = self._view
         if known is None or known[0] != self._versions or not np.array_equal(known[1], cells):
@@ -168,8 +167,8 @@ class Hits(Statistic):
         ]
         where = np.broadcast_to(cells, len(positions))
         self._shown.update((int(where[row]), rank) for row, rank in ranks)
-        if self.each is not None:
-            self.each.take_ranks(ranks)
+        if self.collector is not None:
+            self.collector.take_ranks(ranks)
 
     def _count(self, cell: int, outcomes: Iterable[Outcome]) -> None:
         pending = self._pending.get(cell)
@@ -207,7 +206,7 @@ class Hits(Statistic):
     def _fold_lists(self, lists: Lists) -> None:
         graded = int(isinstance(lists, GradedLists))
         count, owner = lists.count[lists.owner], lists.owner
-        # Few keys are left of the many hits, and each is written three times.
+        # Group first: the many hits have few distinct keys, and each key is written three times.
         (cell, interacted, length, rank), counts = grouped(
             [lists.cell[owner], lists.interacted[owner], lists.length[owner], lists.rank],
             [count, count * lists.ordinal, count * (lists.ordinal == 1)],
@@ -230,14 +229,14 @@ class Hits(Statistic):
 
 
 class HitsOfCells(HitsView):
-    """The hits of some cells; one sum for each.
+    """The hits of several cells, with one sum per cell.
 
     Attributes:
-        cells: how many there are.
+        cells: number of cells.
         count: lists of each cell.
-        graded: those whose interactions carry gains other than 1.
-        without_interactions: those whose user did nothing.
-        refused: those that the convention asked for does not take.
+        graded: lists with a gain other than 1.
+        without_interactions: lists without interactions.
+        refused: lists on which the convention raises an error.
     """
 
     def __init__(self, hits: Hits, cells: IntArray) -> None:
@@ -256,7 +255,7 @@ class HitsOfCells(HitsView):
         self._known: dict[int, _Rows] = {}
 
     def without_gains(self) -> HitsOfCells:
-        """The same but for the hits of lists with gains; first hits and shown items stay."""
+        """Without the hits of lists with gains; first hits and items shown stay."""
         kept = ~self._with_gains
         twin = object.__new__(HitsOfCells)
         twin.__dict__.update(self.__dict__)
@@ -276,7 +275,7 @@ class HitsOfCells(HitsView):
         return self._listed(here & ((self._interacted > 0) == interactions))
 
     def items(self, k: int | None) -> IntArray:
-        """How many items were shown up to rank k."""
+        """Number of items shown up to rank k."""
         whole = self._kind & POSITIONED == 0
         cut = self._length if k is None else np.minimum(self._length, k)
         owner, _, rank, shown, *_ = self._of_axis(_SHOWN)
@@ -286,7 +285,7 @@ class HitsOfCells(HitsView):
         )
 
     def wanted(self) -> IntArray:
-        """How many items were interacted with."""
+        """Number of items interacted with."""
         return sums(self._owner, self._interacted * self._lists, self.cells)
 
     def _of_axis(self, axis: int) -> _Rows:

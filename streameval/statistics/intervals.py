@@ -1,4 +1,4 @@
-"""Intervals: their settings, the sums kept by user group, and the result."""
+"""Confidence intervals: settings, sums by user group, and results."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from streameval.events.ids import is_number
 from streameval.statistics.arrays import FloatArray, IntArray
 
 Kind: TypeAlias = Literal["anytime", "fixed", "pointwise"]
-"""May be looked at always; one planned look; a single window, never for alerts."""
+"""Valid at every look; for one planned look; for a single window, never for alerts."""
 
 Groups: TypeAlias = Literal[16, 32, 64, 128, 256, 512, 1024]
 
 UNIT: Final = 2.0**-32
-"""One unit of a numerator: each list's value is rounded to it once, so that sums are exact."""
+"""Unit of a numerator: the value of a list is rounded to it once, so that sums are exact."""
 
 
 class Intervals(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Confidence intervals by user group.
+    """Settings of confidence intervals by user group.
 
     Attributes:
         groups: number of user groups.
@@ -44,7 +44,7 @@ class Intervals(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     precision: Annotated[float, msgspec.Meta(gt=0.0, le=1.0)] = 0.02
 
     def __post_init__(self) -> None:
-        # msgspec checks what it decodes, not what Python code gives.
+        # msgspec checks constraints when it decodes, not when Python code creates a Struct.
         groups: Any = self.groups
         if not isinstance(groups, Integral) or groups not in get_args(Groups):
             known = ", ".join(map(str, get_args(Groups)))
@@ -58,14 +58,14 @@ class Intervals(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 def check_method(method: str, known: Sequence[str]) -> None:
-    """A method of intervals or comparisons is one of those known.
+    """Refuse an unknown method of intervals or comparisons.
 
     Raises:
-        MetricError: it is none of them.
+        MetricError: the method is unknown.
     """
     if method not in known:
         hint = suggestion(str(method), known) or f" Choose {' or '.join(map(repr, known))}."
-        raise MetricError(f"method={method!r} is none.{hint}")
+        raise MetricError(f"unknown method={method!r}.{hint}")
 
 
 class Interval(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,8 +75,8 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
         low: lower bound, in the metric's unit.
         high: upper bound.
         confidence: how often such an interval covers the truth.
-        kind: method: "fixed", "anytime" or "pointwise".
-        groups: effective number of user groups behind it.
+        kind: the method: "fixed", "anytime" or "pointwise".
+        groups: effective number of user groups.
     """
 
     low: float
@@ -87,11 +87,11 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GroupSums(NamedTuple):
-    """Numerators and denominators of one mean metric of one slice, by event day and user group.
+    """Numerators and denominators of a mean in one slice, by event day and user group.
 
     Attributes:
-        days: days since 1970-01-01 (UTC), ascending; [0] where events have no time; shape (D,).
-        numerators: sums of the lists' values in their own unit; shape (D, G).
+        days: days since 1970-01-01 (UTC), ascending; [0] if events have no time; shape (D,).
+        numerators: sums of the values of lists, in the metric's unit; shape (D, G).
         denominators: lists, or items for a metric per item; shape (D, G).
     """
 
@@ -101,13 +101,13 @@ class GroupSums(NamedTuple):
 
 
 class Audience(NamedTuple):
-    """The users of one slice: a sample of their hashes, thinned by a common threshold.
+    """The users of one slice: the hashes below a threshold.
 
     Attributes:
-        hashes: 64-bit hashes of user ids below the threshold, ascending; shape (n,).
-        threshold: every user whose hash is below it is in `hashes`; 2^64 where all are.
-        lists: lists in all.
-        anonymous: lists without a user id, which were grouped by their event's id.
+        hashes: all 64-bit hashes of user ids below the threshold, ascending; shape (n,).
+        threshold: 2^64 if `hashes` has all users.
+        lists: number of lists.
+        anonymous: lists without a user id, which are grouped by the id of their event.
     """
 
     hashes: NDArray[np.uint64]
@@ -117,5 +117,5 @@ class Audience(NamedTuple):
 
     @property
     def users(self) -> float:
-        """Number of distinct users: exact where the sample is whole, an estimate otherwise."""
+        """Number of distinct users; an estimate if the threshold is below 2^64."""
         return self.hashes.size * (2**64 / self.threshold)

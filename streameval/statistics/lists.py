@@ -1,4 +1,4 @@
-"""Distinct lists with their hits, as columns: a batch of folded profiles."""
+"""Distinct lists with their hits, as columns."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from streameval.statistics.arrays import FloatArray, IntArray, grouped, placed, 
 from streameval.statistics.hitcells import FIRST, IDEAL, INTERACTED, HitCells, HitsView
 
 Profile: TypeAlias = tuple[int, ...]
-"""(kind, interacted, length, place of 1st hit, of 2nd hit, ...): places are ranks from 0."""
+"""(kind, interacted, length, place of 1st hit, of 2nd hit, ...); a place is a rank from 0."""
 
 GradedProfile: TypeAlias = tuple[Profile, tuple[float, ...], tuple[float, ...]]
 """(profile, gain of each hit, all relevant gains in descending order)."""
 
 Outcome: TypeAlias = Profile | GradedProfile
-"""All that rank metrics need of one list."""
+"""Everything that rank metrics need from one list."""
 
 POSITIONED, REFUSED = 1, 2
 _HEAD = 3
 
 
 class Lists(HitsView):
-    """Distinct lists as columns; one sum per list.
+    """Distinct lists as columns, with one sum per list.
 
     Attributes:
         count: how often each list occurred, shape (n,).
-        cell: where it occurred.
-        kind: sum of POSITIONED where items stood at ranks of their own, and REFUSED where the
-            convention asked for does not take such a list.
-        interacted: relevant items interacted with.
-        length: items in the list, up to the depth.
+        cell: the cell in which it occurred.
+        kind: sum of POSITIONED for a list with explicit positions, and REFUSED for a list on which
+            the convention raises an error.
+        interacted: number of relevant items interacted with.
+        length: number of items in the list, up to the depth.
         owner: index of the list of each hit, shape (hits,).
         rank: rank of each hit.
         ordinal: 1 for the first hit of its list, 2 for the second, ...
@@ -65,7 +65,7 @@ class Lists(HitsView):
         owner: IntArray,
         rank: IntArray,
     ) -> Lists:
-        """Lists that occurred once each, from where their hits are."""
+        """Lists that occurred once each, from the rank of each hit and the index of its list."""
         lists = cls.__new__(cls)
         lists.count = np.ones(length.size, np.int64)
         lists.cell, lists.kind, lists.interacted, lists.length = cell, kind, interacted, length
@@ -80,12 +80,12 @@ class Lists(HitsView):
 
     @cached_property
     def _ideal(self) -> tuple[IntArray, IntArray, FloatArray]:
-        """Of each relevant item in the best order its list, its rank from 1, and its gain."""
+        """Relevant items in ideal order: list, rank from 1, and gain of each."""
         owner, rank = _ragged(self.interacted)
         return owner, rank, np.ones(rank.size)
 
     def counted(self, counts: IntArray, cell: int) -> Self:
-        """The same lists, which occurred so often in one cell."""
+        """The same lists, with these counts in one cell."""
         twin = copy(self)
         twin.count, twin.cell = counts, np.full_like(counts, cell)
         return twin
@@ -94,15 +94,15 @@ class Lists(HitsView):
         return int(self.count.size)
 
     def items(self, k: int | None) -> IntArray:
-        """How many items each list shows up to rank k, shape (n,)."""
+        """Number of items of each list up to rank k, shape (n,)."""
         return self.length if k is None else np.minimum(self.length, k)
 
     def wanted(self) -> IntArray:
-        """How many items were interacted with, shape (n,)."""
+        """Number of items interacted with, shape (n,)."""
         return self.interacted
 
     def best(self, k: int | None) -> HitCells:
-        """The relevant items in their best order, up to rank k, as if they were the hits."""
+        """The hits of the ideal order: the relevant items by descending gain, up to rank k."""
         owners, ranks, gains = self._ideal
         here = up_to(ranks, k)
         owner, rank = owners[here], ranks[here]
@@ -141,7 +141,7 @@ class Lists(HitsView):
 
 
 class GradedLists(Lists):
-    """Distinct lists whose interactions carry gains."""
+    """Distinct lists whose interactions have gains."""
 
     def __init__(
         self, profiles: Sequence[GradedProfile], counts: IntArray, cells: IntArray
@@ -155,7 +155,7 @@ class GradedLists(Lists):
 
 
 class Outcomes(dict[Outcome, int]):
-    """Outcome -> its code; what is asked for first gets the next one."""
+    """Outcome -> code; a new outcome gets the next code."""
 
     __slots__ = ("_known", "names")
 
@@ -170,14 +170,14 @@ class Outcomes(dict[Outcome, int]):
         return code
 
     def lists(self) -> list[tuple[IntArray, Lists]]:
-        """Codes with their lists: those without gains, and those with."""
+        """Codes and their lists, separately for lists without and with gains."""
         if self._known[0] != len(self):
             every = np.arange(len(self))
             self._known = len(self), [*self._made(np.zeros_like(every), every, np.ones_like(every))]
         return self._known[1]
 
     def counted(self, cells: IntArray, codes: IntArray) -> Iterator[Lists]:
-        """Distinct lists of each cell."""
+        """The distinct lists of each cell."""
         known, place = placed(cells)
         (place, code), (count,) = grouped([place, codes], [np.ones_like(codes)])
         if known.size == 1 and code.size == len(self):
@@ -197,9 +197,10 @@ class Outcomes(dict[Outcome, int]):
 def lists_of(
     outcomes: Sequence[Any], counts: IntArray, cells: IntArray
 ) -> Iterator[tuple[IntArray, Lists]]:
-    """The lists that have these outcomes, so often in these cells: those without gains, and others.
+    """Lists with these outcomes, counts and cells, separately without and with gains.
 
-    Each with its places among the outcomes.
+    Yields:
+        The indices of the outcomes, and their lists.
     """
     graded = np.fromiter((isinstance(each[0], tuple) for each in outcomes), np.bool_, len(outcomes))
     for kind, rows in ((Lists, np.flatnonzero(~graded)), (GradedLists, np.flatnonzero(graded))):
@@ -210,7 +211,7 @@ def lists_of(
 
 
 def _ragged(widths: IntArray) -> tuple[IntArray, IntArray]:
-    """For rows of the given widths: each entry's row, and its place in it from 1."""
+    """For rows of these widths, the row of each entry, and its place in the row from 1."""
     owner = np.repeat(np.arange(widths.size), widths)
     starts = np.cumsum(widths) - widths
     return owner, np.arange(owner.size) - starts[owner] + 1

@@ -1,4 +1,4 @@
-"""Finds the hits of many lists at once: columns to profiles."""
+"""Finds the hits of many lists of coded ids at once."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from streameval.statistics.lists import REFUSED, Lists
 from streameval.statistics.profiles import HitsOptions
 
 _ENTRIES = 65_536
-"""Entries of the lists looked at together: their arrays then stay in the processor's cache."""
+"""Entries of lists matched together, so that their arrays stay in the processor's cache."""
 
 _SPARSITY = 16
-"""Slots for each interaction: about one entry in so many is looked up in vain."""
+"""Slots per interaction: about one entry in so many is a false candidate."""
 
 _LARGEST = 2**62
 _ITEM, _LIST = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xD6E8FEB86659FD93)
@@ -25,7 +25,7 @@ class Matches(NamedTuple):
     """Hits of many lists.
 
     Attributes:
-        interacted: distinct items interacted with, one number a list.
+        interacted: number of distinct items interacted with, of each list.
         owner: the list of each hit, ascending.
         place: its place in the list, from 0, ascending within a list.
     """
@@ -36,12 +36,12 @@ class Matches(NamedTuple):
 
 
 def matches(shown: Ragged, acts: Ragged, *, every: bool = False) -> Matches:
-    """The places of lists at which an item stands that was interacted with.
+    """Find the places of items interacted with.
 
     Args:
         shown: codes of the items of each list.
-        acts: codes of the items interacted with, as many lists; repeats play no part.
-        every: whether an item counts at each place where it stands, not at its first only.
+        acts: codes of the items interacted with, for each list; repeats are ignored.
+        every: whether an item counts at each of its places, not only at the first.
 
     Example:
         >>> shown = Ragged(np.array([7, 8, 7, 9]), np.array([0, 3, 4]))
@@ -78,7 +78,7 @@ def _of_rows(shown: Ragged, acts: Ragged, every: bool) -> Matches:  # noqa: FBT0
 
 
 def _candidates(shown: Ragged, acts: Ragged) -> IntArray:
-    """Entries that may be hits: all hits, and a few others."""
+    """Entries that may be hits: all hits, and a few others (a Bloom filter with one hash)."""
     bits = max(10, (_SPARSITY * acts.values.size).bit_length())
     salt = np.arange(len(shown), dtype=np.uint64) * _LIST
     marked = np.zeros(2**bits, np.bool_)
@@ -87,7 +87,7 @@ def _candidates(shown: Ragged, acts: Ragged) -> IntArray:
 
 
 def _slots(lists: Ragged, salt: np.ndarray[tuple[int], np.dtype[np.uint64]], bits: int) -> IntArray:
-    """A slot for each entry, the same where list and item are the same."""
+    """A slot for each entry, equal for equal list and item."""
     mixed = lists.values.view(np.uint64) * _ITEM
     mixed += lists.spread(salt)
     mixed >>= np.uint64(64 - bits)
@@ -95,7 +95,7 @@ def _slots(lists: Ragged, salt: np.ndarray[tuple[int], np.dtype[np.uint64]], bit
 
 
 def _keys(items: IntArray, owner: IntArray, acts: Ragged) -> tuple[IntArray, IntArray, int]:
-    """One number for (list, item) of the interactions and of the entries; and its span."""
+    """One integer per (list, item) of the interactions and of the entries, and the item span."""
     wanted, found, span = _dense(acts.values, items)
     if span * len(acts) >= _LARGEST:
         known = np.unique(acts.values)
@@ -106,7 +106,7 @@ def _keys(items: IntArray, owner: IntArray, acts: Ragged) -> tuple[IntArray, Int
 
 
 def _dense(wanted: IntArray, found: IntArray) -> tuple[IntArray, IntArray, int]:
-    """Codes counted from the smallest, and their span; where that is too large, they wrap."""
+    """Codes minus the smallest, and their span; codes wrap if it exceeds 64 bits."""
     both = [column for column in (wanted, found) if column.size]
     low = min((int(column.min()) for column in both), default=0)
     high = max((int(column.max()) for column in both), default=0)
@@ -115,14 +115,14 @@ def _dense(wanted: IntArray, found: IntArray) -> tuple[IntArray, IntArray, int]:
 
 
 def can_be_matched(options: HitsOptions, coded: CodedBatch) -> bool:
-    """Whether columns can be counted as they are, in the way the options ask for."""
+    """Whether a coded batch can be counted with these options without Python objects."""
     if options.type or options.repeats.startswith("compact"):
         return False
     return options.ids == "any" or coded.texts is not None
 
 
 def matched(options: HitsOptions, coded: CodedBatch, cells: IntArray) -> Lists:
-    """The lists of columns that can be matched; each occurred in one of the cells.
+    """The lists of a coded batch that `can_be_matched`; `cells` has the cell of each.
 
     Example:
         >>> from streameval.events.ragged import Ragged

@@ -1,4 +1,4 @@
-"""How often each item was in lists of each length, for personalization."""
+"""Counts of items by the length of their lists, for personalization."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from streameval.events import Batch
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.relation import Shape
-from streameval.statistics.sampling import HALVINGS, Sampled
+from streameval.statistics.sampling import HALVINGS, SampledStatistic
 from streameval.statistics.statistic import Cells
 from streameval.statistics.vocabulary import Items
 
@@ -22,24 +22,24 @@ _MOST_WAITING = 1_048_576
 
 
 class PairingsOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Identity of a statistic of pairings; unlike ones do not merge.
+    """Options of a statistic of pairings; only equal options merge.
 
     Attributes:
-        cutoff: ranks that count; None for the whole list.
-        max_rows: most pairs of an item and a length that a cell keeps exactly.
+        cutoff: cut-off k; None for the whole list.
+        max_rows: largest number of pairs of item and length that a cell counts exactly.
     """
 
     cutoff: int | None = None
     max_rows: int = MAX_ROWS
 
 
-class ItemPairings(Sampled):
+class ItemPairings(SampledStatistic):
     """Counts (item, number of distinct items in the list) over all lists.
 
     Relations:
-        pairs: (cell, item, length) -> lists that hold it.
-        lengths: (cell, distinct items in the list) -> lists, lists in which an item repeats.
-        halvings: as of `Sampled`.
+        pairs: (cell, item, length) -> lists with the item.
+        lengths: (cell, distinct items in the list) -> lists, lists with a repeated item.
+        halvings: see `SampledStatistic`.
 
     Example:
         >>> pairings = ItemPairings(PairingsOptions(), Items())
@@ -78,7 +78,7 @@ class ItemPairings(Sampled):
             self.fold()
 
     def fold(self) -> None:
-        """Move what is pending into the relations, and thin what has become too much."""
+        """Move pending counts into the relations, and thin cells that are too large."""
         if self._mixed:
             keys = [np.concatenate(each) for each in zip(*self._mixed, strict=True)]
             self._mixed, self._waiting = [], 0
@@ -86,9 +86,9 @@ class ItemPairings(Sampled):
         super().fold()
 
     def view(self, cells: IntArray) -> list[Pairings]:
-        """What metrics read, of each of these cells."""
+        """The argument of metrics for each of these cells."""
         self.fold()
-        pairs, lengths = (self.relations[name].apart(cells) for name in ("pairs", "lengths"))
+        pairs, lengths = (self.relations[name].by_cell(cells) for name in ("pairs", "lengths"))
         rows = zip(pairs, lengths, self.shares(cells), strict=True)
         return [Pairings(pairs=each, by_length=known, share=kept) for each, known, kept in rows]
 
@@ -97,9 +97,9 @@ class Pairings(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The items of one cell by the length of their lists: the argument `pairings` of a metric.
 
     Attributes:
-        pairs: codes of items, ascending, lengths, and lists.
-        by_length: lengths, lists of so many items, and those in which an item repeats.
-        share: the share of all items that is kept: 1 unless `estimated`.
+        pairs: columns of item codes (ascending), lengths, and lists.
+        by_length: columns of lengths, lists of that length, and those with a repeated item.
+        share: sampled share of all items; 1 unless `estimated`.
     """
 
     pairs: list[IntArray]
@@ -108,31 +108,31 @@ class Pairings(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     @property
     def estimated(self) -> bool:
-        """Whether there were too many items to keep, so that the mean cosine is an estimate."""
+        """Whether only a sample of the items was kept, so that the mean cosine is an estimate."""
         return self.share < 1.0
 
     @property
     def lists(self) -> int:
-        """All lists, empty ones too."""
+        """Number of lists, including empty ones."""
         return int(self.by_length[1].sum())
 
     @property
     def empty(self) -> int:
-        """Lists without an item."""
+        """Number of empty lists."""
         return int(self.by_length[1][self.by_length[0] == 0].sum())
 
     @property
     def repeating(self) -> int:
-        """Lists in which an item stands several times."""
+        """Number of lists with a repeated item."""
         return int(self.by_length[2].sum())
 
     @property
     def lengths(self) -> list[int]:
-        """The lengths of lists that hold an item, ascending."""
+        """The lengths of non-empty lists, ascending."""
         return [length for length in self.by_length[0].tolist() if length]
 
     def mean_cosine(self) -> float:
-        """Mean over pairs of lists of the cosine of their item sets; NaN below two lists."""
+        """Mean cosine of the item sets over pairs of lists; NaN for fewer than two lists."""
         n = self.lists - self.empty
         if n < 2:
             return math.nan
@@ -141,7 +141,7 @@ class Pairings(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return min(max(cosine, 0.0), 1.0) if self.estimated else cosine
 
     def _weights(self) -> list[float]:
-        """Of each item the square of what it has in common with all lists."""
+        """For each item, the squared sum over its lists of 1 / sqrt(length)."""
         codes, lengths, counts = (column.tolist() for column in self.pairs)
         by_item: dict[int, list[tuple[int, int]]] = {}
         for code, length, count in zip(codes, lengths, counts, strict=True):

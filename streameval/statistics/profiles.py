@@ -1,4 +1,4 @@
-"""Finds the profile of one list and its interactions: the work per event."""
+"""Finds the profile of one list and its interactions: the hot path of each event."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from streameval.events import Id, Interactions
 from streameval.statistics.lists import POSITIONED, REFUSED, GradedProfile, Outcome, Profile
 
 Repeats: TypeAlias = Literal["first", "every", "compact_before_cut", "compact_after_cut"]
-"""An item that stands several times in a list counts at its first place, at every place, or the
-list is closed up to its first places before or after it is cut."""
+"""A repeated item of a list counts at its first place, at every place, or repeats are removed
+before or after the list is cut."""
 
 Relevant: TypeAlias = Literal["positive", "all"]
-"""Items that count: those with a gain above 0, or all that have one."""
+"""Relevant items: those with a gain above 0, or all with a gain."""
 
 Counting: TypeAlias = Literal["distinct", "every"]
-"""How an item that stands several times among the interactions is counted: once, or each time."""
+"""How often a repeated item of the interactions counts: once, or each time."""
 
 _USUAL_LENGTH: Final = 200
 
-ProfileOf: TypeAlias = Callable[[Sequence[Id], Interactions], Outcome]
+Profiler: TypeAlias = Callable[[Sequence[Id], Interactions], Outcome]
 
 
 class HitsOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Identity of a Hits statistic; unlike ones do not merge.
+    """Options of a Hits statistic; only equal options merge.
 
     Attributes:
         depth: ranks kept; None keeps the whole list.
-        repeats: what an item that stands in a list several times is.
-        rows: for "compact_after_cut", how many rows are kept before compacting.
-        min_gain: smallest gain that is relevant, where `relevant` is "positive".
-        relevant: which items with a gain count.
-        counting: what an item that stands among the interactions several times is.
-        ids: whether interactions without gains are refused unless integers name them all.
-        type: the type of interactions that count; "" for all of them.
+        repeats: how repeated items of a list count.
+        rows: for "compact_after_cut", the number of rows kept before repeats are removed.
+        min_gain: smallest relevant gain, if `relevant` is "positive".
+        relevant: which items with a gain are relevant.
+        counting: how repeated items of the interactions count.
+        ids: whether interactions without gains are refused unless all ids are integers.
+        type: the type of interactions that count; "" for all types.
     """
 
     depth: int | None = None
@@ -53,27 +53,27 @@ class HitsOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def last(self) -> int:
-        """The last rank that is kept."""
+        """The last rank kept."""
         return sys.maxsize if self.depth is None else self.depth
 
     @property
     def needs_gains(self) -> bool:
-        """Whether what has no gain, and so counts as 1, is worth too little to be relevant."""
+        """Whether an interaction without a gain, which counts 1, is below `min_gain`."""
         return self.min_gain > 1 and self.relevant == "positive"
 
 
 @lru_cache(maxsize=256)
-def profile_of(options: HitsOptions) -> ProfileOf:
-    """The way to the profile of a list whose items stand at 1, 2, 3, ... and that has no gains."""
+def profiler(options: HitsOptions) -> Profiler:
+    """A function that gives the profile of a list without positions and gains."""
     plain = (options.repeats, options.counting, options.ids) == ("first", "distinct", "any")
     usual = plain and not options.needs_gains
-    return _first_places(options.last) if usual else _chosen_places(options)
+    return _first_place_profiler(options.last) if usual else _general_profiler(options)
 
 
-def _first_places(depth: int) -> ProfileOf:
-    """Profiles in which an item counts at its first place: the hot path of every event."""
-    # Most lists of click traffic: the same object is found faster among those counted.
-    untouched = [(0, 0, length) for length in range(min(depth, _USUAL_LENGTH) + 1)]
+def _first_place_profiler(depth: int) -> Profiler:
+    """Profiles in which an item counts at its first place."""
+    # Most lists of click traffic: a Counter finds the identical tuple faster than an equal one.
+    no_interactions = [(0, 0, length) for length in range(min(depth, _USUAL_LENGTH) + 1)]
 
     def profile(recommendations: Sequence[Id], interactions: Interactions) -> Profile:
         length = len(recommendations)
@@ -82,7 +82,7 @@ def _first_places(depth: int) -> ProfileOf:
             if interactions:
                 recommendations = recommendations[:length]
         if not interactions:
-            return untouched[length] if length < len(untouched) else (0, 0, length)
+            return no_interactions[length] if length < len(no_interactions) else (0, 0, length)
         place = recommendations.index
         if len(interactions) == 1:
             (item,) = interactions
@@ -99,8 +99,8 @@ def _first_places(depth: int) -> ProfileOf:
     return profile
 
 
-def _chosen_places(options: HitsOptions) -> ProfileOf:
-    """Profiles in which items and interactions count as the options say."""
+def _general_profiler(options: HitsOptions) -> Profiler:
+    """Profiles for any options."""
     depth, rows = options.depth, options.rows
     compact, every = options.repeats.startswith("compact"), options.repeats == "every"
     repeating, integers = options.counting == "every", options.ids == "integer"
@@ -134,7 +134,7 @@ def outcome_of(
     interactions: Interactions,
     positions: Sequence[int] | None,
 ) -> Profile | GradedProfile:
-    """Profile of any list: with gains, with ranks of its own, or both."""
+    """Profile of a list that may have gains and positions."""
     kind = 0 if positions is None else POSITIONED
     if isinstance(interactions, Mapping):
         gains = _relevant(options, interactions)
@@ -167,7 +167,7 @@ def _placed(
     wanted: KeysView[Id],
     positions: Sequence[int] | None,
 ) -> tuple[int, list[tuple[int, Id]]]:
-    """The length of a list, and the place of each hit, ascending."""
+    """The length of a list, and the place and item of each hit, ascending."""
     every = options.repeats == "every"
     if positions is None:
         if options.repeats.startswith("compact"):
@@ -185,5 +185,5 @@ def _placed(
         for place, item in hits:
             firsts.setdefault(item, place)
         hits = [(place, item) for item, place in firsts.items()]
-    # The list's own length, not what stands up to the depth: or a value would depend on it.
+    # The length of the list, not the number of items up to the depth, or values would depend on it.
     return min(len(recommendations), options.last), hits

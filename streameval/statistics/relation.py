@@ -1,4 +1,4 @@
-"""Relations of integers, (cell, key columns...) -> counts: the form of every statistic."""
+"""Relations of integers, (cell, key columns...) -> counts: the state of every statistic."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from msgspec.msgpack import Ext
 from streameval.statistics.arrays import BoolArray, IntArray, among, distinct, grouped, narrowed
 
 Columns: TypeAlias = list[IntArray]
-"""Key columns, then count columns; never changed, so that several relations may share them."""
+"""Key columns, then count columns; immutable, so that relations may share them."""
 
 _MOST_WAITING: Final = 1_024
-"""So many rows may wait in any case: moving them costs less than the call that moves them."""
+"""Rows that may always wait, because joining so few costs less than the numpy calls."""
 
 
 class Shape(NamedTuple):
-    """What a relation's columns are.
+    """The columns of a relation.
 
     Attributes:
-        keys: key columns, the cell among them.
-        counts: count columns.
-        items: place of the key column that holds codes of items; None where none does.
-        combine: how the counts of equal keys combine: their sum, or the largest.
+        keys: number of key columns, including the cell.
+        counts: number of count columns.
+        items: index of the key column with item codes; None if there is none.
+        combine: how counts of equal keys combine: sum or maximum.
     """
 
     keys: int
@@ -36,15 +36,14 @@ class Shape(NamedTuple):
 
 
 class Relation:
-    """Distinct keys in ascending order with their counts, as columns of the least width.
+    """Distinct keys, ascending, with their counts, as columns of the narrowest types.
 
-    The first key column is the cell. Rows are kept in parts, and put together when they are read
-    or have become many: a window is the sum of hundreds of small relations.
+    The first key column is the cell. Rows are kept in parts, which are joined when the rows are
+    read or the parts become large: a window is the sum of hundreds of small relations.
 
     Attributes:
-        shape: of its columns.
-        size: rows; some may have equal keys.
-        version: another number after every change.
+        size: number of rows; before parts are joined, keys may repeat.
+        version: increases with every change.
 
     Example:
         >>> relation = Relation(Shape(keys=2))
@@ -62,7 +61,7 @@ class Relation:
 
     @property
     def columns(self) -> Columns:
-        """Keys and counts, each of shape (n,) and of any width of integers; to be read only."""
+        """Keys and counts, each of shape (n,) and any integer type; read only."""
         if not self._parts:
             return [np.zeros(0, np.int64)] * (self.shape.keys + self.shape.counts)
         if len(self._parts) > 1:
@@ -72,7 +71,7 @@ class Relation:
 
     @property
     def parts(self) -> Sequence[Columns]:
-        """The rows in the parts that they came in; to be read only."""
+        """The rows in parts, each with distinct ascending keys; read only."""
         return self._parts
 
     @property
@@ -81,17 +80,17 @@ class Relation:
         return distinct(self.columns[0]).astype(np.int64)
 
     def add(self, keys: Sequence[IntArray], counts: Sequence[IntArray]) -> None:
-        """Add counts (shape (n,) each) at keys (shape (n,) each), which may repeat."""
+        """Add counts (shape (n,) each) to keys (shape (n,) each), which may repeat."""
         if keys[0].size:
             found_keys, found_counts = grouped(keys, counts, self.shape.combine)
             self._note([narrowed([*found_keys, *found_counts])])
 
     def merge(self, *others: Relation) -> None:
-        """Add other relations of the same shape; many at once are put together once."""
+        """Add other relations of the same shape; many at once are joined once."""
         self._note([part for other in others for part in other.parts])
 
     def subtract(self, other: Relation) -> None:
-        """Take away what was added before; a row without any count left vanishes."""
+        """Subtract what was added before; rows whose counts are all 0 are removed."""
         columns = other.columns
         keys = self.shape.keys
         if columns[0].size:
@@ -103,10 +102,10 @@ class Relation:
                 self.keep(left)
 
     def of(self, cells: IntArray) -> tuple[IntArray, Columns]:
-        """The rows of these cells, cell after cell in the order given.
+        """The rows of these cells, in the order of the cells.
 
         Returns:
-            The place of each row's cell among those given; the other columns, as 64-bit integers.
+            The index in `cells` of each row's cell, and the other columns as 64-bit integers.
         """
         columns = self.columns
         own = columns[0].astype(np.int64)
@@ -116,21 +115,21 @@ class Relation:
         rows = np.arange(owner.size) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
         return owner, [column[rows].astype(np.int64) for column in columns[1:]]
 
-    def apart(self, cells: IntArray) -> list[Columns]:
-        """What `of` gives, for each of these cells by itself."""
+    def by_cell(self, cells: IntArray) -> list[Columns]:
+        """The columns without the cell, for each of these cells."""
         owner, columns = self.of(cells)
         edges = np.searchsorted(owner, np.arange(cells.size + 1)).tolist()
         return [[column[start:stop] for column in columns] for start, stop in pairwise(edges)]
 
     def parts_of(self, cell: int) -> Iterator[Columns]:
-        """The rows of one cell without it, in parts with distinct keys each; nothing is copied."""
+        """The rows of one cell, without the cell, in parts with distinct keys; not copied."""
         for columns in self._parts:
             start, stop = (bisect(columns[0], cell) for bisect in (bisect_left, bisect_right))
             if start < stop:
                 yield [column[start:stop] for column in columns[1:]]
 
     def value(self, cells: IntArray) -> IntArray:
-        """The count of each of these cells, where the cell is the only key; 0 without a row."""
+        """The count of each of these cells, if the cell is the only key; 0 without a row."""
         own, counts = self.columns
         if not own.size:
             return np.zeros(cells.size, np.int64)
@@ -138,20 +137,20 @@ class Relation:
         return np.where(own[at] == cells, counts[at], 0).astype(np.int64)
 
     def like(self, columns: Sequence[IntArray]) -> Relation:
-        """One of the same shape with these rows, whose keys may repeat and come in any order."""
+        """A relation of the same shape with these rows; keys may repeat, in any order."""
         twin = Relation(self.shape)
         twin.add(columns[: self.shape.keys], columns[self.shape.keys :])
         return twin
 
     def mapped(self, column: int, table: IntArray) -> Relation:
-        """The same with other integers in a key column: code -> table[code]."""
+        """A copy with the codes of a key column replaced by table[code]."""
         columns = [*self.columns]
         if columns[0].size:
             columns[column] = table[columns[column]]
         return self.like(columns)
 
     def renamed(self, names: Mapping[int, int]) -> Relation:
-        """The same with other cells; those that are not named stay."""
+        """A copy with cells renumbered; cells that are not in `names` keep their number."""
         columns = [*self.columns]
         old = np.array(sorted(names), np.int64)
         moved = among(columns[0], old)
@@ -163,12 +162,12 @@ class Relation:
         return self.like([cells, *columns[1:]])
 
     def selected(self, cells: IntArray) -> Relation:
-        """Only these cells, ascending."""
+        """The rows of these cells, which ascend."""
         rows = among(self.columns[0], cells)
         return self.like([column[rows] for column in self.columns])
 
     def split(self, bits: int) -> Iterator[tuple[int, Relation]]:
-        """For each number that the upper bits of cells have, its rows under the lower bits."""
+        """For each value of the upper bits of cells, its rows with the lower bits as the cell."""
         columns = self.columns
         if not columns[0].size:
             return
@@ -177,26 +176,26 @@ class Relation:
         edges = [0, *(np.flatnonzero(upper[1:] != upper[:-1]) + 1).tolist(), cells.size]
         for start, stop in pairwise(edges):
             twin = Relation(self.shape)
-            # Rows of one upper number ascend as they are; copied, or they would keep the others.
+            # The rows already ascend. Copy them, because a view would keep all other rows alive.
             twin._parts = [[column[start:stop].copy() for column in (*lower, *columns[1:])]]
             twin.size = stop - start
             yield int(upper[start]), twin
 
     def keep(self, rows: BoolArray) -> None:
-        """Forget the rows where this is false."""
+        """Remove the rows where `rows` is false."""
         self.replace([column[rows] for column in self.columns])
 
     def replace(self, columns: Sequence[IntArray]) -> None:
-        """Take the place of the content by rows, whose keys may repeat and come in any order."""
+        """Replace the content by these rows; keys may repeat, in any order."""
         self._parts, self.size = [], 0
         self.version += 1
         self.add(columns[: self.shape.keys], columns[self.shape.keys :])
 
     def load(self, columns: Columns) -> None:
-        """Take the place of the content by columns as `columns` gives them.
+        """Replace the content by columns in the form of `columns`.
 
         Raises:
-            ValueError: they are of another shape, or do not ascend.
+            ValueError: the columns have another shape, or do not ascend.
         """
         sizes = {column.size for column in columns}
         if len(columns) != self.shape.keys + self.shape.counts or len(sizes) > 1:
@@ -212,7 +211,7 @@ class Relation:
         self.version += 1
 
     def saved(self, cells: IntArray, items: IntArray | None) -> list[Ext]:
-        """The rows of these cells as columns; each cell as its place among those given."""
+        """The encoded columns of these cells; a cell is saved as its index in `cells`."""
         columns = self._numbered(cells)
         keys = self.shape.keys
         if self.shape.items is not None and items is not None and columns[0].size:
@@ -222,10 +221,10 @@ class Relation:
         return [_written(column) for column in narrowed(columns)]
 
     def restored(self, saved: Sequence[Ext], cells: IntArray, items: IntArray) -> Relation:
-        """What `saved` gave.
+        """Decode the output of `saved`.
 
         Raises:
-            ValueError: it is not its output.
+            ValueError: it is not the output of `saved`.
         """
         twin = Relation(self.shape)
         twin.load([column_of(each) for each in saved])
@@ -234,7 +233,7 @@ class Relation:
         return twin if column is None else _translated(twin, column, items)
 
     def rows(self) -> list[list[int]]:
-        """Each row as [keys..., counts...], in ascending order of the keys."""
+        """Rows as [keys..., counts...], in ascending order of the keys."""
         columns = [column.tolist() for column in self.columns]
         return [list(row) for row in zip(*columns, strict=True)]
 
@@ -245,7 +244,7 @@ class Relation:
         return twin
 
     def _numbered(self, cells: IntArray) -> Columns:
-        """The rows of these cells in their order, each cell as its place among them."""
+        """The rows of these cells in their order, with a cell's index as its number."""
         own, *others = self.columns
         if not cells.size:
             return [each[:0] for each in (own, *others)]
@@ -253,7 +252,7 @@ class Relation:
         ascending = cells[by_cell]
         at = np.minimum(np.searchsorted(ascending, own), cells.size - 1)
         places = by_cell[at]
-        # Rows of one cell must stay as they are: hence a stable sort.
+        # A stable sort keeps the order of the rows of one cell.
         order = np.argsort(places, kind="stable")
         given = ascending[at] == own
         if not given.all():
@@ -268,7 +267,7 @@ class Relation:
         self.size += size
         self.version += 1
         first = self._parts[0][0].size
-        # As many as the whole, so that a row is moved about twice however many parts come.
+        # Join when the new rows are as many as the first part, so that a row moves about twice.
         if self.size - first > max(first, _MOST_WAITING):
             _ = self.columns
 
@@ -276,14 +275,14 @@ class Relation:
 def _translated(relation: Relation, column: int, table: IntArray) -> Relation:
     codes = relation.columns[column]
     if codes.size and not (int(codes.min()) >= 0 and int(codes.max()) < table.size):
-        message = f"a number is {int(codes.max())} where {table.size} were written"
+        message = f"code {int(codes.max())} of only {table.size} codes"
         raise ValueError(message)
     same = (table == np.arange(table.size)).all()
     return relation if same else relation.mapped(column, table)
 
 
 def integers(column: IntArray) -> Ext:
-    """A column in the fewest bytes that hold all of it; their number is the extension's code.
+    """A column in its narrowest type; the extension's code is the number of bytes per integer.
 
     Example:
         >>> saved = integers(np.array([1, 300]))
@@ -298,10 +297,10 @@ def _written(column: IntArray) -> Ext:
 
 
 def column_of(saved: Ext) -> IntArray:
-    """The column that `integers` was given, of the width that it was saved with.
+    """Decode the output of `integers`; the column keeps its saved width.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not the output of `integers`.
     """
     if saved.code not in (1, 2, 4, 8):
         message = f"integers of {saved.code} bytes"

@@ -1,4 +1,4 @@
-"""Samples items or users of a cell above a cap: keeps those with small hashes."""
+"""Samples of the items or users of a cell: above a cap, those with small hashes."""
 
 from __future__ import annotations
 
@@ -14,51 +14,50 @@ from streameval.statistics.statistic import Statistic
 from streameval.statistics.vocabulary import Items
 
 HALVINGS = Shape(keys=1, combine=np.maximum)
-"""(cell) -> how often the limit of the hashes was halved; no row where it never was."""
+"""(cell) -> number of halvings of the hash threshold; no row without a halving."""
 
 _MOST_HALVED = 53
 
 
-class Sampled(Statistic):
-    """Keeps at most a number of rows of each cell; above it those of items with a small hash.
+class SampledStatistic(Statistic):
+    """Bounds the rows of each cell; above the cap it keeps the items with small hashes.
 
-    A limit of the hashes is halved until the rows fit (bottom-k sampling by hash: Cohen and Kaplan,
-    2007), so that the content is a function of the multiset of events alone.
+    A threshold of the hashes is halved until the rows fit (bottom-k sampling: Cohen and Kaplan,
+    2007), so the content depends only on the multiset of events.
     """
 
     rows: ClassVar[str]
-    """The relation that is bounded; `halvings` is beside it, of the shape HALVINGS."""
+    """Name of the bounded relation; `halvings`, of shape HALVINGS, is another one."""
 
     def __init__(self, options: Any, items: Items, most: int) -> None:
         super().__init__(options, items)
         self._most = self._room = most
 
-    def places(self, codes: IntArray) -> FloatArray:
-        """The place of what a row is of among all hashes, from 0 up to 1.
+    def unit_hashes(self, codes: IntArray) -> FloatArray:
+        """Hashes of codes, scaled to [0, 1).
 
-        Args:
-            codes: of the key column beside the cell: of items, unless said otherwise.
+        `codes`: the second key column, item codes by default.
         """
-        return self.items.places[codes]
+        return self.items.unit_hashes[codes]
 
     @property
     def reduced(self) -> bool:
-        """Whether the items of any cell are a sample."""
+        """Whether any cell keeps only a sample."""
         return self.relations["halvings"].size > 0
 
     def merge(self, *others: Self) -> None:
-        """Add the counts of others; the lowest limit applies."""
+        """Add the counts of others; the lowest threshold of a cell applies."""
         super().merge(*others)
         if any(other.reduced for other in others):
             self._room = -1
 
     def rename(self, names: Mapping[int, int]) -> None:
-        """Cells get other numbers; those that meet are summed."""
+        """Renumber cells; cells that get one number are summed."""
         super().rename(names)
         self._room = -1
 
     def fold(self) -> None:
-        """Thin the cells that have become too large."""
+        """Thin the cells that are too large."""
         relation = self.relations[self.rows]
         if relation.size <= self._room:
             return
@@ -70,11 +69,11 @@ class Sampled(Statistic):
         for at in thinned.tolist():
             rows = slice(starts[at], starts[at] + counts[at])
             codes = relation.columns[relation.shape.items or 1][rows]
-            halvings[at] = halved(int(halvings[at]), self.places(codes), self._most)
+            halvings[at] = halved(int(halvings[at]), self.unit_hashes(codes), self._most)
         if thinned.size:
             limits = np.repeat(np.ldexp(1.0, -halvings), counts)
             codes = relation.columns[relation.shape.items or 1]
-            kept = self.places(codes) < limits
+            kept = self.unit_hashes(codes) < limits
             self.note_lost([column[~kept] for column in relation.columns])
             relation.keep(kept)
             found = cells[thinned].astype(np.int64)
@@ -83,29 +82,29 @@ class Sampled(Statistic):
         self._room = relation.size + self._most - largest
 
     def note_lost(self, columns: Columns) -> None:
-        """Told of the rows that are thinned out, before they are."""
+        """Called with the rows that thinning will remove."""
 
     def shares(self, cells: IntArray) -> list[float]:
-        """The share of all items that is kept of each cell."""
+        """The sampled share of all items in each cell."""
         return [0.5**each for each in self.relations["halvings"].value(cells).tolist()]
 
 
 CONFIDENCE = 0.999
-"""Probability that the truth lies within the bounds of `bounds_of`."""
+"""Confidence of the bounds of `bounds_of`."""
 
 WIDTH = math.log(2 * (_MOST_HALVED + 1) / (1.0 - CONFIDENCE))
-"""Both ends may fail, at each of the limits that there may come to be: a union bound over them."""
+"""A union bound: each of two ends may fail at each of the possible thresholds."""
 
 
 def bounds_of(kept: int, share: float, width: float = WIDTH) -> tuple[float, float]:
-    """Bounds of the number of items, from the number kept by their hash.
+    """Bounds of the number of items, from the number below the hash threshold.
 
-    Chernoff's bound for a binomial count, at `CONFIDENCE`; the hash is taken to be random.
+    Chernoff's bound of a binomial count at `CONFIDENCE`; hashes are assumed to be random.
 
     Args:
-        kept: items whose hash lies below the limit.
-        share: of all hashes that lie below it.
-        width: minus the logarithm of how often each end may fail.
+        kept: number of items below the threshold.
+        share: the threshold as a share of all hashes.
+        width: minus the logarithm of the error probability of each end.
 
     Example:
         >>> low, high = bounds_of(10_000, 0.25)
@@ -122,7 +121,7 @@ def bounds_of(kept: int, share: float, width: float = WIDTH) -> tuple[float, flo
 
 
 def _expected(kept: int, outside: float, inside: float, width: float) -> float:
-    """The expected count furthest from what was kept, towards outside, that explains it yet."""
+    """The expected count furthest towards `outside` that is still compatible with `kept`."""
     for _ in range(64):
         middle = (outside + inside) / 2.0
         unlikely = middle - kept + (kept * math.log(kept / middle) if kept else 0.0)
@@ -130,19 +129,16 @@ def _expected(kept: int, outside: float, inside: float, width: float) -> float:
     return outside
 
 
-def halved(halvings: int, places: FloatArray, most: int) -> int:
-    """How often a limit must be halved so that at most so many places lie below it.
+def halved(halvings: int, hashes: FloatArray, most: int) -> int:
+    """How often a threshold must be halved so that at most `most` hashes are below it.
 
-    Args:
-        halvings: how often it was halved already.
-        places: of the items among all hashes, from 0 up to 1; one for each row that is kept.
-        most: rows.
+    `halvings`: halvings so far. `hashes`: one per row, scaled to [0, 1).
 
     Example:
         >>> halved(0, np.array([0.1, 0.2, 0.6, 0.7]), 2)
         1
     """
-    in_order = np.sort(places)
+    in_order = np.sort(hashes)
     while halvings < _MOST_HALVED and np.searchsorted(in_order, 0.5**halvings) > most:
         halvings += 1
     return halvings

@@ -1,4 +1,4 @@
-"""Scored items with their outcome, for AUC, calibration and rating metrics."""
+"""Scored items with their outcomes, for AUC, calibration and rating metrics."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import numpy as np
 
 from streameval.events import Batch, Interactions
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
-from streameval.statistics.binning import BINNED, CAP, Binned, middles, unordered
+from streameval.statistics.binning import BINNED, CAP, BinnedStatistic, bin_middles, floats_of_keys
 from streameval.statistics.relation import Shape
 from streameval.statistics.statistic import Cells, Statistic
 from streameval.statistics.vocabulary import Items
 
 Positive: TypeAlias = Literal["relevant", "one"]
-"""Which items are positive: those with a gain above 0 (an id's is 1), or with a gain of just 1."""
+"""Positive items: those with a gain above 0 (an id has gain 1), or with a gain of exactly 1."""
 
 
 class RankSumsOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Identity of a statistic of rank sums; unlike ones do not merge.
+    """Options of a statistic of rank sums; only equal options merge.
 
     Attributes:
-        positive: which items are positive; an item not interacted with is negative.
-        single: whether scores are rounded to 32-bit floats, so that more of them tie.
-        type: the type of interactions that count; "" for all of them.
+        positive: which items are positive; an item without an interaction is negative.
+        single: whether scores are rounded to 32-bit floats, which creates more ties.
+        type: the type of interactions that count; "" for all types.
     """
 
     positive: Positive = "relevant"
@@ -34,10 +34,10 @@ class RankSumsOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScoresOptions(RankSumsOptions, frozen=True, kw_only=True):
-    """Identity of a statistic of scores; unlike ones do not merge.
+    """Options of a statistic of scores; only equal options merge.
 
     Attributes:
-        cap: most distinct scores of a cell that are kept; beyond, all of them are binned.
+        cap: largest number of distinct scores of a cell; beyond it, all its scores are binned.
     """
 
     cap: int = CAP
@@ -46,7 +46,7 @@ class ScoresOptions(RankSumsOptions, frozen=True, kw_only=True):
 def samples(
     batch: Batch, options: RankSumsOptions, cells: Cells
 ) -> Iterator[tuple[int, FloatArray, BoolArray]]:
-    """For each list with scores: its cell, the scores, and which items are positive."""
+    """For each list with scores: cell, scores, and which items are positive."""
     if options.type:
         batch = batch.of_type(options.type)
     for row, scores in enumerate(batch.scores or ()):
@@ -65,7 +65,7 @@ def samples(
 
 
 def gains_of(interactions: Interactions) -> Mapping[object, float]:
-    """Item -> gain; 1 where only the item is known."""
+    """Item -> gain; 1 if interactions have no gains."""
     if isinstance(interactions, Mapping):
         return interactions  # type: ignore[return-value]  # ids are objects
     return dict.fromkeys(interactions, 1.0)
@@ -74,13 +74,13 @@ def gains_of(interactions: Interactions) -> Mapping[object, float]:
 _MOST_WAITING, _MOST_LISTS = 65_536, 8_192
 
 
-class ScoredItems(Binned):
+class ScoredItems(BinnedStatistic):
     """Counts positive and negative items by score, exact up to a cap of distinct scores.
 
     Relations:
-        scores: (cell, the score's key) -> positive items, negative items.
+        scores: (cell, key of a score) -> positive items, negative items.
         lists: (cell) -> lists with scores.
-        binned: as of `Binned`.
+        binned: see `BinnedStatistic`.
 
     Example:
         >>> scores = ScoredItems(ScoresOptions(), Items())
@@ -115,7 +115,7 @@ class ScoredItems(Binned):
                 self.fold()
 
     def fold(self) -> None:
-        """Move what is pending into the relations."""
+        """Move pending counts into the relations."""
         if self._waiting:
             cells, scores, positive = map(np.concatenate, zip(*self._waiting, strict=True))
             lists = np.array(self._lists, np.int64)
@@ -125,23 +125,23 @@ class ScoredItems(Binned):
         super().fold()
 
     def view(self, cells: IntArray) -> list[Scores]:
-        """What metrics read, of each of these cells."""
+        """The argument of metrics for each of these cells."""
         self.fold()
         lists = self.relations["lists"].value(cells).tolist()
         estimated = (self.relations["binned"].value(cells) > 0).tolist()
-        rows = zip(lists, estimated, self.relations["scores"].apart(cells), strict=True)
+        rows = zip(lists, estimated, self.relations["scores"].by_cell(cells), strict=True)
         return [Scores(seen, rough, *columns) for seen, rough, columns in rows]
 
 
 class Scores(msgspec.Struct, frozen=True, eq=False):
-    """The scored items of one cell; what a metric that reads `scores` is a function of.
+    """The scored items of one cell: the argument `scores` of a metric.
 
     Attributes:
         lists: lists with scores.
         estimated: whether scores are binned.
-        keys: of the distinct scores, or of their bins, ascending.
-        positives: positive items of each.
-        negatives: negative items of each.
+        keys: keys of the distinct scores or bins, ascending.
+        positives: positive items of each key.
+        negatives: negative items of each key.
     """
 
     lists: int
@@ -152,14 +152,13 @@ class Scores(msgspec.Struct, frozen=True, eq=False):
 
     def columns(self) -> tuple[FloatArray, IntArray, IntArray]:
         """Distinct scores (or bin middles), ascending, with their positives and negatives."""
-        scores = middles(self.keys) if self.estimated else unordered(self.keys)
+        scores = bin_middles(self.keys) if self.estimated else floats_of_keys(self.keys)
         return scores, self.positives, self.negatives
 
     def area(self) -> tuple[float, float]:
-        """Area under the ROC curve, ties one half, and how far off binning can have put it.
+        """Area under the ROC curve, with ties as one half, and its largest error from binning.
 
-        Returns:
-            NaN and 0 without a positive or a negative item.
+        NaN and 0 without a positive or without a negative item.
         """
         p, n = int(self.positives.sum()), int(self.negatives.sum())
         if not p or not n:
@@ -171,9 +170,9 @@ class Scores(msgspec.Struct, frozen=True, eq=False):
 
 
 class RankSumsOfLists(Statistic):
-    """Per list, twice the number of pairs in the right order (ties one half), an integer.
+    """Mann and Whitney's U of each list, summed over lists with equal positives and negatives.
 
-    Kept as the sum over lists of equal numbers of positives and negatives: Mann and Whitney's U.
+    U is kept doubled, so that it is an integer although a tie counts one half.
 
     Relations:
         sums: (cell, positives, negatives) -> twice the pairs in the right order, lists.
@@ -204,26 +203,26 @@ class RankSumsOfLists(Statistic):
             self.fold()
 
     def fold(self) -> None:
-        """Move what is pending into the relation."""
+        """Move pending counts into the relation."""
         if self._waiting:
             cell, p, n, twice = np.array(self._waiting, np.int64).T
             self._waiting = []
             self.relations["sums"].add([cell, p, n], [twice, np.ones_like(p)])
 
     def view(self, cells: IntArray) -> list[RankSums]:
-        """What metrics read, of each of these cells."""
+        """The argument of metrics for each of these cells."""
         self.fold()
-        return [RankSums(*columns) for columns in self.relations["sums"].apart(cells)]
+        return [RankSums(*columns) for columns in self.relations["sums"].by_cell(cells)]
 
 
 class RankSums(msgspec.Struct, frozen=True, eq=False):
-    """The rank sums of one cell, as columns of equal length; read by metrics as `ranksums`.
+    """The rank sums of one cell, as columns of equal length: the argument `ranksums` of a metric.
 
     Attributes:
-        positives: positive items of a list.
-        negatives: its negative items.
-        twice: twice the pairs in the right order, over all such lists.
-        counts: how many such lists there are.
+        positives: number of positive items of a list.
+        negatives: number of negative items of a list.
+        twice: twice the pairs in the right order, summed over such lists.
+        counts: number of such lists.
     """
 
     positives: IntArray
@@ -233,10 +232,10 @@ class RankSums(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def lists(self) -> int:
-        """All lists with scores."""
+        """Number of lists with scores."""
         return int(self.counts.sum())
 
 
 def _dot(left: IntArray, right: IntArray) -> int:
-    # Python's integers: the product of two large counts may pass 2^63.
+    # Python integers, because the product of two large counts may exceed 2^63.
     return sum(a * b for a, b in zip(left.tolist(), right.tolist(), strict=True) if a)

@@ -15,15 +15,17 @@ from streameval.statistics.relation import Relation, Shape
 from streameval.statistics.vocabulary import Items
 
 Cells: TypeAlias = int | IntArray
-"""Where events are counted: one cell for all of them, or one for each."""
+"""One cell for all events of a batch, or the cell of each event, shape (events,)."""
 
 
 class Statistic:
     """Counts events of many cells into relations.
 
+    The content is a function of the events of each cell, whatever their order or partitioning.
+
     Attributes:
-        relations: what it remembers; to be read after `fold` only.
-        waiting: rows of many cells that the next `fold` moves, where these may be many.
+        relations: the state; complete only after `fold`.
+        waiting: pending rows that the next `fold` moves; 0 if they are always few.
     """
 
     waiting = 0
@@ -39,21 +41,21 @@ class Statistic:
         raise NotImplementedError
 
     def count_coded(self, coded: CodedBatch, cells: Cells) -> None:
-        """Count many events whose ids are numbers; the same content."""
+        """`count` for a batch of coded ids; the same content."""
         self.count(coded.batch, cells)
 
     def view(self, cells: IntArray) -> Any:
-        """What metrics read of each of these cells."""
+        """The argument of metrics for these cells."""
         raise NotImplementedError
 
     def fold(self) -> None:
-        """Move what is pending into the relations; changes no content."""
+        """Move pending counts into the relations; the content does not change."""
 
     def merge(self, *others: Self) -> None:
-        """Add what others counted; many at once are quicker than one by one.
+        """Add the counts of others; merging many at once is faster.
 
         Raises:
-            UnlikeStateError: the options of one differ.
+            UnlikeStateError: one has other options.
         """
         for other in others:
             if other.options != self.options:
@@ -66,7 +68,7 @@ class Statistic:
             )
 
     def subtract(self, other: Self) -> None:
-        """Take away what was added; nothing in it was thinned or binned."""
+        """Subtract counts that were added before; neither statistic may be `reduced`."""
         self.fold()
         other.fold()
         for name, relation in other.relations.items():
@@ -74,22 +76,22 @@ class Statistic:
 
     @property
     def reduced(self) -> bool:
-        """Whether any cell was thinned or binned, and so is no longer a plain sum."""
+        """Whether any cell was thinned or binned, so that it is no longer a plain sum."""
         return False
 
     @property
-    def added_up(self) -> bool:
-        """Whether merging it only adds up rows."""
+    def is_additive(self) -> bool:
+        """Whether merging it only adds rows."""
         return not self.reduced
 
     def rename(self, names: Mapping[int, int]) -> None:
-        """Cells get other numbers; those that meet are summed."""
+        """Renumber cells; cells that get one number are summed."""
         self.fold()
         for name, relation in self.relations.items():
             self.relations[name] = relation.renamed(names)
 
-    def made(self, change: Callable[[Relation], Relation]) -> Self:
-        """One with the same options whose relations are made of these."""
+    def mapped(self, change: Callable[[Relation], Relation]) -> Self:
+        """A copy with `change` applied to each relation."""
         self.fold()
         twin = self.empty()
         for name, relation in self.relations.items():
@@ -97,31 +99,33 @@ class Statistic:
         return twin
 
     def copy(self) -> Self:
-        """An independent one with the same content; columns are shared, for they never change."""
-        return self.made(lambda relation: relation.copy())
+        """An independent copy; it shares columns, which are immutable."""
+        return self.mapped(lambda relation: relation.copy())
 
     def empty(self) -> Self:
-        """One with the same options and vocabulary that has counted nothing."""
+        """A new statistic with the same options and vocabulary."""
         return type(self)(self.options, self.items)
 
-    def hand_out(self, bits: int, goals: Mapping[int, Self]) -> None:
-        """Add what was counted to others of one vocabulary; see `Table.hand_out`."""
+    def distribute(self, bits: int, targets: Mapping[int, Self]) -> None:
+        """Add the counts to other statistics with one vocabulary; see `Table.distribute`."""
         self.fold()
-        plain = self.added_up and all(goal.options == self.options for goal in goals.values())
+        additive = self.is_additive and all(
+            target.options == self.options for target in targets.values()
+        )
         parts = dict[int, Self]()
         for name, relation in self.relations.items():
-            for upper, rows in relation.split(bits) if goals else ():
-                if upper not in goals:
+            for upper, rows in relation.split(bits) if targets else ():
+                if upper not in targets:
                     continue
                 if upper not in parts:
-                    parts[upper] = goals[upper] if plain else self.empty()
+                    parts[upper] = targets[upper] if additive else self.empty()
                 parts[upper].relations[name].merge(rows)
-        if not plain:
+        if not additive:
             for upper, part in parts.items():
-                goals[upper].merge(part)
+                targets[upper].merge(part)
 
-    def used(self, cells: IntArray) -> IntArray:
-        """Codes of the items that these cells name, with repeats."""
+    def item_codes(self, cells: IntArray) -> IntArray:
+        """Codes of the items in these cells, with repeats."""
         named = [(each.shape.items, each) for each in self.relations.values()]
         found = [each.of(cells)[1][column - 1] for column, each in named if column is not None]
         return np.concatenate([np.zeros(0, np.int64), *found])

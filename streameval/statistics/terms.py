@@ -1,4 +1,4 @@
-"""Collects the terms that lists add to sums by user group, and sums many at once."""
+"""Collects the terms that lists add to sums by user group, and sums them in bulk."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from streameval.statistics.exact import limbs
 from streameval.statistics.intervals import UNIT
 from streameval.statistics.lists import Lists, Outcome, Outcomes
 from streameval.statistics.statistic import Cells
-from streameval.statistics.users import Seen
+from streameval.statistics.users import ListUsers
 
 _LARGEST: Final = 2.0
-"""Values up to this are rounded to UNIT, so that 2^30 of them have room in a sum."""
+"""Larger values are summed exactly; smaller ones are rounded to UNIT, and 2^30 of them fit."""
 
 _DENSE: Final = 8
 
@@ -23,12 +23,14 @@ Values: TypeAlias = tuple[FloatArray, IntArray]
 """Numerators and denominators, shape (n,) each."""
 
 
-class Summed(NamedTuple):
-    """One metric whose lists are summed.
+class SummedMetric(NamedTuple):
+    """A metric whose values of lists are summed.
 
     Attributes:
-        bounded: whether values are rounded to UNIT; without bounds they are summed exactly.
-        items: how much each item that stands at a rank of its own adds to the denominator.
+        column: index of the metric among those summed.
+        bounded: whether values are rounded to UNIT; otherwise they are summed exactly.
+        values: numerators and denominators of lists.
+        items: denominators of items at explicit positions, from their ranks.
     """
 
     column: int
@@ -38,7 +40,7 @@ class Summed(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """What distinct outcomes add to the sums of one metric."""
+    """The terms of distinct outcomes for one metric, shape (outcomes,) each."""
 
     column: int
     bounded: bool
@@ -46,22 +48,28 @@ class Terms(NamedTuple):
     denominators: IntArray
 
 
-class Part(NamedTuple):
-    """Outcomes of waiting lists."""
+class ListTerms(NamedTuple):
+    """The terms of pending lists.
+
+    Attributes:
+        rows: indices of the lists among those pending.
+        codes: the outcome of each of these lists.
+        terms: for each metric, the terms of the outcomes.
+    """
 
     rows: IntArray
     codes: IntArray
     terms: Sequence[Terms]
 
 
-class ListsOfUsers:
-    """Takes the outcomes of lists until they are summed.
+class ListCollector:
+    """Collects the outcomes of lists until they are summed.
 
     Attributes:
-        first: place of the next list among those that wait.
+        first: index of the next list among those pending.
     """
 
-    def __init__(self, metrics: Sequence[Summed]) -> None:
+    def __init__(self, metrics: Sequence[SummedMetric]) -> None:
         self.first = 0
         self._metrics = metrics
         self._outcomes = Outcomes()
@@ -71,14 +79,14 @@ class ListsOfUsers:
         self._ranks: list[tuple[int, int]] = []
 
     def take(self, outcomes: Iterable[Outcome], cells: Cells, count: int) -> None:
-        """Take the outcomes of so many lists."""
+        """Take the outcomes of `count` lists."""
         codes = np.fromiter(map(self._outcomes.__getitem__, outcomes), np.int64, count)
         self._coded.append((self.first, codes))
         self._uncounted.append((self._outcomes, cells, codes))
         self.first += count
 
     def counted(self) -> Iterator[Lists]:
-        """The distinct lists of each cell whose outcomes were taken since the last time."""
+        """The distinct lists of each cell among the outcomes taken since the last call."""
         uncounted, self._uncounted = self._uncounted, []
         together: dict[int, tuple[Outcomes, list[IntArray], list[IntArray]]] = {}
         for outcomes, cells, codes in uncounted:
@@ -94,11 +102,11 @@ class ListsOfUsers:
         self.first += len(lists)
 
     def take_ranks(self, places: Iterable[tuple[int, int]]) -> None:
-        """Take items at ranks of their own, as (number of the list from the last `take`, rank)."""
+        """Take items at explicit positions, as (index of the list in the next `take`, rank)."""
         self._ranks.extend((self.first + row, rank) for row, rank in places)
 
-    def taken(self) -> Iterator[Part]:
-        """What was taken, once."""
+    def taken(self) -> Iterator[ListTerms]:
+        """The terms of everything taken since the last call."""
         coded, self._coded = self._coded, []
         if coded:
             rows = [np.arange(first, first + codes.size) for first, codes in coded]
@@ -108,11 +116,11 @@ class ListsOfUsers:
             for those, lists in outcomes.lists():
                 for metric, both in zip(self._metrics, found, strict=True):
                     both[0][those], both[1][those] = metric.values(lists)
-            yield Part(np.concatenate(rows), codes, self._terms(found))
+            yield ListTerms(np.concatenate(rows), codes, self._terms(found))
         listed, self._lists = self._lists, []
         for first, lists in listed:
             every = np.arange(len(lists))
-            yield Part(
+            yield ListTerms(
                 every + first, every, self._terms(each.values(lists) for each in self._metrics)
             )
         ranks, self._ranks = self._ranks, []
@@ -120,15 +128,15 @@ class ListsOfUsers:
             row, rank = np.array(ranks, np.int64).T
             none = np.zeros(rank.size)
             found = [(none, each.items(rank)) for each in self._metrics]
-            yield Part(row, np.arange(rank.size), self._terms(found))
+            yield ListTerms(row, np.arange(rank.size), self._terms(found))
 
     def _terms(self, values: Iterable[Values]) -> list[Terms]:
         pairs = zip(self._metrics, values, strict=True)
         return [Terms(metric.column, metric.bounded, *each) for metric, each in pairs]
 
 
-class EventsOfUsers:
-    """Takes the values of events until they are summed."""
+class EventCollector:
+    """Collects the values of events for one metric until they are summed."""
 
     def __init__(self, column: int, *, bounded: bool) -> None:
         self.first = 0
@@ -136,31 +144,30 @@ class EventsOfUsers:
         self._values: list[tuple[int, float, int]] = []
 
     def take(self, numerator: float, denominator: int) -> None:
-        """Take what one event adds."""
+        """Take the terms of one event."""
         self._values.append((self.first, numerator, denominator))
         self.first += 1
 
-    def taken(self) -> Iterator[Part]:
-        """What was taken, once."""
+    def taken(self) -> Iterator[ListTerms]:
+        """The terms of everything taken since the last call."""
         values, self._values = self._values, []
         if values:
             rows, numerators, denominators = map(np.array, zip(*values, strict=True))
             terms = Terms(self._column, self._bounded, numerators, denominators)
-            yield Part(rows, np.arange(rows.size), [terms])
+            yield ListTerms(rows, np.arange(rows.size), [terms])
 
 
-class Owners:
-    """Sums by (cell, day, group) of lists that waited.
+class GroupTotals:
+    """Sums of pending lists by (cell, day, group).
 
     Attributes:
-        keys: cell, day and group of each sum.
-        sums: of each metric its numerators, then of each its denominators.
-        exact: what is summed exactly: keys and counts of rows.
+        keys: columns of cells, days and groups.
+        exact: keys and counts of the rows of the relation `exact`.
     """
 
-    def __init__(self, seen: Seen, width: int, metrics: int) -> None:
-        groups = (seen.hashes & np.uint64(width - 1)).astype(np.int64)
-        cells, days = seen.cells, seen.days
+    def __init__(self, users: ListUsers, width: int, metrics: int) -> None:
+        groups = (users.hashes & np.uint64(width - 1)).astype(np.int64)
+        cells, days = users.cells, users.days
         known, place = placed(cells)
         first = int(days.min())
         span = int(days.max()) - first + 1
@@ -171,24 +178,24 @@ class Owners:
             every, codes = np.unique(codes, return_inverse=True)
         place, rest = np.divmod(every, span * width)
         self.keys = [known[place], rest // width + first, rest % width]
-        # Lists without a group are summed in a place of their own, which is left out at the end.
-        self._owner = codes if seen.grouped.all() else np.where(seen.grouped, codes, every.size)
+        # Lists without a group are summed in an extra last column, which `sums` leaves out.
+        self._owner = codes if users.grouped.all() else np.where(users.grouped, codes, every.size)
         self._sums = np.zeros((2 * metrics, every.size + 1), np.int64)
         self.exact: list[tuple[list[IntArray], list[IntArray]]] = []
 
     @property
     def sums(self) -> list[IntArray]:
-        """Columns of sums, one integer for each of the keys."""
+        """The numerators of each metric, then the denominators of each; one integer per key."""
         return list(self._sums[:, :-1])
 
-    def add(self, part: Part) -> None:
-        """Add what some of the lists add."""
+    def add(self, part: ListTerms) -> None:
+        """Add the terms of some of the lists."""
         owner = self._owner[part.rows]
         metrics, owners = self._sums.shape[0] // 2, self._sums.shape[1]
         kinds = part.terms[0].numerators.size if part.terms else 0
         pairs = None
         if owners * kinds <= owner.size:
-            # Few outcomes, as of clicks: lists are counted once by owner and outcome.
+            # Few distinct outcomes, as with clicks: count lists by owner and outcome once.
             pairs = np.bincount(owner * kinds + part.codes, minlength=owners * kinds)
             pairs = pairs.reshape(owners, kinds)
         known: list[tuple[IntArray, IntArray]] = []
@@ -219,8 +226,8 @@ class Owners:
 def _summed(
     values: IntArray, owner: IntArray, codes: IntArray, pairs: IntArray | None, owners: int
 ) -> IntArray:
-    """The sum of each owner's values, by the code of each list.
+    """The sum of values by owner; `codes` selects the value of each list.
 
-    `pairs`: how many lists each owner has of each code; None where these are not counted.
+    `pairs`: the number of lists by owner and code, if known; shape (owners, codes).
     """
     return sums(owner, values[codes], owners) if pairs is None else pairs @ values

@@ -1,4 +1,4 @@
-"""Users who saw lists, as hashes; above a cap, a sample of each cell."""
+"""Distinct users of each cell, as hashes; above a cap, a sample of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from streameval.events import Batch, Id
 from streameval.events.ragged import CodedBatch
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray, among, distinct
 from streameval.statistics.relation import Shape
-from streameval.statistics.sampling import HALVINGS, Sampled
+from streameval.statistics.sampling import HALVINGS, SampledStatistic
 from streameval.statistics.statistic import Cells
 from streameval.statistics.vocabulary import Items
 
@@ -31,12 +31,12 @@ _WORD: Final = 8
 
 
 def user_hashes(users: Sequence[Id]) -> HashArray:
-    """One hash for each user, shape (users,); the same on every machine and in every release.
+    """Hashes of user ids, shape (users,); the same on every machine and in every release.
 
-    It is over the UTF-8 bytes of the id; an integer is hashed as its decimal text, so that 7 and
-    "7" are the same user whichever decoder read the id. The bytes are read as little-endian words
-    of 64 bits, the last one filled up with zeros; each is mixed in by a multiplication and a shift,
-    and the finaliser of MurmurHash3 (Appleby, 2011) comes last.
+    The input is the UTF-8 text of the id. An integer is hashed as its decimal text, so that 7 and
+    "7" are one user, whichever decoder read the id. The text is read as little-endian 64-bit words,
+    padded with zeros; each word is mixed in by a multiplication and a shift, and the finaliser of
+    MurmurHash3 (Appleby, 2011) comes last.
 
     Example:
         >>> [hex(each) for each in user_hashes(["7", 7]).tolist()]
@@ -62,7 +62,7 @@ def user_hashes(users: Sequence[Id]) -> HashArray:
 
 
 def _bytes_of(users: Sequence[Id]) -> tuple[bytes, IntArray, IntArray]:
-    """All ids in UTF-8 with zeros behind them; where each begins, and its length in bytes."""
+    """All ids in UTF-8, each followed by a zero byte; the start and length of each in bytes."""
     try:
         joined = "\0".join(users)  # type: ignore[arg-type]  # raises for integers
     except TypeError:
@@ -70,7 +70,7 @@ def _bytes_of(users: Sequence[Id]) -> tuple[bytes, IntArray, IntArray]:
     data = joined.encode("utf-8", "surrogatepass") + bytes(_WORD)
     ends = np.flatnonzero(np.frombuffer(data, np.uint8, len(data) - _WORD + 1) == 0)
     if ends.size != len(users):
-        # An id has a zero of its own, so that lengths must be counted one by one.
+        # An id contains a zero byte, so lengths must be counted one by one.
         parts = [str(user).encode("utf-8", "surrogatepass") for user in users]
         ends = np.cumsum([len(part) + 1 for part in parts], dtype=np.int64) - 1
     starts = np.concatenate(([0], ends[:-1] + 1)) if ends.size else ends
@@ -86,15 +86,16 @@ _HASHES: Final = 1 << 64
 _FEW: Final = 32
 
 _AT_ONCE: Final = 256
-"""So many users are hashed while their ids are in the cache; fewer wait for those of others."""
+"""A batch with this many users is hashed at once; smaller batches wait to be hashed together."""
 
 
 class _Taken(NamedTuple):
-    """Who saw the lists of one batch.
+    """The users of the lists of one batch.
 
     Attributes:
-        hashes: of the users; None where they wait to be hashed.
-        events: ids of the events, used for lists without a user; may be empty.
+        hashes: hashes of the users; None if they are not hashed yet.
+        users: ids of the users, if they are not hashed yet; may be empty.
+        events: ids of the events, for lists without a user; may be empty.
     """
 
     cells: IntArray
@@ -104,11 +105,13 @@ class _Taken(NamedTuple):
     events: Sequence[Any]
 
 
-class Seen(NamedTuple):
-    """Who saw lists, and when; shape (lists,) each.
+class ListUsers(NamedTuple):
+    """Users and days of lists, shape (lists,) each.
 
     Attributes:
-        hashes: of the user; of the event's id where no user is named.
+        hashes: hash of the user, or of the event's id if the user is unknown.
+        named: whether the user is known.
+        grouped: whether there is a hash.
         days: days since the epoch; 0 without event time.
     """
 
@@ -119,11 +122,11 @@ class Seen(NamedTuple):
     days: IntArray
 
 
-class Viewers:
-    """Takes who saw lists, and hashes many users at once.
+class UserCollector:
+    """Collects the users of lists, and hashes them in bulk.
 
     Attributes:
-        waiting: lists that are pending.
+        waiting: number of pending lists.
     """
 
     def __init__(self) -> None:
@@ -131,9 +134,9 @@ class Viewers:
         self._taken: list[_Taken] = []
 
     def take(self, batch: Batch | CodedBatch, cells: Cells, times: IntArray | None = None) -> None:
-        """Take who saw some lists.
+        """Take the users of a batch.
 
-        `times`: event time of each, microseconds; by default as the batch says.
+        `times`: event time of each list, microseconds; by default those of the batch.
         """
         if times is None:
             times = _times(batch)
@@ -149,17 +152,17 @@ class Viewers:
         self._taken.append(taken)
         self.waiting += len(batch)
 
-    def seen(self) -> Seen | None:
-        """Who saw the lists that were taken since the last time, in their order; None without."""
+    def taken(self) -> ListUsers | None:
+        """The users of all lists taken since the last call, in order; None without lists."""
         taken, self._taken, self.waiting = self._taken, [], 0
-        return _seen(taken) if taken else None
+        return _joined(taken) if taken else None
 
 
 class UsersOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Identity of a statistic of users; unlike ones do not merge.
+    """Options of a statistic of users; only equal options merge.
 
     Attributes:
-        max_users: most users of a cell that are kept.
+        max_users: largest number of users kept per cell.
     """
 
     max_users: int = MOST_USERS
@@ -169,21 +172,21 @@ class UserSample(NamedTuple):
     """Users of one cell.
 
     Attributes:
-        threshold: 2^64 where all users are in it.
+        threshold: all users with a smaller hash are in the sample; 2^64 if it has all users.
     """
 
     hashes: HashArray
     threshold: int
 
 
-class Users(Sampled):
-    """The distinct users of each cell; above a number of them those with a small hash.
+class Users(SampledStatistic):
+    """The distinct users of each cell; above a cap, those with small hashes.
 
-    A set, which cannot be subtracted: how often each user came is not known.
+    A set cannot be subtracted, because it does not know how often a user came.
 
     Relations:
-        users: (cell, hash); the hash as a signed integer of the same bits.
-        halvings: as of `Sampled`.
+        users: (cell, hash), where the hash is a signed integer with the same bits.
+        halvings: see `SampledStatistic`.
 
     Example:
         >>> users = Users(UsersOptions(), Items())
@@ -202,33 +205,33 @@ class Users(Sampled):
 
     @property
     def reduced(self) -> bool:
-        """Whether there is any user: a set cannot be subtracted."""
+        """Whether there is any user, because a set cannot be subtracted."""
         return self.relations["users"].size > 0
 
     @property
     def cells(self) -> IntArray:
-        """The cells that have users, ascending."""
+        """The cells with users, ascending."""
         return np.union1d(*(each.cells for each in self.relations.values()))
 
     @property
     def version(self) -> tuple[int, ...]:
-        """While it stays the same, so does the content."""
+        """Changes when the content changes."""
         return tuple(each.version for each in self.relations.values())
 
-    def places(self, codes: IntArray) -> FloatArray:
-        """The place of users among all hashes, from 0 up to 1; exact, for it is of 53 bits."""
+    def unit_hashes(self, codes: IntArray) -> FloatArray:
+        """The upper 53 bits of hashes as exact floats in [0, 1)."""
         hashes = np.ascontiguousarray(codes, np.int64).view(np.uint64)
         return np.ldexp((hashes >> np.uint64(11)).astype(np.float64), -53)
 
     def add(self, cells: IntArray, hashes: HashArray) -> None:
-        """Count users by the hashes of their ids, in the cells that saw them."""
+        """Add users, by the hashes of their ids, to cells."""
         codes, halvings = hashes.view(np.int64), self.relations["halvings"]
         if halvings.size:
-            kept = self.places(codes) < np.ldexp(1.0, -halvings.value(cells))
+            kept = self.unit_hashes(codes) < np.ldexp(1.0, -halvings.value(cells))
             cells, codes = cells[kept], codes[kept]
         known = distinct(cells)
         if known.size <= _FEW:
-            # Some columns are sorted sooner than two together.
+            # A sort per cell is faster than one sort by cell and hash.
             parts = [distinct(codes[cells == cell]) for cell in known]
             cells = np.repeat(known, [part.size for part in parts])
             codes = np.concatenate([np.zeros(0, np.int64), *parts])
@@ -236,7 +239,7 @@ class Users(Sampled):
         self.fold()
 
     def merge(self, *others: Self) -> None:
-        """Add what others saw; users who are known already change no version."""
+        """Add the users of others; users who are known do not change the version."""
         for other in others:
             self._merge(other)
 
@@ -251,7 +254,7 @@ class Users(Sampled):
             mine.add([cells[more]], [halvings[more]])
             self._room = -1
         owner, (codes,) = other.relations["users"].of(cells)
-        new = self.places(codes) < np.ldexp(1.0, -mine.value(cells))[owner]
+        new = self.unit_hashes(codes) < np.ldexp(1.0, -mine.value(cells))[owner]
         for at, cell in enumerate(cells.tolist()):
             start, stop = np.searchsorted(owner, (at, at + 1))
             for (known,) in self.relations["users"].parts_of(cell):
@@ -273,7 +276,7 @@ class Users(Sampled):
 
 
 def _unsigned(codes: IntArray) -> HashArray:
-    """Hashes in ascending order, from integers of the same bits in that order."""
+    """Ascending hashes, from ascending signed integers with the same bits."""
     negative = bisect_left(codes, 0)
     found = np.concatenate((codes[negative:], codes[:negative]))
     return found.astype(np.int64, copy=False).view(np.uint64)
@@ -288,7 +291,7 @@ def _times(batch: Batch | CodedBatch) -> IntArray:
         return np.array([at or 0 for at in batch.times], np.int64)
 
 
-def _seen(taken: Sequence[_Taken]) -> Seen:
+def _joined(taken: Sequence[_Taken]) -> ListUsers:
     cells, days = (np.concatenate([each[column] for each in taken]) for column in (0, 1))
     waiting = np.repeat(
         [each.hashes is None for each in taken], [len(each.cells) for each in taken]
@@ -301,15 +304,15 @@ def _seen(taken: Sequence[_Taken]) -> Seen:
     if waiting.any():
         rest = [each for each in taken if each.hashes is None]
         hashes[waiting], named[waiting], grouped[waiting] = _hashed(rest)
-    return Seen(cells, hashes, named, grouped, days)
+    return ListUsers(cells, hashes, named, grouped, days)
 
 
 def _hashed(taken: Sequence[_Taken]) -> tuple[HashArray, BoolArray, BoolArray]:
-    """Of users that waited: hashes, whether each is named, and whether there is a hash at all."""
-    users = _joined([(len(each.cells), each.users) for each in taken])
+    """Hash pending users: hashes, whether each user is known, and whether there is a hash."""
+    users = _column([(len(each.cells), each.users) for each in taken])
     named = grouped = np.ones(len(users), np.bool_)
     if type(None) in set(map(type, users)):
-        events = _joined([(len(each.cells), each.events) for each in taken])
+        events = _column([(len(each.cells), each.events) for each in taken])
         named = np.array([user is not None for user in users])
         pairs = zip(users, events, strict=True)
         users = [event if user is None else user for user, event in pairs]
@@ -318,5 +321,6 @@ def _hashed(taken: Sequence[_Taken]) -> tuple[HashArray, BoolArray, BoolArray]:
     return user_hashes(users), named, grouped
 
 
-def _joined(columns: Sequence[tuple[int, Sequence[Any]]]) -> list[Any]:
-    return [*chain.from_iterable(own or repeat(None, lists) for lists, own in columns)]
+def _column(parts: Sequence[tuple[int, Sequence[Any]]]) -> list[Any]:
+    """Parts of so many values each, joined; an empty one stands for None values."""
+    return [*chain.from_iterable(own or repeat(None, lists) for lists, own in parts)]

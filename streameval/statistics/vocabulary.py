@@ -1,4 +1,4 @@
-"""The vocabulary: items as small integers, and their names as bytes."""
+"""The vocabulary: integer codes of items, and the encoding of their names."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from streameval.events import Id, plain
 from streameval.statistics.arrays import FloatArray, IntArray
 
 SavedItems: TypeAlias = list[list[str | int | Ext]]
-"""Names in buckets, as `saved` yields them."""
+"""Names in buckets, as written by `saved`."""
 
 _BUCKET: Final = 1_024
-"""About so many names are sorted and written at once."""
+"""Approximate number of names that are sorted and written at once."""
 
 _AT_ONCE: Final = 8_192
 _TEXT, _NUMBER = 115, 105
-"""Codes of ids that msgpack has no form for: lone surrogates, and integers beyond 64 bits."""
+"""Extension codes of ids that msgpack cannot encode: lone surrogates, integers beyond 64 bits."""
 
 packed = msgspec.msgpack.Encoder().encode
 
 
 class Items(dict[Id, int]):
-    """Item -> its code; what is asked for first gets the next one.
+    """Item -> code; a new item gets the next code.
 
     Attributes:
         names: the item of each code.
@@ -53,39 +53,37 @@ class Items(dict[Id, int]):
         return code
 
     def codes(self, items: Iterable[Id], size: int = -1) -> IntArray:
-        """The codes of items, shape (items,)."""
+        """The codes of these items, shape (items,)."""
         return np.fromiter(map(self.__getitem__, items), np.int64, size)
 
     def codes_of(self, items: Sequence[Id]) -> IntArray:
-        """The codes of items that differ from each other: quicker where many of them are new."""
+        """The codes of distinct items; faster than `codes` if many are new."""
         new = [*filterfalse(self.__contains__, items)]
         self.update(zip(new, count(len(self.names)), strict=False))
         self.names += new
         return self.codes(items, len(items))
 
     def named(self, codes: IntArray) -> list[Id]:
-        """The items behind codes."""
+        """The items of these codes."""
         names = self.names
         return [names[code] for code in codes.tolist()]
 
     @property
-    def places(self) -> FloatArray:
-        """Each code's place among all hashes, from 0 up to 1; the same on every machine."""
+    def unit_hashes(self) -> FloatArray:
+        """The hash of each code's item, scaled to [0, 1); the same on every machine."""
         known = self._hashes.size
         if known < len(self.names):
-            new = np.fromiter(map(_place, self.names[known:]), np.float64)
+            new = np.fromiter(map(_unit_hash, self.names[known:]), np.float64)
             self._hashes = np.concatenate((self._hashes, new))
         return self._hashes
 
 
 def saved(items: Items, codes: IntArray) -> Iterator[bytes | IntArray]:
-    """Names as one msgpack array of buckets, in pieces; at last the codes in the order written.
+    """Names as one msgpack array of buckets, in pieces, and finally the codes in written order.
 
-    The order depends on the names alone.
+    The order depends only on the names.
 
-    Args:
-        items: the vocabulary.
-        codes: distinct ones, of the names to be written.
+    `codes`: distinct codes of the names to write.
     """
     names = items.named(codes)
     hashes = np.concatenate(
@@ -110,7 +108,7 @@ def saved(items: Items, codes: IntArray) -> Iterator[bytes | IntArray]:
 
 
 def loaded(items: Items, buckets: SavedItems) -> IntArray:
-    """The codes of names that `saved` wrote, in their order.
+    """The codes of the names written by `saved`, in their order.
 
     Raises:
         ValueError: a name appears twice.
@@ -127,23 +125,23 @@ def loaded(items: Items, buckets: SavedItems) -> IntArray:
 
 
 def exact(item: Id) -> Id:
-    """The id as a str or int and nothing more special."""
+    """The id as exactly str or int, not a subtype."""
     if type(item) is str or type(item) is int:
         return item
     known = plain(item)
     return int(known) if isinstance(known, int) else known
 
 
-def _place(item: Id) -> float:
+def _unit_hash(item: Id) -> float:
     known = plain(item)
     text = f"{type(known).__name__}:{known}".encode("utf-8", "surrogatepass")
-    # The upper 53 bits, which a float holds exactly.
+    # The upper 53 bits, which a float represents exactly.
     return (int.from_bytes(blake2b(text, digest_size=8).digest(), "big") >> 11) / 2.0**53
 
 
 def _crcs(names: Sequence[Id]) -> IntArray:
     try:
-        # All of them text, as a rule: without a step of Python for each.
+        # Usually all are text, and the loop runs in C.
         return np.fromiter(map(crc32, map(str.encode, names)), np.int64)  # type: ignore[arg-type]  # refused if not
     except (TypeError, UnicodeEncodeError):
         return np.fromiter(map(_crc, names), np.int64)
@@ -173,7 +171,7 @@ def _bucket(names: list[Id]) -> bytes:
 
 
 def _escaped(item: Id) -> str | int | Ext:
-    """An id that msgpack has no form for, as an extension."""
+    """An id that msgpack cannot encode as an extension; other ids unchanged."""
     try:
         packed(item)
     except (UnicodeEncodeError, OverflowError):

@@ -87,7 +87,7 @@ class PendingCounts:
         self.clear()
         if table is not None:
             targets = {at: family.target(start) for (family, start), at in numbers.items()}
-            table.hand_out(_SLICE_BITS, targets)
+            table.distribute(_SLICE_BITS, targets)
             for family in {family for family, _ in numbers}:
                 family.add_users(table)
 
@@ -243,7 +243,7 @@ class Family:
             there = tuple(name for name in kept if name not in missing)
             raise UnlikeStateError(f"statistics of {self.spec.name}", kept, there)
         self._pending.settle()
-        table.hand_out(_SLICE_BITS, {0: self._pane(target)})
+        table.distribute(_SLICE_BITS, {0: self._pane(target)})
         self.add_users(table)
         activity = SliceActivity()
         # The time of the last event is unknown, but not before the start of the span.

@@ -14,7 +14,7 @@ from streameval.events import Event
 from streameval.statistics import hits as module
 from streameval.statistics.hits import Hits, HitsOfCells
 from streameval.statistics.lists import POSITIONED, REFUSED
-from streameval.statistics.profiles import HitsOptions, outcome_of, profile_of
+from streameval.statistics.profiles import HitsOptions, outcome_of, profiler
 from streameval.statistics.statistic import Cells
 from streameval.statistics.vocabulary import Items
 from tests.contract import laws
@@ -126,7 +126,7 @@ def test_a_list_has_one_profile_in_whichever_way_it_is_found(
 ) -> None:
     items, acts = ["x", "a"], ["a", "a"]
     expected = (kind, interacted, 2, *([1] if interacted else []))
-    assert profile_of(options)(items, acts) == expected
+    assert profiler(options)(items, acts) == expected
     assert outcome_of(options, items, acts, None) == expected
     assert outcome_of(options, items, acts, [1, 2]) == (kind + POSITIONED, *expected[1:])
 

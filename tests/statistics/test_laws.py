@@ -98,7 +98,7 @@ def _check_handed_out(kind: Kind, pieces: list[Piece], known: list[Piece]) -> No
     parts = {cell >> 2: statistic.empty() for cell, _ in (*pieces, *known)}
     for cell, piece in known:
         kind.count(parts[cell >> 2], cell & 3, piece)
-    statistic.hand_out(2, parts)
+    statistic.distribute(2, parts)
     for upper, part in parts.items():
         own = [(cell & 3, piece) for cell, piece in (*known, *pieces) if cell >> 2 == upper]
         assert state(part) == state(kind.counted(own))

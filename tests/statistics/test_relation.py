@@ -102,7 +102,7 @@ def test_any_integers_return_in_the_fewest_bytes(values: list[int]) -> None:
         ([Ext(1, b"abc")], "columns of"),
         ([Ext(1, b"\x01\x00"), Ext(1, b"ab")], "ascend"),
         ([Ext(1, b"\x00\x00"), Ext(1, b"ab")], "ascend"),
-        ([Ext(1, b"\x05"), Ext(1, b"a")], "a number is 5 where 3 were written"),
+        ([Ext(1, b"\x05"), Ext(1, b"a")], "code 5 of only 3 codes"),
     ],
 )
 def test_what_is_no_relation_is_refused(saved: list[Ext], message: str) -> None:

@@ -18,13 +18,13 @@ HERE = Partition("here", 0)
 
 def test_items_shown_do_not_wait_for_a_reading(monkeypatch: pytest.MonkeyPatch) -> None:
     settled: list[int] = []
-    hand_out = Table.hand_out
+    distribute = Table.distribute
 
     def noted(table: Table, *where: object) -> None:
         settled.append(table.waiting)
-        hand_out(table, *where)  # type: ignore[arg-type]  # whatever it is given
+        distribute(table, *where)  # type: ignore[arg-type]  # whatever it is given
 
-    monkeypatch.setattr(Table, "hand_out", noted)
+    monkeypatch.setattr(Table, "distribute", noted)
     monkeypatch.setattr(family, "_MOST_PENDING", MOST)
     ingest = new_ingest(
         Config(metrics=[f"distinct_items@{LENGTH}"], labels=["variant"], source=SimulatorOptions())
