@@ -23,12 +23,12 @@ from streameval.accumulator.intake import (
 )
 from streameval.accumulator.plan import planned
 from streameval.accumulator.readings import (
-    How,
+    IntervalMethod,
     advice,
-    answers,
     audiences,
     grouped,
-    rests_on,
+    readings_of,
+    statistics_of,
     with_intervals,
 )
 from streameval.accumulator.table import Table
@@ -61,38 +61,40 @@ from streameval.statistics.intervals import (
 T = TypeVar("T")
 
 _HERE = np.array([0])
-"""The cell that everything is counted in."""
+"""The only cell of the table."""
 
 _MOST_WAITING = 512
-"""Lists given one by one that wait to be counted together."""
+"""Lists given one by one are counted together in blocks of this size."""
 
 _UNTYPED: Sequence[Interaction] = ()
 """What `update` takes for none; known by identity, as an array has no truth."""
 
 
 class Accumulator:
-    """Consumes events one at a time and gives the online value of every metric.
+    """Counts events and gives the current value of every metric.
 
-    The state is integers only and a function of the multiset of events: any order, any split
+    The state consists of integers and depends only on the multiset of events: any order, any split
     over accumulators that are merged, and any save and load give the same bits.
 
     Args:
         metrics: for example "ndcg@10", "recbole:map@10", "rbp(p=0.8)@10"; at least one. Name
             your own as "package.module:name@10", or pass the decorated function, with a cut-off
             as `metric_at(function, k=10)`.
-        catalog: how many items there are, or their ids; needed by item_coverage.
-        popularity: how many users interacted with each item before; needed by novelty.
-        similarity: how similar two items are; needed by list_diversity.
+        catalog: number of items, or their ids; needed by item_coverage.
+        popularity: number of users who interacted with each item before; needed by novelty.
+        similarity: similarity of pairs of items; needed by list_diversity.
         depth: ranks kept; by default the largest cut-off of the metrics, or whole lists if a
             metric has none; 0 always keeps whole lists.
-        max_items: most distinct items counted exactly; above it, coverage is an estimate.
+        max_items: largest number of distinct items counted exactly; beyond it, coverage is an
+            estimate.
         ids: "text" or "integer"; by default the kind of the ids in catalogue, popularity and
             similarity, else of the first id counted. Ids of the other kind are refused.
-        intervals: settings of confidence intervals; None keeps none. Events must name their users.
+        intervals: settings of confidence intervals, which need the user of each event; None for no
+            intervals.
 
     Raises:
-        MetricError: a metric is unknown, lacks an input, or its inputs have ids of both kinds; or
-            an argument is not what it is said to be.
+        MetricError: a metric is unknown or lacks an input, the inputs have ids of both kinds, or
+            an argument is not valid.
 
     Example:
         >>> accumulator = Accumulator("hit_rate@2", "mrr")
@@ -136,7 +138,7 @@ class Accumulator:
     def table(self) -> Table:
         """The statistics, in cell 0; read only."""
         if self._rows:
-            self._take_up()
+            self._count_rows()
         return self._table
 
     @property
@@ -162,18 +164,18 @@ class Accumulator:
         user: Id | None = None,
         ts: int | None = None,
     ) -> None:
-        """Count one list with its outcome.
+        """Count one list with its interactions.
 
         Args:
             recommendations: item ids as shown, rank 1 first.
             interactions: ids of the items interacted with, or item id -> gain.
             positions: rank of each item, from 1; by default 1, 2, 3, ...
             scores: the recommender's score of each item, for auc, log_loss and the like.
-            baseline: what another recommender would have shown, for unexpectedness.
+            baseline: the list of another recommender, for unexpectedness.
             typed: the interactions with their types, for metrics with type=.
-            history: items that the user had met before, for user_novelty.
+            history: items that the user knew before, for user_novelty.
             user: who saw the list, for intervals and users_covered.
-            ts: event time in microseconds since the epoch; `compare` goes day by day.
+            ts: event time in microseconds since the epoch; `compare` works day by day.
 
         Raises:
             InvalidEventError: the event is invalid, or has ids of the other kind; nothing was
@@ -199,7 +201,7 @@ class Accumulator:
                 self._keep(self._row_of(recommendations, interactions))
                 self._room -= 1
                 if not self._room:
-                    self._take_up()
+                    self._count_rows()
                 return
         self.update_many(
             Batch(
@@ -220,7 +222,7 @@ class Accumulator:
         batch: Batch | Columns | ArrowTable | Iterable[Event] | Iterable[Pair] | Any,
         interactions: Any = None,
     ) -> None:
-        """Count many lists: the same bits as one by one, faster.
+        """Count many lists: faster than one by one, with the same bits.
 
         Args:
             batch: Events, (recommendations, interactions) pairs, or their columns: lists in a
@@ -237,22 +239,24 @@ class Accumulator:
         self._count(*of_one_kind(self._table.ids, columns(given)))
 
     def read(self, metric: str) -> Reading:
-        """Read one metric: any that the kept statistics can answer, not only those named.
+        """Read a metric: any that can be computed from the statistics kept, not only those named.
 
         Returns:
             The value and its evidence; NaN without evidence.
 
         Raises:
-            MetricError: it is unknown, or was not kept.
+            MetricError: the metric is unknown, or its statistics were not kept.
         """
         if self._read_at != self.version:
             self._readings, self._read_at = {}, self.version
         found = self._readings.get(metric)
         if found is None:
             asked = self._metric(metric)
-            readings = answers(asked, self.table, _HERE)
+            readings = readings_of(asked, self.table, _HERE)
             if self.intervals is not None:
-                readings = with_intervals(asked, readings, self.table, _HERE, How(self.intervals))
+                readings = with_intervals(
+                    asked, readings, self.table, _HERE, IntervalMethod(self.intervals)
+                )
             (found,) = readings
             self._readings[metric] = found
         return found
@@ -260,16 +264,16 @@ class Accumulator:
     def interval(
         self, metric: str, method: Kind = "anytime", precision: float | None = None
     ) -> Interval | None:
-        """Confidence interval of one metric, or None; `read(metric).no_interval` says why.
+        """Confidence interval of a metric, or None; `read(metric).no_interval` gives the reason.
 
         Args:
-            metric: as for `read`; one that was named at the start.
+            metric: a metric named at construction.
             method: "anytime" holds however often you look; "fixed" is narrower and holds for one
                 planned look; "pointwise" holds for one window of many.
             precision: relative half width at which an anytime interval is tightest.
 
         Raises:
-            MetricError: it is unknown or was not kept, or there is no such method or precision.
+            MetricError: the metric is unknown or was not kept, or method or precision is not valid.
 
         Example:
             >>> accumulator = Accumulator("ctr", intervals=Intervals())
@@ -286,35 +290,35 @@ class Accumulator:
         intervals = self.intervals
         if precision is not None:
             intervals = msgspec.structs.replace(intervals, precision=precision)
-        how = How(intervals, method)
-        readings = answers(asked, self.table, _HERE)
-        return with_intervals(asked, readings, self.table, _HERE, how)[0].interval
+        readings = readings_of(asked, self.table, _HERE)
+        chosen = IntervalMethod(intervals, method)
+        return with_intervals(asked, readings, self.table, _HERE, chosen)[0].interval
 
     def groups(self, metric: str) -> GroupSums | None:
-        """Numerators and denominators of one metric by event day and user group.
+        """Numerators and denominators of a metric by event day and user group.
 
-        None if no sums are kept by user; `read(metric).no_interval` says why.
+        None if no sums are kept by user; `read(metric).no_interval` gives the reason.
 
         Raises:
-            MetricError: it is unknown.
+            MetricError: the metric is unknown.
         """
         found = grouped(self._metric(metric), self.table, _HERE)
         return found[0] if found else None
 
     @property
     def audience(self) -> Audience | None:
-        """Hashes of the users, above 16,384 a sample; None without `intervals`."""
+        """Hashes of the users, beyond 16,384 a sample of them; None without `intervals`."""
         return next(iter(audiences(self.table, _HERE)), None)
 
     def compute(self) -> dict[str, Reading]:
-        """Every metric named at the start, by its canonical text."""
+        """The readings of all metrics named at construction, by canonical text."""
         advice = self.advice()
         if advice is not None:
             warnings.warn(advice, SuspiciousEventsWarning, stacklevel=2)
         return {metric.text: self.read(metric.text) for metric in self.metrics}
 
     def advice(self) -> str | None:
-        """A warning if the events look wrong, for example ids that never match; else None."""
+        """A warning if the events look wrong, for example if ids never match; otherwise None."""
         return advice(self.table, _HERE, self._before)[0]
 
     def merge(self, other: Accumulator) -> None:
@@ -329,7 +333,7 @@ class Accumulator:
         self._touch(other.lists)
 
     def reset(self) -> None:
-        """Forget everything counted."""
+        """Discard all counts."""
         self._changes += self.lists
         self._begin(Table(self._plan, self.context, ids=self._ids))
         self._before = 0
@@ -354,12 +358,12 @@ class Accumulator:
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Replace the counts by those of a saved `state_dict`.
+        """Replace the counts by those of a `state_dict`.
 
         Raises:
-            StateVersionError: this release does not know the version.
+            StateVersionError: this release cannot read its version.
             UnlikeStateError: its statistics, depth, caps, inputs or kind of ids differ.
-            DamagedStateError: it is damaged; the counts stay as they were.
+            DamagedStateError: it is damaged; the counts are unchanged.
         """
         if state.get("version") != VERSION:
             raise StateVersionError("accumulator", state.get("version"), VERSION)
@@ -375,10 +379,9 @@ class Accumulator:
         self.adopt(content)
 
     def dump(self) -> Iterator[bytes]:
-        """The counts as bytes, piece by piece.
+        """The counts as bytes, in pieces; equal counts give equal bytes.
 
-        Equal counts give equal bytes. Count nothing before the last piece; to count meanwhile,
-        dump a copy.
+        Do not count before the last piece is read; dump a copy instead.
 
         Example:
             >>> accumulator, other = Accumulator("mrr"), Accumulator("mrr", "auc")
@@ -391,17 +394,17 @@ class Accumulator:
         return self.table.dump([0])
 
     def adopt(self, data: bytes) -> frozenset[str]:
-        """Replace the counts by those of `dump`, also of an accumulator with other metrics.
+        """Replace the counts by the output of `dump`, even of an accumulator with other metrics.
 
         Statistics that these metrics do not read are dropped; missing ones start empty.
 
         Returns:
-            The names of the statistics that start empty, as `needs` has them.
+            The names of the statistics that start empty, as in `needs`.
 
         Raises:
-            StateVersionError: this release does not know the version.
+            StateVersionError: this release cannot read its version.
             UnlikeStateError: its catalogue, popularity, similarity or kind of ids differs.
-            DamagedStateError: it is damaged; the counts stay as they were.
+            DamagedStateError: it is damaged; the counts are unchanged.
         """
         fresh = Table(self._plan, self.context, ids=self._ids)
         missing = fresh.load(data, [0])
@@ -414,12 +417,12 @@ class Accumulator:
         """Names of the statistics that a metric reads.
 
         Raises:
-            MetricError: it is unknown, or was not kept.
+            MetricError: the metric is unknown, or its statistics were not kept.
         """
-        return rests_on(self._metric(metric), self.table)
+        return statistics_of(self._metric(metric), self.table)
 
     def __getstate__(self) -> dict[str, Any]:
-        # Formulas are closures: pickle their definitions and the counts.
+        # Formulas are closures, which cannot be pickled; pickle the definitions and the counts.
         made = {"metrics": self.metrics, "context": self.context, "plan": self._plan}
         made |= {"ids": self._ids, "intervals": self.intervals}
         return made | {"state": self.state_dict()}
@@ -438,11 +441,11 @@ class Accumulator:
         self._touch(len(checked))
 
     def _begin(self, table: Table, lists: int = 0) -> None:
-        """Count on in a table, which has counted some lists."""
+        """Continue with a table that has counted `lists` lists."""
         self._table, self._lists = table, lists
         self._rows: list[Any] = []
         self._room = _MOST_WAITING
-        # Looked up here, for every list that is given by itself needs them.
+        # Looked up once, because `update` needs them for every list.
         self._row_of: Any = table.row_of
         self._keep = self._rows.append
         self._touch(0)
@@ -452,10 +455,10 @@ class Accumulator:
         self._lists += lists
         self._changes += 1
 
-    def _take_up(self) -> None:
-        """Count the lists that wait."""
+    def _count_rows(self) -> None:
+        """Count the pending rows."""
         self._table.count_rows(self._rows)
-        # The version goes back for a moment, not ahead: a scrape of that moment is made again.
+        # The version must go back for a moment, not ahead: a concurrent scrape is then repeated.
         self._room = _MOST_WAITING
         self._lists += len(self._rows)
         self._rows.clear()
@@ -465,12 +468,16 @@ class Accumulator:
 
 
 def _given(found: T | None) -> list[T] | None:
-    """What one event has, as a column."""
+    """A field of one event as a column."""
     return None if found is None else [found]
 
 
 def _each_once(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
-    """The metrics without repeats; they are told apart by text."""
+    """The metrics without repeats, by text.
+
+    Raises:
+        SameNameError: two different functions have one text.
+    """
     found: dict[str, Metric] = {}
     for metric in metrics:
         first = found.setdefault(metric.text, metric)

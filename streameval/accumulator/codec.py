@@ -1,4 +1,4 @@
-"""Encodes and decodes a table: one msgpack value, equal for equal content."""
+"""Encodes and decodes a table as one msgpack value, with equal bytes for equal content."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from streameval.statistics.vocabulary import Items, SavedItems, loaded, packed, 
 VERSION: Final = 2
 _WHAT: Final = "accumulator"
 
-Made: TypeAlias = dict[str, int | str | None]
-"""What the values of a statistic were made with; states of unlike ones do not mix."""
+Inputs: TypeAlias = dict[str, int | str | None]
+"""Identities of the inputs of a statistic; states with different ones do not merge."""
 
 
 class Content(NamedTuple):
-    """What a table has."""
+    """The content of a table."""
 
     ids: IdKind | None
     items: Items
     events: Relation
     statistics: Mapping[str, Statistic]
-    made_with: Mapping[str, Made]
+    inputs: Mapping[str, Inputs]
 
 
 class _Entry(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
-    inputs: Made
+    inputs: Inputs
     relations: list[list[Ext]]
 
 
 def dumped(content: Content, order: Sequence[int]) -> Iterator[bytes]:
-    """These cells in pieces; cells are written as 0, 1, 2, ... in this order, items by name."""
+    """Encode these cells, in pieces; cells become 0, 1, 2, ... in this order, items their names."""
     cells = np.array(order, np.int64)
     yield b"\x95" + packed(VERSION) + packed(content.ids)
     yield packed(content.events.saved(cells, None))
@@ -54,7 +54,7 @@ def dumped(content: Content, order: Sequence[int]) -> Iterator[bytes]:
             numbers[piece] = np.arange(piece.size)
     yield b"\xdf" + len(content.statistics).to_bytes(4, "big")
     for name, statistic in content.statistics.items():
-        yield packed(name) + b"\x92" + packed(content.made_with[name])
+        yield packed(name) + b"\x92" + packed(content.inputs[name])
         yield b"\xdd" + len(statistic.relations).to_bytes(4, "big")
         for relation in statistic.relations.values():
             yield packed(relation.saved(cells, numbers))
@@ -63,21 +63,19 @@ def dumped(content: Content, order: Sequence[int]) -> Iterator[bytes]:
 def restored(
     content: Content, data: bytes, cells: Sequence[int]
 ) -> tuple[IdKind | None, Relation, frozenset[str]]:
-    """Fill empty statistics from the bytes of `dumped`.
+    """Fill empty statistics from the output of `dumped`.
 
     Args:
-        content: of an empty table; its items and statistics are filled.
+        content: content of an empty table; its items and statistics are filled.
         data: the bytes.
-        cells: the number here of each cell that was written.
+        cells: the new number of each saved cell.
 
     Returns:
-        The kind of ids, the events of each cell, and the names of the statistics that were not
-        there.
+        The kind of ids, the events of each cell, and the names of missing statistics.
 
     Raises:
-        StateVersionError: this release does not know the version.
-        UnlikeStateError: the values of a statistic were made with other inputs, or ids of the
-            other kind were counted.
+        StateVersionError: this release cannot read the version.
+        UnlikeStateError: a statistic had other inputs, or the ids are of the other kind.
         DamagedStateError: it is not the output of `dumped`.
     """
     try:
@@ -108,19 +106,19 @@ def _restored(
         if isinstance(statistic, Groups):
             statistic.restore(entry.relations, list(entry.inputs), cells)
             continue
-        if entry.inputs != (made_with := content.made_with[name]):
-            raise UnlikeStateError(f"inputs of {name}", made_with, entry.inputs)
+        if entry.inputs != content.inputs[name]:
+            raise UnlikeStateError(f"inputs of {name}", content.inputs[name], entry.inputs)
         pairs = zip(statistic.relations.items(), entry.relations, strict=True)
-        for (place, relation), saved_one in [*pairs]:
-            statistic.relations[place] = relation.restored(saved_one, cells, codes)
+        for (relation_name, relation), columns in [*pairs]:
+            statistic.relations[relation_name] = relation.restored(columns, cells, codes)
     return kind, events, frozenset(missing)
 
 
 def one_kind(of: str, mine: IdKind | None, theirs: IdKind | None) -> IdKind | None:
-    """The kind of what both have; None where neither has any.
+    """The common kind of ids; None if both are None.
 
     Raises:
-        UnlikeStateError: they have different ones.
+        UnlikeStateError: the kinds differ.
     """
     if mine is not None and theirs is not None and mine != theirs:
         raise UnlikeStateError(of, mine, theirs)

@@ -1,4 +1,4 @@
-"""Calls the function of a metric: its arguments, the lists it counts, its sums by user group."""
+"""Applies the function of a metric: its arguments, the lists in its mean, its group sums."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from streameval.statistics.lists import POSITIONED, GradedLists, Lists
 from streameval.statistics.terms import SummedMetric, Values
 
 Formula: TypeAlias = Callable[[Event], float | Sequence[float] | None]
-"""The value of an event, several values, or None where it is left out; NaN where it has none."""
+"""The value of an event or several values; None leaves the event out, NaN is undefined."""
 
 _REMEDIES = {
     "catalog": ("a catalogue", "give catalog= the number of items there are, or their ids"),
@@ -31,10 +31,10 @@ _REMEDIES = {
 
 
 def check_inputs(metric: Metric, context: Context) -> None:
-    """Refuse a metric whose inputs are not there.
+    """Refuse a metric without its inputs.
 
     Raises:
-        MissingInputError: it needs a catalogue, popularity or similarity, and there is none.
+        MissingInputError: it needs a catalogue, popularity or similarity that is missing.
     """
     for name in needed_inputs(metric):
         if getattr(context, name) is None:
@@ -42,13 +42,13 @@ def check_inputs(metric: Metric, context: Context) -> None:
 
 
 def needed_inputs(metric: Metric) -> list[str]:
-    """What a metric cannot do without besides the events, by name."""
-    spared = {"k"} | set(metric.definition.optional) - set(metric.values.values())
-    return [name for name in metric.definition.inputs if name not in spared]
+    """Names of the inputs that a metric requires besides events."""
+    optional = {"k"} | set(metric.definition.optional) - set(metric.values.values())
+    return [name for name in metric.definition.inputs if name not in optional]
 
 
 def called(metric: Metric, statistic: object, context: Context) -> Any:
-    """The metric's function of a statistic."""
+    """The result of the metric's function on a statistic."""
     function = metric.definition.function
     return function(statistic, *_inputs(metric, context), **metric.values_for(function))
 
@@ -61,10 +61,10 @@ def values_of(metric: Metric, lists: Lists) -> FloatArray:
 
 
 def array_of(metric: Metric, found: object, size: int) -> FloatArray:
-    """What a metric's function returned for lists or cells, shape (size,).
+    """The result of a metric's function for lists or cells as floats, shape (size,).
 
     Raises:
-        MetricValueError: it is nothing of the kind.
+        MetricValueError: it is not such an array.
     """
     wanted = (
         "one value for each list, an array as long as lists.kind"
@@ -81,10 +81,10 @@ def array_of(metric: Metric, found: object, size: int) -> FloatArray:
 
 
 def number_of(metric: Metric, found: object, wanted: str) -> float:
-    """One number that a metric's function returned.
+    """The result of a metric's function as a float.
 
     Raises:
-        MetricValueError: it is none.
+        MetricValueError: it is not a number.
     """
     try:
         if isinstance(found, (Real, np.bool_)):
@@ -95,7 +95,7 @@ def number_of(metric: Metric, found: object, wanted: str) -> float:
 
 
 def formula(metric: Metric, context: Context) -> Formula:
-    """The metric's function of one event."""
+    """The metric's function, as a function of one event."""
     function, inputs = metric.definition.function, _inputs(metric, context)
     chosen = metric.values_for(function)
     wanted = str(metric.values.get("type", ""))
@@ -109,7 +109,7 @@ def formula(metric: Metric, context: Context) -> Formula:
 
 
 def _of_one(metric: Metric, found: object) -> float | list[float]:
-    """The value of an event, or its values; what can be read only once becomes a list."""
+    """The value of an event, or the list of its values."""
     wanted = "a number, several numbers, or None for an event without a value"
     if isinstance(found, np.ndarray):
         found = found.tolist()
@@ -128,58 +128,63 @@ def _inputs(metric: Metric, context: Context) -> list[Any]:
     return [metric.k if name == "k" else getattr(context, name) for name in names]
 
 
-Fate: TypeAlias = Literal["count", "skip", "nan", "error"]
-"""What a kind of list does to a mean: it counts, is left out, or leaves no value at all."""
+EmptyRule: TypeAlias = Literal["count", "skip", "nan", "error"]
+"""The effect of a kind of list on a mean: it counts, is left out, or makes the mean undefined."""
 
 _KINDS = [(items, interactions) for items in (True, False) for interactions in (True, False)]
 
 
-def fate(metric: Metric, *, items: bool, interactions: bool) -> Fate:
-    """What lists with or without items, and with or without interactions, do to the mean."""
+def empty_rule(metric: Metric, *, items: bool, interactions: bool) -> EmptyRule:
+    """The effect of lists with or without items and interactions on the mean."""
     of_list = metric.values.get("empty_list", "any")
     of_interactions = metric.values.get("empty", "zero")
     rule = (
         of_list if not items and of_list != "any" else "zero" if interactions else of_interactions
     )
-    fates: dict[object, Fate] = {"zero": "count", "skip": "skip", "nan": "nan", "error": "error"}
-    return fates[rule]
+    rules: dict[object, EmptyRule] = {
+        "zero": "count",
+        "skip": "skip",
+        "nan": "nan",
+        "error": "error",
+    }
+    return rules[rule]
 
 
-def counted(metric: Metric, hits: HitsOfCells) -> IntArray:
-    """How many lists of each cell the mean is over."""
+def lists_in_mean(metric: Metric, hits: HitsOfCells) -> IntArray:
+    """Number of lists in the mean of each cell."""
     return _having(metric, hits, "count")
 
 
-def spoiling(metric: Metric, hits: HitsOfCells, how: Literal["nan", "error"]) -> IntArray:
-    """How many lists of each cell leave the mean without a value."""
+def lists_without_mean(metric: Metric, hits: HitsOfCells, how: Literal["nan", "error"]) -> IntArray:
+    """Number of lists of each cell that make the mean undefined."""
     refused = hits.refused if how == "error" else 0
     return _having(metric, hits, how) + refused
 
 
-def missed(metric: Metric, hits: HitsOfCells, valued: IntArray) -> IntArray:
-    """How many lists with gains the mean is without, as values were kept only after them.
+def ungraded_lists(metric: Metric, hits: HitsOfCells, valued: IntArray) -> IntArray:
+    """Number of lists with gains counted before their values were kept, which the mean lacks.
 
-    Where empty lists are left out, too many by at most as many as there are of those.
+    If empty lists are left out, the result is too large by at most their number.
     """
-    kept = fate(metric, items=False, interactions=True) == "count"
+    kept = empty_rule(metric, items=False, interactions=True) == "count"
     empty = 0 if kept else hits.having(items=False, interactions=True)
     return np.asarray(np.maximum(hits.graded - empty - valued, 0))
 
 
-def counting(metric: Metric, lists: Lists) -> IntArray:
-    """How often each distinct list counts in the mean: 0 where it is left out; shape (n,)."""
+def mean_counts(metric: Metric, lists: Lists) -> IntArray:
+    """Counts of distinct lists in the mean, 0 for those left out; shape (n,)."""
     count = lists.count.copy()
     for items, interactions in _KINDS:
-        if fate(metric, items=items, interactions=interactions) != "count":
+        if empty_rule(metric, items=items, interactions=interactions) != "count":
             here = (lists.length > 0) == items
             count[here & ((lists.interacted > 0) == interactions)] = 0
     return np.asarray(count)
 
 
 def items_shown(metric: Metric, items: Callable[[int | None], IntArray]) -> IntArray:
-    """How many items of each owner a mean per item is over.
+    """Number of items of each owner in a mean per item.
 
-    `items`: how many were shown up to a rank.
+    `items`: gives the number of items shown up to a rank.
     """
     rank = int(metric.values.get("rank", 0))
     if not rank:
@@ -189,18 +194,18 @@ def items_shown(metric: Metric, items: Callable[[int | None], IntArray]) -> IntA
     return items(last) - (items(above) if above else 0)
 
 
-def _having(metric: Metric, hits: HitsOfCells, wanted: Fate) -> IntArray:
+def _having(metric: Metric, hits: HitsOfCells, wanted: EmptyRule) -> IntArray:
     found = np.zeros(hits.cells, np.int64)
     for items, interactions in _KINDS:
-        if fate(metric, items=items, interactions=interactions) == wanted:
+        if empty_rule(metric, items=items, interactions=interactions) == wanted:
             found += hits.having(items=items, interactions=interactions)
     return found
 
 
 def summed(metric: Metric, column: int, context: Context) -> SummedMetric:
-    """How the lists of a metric that reads hits or lists are summed.
+    """The summation of a metric that reads hits or lists.
 
-    `column`: its place among the metrics that are summed.
+    `column`: index of the metric among those summed.
     """
     per_item = metric.definition.per == "item"
     return SummedMetric(
@@ -212,12 +217,12 @@ def summed(metric: Metric, column: int, context: Context) -> SummedMetric:
 
 
 def bounded(metric: Metric) -> bool:
-    """Whether both ends of the metric's range are finite."""
+    """Whether both bounds of the metric are finite."""
     return all(map(math.isfinite, metric.definition.bounds))
 
 
 def of_event(found: float | Iterable[float] | None) -> tuple[float, int]:
-    """What the value of an event, or several, adds to numerator and denominator.
+    """Numerator and denominator of the values of an event.
 
     Example:
         >>> of_event(None), of_event(0.5), of_event([1.0, math.nan, 2.0])
@@ -235,8 +240,8 @@ def _of_lists(metric: Metric, context: Context, lists: Lists) -> Values:
         if graded or metric.needs_values
         else array_of(metric, called(metric, lists, context), lists.kind.size)
     )
-    # A list without a value, or with an infinite one, is in no mean that has an interval.
-    counts = counting(metric, lists) * np.isfinite(values)
+    # A list with an undefined or infinite value is left out of means with an interval.
+    counts = mean_counts(metric, lists) * np.isfinite(values)
     return np.where(counts > 0, values, 0.0), counts
 
 
@@ -246,5 +251,5 @@ def _of_items(metric: Metric, context: Context, lists: Lists) -> Values:
 
 
 def _at_ranks(metric: Metric, ranks: IntArray) -> IntArray:
-    """Items at ranks of their own, each as if it were a list."""
+    """Whether each item at an explicit position is in the mean."""
     return items_shown(metric, lambda k: up_to(ranks, k).astype(np.int64))

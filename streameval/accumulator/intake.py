@@ -1,4 +1,4 @@
-"""Checks the arguments of an Accumulator, and turns them into columns."""
+"""Checks the events given to an Accumulator, and converts them to batches."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ _LARGEST = 2**63 - 1
 _ORDERED = frozenset({"recommendations", "positions", "scores"})
 LISTS = frozenset({list, tuple})
 COLLECTIONS = frozenset({list, tuple, set, frozenset})
-"""What statistics take as it is; everything else is checked and converted, one event at a time."""
+"""Types that statistics take unchanged; other types are converted event by event."""
 
 
 def side_by_side(recommendations: Any, interactions: Any) -> Columns | list[Pair]:
-    """Recommendations and interactions given as two: arrays as columns, sequences as pairs.
+    """Combine recommendations and interactions: arrays to Columns, sequences to pairs.
 
     Raises:
-        InvalidEventError: one is longer than the other.
+        InvalidEventError: their lengths differ.
 
     Example:
         >>> import numpy as np
@@ -67,12 +67,12 @@ def side_by_side(recommendations: Any, interactions: Any) -> Columns | list[Pair
 def columns(
     batch: Batch | Columns | ArrowTable | Iterable[Event] | Iterable[Pair],
 ) -> Batch | CodedBatch:
-    """Events, (recommendations, interactions) pairs, or columns of any kind, checked.
+    """Events, (recommendations, interactions) pairs, or columns of any kind, as a checked batch.
 
     Raises:
-        InvalidEventError: one of them is not a valid event; nothing has been counted.
+        InvalidEventError: an event is not valid.
     """
-    # A protocol is slow to ask for, and most come as a list or as columns of ours.
+    # An isinstance check of a protocol is slow, so the usual types come first.
     if not isinstance(batch, (Batch, list)) and isinstance(batch, Columns | ArrowTable):
         found = read(batch)
         if isinstance(found, CodedBatch):
@@ -104,15 +104,15 @@ def columns(
 def of_one_kind(
     kind: IdKind | None, batch: Batch | CodedBatch
 ) -> tuple[IdKind | None, Batch | CodedBatch]:
-    """Checked columns whose ids are all of one kind.
+    """A batch whose ids are built-in strings or integers, all of one kind.
 
-    `kind`: that they must have; None where the first id decides.
+    `kind`: the required kind; None if the first id decides.
 
     Returns:
-        The kind, None without ids; and the columns.
+        The kind (None without ids), and the batch.
 
     Raises:
-        InvalidEventError: an id is invalid or of the other kind; nothing has been counted.
+        InvalidEventError: an id is invalid or of the other kind.
     """
     if isinstance(batch, CodedBatch):
         if batch.texts is not None:
@@ -134,10 +134,10 @@ def of_one_kind(
 
 
 def kind_of_users(kind: IdKind | None, batch: Batch | CodedBatch) -> IdKind | None:
-    """The kind of the users' ids, which all have; None where nobody is named.
+    """The common kind of the user ids; None without users.
 
     Raises:
-        InvalidEventError: one is of the other kind than those before; nothing has been counted.
+        InvalidEventError: a user id is not of this kind, or of the kind of the others.
     """
     named = [each for each in batch.users or () if each is not None]
     return of_kind(kind, named, "user")[0]
@@ -151,7 +151,7 @@ def _without_more_ids(batch: Batch) -> bool:
 def _are_all(kind: IdKind, batch: Batch) -> bool:
     try:
         for column in (batch.recommendations, batch.interactions):
-            # List by list: all together they would be one text as long as the batch.
+            # List by list, because the check of text joins all ids of its argument.
             deque(map(CHECKS[kind], column), maxlen=0)
     except TypeError:
         return False
@@ -165,7 +165,7 @@ def _kind_of_codes(kind: IdKind | None, coded: CodedBatch) -> IdKind | None:
 
 
 def _known(kind: IdKind | None, given: Event) -> tuple[IdKind | None, Event]:
-    """An event with Python's own ids, all of one kind."""
+    """An event with built-in ids, all of one kind."""
     kind, shown = of_kind(kind, given.recommendations, "recommendations")
     kind, acts = of_kind(kind, given.interactions, "interactions")
     if isinstance(given.interactions, Mapping):
@@ -205,7 +205,7 @@ def _typed(kind: IdKind | None, typed: list[Any]) -> tuple[IdKind | None, Sequen
 def _event(
     recommendations: Sequence[Id], interactions: Interactions, positions: Sequence[int] | None
 ) -> tuple[Sequence[Id], Interactions, Sequence[int] | None]:
-    """One event with plain lists and dicts, checked."""
+    """A checked event with plain lists and dicts."""
     if type(recommendations) not in LISTS:
         recommendations = _listed("recommendations", recommendations)
     if isinstance(interactions, Mapping):
@@ -270,7 +270,7 @@ def _whole_times(times: Sequence[Any]) -> Sequence[int | None]:
         times = _plain(times)
         wrong = [each for each in times if type(each) not in _TIMES]
     if not wrong:
-        # Zero and None are within any limits, and left out in a loop of C.
+        # filter drops None, and 0, which is always valid, in a C loop.
         known = [*filter(None, times), 0]
         wrong = [each for each in (min(known), max(known)) if not -_LARGEST <= each <= _LARGEST]
     if wrong:
@@ -304,7 +304,7 @@ def _are_finite(numbers: Iterable[float]) -> bool:
 
 
 def _plain(numbers: Iterable[Any]) -> list[Any]:
-    """With Python's own numbers instead of NumPy's."""
+    """Built-in numbers instead of NumPy numbers."""
     return [each.item() if isinstance(each, np.number) else each for each in numbers]
 
 

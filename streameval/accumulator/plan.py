@@ -1,4 +1,4 @@
-"""The statistics that a set of metrics needs."""
+"""Plans: the statistics that a set of metrics needs."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from streameval.statistics.profiles import HitsOptions
 from streameval.statistics.scores import RankSumsOptions, ScoresOptions
 
 WHOLE = 0
-"""As a depth: keep whole lists, though the metrics need fewer ranks."""
+"""The depth that keeps whole lists, even if the metrics need fewer ranks."""
 
 PANE_GROUPS = 64
-"""User groups of a pane: fewer, for it has fewer lists."""
+"""User groups of a pane, which has fewer lists than a lifetime."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,15 +29,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         depth: ranks kept; None keeps whole lists.
-        max_items: most items of which exposures are counted exactly.
-        needs: options of each statistic, but for the values of events.
-        graded: metrics whose values on lists with gains are kept.
-        values: metrics whose values on all lists are kept; one of each `Metric.per_list`.
-        events: metrics whose values on all events are kept; likewise.
-        grouped: metrics whose sums by user group are kept; likewise.
-        groups: number of user groups; 0 where no sums are kept by user.
-        daily: whether these sums are kept by event day.
-        users: whether the users are kept.
+        max_items: largest number of items whose exposures are counted exactly.
+        needs: options of each statistic, except those of values.
+        graded: metrics whose values of lists with gains are kept.
+        values: metrics whose values of all lists are kept; one per `Metric.per_list`.
+        events: metrics whose values of all events are kept; one per `Metric.per_list`.
+        grouped: metrics whose group sums are kept; one per `Metric.per_list`.
+        groups: number of user groups; 0 without group sums.
+        daily: whether group sums are kept by event day.
+        users: whether users are kept.
     """
 
     depth: int | None
@@ -52,7 +52,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     users: bool = False
 
     def need(self, metric: Metric) -> Hashable:
-        """Options of the statistic that a metric reads; None for values of events."""
+        """Options of the statistic that a metric reads; None for a metric of events."""
         reads = metric.definition.reads
         if reads in ("hits", "lists"):
             return hits_options(metric, self.depth)
@@ -68,28 +68,28 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def of_pane(self) -> Plan:
-        """What a span of time keeps of it, so that it can be a part of a window."""
+        """The plan of a pane, which can be summed into windows."""
         groups = min(self.groups, PANE_GROUPS)
         return msgspec.structs.replace(self, groups=groups, daily=False, users=False)
 
     @property
     def without_users(self) -> Plan:
-        """The same without anything by user."""
+        """The plan without group sums and users."""
         return msgspec.structs.replace(self, grouped=(), groups=0, daily=False, users=False)
 
     @property
     def by_day(self) -> Plan:
-        """Its sums by user group alone."""
+        """The plan of only the group sums."""
         bare = msgspec.structs.replace(self, needs=(), graded=(), values=(), events=())
         return msgspec.structs.replace(bare, users=False)
 
     @property
     def of_users(self) -> Plan:
-        """The users alone."""
+        """The plan of only the users."""
         return msgspec.structs.replace(self.by_day.without_users, users=True)
 
     def within(self, other: Plan) -> bool:
-        """Whether another one keeps the same, or more of users."""
+        """Whether `other` keeps the same statistics, and as much or more by user."""
         if self is other:
             return True
         grouped = not self.groups or (self.grouped == other.grouped and self.groups <= other.groups)
@@ -102,7 +102,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """What is kept, in words; only equal plans have equal ones."""
+        """A description of each statistic; equal only for equal plans."""
         depth = "whole lists" if self.depth is None else f"depth {self.depth}"
         graded = (f"values of {metric.text} with gains" for metric in self.graded)
         values = (f"values of {metric.per_list}" for metric in (*self.values, *self.events))
@@ -121,14 +121,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def planned(metrics: Sequence[Metric], depth: int | None, max_items: int, groups: int = 0) -> Plan:
-    """The smallest plan that answers the metrics, independent of their order.
+    """The smallest plan for these metrics, independent of their order.
 
-    `depth`: ranks to keep; None the least, WHOLE all there are. `groups`: number of user groups
-    that sums are kept by; 0 for none.
+    `depth`: ranks to keep; None for as few as possible, WHOLE for all. `groups`: number of user
+    groups; 0 for no group sums.
 
     Raises:
-        MetricError: no metric is given, or a number is not one.
-        CutoffExceedsDepthError: a metric lies beyond a depth that was asked for.
+        MetricError: no metric is given, or a number is not valid.
+        CutoffExceedsDepthError: the cut-off of a metric exceeds the given depth.
     """
     if not metrics:
         raise MetricError("no metric was given; name at least one, for example 'ndcg@10'")
@@ -166,24 +166,24 @@ def _whole_number(name: str, found: Any, least: int) -> int:
 
 
 def check_depth(metric: Metric, depth: int | None) -> None:
-    """Refuse a cut-off beyond the ranks that are kept.
+    """Refuse a metric whose cut-off exceeds the ranks kept.
 
     Raises:
-        CutoffExceedsDepthError: it is.
+        CutoffExceedsDepthError: the cut-off is larger than `depth`.
     """
     if depth is not None and (metric.k is None or metric.k > depth):
         raise CutoffExceedsDepthError(metric.text, metric.k, depth)
 
 
 def _exposed(metric: Metric) -> Exposed:
-    """What a metric counts exposures of."""
+    """What a metric of exposures or users counts."""
     if metric.definition.reads == "exposures":
         return "items"
     return "users" if metric.values["having"] == "item" else "users_with_hits"
 
 
 def hits_options(metric: Metric, depth: int | None) -> HitsOptions:
-    """The Hits statistic that a metric reads."""
+    """Options of the Hits statistic that a metric reads."""
     known = {name: metric.values[name] for name in HitsOptions.__struct_fields__[1:]}
     after_cut = known["repeats"] == "compact_after_cut"
     rows = (known["rows"] or metric.k) if after_cut else None
@@ -192,7 +192,7 @@ def hits_options(metric: Metric, depth: int | None) -> HitsOptions:
 
 @lru_cache(maxsize=256)
 def name_of(options: Hashable) -> str:
-    """The name of a statistic in what is saved: its kind, and what it was asked for.
+    """The name of a statistic in saved states: its kind and its options.
 
     Example:
         >>> name_of(HitsOptions(depth=10, repeats="every"))
@@ -207,5 +207,5 @@ def name_of(options: Hashable) -> str:
 
 
 def _by_text(metrics: Mapping[str, Metric]) -> tuple[Metric, ...]:
-    """In an order that does not depend on how the metrics were named."""
+    """The metrics by text, so that their order does not depend on the caller."""
     return tuple(metrics[text] for text in sorted(metrics))

@@ -1,4 +1,4 @@
-"""Turns statistics into Readings: values with evidence, bounds and intervals."""
+"""Reads metrics from statistics: values with evidence, bounds and intervals."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from streameval.accumulator.formulas import (
     array_of,
     called,
     check_inputs,
-    counted,
     items_shown,
-    missed,
+    lists_in_mean,
+    lists_without_mean,
     number_of,
-    spoiling,
+    ungraded_lists,
 )
 from streameval.accumulator.plan import check_depth, name_of
 from streameval.accumulator.table import Table
@@ -37,30 +37,30 @@ from streameval.statistics.statistic import Statistic
 S = TypeVar("S", bound=Statistic)
 
 
-class How(NamedTuple):
-    """How intervals are made of sums by user group."""
+class IntervalMethod(NamedTuple):
+    """Settings and method of intervals."""
 
     intervals: Intervals
     kind: Kind = "anytime"
 
 
 _SUSPICIOUS = 1_000
-"""So many lists with interactions and no hit: the ids are probably of two kinds."""
+"""With this many lists with interactions and no hit, the ids probably do not match."""
 
 _FEWEST_ITEMS = 10
-"""Fewer items that are not in the catalogue may just be new."""
+"""Fewer items outside the catalogue may simply be new."""
 
 _LEVELS = ("mean", "median", "quantile")
-"""Statistics in the unit of the values; what lies between values goes through no root."""
+"""Summary statistics that `finish` applies to; others are widths, not values."""
 
 
-def answers(metric: Metric, table: Table, cells: IntArray) -> list[Reading]:
-    """The reading of a metric in each of these cells, made in one pass.
+def readings_of(metric: Metric, table: Table, cells: IntArray) -> list[Reading]:
+    """The readings of a metric in each of these cells.
 
     Raises:
-        CutoffExceedsDepthError: the cut-off lies beyond the ranks kept.
-        NotKeptError: a statistic that it needs was not kept.
-        MissingInputError: it needs a catalogue, popularity or similarity, and there is none.
+        CutoffExceedsDepthError: the cut-off exceeds the ranks kept.
+        NotKeptError: a required statistic was not kept.
+        MissingInputError: it needs a catalogue, popularity or similarity that is missing.
     """
     check_inputs(metric, table.context)
     if metric.definition.reads in ("hits", "lists"):
@@ -71,14 +71,14 @@ def answers(metric: Metric, table: Table, cells: IntArray) -> list[Reading]:
 
 
 def grouped(metric: Metric, table: Table, cells: IntArray) -> list[GroupSums] | None:
-    """Sums by user group of a metric in each of these cells; None where `ungrouped` says why."""
+    """The group sums of a metric in each of these cells; None if `ungrouped` gives a reason."""
     if table.groups is None or ungrouped(metric, table) is not None:
         return None
     return table.groups.of(metric.per_list, cells)
 
 
 def audiences(table: Table, cells: IntArray) -> list[Audience]:
-    """The users of each of these cells; empty where they are not kept."""
+    """The users of each of these cells; empty if users are not kept."""
     if table.groups is None or table.audience is None:
         return []
     table.fold()
@@ -88,7 +88,7 @@ def audiences(table: Table, cells: IntArray) -> list[Audience]:
 
 
 def ungrouped(metric: Metric, table: Table) -> str | None:
-    """Why a metric has no sums by user group in a table, in a sentence; None where it has."""
+    """The reason, in a sentence, that a metric has no group sums in a table; None if it has."""
     if not table.plan.groups:
         return "No intervals are configured."
     if not metric.has_interval:
@@ -101,24 +101,30 @@ def ungrouped(metric: Metric, table: Table) -> str | None:
 
 
 def with_intervals(
-    metric: Metric, readings: Sequence[Reading], table: Table, cells: IntArray, how: How
+    metric: Metric,
+    readings: Sequence[Reading],
+    table: Table,
+    cells: IntArray,
+    method: IntervalMethod,
 ) -> list[Reading]:
-    """Readings of a metric in these cells, with their intervals or why there are none."""
+    """The readings with their intervals, or with the reasons that there are none."""
     reason, groups = ungrouped(metric, table), table.groups
     if reason is not None or groups is None:
         return [replace(reading, no_interval=reason) for reading in readings]
     sums = groups.of(metric.per_list, cells)
     lists, anonymous = groups.lists(cells)
     named = (lists - anonymous).tolist()
-    return [_with_interval(metric, *each, how) for each in zip(readings, sums, named, strict=True)]
+    return [
+        _with_interval(metric, *each, method) for each in zip(readings, sums, named, strict=True)
+    ]
 
 
-def rests_on(metric: Metric, table: Table) -> frozenset[str]:
-    """Names of the statistics that the reading of a metric rests on.
+def statistics_of(metric: Metric, table: Table) -> frozenset[str]:
+    """Names of the statistics that a metric reads.
 
     Raises:
-        CutoffExceedsDepthError: the cut-off lies beyond the ranks kept.
-        NotKeptError: a statistic that it needs was not kept.
+        CutoffExceedsDepthError: the cut-off exceeds the ranks kept.
+        NotKeptError: a required statistic was not kept.
     """
     if metric.definition.reads == "event":
         return frozenset({_name_of_values(metric, table)})
@@ -132,7 +138,7 @@ def rests_on(metric: Metric, table: Table) -> frozenset[str]:
 
 
 def advice(table: Table, cells: IntArray, before: int = 0) -> list[str | None]:
-    """For each cell a sentence when its lists look as if they were not what was meant.
+    """For each cell, a warning if its lists look wrong; otherwise None.
 
     `before`: lists counted before some statistic began.
     """
@@ -151,12 +157,12 @@ def advice(table: Table, cells: IntArray, before: int = 0) -> list[str | None]:
 
 
 def _with_interval(
-    metric: Metric, reading: Reading, sums: GroupSums, named: int, how: How
+    metric: Metric, reading: Reading, sums: GroupSums, named: int, method: IntervalMethod
 ) -> Reading:
     if not reading.defined or not math.isfinite(reading.value):
         return replace(reading, no_interval=f"{metric.text} has no finite value.")
     bounds = metric.definition.bounds
-    found = interval(sums, how.intervals, how.kind, bounds=bounds)
+    found = interval(sums, method.intervals, method.kind, bounds=bounds)
     if found is not None:
         return replace(reading, interval=found)
     if not named:
@@ -171,18 +177,18 @@ def _with_interval(
 
 
 def _unscored(table: Table, cells: IntArray, before: int) -> Iterator[tuple[int, str]]:
-    """Where scores are needed, and no list had any."""
+    """Cells without any score, although a metric needs scores."""
     lists = table.lists(cells) - before
     needing = [*_of_kind(table, ScoredItems), *_of_kind(table, RankSumsOfLists)]
     scored = [[one.lists for one in each.view(cells)] for each in needing]
     for at in np.flatnonzero(lists >= _SUSPICIOUS).tolist() if needing else ():
         if not any(each[at] for each in scored):
-            told = "lists without scores, which auc and similar metrics need"
-            yield at, f"{int(lists[at]):,} {told}"
+            problem = "lists without scores, which auc and similar metrics need"
+            yield at, f"{int(lists[at]):,} {problem}"
 
 
 def _overfull(table: Table, cells: IntArray) -> Iterator[tuple[int, str]]:
-    """Cells with more items shown than the catalogue has, or with none that it has."""
+    """Cells with more items shown than the catalogue has, or with no item of the catalogue."""
     catalog = table.context.catalog
     if not catalog:
         return
@@ -191,10 +197,10 @@ def _overfull(table: Table, cells: IntArray) -> Iterator[tuple[int, str]]:
             if not isinstance(catalog, int):
                 enough = exposures.distinct >= min(_FEWEST_ITEMS, len(catalog))
                 if enough and not exposures.meets(catalog):
-                    told = f"{exposures.distinct:,.0f} distinct items, and none is in the catalogue"
+                    none = f"{exposures.distinct:,.0f} distinct items, and none is in the catalogue"
                     yield (
                         at,
-                        f"{told} of {len(catalog):,}: do lists and catalogue use the same ids?",
+                        f"{none} of {len(catalog):,}: do lists and catalogue use the same ids?",
                     )
             elif exposures.distinct > catalog:
                 shared = f"{exposures.distinct:,.0f} distinct items, and catalog = {catalog:,}"
@@ -206,15 +212,17 @@ def _of_kind(table: Table, kind: type[S]) -> list[S]:
 
 
 def _kept(metric: Metric, table: Table) -> Statistic:
-    """Which of the statistics kept a metric reads."""
+    """The statistic that a metric reads."""
     ranked = metric.definition.reads in ("hits", "lists")
     if ranked:
         check_depth(metric, table.plan.depth)
     options = table.plan.need(metric)
     if options not in table.plan.needs:
-        problem = "what it needs was not counted at that cut-off"
-        refused = "hits were counted with other parameters"
-        raise NotKeptError(metric.text, refused if ranked else problem)
+        cutoff, hits = (
+            "it was not counted at that cut-off",
+            "hits were counted with other parameters",
+        )
+        raise NotKeptError(metric.text, hits if ranked else cutoff)
     return table.statistics[name_of(options)]
 
 
@@ -233,9 +241,9 @@ def _values(metric: Metric, table: Table, cells: IntArray) -> list[Distribution]
 
 def _of_lists(metric: Metric, table: Table, cells: IntArray) -> Iterator[Reading]:
     hits = cast("Hits", _kept(metric, table)).view(cells)
-    counts, lists = counted(metric, hits).tolist(), hits.count.tolist()
-    refusing = spoiling(metric, hits, "error").tolist()
-    undefined = spoiling(metric, hits, "nan").tolist()
+    counts, lists = lists_in_mean(metric, hits).tolist(), hits.count.tolist()
+    refusing = lists_without_mean(metric, hits, "error").tolist()
+    undefined = lists_without_mean(metric, hits, "nan").tolist()
     sound = [not each and not other for each, other in zip(refusing, undefined, strict=True)]
     values: Sequence[Distribution] = ()
     totals: list[float] = []
@@ -291,7 +299,7 @@ def _of_cell(metric: Metric, statistic: Any, table: Table) -> Reading:
 
 
 def _summed_up(metric: Metric, value: float) -> float:
-    """What is asked of a property of all lists: a single value, its own median."""
+    """The summary statistic of the one value of a slice."""
     if metric.values.get("statistic", "mean") in _LEVELS:
         return value
     return summary(Distribution.of(value), metric.values)
@@ -336,7 +344,7 @@ def _undefined(metric: Metric, count: int, lists: int, problem: str) -> Reading:
 def _total(
     metric: Metric, hits: HitsOfCells, table: Table, cells: IntArray, sound: BoolArray
 ) -> tuple[FloatArray, IntArray]:
-    """The sum over all lists of each cell, and how many of them turned out to have no value."""
+    """The sum over the lists of each cell, and how many of them have no value."""
     graded = np.flatnonzero((hits.graded > 0) & sound) if metric.needs_gains else np.zeros(0, int)
     seen = hits.without_gains() if metric.needs_gains else hits
     total = array_of(metric, called(metric, seen, table.context), cells.size)
@@ -350,5 +358,5 @@ def _total(
         for at, values in zip(graded.tolist(), kept.view(cells[graded]), strict=True):
             total[at] = math.fsum((total[at], values.total))
             valued[at], undefined[at] = values.count + values.undefined, values.undefined
-        left_out[graded] = (undefined + missed(metric, hits, valued))[graded]
+        left_out[graded] = (undefined + ungraded_lists(metric, hits, valued))[graded]
     return total, left_out

@@ -1,4 +1,4 @@
-"""Accumulators that several threads use at once."""
+"""Thread-safe accumulators."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ T = TypeVar("T")
 _SHARING: Final = threading.Lock()
 
 
-def _alone(
+def _locked(
     method: Callable[Concatenate[Accumulator, P], T],
 ) -> Callable[Concatenate[Accumulator, P], T]:
-    """The method under the accumulator's lock."""
+    """The method, holding the accumulator's lock."""
 
     def locked(self: Any, /, *args: P.args, **named: P.kwargs) -> T:
         with self._lock:
@@ -31,9 +31,9 @@ def _alone(
 
 
 class SharedAccumulator(Accumulator):
-    """An Accumulator with a lock: several threads may count, read, merge and copy at once.
+    """An Accumulator with a lock, which several threads may use at once.
 
-    Only one thread at a time may use a plain `Accumulator`. `copy` gives one without a lock.
+    Only one thread at a time may use a plain `Accumulator`. `copy` gives a plain one.
 
     Example:
         >>> from concurrent.futures import ThreadPoolExecutor
@@ -47,23 +47,23 @@ class SharedAccumulator(Accumulator):
     _lock: threading.RLock
 
     def __new__(cls, *_: Any, **__: Any) -> Self:
-        """With its lock, unpickled ones included."""
+        """Add the lock here rather than in __init__, which unpickling does not call."""
         made = super().__new__(cls)
         made._lock = threading.RLock()
         return made
 
-    update = _alone(Accumulator.update)
-    update_many = _alone(Accumulator.update_many)
-    read = _alone(Accumulator.read)
-    interval = _alone(Accumulator.interval)
-    groups = _alone(Accumulator.groups)
-    compute = _alone(Accumulator.compute)
-    advice = _alone(Accumulator.advice)
-    reset = _alone(Accumulator.reset)
-    copy = _alone(Accumulator.copy)
-    state_dict = _alone(Accumulator.state_dict)
-    load_state_dict = _alone(Accumulator.load_state_dict)
-    adopt = _alone(Accumulator.adopt)
+    update = _locked(Accumulator.update)
+    update_many = _locked(Accumulator.update_many)
+    read = _locked(Accumulator.read)
+    interval = _locked(Accumulator.interval)
+    groups = _locked(Accumulator.groups)
+    compute = _locked(Accumulator.compute)
+    advice = _locked(Accumulator.advice)
+    reset = _locked(Accumulator.reset)
+    copy = _locked(Accumulator.copy)
+    state_dict = _locked(Accumulator.state_dict)
+    load_state_dict = _locked(Accumulator.load_state_dict)
+    adopt = _locked(Accumulator.adopt)
 
     @property
     def lists(self) -> int:
@@ -78,32 +78,32 @@ class SharedAccumulator(Accumulator):
             return super().audience
 
     def merge(self, other: Accumulator) -> None:
-        """Add the counts of another accumulator, which other threads may use if it is shared."""
-        # Never two locks at once: two that merge each other would wait for ever.
+        """Add the counts of another accumulator; other threads may use it if it is shared."""
+        # Hold only one lock at a time: two threads that merge crosswise would deadlock.
         theirs = other.copy() if isinstance(other, SharedAccumulator) else other
         with self._lock:
             super().merge(theirs)
 
     def dump(self) -> Iterator[bytes]:
-        """The counts as bytes, made at once: other threads may count meanwhile."""
+        """The counts as bytes, encoded at once, so that other threads may count meanwhile."""
         with self._lock:
             return iter([*super().dump()])
 
 
 def share(accumulator: Accumulator) -> SharedAccumulator:
-    """Make an accumulator safe for threads: the same object, with a lock.
+    """Make an accumulator thread-safe in place.
 
-    No other thread may be counting in it while this runs.
+    No other thread may use it during the call.
 
     Raises:
-        NotShownError: it is an instance of a subclass of yours.
+        NotShownError: it is an instance of another subclass.
     """
     if not isinstance(accumulator, SharedAccumulator):
         if type(accumulator) is not Accumulator:
             found = f"one is of the class {type(accumulator).__name__}"
             raise NotShownError(found, "give an Accumulator or a SharedAccumulator")
         with _SHARING:
-            # First the lock: a thread that finds the class must find it too.
+            # The lock first: a thread that sees the new class must also find the lock.
             vars(accumulator).setdefault("_lock", threading.RLock())
             accumulator.__class__ = SharedAccumulator
     return cast("SharedAccumulator", accumulator)

@@ -9,12 +9,12 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from streameval.accumulator.codec import Content, Made, dumped, one_kind, restored
+from streameval.accumulator.codec import Content, Inputs, dumped, one_kind, restored
 from streameval.accumulator.formulas import (
     Formula,
     bounded,
-    counting,
     formula,
+    mean_counts,
     needed_inputs,
     of_event,
     summed,
@@ -57,24 +57,26 @@ _KINDS: Final[Mapping[type, type[Statistic]]] = {
 }
 _GROUPS: Final = "groups:"
 _ALONE: Final = 256
-"""With so many events of each cell in a batch, each cell is counted by itself: it is quicker."""
+"""From this many events per cell of a batch, it is faster to count cell by cell."""
 
 _MOST_WAITING: Final = 256
-"""Batches whose cells wait to be counted."""
+"""Number of batches at which their pending cells are counted."""
 
 _Kept: TypeAlias = tuple[Metric, Values]
 
 RowOf: TypeAlias = Callable[[Sequence[Id], Interactions], Any]
 
 
-class _Ways(NamedTuple):
-    """How a table counts.
+class _Counters(NamedTuple):
+    """The consumers of a batch.
 
     Attributes:
-        told: statistics that take lists in their order, of any cells.
+        ordered: statistics that must take the lists of all cells in order.
+        counting: all other statistics.
+        formulas: for each metric of events, its formula, values and collector.
     """
 
-    told: list[Statistic]
+    ordered: list[Statistic]
     counting: list[Statistic]
     formulas: list[tuple[Formula, Values, EventCollector | None]]
 
@@ -82,19 +84,19 @@ class _Ways(NamedTuple):
 class Table:
     """One relation of integers per statistic: (cell, key columns...) -> counts.
 
-    A cell is an integer from 0 up to 2^62 that its user chooses: a slice of a pane, for example.
-    An Accumulator has the one cell 0. The content is a function of what was counted in each cell.
+    A cell is an integer from 0 up to 2^62 that the caller chooses, for example a slice of a pane.
+    An Accumulator has only cell 0. The content is a function of the events counted in each cell.
 
-    `items`: a vocabulary that it shares with others, so that adding them needs no translation.
-    `ids`: the kind of ids counted; None where none has decided yet.
+    `items`: a vocabulary shared with other tables, so that adding them needs no translation.
+    `ids`: the kind of ids counted; None before the first id.
 
     Attributes:
-        users: the kind of the users' ids; None where none has decided yet.
-        groups: sums by user group, where the plan has any; after `fold`.
-        audience: the users of each cell, where the plan has them; after `fold`.
-        events: (cell) -> events; to be read only, after `fold`.
-        statistics: by name, in the order of the names; likewise.
-        version: another number, which nothing in this process has had, after every change.
+        users: the kind of user ids; None before the first one.
+        groups: sums by user group, if the plan has any; complete after `fold`.
+        audience: the users of each cell, if the plan has them; complete after `fold`.
+        events: (cell) -> events; read only, complete after `fold`.
+        statistics: by name, in the order of the names; complete after `fold`.
+        version: a number unique in this process; every change assigns a new one.
     """
 
     def __init__(
@@ -123,36 +125,35 @@ class Table:
             made[f"{_GROUPS}{plan.groups}"] = Groups(options, self.items)
         if plan.users:
             made["users"] = Users(UsersOptions(), self.items)
-        self.become(dict(sorted(made.items())))
+        self.set_statistics(dict(sorted(made.items())))
 
     def count(
         self, batch: Batch | CodedBatch, cells: Cells = 0, times: IntArray | None = None
     ) -> None:
         """Count events.
 
-        `cells`: one for all of them, or the own of each; shape (events,). `times`: event time of
-        each, microseconds since the epoch; by default as the batch says.
+        `times`: event time of each, microseconds since the epoch; by default those of the batch.
         """
         if not len(batch):
             return
-        ways = self._ways
+        counters = self._counters
         if self.groups is not None:
             if self.groups.is_full:
                 self.fold()
-            # Lists must come in their order, across cells.
+            # Collectors take lists by index, so the order must be kept across cells.
             self.groups.begin(batch, cells, times)
-            _count(ways.told, batch, cells)
+            _count(counters.ordered, batch, cells)
         self._count_lists(len(batch), cells)
-        _count_by_cell(ways.counting, batch, cells)
-        if ways.formulas:
+        _count_by_cell(counters.counting, batch, cells)
+        if counters.formulas:
             self._count_values(batch.batch if isinstance(batch, CodedBatch) else batch, cells)
         self.version = next(_VERSIONS)
 
     @property
     def row_of(self) -> RowOf | None:
-        """What `count_rows` takes of recommendations and interactions.
+        """A function of recommendations and interactions that gives a row for `count_rows`.
 
-        None where more of an event is read, or a formula that can fail must do so on its own event.
+        None if the plan reads more of an event, or has formulas, which must fail on their event.
         """
         if self.plan.events or self.plan.groups or not all(map(_by_lists, self.plan.needs)):
             return None
@@ -160,7 +161,7 @@ class Table:
         return own[0] if len(own) == 1 else lambda *of_list: [row_of(*of_list) for row_of in own]
 
     def count_rows(self, rows: list[Any]) -> None:
-        """Count lists in cell 0; `row_of` gave each."""
+        """Count rows of `row_of` in cell 0."""
         counting = self._counting_lists
         columns = [rows] if len(counting) == 1 else zip(*rows, strict=True)
         for statistic, column in zip(counting, columns, strict=True):
@@ -169,25 +170,25 @@ class Table:
         self.version = next(_VERSIONS)
 
     def fold(self) -> None:
-        """Move what is pending into the relations; changes no content."""
+        """Move pending counts into the relations; the content does not change."""
         self._fold_counts()
-        # Hits first: what is pending there is on its way to the values of lists, too.
-        for statistic in sorted(self.statistics.values(), key=_follows):
+        # Hits first, because their listeners add to the values of lists.
+        for statistic in sorted(self.statistics.values(), key=_is_not_hits):
             statistic.fold()
 
     @property
     def waiting(self) -> int:
-        """Rows of many cells that the next `fold` moves."""
+        """Number of pending rows that the next `fold` moves."""
         return sum(statistic.waiting for statistic in self.statistics.values())
 
     @property
     def cells(self) -> IntArray:
-        """The cells that counted any event, ascending."""
+        """The cells with events, ascending."""
         self.fold()
         return self.events.cells
 
     def lists(self, cells: IntArray) -> IntArray:
-        """How many events each cell counted."""
+        """Number of events of each cell."""
         self.fold()
         return self.events.value(cells)
 
@@ -198,48 +199,47 @@ class Table:
         return any(statistic.reduced for statistic in self.statistics.values())
 
     def empty(self, plan: Plan | None = None) -> Table:
-        """One of the same kind, or plan, with the same vocabulary, that has counted nothing."""
+        """A new table with the same vocabulary and inputs, and this plan or another."""
         return Table(plan or self.plan, self.context, self.items, self.ids)
 
     def copy(self) -> Table:
-        """An independent one with the same content; columns are shared, for they never change."""
-        return self._made(lambda relation: relation.copy())
+        """An independent copy; it shares columns, which are immutable."""
+        return self._mapped(lambda relation: relation.copy())
 
     def select(self, cells: IntArray) -> Table:
-        """Only these cells, ascending."""
-        return self._made(lambda relation: relation.selected(cells))
+        """A table with only these cells, which ascend."""
+        return self._mapped(lambda relation: relation.selected(cells))
 
-    def distribute(self, bits: int, goals: Mapping[int, Table]) -> None:
-        """Add its cells, by their lower bits, to the tables that their upper bits say.
+    def distribute(self, bits: int, targets: Mapping[int, Table]) -> None:
+        """Add each cell to the table of its upper bits, with its lower bits as the cell.
 
         Args:
-            bits: of a cell that stay.
-            goals: tables of one vocabulary, which may keep less by user; maybe one under several
-                numbers.
+            bits: number of lower bits.
+            targets: upper bits -> table. Tables share one vocabulary, may keep less by user, and
+                one table may appear several times.
         """
         self.fold()
         for upper, lists in self.events.split(bits):
-            goals[upper].events.merge(lists)
+            targets[upper].events.merge(lists)
         for name, statistic in self.statistics.items():
-            own = {at: goal.counterpart(name) for at, goal in goals.items()}
+            own = {at: target.counterpart(name) for at, target in targets.items()}
             statistic.distribute(bits, {at: each for at, each in own.items() if each is not None})
-        for goal in goals.values():
-            goal.ids = one_kind("ids", self.ids, goal.ids)
-            goal.users = one_kind("users", self.users, goal.users)
-            goal.version = next(_VERSIONS)
+        for target in targets.values():
+            target.ids = one_kind("ids", self.ids, target.ids)
+            target.users = one_kind("users", self.users, target.users)
+            target.version = next(_VERSIONS)
 
     def counterpart(self, name: str) -> Statistic | None:
-        """What a statistic of this name in another table is here; there may be fewer groups."""
+        """The statistic here for one of this name in another table; it may have fewer groups."""
         return self.groups if name.startswith(_GROUPS) else self.statistics.get(name)
 
     def add(self, *others: Table) -> None:
-        """Add what others counted, which stay as they are; many at once are quicker.
+        """Add the counts of other tables, which do not change; adding many at once is faster.
 
-        Args:
-            others: of the same plan, or with more by user.
+        `others`: tables with the same plan, or with one that keeps more by user.
 
         Raises:
-            UnlikeStateError: one keeps other statistics, or counted ids of the other kind.
+            UnlikeStateError: one has other statistics, or ids of the other kind.
         """
         ids, users = self.ids, self.users
         for other in others:
@@ -251,22 +251,22 @@ class Table:
         self.fold()
         self.events.merge(*(other.events for other in others))
         for name, statistic in self.statistics.items():
-            beside: list[Any] = [other.counterpart(name) for other in others]
-            statistic.merge(*beside)
+            theirs: list[Any] = [other.counterpart(name) for other in others]
+            statistic.merge(*theirs)
         self.version = next(_VERSIONS)
 
     def subtract(self, other: Table) -> None:
-        """Take away what was added, where neither is `reduced`: exact, for it is integers."""
+        """Subtract counts that were added before; exact, if neither table is `reduced`."""
         self.fold()
         other.fold()
         self.events.subtract(other.events)
         for name, statistic in self.statistics.items():
-            beside: Any = other.counterpart(name)
-            statistic.subtract(beside)
+            theirs: Any = other.counterpart(name)
+            statistic.subtract(theirs)
         self.version = next(_VERSIONS)
 
     def rename(self, names: Mapping[int, int]) -> None:
-        """Cells get other numbers; those that meet are summed."""
+        """Renumber cells; cells that get one number are summed."""
         self.fold()
         self.events = self.events.renamed(names)
         for statistic in self.statistics.values():
@@ -274,26 +274,25 @@ class Table:
         self.version = next(_VERSIONS)
 
     def dump(self, order: Sequence[int]) -> Iterator[bytes]:
-        """These cells as one msgpack value, in pieces; equal content gives equal bytes.
+        """Encode these cells as one msgpack value, in pieces; equal content gives equal bytes.
 
-        Cells are written as 0, 1, 2, ... in this order, items by their names. Nothing may be
-        counted until the last piece is there: a copy can be dumped beside other work.
+        Cells become 0, 1, 2, ... in this order, and items their names. Do not count before the last
+        piece is read; dump a copy instead.
         """
         self.fold()
         return dumped(self._content, order)
 
     def load(self, data: bytes, cells: Sequence[int]) -> frozenset[str]:
-        """Fill an empty table with the parts of the output of `dump` that it needs.
+        """Fill an empty table from the parts of the output of `dump` that its plan needs.
 
-        `cells`: the number here of each cell that was written.
+        `cells`: the new number of each saved cell.
 
         Returns:
-            The names of the statistics that were not there.
+            The names of missing statistics.
 
         Raises:
-            StateVersionError: this release does not know the version.
-            UnlikeStateError: the values of a statistic were made with other inputs, or ids of the
-                other kind were counted.
+            StateVersionError: this release cannot read the version.
+            UnlikeStateError: a statistic had other inputs, or the ids are of the other kind.
             DamagedStateError: it is not the output of `dump`.
         """
         self.ids, self.events, missing = restored(self._content, data, cells)
@@ -301,35 +300,37 @@ class Table:
         self.version = next(_VERSIONS)
         return missing
 
-    def become(self, statistics: dict[str, Statistic]) -> None:
-        """Take the place of the content by other statistics of the same plan."""
+    def set_statistics(self, statistics: dict[str, Statistic]) -> None:
+        """Replace the content by other statistics of the same plan."""
         self.statistics = statistics
         self.groups = next((each for each in statistics.values() if isinstance(each, Groups)), None)
         self.audience = cast("Users | None", statistics.get("users"))
         if self.groups is not None:
             self.groups.users = self.audience
-        # A table of what was counted elsewhere counts nothing itself.
-        self.__dict__.pop("_ways", None)
+        # Counters of the old statistics; they are made again if this table counts.
+        self.__dict__.pop("_counters", None)
 
     @property
     def _counting_lists(self) -> list[Hits | ItemsShown]:
-        return [each for each in self._ways.counting if isinstance(each, Hits | ItemsShown)]
+        return [each for each in self._counters.counting if isinstance(each, Hits | ItemsShown)]
 
     @cached_property
-    def _ways(self) -> _Ways:
-        ways = _Ways([], [], [])
+    def _counters(self) -> _Counters:
+        counters = _Counters([], [], [])
         for metric in self.plan.events:
             values = self._values(f"events:{metric.per_list}")
-            told = self._events_of_users(metric)
-            ways.formulas.append((formula(metric, self.context), values, told))
+            collector = self._event_collector(metric)
+            counters.formulas.append((formula(metric, self.context), values, collector))
         for statistic in self.statistics.values():
             if isinstance(statistic, Hits):
                 statistic.listener = self._listener(statistic.options)
-                statistic.collector = self._lists_of_users(statistic.options)
-                (ways.counting if statistic.collector is None else ways.told).append(statistic)
+                statistic.collector = self._list_collector(statistic.options)
+                (counters.counting if statistic.collector is None else counters.ordered).append(
+                    statistic
+                )
             elif not isinstance(statistic, Values | Groups | Users):
-                ways.counting.append(statistic)
-        return ways
+                counters.counting.append(statistic)
+        return counters
 
     def _values(self, name: str) -> Values:
         return cast("Values", self.statistics[name])
@@ -343,10 +344,10 @@ class Table:
             ]
 
         graded, values = kept("graded", self.plan.graded), kept("values", self.plan.values)
-        # It must not know this object, which knows it: a ring would wait for the garbage collector.
-        return partial(_follow, graded, values) if graded or values else None
+        # Not a bound method: a reference cycle would keep the table until garbage collection.
+        return partial(_add_values, graded, values) if graded or values else None
 
-    def _lists_of_users(self, options: HitsOptions) -> ListCollector | None:
+    def _list_collector(self, options: HitsOptions) -> ListCollector | None:
         if self.groups is None:
             return None
         reading = [
@@ -356,7 +357,7 @@ class Table:
         ]
         return self.groups.collect_lists(reading) if reading else None
 
-    def _events_of_users(self, metric: Metric) -> EventCollector | None:
+    def _event_collector(self, metric: Metric) -> EventCollector | None:
         texts = [each.per_list for each in self.plan.grouped]
         if self.groups is None or metric.per_list not in texts:
             return None
@@ -382,31 +383,31 @@ class Table:
 
     def _count_values(self, batch: Batch, cells: Cells) -> None:
         where = np.full(len(batch), cells) if isinstance(cells, int) else cells
-        for _, values, _ in self._ways.formulas:
+        for _, values, _ in self._counters.formulas:
             values.add_lists(where)
         for cell, event in zip(where.tolist(), batch.events(), strict=True):
-            for value, values, told in self._ways.formulas:
+            for value, values, collector in self._counters.formulas:
                 found = value(event)
-                if told is not None:
-                    told.take(*of_event(found))
+                if collector is not None:
+                    collector.take(*of_event(found))
                 values.enqueue(cell, found)
 
-    def _made(self, change: Callable[[Relation], Relation]) -> Table:
+    def _mapped(self, change: Callable[[Relation], Relation]) -> Table:
         self.fold()
         twin = object.__new__(Table)
         twin.plan, twin.context, twin.items = self.plan, self.context, self.items
         twin.ids, twin.users = self.ids, self.users
         twin._counted, twin._where, twin.version = {}, [], next(_VERSIONS)
         twin.events = change(self.events)
-        twin.become({name: each.mapped(change) for name, each in self.statistics.items()})
+        twin.set_statistics({name: each.mapped(change) for name, each in self.statistics.items()})
         return twin
 
     @property
     def _content(self) -> Content:
-        made_with = {name: self._made_with(name) for name in self.statistics}
-        return Content(self.ids, self.items, self.events, self.statistics, made_with)
+        inputs = {name: self._inputs(name) for name in self.statistics}
+        return Content(self.ids, self.items, self.events, self.statistics, inputs)
 
-    def _made_with(self, name: str) -> Made:
+    def _inputs(self, name: str) -> Inputs:
         if self.groups is not None and self.statistics[name] is self.groups:
             return dict.fromkeys(self.groups.options.metrics)
         for metric in self.plan.events:
@@ -416,7 +417,7 @@ class Table:
         return {}
 
     def _kind_of_users(self) -> IdKind | None:
-        """What the users counted are, by the first of them."""
+        """The kind of the user ids counted; None without users."""
         for each in self.statistics.values():
             if isinstance(each, ItemsShown) and each.options.of != "items":
                 (user,) = self.items.named(each.relations["shown"].columns[1][:1]) or (None,)
@@ -450,19 +451,19 @@ def _by_lists(options: object) -> bool:
     return isinstance(options, ExposuresOptions) and options.of == "items"
 
 
-def _follows(statistic: Statistic) -> bool:
+def _is_not_hits(statistic: Statistic) -> bool:
     return not isinstance(statistic, Hits)
 
 
-def _follow(graded: Sequence[_Kept], values: Sequence[_Kept], lists: Lists) -> None:
+def _add_values(graded: Sequence[_Kept], values: Sequence[_Kept], lists: Lists) -> None:
     if isinstance(lists, GradedLists):
         for metric, kept in graded:
-            kept.add(lists.cell, values_of(metric, lists), counting(metric, lists))
+            kept.add(lists.cell, values_of(metric, lists), mean_counts(metric, lists))
     for metric, kept in values:
-        kept.add(lists.cell, values_of(metric, lists), counting(metric, lists))
+        kept.add(lists.cell, values_of(metric, lists), mean_counts(metric, lists))
 
 
 @lru_cache(maxsize=4)
-def _identity(context: Context) -> Made:
-    # A digest of a whole catalogue, asked for with every slice that is saved.
+def _identity(context: Context) -> Inputs:
+    # Cached, because each saved slice needs this digest of the whole catalogue.
     return context.identity

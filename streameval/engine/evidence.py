@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
-from streameval.accumulator.readings import answers
+from streameval.accumulator.readings import readings_of
 from streameval.catalogue.metric import Metric
 from streameval.engine.ingest import Ingest
 from streameval.engine.snapshot import CounterKey, CounterValue
@@ -77,7 +77,7 @@ def _totals(
         slices = view.slices(table)
         numbers = slices.tolist()
         for metric in filter(counts_up, view.spec.metrics):
-            for number, reading in zip(numbers, answers(metric, table, slices), strict=True):
+            for number, reading in zip(numbers, readings_of(metric, table, slices), strict=True):
                 if reading.total is not None:
                     found[index, view.labels(number), metric.text] = reading.total, reading.count
     return found

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from streameval.accumulator.readings import answers
+from streameval.accumulator.readings import readings_of
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
@@ -119,7 +119,7 @@ class _Panes:
 def _rows(
     table: Table, metrics: Sequence[Metric], slices: NDArray[np.int64], view: FamilyView
 ) -> Mapping[Labels, Sequence[Mean]]:
-    columns = [map(_mean, answers(metric, table, slices)) for metric in metrics]
+    columns = [map(_mean, readings_of(metric, table, slices)) for metric in metrics]
     means = zip(*columns, strict=True)
     return {view.labels(number): row for number, row in zip(slices.tolist(), means, strict=True)}
 

@@ -11,10 +11,10 @@ import numpy as np
 
 from streameval.accumulator.experiment import Experiment, Report, Variant, compared
 from streameval.accumulator.readings import (
-    How,
+    IntervalMethod,
     advice,
-    answers,
-    rests_on,
+    readings_of,
+    statistics_of,
     ungrouped,
     with_intervals,
 )
@@ -158,7 +158,8 @@ class Snapshots:
         else:
             table, start = view.window(span, clock), clock - span
         since = tuple(
-            added.complete_since(rests_on(metric, table), start) for metric in view.spec.metrics
+            added.complete_since(statistics_of(metric, table), start)
+            for metric in view.spec.metrics
         )
         window = LIFETIME if span is None else span_text(span)
         known = self._reads.get((index, window))
@@ -177,7 +178,7 @@ class Snapshots:
         numbers = slices.tolist()
         rows: dict[int, list[Series]] = {number: [] for number in numbers}
         for metric, moment in zip(view.spec.metrics, since, strict=True):
-            readings = answers(metric, table, slices)
+            readings = readings_of(metric, table, slices)
             if (how := self._how(window)) is not None:
                 readings = with_intervals(metric, readings, table, slices, how)
             for number, reading in zip(numbers, readings, strict=True):
@@ -185,14 +186,14 @@ class Snapshots:
                 rows[number].append(Series(metric, labels, reading, window, index, moment))
         return rows
 
-    def _how(self, window: str) -> How | None:
+    def _how(self, window: str) -> IntervalMethod | None:
         """Intervals of lifetimes hold at all times at once; those of windows are pointwise."""
         intervals = self._layout.intervals
         if intervals is None:
             return None
         if window == LIFETIME:
-            return How(intervals)
-        return How(intervals, "pointwise")
+            return IntervalMethod(intervals)
+        return IntervalMethod(intervals, "pointwise")
 
     def _idle_slices(self, view: FamilyView, clock: int | None) -> frozenset[int]:
         """Slices without events for longer than `idle`."""

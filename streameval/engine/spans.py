@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from streameval.accumulator.readings import answers
+from streameval.accumulator.readings import readings_of
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
@@ -30,7 +30,7 @@ class Slice(NamedTuple):
 
     def read(self, metric: Metric) -> Reading:
         """Read one metric of the cell."""
-        (reading,) = answers(metric, self.table, np.array([self.cell]))
+        (reading,) = readings_of(metric, self.table, np.array([self.cell]))
         return reading
 
 

@@ -112,7 +112,7 @@ def copies_of(
 def users_alone(users: Users, like: Table) -> Table:
     """Users as a table that can be saved and loaded."""
     found = like.empty(like.plan.of_users)
-    found.become({"users": users})
+    found.set_statistics({"users": users})
     return found
 
 
@@ -121,7 +121,7 @@ def with_users(events: Table, days: Table, users: Users, plan: Plan) -> Table:
     found = days.empty(plan)
     own = {**events.copy().statistics, **days.copy().statistics, "users": users}
     found.events = events.events.copy()
-    found.become({name: own[name] for name in found.statistics})
+    found.set_statistics({name: own[name] for name in found.statistics})
     return found
 
 
@@ -146,5 +146,5 @@ def _dated(table: Table, day: int) -> Table:
 
 def _of_groups(like: Table, groups: Groups) -> Table:
     found = like.empty(like.plan.by_day)
-    found.become(dict.fromkeys(found.statistics, groups))
+    found.set_statistics(dict.fromkeys(found.statistics, groups))
     return found

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streameval import Accumulator, Columns, Event
-from streameval.accumulator.readings import answers
+from streameval.accumulator.readings import readings_of
 from streameval.catalogue import parse
 from streameval.catalogue.reading import Reading
 from streameval.events import Interactions, columns_of
@@ -94,7 +94,7 @@ def _alone(users: Sequence[tuple[Case, Part]]) -> Iterable[tuple[Reading, ...]]:
     texts, cells = [claim.text for claim in part.claims], np.arange(len(users))
     table = Accumulator(*texts, **case.once).table
     table.count(columns_of([event for _, part in users for event in part.events]), cells)
-    return zip(*(answers(parse(text), table, cells) for text in texts), strict=True)
+    return zip(*(readings_of(parse(text), table, cells) for text in texts), strict=True)
 
 
 def one_way(of: Shared) -> dict[str, Accumulator]:

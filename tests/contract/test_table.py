@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from streameval import Accumulator, Intervals
 from streameval.accumulator.plan import planned
-from streameval.accumulator.readings import How, answers, with_intervals
+from streameval.accumulator.readings import IntervalMethod, readings_of, with_intervals
 from streameval.accumulator.table import Table
 from streameval.errors import DamagedStateError, UnlikeStateError
 from streameval.events import columns_of
@@ -85,8 +85,8 @@ def test_all_cells_are_read_in_one_pass_with_the_bits_of_each() -> None:
     order = [3, 0, 77, 4, 1, 2]
     for metric in laws.made(ALL, EVENTS).metrics:
         cells_asked = np.array(order)
-        found = answers(metric, table, cells_asked)
-        found = with_intervals(metric, found, table, cells_asked, How(INTERVALS))
+        found = readings_of(metric, table, cells_asked)
+        found = with_intervals(metric, found, table, cells_asked, IntervalMethod(INTERVALS))
         expected = [apart[cell].read(metric.text) for cell in order]
         assert list(map(laws.seen, found)) == list(map(laws.seen, expected)), metric.text
 
@@ -146,7 +146,7 @@ def test_what_was_read_before_a_change_is_read_anew_behind_it() -> None:
         (lambda: here.count(columns_of(EVENTS), 1), [60, 60]),
     ]
     for change, lists in changes:
-        answers(mrr, here, np.array([0, 1]))
+        readings_of(mrr, here, np.array([0, 1]))
         change()
-        found = answers(mrr, here, np.array([0, 1]))
+        found = readings_of(mrr, here, np.array([0, 1]))
         assert [reading.lists for reading in found] == lists

@@ -93,7 +93,7 @@ def _zero(metric: Any, table: Any, cells: Any) -> Any:
     return [zero]
 
 
-_answers = readings.answers
+_answers = readings.readings_of
 
 
 def _one_more(kept: Any) -> Any:
@@ -123,7 +123,7 @@ def _silent(kept: Any) -> Any:
 def _taking(kept: Any) -> Any:
     def add(self: Table, other: Table, *more: Any) -> None:
         kept(self, other, *more)
-        other.become(other.empty().statistics)
+        other.set_statistics(other.empty().statistics)
 
     return add
 
@@ -146,10 +146,10 @@ MISTAKES = (
     Mistake(
         "lists without interactions counted where they are left out",
         twin,
-        replaced(readings, "counted", lambda _, hits: np.maximum(hits.count, 1)),
+        replaced(readings, "lists_in_mean", lambda _, hits: np.maximum(hits.count, 1)),
     ),
     Mistake("a cut-off that keeps one rank more", twin, around(HitsOfCells, "cells_by", _one_more)),
-    Mistake("no evidence that reads as 0", undefined, replaced(accumulator, "answers", _zero)),
+    Mistake("no evidence that reads as 0", undefined, replaced(accumulator, "readings_of", _zero)),
     Mistake(
         "a depth that is not checked", depth, replaced(readings, "check_depth", lambda *_: None)
     ),

@@ -58,7 +58,7 @@ def test_what_was_counted_merged_or_copied_is_left_as_it_was(kind: Kind) -> None
         statistic = kind.counted(before)
         assert before == kept
         content, both = state(statistic), state(kind.counted([*before, *after]))
-        target, twin = kind.counted(before), statistic.made(lambda relation: relation.copy())
+        target, twin = kind.counted(before), statistic.mapped(lambda relation: relation.copy())
         target.merge(statistic)
         for cell, piece in after:
             kind.count(target, cell, piece)
@@ -78,7 +78,7 @@ def test_cells_are_chosen_renamed_and_handed_out_with_what_was_counted_there(kin
     @given(_pieces(kind), _pieces(kind), st.sampled_from([0, 1, 5]))
     def check(pieces: list[Piece], known: list[Piece], cell: int) -> None:
         cells = np.array([cell])
-        chosen = kind.counted(pieces).made(lambda relation: relation.selected(cells))
+        chosen = kind.counted(pieces).mapped(lambda relation: relation.selected(cells))
         assert state(chosen) == state(kind.counted(each for each in pieces if each[0] == cell))
         names = {5: 1, 1: 0, 7: 3}
         renamed = kind.counted(pieces)

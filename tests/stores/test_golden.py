@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from streameval import Intervals
-from streameval.accumulator.readings import answers, audiences
+from streameval.accumulator.readings import audiences, readings_of
 from streameval.accumulator.table import Table
 from streameval.catalogue import parse
 from streameval.checkpoints.store import folder_store
@@ -68,7 +68,7 @@ def test_a_golden_checkpoint_gives_the_values_of_its_events(
 ) -> None:
     table, own = _read(intervals, variant)
     for text, value in _expected(variant).items():
-        (reading,) = answers(parse(text), table, own)
+        (reading,) = readings_of(parse(text), table, own)
         assert reading.value == pytest.approx(value, abs=1e-12), text
 
 
