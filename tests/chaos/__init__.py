@@ -1,1 +1,1 @@
-"""Whole daemons against a real broker, hurt in every way that is known; `python -m tests.chaos`."""
+"""Injects faults into daemons on a real broker; `python -m tests.chaos`."""

@@ -1,4 +1,4 @@
-"""`python -m tests.chaos [SCENARIO...]` hurts daemons in known ways, and says how they did."""
+"""`python -m tests.chaos [SCENARIO...]` injects faults into daemons and checks the result."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from pathlib import Path
 
 from streameval.sources.kafka.client import silence_client_log
 from streameval.testing.broker import Broker
-from tests.chaos.proxy import Proxy, rough_broker
-from tests.chaos.scenarios import IN_FOLDER, ON_S3, played
-from tests.chaos.stage import Stage
+from tests.chaos.proxy import Proxy, proxied_broker
+from tests.chaos.run import ScenarioRun
+from tests.chaos.scenarios import IN_FOLDER, ON_S3, run_scenario
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Play scenarios one after the other, and print a verdict for each."""
-    asked = _parsed(arguments)
+    """Run scenarios one by one, and print a verdict for each."""
+    options = _options(arguments)
     silence_client_log()
     failed = 0
-    with rough_broker() as (broker, proxy):
-        for name in asked.scenario:
-            failed += not _well(name, broker, proxy, asked)
+    with proxied_broker() as (broker, proxy):
+        for name in options.scenario:
+            failed += not _passed(name, broker, proxy, options)
     return 1 if failed else 0
 
 
-def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
     names = ", ".join(IN_FOLDER)
     on_s3 = ", ".join(ON_S3)
@@ -38,44 +38,48 @@ def _parsed(arguments: Sequence[str]) -> argparse.Namespace:
         metavar="SCENARIO",
         help=f"by default all of {names}; with --store s3 of {on_s3}",
     )
-    parser.add_argument("--times", type=int, default=3, help="how often each hurts")
-    parser.add_argument("--minutes", type=float, default=1.0, help="of the soak")
+    parser.add_argument("--times", type=int, default=3, help="repetitions of each fault")
+    parser.add_argument("--minutes", type=float, default=1.0, help="duration of the soak")
     parser.add_argument(
-        "--store", choices=("folder", "s3"), default="folder", help="where checkpoints are kept"
+        "--store", choices=("folder", "s3"), default="folder", help="store of the checkpoints"
     )
-    parser.add_argument("--seed", type=int, default=int(time.time()), help="of all chance")
+    parser.add_argument(
+        "--seed", type=int, default=int(time.time()), help="seed of all random choices"
+    )
     clients = ("kafka-python", "confluent")
-    parser.add_argument("--client", choices=clients, default=clients[0], help="that daemons use")
-    asked = parser.parse_args(arguments)
-    known = ON_S3 if asked.store == "s3" else IN_FOLDER
-    asked.scenario = asked.scenario or list(known)
-    unknown = [name for name in asked.scenario if name not in known]
+    parser.add_argument(
+        "--client", choices=clients, default=clients[0], help="Kafka client of the daemons"
+    )
+    options = parser.parse_args(arguments)
+    known = ON_S3 if options.store == "s3" else IN_FOLDER
+    options.scenario = options.scenario or list(known)
+    unknown = [name for name in options.scenario if name not in known]
     if unknown:
-        parser.error(f"no scenario {', '.join(unknown)} there; there are {', '.join(known)}")
-    return asked
+        parser.error(f"unknown scenario {', '.join(unknown)}; choose from {', '.join(known)}")
+    return options
 
 
-def _well(name: str, broker: Broker, proxy: Proxy, asked: argparse.Namespace) -> bool:
-    print(f"{name:<15} {asked.client}, seed {asked.seed} ...", end=" ", flush=True)
+def _passed(name: str, broker: Broker, proxy: Proxy, options: argparse.Namespace) -> bool:
+    print(f"{name:<15} {options.client}, seed {options.seed} ...", end=" ", flush=True)
     folder = Path(tempfile.mkdtemp(prefix=f"streameval-{name}-"))
     began = time.monotonic()
     broker.start()
-    stage = Stage(
+    run = ScenarioRun(
         broker=broker,
         proxy=proxy,
         folder=folder,
-        client=asked.client,
-        seed=asked.seed,
-        times=asked.times,
-        minutes=asked.minutes,
-        on_s3=asked.store == "s3",
+        client=options.client,
+        seed=options.seed,
+        times=options.times,
+        minutes=options.minutes,
+        on_s3=options.store == "s3",
     )
-    found = played(name, stage)
-    print(f"{'FAILED' if found else 'as it should be'} ({time.monotonic() - began:.0f} s)")
-    for line in (*found, *stage.report):
+    found = run_scenario(name, run)
+    print(f"{'FAILED' if found else 'passed'} ({time.monotonic() - began:.0f} s)")
+    for line in (*found, *run.report):
         print(f"    {line}")
     if found:
-        print(f"    states and logs are in {folder}")
+        print(f"    state and logs are in {folder}")
     else:
         shutil.rmtree(folder)
     return not found

@@ -1,4 +1,4 @@
-"""Whether what a scenario left behind is what it should be."""
+"""Checks the state, dead letters, commits and counters that a scenario leaves."""
 
 from __future__ import annotations
 
@@ -11,47 +11,47 @@ from kafka import KafkaAdminClient
 from streameval.checkpoints.checkpoint import Place
 from streameval.checkpoints.store import SavedCheckpoint
 from streameval.sources.kafka.cluster import Cluster
-from tests.chaos.configuration import Setting
-from tests.chaos.log import Content
-from tests.chaos.truth import Fold, dead_letters, ends
+from tests.chaos.configuration import DaemonConfig
+from tests.chaos.log import LogContents
+from tests.chaos.reference import Fold, dead_letters, ends
 
-Faults = list[str]
+Problems = list[str]
 
 _ULPS = 1e-9
-"""Relative; sums of floats in another order differ by less."""
+"""Relative tolerance for sums of floats in another order."""
 
 
-def faults(
-    setting: Setting,
+def problems(
+    config: DaemonConfig,
     fold: Fold,
-    content: Content,
+    content: LogContents,
     *,
     counted: Mapping[str, float],
     exact: bool,
-) -> Faults:
-    """One sentence for everything that is wrong; none where all is as it should be.
+) -> Problems:
+    """One message for each deviation from the reference.
 
     Args:
-        setting: of a daemon that has ended in order.
+        config: of a daemon that has stopped cleanly.
         fold: of the whole log.
-        content: what was written to its topic.
-        counted: counters by sample, added up over all processes that there were.
-        exact: whether nothing may be missing in them: no process died without a word.
+        content: of its topic.
+        counted: sample -> sum of the counter over all processes.
+        exact: whether counters must be complete, because every process stopped cleanly.
     """
     return [
-        *_states(setting, fold),
-        *_letters(setting, content),
+        *_states(config, fold),
+        *_dead_letters(config, content),
         *_records(fold, content),
         *_counters(fold.counters(), counted, exact=exact),
-        *progress(setting, ended=True),
+        *progress(config, ended=True),
     ]
 
 
-def progress(setting: Setting, *, ended: bool = False) -> Faults:
-    """Of each partition, committed <= checkpoint <= end; all equal where counting has ended."""
-    told = committed(setting)
-    covered = {number: each.header.offset for number, each in saved(setting).items()}
-    there = ends(setting)
+def progress(config: DaemonConfig, *, ended: bool = False) -> Problems:
+    """Partitions that break committed <= checkpoint <= end, or equality if `ended`."""
+    told = committed(config)
+    covered = {number: each.header.offset for number, each in saved(config).items()}
+    there = ends(config)
     return [
         f"partition {number}: committed {told.get(number)}, saved {covered.get(number)}, end {end}"
         for number, end in sorted(there.items())
@@ -60,28 +60,28 @@ def progress(setting: Setting, *, ended: bool = False) -> Faults:
     ]
 
 
-def saved(setting: Setting) -> dict[int, SavedCheckpoint]:
-    """The newest sound checkpoint of each partition of the topic as it is now, by its number."""
-    with closing(Cluster({"bootstrap_servers": setting.address})) as cluster:
-        described = cluster.topics([setting.topic])
-    identity = described.identities[setting.topic]
-    kept = setting.store
+def saved(config: DaemonConfig) -> dict[int, SavedCheckpoint]:
+    """Partition number -> newest valid checkpoint, for the current topic id."""
+    with closing(Cluster({"bootstrap_servers": config.address})) as cluster:
+        described = cluster.topics([config.topic])
+    identity = described.identities[config.topic]
+    kept = config.store
     found = {
-        partition.number: kept.newest(Place(setting.topic, identity, partition.number)).saved
+        partition.number: kept.newest(Place(config.topic, identity, partition.number)).saved
         for partition in described.partitions
     }
     return {number: each for number, each in found.items() if each is not None}
 
 
-def committed(setting: Setting) -> dict[int, int]:
-    """What the group has committed, by number of the partition."""
-    with closing(KafkaAdminClient(bootstrap_servers=setting.address)) as admin:
-        found = admin.list_group_offsets({setting.group: None})[setting.group]
+def committed(config: DaemonConfig) -> dict[int, int]:
+    """Partition number -> committed offset of the group."""
+    with closing(KafkaAdminClient(bootstrap_servers=config.address)) as admin:
+        found = admin.list_group_offsets({config.group: None})[config.group]
     return {place.partition: each.offset for place, each in found.items() if each.offset >= 0}
 
 
-def _states(setting: Setting, fold: Fold) -> Faults:
-    found, there = [], saved(setting)
+def _states(config: DaemonConfig, fold: Fold) -> Problems:
+    found, there = [], saved(config)
     for number, here in sorted(fold.digests.items()):
         digests = there[number].digests if number in there else {}
         names = sorted(here.keys() | digests.keys())
@@ -94,16 +94,16 @@ def _states(setting: Setting, fold: Fold) -> Faults:
     return found
 
 
-def _letters(setting: Setting, content: Content) -> Faults:
-    found = dead_letters(setting)
+def _dead_letters(config: DaemonConfig, content: LogContents) -> Problems:
+    found = dead_letters(config)
     missing, more = content.bad - found, found - content.bad
     return [
-        *([f"{len(missing)} invalid records were not set aside"] if missing else []),
-        *([f"{len(more)} valid records were set aside"] if more else []),
+        *([f"{len(missing)} invalid records are not in the dead letters"] if missing else []),
+        *([f"{len(more)} valid records are in the dead letters"] if more else []),
     ]
 
 
-def _records(fold: Fold, content: Content) -> Faults:
+def _records(fold: Fold, content: LogContents) -> Problems:
     tally = fold.ingest.tally
     invalid = sum(tally.invalid.values())
     accounted = tally.valid + invalid + tally.tombstones + tally.duplicates
@@ -113,10 +113,9 @@ def _records(fold: Fold, content: Content) -> Faults:
     return [f"{written}, {accounted} are accounted for ({invalid} bad)"]
 
 
-def _counters(truth: Mapping[str, float], shown: Mapping[str, float], *, exact: bool) -> Faults:
+def _counters(truth: Mapping[str, float], shown: Mapping[str, float], *, exact: bool) -> Problems:
     wrong = [
-        f"{name} is {shown.get(name, 0.0)} in all processes together, and in truth "
-        f"{truth.get(name, 0.0)}"
+        f"{name} sums to {shown.get(name, 0.0)} over all processes; expected {truth.get(name, 0.0)}"
         for name in sorted(truth.keys() | shown.keys())
         if not _right(truth.get(name, 0.0), shown.get(name, 0.0), exact=exact)
     ]

@@ -1,4 +1,4 @@
-"""The configuration that is hurt: windows, labels, a segment, duplicates, dead letters."""
+"""The configuration under test: windows, labels, a segment, dedup, dead letters."""
 
 from __future__ import annotations
 
@@ -55,21 +55,21 @@ first_exposure = "0s"
 """
 
 
-class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """What differs between the daemons of one scenario, and between scenarios.
+class DaemonConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """The variable parts of a daemon's configuration.
 
     Attributes:
         address: of the broker.
-        proxy: where daemons find it instead; None where they go there directly.
-        topic: that is read.
-        folder: where the configuration lies, and the store where it is no bucket.
-        bucket: URL of the prefix where the store is; empty: in the folder.
-        endpoint: where daemons find the server of the bucket; None means where it is.
-        group: of the consumers.
+        proxy: address of a proxy that the daemons use instead, or None.
+        topic: topic to read.
+        folder: of the configuration, and of the store unless it is in a bucket.
+        bucket: URL of the store's prefix; empty: the store is in the folder.
+        endpoint: of the S3 server; None: the server without a proxy.
+        group: consumer group.
         member: name of a static member; None for a dynamic one.
-        client: that daemons read with.
-        session: after so long without a heartbeat a member is gone; milliseconds.
-        events: records after which there is a checkpoint even within the second.
+        client: Kafka client of the daemons.
+        session: session timeout in milliseconds.
+        events: records after which a checkpoint is due before its interval.
         spans: of windows.
         policies: further lines of [state].
         kafka: further lines of [source.kafka].
@@ -92,16 +92,16 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def path(self) -> str:
-        """Where checkpoints are kept: a folder, or the URL of a prefix in a bucket."""
+        """The folder of checkpoints, or the URL of a prefix in a bucket."""
         return self.bucket or str(self.folder / "state")
 
     @property
     def store(self) -> Store:
-        """What keeps them."""
+        """The store of the checkpoints."""
         return store_of(self.path, s3.options()) if self.bucket else store_of(self.path)
 
     def written(self) -> Path:
-        """The configuration, as a file."""
+        """Write the configuration to a file, and return its path."""
         values = {name: getattr(self, name) for name in self.__struct_fields__}
         values["store"] = self.path
         values["connection"] = self._connection()
@@ -109,7 +109,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         values["member"] = f'member = "{self.member}"' if self.member else ""
         values["events"] = f"events = {self.events}" if self.events else ""
         path = self.folder / f"{self.member or 'dynamic'}.toml"
-        # Another daemon may be reading it: several are started with one file.
+        # Several daemons share the file, so another one may be reading it.
         fresh = path.with_suffix(".new")
         fresh.write_text(_TEXT.format(**values))
         return fresh.replace(path)

@@ -1,4 +1,4 @@
-"""Daemons as processes of their own, and the counters that they showed before they died."""
+"""Daemons as separate processes, and their last counters."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from typing import Self
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.chaos.configuration import Setting
+from tests.chaos.configuration import DaemonConfig
 from tests.effort import PATIENCE
 from tests.ports import WEB
 from tests.warm import started
 
 _ROOT = Path(__file__).parents[2]
 _PAUSE = 0.2
-"""Seconds between looks at a daemon; parsing what it shows costs more than the daemon itself."""
+"""Seconds between scrapes; parsing one costs more CPU than the daemon itself."""
 
 _OFFSET = re.compile(
     r'^streameval_checkpoint_offset\{.*?partition="(\d+)".*?\} (\S+)$', re.MULTILINE
@@ -29,24 +29,24 @@ _FAILURES = re.compile(r"^streameval_checkpoint_failures_total\{.*\} (\S+)$", re
 
 
 class Daemon:
-    """One process of `streameval run`, which leaves its last words unless it is killed.
+    """One process of `streameval run`, which leaves a last scrape unless it is killed.
 
     Args:
-        setting: what it reads and where it keeps its state.
-        trick: what is wrong with it, see `tests.chaos.victim`; by default nothing.
+        config: of the daemon.
+        fault: to inject, see `tests.chaos.faulty_daemon`; by default none.
 
     Attributes:
         path: of its log.
     """
 
-    def __init__(self, setting: Setting, trick: str = "") -> None:
-        self.path = setting.folder / f"daemon-{len(list(setting.folder.glob('*.log'))):03}.log"
+    def __init__(self, config: DaemonConfig, fault: str = "") -> None:
+        self.path = config.folder / f"daemon-{len(list(config.folder.glob('*.log'))):03}.log"
         self._address = self._body = ""
         with self.path.open("wb") as log, Path(os.devnull).open("r+b") as nothing:
             streams = [nothing.fileno(), nothing.fileno(), log.fileno()]
-            called = ("tests.chaos.victim", trick, str(setting.written()))
+            called = ("tests.chaos.faulty_daemon", fault, str(config.written()))
             self.process = started(*called, streams=streams, folder=_ROOT)
-        self._words = setting.folder / f"words-{self.process.pid}"
+        self._last_scrape = config.folder / f"last-scrape-{self.process.pid}"
 
     def __enter__(self) -> Self:
         return self
@@ -56,36 +56,36 @@ class Daemon:
 
     @property
     def running(self) -> bool:
-        """Whether it has not ended."""
+        """Whether the process has not exited."""
         return self.process.poll() is None
 
     @property
     def log(self) -> str:
-        """What it wrote to standard error."""
+        """The standard error of the process."""
         return self.path.read_text(errors="replace")
 
-    def said(self, sentence: str) -> int:
-        """How often it said so; events are logged as one word."""
+    def logged(self, sentence: str) -> int:
+        """How often the log has this message or event."""
         log = self.log
         return log.count(sentence) + log.count(f"event={sentence.replace(' ', '_')} ")
 
-    def until(self, condition: Callable[[], object], *, alive: bool = True) -> None:
-        """Wait for something, as long as the process lives.
+    def wait_for(self, condition: Callable[[], object], *, alive: bool = True) -> None:
+        """Wait for a condition while the process runs.
 
         Raises:
-            TimeoutError: it does not come.
-            ChildProcessError: the process ended, and should not have.
+            TimeoutError: the condition stays false.
+            ChildProcessError: the process exited.
         """
         deadline = time.monotonic() + PATIENCE
         while not condition():
             if alive and not self.running:
                 raise ChildProcessError(f"{self.path.name} ended: {self._end()}")
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{self.path.name} went on for {PATIENCE:g} s: {self._end()}")
+                raise TimeoutError(f"{self.path.name} ran for {PATIENCE:g} s: {self._end()}")
             time.sleep(_PAUSE)
 
     def ready(self) -> bool:
-        """Whether it has its partitions, or knows that it has none."""
+        """Whether the daemon is ready: it has its partitions, if any."""
         return self._get("/-/ready") is not None
 
     @property
@@ -94,46 +94,46 @@ class Daemon:
         return counters(samples(self._body))
 
     def offsets(self) -> dict[int, int]:
-        """What its checkpoints cover, by number of the partition."""
+        """Partition number -> offset of its last checkpoint."""
         if not self.scrape():
             return {}
         return {int(number): int(float(value)) for number, value in _OFFSET.findall(self._body)}
 
     def scrape(self) -> bool:
-        """Look at /metrics; whether it answers."""
+        """Scrape /metrics; whether it answers."""
         body = self._get("/metrics")
         self._body = self._body if body is None else body
         return body is not None
 
     def failures(self) -> float:
-        """Checkpoints that failed."""
+        """Number of failed checkpoints."""
         self.scrape()
         return sum(map(float, _FAILURES.findall(self._body)))
 
     def kill(self) -> None:
-        """End it at once."""
+        """Kill the process with SIGKILL."""
         self.process.kill()
         self._ended()
 
     def stop(self) -> int:
-        """Ask it to end; its exit status."""
+        """Send SIGTERM, and return the exit status."""
         self.scrape()
         self.process.send_signal(signal.SIGTERM)
         return self._ended()
 
-    def refused(self) -> int:
-        """Wait for it to end by itself; its exit status.
+    def wait_for_exit(self) -> int:
+        """Wait until the process exits by itself, and return its status.
 
         Raises:
-            TimeoutError: it does not.
+            TimeoutError: it keeps running.
         """
-        self.until(lambda: not self.running, alive=False)
+        self.wait_for(lambda: not self.running, alive=False)
         return self._ended()
 
     def _ended(self) -> int:
         status = self.process.wait(PATIENCE)
-        if self._words.exists():
-            self._body = self._words.read_text()
+        if self._last_scrape.exists():
+            self._body = self._last_scrape.read_text()
         return status
 
     def _end(self) -> str:
@@ -155,7 +155,7 @@ class Daemon:
 
 
 def samples(body: str) -> dict[str, float]:
-    """An exposition as sample -> value."""
+    """Sample -> value of an exposition."""
     return {
         f"{sample.name}{sorted(sample.labels.items())}": sample.value
         for family in text_string_to_metric_families(body)
@@ -164,7 +164,7 @@ def samples(body: str) -> dict[str, float]:
 
 
 def counters(samples: Mapping[str, float]) -> dict[str, float]:
-    """Those of them that count evidence."""
+    """The samples that count evidence."""
     return {
         name: value
         for name, value in samples.items()

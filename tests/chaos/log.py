@@ -1,4 +1,4 @@
-"""A log with everything in it that a log can hold, and what it holds."""
+"""Writes logs with valid, invalid, late and duplicate records, and tombstones."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ START = 1_750_000_000
 _ITEMS = [f"item-{number}" for number in range(200)]
 _BAD = (b"{", b"\xff\xfe", b"[]", b'{"recommendations": 3}', b'{"recommendations": [NaN]}')
 _BURSTS = 10
-"""A second, of flowing traffic."""
+"""Bursts per second of traffic."""
 
 
-class Content(msgspec.Struct):
-    """What was written to a topic, and is to be read.
+class LogContents(msgspec.Struct):
+    """The readable content of a topic.
 
     Attributes:
-        count: records.
-        bad: places of those that are no event, as (partition, offset).
+        count: number of records.
+        bad: invalid records, as (partition, offset).
     """
 
     count: int = 0
     bad: set[tuple[int, int]] = msgspec.field(default_factory=set)
 
-    def lost(self, partition: int, begin: int, end: int) -> None:
-        """These offsets of a partition will not be read by anybody."""
+    def mark_lost(self, partition: int, begin: int, end: int) -> None:
+        """Remove offsets of a partition that nobody can read any more."""
         self.count -= end - begin
         self.bad -= {(partition, offset) for offset in range(begin, end)}
 
 
 class Writer:
-    """Writes seeded records; each record of a partition follows the one before it.
+    """Writes seeded records in order.
 
     Args:
         address: of the broker.
-        topic: that is there.
-        partitions: how many it has; may be raised later.
+        topic: an existing topic.
+        partitions: of the topic; may be raised later.
         seed: equal seeds give equal records.
-        step: seconds of event time from one record to the next.
-        settings: further ones of the producer.
+        step: seconds of event time between records.
+        settings: further settings of the producer.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Writer:
         step: float = 0.25,
         **settings: Any,
     ) -> None:
-        self.content = Content()
+        self.content = LogContents()
         self.topic = topic
         self.partitions = partitions
         self._random = random.Random(seed)
@@ -79,12 +79,11 @@ class Writer:
         )
 
     def write(self, count: int, *, counts: bool = True) -> None:
-        """Append so many records; all are acknowledged when this returns.
+        """Append records, and wait for their acknowledgements.
 
         Args:
-            count: how many.
-            counts: whether they are to be read by anybody, as those of an aborted transaction
-                are not.
+            count: number of records.
+            counts: False for records of a transaction that will be aborted.
 
         Raises:
             KafkaError: the broker refuses one.
@@ -100,8 +99,8 @@ class Writer:
                 self.content.bad.add((written.partition, written.offset))
 
     @contextmanager
-    def flowing(self, rate: int) -> Iterator[None]:
-        """Within, so many records a second are written beside whatever else is done.
+    def traffic(self, rate: int) -> Iterator[None]:
+        """Write `rate` records per second in the background of the block.
 
         Raises:
             KafkaError: the broker refuses one.
@@ -122,7 +121,7 @@ class Writer:
             traffic.result(PATIENCE)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the producer."""
         self.producer.close(timeout=5)
 
     def _records(self, count: int) -> Iterator[tuple[int, bytes, bytes | None, bool]]:
@@ -139,7 +138,7 @@ class Writer:
 
     def _event(self) -> bytes:
         draw = self._random
-        # A step each, out of order by minutes, and now and then a whole day late.
+        # Out of order by minutes, and sometimes a day late.
         late = draw.choices((0, 90, 900, 86_400), weights=(90, 8, 1.5, 0.5))[0] * draw.random()
         shown = draw.sample(_ITEMS, 10)
         event = {

@@ -1,4 +1,4 @@
-"""A network between clients and a broker that can be hurt: cut, slow, or silent."""
+"""A proxy before a broker that cuts, delays or blocks connections."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from typing import Self
 from streameval.testing.broker import Broker, free_ports
 
 PRODUCE, FETCH, OFFSET_COMMIT, JOIN_GROUP, HEARTBEAT = 0, 1, 8, 11, 12
-"""Numbers of requests in Kafka's protocol."""
+"""API keys of Kafka's protocol."""
 
 _CHUNK = 1 << 16
 
 
 class Proxy:
-    """Passes on what clients and one broker say to each other.
+    """Forwards connections of clients to one broker.
 
     Args:
         port: of the broker, on this machine.
 
     Attributes:
-        port: that it listens on.
-        cuts: how many answers were cut off.
-        delay: seconds that every answer takes longer.
+        port: of the proxy.
+        cuts: number of dropped responses.
+        delay: seconds added to every request and response.
     """
 
     def __init__(self, port: int | None = None) -> None:
@@ -35,21 +35,21 @@ class Proxy:
         self.target = port
         self.cuts = 0
         self.delay = 0.0
-        self._doomed: set[int] = set()
+        self._to_cut: set[int] = set()
         self._frozen = threading.Event()
-        self._pairs: list[_Pair] = []
+        self._connections: list[_Connection] = []
         self._lock = threading.Lock()
         self._listener = socket.create_server(("127.0.0.1", self.port))
         threading.Thread(target=self._accept, name="proxy", daemon=True).start()
 
     @property
     def address(self) -> str:
-        """Where clients find the broker."""
+        """The address of the proxy."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def frozen(self) -> bool:
-        """Whether nothing passes."""
+        """Whether traffic is blocked."""
         return self._frozen.is_set()
 
     def __enter__(self) -> Self:
@@ -61,35 +61,35 @@ class Proxy:
         self.cut()
 
     def cut_answers(self, *kinds: int) -> None:
-        """Let the next request of each kind reach the broker, and end its connection then."""
+        """Drop the response to the next request of each kind, and close its connection."""
         with self._lock:
-            self._doomed |= set(kinds)
+            self._to_cut |= set(kinds)
 
     def cut(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         with self._lock:
-            pairs, self._pairs = self._pairs, []
-        for pair in pairs:
-            pair.end()
+            connections, self._connections = self._connections, []
+        for connection in connections:
+            connection.end()
 
     def freeze(self) -> None:
-        """Let nothing pass; connections stay, and nobody is told."""
+        """Block all traffic without closing connections."""
         self._frozen.set()
 
     def thaw(self) -> None:
-        """Let all pass again; connections from before are found to be dead."""
+        """Unblock traffic, and close the old connections."""
         self.cut()
         self._frozen.clear()
 
-    def doom(self, kind: int) -> bool:
-        """Whether the answer to this request must not come."""
+    def must_cut(self, kind: int) -> bool:
+        """Whether to drop the response to this request."""
         with self._lock:
-            found = kind in self._doomed
-            self._doomed.discard(kind)
+            found = kind in self._to_cut
+            self._to_cut.discard(kind)
         return found
 
     def counted(self) -> None:
-        """An answer was cut off."""
+        """Count a dropped response."""
         with self._lock:
             self.cuts += 1
 
@@ -105,28 +105,28 @@ class Proxy:
                 client.close()
                 continue
             server.settimeout(None)
-            pair = _Pair(self, client, server)
+            connection = _Connection(self, client, server)
             with self._lock:
-                self._pairs.append(pair)
-            pair.begin()
+                self._connections.append(connection)
+            connection.begin()
 
 
-class _Pair:
-    """One client's connection and the one that stands in for it at the broker."""
+class _Connection:
+    """A connection of a client, and its counterpart to the broker."""
 
     def __init__(self, proxy: Proxy, client: socket.socket, server: socket.socket) -> None:
         self._proxy = proxy
         self._client = client
         self._server = server
-        self._doomed = False
+        self._to_cut = False
 
     def begin(self) -> None:
-        """Pass on both ways, on threads of their own."""
+        """Forward both directions, on a thread each."""
         for way in (self._ask, self._answer):
             threading.Thread(target=self._through, args=(way,), daemon=True).start()
 
     def end(self) -> None:
-        """Close both, whoever is reading from them."""
+        """Close both sockets, also under a blocked read."""
         for end in (self._client, self._server):
             with suppress(OSError):
                 end.shutdown(socket.SHUT_RDWR)
@@ -148,14 +148,14 @@ class _Pair:
         if body is None:
             return False
         self._wait()
-        self._doomed = self._doomed or self._proxy.doom(kind)
+        self._to_cut = self._to_cut or self._proxy.must_cut(kind)
         self._server.sendall(head + body)
         return True
 
     def _answer(self) -> bool:
         content = self._server.recv(_CHUNK)
         self._wait()
-        if self._doomed:
+        if self._to_cut:
             self._proxy.counted()
             return False
         self._client.sendall(content)
@@ -178,12 +178,12 @@ def _exactly(connection: socket.socket, size: int) -> bytes | None:
 
 
 @contextmanager
-def rough_broker() -> Iterator[tuple[Broker, Proxy]]:
-    """A broker of its own that may be killed, and the proxy over which daemons reach it."""
+def proxied_broker() -> Iterator[tuple[Broker, Proxy]]:
+    """A separate broker that may be killed, and the proxy through which daemons reach it."""
     broker = Broker()
     with Proxy() as proxy:
         (proxy.target,) = free_ports(1)
-        # Clients go where the broker says that it is: a listener of its own says the proxy.
+        # Clients use the advertised address, so an extra listener advertises the proxy.
         properties = broker._prepare() / "server.properties"
         text = properties.read_text()
         for key, added in (

@@ -1,4 +1,4 @@
-"""Every way in which daemons are hurt; each ends in order, and is then checked against the log."""
+"""The list of scenarios; each is checked against the log at its end."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TypeAlias
 
-from tests.chaos.check import Faults
-from tests.chaos.deaths import kill, points, replicas, revoke, transactions
-from tests.chaos.moves import move, slow, zombie
+from tests.chaos.check import Problems
+from tests.chaos.infrastructure import broker_restart, cut, disk_full, store_away, torn
+from tests.chaos.kills import kill, points, replicas, revoke, transactions
+from tests.chaos.rebalances import move, slow, zombie
 from tests.chaos.refusals import added, recreated, retention
+from tests.chaos.run import ERRORS, ScenarioRun
 from tests.chaos.soak import soak
-from tests.chaos.stage import FAILURES, Stage
-from tests.chaos.surroundings import broker_restart, cut, disk_full, store_away, torn
 
-Scenario: TypeAlias = Callable[[Stage], Faults]
+Scenario: TypeAlias = Callable[[ScenarioRun], Problems]
 
 SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
     {
@@ -37,22 +37,22 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         "soak": soak,
     }
 )
-"""By the names that the command line knows them by."""
+"""Name on the command line -> scenario."""
 
 ON_S3 = ("kill", "revoke", "replicas", "move", "zombie", "store-away")
-"""Those that are played with checkpoints on an S3 server too, or only so."""
+"""Scenarios that run with checkpoints on an S3 server."""
 
 IN_FOLDER = tuple(name for name in SCENARIOS if name != "store-away")
-"""Those that are played with checkpoints in a folder."""
+"""Scenarios that run with checkpoints in a folder."""
 
-ROUGH = ("cut", "broker-restart", "soak")
-"""Those that hurt the broker, or the way to it, and so need one of their own."""
+ON_OWN_BROKER = ("cut", "broker-restart", "soak")
+"""Scenarios with faults of the broker or its network, which need a separate broker."""
 
 
-def played(name: str, stage: Stage) -> Faults:
-    """What is wrong after a scenario; none where all is as it should be."""
+def run_scenario(name: str, run: ScenarioRun) -> Problems:
+    """Run a scenario; the problems that it found."""
     try:
-        with stage.open:
-            return SCENARIOS[name](stage)
-    except FAILURES as error:
-        return [*stage.found, f"{type(error).__name__}: {error}"]
+        with run.resources:
+            return SCENARIOS[name](run)
+    except ERRORS as error:
+        return [*run.problems, f"{type(error).__name__}: {error}"]

@@ -1,4 +1,4 @@
-"""All faults in turn for as long as is asked, and whether anything grows meanwhile."""
+"""Injects all faults for some minutes, and checks that memory and open files do not grow."""
 
 from __future__ import annotations
 
@@ -13,56 +13,56 @@ from statistics import median
 import msgspec
 import psutil
 
-from tests.chaos.check import Faults
-from tests.chaos.configuration import Setting
+from tests.chaos.check import Problems
+from tests.chaos.configuration import DaemonConfig
 from tests.chaos.daemons import Daemon
+from tests.chaos.infrastructure import damaged
 from tests.chaos.proxy import FETCH, HEARTBEAT, JOIN_GROUP, OFFSET_COMMIT, PRODUCE, Proxy
-from tests.chaos.stage import Stage
-from tests.chaos.surroundings import damaged
+from tests.chaos.run import ScenarioRun
 
 _RATE = 200
 _STEP = 0.5
-"""Seconds of event time a record, so that an hour of windows is full within twenty seconds."""
+"""Seconds of event time per record, so that windows of an hour are full after twenty seconds."""
 
 _PAUSE = 1.0
 _GROWTH = 1.2
-"""Memory of the last quarter over that of the second; the state itself may still grow a little."""
+"""Allowed memory of the last quarter relative to the second; the state may still grow a little."""
 
 _SHORTEST = 300.0
-"""Seconds; below, memory is still being warmed up."""
+"""Seconds; in shorter runs memory is still warming up."""
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """How the eldest member stood after a fault: resident bytes, and open files."""
+    """Resident bytes and open files of the oldest member after a fault."""
 
     memory: int
     files: int
 
 
 class Soak:
-    """Two to four members on one store, and what happens to them.
+    """Two to four members on one store, and faults for them.
 
-    The eldest is never killed, so that what grows in it can be seen; nothing else is spared it.
+    The oldest member is never killed, so that its growth can be measured.
 
     Args:
-        stage: where it happens, and for how long.
-        setting: of all members.
-        stack: what ends them.
+        run: of the scenario.
+        config: of all members.
+        stack: stops the members.
     """
 
-    def __init__(self, stage: Stage, setting: Setting, stack: ExitStack) -> None:
-        self._stage = stage
-        self._setting = setting
+    def __init__(self, run: ScenarioRun, config: DaemonConfig, stack: ExitStack) -> None:
+        self._run = run
+        self._daemon_config = config
         self._stack = stack
-        self._draw = stage.draw
+        self._draw = run.random
         self._torn: list[Path] = []
-        self.eldest = self._join()
+        self.oldest = self._join()
         self.others: list[Daemon] = [self._join()]
         self.measured: list[Measured] = []
         self.done: Counter[str] = Counter()
 
     def run(self, seconds: float) -> None:
-        """Hurt them, one way after the other."""
+        """Inject faults one by one."""
         faults: list[Callable[[], None]] = [
             self.join, self.leave, self.kill, self.sleep, self.fill_disk,
             self.cut, self.delay, self.freeze, self.restart_broker, self.tear,
@@ -76,8 +76,8 @@ class Soak:
                     self._measure()
                     time.sleep(_PAUSE * self._draw.random())
 
-    def grown(self, seconds: float) -> Faults:
-        """What of the eldest is more than it was."""
+    def growth(self, seconds: float) -> Problems:
+        """Messages about growth of the oldest member."""
         quarter = len(self.measured) // 4
         if not quarter:
             return []
@@ -92,106 +92,106 @@ class Soak:
         return found
 
     def end(self) -> None:
-        """All leave in order."""
-        for each in (*self.others, self.eldest):
-            each.until(lambda: each.said("started"))  # noqa: B023  asked at once
-            self._stage.demand(_in_order(each), f"{each.path.name} did not end in order")
+        """Stop all members cleanly."""
+        for each in (*self.others, self.oldest):
+            each.wait_for(lambda: each.logged("started"))  # noqa: B023  called at once
+            self._run.expect(_stopped_cleanly(each), f"{each.path.name} did not stop cleanly")
 
     def join(self) -> None:
-        """One more."""
+        """Add a member."""
         if len(self.others) < 3:
             self.others.append(self._join())
 
     def leave(self) -> None:
-        """One less, once it listens to signals."""
+        """Stop a member once it handles signals."""
         if self.others:
             one = self._one()
-            one.until(lambda: one.said("started"))
-            self._stage.demand(_in_order(one), f"{one.path.name} did not end in order")
+            one.wait_for(lambda: one.logged("started"))
+            self._run.expect(_stopped_cleanly(one), f"{one.path.name} did not stop cleanly")
 
     def kill(self) -> None:
-        """One dies."""
+        """Kill a member."""
         if self.others:
             one = self._one()
             one.scrape()
             one.kill()
 
     def sleep(self) -> None:
-        """The eldest is put out of the group without noticing."""
-        self.eldest.process.send_signal(signal.SIGSTOP)
+        """Pause the oldest member until the group removes it."""
+        self.oldest.process.send_signal(signal.SIGSTOP)
         time.sleep(2.0)
-        self.eldest.process.send_signal(signal.SIGCONT)
+        self.oldest.process.send_signal(signal.SIGCONT)
 
     def fill_disk(self) -> None:
-        """Nothing can be saved."""
-        flag = self._setting.folder / "disk-full"
+        """Make every save fail for a second."""
+        flag = self._daemon_config.folder / "disk-full"
         flag.touch()
         time.sleep(1.0)
         flag.unlink()
 
     def cut(self) -> None:
-        """Answers do not come."""
+        """Drop responses."""
         self._proxy.cut_answers(PRODUCE, FETCH, OFFSET_COMMIT, JOIN_GROUP, HEARTBEAT)
 
     def delay(self) -> None:
-        """Answers come late."""
+        """Delay responses for a second."""
         self._proxy.delay = 0.3
         time.sleep(1.0)
         self._proxy.delay = 0.0
 
     def freeze(self) -> None:
-        """Nothing passes, and nobody is told."""
+        """Block the network for a second."""
         self._proxy.freeze()
         time.sleep(1.0)
         self._proxy.thaw()
 
     def restart_broker(self) -> None:
-        """The broker dies."""
-        self._stage.broker.kill()
-        self._stage.broker.start()
+        """Kill and restart the broker."""
+        self._run.broker.kill()
+        self._run.broker.start()
 
     def tear(self) -> None:
-        """The newest checkpoints are damaged under whoever reads the partition next."""
-        self._torn += damaged(self._setting, self._torn)
+        """Damage the newest checkpoints of two partitions."""
+        self._torn += damaged(self._daemon_config, self._torn)
 
     @property
     def _proxy(self) -> Proxy:
-        assert self._stage.proxy is not None
-        return self._stage.proxy
+        assert self._run.proxy is not None
+        return self._run.proxy
 
     def _join(self) -> Daemon:
-        return self._stack.enter_context(self._stage.daemon(self._setting, "disk-full"))
+        return self._stack.enter_context(self._run.daemon(self._daemon_config, "disk-full"))
 
     def _one(self) -> Daemon:
         return self.others.pop(self._draw.randrange(len(self.others)))
 
     def _measure(self) -> None:
-        self.eldest.until(self.eldest.scrape)
-        eldest = psutil.Process(self.eldest.process.pid)
-        self.measured.append(Measured(eldest.memory_info().rss, eldest.num_fds()))
+        self.oldest.wait_for(self.oldest.scrape)
+        oldest = psutil.Process(self.oldest.process.pid)
+        self.measured.append(Measured(oldest.memory_info().rss, oldest.num_fds()))
 
 
-def _in_order(daemon: Daemon) -> bool:
-    """Whether it ends as it should: with 0, or with 1 where nothing could be saved any more."""
+def _stopped_cleanly(daemon: Daemon) -> bool:
+    """Whether it exits with 0, or with 1 because the last checkpoint failed."""
     status = daemon.stop()
-    return status == 0 or (status == 1 and daemon.said("the last checkpoint of") == 1)
+    return status == 0 or (status == 1 and daemon.logged("the last checkpoint of") == 1)
 
 
-def soak(stage: Stage) -> Faults:
-    """Seeded faults of all kinds at a bounded rate: nothing lost, and nothing grows."""
-    assert stage.proxy is not None
-    setting = stage.setting(proxy=stage.proxy.address, session=1_500, spans='["5m", "1h"]')
-    writer = stage.writer(setting, step=_STEP)
-    seconds = 60 * stage.minutes
+def soak(run: ScenarioRun) -> Problems:
+    """Seeded faults of all kinds for some minutes."""
+    assert run.proxy is not None
+    config = run.config(proxy=run.proxy.address, session=1_500, spans='["5m", "1h"]')
+    writer = run.writer(config, step=_STEP)
+    seconds = 60 * run.minutes
     with ExitStack() as stack:
-        soaked = Soak(stage, setting, stack)
-        soaked.eldest.until(soaked.eldest.ready)
+        soak_run = Soak(run, config, stack)
+        soak_run.oldest.wait_for(soak_run.oldest.ready)
         try:
-            with writer.flowing(_RATE):
-                soaked.run(seconds)
+            with writer.traffic(_RATE):
+                soak_run.run(seconds)
         finally:
-            stage.report += [f"{name} {count}" for name, count in sorted(soaked.done.items())]
-        soaked.end()
-        stage.found += soaked.grown(seconds)
-    stage.report.append(f"{writer.content.count} records, {len(writer.content.bad)} invalid")
-    return stage.finished(setting, writer)
+            run.report += [f"{name} {count}" for name, count in sorted(soak_run.done.items())]
+        soak_run.end()
+        run.problems += soak_run.growth(seconds)
+    run.report.append(f"{writer.content.count} records, {len(writer.content.bad)} invalid")
+    return run.finish(config, writer)

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from streameval.testing.broker import Broker
-from tests.chaos.check import Faults
-from tests.chaos.points import POINTS
-from tests.chaos.proxy import rough_broker
-from tests.chaos.scenarios import IN_FOLDER, ON_S3, ROUGH, played
-from tests.chaos.stage import Stage
+from tests.chaos.check import Problems
+from tests.chaos.kill_points import POINTS
+from tests.chaos.proxy import proxied_broker
+from tests.chaos.run import ScenarioRun
+from tests.chaos.scenarios import IN_FOLDER, ON_OWN_BROKER, ON_S3, run_scenario
 from tests.effort import thorough
 from tests.stores import s3
 
@@ -20,16 +20,16 @@ pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
 _SEED = 5
 _QUICK = ("points", "move")
-"""A daemon that is killed, and members of a group; all other scenarios are nightly."""
+"""A killed daemon, and a rebalance; all other scenarios are nightly."""
 
 _POINTS = ("before-rename", "before-commit")
-"""Where it is killed in `tests/run`: between what was counted, saved and committed."""
+"""Kill points in `tests/run`: between counting and saving, and between saving and commit."""
 
 _SOAK = 10.0
-"""Minutes of it; `python -m tests.chaos soak --minutes 60` is the hour by hand."""
+"""Minutes; `python -m tests.chaos soak --minutes 60` runs an hour by hand."""
 
 _AT_ONCE = 3
-"""Scenarios mostly wait; each has a topic, a group and a folder of its own."""
+"""Scenarios mostly wait; each has its own topic, group and folder."""
 
 _ON_S3, _THROUGH_CONFLUENT = " on S3", " through confluent"
 _CASES = (
@@ -38,7 +38,7 @@ _CASES = (
     *(f"{name}{_THROUGH_CONFLUENT}" for name in IN_FOLDER),
 )
 
-Verdicts = Mapping[str, "Future[Faults]"]
+Verdicts = Mapping[str, "Future[Problems]"]
 
 
 @pytest.fixture(scope="module")
@@ -47,32 +47,34 @@ def verdicts(
     _session_broker: Broker,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Verdicts]:
-    """Of the scenarios that were asked for; they are played side by side."""
-    asked = {
+    """Name -> problems of the selected scenarios, which run concurrently."""
+    selected = {
         item.callspec.params.get("scenario")
         for item in request.session.items
         if isinstance(item, pytest.Function) and hasattr(item, "callspec")
     }
     _session_broker.start()
     folders = {
-        name: tmp_path_factory.mktemp(name.replace(" ", "-")) for name in _CASES if name in asked
+        name: tmp_path_factory.mktemp(name.replace(" ", "-")) for name in _CASES if name in selected
     }
     with ExitStack() as stack:
         smooth = stack.enter_context(ThreadPoolExecutor(_AT_ONCE))
         alone = stack.enter_context(ThreadPoolExecutor(1))
 
-        def on_session_broker(name: str) -> Faults:
-            return played(_scenario(name), _stage(_session_broker, folders[name], name))
+        def on_session_broker(name: str) -> Problems:
+            return run_scenario(
+                _scenario(name), _scenario_run(_session_broker, folders[name], name)
+            )
 
-        def on_own_broker(name: str) -> Faults:
-            with rough_broker() as (broker, proxy):
-                stage = _stage(broker, folders[name], name)
-                stage.proxy = proxy
-                return played(_scenario(name), stage)
+        def on_own_broker(name: str) -> Problems:
+            with proxied_broker() as (broker, proxy):
+                run = _scenario_run(broker, folders[name], name)
+                run.proxy = proxy
+                return run_scenario(_scenario(name), run)
 
         yield {
             name: alone.submit(on_own_broker, name)
-            if _scenario(name) in ROUGH
+            if _scenario(name) in ON_OWN_BROKER
             else smooth.submit(on_session_broker, name)
             for name in folders
         }
@@ -84,8 +86,8 @@ def _scenario(case: str) -> str:
     return case.removesuffix(_ON_S3).removesuffix(_THROUGH_CONFLUENT)
 
 
-def _stage(broker: Broker, folder: Path, case: str) -> Stage:
-    return Stage(
+def _scenario_run(broker: Broker, folder: Path, case: str) -> ScenarioRun:
+    return ScenarioRun(
         broker=broker,
         folder=folder,
         seed=_SEED,

@@ -1,4 +1,4 @@
-"""The steps of a daemon at which it can be made to die."""
+"""The steps at which a daemon can be killed."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import Any, NamedTuple
 
 
 class Point(NamedTuple):
-    """Where a process dies.
+    """A call of a method at which the process is killed.
 
     Attributes:
-        module: that holds the class.
+        module: of the class.
         owner: the class.
-        method: that is called.
-        after: whether the method is let through first.
-        reach: at which call, counted from 1.
-        about: text in the first argument of the calls that count.
+        method: its method.
+        after: whether the method runs first.
+        reach: number of the call, from 1.
+        about: count only calls with this text in their first argument.
     """
 
     module: str
@@ -57,14 +57,14 @@ POINTS: Mapping[str, Point] = MappingProxyType(
         "in-finish": Point(*_CHECKPOINTER, "finish", reach=1),
     }
 )
-"""Every step of beginning, of a checkpoint, of taking over, of giving away, and of ending."""
+"""Every step of a start, a checkpoint, a restore, a revocation and a shutdown."""
 
-GIVING = ("in-revoke", "after-revoke")
-"""Those that another member is needed for."""
+REVOKING = ("in-revoke", "after-revoke")
+"""Points that need a second member."""
 
 
-def deadly(point: Point) -> None:
-    """Put death where the point is."""
+def kill_at(point: Point) -> None:
+    """Make this process kill itself at the point."""
     owner = getattr(importlib.import_module(point.module), point.owner)
     method = getattr(owner, point.method)
     calls = 0

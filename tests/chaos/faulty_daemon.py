@@ -1,7 +1,7 @@
-"""`python -m tests.chaos.victim TRICK[+TRICK...] CONFIG`: a daemon with something wrong about it.
+"""`python -m tests.chaos.faulty_daemon FAULT[+FAULT...] CONFIG` runs a daemon with faults.
 
-A trick is one of `TRICKS`, a point of `tests.chaos.points` at which the process dies, or a mistake
-in the protocol of `tests.mutation`.
+A fault is one of `FAULTS`, a point of `tests.chaos.kill_points`, or a mistake in the protocol from
+`tests.mutation`.
 """
 
 from __future__ import annotations
@@ -20,75 +20,75 @@ from streameval.checkpoints.disk import Disk
 from streameval.cli.app import main
 from streameval.engine.ingest import Ingest
 from streameval.exporters.prometheus import PrometheusExporter
-from tests.chaos.points import POINTS, deadly
+from tests.chaos.kill_points import POINTS, kill_at
 
 
 def disk_full(folder: Path) -> None:
-    """No file can be written as long as there is one named `disk-full` in the folder."""
+    """Refuse to write files while the folder has a file named `disk-full`."""
     disk: Any = Disk
     create = disk.create
 
-    def refused(*arguments: Any) -> None:
+    def refuse(*arguments: Any) -> None:
         if (folder / "disk-full").exists():
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(arguments[1]))
         create(*arguments)
 
-    disk.create = refused
+    disk.create = refuse
 
 
 def slow(folder: Path) -> None:
-    """A batch is not finished before a file named `slow` has left the folder."""
+    """Delay batches while the folder has a file named `slow`."""
     ingest: Any = Ingest
     apply = ingest.apply
 
-    def dragging(*arguments: Any) -> Any:
+    def apply_slowly(*arguments: Any) -> Any:
         while (folder / "slow").exists():
             time.sleep(0.1)
         return apply(*arguments)
 
-    ingest.apply = dragging
+    ingest.apply = apply_slowly
 
 
-def last_words(folder: Path) -> None:
-    """Leave what the last scrape would have been in a file, as nobody can be that quick."""
+def save_last_scrape(folder: Path) -> None:
+    """Write a last scrape to a file at the exit, because no scraper is quick enough."""
     process: Any = streameval.daemon.process
     make, run = process.PrometheusExporter, process.Daemon.run
     exporters: list[PrometheusExporter] = []
 
-    def kept(**named: Any) -> PrometheusExporter:
+    def keep(**named: Any) -> PrometheusExporter:
         exporters.append(make(**named))
         return exporters[-1]
 
-    def told(self: Any, *arguments: Any, **named: Any) -> None:
+    def run_and_save(self: Any, *arguments: Any, **named: Any) -> None:
         try:
             run(self, *arguments, **named)
         finally:
             (exporter,) = exporters
-            # A counter that nobody has seen yet shows 0 the first time.
+            # A new counter shows 0 in its first scrape.
             exporter.exposition(self.current())
-            (folder / f"words-{os.getpid()}").write_bytes(exporter.exposition(self.current()))
+            (folder / f"last-scrape-{os.getpid()}").write_bytes(exporter.exposition(self.current()))
 
-    process.PrometheusExporter, process.Daemon.run = kept, told
+    process.PrometheusExporter, process.Daemon.run = keep, run_and_save
 
 
-TRICKS: Mapping[str, Callable[[Path], None]] = MappingProxyType(
+FAULTS: Mapping[str, Callable[[Path], None]] = MappingProxyType(
     {"disk-full": disk_full, "slow": slow}
 )
 
 
-def _play(tricks: str, folder: Path) -> None:
-    last_words(folder)
-    for name in filter(None, tricks.split("+")):
+def _inject(faults: str, folder: Path) -> None:
+    save_last_scrape(folder)
+    for name in filter(None, faults.split("+")):
         if name in POINTS:
-            deadly(POINTS[name])
-        elif name in TRICKS:
-            TRICKS[name](folder)
+            kill_at(POINTS[name])
+        elif name in FAULTS:
+            FAULTS[name](folder)
         else:
-            _mistaken(name)
+            _break_protocol(name)
 
 
-def _mistaken(name: str) -> None:
-    import pytest  # noqa: PLC0415  heavy, and hardly ever needed
+def _break_protocol(name: str) -> None:
+    import pytest  # noqa: PLC0415  slow to import, and rarely needed
 
     from tests.mutation import protocol  # noqa: PLC0415  likewise
 
@@ -97,6 +97,6 @@ def _mistaken(name: str) -> None:
 
 
 if __name__ == "__main__":
-    _play(sys.argv[1], Path(sys.argv[2]).parent)
+    _inject(sys.argv[1], Path(sys.argv[2]).parent)
     sys.argv = ["streameval", "run", sys.argv[2]]
     main()

@@ -1,4 +1,4 @@
-"""What must be true at the end: the fold of the log, and of nothing else."""
+"""The expected result of a scenario: an uninterrupted fold of its log."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ from streameval.sources.kafka.cluster import Cluster
 from streameval.sources.kafka.source import KafkaSource
 from streameval.sources.options import LATEST, KafkaOptions
 from streameval.sources.source import Positions
-from tests.chaos.configuration import Setting
+from tests.chaos.configuration import DaemonConfig
 from tests.chaos.daemons import counters, samples
 from tests.effort import PATIENCE
 
 
 class Fold:
-    """A log that is folded by one process, without any store, group or crash.
+    """A log counted by one process, without store, group or crash.
 
     Args:
-        setting: whose configuration says what is read, and how it is counted.
+        config: of the daemons.
     """
 
-    def __init__(self, setting: Setting) -> None:
-        self._setting = setting
-        self._config = load(setting.written())
+    def __init__(self, config: DaemonConfig) -> None:
+        self._daemon_config = config
+        self._config = load(config.written())
         self.ingest: Ingest = new_ingest(self._config)
 
     @property
     def digests(self) -> dict[int, dict[str, str]]:
-        """Of each part of each partition's state, by number of the partition."""
+        """Partition number -> digest of each part of its state."""
         return digests(self.ingest)
 
     @property
     def positions(self) -> dict[int, int]:
-        """Offset after the last record of each partition."""
+        """Partition number -> offset after its last counted record."""
         return {partition.number: o for partition, o in self.ingest.positions.items()}
 
     def counters(self) -> dict[str, float]:
-        """What counters would show of all of it."""
+        """The counters of one process that counted everything."""
         source = KafkaSource(self._options, {}, shared=False)
         picture = snapshots_of(self._config, source, self.ingest.layout, 0.0)
         exporter = PrometheusExporter(version="", kafka=True, first_exposure=0)
@@ -57,36 +57,36 @@ class Fold:
         return counters(samples(exporter.exposition(snapshot).decode()))
 
     def read(self, begins: Mapping[int, int] | None = None) -> None:
-        """Fold what there is from where it stands.
+        """Count from the current position to the end of the log.
 
         Args:
-            begins: where to go on instead, by number of the partition.
+            begins: partition number -> offset to continue at instead.
 
         Raises:
-            TimeoutError: it does not come.
+            TimeoutError: the end is not reached.
         """
-        targets = ends(self._setting)
-        topic = self._setting.topic
-        told = {Partition(topic, number): offset for number, offset in (begins or {}).items()}
+        targets = ends(self._daemon_config)
+        topic = self._daemon_config.topic
+        changed = {Partition(topic, number): offset for number, offset in (begins or {}).items()}
         deadline = time.monotonic() + PATIENCE
         with closing(KafkaSource(self._options, {}, shared=False)) as source:
-            source.open(Positions({**self.ingest.positions, **told}))
+            source.open(Positions({**self.ingest.positions, **changed}))
             while any(self.positions.get(each, 0) < end for each, end in targets.items()):
                 for batch in source.poll(0.2):
                     self.ingest.apply(batch)
                 if time.monotonic() > deadline:
-                    raise TimeoutError(f"{targets} awaited, {self.positions} read")
+                    raise TimeoutError(f"expected {targets}, read {self.positions}")
 
     @property
     def _options(self) -> KafkaOptions:
-        """By kafka-python, whichever client the daemons read with."""
+        """The source with kafka-python, for any client of the daemons."""
         source = self._config.source
         assert isinstance(source, KafkaOptions)
         return replace(source, kafka={**source.kafka, "client": "kafka-python"})
 
 
 def digests(ingest: Ingest) -> dict[int, dict[str, str]]:
-    """Of each part of each partition's state, by number of the partition."""
+    """Partition number -> digest of each part of its state."""
     return {
         partition.number: {
             section.name: _digest(b"".join(section.content()()))
@@ -96,18 +96,18 @@ def digests(ingest: Ingest) -> dict[int, dict[str, str]]:
     }
 
 
-def ends(setting: Setting) -> dict[int, int]:
-    """The offset after the last committed record of each partition of a topic."""
-    with closing(Cluster({"bootstrap_servers": setting.address})) as cluster:
-        partitions = cluster.topics([setting.topic]).partitions
+def ends(config: DaemonConfig) -> dict[int, int]:
+    """Partition number -> offset after the last committed record of a topic."""
+    with closing(Cluster({"bootstrap_servers": config.address})) as cluster:
+        partitions = cluster.topics([config.topic]).partitions
         found = cluster.offsets(partitions, LATEST)
     return {partition.number: offset for partition, offset in found.items()}
 
 
-def dead_letters(setting: Setting) -> set[tuple[int, int]]:
-    """Identities of the records that were set aside, as (partition, offset)."""
-    config, topic = {"bootstrap_servers": setting.address}, setting.topic
-    letters = DeadLetterReader(config, [f"{topic}.dlq"], [topic])
+def dead_letters(config: DaemonConfig) -> set[tuple[int, int]]:
+    """The dead-lettered records, as (partition, offset)."""
+    client, topic = {"bootstrap_servers": config.address}, config.topic
+    letters = DeadLetterReader(client, [f"{topic}.dlq"], [topic])
     return {(each.partition.number, each.offset) for each in letters}
 
 

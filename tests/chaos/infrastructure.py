@@ -1,0 +1,171 @@
+"""Faults of the broker, the network, the disk, the store and its files."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from pathlib import Path
+
+from tests.chaos.check import Problems
+from tests.chaos.configuration import DaemonConfig
+from tests.chaos.daemons import Daemon
+from tests.chaos.proxy import FETCH, HEARTBEAT, OFFSET_COMMIT, PRODUCE, Proxy
+from tests.chaos.run import ScenarioRun
+from tests.stores import s3
+from tests.stores.s3 import Fault, S3Proxy
+
+_RATE = 200
+
+
+def broker_restart(run: ScenarioRun) -> Problems:
+    """The broker is killed and restarted while a daemon reads."""
+    config = run.config(member="one")
+    writer = run.writer(config)
+    with run.daemon(config) as daemon:
+        daemon.wait_for(daemon.ready)
+        with writer.traffic(_RATE):
+            for _ in range(run.times):
+                time.sleep(1.5)
+                run.broker.kill()
+                time.sleep(1.0)
+                run.broker.start()
+        run.wait_until_saved(config, daemon)
+        run.stop(daemon)
+    return run.finish(config, writer)
+
+
+def cut(run: ScenarioRun) -> Problems:
+    """Responses are dropped, all responses are late, or the network is blocked."""
+    proxy = _required(run.proxy)
+    config = run.config(member="one", proxy=proxy.address, events=200)
+    writer = run.writer(config)
+    with run.daemon(config) as daemon, writer.traffic(_RATE):
+        daemon.wait_for(daemon.ready)
+        for _ in range(run.times):
+            for kind in (OFFSET_COMMIT, FETCH, PRODUCE, HEARTBEAT):
+                before = proxy.cuts
+                proxy.cut_answers(kind)
+                daemon.wait_for(lambda: proxy.cuts > before)  # noqa: B023  called at once
+                daemon.wait_for(saves_again(daemon))
+            proxy.delay = 0.3
+            daemon.wait_for(saves_again(daemon))
+            proxy.delay = 0.0
+            proxy.freeze()
+            time.sleep(2.0)
+            proxy.thaw()
+            daemon.wait_for(saves_again(daemon))
+        run.stop(daemon)
+    return run.finish(config, writer)
+
+
+def disk_full(run: ScenarioRun) -> Problems:
+    """The disk of the store is full for a while; counting continues and is saved later."""
+    config = run.config(member="one", events=200)
+    writer = run.writer(config)
+    flag = config.folder / "disk-full"
+    with run.daemon(config, "disk-full") as daemon, writer.traffic(_RATE):
+        daemon.wait_for(daemon.ready)
+        for _ in range(run.times):
+            flag.touch()
+            failures = daemon.failures()
+            daemon.wait_for(lambda: daemon.failures() > failures + 1)  # noqa: B023  called at once
+            flag.unlink()
+            daemon.wait_for(saves_again(daemon))
+        run.stop(daemon)
+    return run.finish(config, writer, exact=True)
+
+
+def store_away(run: ScenarioRun) -> Problems:
+    """The S3 server fails, is unreachable or silent for a while; counting continues."""
+    with S3Proxy(s3.server()) as proxy:
+        # A long session, because a member that must restore during the outage exits.
+        config = run.config(member="one", events=200, session=30_000, endpoint=proxy.endpoint)
+        writer = run.writer(config)
+        with run.daemon(config) as daemon, writer.traffic(_RATE):
+            daemon.wait_for(daemon.ready)
+            for fault in ("error", "cut", "silent"):
+                _inject(proxy, fault)
+                failures = daemon.failures()
+                daemon.wait_for(lambda: daemon.failures() > failures + 1)  # noqa: B023  called at once
+                proxy.fault = lambda _: None
+                daemon.wait_for(saves_again(daemon))
+            _inject(proxy, "lost", "slow", None)
+            for _ in range(3):
+                daemon.wait_for(saves_again(daemon))
+            proxy.fault = lambda _: None
+            run.stop(daemon)
+        return run.finish(config, writer, exact=True)
+
+
+def _inject(proxy: S3Proxy, *faults: Fault | None) -> None:
+    """Inject these faults into requests in turn."""
+    turns = itertools.cycle(faults)
+    proxy.fault = lambda _: next(turns)
+
+
+def torn(run: ScenarioRun) -> Problems:
+    """The newest checkpoints are damaged while the daemon is down; it loads older ones."""
+    config = run.config(events=200)
+    writer = run.writer(config)
+    for _ in range(run.times):
+        with run.daemon(config) as daemon:
+            for _ in range(3):
+                writer.write(500)
+                run.wait_until_saved(config, daemon)
+            run.stop(daemon)
+        damaged(config)
+        with run.daemon(config) as daemon:
+            run.wait_until_saved(config, daemon)
+            run.stop(daemon)
+            logged = daemon.logged("a damaged checkpoint was skipped")
+            run.expect(logged == 2, f"of 2 damaged checkpoints, {logged} were logged")
+    return run.finish(config, writer, exact=True)
+
+
+def saves_again(daemon: Daemon) -> Callable[[], bool]:
+    """A condition: every partition has a newer checkpoint than now."""
+    before = daemon.offsets()
+
+    def further() -> bool:
+        now = daemon.offsets()
+        return len(now) >= len(before) and all(now[each] > before.get(each, 0) for each in now)
+
+    return further
+
+
+def damaged(config: DaemonConfig, before: Collection[Path] = ()) -> list[Path]:
+    """Truncate the newest checkpoint of one partition, and flip a bit in that of another.
+
+    Args:
+        config: of the store.
+        before: files damaged before; a partition with one is not chosen.
+
+    Returns:
+        The damaged files.
+    """
+    files = Path(config.path).glob("*/*/*/*.checkpoint")
+    folders = sorted({file.parent for file in files})
+    newest = [sorted(folder.glob("*.checkpoint"))[-2:] for folder in folders]
+    chosen = [two[-1] for two in newest if len(two) > 1 and not set(two) & set(before)][:2]
+    for damage, file in zip((_truncate, _flip), chosen, strict=False):
+        # A concurrent save may remove the file.
+        with suppress(FileNotFoundError):
+            damage(file)
+    return chosen
+
+
+def _truncate(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-100])
+
+
+def _flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+
+
+def _required(proxy: Proxy | None) -> Proxy:
+    assert proxy is not None
+    return proxy
