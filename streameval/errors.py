@@ -55,7 +55,7 @@ class UnknownMetricError(MetricError):
         self.known = sorted(known)
         super().__init__(
             f"unknown metric {text!r}.{suggestion(text, self.known)} "
-            f"Known: {', '.join(self.known)}."
+            f"Known: {', '.join(self.known) or 'none'}."
         )
 
 
@@ -144,8 +144,8 @@ class MetricLawError(MetricError, AssertionError):
 
     def __init__(self, metric: str, law: str, detail: str, events: Sequence[object]) -> None:
         self.metric, self.law, self.detail, self.events = metric, law, detail, events
-        shown = "".join(f"\n    {event}" for event in events) or " no events"
-        super().__init__(f"metric {metric!r} breaks the law {law!r}: {detail}. On:{shown}")
+        shown = " On:" + "".join(f"\n    {event}" for event in events) if events else ""
+        super().__init__(f"metric {metric!r} breaks the law {law!r}: {detail}.{shown}")
 
 
 class MetricParameterError(MetricError):

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any, Final, NamedTuple, TypeAlias, TypedDict, Unpack
+from zlib import crc32
 
 import msgspec
 import numpy as np
@@ -28,7 +29,7 @@ from streameval.errors import (
     UnlikeStateError,
 )
 from streameval.events import Id
-from streameval.events.arrow import as_table, column_of
+from streameval.events.arrow import as_table, column_of, in_microseconds
 from streameval.events.columns import Columns
 from streameval.events.ids import IdKind
 from streameval.events.ragged import IntArray
@@ -99,10 +100,16 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
     intervals: Intervals | None
     inputs: Any
     content: bytes = b""
+    crc: int | None = None
 
     def without_content(self) -> _State:
         """How it was made."""
-        return msgspec.structs.replace(self, content=b"")
+        return msgspec.structs.replace(self, content=b"", crc=None)
+
+    def sealed(self) -> _State:
+        """With a CRC-32 of everything else: the content has a digest of its own, the rest not."""
+        bare = msgspec.structs.replace(self, crc=None)
+        return msgspec.structs.replace(bare, crc=crc32(msgspec.msgpack.encode(bare)))
 
     def told(self) -> list[Any]:
         """The same, for a person."""
@@ -125,7 +132,7 @@ def partials(
             an event and columns named like those of `Columns`: recommendations, interactions,
             and optionally gains, positions, scores, users and times.
         metrics: as for an Accumulator; one of your own by its "package.module:name@k".
-        by: columns whose values define the slices: text, integers or booleans.
+        by: columns whose values define the slices: text, integers or booleans; a text means one.
         every: length of spans, like "1h", aligned to the epoch; None for all time.
         intervals: settings of confidence intervals; None keeps none.
         inputs: catalog, popularity, similarity, depth, max_items and ids, as for an Accumulator.
@@ -177,7 +184,8 @@ class Counter:
         intervals: Intervals | None = None,
         **inputs: Unpack[Inputs],
     ) -> None:
-        self._by, self._label_bytes = by, label_bytes
+        self._by = (by,) if isinstance(by, str) else tuple(by)
+        self._label_bytes = label_bytes
         self._every = None if every is None else _length(every)
         self._empty = Accumulator(*metrics, intervals=intervals, **inputs)
         # Without intervals nothing is kept by the time of a list.
@@ -186,7 +194,7 @@ class Counter:
         self._settings = _State(
             version=VERSION,
             metrics=[metric.text for metric in self._empty.metrics],
-            by=tuple(by),
+            by=self._by,
             every=self._every,
             depth=inputs.get("depth"),
             max_items=inputs.get("max_items", MAX_ITEMS),
@@ -202,6 +210,9 @@ class Counter:
             InvalidEventError: a table lacks a column, or has a row that is not a valid event.
             MissingExtraError: pyarrow is not installed.
         """
+        if hasattr(batches, "columns") or not isinstance(batches, Iterable):
+            detail = f"give tables in a list or an iterator, found {type(batches).__name__}"
+            raise InvalidEventError("wrong_type", detail)
         found: dict[Cell, Accumulator] = {}
         for batch in batches:
             for cell, rows in self._split(as_table(batch)):
@@ -290,7 +301,7 @@ def repacked(rows: Iterable[Row], **known: Unpack[Known]) -> list[Partial]:
     return [_partial(*item, settings) for item in merged(listed, **known).items()]
 
 
-def arrow_table(rows: Iterable[Partial]) -> Any:
+def arrow_table(rows: Iterable[Row]) -> Any:
     """The rows as an Arrow table, for engines and parquet.
 
     Raises:
@@ -304,7 +315,7 @@ def arrow_table(rows: Iterable[Partial]) -> Any:
             "state": arrow().binary(),
         }
     )
-    return arrow().Table.from_pylist([row._asdict() for row in rows], schema)
+    return arrow().Table.from_pylist([row._asdict() for row in map(_row, rows)], schema)
 
 
 def stored(path: str | PathLike[str]) -> Iterator[Partial]:
@@ -363,9 +374,24 @@ def _order(row: BackfillRow) -> tuple[bool, int, tuple[str, ...], bytes]:
 
 
 def _row(row: Row) -> Partial:
-    if isinstance(row, Mapping):
-        return Partial(**{name: row[name] for name in Partial._fields})
-    return Partial(*row)
+    try:
+        named = [row[name] for name in Partial._fields] if isinstance(row, Mapping) else row
+        found = Partial(*named)
+        labels = tuple(str.__str__(each) for each in found.labels)
+        start = found.start
+        # pandas has floats for integers of which one is missing.
+        missing = start is None or start != start  # noqa: PLR0124  only NaN differs from itself
+        return found._replace(labels=labels, start=None if missing else _whole(start))
+    except (KeyError, TypeError, ValueError) as error:
+        detail = f"{row!r:.80} is not a row of partials: {type(error).__name__}: {error}"
+        raise DamagedStateError("partial", detail) from error
+
+
+def _whole(start: Any) -> int:
+    if int(start) != start:
+        problem = f"start={start!r} is not whole microseconds"
+        raise ValueError(problem)
+    return int(start)
 
 
 def _alike(rows: Iterable[Row]) -> Iterator[tuple[Partial, _State]]:
@@ -376,18 +402,21 @@ def _alike(rows: Iterable[Row]) -> Iterator[tuple[Partial, _State]]:
         first = first or state.without_content()
         if state.without_content() != first:
             raise UnlikeStateError("partials", first.told(), state.told())
+        if len(row.labels) != len(state.by):
+            problem = f"labels={row.labels!r} for by={state.by!r}"
+            raise DamagedStateError("partial", problem)
         yield row, state
 
 
 def _partial(cell: Cell, counted: Accumulator, settings: _State) -> Partial:
     content = b"".join(counted.dump())
-    state = msgspec.structs.replace(settings, content=content)
+    state = msgspec.structs.replace(settings, content=content).sealed()
     return Partial(*cell, counted.lists, msgspec.msgpack.encode(state))
 
 
 def _length(every: str) -> int:
     try:
-        length = microseconds(every)
+        length = microseconds(str(every))
     except DurationError as error:
         problem = f"every: {error}"
         raise ValueError(problem) from None
@@ -412,10 +441,7 @@ def _coded(table: Any, name: str) -> tuple[IntArray, list[Any]]:
 
 def _starts(table: Any, every: int) -> list[IntArray]:
     """The start of each row's span, and 1 where the row has a time."""
-    column = column_of(table, "times").combine_chunks()
-    if arrow().types.is_timestamp(column.type):
-        zoned = arrow().timestamp("us", column.type.tz)
-        column = column.cast(zoned, safe=False).cast(arrow().int64())
+    column = in_microseconds(column_of(table, "times").combine_chunks())
     if not arrow().types.is_integer(column.type):
         detail = f"times: {column.type}; give timestamps, or microseconds since the epoch"
         raise InvalidEventError("wrong_type", detail)
@@ -431,6 +457,9 @@ def _state(data: object) -> _State:
         raise DamagedStateError("partial", f"{type(error).__name__}: {error}") from error
     if state.version != VERSION:
         raise StateVersionError("partial", state.version, VERSION)
+    # Rows of earlier releases have none.
+    if state.crc is not None and state != state.sealed():
+        raise DamagedStateError("partial", "its CRC-32 differs")
     found: _State = state
     return found
 

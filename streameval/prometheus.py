@@ -18,6 +18,7 @@ from streameval.accumulator import Accumulator
 from streameval.accumulator.shared import SharedAccumulator, share
 from streameval.engine.snapshot import Health, Series, SeriesFamily, Snapshot
 from streameval.errors import NotShownError
+from streameval.events.ids import is_number
 from streameval.exporters.families import FIRST_EXPOSURE, Counters, FamilySet, Key, MetricFamilies
 from streameval.exporters.operations import undefined_readings
 from streameval.exporters.prometheus import client_metric
@@ -51,7 +52,14 @@ class AccumulatorSnapshots:
     def __init__(
         self, accumulators: Accumulators, labels: str | Sequence[str], source: str
     ) -> None:
-        self._labels = (labels,) if isinstance(labels, str) else tuple(labels)
+        given: Any = accumulators
+        if not isinstance(given, Accumulator | Mapping):
+            remedy = "give one Accumulator, or a mapping from label values to them"
+            raise NotShownError(f"found {given!r:.80}", remedy)
+        names: Any = (labels,) if isinstance(labels, str) else labels
+        if not isinstance(names, Sequence) or not all(isinstance(n, str) and n for n in names):
+            raise NotShownError(f"labels={labels!r}", "give the name of each label")
+        self._labels = tuple(names)
         self._accumulators = accumulators
         self._source = source
         self._started_at = time.time()
@@ -163,7 +171,8 @@ class Collector(ClientCollector):
             it: at least two scrape intervals.
 
     Raises:
-        NotShownError: labels and keys do not fit each other; when collected, a key that was added.
+        NotShownError: labels and keys do not fit each other, or an argument is not what it is said
+            to be; when collected, a key that was added.
 
     Example:
         >>> from prometheus_client import CollectorRegistry, generate_latest
@@ -190,6 +199,8 @@ class Collector(ClientCollector):
         restored: bool = False,
         first_exposure: float = FIRST_EXPOSURE,
     ) -> None:
+        if not is_number(first_exposure) or first_exposure < 0:
+            raise NotShownError(f"first_exposure={first_exposure!r}", "give seconds, 0 or more")
         self._lock = threading.Lock()
         self._snapshots = AccumulatorSnapshots(accumulators, labels, "")
         self._families = MetricFamilies(Counters(time.monotonic, first_exposure))

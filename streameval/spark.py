@@ -76,7 +76,7 @@ def evaluate(
         frame: a DataFrame of pyspark with a row an event and columns named like those of
             `Columns`: recommendations, interactions, and optionally the others.
         metrics: as for `streameval.partials.partials`, like all that follows.
-        by: columns whose values define the slices.
+        by: columns whose values define the slices; a text means one.
         every: length of spans, like "1h".
         intervals: settings of confidence intervals; None keeps none.
         inputs: catalog, popularity, similarity, depth, max_items and ids.
@@ -87,6 +87,7 @@ def evaluate(
         MissingExtraError: pyarrow is not installed.
         ValueError: `every` is not a duration.
     """
+    by = (by,) if isinstance(by, str) else by
     # Raise mistakes here, not as a stack trace of an executor.
     partials((), *metrics, by=by, every=every, intervals=intervals, **inputs)
     needed = ["recommendations", "interactions", *by, *(["times"] if every else [])]

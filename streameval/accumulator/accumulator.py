@@ -327,6 +327,8 @@ class Accumulator:
         Raises:
             UnlikeStateError: its metrics, depth, caps, catalogue or kind of ids differ.
         """
+        if not isinstance(other, Accumulator):
+            raise UnlikeStateError("classes", "Accumulator", type(other).__name__)
         if self.context is not other.context and self.context.identity != other.context.identity:
             raise UnlikeStateError("inputs", self.context.identity, other.context.identity)
         self.table.add(other.table)
@@ -365,6 +367,8 @@ class Accumulator:
             UnlikeStateError: its statistics, depth, caps, inputs or kind of ids differ.
             DamagedStateError: it is damaged; the counts are unchanged.
         """
+        if not isinstance(state, Mapping):
+            raise DamagedStateError("accumulator", f"{state!r:.80} is not a state_dict")
         if state.get("version") != VERSION:
             raise StateVersionError("accumulator", state.get("version"), VERSION)
         if state.get("inputs") != self.context.identity:

@@ -123,6 +123,7 @@ def compare_sums(
 
     Raises:
         UnlikeStateError: they have different numbers of groups.
+        MetricError: there is no such method.
 
     Example:
         >>> lists = np.full((1, 256), 100)
@@ -133,6 +134,7 @@ def compare_sums(
         >>> found.verdict, f"{found.lift:.1%}, at least {found.lift_low:.1%}"
         ('better', '10.0%, at least 0.5%')
     """
+    check_method(method, get_args(Method))
     common = _common(control, treatment)
     if common is None:
         return Comparison(kind=method, confidence=confidence)
@@ -253,7 +255,6 @@ def compare(
         >>> compare(one, other, "hit_rate").verdict
         'better'
     """
-    check_method(method, get_args(Method))
     known = {each.text: each for each in control.metrics}
     asked = known.get(metric) or parse(metric)
     intervals = control.intervals or Intervals()

@@ -111,8 +111,8 @@ def formula(metric: Metric, context: Context) -> Formula:
 def _of_one(metric: Metric, found: object) -> float | list[float]:
     """The value of an event, or the list of its values."""
     wanted = "a number, several numbers, or None for an event without a value"
-    if isinstance(found, np.ndarray):
-        found = found.tolist()
+    # Arrays, and tensors, of which those of one number look iterable.
+    found = found.tolist() if hasattr(found, "tolist") else found
     if isinstance(found, Iterable) and not isinstance(found, (str, bytes, Mapping)):
         return [number_of(metric, each, wanted) for each in found]
     return number_of(metric, found, wanted)

@@ -10,8 +10,9 @@ from typing import Any, TypeAlias
 import msgspec
 import numpy as np
 
-from streameval.errors import MetricError
+from streameval.errors import InvalidEventError, MetricError
 from streameval.events import Id
+from streameval.events.columns import as_numpy
 from streameval.events.ids import IdKind, ids_of_input, is_number
 from streameval.statistics.arrays import FloatArray
 
@@ -232,7 +233,9 @@ def catalog_of(given: Any) -> Catalog | None:
     """
     if given is None:
         return None
-    if isinstance(given, (str, bytes, bool)) or not isinstance(given, (int, Collection)):
+    # The elements of a frame are the names of its columns.
+    flat = isinstance(given, (int, Collection)) and getattr(given, "ndim", 1) == 1
+    if isinstance(given, (str, bytes, bool)) or not flat:
         raise MetricError(f"catalog={given!r:.80}: give how many items there are, or their ids")
     if isinstance(given, int) and given < 1:
         raise MetricError(f"catalog={given!r}: a catalogue has at least one item")
@@ -246,7 +249,9 @@ def _check_amount(what: str, found: Any) -> None:
 
 def _finite(given: object) -> FloatArray:
     try:
-        table = np.asarray(given, np.float64)
+        table = np.asarray(as_numpy("similarity", given), np.float64)
+    except InvalidEventError as error:
+        raise MetricError(f"{error.detail}.") from error
     except (TypeError, ValueError) as error:
         raise MetricError(f"similarity: {error}; give rows of numbers of one length") from error
     if table.ndim != 2 or not np.isfinite(table).all():

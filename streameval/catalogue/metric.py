@@ -253,7 +253,8 @@ def metric(
         raise MetricDeclarationError(*bare)
 
     def declare(function: F) -> F:
-        for problem in _problems(function, bounds):
+        options = {"higher_is_better": higher_is_better, "per": per, "empty": empty}
+        for problem in _problems(function, bounds, options):
             raise MetricDeclarationError(function, problem=problem)
         definition = Definition(
             name=function.__name__.rstrip("_"),
@@ -284,12 +285,26 @@ def definition_of(function: object) -> Definition | None:
     return found if isinstance(found, Definition) else None
 
 
-def _problems(function: Callable[..., Any], bounds: object) -> Iterator[str]:
+_OPTIONS: Mapping[str, tuple[object, ...]] = {
+    "higher_is_better": (True, False, None),
+    "per": typing.get_args(Per),
+    "empty": typing.get_args(Empty),
+}
+
+
+def _problems(
+    function: Callable[..., Any], bounds: object, options: Mapping[str, object]
+) -> Iterator[str]:
     match bounds:
         case [int() | float() as low, int() | float() as high] if low < high:
             pass
         case _:
             yield f"bounds={bounds!r} are not the smallest and the largest value, as in (0, 1)"
+    for name, found in options.items():
+        # By their texts, for 1 is equal to True.
+        allowed = list(map(repr, _OPTIONS[name]))
+        if repr(found) not in allowed:
+            yield f"{name}={found!r} is not one of {', '.join(allowed)}"
     if inspect.ismethod(function) or not getattr(function, "__name__", "").isidentifier():
         yield "its name is the metric's; write a function with def"
     if inspect.iscoroutinefunction(function):

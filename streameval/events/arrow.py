@@ -105,13 +105,21 @@ def list_column(name: str, found: Any, *, optional: bool = False) -> Column | Ar
 
 def flat_column(found: Any) -> list[Any]:
     """An Arrow array of one value per event; timestamps as microseconds since the epoch."""
-    arrow = _arrow()
-    column = _given(found)
-    if arrow.types.is_timestamp(column.type):
-        micro = column.cast(arrow.timestamp("us", column.type.tz), safe=False)
-        column = micro.cast(arrow.int64())
-    values: list[Any] = column.to_pylist()
+    values: list[Any] = in_microseconds(_given(found)).to_pylist()
     return values
+
+
+def in_microseconds(column: Any) -> Any:
+    """Timestamps of pyarrow as microseconds since the epoch; any other column unchanged."""
+    arrow, kind = _arrow(), column.type
+    if not arrow.types.is_timestamp(kind):
+        return column
+    try:
+        # Only the digits of nanoseconds may be lost.
+        micro = column.cast(arrow.timestamp("us", kind.tz), safe=kind.unit != "ns")
+    except arrow.ArrowInvalid as error:
+        raise InvalidEventError("wrong_type", f"times: {error}") from error
+    return micro.cast(arrow.int64())
 
 
 def _column(name: str, values: Any, offsets: Any) -> Column:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, TypeAlias
@@ -106,6 +107,16 @@ def undefined_without_evidence(metric: Metric, _: Events) -> str | None:
     return None
 
 
+def has_a_value(metric: Metric, _: Events) -> str | None:
+    """Some events give it a value; without one, the other laws would hold of nothing."""
+    events = traffic(40)
+    # What compares lists needs two of one length.
+    tries = (events, *([event] * times for event in events for times in (1, 2)))
+    if all(math.isnan(value_of(counted(metric, some))) for some in tries):
+        return f"no event gives it a value, nor {len(events)} events together"
+    return None
+
+
 def takes_any_event(metric: Metric, events: Events) -> str | None:
     """Nothing in a valid event makes it raise: empty lists, no interactions, repeats, gains."""
     read(counted(metric, events))
@@ -117,7 +128,7 @@ def within_bounds(metric: Metric, events: Events) -> str | None:
     low, high = metric.definition.bounds
     for some in (events, *([event] for event in events)):
         value = value_of(counted(metric, some))
-        digits = _LAST_BITS * max(1.0, abs(value))
+        digits = _LAST_BITS * max(1.0, min(abs(value), sys.float_info.max))
         if value < low - digits or value > high + digits:
             return f"its value is {value!r}, outside of its bounds {low} to {high}"
     return None
@@ -295,6 +306,7 @@ LAWS: Mapping[str, Law] = {
     "name goes round": name_goes_round,
     "undefined without evidence": undefined_without_evidence,
     "takes any event": takes_any_event,
+    "has a value": has_a_value,
     "within its bounds": within_bounds,
     "reading changes nothing": reading_changes_nothing,
     "any order": any_order,
@@ -305,7 +317,7 @@ LAWS: Mapping[str, Law] = {
 """Every law by its name, in the order in which they are tried; "equals its twin" comes last."""
 
 _DIGITS = 1e-9
-_WITHOUT_EVENTS = ("name goes round", "undefined without evidence")
+_WITHOUT_EVENTS = ("name goes round", "undefined without evidence", "has a value")
 
 
 def check_metric(

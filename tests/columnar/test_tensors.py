@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from streameval import Accumulator, Columns
-from streameval.errors import InvalidEventError
+from streameval import Accumulator, Columns, Similarity
+from streameval.errors import InvalidEventError, MetricError
 from streameval.events.columns import as_numpy
 from streameval.partials import merged, partials
 from tests.effort import every_case
@@ -67,6 +67,14 @@ def test_what_is_in_the_main_memory_is_not_copied() -> None:
 
 def test_what_is_on_a_device_is_moved_by_its_own_method() -> None:
     assert found(Tensor(TOP, device=2), Tensor(TRUTH, device=2)) == WANTED
+
+
+def test_vectors_of_items_may_be_tensors() -> None:
+    weight = Tensor([[1.0, 0.0], [0.0, 2.0], [3.0, 0.0]], device=2)
+    similarity = Similarity([1, 2, 3], vectors=weight)  # type: ignore[arg-type]  # of another library
+    assert (similarity.between(1, 2), similarity.between(1, 3)) == (0.0, 1.0)
+    with pytest.raises(MetricError, match=r"similarity: float64 of shape \(1, 1\) cannot be"):
+        Similarity([1], vectors=Stuck([[1.0]], 2))  # type: ignore[arg-type]  # likewise
 
 
 class Stuck(Tensor):

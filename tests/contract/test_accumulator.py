@@ -11,9 +11,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streameval import Accumulator, Event, Intervals, Popularity, Similarity, compare
+from streameval import (
+    Accumulator,
+    Event,
+    Intervals,
+    Popularity,
+    SharedAccumulator,
+    Similarity,
+    compare,
+)
+from streameval.accumulator.comparison import compare_sums
 from streameval.errors import (
     CutoffExceedsDepthError,
+    DamagedStateError,
     InvalidEventError,
     MetricError,
     NotKeptError,
@@ -22,6 +32,7 @@ from streameval.errors import (
     UndefinedMetricError,
     UnlikeStateError,
 )
+from streameval.statistics.intervals import GroupSums
 from tests.contract import laws
 from tests.contract.metric_cases import a_text_of_each, stream
 from tests.effort import every_case
@@ -29,6 +40,13 @@ from tests.metrics.preparation import Id
 
 ALL = a_text_of_each()
 MADE = Accumulator("mrr", intervals=Intervals())
+SUMS = GroupSums(np.zeros(0, int), np.zeros((0, 16)), np.zeros((0, 16), int))
+
+
+class Frame(list[str]):
+    """Like a frame of pandas: its elements are the names of its columns."""
+
+    ndim = 2
 
 
 def test_every_change_changes_the_version_and_no_read_does() -> None:
@@ -103,6 +121,15 @@ def test_what_differs_is_said_in_words() -> None:
     assert "popularity" not in str(error.value)
 
 
+def test_what_is_no_accumulator_and_no_state_is_refused() -> None:
+    for accumulator in (Accumulator("mrr"), SharedAccumulator("mrr")):
+        with pytest.raises(UnlikeStateError, match="here 'Accumulator'; there 'dict'"):
+            accumulator.merge(accumulator.state_dict())  # type: ignore[arg-type]  # the mistake
+        for state in (None, "{}", [1]):
+            with pytest.raises(DamagedStateError, match="is not a state_dict"):
+                accumulator.load_state_dict(state)  # type: ignore[arg-type]  # the mistake
+
+
 def test_the_order_in_which_metrics_were_named_does_not_matter() -> None:
     texts = ["ndcg@5", "mrr(repeats=every)@3", "dcg@5", "distinct_items@2", "mrr@2"]
     left, right = laws.counted(texts, stream()), laws.counted(texts[::-1], stream())
@@ -163,7 +190,7 @@ def test_a_catalogue_is_a_number_or_the_ids(catalog: Collection[Id] | int, expec
     assert accumulator.read("item_coverage@2").value == expected
 
 
-@every_case("catalog", [0, -1, "abc", b"abc", 8.5])
+@every_case("catalog", [0, -1, "abc", b"abc", 8.5, Frame(["a"])])
 def test_what_is_no_catalogue_is_refused(catalog: object) -> None:
     with pytest.raises(MetricError, match="catalog="):
         Accumulator("item_coverage", catalog=catalog)  # type: ignore[arg-type]  # the mistake
@@ -210,6 +237,7 @@ def test_no_metric_and_no_item_kept_are_refused() -> None:
         (lambda: compare(MADE, MADE, "mrr", method="anytme"), "'anytime'"),  # type: ignore[arg-type]  # the mistake
         (lambda: compare(MADE, MADE, "mrr", precision=-1), "precision=-1"),
         (lambda: MADE.interval("mrr", precision=2), "precision=2"),
+        (lambda: compare_sums(SUMS, SUMS, method="anytme"), "'anytime'"),  # type: ignore[arg-type]  # the mistake
     ],
 )
 def test_an_argument_that_is_not_what_it_should_be_is_refused_at_once(

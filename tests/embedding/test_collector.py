@@ -4,12 +4,14 @@ import itertools
 import subprocess
 import time
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter, generate_latest
 
 from streameval import Accumulator
 from streameval.accumulator.shared import SharedAccumulator
+from streameval.asgi import app
 from streameval.engine.snapshot import Series
 from streameval.errors import NotShownError
 from streameval.exporters.prometheus import PrometheusExporter
@@ -196,6 +198,25 @@ def test_keys_that_do_not_fit_the_labels_are_refused(
 ) -> None:
     with pytest.raises(NotShownError, match="give labels=, and as a key one text for each"):
         Collector(accumulators, labels)
+
+
+@every_case(
+    ("given", "says"),
+    [
+        (([Accumulator("ctr")],), "give one Accumulator, or a mapping"),
+        ((None,), "found None; give one Accumulator, or a mapping"),
+        (({"a": Accumulator("ctr")}, ""), "labels=''; give the name of each label"),
+        (({"a": Accumulator("ctr")}, 5), "labels=5; give the name of each label"),
+        ((Accumulator("ctr"), (), "60"), "first_exposure='60'; give seconds, 0 or more"),
+        ((Accumulator("ctr"), (), -1), "first_exposure=-1; give seconds, 0 or more"),
+    ],
+)
+def test_an_argument_of_another_kind_is_refused_at_once(given: tuple[Any, ...], says: str) -> None:
+    accumulators, *rest = given
+    named = dict(zip(("labels", "first_exposure"), rest, strict=False))
+    for shown in (Collector, app):
+        with pytest.raises(NotShownError, match=says):
+            shown(accumulators, **named)
 
 
 def test_a_key_that_does_not_fit_is_refused_when_it_is_met() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -22,7 +25,7 @@ from streameval.errors import (
     StreamevalError,
     UnlikeStateError,
 )
-from streameval.partials import Cell, Partial, merged, partials, repacked
+from streameval.partials import Cell, Partial, arrow_table, merged, partials, repacked
 from tests.effort import dear, every_case
 
 METRICS = ("ndcg@3", "hit_rate@2", "auc", "shannon_entropy", "ctr")
@@ -151,6 +154,65 @@ def test_rows_come_back_from_engines_as_sequences_and_mappings() -> None:
     mappings = [row._asdict() for row in rows]
     assert {cell: each.state_dict() for cell, each in merged(mappings).items()} == wanted
     assert repacked(mappings) == rows
+    assert arrow_table(mappings) == arrow_table(rows)
+
+
+@every_case("every", ["1h", None])
+def test_rows_come_back_from_pandas_with_floats_for_starts(every: str | None) -> None:
+    rows = [*counted(table(events(30)), every=every), *counted(table(events(20, 1)), every=every)]
+    floats: list[Any] = [
+        (
+            np.array(row.labels, object),
+            math.nan if row.start is None else float(row.start),
+            *row[2:],
+        )
+        for row in rows
+    ]
+    wanted = {cell: each.state_dict() for cell, each in merged(rows).items()}
+    assert {cell: each.state_dict() for cell, each in merged(floats).items()} == wanted
+
+
+@every_case(
+    "damage",
+    [
+        lambda _: None,
+        lambda row: row[:3],
+        lambda row: {"labels": row.labels},
+        lambda row: row._replace(labels=None),
+        lambda row: row._replace(labels=(5,)),
+        lambda row: row._replace(labels="x"),
+        lambda row: row._replace(labels=(*row.labels, "x")),
+        lambda row: row._replace(start="0"),
+        lambda row: row._replace(start=0.5),
+        lambda row: row._replace(start=datetime(2026, 1, 1, tzinfo=UTC)),
+        lambda row: row._replace(state="text"),
+    ],
+)
+def test_what_is_no_row_is_refused(damage: Callable[[Partial], Any]) -> None:
+    row, *others = counted(table(events(30)))
+    with pytest.raises(DamagedStateError, match="partial: the saved state is damaged"):
+        merged([*others, damage(row)])
+
+
+def test_one_changed_bit_anywhere_in_a_row_is_found() -> None:
+    shown = table(events(3)).select(["recommendations", "interactions"])
+    (row,) = partials([shown], "mrr", "ndcg@3", intervals=INTERVALS)
+    for place, bit in itertools.product(range(len(row.state)), (0, 3, 7)):
+        state = bytearray(row.state)
+        state[place] ^= 1 << bit
+        with pytest.raises((DamagedStateError, StateVersionError)):
+            merged([row._replace(state=bytes(state))])
+
+
+def test_rows_without_a_checksum_are_read() -> None:
+    """As releases wrote them before there was one."""
+    rows = counted(table(events(30)))
+    older = [
+        row._replace(state=msgspec.msgpack.encode(msgspec.msgpack.decode(row.state)[:-1]))
+        for row in rows
+    ]
+    assert repacked(older) == rows
+    assert older != rows
 
 
 def test_nothing_comes_to_nothing() -> None:
@@ -173,6 +235,7 @@ class Frame:
 def test_frames_of_others_and_record_batches_are_tables() -> None:
     rows = table(events(40))
     assert counted(Frame(rows)) == counted(*rows.to_batches(max_chunksize=7)) == counted(rows)
+    assert counted(rows, by="variant") == counted(rows, by=["variant"])
 
 
 def test_a_catalogue_is_given_on_both_sides() -> None:
@@ -208,12 +271,20 @@ def test_a_table_that_cannot_be_split_is_refused(case: str) -> None:
 def test_other_input_is_refused_with_what_to_give() -> None:
     with pytest.raises(InvalidEventError, match="split by short text"):
         counted(table([{**row, "variant": LONG} for row in events(2)]))
+    for one in (table(events(2)), None, 5):
+        with pytest.raises(InvalidEventError, match="give tables in a list or an iterator, found"):
+            partials(one, "mrr")  # type: ignore[arg-type]  # the mistake
+    late = table(events(5)).set_column(4, "times", pa.array([2**60] * 5, pa.timestamp("s")))
+    for every in ("1h", None):
+        with pytest.raises(InvalidEventError, match=r"times: .* out of bounds"):
+            counted(late, every=every)
     with pytest.raises(InvalidEventError, match="list is not a table"):
         partials([[1, 2]], "mrr")
     timed = table(events(5)).set_column(4, "times", [["2026-01-01"] * 5])
     with pytest.raises(InvalidEventError, match="times: string; give timestamps"):
         counted(timed)
-    for every in ("often", "0s"):
+    durations: list[Any] = ["often", "0s", 3600]
+    for every in durations:
         with pytest.raises(ValueError, match="every: found"):
             partials([], "mrr", every=every)
 

@@ -44,6 +44,16 @@ def divides(event: Event) -> float:
     return 1 / len(event.recommendations)
 
 
+@metric(bounds=(0, 1), source="our own rule")
+def never_a_value(event: Event) -> float:
+    return math.nan * len(event.recommendations)
+
+
+@metric(bounds=(0, 1), source="our own rule")
+def infinite(event: Event) -> float:
+    return math.inf if len(event.recommendations) > 5 else 0.5
+
+
 @metric(bounds=(0, 0.5), source="our own rule")
 def too_large(event: Event) -> float:
     return float(len(event.recommendations) > 5)

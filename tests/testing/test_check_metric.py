@@ -21,6 +21,7 @@ from tests.testing import declared
 BROKEN: Mapping[str, Callable[..., Any]] = {
     "undefined without evidence": declared.never_undefined,
     "takes any event": declared.divides,
+    "has a value": declared.never_a_value,
     "within its bounds": declared.too_large,
     "reading changes nothing": declared.changes_what_it_reads,
     "any order": declared.remembers,
@@ -86,6 +87,11 @@ def test_a_metric_that_no_text_can_name_is_told_so() -> None:
     with pytest.raises(MetricLawError, match=r"unknown metric 'tests\.testing.*:local'") as raised:
         check_metric(local)
     assert raised.value.law == "name goes round"
+
+
+def test_no_bounds_hold_infinity() -> None:
+    with pytest.raises(MetricLawError, match="its value is inf, outside of its bounds 0 to 1"):
+        check_metric(declared.infinite, seeds=1)
 
 
 def test_a_metric_that_changes_its_events_is_found() -> None:

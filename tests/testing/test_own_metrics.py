@@ -7,7 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -99,10 +99,21 @@ def test_a_declaration_without_parentheses_or_source_says_how_to_write_it() -> N
         metric(bounds=(0, 1))
 
 
-def _declared(source: str, bounds: Any = (0, 1)) -> Callable[..., Any]:
-    made: dict[str, Any] = {"np": np, "__name__": "a_notebook"}
+class Tensor:
+    """Of one number: it has __iter__, which raises."""
+
+    def __iter__(self) -> Iterator[float]:
+        raise TypeError("iteration over a 0-d tensor")
+
+    def tolist(self) -> float:
+        return 0.5
+
+
+def _declared(source: str, bounds: Any = (0, 1), **options: Any) -> Callable[..., Any]:
+    made: dict[str, Any] = {"np": np, "Tensor": Tensor, "__name__": "a_notebook"}
     exec(source, made)  # as a notebook runs a cell
-    found: Callable[..., Any] = metric(bounds=bounds, source="our own rule")(made["ours"])
+    declare: Any = metric(bounds=bounds, source="our own rule", **options)
+    found: Callable[..., Any] = declare(made["ours"])
     return found
 
 
@@ -134,9 +145,17 @@ def test_bounds_that_bound_nothing_are_refused(bounds: object) -> None:
         _declared("def ours(event): ...", bounds)
 
 
+@every_case("option", [{"higher_is_better": "yes"}, {"higher_is_better": 1}, {"per": "user"}])
+def test_an_option_that_says_nothing_is_refused(option: dict[str, Any]) -> None:
+    (name,) = option
+    with pytest.raises(MetricDeclarationError, match=f"{name}=.* is not one of "):
+        _declared("def ours(event): ...", **option)
+
+
 @every_case(
     ("returned", "value"),
     [
+        ("Tensor()", 0.5),
         ("np.float32(0.5)", 0.5),
         ("np.int64(1)", 1.0),
         ("np.bool_(True)", 1.0),
