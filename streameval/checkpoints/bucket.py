@@ -1,4 +1,4 @@
-"""The requests a store makes to object storage: S3, Google Cloud Storage and Azure Blob Storage."""
+"""Storage in a bucket: S3, Google Cloud Storage or Azure Blob Storage."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _CODE: Final = re.compile(r"<Code>(\w+)</Code>")
 class Bucket:
     """The objects below one prefix of a bucket; see `Storage`.
 
-    Each call is one request (a listing: one for each 1,000 objects; a move: two).
+    Each call is one request, except that a listing takes one for 1,000 objects, and a move two.
 
     `progress`: called after each request.
     """
@@ -70,7 +70,7 @@ class Bucket:
     def put(self, key: str, *pieces: bytes) -> str:
         """See `Storage.put`."""
         with self._request("put", key):
-            # In one request: parts of an upload that is cut off would stay, and be paid for.
+            # One request: parts of an interrupted multipart upload would remain and be billed.
             return (
                 obstore.put(self._client, key, b"".join(pieces), use_multipart=False)["e_tag"] or ""
             )
@@ -108,8 +108,8 @@ class Bucket:
         with self._request("delete", keys[0]), suppress(FileNotFoundError):
             obstore.delete(self._client, keys)
 
-    def settle(self, folder: str) -> None:
-        """Nothing: what is there is durable."""
+    def sync(self, folder: str) -> None:
+        """Do nothing: objects are durable."""
 
     def path_of(self, key: str) -> str:
         """See `Storage.path_of`."""
@@ -117,7 +117,7 @@ class Bucket:
 
     @contextmanager
     def _request(self, call: str, key: str) -> Iterator[None]:
-        """Raise a StoreError for each failed request; names the call and the object."""
+        """Raise StoreError, with the call and the object, for a failed request."""
         where = self.path_of(key)
         try:
             yield
@@ -130,14 +130,14 @@ class Bucket:
         self._progress()
 
 
-def opened(path: str, options: BucketOptions, progress: Callable[[], None]) -> Bucket:
-    """The bucket and prefix of a URL.
+def open_bucket(path: str, options: BucketOptions, progress: Callable[[], None]) -> Bucket:
+    """Open the bucket and prefix of a URL.
 
-    Credentials come from the environment, from the files that it names, or from the identity of
-    the machine, pod or function, as the tools of each cloud find them.
+    Credentials come from the environment, from files that it names, or from the identity of the
+    machine, pod or function, as with the tools of each cloud.
 
     Raises:
-        StoreError: the client cannot be made: credentials or options are not valid.
+        StoreError: credentials or options are invalid.
     """
     endpoint = "base_url" if scheme_of(path) == "gs" else "endpoint"
     given = {endpoint: options.endpoint, "region": options.region}
@@ -175,14 +175,14 @@ _ACCESS: Final = (
     "give its identity the right to list the bucket and to read, write and delete objects below "
     "the prefix"
 )
-_AWAY: Final = "check that the service is reachable from here, and [state] endpoint and region"
+_UNREACHABLE: Final = "check that the service is reachable, and [state] endpoint and region"
 _REMEDIES: Final[Mapping[type[Exception], str]] = {
     PermissionDeniedError: _ACCESS,
     UnauthenticatedError: "give this process credentials that are valid",
     NotSupportedError: "use a service that supports conditional writes",
     UnknownConfigurationKeyError: "remove it",
 }
-_SAID: Final[Mapping[str, str]] = {
+_REMEDIES_BY_TEXT: Final[Mapping[str, str]] = {
     "NoSuchBucket": "create the bucket, or name another one under [state] path",
     "ContainerNotFound": "create the container, or name another one under [state] path",
     "AccessDenied": _ACCESS,
@@ -194,18 +194,18 @@ _SAID: Final[Mapping[str, str]] = {
     ),
     "BadScheme": "set [state] allow_http = true for an endpoint without TLS",
 }
-"""Words of a message -> what to do."""
+"""Text in a message -> remedy."""
 
 
 def _store_error(where: str, call: str, error: Exception) -> StoreError:
     text = str(error)
-    said = (remedy for words, remedy in _SAID.items() if words in text)
-    remedy = next(said, _REMEDIES.get(type(error), _AWAY))
+    found = (remedy for part, remedy in _REMEDIES_BY_TEXT.items() if part in text)
+    remedy = next(found, _REMEDIES.get(type(error), _UNREACHABLE))
     return StoreError(where, f"{call} failed: {problem_of(text)}", remedy)
 
 
 def problem_of(text: str) -> str:
-    r"""The cause in a message of the client, in one line without its details.
+    r"""The cause in a message of the client, in one line.
 
     Example:
         >>> problem_of("Generic S3 error: no route\n\nDebug source:\nGeneric { ... }")

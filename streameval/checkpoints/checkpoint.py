@@ -1,4 +1,4 @@
-"""The content of a checkpoint, and what an operator says of a record."""
+"""The content of a checkpoint, and the notes about records that cannot be counted."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from streameval.engine.dead_letters import DeadLetter, Identity
 from streameval.events.records import Partition
 
 VERSION = 2
-"""Of the format; docs/reference/state.md describes it."""
+"""Version of the format; docs/reference/state.md describes it."""
 
 
 class Place(NamedTuple):
     """The log that a state belongs to.
 
     Attributes:
-        identity: the id of the topic; differs after it is deleted and made again.
+        identity: the id of the topic, which changes when it is deleted and created again.
     """
 
     topic: str
@@ -36,12 +36,13 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         cluster: id of the Kafka cluster, or its equivalent in other sources.
         offset: the next offset to count.
-        counted: counters have shown the records below it.
-        clock: largest event time, microseconds since the epoch; None before the first.
+        counted: offset below which counters have shown the records.
+        clock: event time, microseconds since the epoch; None if unknown.
         settings: must be the same to resume: decoding, labels, panes, depth.
         written_at: wall-clock seconds since the epoch; for people only.
-        partitions: how many the topic had when this state began; None where unknown.
-        offsets: of joined logs, log -> its next offset; `offset` grows with them.
+        partitions: number of partitions of the topic when this state began; None if unknown.
+        schema: what is counted.
+        offsets: next offset of each log of a join; `offset` grows with them.
     """
 
     version: int = VERSION
@@ -63,9 +64,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The table entry of a part.
 
     Attributes:
-        digest: blake2b of 32 bytes over them, hexadecimal.
-        start: their position in the checkpoint file, or in the blob.
-        blob: the name of the blob that holds them; None where the checkpoint file does.
+        size: number of its bytes.
+        digest: blake2b of its bytes, 32 bytes in hexadecimal.
+        start: its position in the checkpoint file or blob.
+        blob: the name of the blob that holds it; None for the checkpoint file.
     """
 
     name: str
@@ -80,9 +82,9 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         name: unique in its checkpoint: "meta", "labels/past", "labels/60/28333333", ...
-        content: its canonical bytes, in chunks of a few milliseconds each; None where it is the
-            same as in the last checkpoint, which has it in a blob.
-        settled: whether it is not likely to change; then it becomes a blob.
+        content: yields its canonical bytes in chunks of a few milliseconds; None if the last
+            checkpoint has the same content in a blob.
+        settled: whether it is unlikely to change, so that it is written to a blob.
     """
 
     name: str
@@ -95,8 +97,8 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         parts: sorted by name.
-        last: the table of the last checkpoint that this process wrote or loaded; its blobs are
-            used again.
+        last: the table of the last checkpoint that this process wrote or loaded, whose blobs are
+            reused.
     """
 
     header: Header
@@ -105,10 +107,11 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True):
-    """A record that a process could not count; it ended there.
+    """A record that could not be counted, which stopped a process.
 
     Attributes:
-        waiting: whether it had been read before, and failed when the window of its list was over.
+        at: wall-clock seconds since the epoch.
+        waiting: whether it waited in a join and failed when the window of its list was over.
     """
 
     topic: str
@@ -120,15 +123,17 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def record(self) -> Identity:
-        """Names the record."""
+        """The identity of the record."""
         return Identity(Partition(self.topic, self.partition), self.offset)
 
 
 class Skip(msgspec.Struct, frozen=True, kw_only=True):
-    """The order of an operator to pass a record.
+    """An operator's order to skip a record.
 
     Attributes:
-        letter: the record, where it had been read before and waits in the state.
+        by: name of the operator.
+        at: wall-clock seconds since the epoch.
+        letter: the record, if it waits in a join.
     """
 
     stop: Stop
@@ -144,7 +149,7 @@ class Skip(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogEvent(NamedTuple):
-    """A line for the log."""
+    """A log line."""
 
     level: Literal["info", "warning", "error"]
     event: str

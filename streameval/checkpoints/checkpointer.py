@@ -1,4 +1,4 @@
-"""Owns the assigned partitions: restores, counts and checkpoints them."""
+"""Owners of the assigned partitions, with checkpoints and without."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _LAST_SECONDS: Final = 8.0
 
 
 class Checkpointer:
-    """Owns partitions: restores each from its newest checkpoint and saves it at intervals.
+    """Owns partitions: restores each from its newest checkpoint, counts it, and saves it.
 
-    Every method runs on the polling thread; only the worker has a thread of its own.
+    All methods run on the polling thread; only the worker has a thread of its own.
 
-    `letters`: receives invalid records; None where they are only counted.
+    `letters`: destination of invalid records; None to count them only.
     """
 
     def __init__(
@@ -77,8 +77,8 @@ class Checkpointer:
     def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
         """Restore each partition from its newest valid checkpoint; see `Owner.assigned`.
 
-        No partition starts unless all of them may. A partition that starts empty has a
-        checkpoint when this returns, so where it started is never in doubt.
+        No partition starts unless all of them can. A partition that starts empty is saved before
+        this returns, so that its start is on record.
 
         Raises:
             ForeignStoreError: the store belongs to another cluster or group.
@@ -94,17 +94,17 @@ class Checkpointer:
         return {log: offset for each in loaded for log, offset in each.offsets.items()}
 
     def revoked(self, partitions: Sequence[Partition]) -> None:
-        """Save them within the budget; the next owner counts what was not saved."""
+        """Save partitions within the budget; the next owner counts again what was not saved."""
         self._save_all(partitions)
         self.lost(partitions)
 
     def lost(self, partitions: Sequence[Partition]) -> None:
-        """Drop what is not durable of them; the counters keep what they have shown."""
+        """Drop the states of partitions; the counters keep what they have shown."""
         self._committer.forget(partitions)
         self._scheduler.trouble.forget(partitions)
         for partition in sorted(partitions):
             if self._owned.pop(partition, None) is not None:
-                self._counters.leave(partition)
+                self._counters.forget(partition)
                 self._evidence.forget(partition)
                 self._counts.drop(partition)
 
@@ -112,11 +112,11 @@ class Checkpointer:
         """Count a batch and send its invalid records to the dead letters.
 
         Raises:
-            SourceError: it begins before its partition's position.
-            UncountableRecordError: counting failed by a mistake; see `note`.
+            SourceError: the batch begins before its partition's position.
+            UncountableRecordError: a record cannot be counted, because of a bug; see `note`.
         """
         checkpoints = self._owned[self._counts.partition_of(batch.partition)]
-        for piece in _slices(checkpoints, batch):
+        for piece in _pieces(checkpoints, batch):
             if not checkpoints.showing and checkpoints.passes(piece):
                 self._show(checkpoints)
             self._counts.apply(piece)
@@ -124,10 +124,10 @@ class Checkpointer:
         send_letters(self._counts, self._letters)
 
     def note(self, error: UncountableRecordError) -> UncountableRecordError:
-        """Remember the record, so that an operator can skip it; the error that says how.
+        """Note the record in the store, for `streameval skip`; returns the error with this remedy.
 
         Raises:
-            StoreError: it could not be written.
+            StoreError: the write failed.
         """
         if error.offset is None:
             return error
@@ -142,7 +142,7 @@ class Checkpointer:
         )
         self._store.note(self._owned[partition].plan.place, stop)
         remedy = (
-            "Nothing after it is counted. To make it a dead letter and go on: streameval skip "
+            "No later record is counted. To make it a dead letter and continue: streameval skip "
             f"CONFIG --topic {quote(error.topic)} --partition {error.partition} "
             f"--offset {error.offset}"
         )
@@ -165,15 +165,15 @@ class Checkpointer:
         )
 
     def waited(self, seconds: float) -> None:
-        """Note that there was nothing to do for so long."""
+        """Add time in which the polling thread waited for records."""
         self._scheduler.idle += seconds
 
     def checkpoint_soon(self) -> None:
-        """Begin the next checkpoints at the next call of `advance`."""
+        """Start the next checkpoints in the next call of `advance`."""
         self._scheduler.checkpoint_soon()
 
     def advance(self) -> None:
-        """Continue checkpoints; called between batches, takes a few milliseconds."""
+        """Continue checkpoints; called between batches, takes milliseconds."""
         if not self._abandoned:
             self._log_events += self._scheduler.advance(self._owned)
 
@@ -191,13 +191,13 @@ class Checkpointer:
             raise UnsavedStateError(places, problem)
 
     def abandon(self) -> None:
-        """End without another checkpoint: the records counted last must be read again."""
+        """End without another checkpoint; the next process counts the last records again."""
         self._abandoned = True
         self._log_events += self._scheduler.wait(self._owned.values())
 
     @property
     def counted(self) -> Totals:
-        """The evidence that became durable since this process started."""
+        """The durable evidence since this process started."""
         return self._counters.totals()
 
     @property
@@ -246,7 +246,7 @@ class Checkpointer:
             restart = planner.restart(plan.assignment, "on_other_settings", problem)
             return self._load(planner, msgspec.structs.replace(restart, skips=plan.skips))
         except DamagedStateError:
-            # It was valid when it was planned and is damaged now; an older one may be valid.
+            # Valid when planned, damaged now; an older one may be valid.
             if not once_more:
                 raise
             plan = planner.plan(plan.assignment)
@@ -284,15 +284,15 @@ class Checkpointer:
         )
 
 
-def _slices(checkpoints: PartitionCheckpoints, batch: RecordBatch) -> list[RecordBatch]:
-    """Split a batch where counters begin; joined logs begin with a whole batch."""
+def _pieces(checkpoints: PartitionCheckpoints, batch: RecordBatch) -> list[RecordBatch]:
+    """Split a batch where counters begin; for joined logs they begin with a whole batch."""
     if checkpoints.showing or checkpoints.joined:
         return [batch]
     return split(batch, checkpoints.counted)
 
 
 def split(batch: RecordBatch, offset: int) -> list[RecordBatch]:
-    """The records below an offset and the others; one batch where all lie on one side.
+    """Split a batch at an offset; returns one batch if all records are on one side.
 
     Example:
         >>> from streameval.events.records import Partition
@@ -310,7 +310,7 @@ def split(batch: RecordBatch, offset: int) -> list[RecordBatch]:
 
 
 def send_letters(counts: Ingest, letters: DeadLetters | None) -> None:
-    """Hand the invalid records since the last call over."""
+    """Send the invalid records since the last call."""
     if letters is not None:
         letters.send(counts.take_letters())
 
@@ -320,9 +320,9 @@ INTERVAL = 10.0
 
 
 class MemoryOnly:
-    """Owns partitions without checkpoints: state lives in memory and starts empty.
+    """Owns partitions without checkpoints: states start empty and live in memory.
 
-    `letters`: receives invalid records; None where they are only counted.
+    `letters`: destination of invalid records; None to count them only.
     """
 
     counted: Totals | None = None
@@ -341,7 +341,7 @@ class MemoryOnly:
         self._log_events: list[LogEvent] = []
 
     def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
-        """Start each partition empty at its configured offset."""
+        """Start each partition empty at its `start` offset."""
         for each in assignments:
             self._counts.begin(each.partition, {log.partition: log.start for log in each.logs})
         return {log.partition: log.start for each in assignments for log in each.logs}
@@ -359,13 +359,13 @@ class MemoryOnly:
         """Count a batch and send its invalid records to the dead letters.
 
         Raises:
-            SourceError: it begins before its partition's position.
+            SourceError: the batch begins before its partition's position.
         """
         self._counts.apply(batch)
         send_letters(self._counts, self._letters)
 
     def note(self, error: UncountableRecordError) -> UncountableRecordError:
-        """The error itself: without checkpoints there is nothing to resume from."""
+        """Return the error itself; without checkpoints there is nothing to resume from."""
         return error
 
     def saved(self, _partition: Partition, _position: int) -> bool:
@@ -400,7 +400,7 @@ class MemoryOnly:
         try:
             self._flush_letters()
         except DeadLetterError:
-            return  # the error that ends the process is reported instead
+            return  # the process reports the error that ends it instead
 
     def take_log_events(self) -> Sequence[LogEvent]:
         """The log events since the last call."""

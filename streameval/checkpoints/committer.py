@@ -11,23 +11,22 @@ import msgspec
 
 from streameval.checkpoints.checkpoint import Entry, LogEvent, Place
 from streameval.engine.evidence import EvidenceReader, Fold, Totals
-from streameval.engine.snapshot import CounterKey as Key
-from streameval.engine.snapshot import CounterValue as Pair
+from streameval.engine.snapshot import CounterKey, CounterValue
 from streameval.events.records import Assignment, Partition
 
 Commit: TypeAlias = Callable[[Mapping[Partition, int]], str | None]
 """Commits offsets to the consumer group; returns the failure, or None."""
 
-_NOTHING: Pair = (0.0, 0)
+_NOTHING: CounterValue = (0.0, 0)
 
 
 class DurableCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """A checkpoint that the store has made durable.
+    """A durable checkpoint.
 
     Attributes:
-        versions: of the sections in it.
+        versions: of its sections.
         entries: the table of its parts.
-        totals: all evidence in it; None where counters do not show it.
+        totals: all its evidence; None if counters do not show it.
         fold: how the partition folded label values.
     """
 
@@ -43,9 +42,9 @@ class DurableCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
 class OffsetCommitter:
     """Commits offsets, then shows the evidence below them.
 
-    The commit comes first and must succeed. The group refuses a commit from a member that it has
-    removed, and the new owner counts those records. So no two replicas show the same evidence,
-    and all that is shown lies below the group's commit. A failed commit is tried again.
+    The commit comes first and must succeed. The group refuses commits from a member that it has
+    removed, and the new owner counts those records. So no two replicas show the same evidence, and
+    counters never show more than the group has committed. Failed commits are retried.
     """
 
     def __init__(self, commit: Commit, counters: DurableCounters, evidence: EvidenceReader) -> None:
@@ -55,19 +54,19 @@ class OffsetCommitter:
         self._counters = counters
         self._evidence = evidence
         self._waiting: dict[Partition, DurableCheckpoint] = {}
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
 
     def add(self, partition: Partition, durable: DurableCheckpoint) -> None:
         """Queue a checkpoint for commit; it replaces an earlier one of the partition."""
         self._waiting[partition] = durable
 
     def forget(self, partitions: Iterable[Partition]) -> None:
-        """Drop what waits for partitions that another replica owns now."""
+        """Drop queued checkpoints of partitions that another replica owns now."""
         for partition in partitions:
             self._waiting.pop(partition, None)
 
     def commit(self) -> LogEvent | None:
-        """Commit and show all that waits; returns what to log: a new failure, or the recovery."""
+        """Commit and show all queued checkpoints; returns a new failure, a recovery, or None."""
         if not self._waiting:
             return None
         offsets = {
@@ -81,15 +80,15 @@ class OffsetCommitter:
         for partition, durable in sorted(self._waiting.items()):
             self._show(partition, durable)
         self._waiting.clear()
-        if not self._told:
+        if not self._logged:
             return None
-        self._told.clear()
+        self._logged.clear()
         return LogEvent("info", "commits recovered", {})
 
     def reset(self, logs: Iterable[Assignment]) -> LogEvent | None:
-        """Commit where logs start over, before their state is archived; a new failure, or None.
+        """Commit the start of logs before their state is archived; returns a new failure, or None.
 
-        After a kill, a commit ahead of the new state would look like progress of another store.
+        Otherwise, after a kill, the old commit would look like progress of another store.
         """
         offsets = {log.partition: log.start for log in logs if (log.committed or 0) > log.start}
         problem = self._commit(offsets) if offsets else None
@@ -97,9 +96,9 @@ class OffsetCommitter:
 
     def _failed(self, problem: str) -> LogEvent | None:
         self.failures += 1
-        if problem in self._told:
+        if problem in self._logged:
             return None
-        self._told.add(problem)
+        self._logged.add(problem)
         return LogEvent("warning", "offsets were not committed", {"problem": problem})
 
     def _show(self, partition: Partition, durable: DurableCheckpoint) -> None:
@@ -111,21 +110,21 @@ class OffsetCommitter:
 
 
 class DurableCounters:
-    """EvidenceReader counters: start at 0 with the process and grow with durable evidence.
+    """Counters of evidence: start at 0 with the process and grow with durable evidence.
 
-    When a label value is folded between two checkpoints, its counter stops and the counter of
-    the value it was folded to grows from then on. Nothing is shown twice, and no sum falls.
+    When a label value is folded between two checkpoints, its counter stops, and the counter that it
+    is folded into takes over. No evidence is shown twice, and no sum falls.
     """
 
     def __init__(self) -> None:
-        self._lines: dict[Partition, dict[Key, _Series]] = {}
-        self._settled: dict[Key, Pair] = {}
-        self._shown: dict[Key, Pair] = {}
+        self._series: dict[Partition, dict[CounterKey, _Series]] = {}
+        self._settled: dict[CounterKey, CounterValue] = {}
+        self._shown: dict[CounterKey, CounterValue] = {}
 
     def begin(self, partition: Partition, totals: Totals, shown: Fold) -> None:
-        """Start a partition: later evidence counts, what it has now does not."""
-        self.leave(partition)
-        self._lines[partition] = {
+        """Start a partition: only evidence beyond these totals is shown."""
+        self.forget(partition)
+        self._series[partition] = {
             key: _Series(pair, pair, shown(key)) for key, pair in totals.items()
         }
 
@@ -133,83 +132,87 @@ class DurableCounters:
         """Show the evidence of a durable checkpoint.
 
         Args:
-            partition: of the checkpoint; ignored where its counters have not begun.
+            partition: of the checkpoint; ignored before `begin`.
             totals: all evidence in the checkpoint.
             fold: how the partition folded label values then.
             shown: how all partitions together fold them.
         """
-        lines = self._lines.get(partition)
-        if lines is None:
+        series = self._series.get(partition)
+        if series is None:
             return
-        for key in [key for key in lines if key not in totals and fold(key) != key]:
-            self._move(lines, key, fold(key), shown)
+        for key in [key for key in series if key not in totals and fold(key) != key]:
+            self._move(series, key, fold(key), shown)
         for key, pair in totals.items():
-            self._redirect(lines, key, shown(key))
-            lines[key].last = pair
+            self._redirect(series, key, shown(key))
+            series[key].last = pair
 
-    def leave(self, partition: Partition) -> None:
-        """Keep what was shown of a partition that another replica owns now."""
-        for line in self._lines.pop(partition, {}).values():
-            self._settle(line)
+    def forget(self, partition: Partition) -> None:
+        """Freeze the counters of a partition that another replica owns now."""
+        for entry in self._series.pop(partition, {}).values():
+            self._settle(entry)
 
-    def totals(self) -> Mapping[Key, Pair]:
+    def totals(self) -> Mapping[CounterKey, CounterValue]:
         """The counter of every key seen so far, sorted by key."""
         found = defaultdict(list)
         for key, pair in self._settled.items():
             found[key].append(pair)
-        for _, lines in sorted(self._lines.items()):
-            for line in lines.values():
-                found[line.shown_as].append(line.contribution)
+        for _, series in sorted(self._series.items()):
+            for entry in series.values():
+                found[entry.shown_as].append(entry.contribution)
         for key, pairs in found.items():
             self._shown[key] = _raised(self._shown.get(key, _NOTHING), pairs)
         return {key: self._shown[key] for key in sorted(self._shown)}
 
-    def _move(self, lines: dict[Key, _Series], key: Key, target: Key, shown: Fold) -> None:
-        line = lines.pop(key)
-        self._settle(line)
-        found = lines.get(target)
+    def _move(
+        self, series: dict[CounterKey, _Series], key: CounterKey, target: CounterKey, shown: Fold
+    ) -> None:
+        entry = series.pop(key)
+        self._settle(entry)
+        found = series.get(target)
         if found is None:
-            found = lines[target] = _Series(_NOTHING, _NOTHING, shown(target))
-        found.baseline = _sum((found.baseline, line.last))
-        found.last = _sum((found.last, line.last))
+            found = series[target] = _Series(_NOTHING, _NOTHING, shown(target))
+        found.baseline = _sum((found.baseline, entry.last))
+        found.last = _sum((found.last, entry.last))
 
-    def _redirect(self, lines: dict[Key, _Series], key: Key, shown_as: Key) -> None:
-        line = lines.get(key)
-        if line is None:
-            lines[key] = _Series(_NOTHING, _NOTHING, shown_as)
-        elif line.shown_as != shown_as:
-            self._settle(line)
-            line.baseline, line.shown_as = line.last, shown_as
+    def _redirect(
+        self, series: dict[CounterKey, _Series], key: CounterKey, shown_as: CounterKey
+    ) -> None:
+        entry = series.get(key)
+        if entry is None:
+            series[key] = _Series(_NOTHING, _NOTHING, shown_as)
+        elif entry.shown_as != shown_as:
+            self._settle(entry)
+            entry.baseline, entry.shown_as = entry.last, shown_as
 
-    def _settle(self, line: _Series) -> None:
-        pairs = (self._settled.get(line.shown_as, _NOTHING), line.contribution)
-        self._settled[line.shown_as] = _sum(pairs)
+    def _settle(self, entry: _Series) -> None:
+        pairs = (self._settled.get(entry.shown_as, _NOTHING), entry.contribution)
+        self._settled[entry.shown_as] = _sum(pairs)
 
 
 class _Series(msgspec.Struct):
-    """One key of one partition; counters show what lies above its baseline.
+    """The evidence of one key in one partition; counters show the part above the baseline.
 
     Attributes:
-        baseline: the evidence before this process counted.
+        baseline: the evidence before this process.
         last: the evidence in the last checkpoint.
         shown_as: the key under which it is exported.
     """
 
-    baseline: Pair
-    last: Pair
-    shown_as: Key
+    baseline: CounterValue
+    last: CounterValue
+    shown_as: CounterKey
 
     @property
-    def contribution(self) -> Pair:
-        """What counters show; 0 where a sum is an ulp below its baseline."""
+    def contribution(self) -> CounterValue:
+        """The shown evidence; at least 0, as a sum may be one ulp below its baseline."""
         return max(0.0, self.last[0] - self.baseline[0]), self.last[1] - self.baseline[1]
 
 
-def _sum(pairs: Iterable[Pair]) -> Pair:
+def _sum(pairs: Iterable[CounterValue]) -> CounterValue:
     pairs = tuple(pairs)
     return math.fsum(total for total, _ in pairs), sum(count for _, count in pairs)
 
 
-def _raised(before: Pair, pairs: Iterable[Pair]) -> Pair:
+def _raised(before: CounterValue, pairs: Iterable[CounterValue]) -> CounterValue:
     total, count = _sum(pairs)
     return max(before[0], total), max(before[1], count)

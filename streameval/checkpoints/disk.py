@@ -1,4 +1,4 @@
-"""The calls a store makes to a disk, with a remedy for each failure."""
+"""File system calls of a store, with a remedy for each failure."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ _BUFFER: Final = 1 << 20
 
 
 class Disk:
-    """The files and folders of this machine; every call may raise OSError.
-
-    Only synced data is durable.
+    """The local file system; every call may raise OSError. Only synced data is durable.
 
     `progress`: called after each read and each sync.
     """
@@ -28,17 +26,17 @@ class Disk:
         self._progress = progress
 
     def create(self, path: Path, slices: Iterable[bytes]) -> None:
-        """Create a file of these bytes, written chunk by chunk; not yet durable.
+        """Create a file, which is not durable yet.
 
         Raises:
-            FileExistsError: there is one of that name.
+            FileExistsError: the file exists.
         """
         with path.open("xb", buffering=_BUFFER) as file:
             for piece in slices:
                 file.write(piece)
 
     def sync(self, path: Path) -> None:
-        """Make the bytes of a file durable; its name becomes so with its folder."""
+        """Make the content of a file durable; `sync_folder` does so for its name."""
         _sync(path, os.O_RDWR)
         self._progress()
 
@@ -46,16 +44,13 @@ class Disk:
         """Create a folder in an existing one.
 
         Raises:
-            FileExistsError: there is something of that name.
+            FileExistsError: the path exists.
             FileNotFoundError: its parent does not exist.
         """
         path.mkdir()
 
     def sync_folder(self, path: Path) -> None:
-        """Make the entries of a folder durable: files created, renamed and removed.
-
-        Ignored where the file system has no such call.
-        """
+        """Make the entries of a folder durable; ignored if the file system does not support it."""
         try:
             _sync(path, os.O_RDONLY | os.O_DIRECTORY)
         except OSError as error:
@@ -67,9 +62,9 @@ class Disk:
         source.replace(target)
 
     def rename_new(self, source: Path, target: Path) -> None:
-        """Rename a file where the target does not exist.
+        """Rename a file unless the target exists.
 
-        Without hard links, two concurrent calls may both succeed.
+        On a file system without hard links, two concurrent calls may both succeed.
 
         Raises:
             FileExistsError: the target exists.
@@ -144,7 +139,7 @@ _REMEDIES: Final[Mapping[int, str]] = {
 
 @contextmanager
 def store_errors(store: Path) -> Iterator[None]:
-    """Raise a StoreError for each OSError of the block."""
+    """Raise StoreError for each OSError of the block."""
     try:
         yield
     except OSError as error:
@@ -152,7 +147,7 @@ def store_errors(store: Path) -> Iterator[None]:
 
 
 def store_error(store: Path, error: OSError) -> StoreError:
-    """Names the path, the problem and the remedy."""
+    """A StoreError with the path, the problem and a remedy."""
     where = str(error.filename or store)
     problem = (error.strerror or str(error)).lower()
     return StoreError(

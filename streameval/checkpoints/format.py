@@ -1,7 +1,7 @@
 """The bytes and the names of checkpoint files; docs/reference/state.md describes them.
 
-Reading raises DamagedStateError where bytes are not what was written, and StateVersionError for a
-version that this release does not read.
+Reading raises DamagedStateError if bytes are not as written, and StateVersionError for a version
+that this release does not read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from streameval.errors import DamagedStateError, StateVersionError, UnownedStore
 
 MAGIC: Final = b"streameval checkpoint "
 SEAL: Final = 65
-"""Bytes of the digest that ends every file, in every version: 64 hexadecimal ones and a newline."""
+"""Bytes of the digest that ends a file of any version: 64 hexadecimal digits and a newline."""
 _TAIL: Final = 21 + SEAL
 _HEAD: Final = 1 << 14
 CLAIM: Final = "store.json"
@@ -50,7 +50,7 @@ def written(
 ) -> tuple[list[bytes], list[Entry]]:
     """The bytes of a checkpoint file, in pieces, and its table of parts.
 
-    `contents`: of the parts that the file holds. `blobs`: entries of those that are in blobs.
+    `contents`: of the parts in the file. `blobs`: entries of the parts in blobs.
     """
     pieces = [b"%s%d\n%s\n" % (MAGIC, header.version, _json(header))]
     position = len(pieces[0])
@@ -67,38 +67,38 @@ def written(
 
 
 def entry_of(name: str, content: bytes, start: int, blob: str | None = None) -> Entry:
-    """The table entry of a part that begins there."""
+    """The table entry of a part that begins at `start`."""
     return Entry(name=name, size=len(content), digest=digest_of(content), start=start, blob=blob)
 
 
 def content_of(what: str, data: bytes) -> Content:
-    """What a whole file says."""
+    """The content of a whole file."""
     version, _ = _opening(what, data)
     return READERS[version](what, data)
 
 
 def checked_content(what: str, data: bytes, place: Place) -> Content:
-    """Header and table of a checkpoint, after a check of all its bytes; blobs are not read.
+    """Header and table of a checkpoint, after a check of all bytes of the file; reads no blobs.
 
-    `what`: its path, which ends with the name of the file.
+    `what`: the path of the file.
     """
     if not data.startswith(MAGIC):
         raise DamagedStateError(what, "its first line is not that of a checkpoint")
     if data[-SEAL:] != digest_of(memoryview(data)[:-SEAL]).encode() + b"\n":
-        raise DamagedStateError(what, "its bytes do not have the digest that it ends with")
+        raise DamagedStateError(what, "its bytes do not match the digest at its end")
     content = content_of(what, data)
     header = content.header
     if (header.place, header.offset) != (place, offset_of(what.rpartition("/")[2])):
         raise DamagedStateError(
-            what, f"it says that it is of {header.place} at offset {header.offset:,}"
+            what, f"its header names {header.place} at offset {header.offset:,}"
         )
     return content
 
 
 def header_of(what: str, read: Callable[[int], bytes]) -> Header:
-    """The header of a file; quick, and without a check of the rest.
+    """The header of a file, without a check of the rest.
 
-    `read`: gives at most so many bytes, from the beginning of the file.
+    `read`: size -> at most so many bytes from the beginning of the file.
     """
     size = _HEAD
     while (found := read(size)).count(b"\n") < 2 and len(found) == size:
@@ -111,7 +111,7 @@ def header_of(what: str, read: Callable[[int], bytes]) -> Header:
 
 
 def _opening(what: str, data: bytes) -> tuple[int, Mapping[str, Any]]:
-    """Version and header of a file, of a version that is known."""
+    """Version and header of a file; the version must be known."""
     first = data.find(b"\n")
     second = data.find(b"\n", first + 1)
     digits = data[len(MAGIC) : first]
@@ -129,7 +129,7 @@ def _json(value: object) -> bytes:
 
 
 def digest_of(*pieces: bytes | memoryview) -> str:
-    """Of all of them together, hexadecimal."""
+    """The digest of all pieces together, hexadecimal."""
     digest = blake2b(digest_size=32)
     for piece in pieces:
         digest.update(piece)
@@ -166,12 +166,12 @@ READERS: Final[Mapping[int, Callable[[str, bytes], Content]]] = {2: _version_2}
 
 
 def folder_of(place: Place) -> str:
-    """Where a place's checkpoints are: TOPIC/TOPIC ID/PARTITION."""
+    """The folder of a place: TOPIC/TOPIC ID/PARTITION."""
     return f"{encoded(place.topic)}/{encoded(place.identity)}/{place.number}"
 
 
 def place_of(folder: str) -> Place | None:
-    """The place whose checkpoints are in a folder; None where they belong to none."""
+    """The place of a folder; None if it is not a place's folder."""
     topic_part, identity_part, number = folder.split("/")
     topic, identity = decoded(topic_part), decoded(identity_part)
     if topic is None or identity is None or not _NUMBER.fullmatch(number):
@@ -180,7 +180,7 @@ def place_of(folder: str) -> Place | None:
 
 
 def encoded(name: str) -> str:
-    """A name as one part of a path; `decoded` gives it back.
+    """A name as one part of a path; `decoded` is the inverse.
 
     Example:
         >>> encoded("shop.events-2"), encoded("data/day 1.ndjson"), encoded("..")
@@ -192,7 +192,7 @@ def encoded(name: str) -> str:
 
 
 def decoded(part: str) -> str | None:
-    """The name that a part of a path stands for; None where it is none of ours.
+    """The name of a part of a path; None if `encoded` did not make it.
 
     Example:
         >>> decoded("data%2Fday%201.ndjson"), decoded("lost+found")
@@ -213,13 +213,13 @@ def file_of(offset: int) -> str:
 
 
 def offset_of(name: str) -> int | None:
-    """The offset in a file's name; None if it is not a checkpoint."""
+    """The offset in a file's name; None if it is not a checkpoint's."""
     found = _CHECKPOINT.fullmatch(name)
     return int(found[1]) if found else None
 
 
 def offsets_in(names: Iterable[str]) -> list[int]:
-    """The offsets of the checkpoints among these files, ascending."""
+    """The offsets of the checkpoints among file names, ascending."""
     return sorted(offset for offset in map(offset_of, names) if offset is not None)
 
 
@@ -235,7 +235,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def claim_in(path: str, content: bytes) -> Claim:
-    """The claim that a file holds."""
+    """The claim in a file."""
     try:
         said = msgspec.json.decode(content, type=dict[str, object])
         if said.get("version") != _CLAIM_VERSION:
@@ -245,22 +245,22 @@ def claim_in(path: str, content: bytes) -> Claim:
         raise UnownedStoreError(
             path,
             f"it names no cluster and group ({error})",
-            "bring it back from a copy, or remove it once you have seen that the store is right",
+            "restore it from a copy, or remove it after checking that this is the right store",
         ) from error
 
 
 def note_file(stop: Stop, suffix: str) -> str:
-    """The name of the file about a record, in the folder of its place."""
+    """The name of the note about a record, in the folder of its place."""
     return f"{SKIPS}/{encoded(str(stop.record))}{suffix}"
 
 
 def note_bytes(content: Stop | Skip) -> bytes:
-    """The content of the file about a record."""
+    """The bytes of a note about a record."""
     return msgspec.json.encode(content) + b"\n"
 
 
 def note_in(path: str, content: bytes, kind: type[T]) -> T:
-    """What the file about a record says."""
+    """Read a note about a record."""
     try:
         return msgspec.json.decode(content, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""Plans how each assigned partition resumes: from a checkpoint, from the start, or not at all."""
+"""Plans how an assigned partition resumes: from a checkpoint, from the start, or not at all."""
 
 from __future__ import annotations
 
@@ -19,10 +19,12 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
     """How a partition resumes.
 
     Attributes:
-        counted: records below it are never shown in counters.
+        counted: offset below which counters show nothing.
         saved: the checkpoint to load; None to start empty.
-        partitions: how many the topic had when this state began; None where unknown.
-        skipped: offsets that the log lost before they were counted.
+        archive: whether to archive the checkpoints of its place first.
+        partitions: number of partitions of the topic when this state began; None if unknown.
+        skipped: number of offsets that the log lost before they were counted.
+        skips: records to skip.
     """
 
     assignment: Assignment
@@ -37,7 +39,7 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> Place:
-        """Where its checkpoints are."""
+        """The place of its checkpoints."""
         return place_of(self.assignment)
 
     @property
@@ -47,15 +49,15 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def place_of(assignment: Assignment) -> Place:
-    """Where the checkpoints of a partition are."""
+    """The place of a partition's checkpoints."""
     topic, number = assignment.partition
     return Place(topic, assignment.identity, number)
 
 
 class RestorePlanner:
-    """Plans how assignments resume; changes nothing. Safe to use on several threads.
+    """Plans how assignments resume; changes nothing. Thread-safe.
 
-    `shown`: place -> offset up to which this process has shown counters already.
+    `shown`: place -> offset up to which this process has shown counters.
     """
 
     def __init__(
@@ -69,7 +71,7 @@ class RestorePlanner:
         self._found: Mapping[Place, Header | None] | None = None
 
     def plans(self, assignments: Sequence[Assignment]) -> list[RestorePlan]:
-        """Plan several; see `plan`."""
+        """Plan several assignments; see `plan`."""
         return self._store.gather(self.plan, assignments)
 
     def plan(self, assignment: Assignment) -> RestorePlan:
@@ -97,7 +99,7 @@ class RestorePlanner:
             problem = f"no checkpoint of it is valid: {'; '.join(found.damaged)}"
             plan = self.restart(assignment, "on_damaged", problem)
         elif found.saved is None:
-            plan = self._first(assignment)
+            plan = self._start(assignment)
         else:
             plan = self._resume(assignment, found.saved, torn=bool(torn))
         return msgspec.structs.replace(plan, log_events=[*torn, *plan.log_events])
@@ -106,7 +108,7 @@ class RestorePlanner:
         """Start over and archive the saved state, where the policy allows it.
 
         Raises:
-            RefusedStateError: it does not allow it.
+            RefusedStateError: the policy does not allow it.
         """
         place = place_of(assignment)
         self._policies.enforce(policy, str(place), problem)
@@ -134,7 +136,7 @@ class RestorePlanner:
         log_events.append(_warning(header.place, "other decoding was accepted", problem=difference))
         return True
 
-    def _first(self, assignment: Assignment) -> RestorePlan:
+    def _start(self, assignment: Assignment) -> RestorePlan:
         place, log_events = place_of(assignment), list[LogEvent]()
         offsets = {log.partition: log.start for log in assignment.logs}
         known = self._known_partitions(place)
@@ -182,11 +184,12 @@ class RestorePlanner:
         }
         skipped = sum(offsets.values()) - sum(saved_at.values())
         counted = self._counted(assignment, offsets, log_events, torn=torn, found=True)
-        beside = header.offset - sum(saved_at.values())
+        # Positions of joins are above the sum of offsets: idle and ended logs advance them too.
+        above = header.offset - sum(saved_at.values())
         return RestorePlan(
             assignment=assignment,
             offsets=offsets,
-            counted=max(counted + beside, header.counted, self._shown.get(header.place, 0)),
+            counted=max(counted + above, header.counted, self._shown.get(header.place, 0)),
             saved=saved,
             partitions=header.partitions,
             skipped=skipped,
@@ -220,7 +223,7 @@ class RestorePlanner:
     ) -> int:
         """The offset below which counters show nothing.
 
-        A damaged checkpoint explains a commit that is ahead of the others.
+        `torn`: a checkpoint is damaged, which explains a commit ahead of the others.
         """
         counted, place = 0, place_of(assignment)
         for log in assignment.logs:
@@ -245,7 +248,7 @@ class RestorePlanner:
         return min((count for count in known if count is not None), default=None)
 
     def _headers(self) -> Mapping[Place, Header | None]:
-        """What the store has of all partitions; read once, and only where one starts."""
+        """The headers of all places; read once, when the first partition starts empty."""
         with self._reading:
             if self._found is None:
                 self._found = self._store.headers()
@@ -253,12 +256,12 @@ class RestorePlanner:
 
 
 def _where(log: Assignment, place: Place) -> str:
-    """The log in question, among those of the place."""
+    """The name of a log for messages; the place itself if it has a single log."""
     return str(log.partition if log.partition.topic != place.topic else place)
 
 
 def saved_offsets(assignment: Assignment, header: Header) -> dict[Partition, int]:
-    """The next offset of each log of a state; a log it does not know starts."""
+    """The next offset of each log of a state; a log that it does not know starts."""
     if not assignment.members:
         return {assignment.partition: header.offset}
     return {
@@ -275,7 +278,7 @@ _LONGEST = 120
 
 
 def other_settings(here: Mapping[str, Any], saved: Mapping[str, Any]) -> str | None:
-    """The state was made with other settings; names them.
+    """A message with all settings that differ, or None.
 
     Example:
         >>> other_settings({"pane": 60, "labels": ["a"]}, {"pane": 30, "labels": ["a"]})
@@ -312,7 +315,7 @@ def same_shape(here: Mapping[str, Any], saved: Mapping[str, Any]) -> bool:
 
 
 def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Nested tables as table.key, so that a message names single keys."""
+    """Settings with nested tables as table.key."""
     flat: dict[str, Any] = {}
     for key, value in settings.items():
         inner = value.items() if isinstance(value, Mapping) and value else ()

@@ -1,4 +1,4 @@
-"""Copies the state of partitions and writes their checkpoints on a schedule."""
+"""Schedules checkpoints: copies the state of partitions, and writes the copies."""
 
 from __future__ import annotations
 
@@ -23,18 +23,17 @@ from streameval.events.records import Partition, RecordBatch
 from streameval.windows.sections import Section
 
 Save: TypeAlias = Callable[[Store, DeadLetters | None], DurableCheckpoint]
-"""Flushes dead letters, then writes a copied state; on any thread. Raises one of `_FAILURES`."""
+"""Flushes dead letters, then writes a copied state, on any thread; may raise `_FAILURES`."""
 
 _FAILURES = (StoreError, DeadLetterError, DamagedStateError)
 _REASONS = ("store", "dead_letters", "timeout")
 
 
 class Clock(NamedTuple):
-    """Sources of time, in seconds; tests replace them.
+    """Sources of time in seconds, injected for tests.
 
     Attributes:
-        monotonic: only grows, for measuring.
-        busy: what the processor spent on this thread.
+        busy: processor time of the calling thread.
     """
 
     wall: Callable[[], float] = time.time
@@ -44,21 +43,21 @@ class Clock(NamedTuple):
 
 
 class CheckpointTrouble:
-    """Tells when checkpoints begin to fail and when they succeed again, not each attempt.
+    """Logs when checkpoints begin to fail and when they recover, instead of every failure.
 
-    A full disk fails every partition at each interval; `failures` counts them.
+    A full disk fails every partition at each interval.
 
-    `monotonic`: seconds that only grow.
+    `monotonic`: a monotonic clock, seconds.
 
     Attributes:
-        last: why the latest failure happened; None while checkpoints succeed.
+        last: the latest problem; None while checkpoints succeed.
     """
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self.last: str | None = None
         self._monotonic = monotonic
         self._since = 0.0
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._failing: set[Partition] = set()
 
     def failed(
@@ -69,44 +68,44 @@ class CheckpointTrouble:
             self._since = self._monotonic()
         self.last = problem
         self._failing.add(checkpoints.partition)
-        # Without the place, which differs by partition.
+        # Without the path, which differs by partition.
         kind = str(getattr(error, "problem", problem))
-        if kind in self._told:
+        if kind in self._logged:
             return []
-        self._told.add(kind)
+        self._logged.add(kind)
         where = str(checkpoints.plan.place)
-        # Not the offset that was to be written: the one that a restart would resume at.
+        # The offset at which a restart would resume, not the one of the failed checkpoint.
         fields = {"partition": where, "resumes_at": checkpoints.offset, "problem": problem}
         return [LogEvent("warning", "a checkpoint was not written", fields)]
 
     def written(self, partition: Partition) -> list[LogEvent]:
-        """One line when no partition is left that fails."""
+        """A log event when the last failing partition has recovered."""
         self._failing.discard(partition)
         if self.last is None or self._failing:
             return []
         self.last = None
-        self._told.clear()
+        self._logged.clear()
         seconds = round(self._monotonic() - self._since, 1)
         return [LogEvent("info", "checkpoints recovered", {"after_seconds": seconds})]
 
     def forget(self, partitions: Iterable[Partition]) -> None:
-        """Other processes own them now."""
+        """Forget partitions that other processes own now."""
         self._failing.difference_update(partitions)
 
 
 class CheckpointScheduler:
-    """Writes checkpoints in rounds: at each interval, one of every partition that has changed.
+    """Writes checkpoints in rounds: at each interval, one of every changed partition.
 
-    Rounds take at most 5 % of the time of the polling thread, so that a process with much state
-    does fewer of them. That time is what it works and what it has nothing to do, not what it waits
-    for a processor: a starved process would spend a larger share of its work on checkpoints.
+    Rounds take at most 5 % of the polling thread's busy and idle time, so a process with much state
+    makes fewer of them. Time waiting for a processor does not count: otherwise a starved process
+    would spend a larger share of its work on checkpoints.
 
     Attributes:
         events: records counted since the last round began.
         idle: seconds in which the polling thread waited for records.
-        failures: failed checkpoints by reason; the next round tries again.
+        failures: failed checkpoints by reason; the next round retries.
         last_success: time of the last written checkpoint, seconds since the epoch, or None.
-        trouble: what is logged of failures.
+        trouble: the log of failures.
     """
 
     def __init__(
@@ -137,11 +136,11 @@ class CheckpointScheduler:
         self._spent: list[float] = []
 
     def checkpoint_soon(self) -> None:
-        """Begin a round at the next call of `advance`."""
+        """Start a round in the next call of `advance`."""
         self._soon = True
 
     def advance(self, owned: Mapping[Partition, PartitionCheckpoints]) -> list[LogEvent]:
-        """Take finished checkpoints and begin the next; copies at most one partition."""
+        """Handle finished checkpoints and start the next; copies at most one partition."""
         log_events = self._take_done(owned.values())
         if self._spent and not self._queue and not any(each.job for each in owned.values()):
             self._pace.note(sum(self._spent))
@@ -159,7 +158,7 @@ class CheckpointScheduler:
         return log_events
 
     def first(self, checkpoints: PartitionCheckpoints) -> None:
-        """Write the first checkpoint of a partition before returning.
+        """Write the first checkpoint of a partition, synchronously.
 
         Raises:
             DeadLetterError: dead letters of other partitions are not durable.
@@ -171,9 +170,9 @@ class CheckpointScheduler:
     def save(
         self, chosen: Collection[PartitionCheckpoints], most: float = math.inf
     ) -> list[LogEvent]:
-        """Save the changed partitions; begin and await nothing beyond the budget.
+        """Save changed partitions within the budget.
 
-        `most`: limit in seconds, where it is below the budget.
+        `most`: a lower limit, seconds.
         """
         until = self._clock.monotonic() + min(most, self._settings.budget)
         log_events = self.wait(chosen, until)
@@ -187,7 +186,7 @@ class CheckpointScheduler:
     def wait(
         self, chosen: Iterable[PartitionCheckpoints], until: float | None = None
     ) -> list[LogEvent]:
-        """Wait for the checkpoints in progress, within the budget."""
+        """Wait for checkpoints in progress, within the budget."""
         if until is None:
             until = self._clock.monotonic() + self._settings.budget
         log_events = []
@@ -210,7 +209,7 @@ class CheckpointScheduler:
 
     @property
     def _own_time(self) -> float:
-        """Seconds in which the polling thread worked, or had nothing to do."""
+        """Busy and idle seconds of the polling thread."""
         return self._clock.busy() + self.idle
 
     def _submitted(self, checkpoints: PartitionCheckpoints) -> Future[DurableCheckpoint]:
@@ -225,7 +224,7 @@ class CheckpointScheduler:
 
     @contextmanager
     def _measured(self) -> Iterator[None]:
-        """Note what is spent of a processor: waiting for a disk stops nobody."""
+        """Add the processor time of a step to the round; waiting for a disk costs nothing."""
         began = self._clock.busy()
         try:
             yield
@@ -255,7 +254,7 @@ class CheckpointScheduler:
         checkpoints.job = None
         self._written(checkpoints, durable)
         recovered = self.trouble.written(checkpoints.partition)
-        return [*recovered, *self._left_behind(checkpoints)]
+        return [*recovered, *self._cleanup_failed(checkpoints)]
 
     def _written(self, checkpoints: PartitionCheckpoints, durable: DurableCheckpoint) -> None:
         self.last_success = self._clock.wall()
@@ -263,12 +262,15 @@ class CheckpointScheduler:
         if durable.offset >= checkpoints.counted:
             self._committer.add(checkpoints.partition, durable)
 
-    def _left_behind(self, checkpoints: PartitionCheckpoints) -> list[LogEvent]:
-        """Superseded files fill a disk slowly: said once, until they could be removed."""
-        before, checkpoints.trouble = checkpoints.trouble, self._store.trouble
-        if checkpoints.trouble is None or before is not None:
+    def _cleanup_failed(self, checkpoints: PartitionCheckpoints) -> list[LogEvent]:
+        """A warning when superseded files cannot be removed; once until that succeeds."""
+        before, checkpoints.cleanup_failure = (
+            checkpoints.cleanup_failure,
+            self._store.cleanup_failure,
+        )
+        if checkpoints.cleanup_failure is None or before is not None:
             return []
-        fields = {"partition": str(checkpoints.plan.place), "problem": checkpoints.trouble}
+        fields = {"partition": str(checkpoints.plan.place), "problem": checkpoints.cleanup_failure}
         return [LogEvent("warning", "older checkpoints were not removed", fields)]
 
     def _commit(self) -> list[LogEvent]:
@@ -284,13 +286,15 @@ class CheckpointScheduler:
 
 
 class PartitionCheckpoints:
-    """The checkpoints of one partition: what the last one covers, and a copy for the next.
+    """The checkpoints of one partition: tracks the last one, and copies the state for the next.
 
     Attributes:
-        offset: covered by the newest checkpoint; None before the first.
-        durable: the covered offset of each log of the partition.
-        counted: records below it are never shown in counters.
-        trouble: why its superseded files could not be removed, or None.
+        offset: of the newest checkpoint; None before the first.
+        durable: next offset of each log in the newest checkpoint.
+        counted: offset below which counters show nothing.
+        showing: whether counters show its evidence.
+        cleanup_failure: why its superseded files could not be removed, or None.
+        job: the checkpoint in progress, or None.
     """
 
     def __init__(self, plan: RestorePlan, counts: Ingest, evidence: EvidenceReader) -> None:
@@ -300,7 +304,7 @@ class PartitionCheckpoints:
         self.durable: Mapping[Partition, int] = {}
         self.counted = plan.counted
         self.showing = False
-        self.trouble: str | None = None
+        self.cleanup_failure: str | None = None
         self.job: Future[DurableCheckpoint] | None = None
         self._counts = counts
         self._evidence = evidence
@@ -324,7 +328,7 @@ class PartitionCheckpoints:
         return bool(self.plan.assignment.members)
 
     def passes(self, batch: RecordBatch) -> bool:
-        """Whether this batch holds records that no counter has shown before."""
+        """Whether the batch has records that no counter has shown."""
         if self.position >= self.counted:
             return True
         return not self.joined and batch.next_offset > self.counted
@@ -335,19 +339,19 @@ class PartitionCheckpoints:
         return self.position != self.offset
 
     def restored(self, saved: SavedCheckpoint) -> None:
-        """Record that the state was loaded from this checkpoint."""
+        """Note that the state was loaded from this checkpoint."""
         self._last = saved.entries
         self.offset = saved.header.offset
         self.durable = self.offsets
 
     def written(self, durable: DurableCheckpoint) -> None:
-        """Record that this checkpoint is durable."""
+        """Note that this checkpoint is durable."""
         self.offset, self.durable = durable.offset, durable.offsets
         self._last, self._versions = durable.entries, durable.versions
 
     def forget_last(self) -> None:
-        """Make the next checkpoint write all of its content, after a failure."""
-        # Its blobs too: one of them may be what failed, missing or damaged.
+        """Make the next checkpoint write everything, after a failure."""
+        # Blobs as well: the failure may be that one of them is missing or damaged.
         self._last, self._versions = (), {}
 
     def totals_now(self) -> Totals:
@@ -355,7 +359,7 @@ class PartitionCheckpoints:
         return self._evidence.totals(self.partition)()
 
     def copied(self, settings: CheckpointSettings, written_at: float) -> Save:
-        """Copy the state at the present position, in milliseconds; what it returns writes it."""
+        """Copy the state within milliseconds; returns a function that writes the copy."""
         sections = self._counts.sections(self.partition)
         blobs = frozenset(each.name for each in self._last if each.blob is not None)
         draft = Draft(
@@ -367,7 +371,7 @@ class PartitionCheckpoints:
         totals = self._evidence.totals(self.partition) if self.showing else None
 
         def save(store: Store, letters: DeadLetters | None) -> DurableCheckpoint:
-            # Letters below its offset must be durable first.
+            # Dead letters below the offset must be durable first.
             if letters is not None:
                 letters.flush()
             return DurableCheckpoint(
@@ -401,11 +405,11 @@ class PartitionCheckpoints:
         )
 
     def _part(self, section: Section, blobs: Collection[str]) -> Part:
-        """A section as a part; copied, but where the last checkpoint has the same in a blob."""
+        """A section as a part; not copied if the last checkpoint has the same in a blob."""
         name, last = section.name, self._versions.get(section.name)
         if last == section.version and name in blobs:
             return Part(name=name, content=None, settled=True)
-        # What came and went since the last checkpoint is written once; what late events change
-        # again and again is not: each time would be a file of its own.
+        # A section that opened and closed since the last checkpoint goes to a blob at once. One
+        # that late events keep changing does not: each version would be another blob.
         new = last is None and (section.closed or name in blobs)
         return Part(name=name, content=section.content(), settled=new or last == section.version)

@@ -22,8 +22,8 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
         on_new_partitions: the topic has more partitions than when its state began.
         on_unknown_version: a newer release wrote the state.
         on_damaged: every checkpoint of a partition is damaged.
-        on_other_settings: decoding, labels, panes or depth differ; where it is decoding alone,
-            "accept" counts on.
+        on_other_settings: decoding, labels, panes or depth differ; if only decoding differs,
+            "accept" continues counting.
         on_foreign_progress: the group has committed more than any checkpoint covers; records
             below that rebuild the state, and never count in counters again.
     """
@@ -56,7 +56,7 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
         return chosen
 
 
-_RESTART = "the state is archived and counting starts over where `start` says"
+_RESTART = "the state is archived, and counting starts over at `start`"
 
 CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
@@ -67,27 +67,27 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "on_unknown_version": {"restart": _RESTART},
         "on_damaged": {"restart": _RESTART},
         "on_other_settings": {
-            "restart": f"{_RESTART}; or write the settings as they were",
-            "accept": "where only [event] differs: what was counted stays, and counting goes on",
+            "restart": f"{_RESTART}; or restore the earlier settings",
+            "accept": "if only [event] differs: earlier counts stay, and counting continues",
         },
         "on_foreign_progress": {
-            "rebuild": "records up to the commit are counted again, in no counter"
+            "rebuild": "records up to the commit are counted again, without counters"
         },
     }
 )
-"""What each policy can be besides "fail", and its effect."""
+"""The choices of each policy besides "fail", and their effects."""
 
 
 class CheckpointSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the checkpointer needs to know of the configuration.
+    """Settings of the checkpointer.
 
     Attributes:
         cluster: returns the id of the cluster; called at the first assignment.
         fingerprint: settings that must be the same to resume from a checkpoint; plain values.
         schema: what is counted; plain values, enough to read the state without a configuration.
         interval: seconds between checkpoints.
-        events: records after which a checkpoint is made early; None for never.
-        budget: seconds allowed for the last checkpoints before partitions are given away.
+        events: number of records after which a checkpoint is written early; None for never.
+        budget: seconds for the last checkpoints before partitions are given up.
     """
 
     release: str
@@ -102,16 +102,16 @@ class CheckpointSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 SCHEMES: Final = ("s3", "gs", "az")
-"""Of object storage: Amazon S3 and what speaks its protocol, Google Cloud, Azure."""
+"""URL schemes of object storage: Amazon S3 and compatible services, Google Cloud, Azure."""
 
 
 class BucketOptions(NamedTuple):
     """The connection to object storage.
 
     Attributes:
-        endpoint: URL of the service; None means that of the cloud, or of the environment.
-        region: of the bucket; None means that of the environment.
-        timeout: limit for one request in seconds, and for retrying it.
+        endpoint: URL of the service; None for that of the environment or the cloud.
+        region: of the bucket; None for that of the environment.
+        timeout: limit for a request and its retries, seconds.
     """
 
     endpoint: str | None = None
@@ -121,17 +121,17 @@ class BucketOptions(NamedTuple):
 
 
 AS_ENVIRONMENT: Final = BucketOptions()
-"""Endpoint and region as the environment says."""
+"""Endpoint and region come from the environment."""
 
 
 def bucket_problems(path: str, options: BucketOptions) -> Iterator[tuple[str, str]]:
-    """What is wrong with a [state] path and its connection: pairs of a key and a sentence."""
+    """Problems of a [state] path and its connection: pairs of a key and a sentence."""
     if not is_url(path):
         given = {"endpoint": options.endpoint, "region": options.region}
         for key in [key for key, value in given.items() if value is not None]:
-            yield key, f"only object storage has one, and path is the folder {path!r}."
+            yield key, f"it is for object storage only, and path is the folder {path!r}."
         if options.allow_http:
-            yield "allow_http", f"only object storage has it, and path is the folder {path!r}."
+            yield "allow_http", f"it is for object storage only, and path is the folder {path!r}."
         return
     try:
         scheme = scheme_of(path)
@@ -139,7 +139,7 @@ def bucket_problems(path: str, options: BucketOptions) -> Iterator[tuple[str, st
         yield "path", str(error)
         return
     if options.region is not None and scheme != "s3":
-        yield "region", f"only s3:// has one, and path is {path!r}."
+        yield "region", f"it is for s3:// only, and path is {path!r}."
     if options.endpoint is not None:
         service = urlsplit(options.endpoint)
         if service.scheme not in ("http", "https") or not service.netloc:
@@ -149,7 +149,7 @@ def bucket_problems(path: str, options: BucketOptions) -> Iterator[tuple[str, st
 
 
 def is_url(path: str) -> bool:
-    """Whether a path is the URL of a bucket, and no folder.
+    """Whether a path is the URL of a bucket, not a folder.
 
     Example:
         >>> is_url("s3://bucket/prefix"), is_url("state"), is_url("s3:/x")
@@ -162,7 +162,7 @@ def scheme_of(path: str) -> str:
     """The scheme of a URL of object storage.
 
     Raises:
-        ValueError: it is not one; says why.
+        ValueError: it is not one; the message says why.
 
     Example:
         >>> scheme_of("s3://events/streameval/shop/")
@@ -173,7 +173,7 @@ def scheme_of(path: str) -> str:
     if found.scheme not in SCHEMES:
         raise ValueError(f"found {path!r}; {found.scheme}:// is not known: {how}.")
     if not found.netloc or found.query or found.fragment or "@" in found.netloc:
-        raise ValueError(f"found {path!r}; that is no bucket and prefix: {how}.")
+        raise ValueError(f"found {path!r}; that is not a bucket and prefix: {how}.")
     prefix = found.path.strip("/")
     if any(part in ("", ".", "..") for part in prefix.split("/") if prefix):
         raise ValueError(f"found {path!r}; its prefix has an empty part, '.' or '..': {how}.")

@@ -1,4 +1,4 @@
-"""Where a store keeps its files: the contract of every storage, and a folder."""
+"""Storage for the files of a store: the protocol, and a folder."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class StoredFile(NamedTuple):
     """A file in a storage.
 
     Attributes:
-        modified: when it was written, by the clock of the storage; seconds since the epoch.
-        tag: differs where the content does.
+        modified: modification time by the clock of the storage, seconds since the epoch.
+        tag: changes whenever the content does.
     """
 
     size: int
@@ -28,14 +28,14 @@ class StoredFile(NamedTuple):
 
 
 class Storage(Protocol):
-    """Files below a folder, or below a prefix of a bucket; keys are relative to it.
+    """Files below a folder or below a prefix of a bucket; keys are relative to it.
 
-    Safe on any thread. Every call raises StoreError where the storage fails.
+    Thread-safe. Every call raises StoreError if the storage fails.
 
     Attributes:
         path: of the folder, or URL of the bucket and prefix.
-        remedy: what to do where nothing is there.
-        remote: whether each call takes long, so that several are made at once.
+        remedy: for an empty storage.
+        remote: whether calls are slow, so that they are made concurrently.
     """
 
     path: str
@@ -46,36 +46,36 @@ class Storage(Protocol):
         """The bytes of a file.
 
         Raises:
-            FileNotFoundError: there is none.
+            FileNotFoundError: it does not exist.
         """
 
     def get_range(self, key: str, start: int, size: int) -> bytes:
         """At least one byte of a file; fewer than `size` at its end.
 
         Raises:
-            FileNotFoundError: there is none.
+            FileNotFoundError: it does not exist.
         """
 
     def put(self, key: str, *pieces: bytes) -> str:
-        """Write a file atomically, in place of an earlier one; durable. Returns its tag."""
+        """Write a file atomically and durably, replacing an earlier one; returns its tag."""
 
     def put_new(self, key: str, data: bytes) -> bool:
-        """Write a file where there is none; durable. Returns whether this call did."""
+        """Write a file durably unless it exists; returns whether this call wrote it."""
 
     def files(self, folder: str) -> dict[str, StoredFile]:
-        """The files of a place and its blobs and archive, by their key relative to the folder."""
+        """The files of a place, its blobs and its archive, by key relative to the folder."""
 
     def names(self, folder: str) -> list[str]:
         """The names of folders and files in a folder, sorted."""
 
     def move(self, source: str, target: str) -> None:
-        """Give a file another key; durable."""
+        """Move a file to another key, durably."""
 
     def delete(self, keys: Sequence[str]) -> None:
         """Delete files; missing ones are ignored."""
 
-    def settle(self, folder: str) -> None:
-        """Make what was found in a folder durable: its writer may have been killed before."""
+    def sync(self, folder: str) -> None:
+        """Make the files found in a folder durable, as their writer may have been killed."""
 
     def path_of(self, key: str) -> str:
         """Path or URL of a file."""
@@ -165,8 +165,8 @@ class Folder:
             for folder in dict.fromkeys(path.parent for path in paths):
                 self._disk.sync_folder(folder)
 
-    def settle(self, folder: str) -> None:
-        """See `Storage.settle`."""
+    def sync(self, folder: str) -> None:
+        """See `Storage.sync`."""
         with store_errors(self._top):
             self._disk.sync_folder(self._top / folder)
 
@@ -185,7 +185,7 @@ class Folder:
 
     @contextmanager
     def _temporary(self, target: Path, pieces: Sequence[bytes]) -> Iterator[Path]:
-        """The bytes under a temporary name beside the target, durable; removed after an error."""
+        """A durable temporary file next to the target; removed after an error."""
         self._make(target.parent)
         path = target.with_name(f"{target.name}.{secrets.token_hex(8)}{TEMPORARY}")
         try:
@@ -206,14 +206,14 @@ class Folder:
 def _make_folders(disk: Disk, folder: Path, top: Path) -> None:
     """Create the folders down to `folder` and make their entries durable.
 
-    Existing ones are synced too: a process may have been killed after creating them.
+    Existing ones are synced too, as a process may have been killed after creating them.
     """
     if folder != top:
         _make_folders(disk, folder.parent, top)
     try:
         disk.make_folder(folder)
     except FileExistsError:
-        # Above the store we may lack read access, and created nothing.
+        # Above the store we may lack read access, but have created nothing there.
         with suppress(PermissionError):
             disk.sync_folder(folder.parent)
         return

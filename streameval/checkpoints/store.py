@@ -1,4 +1,4 @@
-"""A store of checkpoints in a folder that all replicas share, or in a bucket."""
+"""A store of checkpoints, in a bucket or in a folder that all replicas share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import msgspec
 
 from streameval.checkpoints.checkpoint import Draft, Entry, Header, Place, Skip, Stop
-from streameval.checkpoints.cleaning import Cleaner, There
+from streameval.checkpoints.cleaning import Cleaner, Files
 from streameval.checkpoints.disk import Disk
 from streameval.checkpoints.format import (
     ARCHIVE,
@@ -53,14 +53,14 @@ A = TypeVar("A")
 B = TypeVar("B")
 T = TypeVar("T")
 Blob: TypeAlias = tuple[str | None, str]
-"""Name of a blob, and digest of the part in it."""
+"""Name of a blob, and digest of a part in it."""
 
 _REWRITTEN: Final = "the next checkpoint writes it again"
 _TRIES: Final = 5
 _PLACES_AT_ONCE: Final = 8
 _BLOBS_AT_ONCE: Final = 16
 _BLOBS: Final = 64
-"""At most so many blobs are in use; above it, each new one takes up the smallest of them."""
+"""Most blobs of a checkpoint; beyond it, each new blob absorbs the smallest one."""
 
 
 class SavedCheckpoint:
@@ -68,6 +68,7 @@ class SavedCheckpoint:
 
     Attributes:
         path: of its file.
+        header: its header.
         entries: the table of its parts.
     """
 
@@ -86,16 +87,16 @@ class SavedCheckpoint:
         """The bytes of a part.
 
         Raises:
-            DamagedStateError: they are not what was written.
+            DamagedStateError: they are not as written.
         """
         return next(self._read(each) for each in self.entries if each.name == part)
 
 
 class Found(msgspec.Struct, kw_only=True):
-    """What a store has of one place.
+    """The newest valid checkpoint of a place, if any.
 
     Attributes:
-        damaged: one message for each newer file that is damaged.
+        damaged: a message for each newer file, which is damaged.
     """
 
     saved: SavedCheckpoint | None
@@ -106,24 +107,24 @@ class Store:
     """Checkpoints by place and offset, shared by all replicas; the highest valid offset wins.
 
     docs/reference/state.md describes its files. One thread at a time may save a place; places are
-    independent. Methods raise StoreError where the storage fails. In a bucket a checkpoint takes at
-    most six requests: list the place, read a file that another process wrote, read a blob to take
-    up, write what has settled as one blob, write the checkpoint, delete what it supersedes.
+    independent. Methods raise StoreError if the storage fails. In a bucket, a checkpoint takes at
+    most six requests: list the place, read a file of another process, read a blob to absorb, write
+    settled parts as one blob, write the checkpoint, delete superseded files.
 
     Attributes:
         path: of the folder, or the URL.
-        trouble: why superseded files could not be removed after the last save, or None.
+        cleanup_failure: why superseded files could not be removed after the last save, or None.
     """
 
     def __init__(self, storage: Storage) -> None:
         self.path = storage.path
-        self.trouble: str | None = None
+        self.cleanup_failure: str | None = None
         self._storage = storage
         self._claimed = False
         self._cleaner = Cleaner(storage)
 
     def claim(self, cluster: str, group: str) -> None:
-        """Claim the store for a cluster and group; the first claim decides.
+        """Claim the store for a cluster and group; the first claim wins.
 
         Raises:
             ForeignStoreError: it belongs to another cluster or group.
@@ -137,7 +138,7 @@ class Store:
         self._claimed = True
 
     def _claim(self, wanted: Claim) -> Claim:
-        # A process claims the store before it writes a checkpoint: so places first.
+        # Every process claims before it writes a checkpoint, so look for checkpoints first.
         headers = self.headers()
         if not headers:
             self._storage.put_new(CLAIM, f"{wanted}\n".encode())
@@ -157,28 +158,32 @@ class Store:
         return None
 
     def owner(self) -> Claim:
-        """Whose store it is."""
+        """The claim of the store.
+
+        Raises:
+            StoreError: there is none.
+        """
         found = self._owner()
         if found is None:
             raise StoreError(self.path, f"{CLAIM} is missing", self._storage.remedy)
         return found
 
     def claimed(self) -> bool:
-        """Whether it has been claimed: whether there is a store."""
+        """Whether the store is claimed, that is, exists."""
         return self._owner() is not None
 
     def gather(
         self, read: Callable[[A], B], items: Iterable[A], limit: int = _PLACES_AT_ONCE
     ) -> list[B]:
-        """Call a function that reads the store for each item; at once where requests take long."""
-        return at_once(limit if self._storage.remote else 1, read, items)
+        """Call a function that reads the store for each item; concurrently if it is remote."""
+        return map_concurrently(limit if self._storage.remote else 1, read, items)
 
     def places(self) -> list[Place]:
-        """Every place that has a checkpoint, sorted."""
+        """The places with checkpoints, sorted."""
         return sorted(self._places())
 
     def _places(self) -> dict[Place, list[int]]:
-        """Every place that has checkpoints, with their offsets; four requests in sequence."""
+        """The places with checkpoints, and their offsets; takes four requests in sequence."""
         topics = self._within([""])
         numbers = self._within(self._within(topics))
         found = [place for place in map(place_of, numbers) if place is not None]
@@ -186,7 +191,7 @@ class Store:
         return {place: each for place, each in zip(found, offsets, strict=True) if each}
 
     def _within(self, folders: Sequence[str]) -> list[str]:
-        """What is in these folders and may belong to a place."""
+        """The entries of these folders that may belong to places."""
         listings = self.gather(self._storage.names, folders, _BLOBS_AT_ONCE)
         return [
             f"{folder}/{name}" if folder else name
@@ -196,15 +201,15 @@ class Store:
         ]
 
     def settings(self) -> Mapping[str, Any]:
-        """The settings in the header written last; empty without a checkpoint."""
+        """The settings of the checkpoint written last; empty without checkpoints."""
         headers = [header for header in self.headers().values() if header is not None]
         last = max(headers, key=lambda header: header.written_at, default=None)
         return {} if last is None else last.settings
 
     def headers(self) -> dict[Place, Header | None]:
-        """The newest header of each place; reads and checks nothing else.
+        """The newest header of each place, without a check of the rest.
 
-        It is None where no header is readable, or a version that this release does not know.
+        It is None if no header is readable, or if its version is unknown to this release.
         """
         places = self._places()
         headers = self.gather(self._header, places.items(), _BLOBS_AT_ONCE)
@@ -224,18 +229,18 @@ class Store:
         return None
 
     def offsets(self, place: Place) -> list[int]:
-        """The offsets of all its checkpoints, valid or not, ascending."""
+        """The offsets of all checkpoints of a place, valid or not, ascending."""
         return offsets_in(self._storage.names(folder_of(place)))
 
     def newest(self, place: Place) -> Found:
-        """The valid checkpoint of the highest offset, after a check of all its bytes.
+        """The valid checkpoint with the highest offset, after a check of all its bytes.
 
         Raises:
-            StateVersionError: the newest has a version that this release does not know.
+            StateVersionError: the version of the newest is unknown to this release.
             StoreError: the store cannot be read.
         """
         for _ in range(_TRIES):
-            # Another process deleted a superseded file: list again.
+            # Another process may delete a superseded file; then list again.
             with suppress(FileNotFoundError):
                 return self._newest(place)
         path = self._storage.path_of(folder_of(place))
@@ -252,12 +257,15 @@ class Store:
             except DamagedStateError as error:
                 damaged.append(f"offset {offset:,} is skipped: {error.what}: {error.problem}")
                 continue
-            self._storage.settle(folder_of(place))
+            self._storage.sync(folder_of(place))
             return Found(saved=saved, damaged=damaged)
         return Found(saved=None, damaged=damaged)
 
     def checked(self, place: Place, offset: int, seen: set[Blob] | None = None) -> SavedCheckpoint:
-        """One checkpoint, after a check of all its bytes; `seen`: blobs already checked."""
+        """One checkpoint, after a check of all its bytes.
+
+        `seen`: blobs checked before, which are skipped and added to.
+        """
         try:
             return self._read(place, offset, set() if seen is None else seen)
         except FileNotFoundError as error:
@@ -276,7 +284,7 @@ class Store:
         blobs = self.gather(read, _by_blob(wanted).values(), _BLOBS_AT_ONCE)
         seen.update((each.blob, each.digest) for each in wanted)
         if not self._storage.remote:
-            # What is near is read again rather than kept in memory.
+            # Local parts are read again instead of being kept in memory.
             return SavedCheckpoint(path, content, lambda entry: read([entry])[entry.name])
         parts = {each.name: _part(data, each) for each in content.entries if each.blob is None}
         for found in blobs:
@@ -284,7 +292,7 @@ class Store:
         return SavedCheckpoint(path, content, lambda entry: parts[entry.name])
 
     def _parts(self, key: str, entries: Sequence[Entry]) -> dict[str, bytes]:
-        """Parts of a checkpoint that are in the same file, checked.
+        """Read and check parts of a checkpoint that are in the same file.
 
         `key`: of the checkpoint.
         """
@@ -307,7 +315,7 @@ class Store:
         return parts
 
     def save(self, draft: Draft) -> Sequence[Entry]:
-        """Write a checkpoint atomically; it is durable when this returns.
+        """Write a checkpoint atomically and durably, and remove superseded ones.
 
         Keeps the two newest of the place, and the newest of each format version.
 
@@ -319,22 +327,22 @@ class Store:
                 the store is unchanged.
         """
         folder = folder_of(draft.header.place)
-        there = self._storage.files(folder)
-        if not offsets_in(there):
+        files = self._storage.files(folder)
+        if not offsets_in(files):
             self._check_claim()
         key = f"{folder}/{file_of(draft.header.offset)}"
-        pieces, entries = written(draft.header, *self._divided(draft, key, there))
+        pieces, entries = written(draft.header, *self._divided(draft, key, files))
         tag = self._storage.put(key, *pieces)
         self._cleaner.written(key, tag, draft.header, entries)
-        # The checkpoint is durable, so a failure waits for the next.
-        self.trouble = self._cleaner.clean(folder, there, draft.header.offset)
+        # The checkpoint is durable, so a failed cleanup can wait for the next.
+        self.cleanup_failure = self._cleaner.clean(folder, files, draft.header.offset)
         return entries
 
     def _divided(
-        self, draft: Draft, key: str, there: There
+        self, draft: Draft, key: str, files: Files
     ) -> tuple[dict[str, bytes], dict[str, Entry]]:
-        """Contents for the file itself, and the entries of parts in blobs, which are written."""
-        last = {each.name: each for each in draft.last if f"{BLOBS}/{each.blob}" in there}
+        """Write settled parts to blobs; returns the other contents, and the entries in blobs."""
+        last = {each.name: each for each in draft.last if f"{BLOBS}/{each.blob}" in files}
         by_digest = {each.digest: each for each in last.values()}
         own: dict[str, bytes] = {}
         new: dict[str, bytes] = {}
@@ -352,9 +360,9 @@ class Store:
                 entries[part.name] = msgspec.structs.replace(same, name=part.name)
             else:
                 (new if part.settled else own)[part.name] = content
-        spent = _spent(entries.values(), there, most=_BLOBS - bool(new))
+        absorbed = _to_absorb(entries.values(), files, most=_BLOBS - bool(new))
         try:
-            new |= self._parts(key, spent) if spent else {}
+            new |= self._parts(key, absorbed) if absorbed else {}
         except DamagedStateError as error:
             raise StoreError(error.what, error.problem, _REWRITTEN) from error
         return own, entries | self._packed(folder_of(draft.header.place), new)
@@ -371,29 +379,25 @@ class Store:
         return entries
 
     def note(self, place: Place, stop: Stop) -> None:
-        """Remember that a record could not be counted; durable when this returns."""
+        """Note a record that could not be counted, durably."""
         self._check_claim()
         self._storage.put(f"{folder_of(place)}/{note_file(stop, STOP)}", note_bytes(stop))
 
     def stops(self, place: Place) -> Sequence[Stop]:
-        """Records that could not be counted, passed since or not."""
+        """Records that could not be counted, skipped since or not."""
         return list(self._notes(place, STOP, Stop))
 
     def skip(self, place: Place, skip: Skip) -> bool:
-        """Order that a record is skipped, which was noted before; durable when this returns.
-
-        Returns:
-            Whether nobody had ordered it before.
-        """
+        """Order durably that a noted record is skipped; returns whether the order is new."""
         key, order = f"{folder_of(place)}/{note_file(skip.stop, SKIP)}", note_bytes(skip)
-        # A request that is repeated after its answer was lost finds what it wrote itself.
+        # A request that is retried after its response was lost finds its own file.
         return self._storage.put_new(key, order) or self._storage.get(key) == order
 
     def skips(self, place: Place) -> Sequence[Skip]:
-        """Records that are not to be counted, in any order.
+        """Records to skip, in any order.
 
         Raises:
-            DamagedStateError: an order to skip one cannot be read.
+            DamagedStateError: an order cannot be read.
         """
         return list(self._notes(place, SKIP, Skip))
 
@@ -407,18 +411,18 @@ class Store:
     def archive(self, place: Place) -> None:
         """Archive all checkpoints of a place: they are kept and never loaded again.
 
-        A call that was interrupted can be repeated.
+        An interrupted call can be repeated.
         """
         folder = folder_of(place)
-        there = self._storage.files(folder)
-        # The highest goes last: until then it is the one that is loaded.
-        for name in map(file_of, offsets_in(there)):
-            # An offset may be archived several times with other states; the time tells them apart.
-            target = f"{folder}/{ARCHIVE}/{name}.{there[name].modified:.6f}"
+        files = self._storage.files(folder)
+        # The highest is moved last, as it is loaded until then.
+        for name in map(file_of, offsets_in(files)):
+            # The time is part of the name, as an offset may be archived with several states.
+            target = f"{folder}/{ARCHIVE}/{name}.{files[name].modified:.6f}"
             self._storage.move(f"{folder}/{name}", target)
 
     def _check_claim(self) -> None:
-        """Refuse a store that was emptied: it is none that never had anything."""
+        """Refuse a store that was claimed and has been emptied since."""
         if self._claimed:
             self.owner()
 
@@ -435,23 +439,23 @@ def store_of(
 ) -> Store:
     """The store that a [state] path names; nothing is read yet.
 
-    `progress`: called for each piece that is read or written.
+    `progress`: called after each read and each write.
 
     Raises:
         MissingExtraError: it is a URL, and the extra is not installed.
-        StoreError: the client of the bucket cannot be made.
+        StoreError: options or credentials of the bucket are invalid.
     """
     if not is_url(path):
         return folder_store(Path(path), Disk(progress))
     try:
-        from streameval.checkpoints.bucket import opened  # noqa: PLC0415  an extra
+        from streameval.checkpoints.bucket import open_bucket  # noqa: PLC0415  an extra
     except ImportError as error:
         raise MissingExtraError(f"a state at {path}", "objectstore", error) from error
-    return Store(opened(path, options, progress))
+    return Store(open_bucket(path, options, progress))
 
 
 def is_store(path: str, options: BucketOptions = AS_ENVIRONMENT) -> bool:
-    """Whether there is a store at a path.
+    """Whether a path has a store.
 
     Raises:
         MissingExtraError: it is the URL of a bucket, and the extra is not installed.
@@ -471,28 +475,28 @@ def _by_blob(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
     return found
 
 
-def _spent(entries: Iterable[Entry], there: There, most: int) -> list[Entry]:
-    """The entries of the blob to write anew, or none.
+def _to_absorb(entries: Iterable[Entry], files: Files, most: int) -> list[Entry]:
+    """The entries of the blob that the next one absorbs, or none.
 
-    A blob qualifies if less than half of it is needed; any does if there are too many. The one with
-    the fewest bytes is chosen.
+    A blob qualifies if less than half of it is needed, or if files are too many. The one with the
+    fewest needed bytes is chosen.
     """
     blobs = _by_blob(entries)
     needed = {name: sum(each.size for each in found) for name, found in blobs.items()}
-    spent = [name for name in blobs if 2 * needed[name] < there[f"{BLOBS}/{name}"].size]
+    candidates = [name for name in blobs if 2 * needed[name] < files[f"{BLOBS}/{name}"].size]
     if len(blobs) > most:
-        spent = list(blobs)
-    return blobs[min(spent, key=lambda name: needed[name])] if spent else []
+        candidates = list(blobs)
+    return blobs[min(candidates, key=lambda name: needed[name])] if candidates else []
 
 
 def _part(data: bytes, entry: Entry, begin: int = 0) -> bytes:
-    """The bytes of a part; `begin`: where the data begin in their file."""
+    """The bytes of a part; `begin`: position of the data in the file."""
     start = entry.start - begin
     return data[start : start + entry.size]
 
 
-def at_once(limit: int, read: Callable[[A], B], items: Iterable[A]) -> list[B]:
-    """Call a function for each item, so many at a time; the results in the order of the items."""
+def map_concurrently(limit: int, read: Callable[[A], B], items: Iterable[A]) -> list[B]:
+    """Call a function for each item, at most `limit` at a time; results keep the order."""
     given = list(items)
     if limit == 1 or len(given) < 2:
         return [read(each) for each in given]

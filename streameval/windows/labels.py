@@ -276,7 +276,7 @@ class Slices:
         found = self._numbers.get(labels)
         if found is not None:
             return found
-        # FamilyView on other threads number the combinations that merged foldings create.
+        # Views on other threads number the combinations that merged foldings create.
         with self._lock:
             if labels not in self._numbers:
                 self.labels.append(labels)

@@ -73,7 +73,7 @@ class Untidy(MemoryStore):
 
     def save(self, draft: Draft) -> Any:
         saved = super().save(draft)
-        self.trouble = self.reason
+        self.cleanup_failure = self.reason
         return saved
 
 

@@ -31,8 +31,8 @@ class FaultyBucket(Bucket):
         before: called before each request; if it raises, the request is lost.
         after: called after each request; if it raises, the response is lost.
         now: modification time of new objects.
-        rounds: length of the critical path in requests, if all take equally long and `at_once`
-            is replaced by `in_lanes`.
+        rounds: length of the critical path in requests, if all take equally long and
+            `map_concurrently` is replaced by `map_with_workers`.
     """
 
     def __init__(self, client: ObjectStore | None = None) -> None:
@@ -60,16 +60,16 @@ class FaultyBucket(Bucket):
         """The keys of all objects."""
         return sorted(Bucket("", self.client).files(""))
 
-    def in_lanes(self, limit: int, read: Callable[[A], B], items: Iterable[A]) -> list[B]:
+    def map_with_workers(self, limit: int, read: Callable[[A], B], items: Iterable[A]) -> list[B]:
         """A sequential replacement of the thread pool that counts its rounds."""
-        lanes = [self.rounds] * limit
+        workers = [self.rounds] * limit
         results = []
         for item in items:
-            lane = lanes.index(min(lanes))
-            self.rounds = lanes[lane]
+            worker = workers.index(min(workers))
+            self.rounds = workers[worker]
             results.append(read(item))
-            lanes[lane] = self.rounds
-        self.rounds = max(lanes)
+            workers[worker] = self.rounds
+        self.rounds = max(workers)
         return results
 
     @contextmanager

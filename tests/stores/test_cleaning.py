@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.checkpoints.cleaning import GRACE, Listed, blobs_of, kept
+from streameval.checkpoints.cleaning import GRACE, References, blobs_of, kept
 from streameval.checkpoints.format import BLOBS, file_of, folder_of
 from streameval.checkpoints.store import Store, folder_store
 from streameval.errors import StoreError
@@ -44,11 +44,15 @@ def test_the_two_newest_checkpoints_are_kept(disk: SimulatedDisk) -> None:
     assert all(whole(store.checked(PLACE, offset)) == offset for offset in (6, 7))
 
 
-files = st.builds(Listed, offset=st.integers(0, 10**6), version=st.sampled_from([2, 2, 2, 3, None]))
+files = st.builds(
+    References, offset=st.integers(0, 10**6), version=st.sampled_from([2, 2, 2, 3, None])
+)
 
 
 @given(st.lists(files, unique_by=lambda each: each.offset))
-def test_few_checkpoints_are_kept_and_cleaning_twice_changes_nothing(files: list[Listed]) -> None:
+def test_few_checkpoints_are_kept_and_cleaning_twice_changes_nothing(
+    files: list[References],
+) -> None:
     keep = kept(files)
     readable = sorted(each.offset for each in files if each.version is not None)
     assert set(readable[-2:]) <= keep <= set(readable)
@@ -145,10 +149,10 @@ def test_a_failed_removal_is_reported_and_fails_no_save(disk: SimulatedDisk) -> 
     disk.before = refusing(errno.EACCES, "remove")
     for offset in (1, 2, 3):
         store.save(draft(offset))
-    assert "permission denied" in (store.trouble or "")
+    assert "permission denied" in (store.cleanup_failure or "")
     disk.before = lambda _: None
     store.save(draft(4))
-    assert store.trouble is None
+    assert store.cleanup_failure is None
     assert store.offsets(PLACE) == [3, 4]
 
 

@@ -61,7 +61,7 @@ def test_an_error_at_every_step_is_reported_and_the_state_survives(number: int) 
             try:
                 store.claim("c1", "g1")
                 store.save(draft(AFTER))
-                reported = store.trouble
+                reported = store.cleanup_failure
             except StoreError as error:
                 reported = str(error)
         assert reported is None or os.strerror(number).lower() in reported

@@ -52,13 +52,13 @@ class Histories(StoreHistories):
 
 def _only(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     """Let the cleaner see only this many checkpoints, those with the lowest offsets."""
-    tables_of = Cleaner._tables_of
+    references_of = Cleaner._references_of
 
     def lowest(*arguments: Any) -> Any:
-        found = tables_of(*arguments)
+        found = references_of(*arguments)
         return None if found is None else dict(sorted(found.items())[:number])
 
-    monkeypatch.setattr(Cleaner, "_tables_of", lowest)
+    monkeypatch.setattr(Cleaner, "_references_of", lowest)
 
 
 def _nothing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -164,7 +164,7 @@ def test_a_restore_of_many_partitions_takes_few_requests_in_sequence(
         last: Sequence[Entry] = ()
         for number in range(1, 41):
             last = store.save(panes(number, 200, place, last))
-    monkeypatch.setattr(stores, "at_once", bucket.in_lanes)
+    monkeypatch.setattr(stores, "map_concurrently", bucket.map_with_workers)
     restoring = Store(bucket)
     bucket.rounds = 0
     bucket.requests.clear()

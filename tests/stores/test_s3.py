@@ -91,7 +91,7 @@ def test_no_checkpoint_is_lost_with_requests_and_responses(
     [
         ("error", "put failed: 500 Internal Server Error: InternalError, after 3 retries; check"),
         ("cut", "put failed: error sending request, after 3 retries; check that the service"),
-        ("silent", "put failed: no answer in time; check that the service is reachable from here"),
+        ("silent", "put failed: no answer in time; check that the service is reachable"),
         ("denied", "put failed: 403 Forbidden: AccessDenied; give its identity the right to list"),
     ],
 )
