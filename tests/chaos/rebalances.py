@@ -52,7 +52,7 @@ def zombie(run: ScenarioRun) -> Problems:
 
 def slow(run: ScenarioRun) -> Problems:
     """Counting takes longer than max.poll.interval, so another member takes over."""
-    config = run.config(kafka="max_poll_interval_ms = 10000", session=1_500)
+    config = run.config(kafka="max_poll_interval_ms = 40000", session=1_500)
     writer = run.writer(config)
     flag = config.folder / "slow"
     with run.daemon(config, "slow") as slow_member, writer.traffic(_RATE):

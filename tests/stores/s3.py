@@ -30,6 +30,8 @@ _CODES = {"error": (500, "InternalError"), "denied": (403, "AccessDenied")}
 _LATE = 0.3
 """Delay of a slow response in seconds."""
 
+_STARTING = threading.Lock()
+
 
 class Request(NamedTuple):
     """path: with bucket and key."""
@@ -125,9 +127,15 @@ def is_installed() -> bool:
     return find_spec("moto") is not None
 
 
-@cache
 def server() -> int:
     """The port of an S3 server on this machine with an empty bucket; it stops with the process."""
+    # A cache alone starts a server for each thread that asks before the first one answers.
+    with _STARTING:
+        return _started()
+
+
+@cache
+def _started() -> int:
     (port,) = free_ports(1)
     # Any credentials work; child processes inherit them.
     os.environ.update(AWS_ACCESS_KEY_ID="tests", AWS_SECRET_ACCESS_KEY="tests")
