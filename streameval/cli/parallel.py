@@ -46,7 +46,7 @@ def tasks_by_size(work: Sequence[T], sizes: Sequence[int], processes: int) -> li
     """Group work into tasks of consecutive items, as large as balance between processes allows.
 
     Example:
-        >>> shared(["a", "b", "c", "d"], [10, 10, 50, 10], 1)
+        >>> tasks_by_size(["a", "b", "c", "d"], [10, 10, 50, 10], 1)
         [['a', 'b'], ['c'], ['d']]
     """
     limit = min(_MAX_TASK_BYTES, sum(sizes) // (_TASKS_PER_PROCESS * processes))

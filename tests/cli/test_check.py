@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from streameval.testing.broker import Broker
+from tests.certificates import Authority
 from tests.cli.program import ran, refused
 from tests.daemon.test_daemon import FILE, KAFKA, SECRET, SIMULATOR
-from tests.exporters.certificates import Authority
 from tests.house.checkout import ROOT
 from tests.kafka.topics import filled
 from tests.ports import free_port

@@ -10,9 +10,9 @@ from streameval.config.options import WebOptions
 from streameval.config.web_file import web_config, web_security
 from streameval.errors import ConfigError
 from streameval.exporters.web.webconfig import WebConfig
+from tests.certificates import Authority
 from tests.config.test_mistakes import mistakes
 from tests.effort import every_case
-from tests.exporters.certificates import Authority
 
 
 @pytest.fixture(scope="module")

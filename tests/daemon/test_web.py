@@ -13,10 +13,10 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.certificates import Authority
 from tests.cli.program import ran, refused
 from tests.daemon.running import Running, running
 from tests.effort import PATIENCE, every_case
-from tests.exporters.certificates import Authority
 from tests.exporters.guarded import hashed, trusting
 from tests.ports import WEB, free_port
 

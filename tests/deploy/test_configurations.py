@@ -12,11 +12,11 @@ from streameval.config import load
 from streameval.decoding.decode import Decoder
 from streameval.errors import ConfigError
 from streameval.events import Event
+from tests.certificates import Authority
 from tests.cli.program import ran
 from tests.daemon.running import running
 from tests.decoding.records import read
 from tests.deploy.examples import BASE, DEPLOY
-from tests.exporters.certificates import Authority
 from tests.house.checkout import files as tracked
 
 CONFIGS = sorted((DEPLOY / "config").glob("*.toml"))

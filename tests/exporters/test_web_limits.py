@@ -9,8 +9,8 @@ import httpx
 import pytest
 
 from streameval.exporters.web import Limits
+from tests.certificates import Authority
 from tests.effort import every_case
-from tests.exporters.certificates import Authority
 from tests.exporters.guarded import Guarded, connections, ended, guarded, trusting
 
 _ENDLESS = b"POST /-/reload HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n"

@@ -13,8 +13,8 @@ import pytest
 from cryptography import x509
 
 from streameval.errors import ConfigError
+from tests.certificates import Authority
 from tests.effort import every_case
-from tests.exporters.certificates import Authority
 from tests.exporters.guarded import Guarded, guarded, hashed, trusting
 from tests.exporters.test_web_tls import REFUSED
 

@@ -10,7 +10,7 @@ import httpx
 import pytest
 
 from streameval.errors import AddressInUseError
-from tests.exporters.certificates import Authority
+from tests.certificates import Authority
 from tests.exporters.guarded import Guarded, guarded, hashed
 from tests.ports import WEB
 

@@ -14,7 +14,7 @@ import pytest
 from streameval.config.options import WebOptions
 from streameval.config.web_file import web_security
 from streameval.errors import ConfigError
-from tests.exporters.certificates import Authority
+from tests.certificates import Authority
 from tests.exporters.guarded import guarded, trusting
 from tests.ports import WEB
 

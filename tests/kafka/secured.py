@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-from cryptography.x509.oid import NameOID
 from kafka import KafkaAdminClient
 from kafka.admin import (
     ACL,
@@ -26,9 +19,9 @@ from kafka.admin import (
 )
 
 from streameval.testing.broker import Broker, free_ports
+from tests.certificates import Authority
 
 USER, PASSWORD = "alice", "correct horse"
-_DAY = timedelta(days=1)
 
 
 class Secured(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,12 +46,13 @@ def secured(folder: Path) -> Iterator[Secured]:
 
     Without TLS, it has users authenticate again each second. A user may do anything until refused.
     """
+    authority = Authority(folder)
     names = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
     ports = free_ports(len(names))
     listeners = {name: f"127.0.0.1:{port}" for name, port in zip(names, ports, strict=True)}
     properties = {
         "ssl.keystore.type": "PEM",
-        "ssl.keystore.location": str(_identity(folder, "authority")),
+        "ssl.keystore.location": str(_keystore(authority, folder / "broker.pem")),
         "sasl.enabled.mechanisms": "SCRAM-SHA-256",
         "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         "allow.everyone.if.no.acl.found": "true",
@@ -69,14 +63,14 @@ def secured(folder: Path) -> Iterator[Secured]:
         properties[f"listener.name.{name}.scram-sha-256.sasl.jaas.config"] = scram
     reauthenticate = "listener.name.sasl_plaintext.scram-sha-256.connections.max.reauth.ms"
     properties[reauthenticate] = "1000"
-    _identity(folder, "stranger")
+    stranger = Authority(folder, "stranger")
     with Broker(listeners=listeners, properties=properties) as broker:
         set_password(broker, USER, PASSWORD)
         yield Secured(
             broker=broker,
             addresses={"PLAINTEXT": broker.bootstrap_servers, **listeners},
-            authority=str(folder / "authority.pem"),
-            stranger=str(folder / "stranger.pem"),
+            authority=str(authority.file),
+            stranger=str(stranger.file),
         )
 
 
@@ -95,42 +89,8 @@ def refuse_group(broker: Broker, user: str, group: str) -> None:
         admin.create_acls([ACL(f"User:{user}", "*", operation, kind, group_of_that_name)])
 
 
-def _identity(folder: Path, name: str) -> Path:
-    """An authority as NAME.pem, and NAME-broker.pem: key and certificate of 127.0.0.1."""
-    root, root_key = _name(name), ec.generate_private_key(ec.SECP256R1())
-    authority = (
-        _certificate(root, root, root_key)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(root_key, hashes.SHA256())
-    )
-    (folder / f"{name}.pem").write_bytes(authority.public_bytes(Encoding.PEM))
-    key = ec.generate_private_key(ec.SECP256R1())
-    here = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
-    leaf = (
-        _certificate(_name(f"{name} broker"), root, key)
-        .add_extension(here, critical=False)
-        .sign(root_key, hashes.SHA256())
-    )
-    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    path = folder / f"{name}-broker.pem"
-    path.write_bytes(private + leaf.public_bytes(Encoding.PEM))
+def _keystore(authority: Authority, path: Path) -> Path:
+    """Key and certificate of a broker at 127.0.0.1, in one file."""
+    certificate, key = authority.issue("broker")
+    path.write_bytes(key.read_bytes() + certificate.read_bytes())
     return path
-
-
-def _name(text: str) -> x509.Name:
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
-
-
-def _certificate(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
-) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
-    return (
-        x509.CertificateBuilder()
-        .subject_name(subject)
-        .issuer_name(issuer)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _DAY)
-        .not_valid_after(now + _DAY)
-    )

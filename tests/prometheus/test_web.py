@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from streameval.config.web_file import web_config
-from tests.exporters.certificates import Authority
+from tests.certificates import Authority
 from tests.exporters.guarded import guarded, hashed
 from tests.prometheus.server import program, running
 

@@ -16,8 +16,8 @@ from streameval.sources.schemas.registry import (
     RegistryOptions,
     UnknownSchemaError,
 )
+from tests.certificates import Authority
 from tests.effort import every_case
-from tests.exporters.certificates import Authority
 from tests.schemas.producing import ITEM_PROTO, PROTO, avro_id, protobuf_id
 from tests.schemas.registries import Reference, SmallRegistry, register, small_registry
 

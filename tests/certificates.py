@@ -12,6 +12,17 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 _DAY = dt.timedelta(days=1)
+_SIGNING = x509.KeyUsage(
+    key_cert_sign=True,
+    crl_sign=True,
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    encipher_only=False,
+    decipher_only=False,
+)
 
 
 class Authority:
@@ -21,9 +32,12 @@ class Authority:
         self._folder = folder
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        constraints = x509.BasicConstraints(ca=True, path_length=None)
-        unsigned = self._builder(self._name, self._key, expired=False)
-        signed = unsigned.add_extension(constraints, critical=True).sign(self._key, hashes.SHA256())
+        signed = (
+            self._builder(self._name, self._key, expired=False)
+            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+            .add_extension(_SIGNING, critical=True)
+            .sign(self._key, hashes.SHA256())
+        )
         self.file = folder / f"{name}.crt"
         self.file.write_bytes(signed.public_bytes(serialization.Encoding.PEM))
 
@@ -46,14 +60,19 @@ class Authority:
         self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, *, expired: bool
     ) -> x509.CertificateBuilder:
         end = dt.datetime.now(dt.UTC) + (-_DAY if expired else _DAY)
+        # From Python 3.13 on, clients insist on the identifiers of both keys.
+        own, issuer = key.public_key(), self._key.public_key()
+        by_issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer)
         return (
             x509.CertificateBuilder()
             .subject_name(subject)
             .issuer_name(self._name)
-            .public_key(key.public_key())
+            .public_key(own)
             .serial_number(x509.random_serial_number())
             .not_valid_before(end - 3 * _DAY)
             .not_valid_after(end)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(own), critical=False)
+            .add_extension(by_issuer, critical=False)
         )
 
 
