@@ -1,1 +1,1 @@
-"""Benchmarks: they print ratios measured inside one run, and assert nothing."""
+"""Benchmarks that print times and ratios of one run; they assert nothing."""

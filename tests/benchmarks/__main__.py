@@ -1,4 +1,4 @@
-"""`python -m tests.benchmarks NAME` runs one benchmark; without a name, lists them."""
+"""`python -m tests.benchmarks NAME` runs a benchmark; without NAME it lists them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import sys
 
 from tests import benchmarks
 
-_SHARED = ("__main__", "beside", "peer_systems", "timing", "traffic", "turns")
+_SHARED = ("__main__", "builds", "iterations", "peer_systems", "timing", "traffic")
 
 
 def main() -> int:
     """Run the named benchmarks."""
     names = [entry.name for entry in pkgutil.iter_modules(benchmarks.__path__)]
     known = [name for name in names if name not in _SHARED]
-    asked = sys.argv[1:]
-    if not asked or set(asked) - set(known):
+    chosen = sys.argv[1:]
+    if not chosen or set(chosen) - set(known):
         print(f"python -m tests.benchmarks NAME...\n  NAME: {', '.join(known)}")
         return 2
-    for name in asked:
+    for name in chosen:
         print(f"== {name}")
         importlib.import_module(f"{benchmarks.__name__}.{name}").main()
     return 0

@@ -1,4 +1,4 @@
-"""How far off an auc of a million scores is, how large its state, and what its bounds say."""
+"""Error, bounds and size of the auc of a million scores."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 def main() -> None:
-    """Print them for scores of several shapes."""
+    """Print them for several distributions of scores."""
     for name, scores, positive in _shapes():
         accumulator = _counted(scores, positive)
         reading, exact = accumulator.read("auc"), _exact(scores, positive)
@@ -65,7 +65,7 @@ def _counted(scores: Floats, positive: Flags) -> Accumulator:
 
 
 def _exact(scores: Floats, positive: Flags) -> float:
-    """Pairs in the right order, in whole numbers; a tie is half a pair."""
+    """The exact value from integer counts of ordered pairs; a tie is half a pair."""
     values, place = np.unique(scores, return_inverse=True)
     of_each = [np.bincount(place[flags], minlength=values.size) for flags in (positive, ~positive)]
     positives, negatives = (column.tolist() for column in of_each)
@@ -77,7 +77,7 @@ def _exact(scores: Floats, positive: Flags) -> float:
 
 
 def _held(accumulator: Accumulator) -> int:
-    """Bytes of the columns that the scores are kept in, eight a number."""
+    """Bytes of the columns of scores, eight per number."""
     columns: Sequence[Sequence[Sequence[int]]] = [
         statistic["columns"] for statistic in accumulator.state_dict()["statistics"]
     ]

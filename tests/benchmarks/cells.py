@@ -1,6 +1,6 @@
-"""Many slices and partitions: what is counted beside an earlier build; and a day of panes.
+"""Many slices and partitions: events compared with an earlier build, and a day of panes.
 
-`python -m tests.benchmarks cells`; every time is of the processor.
+All times are CPU times.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from streameval.decoding.fields import EventFields
 from streameval.engine.snapshots import RuntimeStatus, Snapshots
 from streameval.events.records import Partition, RecordBatch
 from streameval.sources.options import SimulatorOptions
-from tests.benchmarks.beside import BEFORE, CLICKED, compared
+from tests.benchmarks.builds import BEFORE, CLICKED, compare_builds
 
 _DAYS = ((4, 4), (50, 4), (200, 8))
-"""Slices and partitions that have a day of panes."""
+"""Slices and partitions of the day of panes."""
 
 _START = 1_700_000_000
 _ITEMS = [f"item-{number}" for number in range(5_000)]
 
 Parts: TypeAlias = Mapping[Partition, tuple[int, Mapping[str, bytes]]]
-"""Of each partition its next offset, and the sections of its state."""
+"""Partition -> next offset and sections of its state."""
 
 
 def main() -> None:
-    """Print what events, a restart, a minute and a second cost."""
-    print(f"{'us an event (slices x partitions)':38}{BEFORE:>9}{'now':>9}{'ratio':>9}")
+    """Print the cost of events, a restart, a new minute and a second."""
+    print(f"{'us per event (slices x partitions)':38}{BEFORE:>9}{'now':>9}{'ratio':>9}")
     found = {}
-    for name, before, now, ratio in compared():
+    for name, before, now, ratio in compare_builds():
         found[name] = now
         print(f"{name:38}{before:9.2f}{now:9.2f}{ratio:9.2f}", flush=True)
     small, large = (found[f"1 to 9 interactions, {shape}"] for shape in ("1 x 1", "50 x 64"))
-    print(f"50 x 64 to 1 x 1, an event: {large / small:.2f}")
+    print(f"50 x 64 relative to 1 x 1, per event: {large / small:.2f}")
     clicked, bare = (
         found[f"join, {what}"] for what in ("a fifth is clicked", "nothing is clicked")
     )
     print(f"a click costs {(clicked - bare) / CLICKED:.1f} us")
-    print("a day of panes: restored and read first; then, with one more event in each slice:")
+    print("a day of panes: restore and first reading; then one more event in each slice:")
     for slices, partitions in _DAYS:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "day"
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def restart(path: str, slices: int) -> None:
-    """Print what a process costs that begins with the state of a day."""
+    """Print the cost of a process that restores the state of a day."""
     parts: Parts = pickle.loads(Path(path).read_bytes())
     size = sum(len(data) for _, own in parts.values() for data in own.values())
     before = psutil.Process().memory_info().rss
@@ -83,8 +83,8 @@ def restart(path: str, slices: int) -> None:
     print(
         f"{slices:6} slices x {len(parts)} partitions: {restored:.2f} s + {first:.2f} s, "
         f"{memory:.0f} MB, {size / 1e6:.1f} MB saved, {memory * 1e3 / slices / len(parts):.1f} kB "
-        f"a slice and partition\n{'':8}on the loop {second:.1f} ms, at a new minute {minute:.1f}; "
-        f"beside it {live:.0f} ms, at a new minute {moved:.0f}"
+        f"per slice and partition\n{'':8}in the loop {second:.1f} ms, new minute {minute:.1f}; "
+        f"outside it {live:.0f} ms, new minute {moved:.0f}"
     )
 
 
@@ -101,7 +101,7 @@ def _config() -> Config:
 
 
 def _day(slices: int, partitions: int) -> Parts:
-    """A state in which every slice has an event in every hour and minute that is kept."""
+    """A state with an event of every slice in every pane."""
     hours = [_START - hour * 3_600 for hour in range(23, 2, -1)]
     minutes = [_START - minute * 60 for minute in range(122, -1, -1)]
     ingest = new_ingest(_config())

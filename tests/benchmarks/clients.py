@@ -1,4 +1,4 @@
-"""What an event costs with either client of Kafka: the whole daemon, and the bare clients."""
+"""CPU per event with each Kafka client: the whole daemon, and the bare clients."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from tests.benchmarks.daemon import PARTITIONS, RECORDS, bare, filled, timed
 
 ROUNDS = 7
 BAR = 0.55
-"""Of kafka-python's processor time, at most."""
+"""Largest accepted CPU time relative to kafka-python."""
 
 CLIENTS = ("kafka-python", "confluent")
 METRICS = ["ctr", "hit_rate@10", "ndcg@10", "mrr", "recall@20"]
 
 
 def main() -> None:
-    """Print microseconds of processor time an event, and the ratio of each round."""
+    """Print microseconds of CPU per event, and the ratio of each round."""
     with Broker() as broker:
         source = filled(broker)
         tasks: dict[str, Callable[[], int]] = {
@@ -42,7 +42,7 @@ def main() -> None:
             for name, task in tasks.items():
                 work[name].append(timed(task)[1] / RECORDS * 1e6)
     print(f"{RECORDS:,} simulated records, {PARTITIONS} partitions; {len(METRICS)} rank metrics,")
-    print("2 labels, 3 windows, a checkpoint each 10 s; processor time of all threads, us an event")
+    print("2 labels, 3 windows, a checkpoint each 10 s; CPU of all threads, us per event")
     for name, each in work.items():
         rounds = ", ".join(f"{cost:.1f}" for cost in each)
         print(f"{name:>20}: {min(each):5.1f} at best ({rounds})")

@@ -1,4 +1,4 @@
-"""What a list costs that comes as an event, as numpy columns and as an Arrow table."""
+"""Cost of a list as an event, in NumPy columns, and in an Arrow table."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAMES = ("hit_rate", "precision", "recall", "mrr", "map", "ndcg")
 
 
 def main() -> None:
-    """Print microseconds a list, and how many times faster than events that is."""
+    """Print microseconds per list, and the speed-up over events."""
     for k in (20, 100):
         columns = [traffic.columns(BATCH, k, seed=part) for part in range(EVENTS // BATCH)]
         for exposures in (False, True):
@@ -39,7 +39,7 @@ def main() -> None:
 
 def _shown(best: dict[str, float]) -> str:
     return ", ".join(
-        f"{form} {seconds / EVENTS * 1e6:.2f} us a list ({best['events'] / seconds:.1f} times)"
+        f"{form} {seconds / EVENTS * 1e6:.2f} us per list ({best['events'] / seconds:.1f} times)"
         for form, seconds in best.items()
     )
 

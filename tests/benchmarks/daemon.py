@@ -1,4 +1,4 @@
-"""What the daemon counts from a real broker, against a bare loop of the client on its topic."""
+"""Throughput of the daemon on a real broker, relative to a bare client."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ METRICS = {
 
 
 def main() -> None:
-    """Print records per second of all, and their ratios to the bare client."""
+    """Print records per second, and ratios to the bare client."""
     with Broker() as broker:
         source = filled(broker)
         tasks: dict[str, Callable[[], int]] = {"bare client": lambda: bare(source)}
@@ -42,7 +42,7 @@ def main() -> None:
     for name, least in wall.items():
         ratio, by_work = wall["bare client"] / least, work["bare client"] / work[name]
         print(f"{name:>16}: {RECORDS / least:9,.0f} records/s; of the bare client {ratio:.2f},")
-        print(f"{'':>16}  by processor time {by_work:.2f}, which other processes disturb less")
+        print(f"{'':>16}  by CPU time {by_work:.2f}, which other processes affect less")
 
 
 def filled(broker: Broker, events: int = RECORDS) -> KafkaOptions:
@@ -55,7 +55,7 @@ def filled(broker: Broker, events: int = RECORDS) -> KafkaOptions:
 
 
 def timed(task: Callable[[], int]) -> tuple[float, float]:
-    """Seconds, and seconds of processor time, from nothing to the last record; connecting too."""
+    """Elapsed and CPU seconds of a task, which includes connecting."""
     start, work = time.perf_counter(), time.process_time()
     count = task()
     seconds = time.perf_counter() - start, time.process_time() - work
@@ -65,7 +65,7 @@ def timed(task: Callable[[], int]) -> tuple[float, float]:
 
 
 def bare(source: KafkaOptions) -> int:
-    """Read all of a topic with kafka-python alone; how many records there were."""
+    """Read a whole topic with kafka-python alone; the number of records."""
     consumer = KafkaConsumer(
         **source.kafka,
         enable_auto_commit=False,
@@ -84,7 +84,7 @@ def bare(source: KafkaOptions) -> int:
 def counting(
     source: KafkaOptions, metrics: list[str], intervals: Intervals | None = None
 ) -> Callable[[], int]:
-    """A daemon that counts all of a topic."""
+    """A task that counts a whole topic with a daemon."""
     config = Config(
         metrics=metrics,
         labels=["variant"],

@@ -1,4 +1,4 @@
-"""What columns, and counting them, cost against msgspec decoding of the same bytes alone."""
+"""Cost of decoding to columns and counting, relative to msgspec decoding alone."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ message Record {
 
 
 class Plain(msgspec.Struct, gc=False):
-    """What a program that knows its records would decode into."""
+    """The struct of a program that decodes only these records."""
 
     user: str
     variant: str
@@ -60,7 +60,7 @@ class Plain(msgspec.Struct, gc=False):
 
 
 def main() -> None:
-    """Print microseconds per record, and their ratios to decoding alone."""
+    """Print microseconds per record, and ratios to decoding alone."""
     plain = _records(len(traffic.CATALOG))
     _formats(plain)
     counted = {
@@ -73,7 +73,7 @@ def main() -> None:
 
 
 def _formats(plain: Sequence[bytes]) -> None:
-    """The same records with schemas: to columns, as ratios to those of JSON."""
+    """The same records with schemas, relative to JSON."""
     records = [msgspec.json.decode(each) for each in plain]
     schema = fastavro.parse_schema(json.loads(_AVRO))
     kind = GetMessageClass(compiled({"r.proto": _PROTO}).message_types_by_name["Record"])
@@ -118,12 +118,12 @@ def _alone(records: Sequence[bytes]) -> None:
 
 
 def _batches(records: Sequence[bytes]) -> list[Sequence[bytes]]:
-    """As a source would deliver them."""
+    """The records in batches of a source."""
     return [records[start : start + BATCH] for start in range(0, EVENTS, BATCH)]
 
 
 def _columns(records: Sequence[bytes], to_text: ToText | None = None) -> Callable[[], None]:
-    """Decode them as the pipeline does."""
+    """A task that decodes records as the pipeline does."""
     decoder: BatchDecoder[Decoded] = _decoder()
     if to_text is not None:
         decoder = FramedDecoder(decoder, to_text)

@@ -1,4 +1,4 @@
-"""Ingest from a real topic with windows, labels and checkpoints, against a bare client on it."""
+"""Ingest of a real topic with windows, labels and checkpoints, relative to a bare client."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.benchmarks.daemon import PARTITIONS, filled
 
 ROUNDS = 3
 RECORDS = 2_000_000
-"""So many take over twenty seconds, in which checkpoints of every ten seconds are written too."""
+"""Enough for more than twenty seconds, so that checkpoints every ten seconds are written."""
 
 RANKS = ["ctr", "hit_rate@10", "ndcg@10"]
 CASES = {
@@ -37,7 +37,7 @@ CASES = {
 
 
 def main() -> None:
-    """Print records per second of all, and their ratios to the bare client."""
+    """Print records per second, and ratios to the bare client."""
     with Broker() as broker, tempfile.TemporaryDirectory() as folder:
         source = filled(broker, RECORDS)
         tasks: dict[str, Callable[[], _Cost]] = {"bare client": lambda: _bare(source)}
@@ -47,35 +47,37 @@ def main() -> None:
     print(f"{RECORDS:,} records, {PARTITIONS} partitions, 2 labels, 3 windows, {ROUNDS} rounds")
     for name in tasks:
         best = _least(rounds, name)
-        print(f"{name:>31}: {1e6 / best.wall:9,.0f} records/s; {best.work:.1f} us of work each;")
+        print(f"{name:>31}: {1e6 / best.wall:9,.0f} records/s; {best.work:.1f} us of CPU each;")
         print(
             f"{'':>31}  of the bare client by processor time {_ratio(rounds, 'bare client', name)}"
         )
     often, seldom = "ranks, saved every second", "ranks, saved every 10 s"
-    print(f"work where saved every second to every 10 s: {_ratio(rounds, often, seldom)}")
+    print(
+        f"CPU with checkpoints every second relative to every 10 s: {_ratio(rounds, often, seldom)}"
+    )
 
 
 class _Cost(NamedTuple):
-    """Of one record, from when the first ones have come to the last one; microseconds."""
+    """Microseconds per record, from the first batch to the last record."""
 
     wall: float
     work: float
 
 
 class _Meter:
-    """Measures from when the first records have come: joining a group is no part of it."""
+    """Measures from the first batch on, to exclude joining the group."""
 
     def __init__(self) -> None:
         self._first: tuple[int, float, float] | None = None
 
     def observe(self, count: int) -> bool:
-        """Say how many records have come; returns whether those are all."""
+        """Report the number of records so far; returns whether it is all."""
         if self._first is None and count:
             self._first = count, time.perf_counter(), time.process_time()
         return count >= RECORDS
 
     def cost(self) -> _Cost:
-        """What it was until now."""
+        """The cost so far."""
         if self._first is None:
             raise RuntimeError("no records came")
         count, wall, work = self._first
@@ -88,7 +90,7 @@ def _least(rounds: Sequence[Mapping[str, _Cost]], name: str) -> _Cost:
 
 
 def _ratio(rounds: Sequence[Mapping[str, _Cost]], one: str, other: str) -> str:
-    """Processor time of one to that of the other in each round: the median, least and most."""
+    """CPU of one relative to another per round: median, minimum and maximum."""
     found = [each[one].work / each[other].work for each in rounds]
     return f"{statistics.median(found):.2f} ({min(found):.2f} to {max(found):.2f})"
 

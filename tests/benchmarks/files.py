@@ -1,4 +1,4 @@
-"""What a second process gains where parquet is evaluated: `STREAMEVAL_EVENTS` of them, or 10M."""
+"""Speed-up of `evaluate --processes 2` on parquet with `STREAMEVAL_EVENTS` events (10 million)."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _GROUP = 250_000
 
 
 class Run(NamedTuple):
-    """Seconds of one run: by the clock, and of the processor in all processes together."""
+    """Elapsed seconds of a run, and CPU seconds of all its processes."""
 
     wall: float
     cpu: float
 
 
 def main() -> None:
-    """Print the seconds of one process and of two, run in turn, and how they compare."""
+    """Print the seconds of one process and of two, alternating, and their ratio."""
     with TemporaryDirectory() as folder:
         path, none = Path(folder) / "events.parquet", Path(folder) / "none.parquet"
         _write(path, EVENTS)
@@ -43,12 +43,12 @@ def main() -> None:
         rounds = [(_run(path, 1), _run(path, 2)) for _ in range(ROUNDS)]
     for processes, runs in enumerate(zip(*rounds, strict=True), 1):
         wall, cpu = min(run.wall for run in runs), min(run.cpu for run in runs)
-        print(f"--processes {processes}: {wall:.1f} s, {cpu:.1f} s of processor time at least")
+        print(f"--processes {processes}: {wall:.1f} s, {cpu:.1f} s of CPU at least")
     walls = sorted(one.wall / two.wall for one, two in rounds)
     free = sorted(one.cpu / (start + (two.cpu - start) / 2) for one, two in rounds)
     print(f"{EVENTS:,} events, {len(METRICS)} metrics; load {os.getloadavg()[0]:.1f}")
-    print(f"two are {_text(walls)} times as fast as one by the clock,")
-    print(f"{_text(free)} times by processor time, which is what two free cores would show")
+    print(f"two are {_text(walls)} times as fast as one by elapsed time,")
+    print(f"{_text(free)} times by CPU time, as on two idle cores")
 
 
 def _text(ratios: Sequence[float]) -> str:

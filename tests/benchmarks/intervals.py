@@ -1,4 +1,4 @@
-"""What intervals cost: time for each event, the daemon's throughput, a comparison, and state."""
+"""Cost of intervals: time per event, throughput of the daemon, comparisons, and state."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ROUNDS = 7
 
 
 def main() -> None:
-    """Print differences and ratios, each within one run."""
+    """Print differences and ratios within one run."""
     _print_counting("click", traffic.clicks(EVENTS, catalog=5_000))
     _print_counting("1-10", traffic.offline(EVENTS, catalog=5_000))
     _print_comparing()
@@ -57,7 +57,7 @@ def _print_counting(name: str, events: Sequence[Event]) -> None:
 
 
 def _print_comparing() -> None:
-    """Both arms counted something since the last comparison, as live."""
+    """Compare two arms that both counted events since the last comparison."""
     one, other = _of_days(1), _of_days(2)
     more = [Event(recommendations=["a"], interactions=["a"], user="u", ts=_NOON) for _ in range(5)]
     first: list[float] = []
@@ -94,7 +94,7 @@ def _of_days(seed: int) -> Accumulator:
 
 
 def _print_sizes() -> None:
-    """What saved parts of one slice are larger by with intervals."""
+    """The growth of the saved parts of one slice."""
     for lists, minutes in ((20, 1), (20_000, 1), (20_000, 600)):
         without, kept = (_sizes(lists, minutes, each) for each in (None, Intervals()))
         grown = {name: (size - without.get(name, 0)) / 1024 for name, size in kept.items()}
@@ -145,7 +145,7 @@ def _counted(lists: int, minutes: int, intervals: Intervals | None) -> Ingest:
 
 
 def _print_daemon() -> None:
-    """Counting a topic with intervals, by processor time, against without."""
+    """CPU of counting a topic, with intervals relative to without."""
     with Broker() as broker:
         source = filled(broker)
         metrics = ["ctr", "hit_rate@10", "ndcg@10"]

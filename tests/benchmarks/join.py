@@ -1,4 +1,4 @@
-"""Joining two streams of files: against decoding the same bytes; and memory of what is open."""
+"""Joins of two streams, relative to decoding the same bytes, and memory of open lists."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def config(window: str) -> Config:
 
 
 def records(lists: int) -> Iterator[tuple[int, Partition, bytes]]:
-    """Time, log and bytes of each record; clicks up to five minutes after their lists."""
+    """Time, log and bytes of each record; clicks follow lists within five minutes."""
     chance, now, encode = random.Random(0), 1_700_000_000_000, msgspec.json.encode
     for number in range(lists):
         now += chance.randint(0, 6)
@@ -61,7 +61,7 @@ def records(lists: int) -> Iterator[tuple[int, Partition, bytes]]:
 def batches(
     found: Iterable[tuple[int, Partition, bytes]], size: int = 5_000
 ) -> Iterator[RecordBatch]:
-    """The records of both logs by time, so many at once."""
+    """The records of both logs by time, in batches."""
     offsets, rest = {SHOWN: 0, DONE: 0}, iter(found)
     while some := list(islice(rest, size)):
         for log, begin in offsets.items():
@@ -78,7 +78,7 @@ def joining(window: str) -> Ingest:
 
 
 def speed() -> None:
-    """Print lists per second of processor time."""
+    """Print lists per CPU second."""
     fed = list(batches(sorted(records(LISTS))))
     best = float("inf"), float("inf")
     for _ in range(3):
@@ -101,7 +101,7 @@ def speed() -> None:
 
 
 def memory() -> None:
-    """Print what lists that wait for a day take, and their state."""
+    """Print memory and state of lists that stay open for a day."""
     joined = joining("24h")
     before = _resident()
     for batch in batches(_waiting()):
@@ -114,7 +114,7 @@ def memory() -> None:
 
 
 def _waiting() -> Iterator[tuple[int, Partition, bytes]]:
-    """Lists, made as they are needed; views, which do not count, move the other log's clock."""
+    """Lists, generated lazily; views of an ignored type move the clock of the other log."""
     for number, record in enumerate(each for each in records(OPEN) if each[1] == SHOWN):
         yield record
         if number % 1_000 == 0:

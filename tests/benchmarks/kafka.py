@@ -1,4 +1,4 @@
-"""What our source reads from a real broker, against a bare loop of the client on the same topic."""
+"""Throughput of the Kafka source on a real broker, relative to a bare client."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What is kept after many events that are all made to be different, and whether it stays flat.
+"""State and memory after many events that differ as much as possible.
 
-Sizes are of a saved state (JSON, the form that travels) and of the process; both in MB.
+Sizes are of the state as JSON and of the process, in MB.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BATCH = 10_000
 
 
 def main() -> None:
-    """Print sizes as events come."""
+    """Print sizes after growing numbers of events."""
     _print_growth("every item new", _items, f"distinct_items@20, at most {CAP:,} items")
     _print_growth("every score new", _scores, "auc")
     _print_growth("every list's value new", _values, "median of novelty@20")
@@ -41,7 +41,7 @@ def _print_growth(
 
 
 def _items() -> Iterator[tuple[int, Accumulator]]:
-    """20 items a list that no list had before: 10,000,000 items."""
+    """Lists of 20 new items: 10,000,000 items."""
     accumulator = Accumulator("distinct_items@20", max_items=CAP)
     for start in range(0, 500_000, _BATCH):
         shown = np.arange(20 * start, 20 * (start + _BATCH)).reshape(-1, 20)
@@ -52,7 +52,7 @@ def _items() -> Iterator[tuple[int, Accumulator]]:
 
 
 def _scores() -> Iterator[tuple[int, Accumulator]]:
-    """100 scores a list, of all sizes that a float has."""
+    """Lists of 100 scores over the whole range of floats."""
     draw, accumulator = np.random.default_rng(1), Accumulator("auc")
     items = list(range(100))
     for start in range(0, 30_000, 1_000):
@@ -66,7 +66,7 @@ def _scores() -> Iterator[tuple[int, Accumulator]]:
 
 
 def _values() -> Iterator[tuple[int, Accumulator]]:
-    """Lists whose items are of so many popularities that hardly two have the same value."""
+    """Lists with almost always different values, because items have many popularities."""
     counts: dict[Id, float] = {item: 1 + item * item for item in range(50_000)}
     popularity = Popularity(counts, users=2 * 50_000**2)
     accumulator = Accumulator("novelty(statistic=median)@20", popularity=popularity)
@@ -79,7 +79,7 @@ def _values() -> Iterator[tuple[int, Accumulator]]:
 
 
 def _shapes() -> Iterator[tuple[int, Accumulator]]:
-    """Lists of 1 to 200 items with hits anywhere, and 1 to 100 interactions."""
+    """Lists of 1 to 200 items with hits at any rank, and 1 to 100 interactions."""
     draw, items = np.random.default_rng(1), list(range(200))
     accumulator = Accumulator(*(name.removesuffix("@20") for name in RANKED))
     for start in range(0, 200_000, _BATCH):
@@ -94,7 +94,7 @@ def _shapes() -> Iterator[tuple[int, Accumulator]]:
 
 
 def _print_clicks() -> None:
-    """Click traffic for long: a list in ten has an interaction."""
+    """Long click traffic: a list in ten has an interaction."""
     accumulator, events = Accumulator(*RANKED), traffic.clicks(100_000)
     seen: list[float] = []
     for _ in range(CLICKS // len(events)):

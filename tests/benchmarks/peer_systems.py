@@ -1,7 +1,7 @@
-"""The same numbers by other systems, each by its own fastest way from its own kind of input.
+"""The same metrics by other systems, each in its fastest way from its own kind of input.
 
-What a system wants its input in (dictionaries, data frames, its own classes) is made before the
-clock starts. Each task gives the values by the text that means the same here.
+The input of a system (dictionaries, data frames, its own classes) is built before the measurement.
+Each task returns values by the name of the metric in streameval.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ ABSENT = {
     "replay": "",
     "lenskit": "",
 }
-"""Others that were looked for; why they are not compared where they are installed."""
+"""Other systems -> why they are not compared if installed."""
 
 
 def _judged(events: Sequence[Event]) -> Judged:
@@ -117,7 +117,7 @@ def _scored(events: Sequence[Event]) -> Scored:
 
 
 def number(item: object) -> int:
-    """The number in an item's id."""
+    """The number in the id of an item."""
     return int(str(item).removeprefix("item-"))
 
 

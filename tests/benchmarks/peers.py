@@ -1,6 +1,6 @@
-"""What a user costs here and in other systems: the same events, the same eighteen numbers.
+"""Cost per user in streameval and other systems, for the same events and eighteen numbers.
 
-The systems come with the extra `bench`; those that are not installed are left out and named.
+The extra `bench` installs the systems; the output names those that are missing.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ CLOSE = 1e-6
 
 
 def main() -> None:
-    """Print microseconds a user, how many times ours that is, and which values agree."""
+    """Print microseconds per user, the ratio to ours, and the number of values that agree."""
     events = traffic.offline(USERS, k=K)
     here = [name for name in PEERS if find_spec(_package(name))]
     tasks = {"events": _events(events), "columns": _columns(events)}
     tasks |= {name: PEERS[name](events) for name in here}
-    # By the wall clock, because one of them counts with several threads.
+    # Elapsed time, because one system uses several threads.
     best = best_of(tasks, ROUNDS, time.perf_counter)
     print(f"{USERS:,} users, K={K}, 1 to 10 interactions, {len(TEXTS)} numbers, best of {ROUNDS}")
     for name, seconds in best.items():
         ratios = [f"{seconds / best[ours]:7.1f} times {ours}" for ours in ("events", "columns")]
-        print(f"{_named(name):>30}: {seconds / USERS * 1e6:8.2f} us a user, {', '.join(ratios)}")
+        print(f"{_named(name):>30}: {seconds / USERS * 1e6:8.2f} us per user, {', '.join(ratios)}")
     for name in here:
         print(f"{name:>30}: {_compared(tasks[name](), events)}")
     for name in [*PEERS, *ABSENT]:
@@ -56,7 +56,7 @@ def _events(events: Sequence[Event]) -> Task:
 
 
 def _columns(events: Sequence[Event]) -> Task:
-    """As matrices of integer ids, that no Python object an event is made of."""
+    """Matrices of integer ids, without Python objects per event."""
     lengths = [len(event.interactions) for event in events]
     acts = [number(item) for event in events for item in event.interactions]
     columns = Columns(

@@ -1,4 +1,4 @@
-"""What replicas of one group cost, and what the death of one costs: docs/explanation/sizing.md."""
+"""CPU and memory of replicas in one group, and the effect of a kill, for the page of sizing."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tests.benchmarks.sizing import daemon, work
 from tests.ports import free_port
 
 RECORDS = 240_000
-"""Of the log, over a day."""
+"""Records of the log, over a day."""
 PARTITIONS = 8
 COUNTS = (1, 2, 3)
 TOPIC = "recommendation-events"
 LIVE, RATE, SECONDS = "live-events", 1_000, 20
-"""Records a second, for so long, of the topic that is written before a replica is killed."""
+"""Records per second, and seconds, of the topic written before a replica is killed."""
 CONFIG = """
 metrics = ["ctr", "hit_rate@10", "ndcg@10"]
 labels = ["variant", "country"]
@@ -41,7 +41,7 @@ web = {{ listen = "{address}" }}
 
 
 def main() -> None:
-    """Print CPU and memory of one, two and three replicas, and what deaths and restarts cost."""
+    """Print CPU and memory of one to three replicas, and the cost of kills and restarts."""
     with Broker() as broker, tempfile.TemporaryDirectory() as folder:
         kafka = {"bootstrap_servers": broker.bootstrap_servers}
         destination = Destination(topic=TOPIC, kafka=kafka, partitions=PARTITIONS)
@@ -73,7 +73,7 @@ class _Replica(NamedTuple):
     address: str
 
     def health(self) -> dict[str, Any]:
-        """What it says of itself; empty before it answers."""
+        """The state in its API; empty before it answers."""
         try:
             answer = httpx.get(f"http://{self.address}/api/v1/metrics", timeout=60)
         except httpx.TransportError:
@@ -82,17 +82,17 @@ class _Replica(NamedTuple):
         return found
 
     def partitions(self) -> list[dict[str, Any]]:
-        """Those that it has."""
+        """Its partitions."""
         found: list[dict[str, Any]] = self.health().get("partitions", [])
         return found
 
     def consumed(self) -> int:
-        """Records that it has read."""
+        """The number of records read."""
         return int(self.health().get("consumed", 0))
 
 
 class _Cost(NamedTuple):
-    """Seconds that passed, and of the processor."""
+    """Elapsed and CPU seconds."""
 
     wall: float
     cpu: float
@@ -102,7 +102,7 @@ class _Cost(NamedTuple):
 def _replicas(
     world: _World, group: str, count: int, start: str = "earliest", topic: str = TOPIC
 ) -> Iterator[list[_Replica]]:
-    """Processes of one group, with one folder of state for all."""
+    """Processes of one group that share a folder of state."""
     with ExitStack() as stack:
         found = []
         for number in range(count):
@@ -116,7 +116,7 @@ def _replicas(
 
 
 def _until(condition: Callable[[], object]) -> float:
-    """Seconds until it is true."""
+    """Wait for a condition; the seconds it took."""
     begun = time.monotonic()
     while not condition():
         time.sleep(0.2)
@@ -124,37 +124,37 @@ def _until(condition: Callable[[], object]) -> float:
 
 
 def _have_all(replicas: Sequence[_Replica], lag: int | None = None) -> bool:
-    """Whether they have all partitions; with none of them further behind than that."""
+    """Whether they own all partitions, each with at most this lag."""
     found = [each for replica in replicas for each in replica.partitions()]
     near = lag is None or all(each["lag"] is not None and each["lag"] <= lag for each in found)
     return len(found) == PARTITIONS and near
 
 
 def _began(world: _World, group: str = "idle", start: str = "latest") -> _Cost:
-    """A process from its start until it has read its log to the end."""
+    """Cost of a process from its start to the end of the log."""
     with _replicas(world, group, 1, start) as replicas:
         wall = _until(lambda: _have_all(replicas, lag=0))
         return _Cost(wall, work(replicas[0].process))
 
 
 def _caught_up(world: _World, count: int, start: float) -> None:
-    """A fixed log is read by several at once; then all of it is restored by one."""
+    """Several replicas read a fixed log; then one restores all of it."""
     group = f"group-{count}"
     with _replicas(world, group, count) as replicas:
         _until(lambda: _have_all(replicas, lag=0))
         cpu = [work(each.process) - start for each in replicas]
         memory = [each.process.memory_info().rss / 1e6 for each in replicas]
         shares = [each.consumed() / RECORDS for each in replicas]
-    told = f"{count} replica{'s' if count > 1 else ''}"
-    print(f"{told:>30}: {RECORDS / sum(cpu):,.0f} records a second of CPU")
+    label = f"{count} replica{'s' if count > 1 else ''}"
+    print(f"{label:>30}: {RECORDS / sum(cpu):,.0f} records per CPU second")
     for each in zip(cpu, memory, shares, strict=True):
         print("{:>30}  {:.1f} s of CPU, {:.0f} MB, {:.0%} of the records".format("", *each))
     restored = _began(world, group)
-    print(f"{'one takes up all its state':>30}: {restored.cpu - start:.1f} s of CPU more")
+    print(f"{'one restores all its state':>30}: {restored.cpu - start:.1f} s of CPU more")
 
 
 def _died(world: _World, count: int) -> None:
-    """One of several is killed as soon as it has read what came until then, without a word."""
+    """Kill one replica as soon as all have read the topic to its end."""
     topic, written = f"{LIVE}-{count}", RATE * SECONDS
     kafka = {"bootstrap_servers": world.servers}
     live = Destination(topic=topic, kafka=kafka, partitions=PARTITIONS)
@@ -169,7 +169,7 @@ def _died(world: _World, count: int) -> None:
         wall = _until(lambda: _have_all(others))
         _until(lambda: _have_all(others, lag=0))
         again = before + _read(others) - written
-    print(f"{f'one of {count} is killed':>30}: the others have its partitions after {wall:.0f} s,")
+    print(f"{f'one of {count} is killed':>30}: the others own its partitions after {wall:.0f} s,")
     print(f"{'':>30}  {again:,} of {before:,} records are read again, {RATE:,} a second in all")
 
 

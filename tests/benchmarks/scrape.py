@@ -1,4 +1,4 @@
-"""What a scrape costs."""
+"""Cost of a scrape."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SAMPLES = 10_000
 
 
 def main() -> None:
-    """Print the CPU time of rendering, and of answering a scrape of an unchanged snapshot."""
+    """Print the CPU time of rendering a new snapshot."""
     new = best_of({"rendered": _rendering()})["rendered"]
     print(f"{SAMPLES:,} samples: {new * 1e3:.1f} ms of CPU for each new snapshot")
 

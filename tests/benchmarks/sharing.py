@@ -1,4 +1,4 @@
-"""What it costs that accumulators are counted in by one thread and scraped by another."""
+"""Cost of sharing accumulators between a counting and a scraping thread."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SLICES = 500
 
 
 def main() -> None:
-    """Print the lock of an update, the copy of a scrape, and a whole scrape."""
+    """Print the cost of the lock, of the copy of a scrape, and of a whole scrape."""
     _print_update(traffic.clicks(EVENTS))
     _print_copy("rank metrics", RANKED)
     _print_copy("item coverage too", (*RANKED, "item_coverage@20"))
@@ -50,7 +50,7 @@ def _print_copy(name: str, metrics: tuple[str, ...]) -> None:
     accumulator = SharedAccumulator(*metrics, catalog=50_000)
     accumulator.update_many(traffic.offline(EVENTS, catalog=50_000))
     best = best_of({"copy": accumulator.copy})["copy"]
-    print(f"a copy, {name}, {EVENTS:,} lists of 20: {best * 1e3:.2f} ms of waiting")
+    print(f"a copy, {name}, {EVENTS:,} lists of 20: {best * 1e3:.2f} ms of pause")
 
 
 def _print_scrape() -> None:

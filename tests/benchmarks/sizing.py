@@ -1,4 +1,4 @@
-"""Memory and CPU of a daemon in a process of its own: a table of docs/explanation/sizing.md."""
+"""Memory and CPU of a daemon process, for docs/explanation/sizing.md."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from streameval.testing.broker import Broker
 from tests.ports import free_port
 
 DAY = 100_000
-"""Records that fill a day of windows."""
+"""Records that fill the windows of a day."""
 BUSY = 700_000
-"""Records after it, 1,000 a second of event time: what `dedup` remembers is full."""
+"""Records after it, at 1,000 per second of event time, which fill the memory of `dedup`."""
 LIVE = 500
 SECONDS = 20
 TOPIC = "recommendation-events"
@@ -38,7 +38,7 @@ CASES = {
 
 
 def main() -> None:
-    """Print what each configuration takes, reading a backlog and then live traffic."""
+    """Print the cost of each configuration for a backlog and for live traffic."""
     with Broker() as broker, tempfile.TemporaryDirectory() as folder:
         kafka = {"bootstrap_servers": broker.bootstrap_servers}
         publish_records(_backlog(), Destination(topic=TOPIC, kafka=kafka, partitions=4), {})
@@ -51,7 +51,7 @@ def main() -> None:
 
 
 def _backlog() -> Iterator[bytes]:
-    """The simulator's records, over the day that ends now."""
+    """Simulated records of the last day."""
     begin = datetime.now(UTC) - timedelta(hours=24, seconds=BUSY / 1_000)
     for number, record in enumerate(records(SimulatorOptions(events=DAY + BUSY))):
         day = timedelta(hours=24) * min(number / DAY, 1)
@@ -61,7 +61,7 @@ def _backlog() -> Iterator[bytes]:
 
 
 def _written(folder: Path, more: str, servers: str, group: str) -> Path:
-    """The configuration of the pods, for this broker and without passwords."""
+    """Write the pods' configuration for this broker, without passwords."""
     text = BASE.read_text(encoding="utf-8")
     kept = [line for line in text.splitlines() if not line.startswith(("sasl_", "ssl_", "secur"))]
     text = "\n".join(kept).replace('group = "streameval"', f'group = "{group}"\nstart = "earliest"')
@@ -87,11 +87,11 @@ def _measure(name: str, config: Path, servers: str) -> None:
             before = work(process)
             time.sleep(SECONDS)
             live = (work(process) - before) / SECONDS
-    print(f"{name:>26}: {most / 1e6:4.0f} MB, {rate:7,.0f} records/s of CPU, {live:.2f} cores live")
+    print(f"{name:>26}: {most / 1e6:4.0f} MB, {rate:7,.0f} records/CPU s, {live:.2f} cores live")
 
 
 def _consumed(address: str) -> int:
-    """Records that the daemon has read; 0 before it answers."""
+    """The number of records read; 0 before the daemon answers."""
     try:
         answer = httpx.get(f"http://{address}/api/v1/metrics", timeout=60)
     except httpx.TransportError:
@@ -100,7 +100,7 @@ def _consumed(address: str) -> int:
 
 
 def work(process: psutil.Process) -> float:
-    """Seconds of CPU so far."""
+    """CPU seconds of a process so far."""
     return float(sum(process.cpu_times()[:2]))
 
 

@@ -1,4 +1,4 @@
-"""Spark against one process on the same parquet, without what Spark takes to carry the events."""
+"""Spark relative to one process on the same parquet, without Spark's transfer of events."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SETTINGS = {
 
 
 def main() -> None:
-    """Print microseconds of processor time an event, and the ratio."""
+    """Print microseconds of CPU per event, and the ratio."""
     os.environ["PYSPARK_PYTHON"] = sys.executable
     with tempfile.TemporaryDirectory() as folder:
         _write(Path(folder))
@@ -51,26 +51,26 @@ def main() -> None:
         least = _least(tasks)
         session.stop()
     for name, seconds in least.items():
-        print(f"{name:>38}: {seconds / EVENTS * 1e6:.2f} us of CPU an event")
+        print(f"{name:>38}: {seconds / EVENTS * 1e6:.2f} us of CPU per event")
     alone, carried, spark = least.values()
-    print(f"{'besides the carrying':>38}: {(spark - carried) / alone:.2f} times one process")
+    print(f"{'without the transfer':>38}: {(spark - carried) / alone:.2f} times one process")
 
 
 def _least(tasks: dict[str, Callable[[], object]], rounds: int = 4) -> dict[str, float]:
-    """The least processor time of each, of this process and all below; the first round warms up."""
+    """Minimum CPU time of each task, with child processes; the first round warms up."""
     found: dict[str, list[float]] = {name: [] for name in tasks}
     for _ in range(rounds):
         for name, task in tasks.items():
             before = _work()
             task()
-            # Spark's processes tidy up on their own.
+            # Let Spark's processes finish their cleanup.
             time.sleep(2)
             found[name].append(_work() - before)
     return {name: min(each[1:]) for name, each in found.items()}
 
 
 def _work() -> float:
-    """Processor seconds of this process and of all below it, those that have ended included."""
+    """CPU seconds of this process and all its children, including exited ones."""
     here = psutil.Process()
     times = [each.cpu_times() for each in (here, *here.children(recursive=True))]
     return float(sum(sum(each[:4]) for each in times))
@@ -82,14 +82,14 @@ def _alone(folder: str) -> Iterator[Any]:
 
 
 def _carried(frame: Any) -> None:
-    """What Spark does for any function in Python that reads the same columns."""
+    """Transfer the same columns to a Python function that does nothing."""
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = sum(batch.num_rows for batch in batches)
         yield pa.RecordBatch.from_pydict({"rows": [rows]})
 
     carried = frame.select("recommendations", "interactions", *BY).mapInArrow(read, "rows bigint")
-    # As `evaluate` brings rows together: one more step, with hardly any.
+    # One more small step, like the merge of rows in `evaluate`.
     together = carried.groupBy("rows").applyInArrow(lambda table: table, "rows bigint")
     if not together.collect():
         raise RuntimeError("Spark read nothing")

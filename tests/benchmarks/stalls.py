@@ -1,4 +1,4 @@
-"""How long counting stands still while large states are copied, encoded, written and restored."""
+"""Pauses of counting while large states are copied, encoded, written and restored."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from streameval.engine.ingest import Ingest
 from streameval.events.records import Partition, RecordBatch
 from streameval.sources.options import SimulatorOptions
 from streameval.sources.simulator import EPOCH
-from tests.benchmarks import turns
+from tests.benchmarks import iterations
 
 PARTITIONS = tuple(Partition("events", number) for number in range(4))
 CELLS = 100_000
 BATCH = 250
-"""Records; counting them takes a millisecond or two."""
+"""Records per batch; counting one takes a millisecond or two."""
 
 METRICS = ["ctr", "hit_rate@10", "ndcg@10", "item_coverage@20"]
 SECONDS = 30.0
@@ -38,7 +38,7 @@ INTERVAL = 5.0
 
 
 class _Run(msgspec.Struct):
-    """Parts of a daemon, without a source."""
+    """Parts of a daemon without a source."""
 
     ingest: Ingest
     checkpointer: Checkpointer
@@ -46,26 +46,26 @@ class _Run(msgspec.Struct):
 
 
 def main() -> None:
-    """Print the longest turns with checkpoints and without, and what a restore costs."""
+    """Print the longest iterations with and without checkpoints, and the cost of a restore."""
     with tempfile.TemporaryDirectory() as folder:
         for name, interval in (("without checkpoints", 1e9), ("checkpoints", INTERVAL)):
             run = _made(folder_store(Path(folder) / name), interval)
-            run.checkpointer.assigned([turns.assignment(each) for each in PARTITIONS])
+            run.checkpointer.assigned([iterations.assignment(each) for each in PARTITIONS])
             batches = _batches()
             while min(map(run.ingest.positions.__getitem__, PARTITIONS)) * 20 < CELLS * 2:
                 run.checkpointer.apply(next(batches))
-            _print(name, list(_turns(run, batches)))
+            _print(name, list(_iterations(run, batches)))
             run.checkpointer.finish()
             run.worker.shutdown()
         _print_restore(folder_store(Path(folder) / "checkpoints"))
-    turns.windows()
+    iterations.windows()
     print("with item_coverage@20, 5,000 items:")
-    turns.windows("item_coverage@20")
-    turns.join()
+    iterations.windows("item_coverage@20")
+    iterations.join()
 
 
-def _turns(run: _Run, batches: Iterator[RecordBatch]) -> Iterator[tuple[float, float, float]]:
-    """Seconds of each turn: elapsed, of the processor, and of the checkpointer."""
+def _iterations(run: _Run, batches: Iterator[RecordBatch]) -> Iterator[tuple[float, float, float]]:
+    """Seconds of each iteration: elapsed, CPU, and CPU of the checkpointer."""
     until = time.monotonic() + SECONDS
     while time.monotonic() < until:
         batch = next(batches)
@@ -77,24 +77,27 @@ def _turns(run: _Run, batches: Iterator[RecordBatch]) -> Iterator[tuple[float, f
         yield time.perf_counter() - wall, time.thread_time() - work, kept
 
 
-def _print(name: str, turns: Sequence[tuple[float, ...]]) -> None:
-    wall, work, kept = (np.array(column) * 1e3 for column in zip(*turns, strict=True))
+def _print(name: str, found: Sequence[tuple[float, ...]]) -> None:
+    wall, work, kept = (np.array(column) * 1e3 for column in zip(*found, strict=True))
     usual = float(np.median(wall))
-    print(f"{name}: {len(turns):,} turns of {usual:.1f} ms; longest {wall.max():.0f} ms,", end=" ")
+    print(
+        f"{name}: {len(found):,} iterations of {usual:.1f} ms; longest {wall.max():.0f} ms,",
+        end=" ",
+    )
     print(f"the 99.9th percentile {np.quantile(wall, 0.999):.0f} ms;", end=" ")
-    print(f"by processor time {work.max():.0f} ms, the checkpointer's part {kept.max():.1f} ms")
+    print(f"CPU {work.max():.0f} ms, of the checkpointer {kept.max():.1f} ms")
 
 
 def _print_restore(store: Store) -> None:
     run = _made(store, 1e9)
     sizes = [sum(len(saved.read(part)) for part in saved.digests) for saved in _saved(store)]
     wall, work = time.perf_counter(), time.process_time()
-    run.checkpointer.assigned([turns.assignment(each) for each in PARTITIONS])
+    run.checkpointer.assigned([iterations.assignment(each) for each in PARTITIONS])
     wall, work = time.perf_counter() - wall, time.process_time() - work
     print(
         f"restored {sum(sizes) / 1e6:.0f} MB of {len(sizes)} partitions in {wall:.2f} s;", end=" "
     )
-    print(f"{work:.2f} s of processor time")
+    print(f"{work:.2f} s of CPU")
     run.worker.shutdown()
 
 
@@ -135,7 +138,7 @@ def _made(store: Store, interval: float) -> _Run:
 
 
 def _batches() -> Iterator[RecordBatch]:
-    """Each partition in its turn; 20 items a list of a large catalogue, all in one minute."""
+    """Batches of the partitions in turn: lists of 20 items of a large catalogue, in one minute."""
     pool = [_record(number) for number in range(40_000)]
     start = 0
     while True:

@@ -1,4 +1,4 @@
-"""What it costs to save and to restore a state of 50 MB."""
+"""Time to save and restore a state of 50 MB."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from streameval.checkpoints.store import Store, folder_store
 PLACE = Place("shop.events", "Zq3kTgZrQ1-xbW5uZ2fQ0A", 0)
 PIECE = random.Random(1).randbytes(1 << 14)
 PARTS, PIECES = 200, 16
-"""200 parts of 256 KiB: 52 MB, as the panes of a few families are."""
+"""200 parts of 256 KiB, like the panes of a few families: 52 MB."""
 
 
 def main() -> None:
-    """Print the wall-clock seconds of saves, of much and of little, and of a restore."""
+    """Print the elapsed seconds of full and small saves, and of a restore."""
     with tempfile.TemporaryDirectory() as folder:
         store = folder_store(Path(folder) / "state")
         store.claim("benchmark", "benchmark")

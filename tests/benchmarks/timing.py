@@ -1,4 +1,4 @@
-"""Time measured fairly on a noisy machine: several rounds in turn, the best of each."""
+"""Timing on a noisy machine: alternating rounds, and the minimum of each task."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ def best_of(
     rounds: int = 5,
     clock: Callable[[], float] = time.process_time,
 ) -> dict[str, float]:
-    """Seconds of each task by the clock: the least of `rounds` rounds, tasks in turn."""
+    """Elapsed seconds of each task: the minimum of `rounds` alternating rounds."""
     best = dict.fromkeys(tasks, float("inf"))
     for _ in range(rounds):
         for name, task in tasks.items():
-            # The events waiting to be counted would not be there in production: not the task's.
+            # Production does not hold the waiting events, so keep the collector off them.
             gc.collect()
             gc.freeze()
             start = clock()

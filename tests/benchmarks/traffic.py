@@ -1,4 +1,4 @@
-"""Events of the shapes that production sees, seeded."""
+"""Seeded events similar to production traffic."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def offline(events: int, k: int = 20, *, catalog: int = len(CATALOG)) -> list[Ev
 
 
 def columns(lists: int, k: int, *, least: int = 1, most: int = 10, seed: int = 1) -> Columns:
-    """The same as columns of integers: distinct items, and so many interactions for each list."""
+    """Columns of integers: distinct items, and `least` to `most` interactions per list."""
     draw, catalog = np.random.default_rng(seed), len(CATALOG)
     first = (catalog * draw.random((lists, 1)) ** 3).astype(np.int64)
     shown = draw.permuted((first + 7919 * np.arange(k)) % catalog, axis=1)
@@ -58,5 +58,5 @@ def _items(draw: random.Random, k: int, catalog: int) -> list[str]:
 
 
 def _item(draw: random.Random, catalog: int) -> str:
-    # Popularity is skewed in every catalogue: half of what is shown comes from an eighth of it.
+    # Popularity is skewed: half of the shown items come from an eighth of the catalogue.
     return CATALOG[int(catalog * draw.random() ** 3)]

@@ -1,4 +1,4 @@
-"""What counting costs per event, and what reading costs."""
+"""Cost of counting per event, and of reading."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _print_counting(name: str, events: list[Event], catalog: int) -> None:
 
 
 def in_batches(events: Sequence[Event], intervals: Intervals | None = None) -> Callable[[], None]:
-    """Count them in batches."""
+    """A task that counts events in batches."""
     batches = [events[start : start + 5_000] for start in range(0, len(events), 5_000)]
 
     def task() -> None:

@@ -1,6 +1,6 @@
-"""The longest turns of the polling loop at 50 slices x 4 partitions, by processor time.
+"""The longest iterations of the polling loop at 50 slices x 4 partitions, by CPU time.
 
-A turn lies between two beats of the loop; polls and copies for snapshots and checkpoints are in it.
+An iteration includes polls, and copies for snapshots and checkpoints.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ from streameval.sources.source import NO_COUNTS, UNHURRIED
 
 SLICES, PARTITIONS = 50, 4
 BATCH = 2_500
-"""Records; four of them are what a poll of Kafka's clients gives at most."""
+"""Records per batch; four batches are the maximum of one poll of Kafka's clients."""
 
 DAY, MINUTE = 86_400, 60
 _START = 1_700_000_000
 _LISTS = 25_000
-"""Open in each partition of a join."""
+"""Open lists in each partition of a join."""
 
 _ITEMS = [f"item-{number}" for number in range(5_000)]
 
 
-class Turns:
-    """Processor time of each turn of the polling thread, milliseconds."""
+class IterationTimes:
+    """CPU milliseconds of each iteration of the polling thread."""
 
     def __init__(self) -> None:
         self.found: list[float] = []
@@ -58,18 +58,18 @@ class Turns:
             self.found.append(1e3 * (now - self._last))
             self._last = now
 
-    def tell(self, name: str) -> None:
+    def print_summary(self, name: str) -> None:
         found = np.array(self.found or [0.0])
         print(
-            f"{name:52}{found.size:7,} turns, median {np.median(found):5.1f} ms, "
+            f"{name:52}{found.size:7,} iterations, median {np.median(found):5.1f} ms, "
             f"99 % {np.quantile(found, 0.99):5.1f} ms, longest {found.max():6.1f} ms",
             flush=True,
         )
         self.found = []
 
 
-class Scripted:
-    """A source of polls that are made before; logs of equal number are assigned together."""
+class ScriptedSource:
+    """A source with prepared polls that assigns logs of equal number together."""
 
     name = cluster = "benchmark"
     finished, trouble = False, None
@@ -109,7 +109,7 @@ class Scripted:
 
 
 def assignment(log: Partition) -> Assignment:
-    """A log of four that is read from its beginning."""
+    """The assignment of a log that is read from its beginning."""
     return Assignment(
         partition=log,
         identity="benchmark",
@@ -120,14 +120,14 @@ def assignment(log: Partition) -> Assignment:
     )
 
 
-class Running:
+class ScriptedLoop:
     """A loop over scripted polls."""
 
     def __init__(self, config: Config, topics: Sequence[str]) -> None:
-        self.turns = Turns()
-        self.source = Scripted(topics)
+        self.times = IterationTimes()
+        self.source = ScriptedSource(topics)
         parts = assemble(config, {}, Clock(), self.source)
-        parts.pulse._on_beat = self.turns.beat
+        parts.pulse._on_beat = self.times.beat
         self.ingest = parts.ingest
         self.loop = Loop(parts, lambda _: None, Clock(), lambda: None)
         self._until: list[Callable[[], bool]] = []
@@ -135,30 +135,30 @@ class Running:
     def run(
         self, *phases: tuple[str | None, Iterable[Sequence[RecordBatch]], Callable[[], bool]]
     ) -> None:
-        """Each phase: its name, its polls, and whether it is over; untold without a name."""
+        """Run phases of (name, polls, whether it is over); without a name, print nothing."""
         waiting = list(phases)
 
         def until() -> bool:
             while waiting and waiting[0][2]():
                 name, _, _ = waiting.pop(0)
                 if name is None:
-                    self.turns.found = []
+                    self.times.found = []
                 else:
-                    self.turns.tell(name)
+                    self.times.print_summary(name)
                 if waiting:
                     self.source.polls = iter(waiting[0][1])
             return not waiting
 
         self.source.polls = iter(waiting[0][1])
-        # As `streameval run` does; and so the batches that wait here are not looked through either.
+        # As in `streameval run`; it also hides the waiting batches from the collector.
         gc.collect()
         gc.freeze()
-        self.turns.begin()
+        self.times.begin()
         self.loop.run(until)
 
 
 def lasting(seconds: float) -> Callable[[], bool]:
-    """Whether so many seconds are over since it was asked first."""
+    """A condition that is true `seconds` after its first call."""
     began: list[float] = []
 
     def over() -> bool:
@@ -172,7 +172,7 @@ def windows(*more: str) -> None:
     """Panes: catching up, a restart with its first readings, and a clock that jumps by a day.
 
     Args:
-        more: metrics besides those of ranks.
+        more: metrics in addition to the rank metrics.
     """
     with tempfile.TemporaryDirectory() as folder:
         config = _config(
@@ -183,7 +183,7 @@ def windows(*more: str) -> None:
             state=StateOptions(path=str(Path(folder) / "state"), interval="1s"),
         )
         log = Log()
-        day = Running(config, ["events"])
+        day = ScriptedLoop(config, ["events"])
         history = list(log.history())
         live = list(log.live(160))
         day.run(
@@ -191,7 +191,7 @@ def windows(*more: str) -> None:
             ("catching up, checkpoints every second", live, lasting(12)),
         )
         log.cut(day.ingest.positions)
-        again = Running(config, ["events"])
+        again = ScriptedLoop(config, ["events"])
         again.run(
             ("restart and first readings", (), lasting(4)),
             (None, list(log.live(4)), lasting(2)),
@@ -245,7 +245,7 @@ class Log:
 
 
 def join() -> None:
-    """Open lists of which all close at once."""
+    """Open lists that all close at once."""
     shown, done = "impressions", "clicks"
     for name in ("a clock that jumps", "the end of all logs"):
         with tempfile.TemporaryDirectory() as folder:
@@ -260,7 +260,7 @@ def join() -> None:
                 ),
                 state=StateOptions(path=str(Path(folder) / "state"), interval="1s"),
             )
-            run = Running(config, [shown, done])
+            run = ScriptedLoop(config, [shown, done])
             open_lists = list(_open_lists(shown, done))
             total = sum(len(batch.values) for poll in open_lists for batch in poll)
             jumps = name == "a clock that jumps"
@@ -274,11 +274,11 @@ def join() -> None:
             )
 
 
-def _consumed(run: Running, records: int) -> bool:
+def _consumed(run: ScriptedLoop, records: int) -> bool:
     return run.ingest.tally.consumed >= records
 
 
-def _end(run: Running, logs: Collection[Partition]) -> bool:
+def _end(run: ScriptedLoop, logs: Collection[Partition]) -> bool:
     run.source.ended = logs
     return True
 

@@ -1,6 +1,6 @@
-"""Counting as this build does it and as an earlier one did, each in processes of its own.
+"""Compares counting in this build with an earlier build, each in separate processes.
 
-A task runs under either: it names modules by all the places they were ever in.
+A task runs in both builds, so it names a module by its current and its earlier path.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ _SHAPES: Final = ((1, 1), (50, 1), (50, 4), (50, 64))
 _LISTS: Final = 40_000
 
 
-def compared() -> Iterator[tuple[str, float, float, float]]:
-    """Each task; microseconds an event of the earlier build and of this one, the least of several
-    rounds in turn; and the median of the rounds' ratios."""
+def compare_builds() -> Iterator[tuple[str, float, float, float]]:
+    """Task, microseconds per event in the earlier build and in this one (the minimum of several
+    alternating rounds), and the median ratio of the rounds."""
     with _earlier() as before:
         for name in TASKS:
             with _process(name, before) as old, _process(name, _HERE) as new:
@@ -56,7 +56,7 @@ _HERE: Final = str(Path(__file__).parents[2])
 
 @contextmanager
 def _earlier() -> Iterator[str]:
-    """A folder with the package as it was."""
+    """A folder with the package of the earlier build."""
     command = ["git", "-C", _HERE, "archive", BEFORE, "streameval"]
     packed = subprocess.run(command, check=True, capture_output=True).stdout
     with tempfile.TemporaryDirectory() as folder, tarfile.open(fileobj=BytesIO(packed)) as archive:
@@ -66,7 +66,7 @@ def _earlier() -> Iterator[str]:
 
 @contextmanager
 def _process(name: str, root: str) -> Iterator[subprocess.Popen[str]]:
-    program = f"from tests.benchmarks import beside; beside.report({name!r})"
+    program = f"from tests.benchmarks import builds; builds.report({name!r})"
     paths = {"PYTHONPATH": os.pathsep.join((root, _HERE)), "PYTHONSAFEPATH": "1"}
     command, pipe = [sys.executable, "-c", program], subprocess.PIPE
     with subprocess.Popen(
@@ -81,18 +81,18 @@ def _round(process: subprocess.Popen[str]) -> float:
 
 
 def report(name: str) -> None:
-    """Print microseconds an event of a task for each line read, under the package found first."""
+    """Print microseconds per event of a task for each line of standard input."""
     events, task = TASKS[name]()
     for _ in sys.stdin:
         print(best_of({name: task}, rounds=1)[name] / events * 1e6, flush=True)
 
 
 Task = tuple[int, Callable[[], object]]
-"""How many events it counts, and how."""
+"""The number of events of a task, and the task."""
 
 
 def _ingest(slices: int, partitions: int, *, clicks: bool) -> Task:
-    """Batches of records as a poll delivers them, decoded, counted and handed to readers."""
+    """Decode, count and copy batches of records as delivered by polls."""
     records = _module("streameval.events.records", "streameval.records")
     draw = random.Random(1)
     values = [_event(draw, number, slices, clicks=clicks) for number in range(_EVENTS)]
@@ -147,7 +147,7 @@ def _exposures(*, codes: bool) -> Task:
 
 
 def _joined(clicked: float) -> Task:
-    """Lists and their clicks, up to five minutes later, in two logs."""
+    """Lists and clicks up to five minutes later, in two logs."""
     records = _module("streameval.events.records", "streameval.records")
     logs = [records.Partition(topic, 0) for topic in ("impressions", "clicks")]
     draw, now = random.Random(0), 1_000 * _START
@@ -193,7 +193,7 @@ TASKS: Final[Mapping[str, Callable[[], Task]]] = {
     "join, a fifth is clicked": partial(_joined, CLICKED),
     "join, nothing is clicked": partial(_joined, 0.0),
 }
-"""In order: ingest by slices x partitions, one process' own events, and two streams joined."""
+"""Ingest by slices x partitions, events of an embedding process, and joins of two streams."""
 
 
 def _module(*names: str) -> Any:
@@ -211,23 +211,19 @@ def _config() -> Any:
         _module("streameval.config"),
         label_cap=10_000,
         max_series=10_000,
-        event=_module("streameval.decoding.fields", "streameval.pipeline.fields").EventFields(
-            time="ts", time_unit="s"
-        ),
+        event=_fields("s"),
         source=_module("streameval.sources.options").SimulatorOptions(),
         windows=options.WindowsOptions(spans=["5m", "1h", "24h"]),
     )
 
 
 def _joining(logs: Sequence[Any]) -> Any:
-    options = _module("streameval.join.options", "streameval.config.options")
+    options = _module("streameval.join.options", "streameval.config.attribution")
     shown, done = (log.topic for log in logs)
     interactions = options.InteractionOptions(source=done, types={"click": 1.0})
     return _of(
         _module("streameval.config"),
-        event=_module("streameval.decoding.fields", "streameval.pipeline.fields").EventFields(
-            time="ts", time_unit="ms"
-        ),
+        event=_fields("ms"),
         source=_module("streameval.sources.options").FilesOptions(paths=[shown, done]),
         attribution=options.AttributionOptions(
             impressions=shown, window="5m", lateness="1m", interactions=[interactions]
@@ -245,7 +241,9 @@ def _fields(unit: str) -> Any:
 
 
 def _ingest_of(config: Any) -> Any:
-    return _module("streameval.config.pipeline", "streameval.config.counting").counting(config)
+    pipeline = _module("streameval.config.pipeline", "streameval.config.counting")
+    make = getattr(pipeline, "new_ingest", None) or pipeline.counting
+    return make(config)
 
 
 def _event(draw: random.Random, number: int, slices: int, *, clicks: bool) -> bytes:
