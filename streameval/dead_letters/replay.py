@@ -13,7 +13,7 @@ from typing import Any, Final
 from streameval.dead_letters.topic import MAX_RECORD, letter_of
 from streameval.engine.dead_letters import ORIGINAL, DeadLetter, Identity
 from streameval.events.records import Partition
-from streameval.sources.kafka.client import explained, silence_client_log
+from streameval.sources.kafka.client import as_source_errors, silence_client_log
 from streameval.sources.kafka.cluster import Cluster
 from streameval.sources.kafka.probe import records_between
 from streameval.sources.kafka.publishing import Message, send
@@ -68,7 +68,7 @@ class DeadLetterReader:
             return cluster.offsets(wanted, EARLIEST), cluster.offsets(wanted, LATEST)
 
     def _errors_explained(self) -> AbstractContextManager[None]:
-        return explained(self._config, f"topic {', '.join(self._topics)}")
+        return as_source_errors(self._config, f"topic {', '.join(self._topics)}")
 
 
 def selected(

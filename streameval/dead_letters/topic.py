@@ -21,7 +21,7 @@ from kafka.util import ensure_valid_topic_name
 from streameval.dead_letters.file import Facts
 from streameval.engine.dead_letters import DeadLetter
 from streameval.errors import ConfigError, DeadLetterError
-from streameval.sources.kafka.client import UNUSABLE, connect, silence_client_log
+from streameval.sources.kafka.client import SETTINGS_ERRORS, connect, silence_client_log
 from streameval.sources.kafka.cluster import Cluster
 from streameval.sources.kafka.connections import failure_of
 
@@ -122,7 +122,7 @@ class DeadLetterTopics:
             sent += map(self._send, letters)
             for letter, future in zip(letters, sent, strict=True):
                 self._await(letter, future, deadline)
-        except (KafkaError, OSError, *UNUSABLE) as error:
+        except (KafkaError, OSError, *SETTINGS_ERRORS) as error:
             raise self._failure(error) from error
 
     def close(self) -> None:

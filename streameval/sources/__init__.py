@@ -1,1 +1,1 @@
-"""Sources of records: one contract (source.py), one suite (tests/contract/test_sources.py)."""
+"""Sources of records; the contract is in source.py, its suite in tests/contract/test_sources.py."""

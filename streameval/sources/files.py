@@ -1,7 +1,7 @@
-"""Files of newline-delimited JSON as a source: one partition a file, one record a line.
+"""Files of newline-delimited JSON as a source: one partition per file, one record per line.
 
-SourceError is raised for a file that is not there, cannot be read, is damaged or ends too early;
-lines before the damage are delivered first.
+SourceError is raised for a file that is missing, unreadable, damaged or truncated; lines before
+the damage are delivered first.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _BLOCK = 256 * 1024
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _SIDE_BY_SIDE = 16
 _HEAD: Final = 4096
-"""Bytes of a file that its identity is made of, as they lie in it."""
+"""Bytes of a file, as stored, from which its identity is computed."""
 
 
 class NdjsonFile:
     """An open file of lines; "-" is standard input.
 
-    Every line is counted, also a blank one and a last one without its newline; none is judged.
-    A byte order mark, which some editors write, is not part of the first line.
+    Every line counts, including blank lines and a last line without its newline. A byte order
+    mark, which some editors write, is not part of the first line.
 
     `path`: plain, gzip or zstd, a pipe, or "-".
 
     Attributes:
-        bytes_read: bytes taken from the file so far, as they lie in it.
+        bytes_read: bytes read from the file so far, as stored (compressed).
     """
 
     def __init__(self, path: str) -> None:
@@ -52,13 +52,13 @@ class NdjsonFile:
         self._lists = _lists_of_lines(decompressed(path, self._blocks()))
 
     def fileno(self) -> int:
-        """The descriptor, for waiting until there is something to read."""
+        """The descriptor, for polling."""
         return self._descriptor
 
     def read(self) -> list[bytes]:
-        """The lines completed by one more read of the file, without their newlines.
+        """The lines completed by the next read of the file, without their newlines.
 
-        Empty where a line is still unfinished, and at the end. Waits for a pipe to have data.
+        Empty if a line is still incomplete, and at the end. Waits until a pipe has data.
         """
         if self._damage is not None:
             raise self._damage
@@ -76,7 +76,7 @@ class NdjsonFile:
         return lines
 
     def close(self) -> None:
-        """Let go of the file; may be called twice."""
+        """Close the file; may be called twice."""
         if self._descriptor > 0:
             os.close(self._descriptor)
         self._descriptor = -1
@@ -91,10 +91,9 @@ class NdjsonFile:
 
 
 def lines(path: str) -> Iterator[bytes]:
-    r"""The lines of one file without their newlines; blank lines are left out.
+    r"""The lines of one file without their newlines, including an unterminated last line.
 
-    `path`: plain, gzip or zstd (by content, members joined), a pipe, or "-". A last line without
-    its newline counts.
+    Blank lines are left out. `path`: plain, gzip or zstd (by content, members joined), a pipe, "-".
     """
     file = NdjsonFile(path)
     try:
@@ -105,11 +104,11 @@ def lines(path: str) -> Iterator[bytes]:
 
 
 class FilesSource:
-    """Lines of files, read side by side.
+    """Lines of files, read in parallel.
 
-    A record's offset is the number of lines before it, blank ones included; a blank line is not a
-    record. A half-written last line is a record like any other, for the decoder to judge. A
-    file ends where it ends today; to follow one that grows, pipe `tail -f` into "-".
+    The offset of a record is the number of lines before it, including blank lines, which are not
+    records. A half-written last line is a record, which the decoder may reject. To follow a file
+    that grows, pipe `tail -f` into "-".
     """
 
     cluster = "files"
@@ -131,7 +130,7 @@ class FilesSource:
 
     @property
     def name(self) -> str:
-        """The path, or how many there are."""
+        """The path, or the number of files."""
         return self.paths[0] if len(self.paths) == 1 else f"{len(self.paths)} files"
 
     @property
@@ -141,19 +140,19 @@ class FilesSource:
 
     @property
     def bytes_read(self) -> int:
-        """Bytes taken from the files so far, as they lie in them (compressed)."""
+        """Bytes read from the files so far, as stored (compressed)."""
         return self._bytes_of_ended + sum(file.bytes_read for file in self._files)
 
     @property
     def bytes_total(self) -> int | None:
-        """Size of all files; None where one has no size (a pipe), or before `open`."""
+        """Size of all files; None if one has no size (a pipe), or before `open`."""
         known = [size for size in self._sizes if size is not None]
         return sum(known) if known and len(known) == len(self._sizes) else None
 
     def open(self, owner: Owner) -> None:
-        """Look at the files; the first `poll` assigns them.
+        """Check the files; the first `poll` assigns them.
 
-        Where a file begins is the number of lines to pass over.
+        The start offset of a file is the number of lines to skip.
         """
         self.close()
         for path, count in Counter(self.paths).most_common(1):
@@ -166,7 +165,7 @@ class FilesSource:
         self._bytes_of_ended = 0
 
     def poll(self, seconds: float) -> Sequence[RecordBatch]:
-        """The next block of every file that has one; a batch may hold blank lines only."""
+        """The next block of every file that has one; a batch may have only blank lines."""
         if not self.joined:
             self._positions = self._owner.assigned([_assignment(path) for path in self.paths])
             self.joined = True
@@ -189,7 +188,7 @@ class FilesSource:
         return self._ends.keys()
 
     def pause(self, partitions: Collection[Partition]) -> None:
-        """Read nothing of these files until the next call."""
+        """Pause these files until the next call."""
         self._paused = frozenset(each.topic for each in partitions)
 
     def end_offsets(self) -> Mapping[Partition, int]:
@@ -197,7 +196,7 @@ class FilesSource:
         return dict(self._ends)
 
     def close(self) -> None:
-        """Let go of the files; may be called twice."""
+        """Close the files; may be called twice."""
         self._waiting.clear()
         while self._files:
             self._files.pop().close()
@@ -223,8 +222,8 @@ class FilesSource:
     def _end(self, file: NdjsonFile, partition: Partition) -> None:
         position = self._positions.get(partition, 0)
         if file.lines_read < position:
-            problem = f"has only {file.lines_read} lines, but reading was to go on at {position}"
-            raise SourceError(file.path, problem, "it is not the file that was read before")
+            problem = f"has only {file.lines_read} lines, but {position} were read before"
+            raise SourceError(file.path, problem, "restore the file that was read before")
         self._ends[partition] = file.lines_read
         self._bytes_of_ended += file.bytes_read
         self._files.remove(file)
@@ -255,7 +254,7 @@ def _is_blank(line: bytes) -> bool:
 
 
 def _numbered(partition: Partition, lines: list[bytes], start: int) -> RecordBatch:
-    """Lines as records, the first of them at offset `start`; blank ones only count."""
+    """Lines as records, the first at offset `start`; blank lines only advance the offset."""
     numbers = range(start, start + len(lines))
     values = [line for line in lines if not _is_blank(line)]
     blank = len(values) < len(lines)
@@ -268,10 +267,10 @@ def _numbered(partition: Partition, lines: list[bytes], start: int) -> RecordBat
 
 
 def _identity(path: str) -> str:
-    """A digest of the first line, by content; "-" for what can be read only once (a pipe).
+    """A digest of the decompressed first line; "-" for a pipe, which can be read only once.
 
-    A file that is appended to keeps it. Only the first 4 KiB are looked at; where they hold no
-    decompressed byte yet, they themselves are what is digested.
+    Appending to a file does not change it. Only the first 4 KiB are read; if they contain no
+    decompressed byte, they are digested as stored.
     """
     if path == STDIN or is_remote(path):
         return STDIN
@@ -289,6 +288,6 @@ def _first_line(path: str, head: bytes) -> bytes:
     try:
         content = next(filter(None, decompressed(path, iter((head,)))), b"")
     except SourceError:
-        # The reader reports damage, after the lines before it.
+        # The reader reports the damage, after delivering the lines before it.
         content = b""
     return content.partition(b"\n")[0][:_HEAD] if content else head

@@ -1,4 +1,4 @@
-"""Finds and opens files: plain, gzip, zstd and pipes; with a message for each failure.
+"""Finds, opens and decompresses files: plain, gzip, zstd and pipes.
 
 Functions raise SourceError if a file is missing, damaged or cannot be read.
 """
@@ -27,12 +27,12 @@ _WILD: Final = re.compile(r"[*?[]")
 
 
 def expanded(path: str, wanted: Callable[[str], bool]) -> list[str]:
-    """The files that a path means: itself, those that a pattern matches, or those in a folder.
+    """The files that a path names: one file, the matches of a pattern, or the files in a folder.
 
     Args:
-        path: a file, a pattern with *, ?, [...] or ** (any folders), or a folder, meaning
-            the files in it and below. Names that begin with "." or "_" are left out there.
-        wanted: whether a file in a folder is one of those meant, by its name.
+        path: a file, a pattern with *, ?, [...] or ** (any folders), or a folder, which is
+            searched recursively without names that begin with "." or "_".
+        wanted: selects files of a folder by name.
     """
     there = not remote.is_remote(path) and (path == STDIN or Path(path).is_file())
     if not there and _WILD.search(path):
@@ -51,7 +51,7 @@ def expanded(path: str, wanted: Callable[[str], bool]) -> list[str]:
 
 
 def _below(folder: str) -> list[str]:
-    """All files in a folder and below, but those whose own name or folder is hidden."""
+    """All files in a folder and its subfolders, without hidden files and folders."""
     names = (
         remote.below(folder)
         if remote.is_remote(folder)
@@ -90,7 +90,7 @@ def _expression(pattern: str) -> str:
 
 
 def size(path: str) -> int | None:
-    """The size of a file that can be read, in bytes; None where it has none (a pipe)."""
+    """The size of a readable file, in bytes; None if it has none (a pipe)."""
     if path == STDIN:
         return None
     if remote.is_remote(path):
@@ -107,7 +107,7 @@ def size(path: str) -> int | None:
 
 
 def unreadable(path: str, error: OSError) -> SourceError:
-    """The remedy for a file that the system does not open."""
+    """The SourceError for a file that cannot be opened."""
     problem = (error.strerror or str(error)).lower()
     remedy = "check the path and its permissions"
     if isinstance(error, IsADirectoryError):
@@ -116,7 +116,7 @@ def unreadable(path: str, error: OSError) -> SourceError:
 
 
 def opened(path: str) -> int:
-    """A descriptor of the file, open for reading."""
+    """A file descriptor, open for reading."""
     if remote.is_remote(path):
         return remote.opened(path)
     size(path)
@@ -127,7 +127,7 @@ def opened(path: str) -> int:
 
 
 def content(path: str) -> Iterator[bytes]:
-    """All bytes of a file without their compression, block by block."""
+    """The decompressed content of a file, block by block."""
     descriptor = opened(path)
     try:
         yield from decompressed(path, iter(lambda: os.read(descriptor, _BLOCK), b""))
@@ -142,20 +142,20 @@ _FORMATS: Final[Mapping[bytes, tuple[str, Callable[[], Any]]]] = {
     b"\x1f\x8b": ("gzip", lambda: zlib.decompressobj(wbits=31)),
     b"\x28\xb5\x2f\xfd": ("zstd", lambda: zstandard.ZstdDecompressor().decompressobj()),
 }
-"""First bytes -> name, and what makes a decoder of one compressed stream."""
+"""Magic bytes -> format, and a factory of decoders for one compressed stream."""
 
 _UNREAD: Final = {b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"PK\x03\x04": "zip"}
-"""First bytes -> name of what is not read here; as text it would only be not UTF-8."""
+"""Magic bytes -> unsupported format; otherwise the error would be about UTF-8."""
 
 _SUFFIXES = {".gz": "gzip", ".zst": "zstd"}
 _LONGEST = max(map(len, [*_FORMATS, *_UNREAD]))
 
 
 def decompressed(path: str, blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """The content behind blocks of a file, whether plain, gzip or zstd, members joined.
+    """The decompressed content of a file's blocks: plain, gzip or zstd, members joined.
 
-    One block comes out for each that goes in, possibly an empty one; so a caller that
-    feeds it from a pipe never waits for more than one read.
+    Each input block yields one output block, possibly empty, so that a caller reading from a pipe
+    never waits for more than one read.
     """
     head = b""
     for block in blocks:
@@ -165,7 +165,7 @@ def decompressed(path: str, blocks: Iterator[bytes]) -> Iterator[bytes]:
         yield b""
     for magic, name in _UNREAD.items():
         if head.startswith(magic):
-            raise SourceError(path, f"it is {name} data", "unpack it, or pack it with gzip or zstd")
+            raise SourceError(path, f"it is {name} data", "decompress it, or use gzip or zstd")
     found = next((known for magic, known in _FORMATS.items() if head.startswith(magic)), None)
     _refuse_misnamed(path, found[0] if found else None)
     blocks = chain((head,), blocks)
@@ -176,7 +176,7 @@ def _refuse_misnamed(path: str, found: str | None) -> None:
     named = next((name for suffix, name in _SUFFIXES.items() if path.endswith(suffix)), None)
     if named is not None and found is None:
         raise SourceError(
-            path, f"does not begin like {named} data", "rename it if it is plain text, or renew it"
+            path, f"it is not {named} data", "rename it if it is plain text, or write it again"
         )
 
 
@@ -189,16 +189,16 @@ def _members(
             decoder, plain = _fed(decoder, block, decoder_of)
         except (zlib.error, zstandard.ZstdError) as error:
             problem = f"its {name} data is damaged ({error})"
-            raise SourceError(path, problem, "fetch or write the file again") from error
+            raise SourceError(path, problem, "copy or write the file again") from error
         yield plain
     if not decoder.eof:
-        raise SourceError(path, f"its {name} data ends too early", "wait until it is fully written")
+        raise SourceError(path, f"its {name} data is truncated", "wait until it is fully written")
 
 
 def _fed(decoder: Any, block: bytes, decoder_of: Callable[[], Any]) -> tuple[Any, bytes]:
     """The decoder for the next block, and the content of this one."""
     pieces = []
-    # Archives are often padded with zeros, which begin no member.
+    # Archives are often padded with zeros, which are not a new member.
     while rest := block.lstrip(b"\0") if decoder.eof else block:
         if decoder.eof:
             decoder = decoder_of()

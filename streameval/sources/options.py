@@ -1,8 +1,8 @@
-"""The [source] table of the configuration: one struct per kind of source, which builds itself.
+"""The [source] table of the configuration: one struct per kind of source, which builds the source.
 
-A source is imported when it is built: Kafka's client alone takes longer than most commands.
-Functions raise ConfigError for a setting that is unknown or not the user's to set, and SourceError
-for a source that cannot be read.
+A source is imported when it is built, because importing Kafka's client takes longer than most
+commands. Functions raise ConfigError for a setting that is unknown or reserved, and SourceError for
+a source that cannot be read.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ STDIN = "-"
 
 EARLIEST: Final = -2
 LATEST: Final = -1
-"""Offsets as Kafka's protocol asks for them; other numbers are milliseconds since the epoch."""
+"""Special timestamps of Kafka's ListOffsets; others are milliseconds since the epoch."""
 
 
 class _Options(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="type"
 ):
-    """What all kinds of source can do; most need nothing but `build`."""
+    """Methods of all kinds of source; most kinds define only `build`."""
 
     logs_key: ClassVar[str | None] = None
-    """Key of the list of logs that it reads; None where they have no names."""
+    """Key of the list of logs; None if the logs have no names."""
 
     @property
     def logs(self) -> list[str]:
-        """Names of the logs that it reads: topics or files."""
+        """Names of the logs: topics or files."""
         return [] if self.logs_key is None else getattr(self, self.logs_key)
 
     def build(self, environment: Mapping[str, str], *, shared: bool = False) -> Source:
@@ -47,24 +47,24 @@ class _Options(
         Args:
             environment: values of `${NAME}` in the options, usually `os.environ`.
             shared: share partitions with other members of the group, which needs durable state;
-                otherwise all are read here. Only Kafka has groups.
+                otherwise the source reads all of them. Only Kafka has groups.
 
         Raises:
-            ConfigError: a setting is unknown or not a user's to set.
+            ConfigError: a setting is unknown or reserved.
             SourceError: no topic is named.
         """
         raise NotImplementedError
 
     def problems(self) -> Iterator[tuple[str, str]]:
-        """Keys whose values cannot be used, each with the problem."""
+        """Keys with invalid values, each with the problem."""
         return iter(())
 
     def below(self, folder: Path) -> tuple[Self, Mapping[str, str]]:  # noqa: ARG002  has no paths
-        """The options with paths relative to a folder, and the new path of each old one."""
+        """The options with paths resolved against a folder; and old path -> new path."""
         return self, {}
 
     def probe(self, environment: Mapping[str, str]) -> str:
-        """Try to read once; returns one sentence about what is there."""
+        """Try to read once; returns one sentence about the result."""
         source = self.build(environment)
         source.open(Positions())
         source.close()
@@ -72,15 +72,15 @@ class _Options(
 
     def newest(
         self,
-        environment: Mapping[str, str],  # noqa: ARG002  for those that have one
+        environment: Mapping[str, str],  # noqa: ARG002  only some kinds need it
     ) -> Callable[[], Iterable[RecordBatch]] | None:
-        """A function that reads the newest records of each log; None where that is not possible."""
+        """A function that reads the newest records of each log; None if that is not possible."""
         return None
 
     def batch_at(
         self, environment: Mapping[str, str], partition: Partition, offset: int
     ) -> RecordBatch | None:
-        """A batch with the record at an offset; None where its log does not have it any more."""
+        """A batch with the record at an offset; None if its log no longer has it."""
         source = self.build(environment)
         source.open(Positions())
         try:
@@ -98,13 +98,13 @@ class KafkaOptions(_Options, frozen=True, kw_only=True, tag="kafka"):
 
     Attributes:
         topics: topics; all partitions are read.
-        group: consumer group whose members share the partitions. Without [state] a prefix: the
-            daemon reads all partitions in its own group `<group>-<random>`.
-        member: unique name of this member of the group: a restart within session_timeout_ms then
-            moves no partition. ${NAME} is taken from the environment.
+        group: consumer group whose members share the partitions. Without [state] it is a prefix:
+            the daemon reads all partitions in its own group `<group>-<random>`.
+        member: unique name of this member of the group (static membership): a restart within
+            session_timeout_ms moves no partition. ${NAME} is taken from the environment.
         start: "earliest", "latest", or an ISO-8601 time with offset.
-        stall_timeout: seconds without progress, although there is more to read, before the client
-            is restarted.
+        stall_timeout: seconds without progress, although records wait, before the client is
+            restarted.
         kafka: `client` ("kafka-python" or "confluent"), and its settings; dotted Java names work.
     """
 
@@ -118,7 +118,7 @@ class KafkaOptions(_Options, frozen=True, kw_only=True, tag="kafka"):
     logs_key = "topics"
 
     def build(self, environment: Mapping[str, str], *, shared: bool = False) -> Source:
-        """The topics of the cluster."""
+        """A source that reads the topics."""
         from streameval.sources.kafka.source import KafkaSource  # noqa: PLC0415  heavy
 
         return KafkaSource(self, environment, shared=shared)
@@ -131,7 +131,7 @@ class KafkaOptions(_Options, frozen=True, kw_only=True, tag="kafka"):
             yield error.key, error.problem
 
     def probe(self, environment: Mapping[str, str]) -> str:
-        """How many partitions and records the topics have."""
+        """Try the connection; returns the numbers of partitions and records."""
         from streameval.sources.kafka.probe import probe  # noqa: PLC0415  heavy
 
         return probe(self, environment)
@@ -145,14 +145,14 @@ class KafkaOptions(_Options, frozen=True, kw_only=True, tag="kafka"):
     def batch_at(
         self, environment: Mapping[str, str], partition: Partition, offset: int
     ) -> RecordBatch | None:
-        """What is fetched from the offset on."""
+        """Fetch a batch at the offset."""
         from streameval.sources.kafka.probe import batch_at  # noqa: PLC0415  heavy
 
         return batch_at(self, environment, partition, offset)
 
 
 def start_spec(text: str) -> int:
-    """What to ask the broker for: EARLIEST, LATEST, or milliseconds since the epoch.
+    """The timestamp to ask the broker for: EARLIEST, LATEST, or milliseconds since the epoch.
 
     >>> start_spec("1970-01-01T00:00:01Z")
     1000
@@ -174,7 +174,7 @@ class FilesOptions(_Options, frozen=True, kw_only=True, tag="files"):
     """Files of newline-delimited JSON; plain, .gz or .zst; "-" is standard input.
 
     Attributes:
-        paths: read side by side, one partition a file; relative to the configuration file.
+        paths: read in parallel, one partition per file; relative to the configuration file.
     """
 
     paths: Annotated[list[str], Meta(min_length=1)]
@@ -182,20 +182,20 @@ class FilesOptions(_Options, frozen=True, kw_only=True, tag="files"):
     logs_key = "paths"
 
     def build(self, environment: Mapping[str, str], *, shared: bool = False) -> Source:  # noqa: ARG002  files have no group
-        """The files, side by side."""
+        """A source that reads the files in parallel."""
         from streameval.sources.files import FilesSource  # noqa: PLC0415  heavy
 
         return FilesSource(self)
 
     def below(self, folder: Path) -> tuple[Self, Mapping[str, str]]:
         """Files in the folder; "-" stays standard input."""
-        there = {each: str(folder / each) for each in self.paths if each != STDIN}
-        paths = [there.get(each, each) for each in self.paths]
-        return msgspec.structs.replace(self, paths=paths), there
+        renamed = {each: str(folder / each) for each in self.paths if each != STDIN}
+        paths = [renamed.get(each, each) for each in self.paths]
+        return msgspec.structs.replace(self, paths=paths), renamed
 
 
 class SimulatorOptions(_Options, frozen=True, kw_only=True, tag="simulator"):
-    """Seeded traffic of two variants with a known difference between them.
+    """Simulated traffic of variants with a known difference between them.
 
     Attributes:
         seed: equal seeds give equal records.
@@ -210,7 +210,7 @@ class SimulatorOptions(_Options, frozen=True, kw_only=True, tag="simulator"):
     partitions: Annotated[int, Meta(ge=1)] = 2
 
     def build(self, environment: Mapping[str, str], *, shared: bool = False) -> Source:  # noqa: ARG002  it has no group
-        """The traffic from its beginning."""
+        """A source of the traffic from its beginning."""
         from streameval.sources.simulator import SimulatorSource  # noqa: PLC0415  heavy
 
         return SimulatorSource(self)

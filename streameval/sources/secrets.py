@@ -1,4 +1,4 @@
-"""Secrets from the environment or from files, which are read again; never printed."""
+"""Secrets from the environment or from files, which are re-read; never logged."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _CREDENTIALS = re.compile(r"//[^/@]*@")
 
 
 def substituted(text: str, environment: Mapping[str, str]) -> str:
-    """`text` with ${NAME} from the environment and ${file:PATH} from files; $${ is a plain ${.
+    """Replace ${NAME} from the environment and ${file:PATH} from files; $${ is a literal ${.
 
-    Of a file, line ends after the last character are left out.
+    Newlines at the end of a file are removed.
 
     Raises:
-        ValueError: the sentence says which variable or file is missing.
+        ValueError: names the missing variable or file.
 
     >>> substituted("${HOST}:9092", {"HOST": "kafka"})
     'kafka:9092'
@@ -50,16 +50,16 @@ def _content(path: Path) -> str:
 
 
 def names_a_file(value: object) -> bool:
-    """Whether a text takes something from a file, or a text of a list does."""
+    """Whether a text, or a text in a list, refers to a file."""
     if isinstance(value, list):
         return any(map(names_a_file, value))
     return isinstance(value, str) and "${file:" in value
 
 
 class FileText(str):
-    """A text that was made from files, and can be made from them again.
+    """A text read from files, which can be read again.
 
-    `read`: makes the text again; raises ValueError where it cannot.
+    `read`: reads the text again; raises ValueError if it cannot.
     """
 
     __slots__ = ("_read",)
@@ -67,14 +67,14 @@ class FileText(str):
     _read: Callable[[], str]
 
     def __new__(cls, text: str, read: Callable[[], str]) -> Self:
-        """Equal to the text, and of its hash."""
-        made = super().__new__(cls, text)
-        made._read = read
-        return made
+        """Compares and hashes like the text."""
+        created = super().__new__(cls, text)
+        created._read = read
+        return created
 
     @property
     def latest(self) -> FileText:
-        """As the files say by now; as before where they cannot be read."""
+        """The current text of the files; the previous text if they cannot be read."""
         try:
             return FileText(self._read(), self._read)
         except ValueError:
@@ -82,7 +82,7 @@ class FileText(str):
 
 
 class Latest(Mapping[str, Any]):
-    """Settings whose texts from files are read again each time they are asked for.
+    """Settings whose texts from files are read again on each access.
 
     >>> Latest({"user": FileText("before", lambda: "now")})["user"]
     'now'
@@ -103,7 +103,7 @@ class Latest(Mapping[str, Any]):
 
 
 def redacted(config: Mapping[str, Any]) -> dict[str, Any]:
-    """`config` fit for a log: passwords, and credentials inside addresses, as ***.
+    """`config` for a log: passwords, and credentials in URLs, are replaced by ***.
 
     >>> redacted({"sasl_plain_password": "xyzzy", "proxy_url": "socks5://me:xyzzy@host:1"})
     {'sasl_plain_password': '***', 'proxy_url': 'socks5://***@host:1'}

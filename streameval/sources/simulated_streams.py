@@ -1,7 +1,7 @@
-"""Simulated lists and interactions as two logs: delayed, repeated, out of order and invalid.
+"""Simulated lists and interactions as two logs with late, duplicate, disordered, invalid records.
 
-The lists, and what is clicked in them, are those of `simulator.records` by seed; time runs more
-slowly, so that windows have something to do. Times are milliseconds since the epoch.
+Lists and clicks are those of `simulator.records` with the same seed, spread over more time so that
+windows have an effect. Times are milliseconds since the epoch.
 """
 
 from __future__ import annotations
@@ -18,42 +18,42 @@ from streameval.sources.options import SimulatorOptions
 from streameval.sources.simulator import EPOCH, ITEMS, LENGTH, Record, records
 
 WINDOW: Final = 30 * 60_000
-"""An interaction belongs to a list if it comes so long after it, or sooner."""
+"""Longest time after a list for an interaction to count for it."""
 
 LATENESS: Final = 5 * 60_000
-"""A record so much older than the newest one before it in its log is late."""
+"""A record that is this much older than the newest one before it in its log is late."""
 
 GAINS: Final[Mapping[str, float]] = {"click": 1.0, "cart": 3.0, "purchase": 10.0}
 IGNORED: Final = "view"
 
-_OWN: Final = 0x73747265616D73
-"""Apart from the numbers of blocks, which seed the lists."""
+_SEED: Final = 0x73747265616D73
+"""Seed that differs from all block numbers, which seed the lists."""
 
 _BEGIN: Final = int(EPOCH.timestamp() * 1000)
 _NAMES: Final = {"control": "a", "placebo": "a", "treatment": "b"}
 _TO_CART, _TO_PURCHASE = 0.4, 0.5
 _CLICK, _CART, _VIEW, _RETRY, _LATER = 60_000, 120_000, 10_000, 30_000, 300_000
 _INTERVAL: Final = 4_000
-"""Between lists."""
+"""Time between lists."""
 
 _DELAY: Final = 1_500_000
 """Longest time from a list to an interaction with it; within the window."""
 
 _DISORDER: Final = 60_000
-"""By which a record may be written after its time; within the lateness."""
+"""Longest delay of writing a record; within the lateness."""
 
 _VIEWS: Final = 0.5
-"""Of each list on average; a type that is ignored."""
+"""Mean number of views per list; an ignored type."""
 
-_AGAIN, _LATE, _INVALID = 0.02, 0.01, 0.005
-"""Shares of records that are written again, and late; and of further ones that are invalid."""
+_DUPLICATE, _LATE, _INVALID = 0.02, 0.01, 0.005
+"""Shares of records written twice, of late records, and of additional invalid records."""
 
 _ORPHANS, _OUTSIDE = 0.02, 0.02
-"""Shares of further interactions: without a list, and with an item that their list lacks."""
+"""Shares of additional interactions without a list, and with an item that is not in the list."""
 
 
 class Impression(msgspec.Struct, frozen=True, gc=False):
-    """A list, as it is written when it is shown."""
+    """A list as written when it is shown."""
 
     ts: int
     request_id: str
@@ -63,7 +63,7 @@ class Impression(msgspec.Struct, frozen=True, gc=False):
 
 
 class Interaction(msgspec.Struct, frozen=True, gc=False):
-    """What a user did with an item, as it is written then."""
+    """An action of a user on an item, as written."""
 
     ts: int
     request_id: str
@@ -74,7 +74,7 @@ class Interaction(msgspec.Struct, frozen=True, gc=False):
 
 
 class Streams(NamedTuple):
-    """Both logs in the order in which they are written; bytes are records that are invalid."""
+    """Both logs in the order of writing; bytes are invalid records."""
 
     impressions: Sequence[Impression | bytes]
     interactions: Sequence[Interaction | bytes]
@@ -83,31 +83,31 @@ class Streams(NamedTuple):
 T = TypeVar("T", Impression, Interaction)
 _Random: TypeAlias = np.random.Generator
 _Shown: TypeAlias = tuple[Impression, list[str]]
-"""A list, and what is clicked in it."""
+"""A list and its clicked items."""
 
 
 def streams(lists: int, seed: int, *, invalid: bool = True) -> Streams:
-    """Both logs; a function of the arguments alone.
+    """Both logs; deterministic.
 
-    `lists`: how many are shown. `invalid`: whether there are records that are none.
+    `lists`: number of lists shown. `invalid`: whether to include invalid records.
 
     Example:
         >>> [each.request_id for each in streams(2, 0, invalid=False).impressions]
         ['r0-0', 'r0-0', 'r0-1']
     """
-    random = np.random.default_rng([seed, _OWN])
+    random = np.random.default_rng([seed, _SEED])
     shown = list(_shown(lists, seed))
     done = _numbered(seed, _interactions(random, shown))
-    broken = _INVALID if invalid else 0.0
-    alone = [impression for impression, _ in shown]
+    share = _INVALID if invalid else 0.0
+    impressions = [impression for impression, _ in shown]
     return Streams(
-        impressions=_log(random, broken, alone, lambda each: _retried(random, each)),
-        interactions=_log(random, broken, done, lambda each: each),
+        impressions=_log(random, share, impressions, lambda each: _retried(random, each)),
+        interactions=_log(random, share, done, lambda each: each),
     )
 
 
 def line(record: Impression | Interaction | bytes) -> bytes:
-    """A record as it is written, without the newline."""
+    """A record as written, without the newline."""
     return record if isinstance(record, bytes) else msgspec.json.encode(record)
 
 
@@ -127,22 +127,22 @@ def _shown(lists: int, seed: int) -> Iterator[_Shown]:
 
 def _interactions(random: _Random, shown: Sequence[_Shown]) -> list[Interaction]:
     done = [
-        _done(impression, item, kind, after)
+        _interaction(impression, item, kind, after)
         for impression, clicked in shown
         for item in clicked
         for kind, after in _path(random)
     ]
     lists = [impression for impression, _ in shown]
-    outside = _number(_OUTSIDE, len(done))
-    orphans = _number(_ORPHANS, len(done))
+    outside = _count(_OUTSIDE, len(done))
+    orphans = _count(_ORPHANS, len(done))
     views = [_view(random, each) for each in lists for _ in range(random.poisson(_VIEWS))]
-    done += [_outside(random, _one(random, lists)) for _ in range(outside)]
-    done += [_orphan(random, _one(random, lists), gone=n % 2 == 0) for n in range(orphans)]
+    done += [_outside(random, _choice(random, lists)) for _ in range(outside)]
+    done += [_orphan(random, _choice(random, lists), gone=n % 2 == 0) for n in range(orphans)]
     return done + views
 
 
 def _path(random: _Random) -> Iterator[tuple[str, int]]:
-    """A click; now and then a cart after it; now and then a purchase after that, maybe much."""
+    """A click, sometimes followed by a cart, sometimes by a purchase; each with its delay."""
     after = min(int(random.exponential(_CLICK)), _DELAY)
     yield "click", after
     if random.random() < _TO_CART:
@@ -155,23 +155,23 @@ def _path(random: _Random) -> Iterator[tuple[str, int]]:
 def _outside(random: _Random, shown: Impression) -> Interaction:
     while (item := f"item-{random.integers(ITEMS)}") in shown.recommendations:
         pass
-    return _done(shown, item, "click", _up_to(random, _DELAY))
+    return _interaction(shown, item, "click", _up_to(random, _DELAY))
 
 
 def _orphan(random: _Random, shown: Impression, *, gone: bool) -> Interaction:
     item = shown.recommendations[random.integers(LENGTH)]
     if gone:
         never = msgspec.structs.replace(shown, request_id=f"{shown.request_id}-never-shown")
-        return _done(never, item, "click", _up_to(random, _CLICK))
-    return _done(shown, item, "purchase", WINDOW + 1 + _up_to(random, WINDOW))
+        return _interaction(never, item, "click", _up_to(random, _CLICK))
+    return _interaction(shown, item, "purchase", WINDOW + 1 + _up_to(random, WINDOW))
 
 
 def _view(random: _Random, shown: Impression) -> Interaction:
     item = shown.recommendations[random.integers(LENGTH)]
-    return _done(shown, item, IGNORED, _up_to(random, _VIEW))
+    return _interaction(shown, item, IGNORED, _up_to(random, _VIEW))
 
 
-def _done(shown: Impression, item: str, kind: str, after: int) -> Interaction:
+def _interaction(shown: Impression, item: str, kind: str, after: int) -> Interaction:
     return Interaction(shown.ts + after, shown.request_id, shown.user, item, kind)
 
 
@@ -182,7 +182,7 @@ def _numbered(seed: int, done: Sequence[Interaction]) -> list[Interaction]:
 
 
 def _retried(random: _Random, shown: Impression) -> Impression:
-    """The same request again: the same record, or one of a little later."""
+    """The same request again: the same record, or one with a slightly later time."""
     after = _up_to(random, _RETRY) if random.random() < 0.5 else 0
     return msgspec.structs.replace(shown, ts=shown.ts + after)
 
@@ -190,43 +190,43 @@ def _retried(random: _Random, shown: Impression) -> Impression:
 def _log(
     random: _Random, invalid: float, found: Sequence[T], again: Callable[[T], T]
 ) -> list[T | bytes]:
-    """Each is written soon after its time, but for those that are held back."""
-    many = len(found)
-    turns: list[tuple[int, T | bytes]] = [
+    """Records in the order of writing: shortly after their times, except for late ones."""
+    size = len(found)
+    written: list[tuple[int, T | bytes]] = [
         (each.ts + _up_to(random, _DISORDER), each) for each in found
     ]
-    for place in _some(random, _LATE, many):
-        turn, each = turns[place]
-        turns[place] = turn + LATENESS + _up_to(random, _LATER), each
-    for place in _some(random, _AGAIN, many):
+    for place in _sample(random, _LATE, size):
+        at, each = written[place]
+        written[place] = at + LATENESS + _up_to(random, _LATER), each
+    for place in _sample(random, _DUPLICATE, size):
         twin = again(found[place])
-        turns.append((twin.ts + _up_to(random, _DISORDER), twin))
-    for number, place in enumerate(_some(random, invalid, many)):
-        turns.append((found[place].ts, _broken(line(found[place]), number)))
-    return [each for _, each in sorted(turns, key=itemgetter(0))]
+        written.append((twin.ts + _up_to(random, _DISORDER), twin))
+    for number, place in enumerate(_sample(random, invalid, size)):
+        written.append((found[place].ts, _broken(line(found[place]), number)))
+    return [each for _, each in sorted(written, key=itemgetter(0))]
 
 
 def _broken(record: bytes, number: int) -> bytes:
-    """Half of a record, one without a time, and one with a word for it, by turns."""
-    ways = (
+    """In turn: half of the record, the record without a time, and with a word as its time."""
+    broken = (
         record[: len(record) // 2],
         record.replace(b'"ts":', b'"tz":', 1),
         record.replace(b'"ts":', b'"ts":"soon","tz":', 1),
     )
-    return ways[number % len(ways)]
+    return broken[number % len(broken)]
 
 
-def _some(random: _Random, share: float, of: int) -> list[int]:
-    chosen: list[int] = random.choice(of, _number(share, of), replace=False).tolist() if of else []
+def _sample(random: _Random, share: float, of: int) -> list[int]:
+    chosen: list[int] = random.choice(of, _count(share, of), replace=False).tolist() if of else []
     return sorted(chosen)
 
 
-def _number(share: float, of: int) -> int:
-    """At least one where there is a share of anything."""
+def _count(share: float, of: int) -> int:
+    """A share of a number, but at least one if the share is not 0."""
     return min(of, max(1, round(share * of))) if share else 0
 
 
-def _one(random: _Random, lists: Sequence[Impression]) -> Impression:
+def _choice(random: _Random, lists: Sequence[Impression]) -> Impression:
     return lists[int(random.integers(len(lists)))]
 
 

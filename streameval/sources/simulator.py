@@ -1,14 +1,14 @@
-"""Simulated traffic: users with tastes, two rankers, position-biased clicks; and its source.
+"""Simulated traffic as a source: users with tastes, two rankers, position-biased clicks.
 
-A third of the users each are in the variants control, placebo and treatment. Placebo is control by
-another name, so that a comparison of the two shows what chance alone does.
+Each variant (control, placebo, treatment) has a third of the users. Placebo behaves like control,
+so a comparison of the two shows only chance.
 
-Every list has 20 of 1,200 items. At each rank stands an item of a genre that its user likes, with
-a probability that depends on the variant: control shows liked items anywhere, treatment shows
-as many but nearer to the top. Which of them is drawn without replacement, popular items first.
-A user looks at rank r with probability 1/r, and clicks what is seen with a probability that
-depends on whether it is liked. Clicks at different ranks are independent, so the true values
-have a closed form (`expected_ctr`, `expected_hit_rate`).
+Every list has 20 of 1,200 items. The probability that a rank has an item of a genre that the user
+likes depends on the variant: control spreads liked items evenly, treatment shows as many but nearer
+to the top. Items are drawn without replacement, popular items first. A user examines rank r with
+probability 1/r, and clicks an examined item with a probability that depends on whether it is liked.
+Clicks at different ranks are independent, so the true values have a closed form (`expected_ctr`,
+`expected_hit_rate`).
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ _EXAMINED: NDArray[np.float64] = np.arange(1, LENGTH + 1, dtype=np.float64) ** -
 _ANYWHERE = np.full(LENGTH, 0.3)
 _SHARE_LIKED = np.stack([_ANYWHERE, _ANYWHERE, np.linspace(0.6, 0.0, LENGTH)])
 _RARITY = np.square(np.arange(ITEMS, dtype=np.float32) // _GENRES + 3.0)
-_NUMBER_BITS = 11  # hold an item's number
+_NUMBER_BITS = 11  # enough for an item's number
 _BEHIND = np.int64(1 << 62)  # above every key
 _NAMES = np.array([f"item-{number}" for number in range(ITEMS)], dtype=object)
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """One event as it is written; `ts` becomes ISO-8601."""
+    """One event as written; `ts` becomes ISO-8601."""
 
     event_id: str
     ts: datetime
@@ -68,7 +68,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class Audience(NamedTuple):
-    """What is fixed of each user, by a hash of the id."""
+    """Properties of each user, derived from a hash of the id."""
 
     hashes: NDArray[np.int64]
     variants: NDArray[np.int64]
@@ -77,7 +77,7 @@ class Audience(NamedTuple):
 
 
 class Block(NamedTuple):
-    """BLOCK records in order."""
+    """BLOCK consecutive records, and the hash of each record's user."""
 
     values: list[bytes]
     hashes: NDArray[np.int64]
@@ -105,7 +105,7 @@ def expected_hit_rate(variant: Variant, k: int = LENGTH) -> float:
 
 
 def block(seed: int, number: int) -> Block:
-    """Records number * BLOCK to (number + 1) * BLOCK - 1; a function of its arguments alone."""
+    """Records number * BLOCK to (number + 1) * BLOCK - 1; deterministic."""
     audience = _audience()
     random = np.random.default_rng([seed, number])
     users = random.integers(_USERS, size=BLOCK)
@@ -125,9 +125,9 @@ def block(seed: int, number: int) -> Block:
 def _items(
     random: np.random.Generator, dislikes: NDArray[np.bool_], liked: NDArray[np.bool_]
 ) -> NDArray[np.int64]:
-    """Item numbers per record and rank: of each kind the next by a popularity-weighted draw."""
+    """Item numbers per record and rank: popularity-weighted draws of liked and other items."""
     keys = random.standard_exponential(dislikes.shape, dtype=np.float32) * _RARITY
-    # Bits of a float that is not negative stand in its order; with the number, no two are equal.
+    # The bits of non-negative floats sort like the floats; the item number breaks ties.
     ranked = (keys.view(np.int32).astype(np.int64) << _NUMBER_BITS) | np.arange(ITEMS)
     ranked[dislikes] |= _BEHIND
     kinds = np.split(np.partition(ranked, (LENGTH, _LIKED, _LIKED + LENGTH), axis=1), [_LIKED], 1)
@@ -168,17 +168,17 @@ def _hash(text: str) -> int:
 
 
 def records(options: SimulatorOptions) -> Iterator[bytes]:
-    """The simulated records in order, each a JSON object without a newline; never paced."""
+    """The simulated records in order, each a JSON object without a newline, without pacing."""
     blocks = (block(options.seed, number) for number in itertools.count())
     values = itertools.chain.from_iterable(each.values for each in blocks)
     return itertools.islice(values, options.events)
 
 
 class SimulatorSource:
-    """Simulated traffic, spread over partitions by user.
+    """Simulated traffic, partitioned by user.
 
-    A record's offset is its number in the whole traffic, so offsets within a partition have
-    gaps, and seeking to any of them is free.
+    The offset of a record is its number in the whole traffic, so offsets within a partition have
+    gaps, and seeking costs nothing.
     """
 
     name = cluster = _TOPIC
@@ -206,11 +206,11 @@ class SimulatorSource:
 
     @property
     def finished(self) -> bool:
-        """Whether all of a limited number of records have been handed out."""
+        """Whether all of a limited number of records have been delivered."""
         return self._options.events is not None and self._next >= self._options.events
 
     def open(self, owner: Owner) -> None:
-        """Begin: the pace counts from here; the first `poll` assigns the partitions."""
+        """Start the pace; the first `poll` assigns the partitions."""
         self._owner, self.joined = owner, False
         self._opened_at = self._clock()
         self._first = self._next = 0
@@ -218,7 +218,7 @@ class SimulatorSource:
     def poll(self, seconds: float) -> Sequence[RecordBatch]:
         """Records that are due, at most 1,000; waits up to `seconds` for the next one.
 
-        A partition that none of them belongs to still moves on, by a batch without records.
+        A partition without records among them advances by an empty batch.
         """
         if not self.joined:
             found = self._owner.assigned([self._assignment(each) for each in self._partitions])
@@ -238,30 +238,30 @@ class SimulatorSource:
         ]
 
     def pause(self, partitions: Collection[Partition]) -> None:
-        """Nothing: all partitions go on together."""
+        """Ignored: all partitions advance together."""
 
     def commit(self, positions: Mapping[Partition, int]) -> str | None:
         """None: there is no trouble to report."""
 
     def end_offsets(self) -> Mapping[Partition, int]:
-        """How many records are due by now; empty where there is neither a pace nor a limit."""
+        """The number of records due by now; empty without a pace and a limit."""
         if self._options.events is None and self._options.events_per_second is None:
             return {}
         return dict.fromkeys(self._partitions, self._due())
 
     def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to close."""
 
     def _assignment(self, partition: Partition) -> Assignment:
-        """Equal identities have equal records, at any pace and number."""
-        chosen = self._options
+        """Equal identities have equal records, at any pace and number of records."""
+        options = self._options
         return Assignment(
             partition=partition,
-            identity=f"seed {chosen.seed} of {chosen.partitions} partitions",
+            identity=f"seed {options.seed} of {options.partitions} partitions",
             begin=0,
-            end=NO_END if chosen.events is None else chosen.events,
+            end=NO_END if options.events is None else options.events,
             start=0,
-            partitions=chosen.partitions,
+            partitions=options.partitions,
         )
 
     def _due(self) -> int:
@@ -276,8 +276,8 @@ class SimulatorSource:
         pace = self._options.events_per_second
         if pace is None:
             return 0.0
-        wanted = self._opened_at + (self._next + 1 - self._first) / pace
-        return max(0.0, wanted - self._clock())
+        due_at = self._opened_at + (self._next + 1 - self._first) / pace
+        return max(0.0, due_at - self._clock())
 
     def _batch(self, partition: Partition, start: int, stop: int) -> RecordBatch:
         number = start // BLOCK

@@ -1,4 +1,4 @@
-"""The contract of every source, and its owners: partitions of numbered records."""
+"""The contract of sources: partitions of numbered records, assigned to an owner."""
 
 from __future__ import annotations
 
@@ -12,64 +12,64 @@ from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 class Source(Protocol):
     """Partitions of numbered records.
 
-    A source assigns its partitions to an owner, which says where each begins; delivers every record
-    at or after that exactly once and in order; and is closed. It never decodes and never skips.
+    A source assigns its partitions to an owner, which returns the start offset of each. It delivers
+    every record from there on exactly once and in order. It never decodes and never skips.
     """
 
     @property
     def name(self) -> str:
-        """What to call it in a message: a topic, a path, "simulator"."""
+        """Name for messages: a topic, a path, "simulator"."""
 
     @property
     def cluster(self) -> str:
-        """What offsets belong to: the id of a Kafka cluster, "files", "simulator".
+        """Scope of the offsets: the id of a Kafka cluster, "files", "simulator".
 
-        Known from the first time on that partitions are handed over.
+        Known once partitions have been assigned.
         """
 
     @property
     def finished(self) -> bool:
-        """Whether no record can come any more (the end of files); never true of live sources."""
+        """Whether no more records can come (the end of files); never true for live sources."""
 
     def open(self, owner: Owner) -> None:
-        """Begin; `poll` assigns partitions to the owner, revokes them, and delivers in between.
+        """Start; `poll` then assigns partitions to the owner, delivers records, and revokes.
 
         Raises:
-            SourceError: it cannot be read, and waiting will not help.
+            SourceError: the source cannot be read, and waiting will not help.
         """
 
     def poll(self, seconds: float) -> Sequence[RecordBatch]:
-        """Records that are there, at most one batch a partition; waits up to `seconds` for one.
+        """Available records, at most one batch per partition; waits up to `seconds` for the first.
 
-        An empty answer means nothing came in time. Trouble that may pass (a broker that is
-        away) shows in `trouble` and never raises.
+        The result is empty if nothing arrives in time. Temporary trouble (an unreachable broker)
+        is reported by `trouble` and not raised.
 
         Raises:
-            SourceError: it cannot be read, and waiting will not help.
+            SourceError: the source cannot be read, and waiting will not help.
         """
 
     def pause(self, partitions: Collection[Partition]) -> None:
-        """Deliver nothing from exactly these partitions until the next call.
+        """Pause exactly these partitions until the next call.
 
-        What was asked for already may still come. Ignored where all partitions go on together.
+        Records already requested may still arrive. Sources that cannot pause ignore the call.
         """
 
     def commit(self, positions: Mapping[Partition, int]) -> str | None:
-        """Tell others how far has been counted; returns the problem in one sentence, or None.
+        """Publish the counted positions; returns the problem in one sentence, or None.
 
-        Correctness never rests on it.
+        Correctness does not depend on it.
         """
 
     @property
     def joined(self) -> bool:
-        """Whether it has received its partitions at least once, possibly none."""
+        """Whether partitions, possibly none, have been assigned at least once."""
 
     @property
     def ended(self) -> Collection[Partition]:
-        """Partitions that ended: everything was delivered and nothing more can come (files)."""
+        """Partitions that have ended: all records were delivered and no more can come (files)."""
 
     def end_offsets(self) -> Mapping[Partition, int]:
-        """For each partition, the offset after its last record, as last known; may be empty."""
+        """Partition -> offset after its last record, as last known; may be empty."""
 
     @property
     def trouble(self) -> str | None:
@@ -81,34 +81,34 @@ class Source(Protocol):
 
     @property
     def recoveries(self) -> Mapping[str, int]:
-        """How often the source itself mended a reading that stood still, by remedy."""
+        """Number of recoveries from stalled reading, by remedy."""
 
     @property
     def connection_failures(self) -> Mapping[str, int]:
-        """How often the source could not be reached since `open`, by reason."""
+        """Number of failed connections since `open`, by reason."""
 
     def close(self) -> None:
-        """Let go of connections and files; may be called twice."""
+        """Close connections and files; may be called twice."""
 
 
 NO_END: Final = 2**63 - 1
-"""`Assignment.end` of a log whose end nobody knows before it has been read (files, a pipe)."""
+"""`Assignment.end` of a log whose end is unknown before it is reached (files, a pipe)."""
 
 UNHURRIED: Final = 60.0
-"""`Source.budget` where nobody waits for the partitions."""
+"""`Source.budget` of sources whose partitions no other process waits for."""
 
 NO_COUNTS: Final[Mapping[str, int]] = MappingProxyType({})
-"""`Source.recoveries` and `connection_failures` of what is on this machine."""
+"""`Source.recoveries` and `connection_failures` of sources without connections."""
 
 
 class Positions:
-    """An owner without state: begins at given positions, else where configured."""
+    """An owner without state: starts at given positions, or else where configured."""
 
     def __init__(self, positions: Mapping[Partition, int] | None = None) -> None:
         self._positions = dict(positions or {})
 
     def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
-        """Where to begin each."""
+        """The start offset of each partition."""
         return {a.partition: self._positions.get(a.partition, a.start) for a in assignments}
 
     def revoked(self, partitions: Sequence[Partition]) -> None:

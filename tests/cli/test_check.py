@@ -91,7 +91,7 @@ def test_connecting_to_a_broker_says_what_is_there(broker: Broker, tmp_path: Pat
     assert f"{topic}: 2 partitions, 7 offsets in use" in done.stdout
     absent = ran("check", kafka(tmp_path, broker.bootstrap_servers, "absent"), "--connect")
     assert absent.returncode == 1
-    assert "topic 'absent': there is none on this cluster" in absent.stderr
+    assert "topic 'absent': not found on this cluster" in absent.stderr
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_a_topic_without_letters_has_none_yet_and_one_that_is_missing_is_told(
     assert done.stdout == f"0 records of topic {topic}.dlq were replayed.\n"
     done = ran("dlq", _kafka(tmp_path, broker.bootstrap_servers, "nowhere"))
     assert done.returncode == 1
-    assert "topic 'nowhere': there is none on this cluster" in done.stderr
+    assert "topic 'nowhere': not found on this cluster" in done.stderr
 
 
 @pytest.mark.kafka

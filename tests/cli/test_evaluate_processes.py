@@ -162,7 +162,7 @@ def test_an_error_names_the_file_and_the_row(tmp_path: Path) -> None:
         lines = (tmp_path / "a.ndjson", damaged)
         done = ran("evaluate", *lines, "-m", "hits", "--processes", processes)
         assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-        assert "bad.ndjson.gz: its gzip data ends too early; wait until" in done.stderr
+        assert "bad.ndjson.gz: its gzip data is truncated; wait until" in done.stderr
 
 
 def test_errors_travel_between_processes_with_their_data() -> None:

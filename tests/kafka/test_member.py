@@ -57,8 +57,8 @@ def _member(owner: Told) -> tuple[GroupMember, Client]:
         monitor=cast("Any", None),
         owner=owner,
     )
-    member.note(Rebalance("assigned", (ONE, OTHER)))
-    member.tell()
+    member.enqueue(Rebalance("assigned", (ONE, OTHER)))
+    member.dispatch()
     return member, client
 
 
@@ -66,12 +66,12 @@ def test_an_owner_that_cannot_finish_a_revoked_partition_is_told_of_it_again() -
     owner = Refusing()
     member, client = _member(owner)
     member.start({ONE: 3, OTHER: 4})
-    member.note(Rebalance("revoked", (ONE,)))
+    member.enqueue(Rebalance("revoked", (ONE,)))
     with pytest.raises(StoreError, match="is full"):
-        member.tell()
+        member.dispatch()
     assert (owner.happened, client.released, set(member.positions)) == ([], [], {ONE, OTHER})
     owner.full = False
-    member.tell()
+    member.dispatch()
     assert (owner.happened, client.released) == ([("revoked", (0,))], [ONE])
     assert set(member.positions) == {OTHER}
 
@@ -79,9 +79,14 @@ def test_an_owner_that_cannot_finish_a_revoked_partition_is_told_of_it_again() -
 def test_only_what_was_assigned_is_committed_even_before_it_is_started() -> None:
     member, client = _member(Told())
     strange = Partition("events", 2)
-    assert member.commit({ONE: 3, strange: 1}) == "events[2]: not ours to commit."
+    assert (
+        member.commit({ONE: 3, strange: 1})
+        == "events[2]: not committed, because not assigned to us."
+    )
     member.start({ONE: 3, OTHER: 4})
-    member.note(Rebalance("lost", (ONE,)))
-    member.tell()
-    assert member.commit({ONE: 5, OTHER: 6}) == "events[0]: not ours to commit."
+    member.enqueue(Rebalance("lost", (ONE,)))
+    member.dispatch()
+    assert (
+        member.commit({ONE: 5, OTHER: 6}) == "events[0]: not committed, because not assigned to us."
+    )
     assert client.commits == [{ONE: 3}, {OTHER: 6}]

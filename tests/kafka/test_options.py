@@ -87,21 +87,21 @@ def test_a_list_of_servers_may_hold_variables() -> None:
         ({"auto_offset_reset": "latest"}, "auto_offset_reset", "`start` in [source]"),
         ({"ssl.truststore.location": "x"}, "ssl.truststore.location", "PEM"),
         ({"client_id": "a", "client.id": "b"}, "client.id", "given twice"),
-        ({"fetch_min_bytes": "many"}, "fetch_min_bytes", "found 'many' where a whole number"),
+        ({"fetch_min_bytes": "many"}, "fetch_min_bytes", "found 'many'; give a whole number"),
         ({"check_crcs": "maybe"}, "check_crcs", "true or false"),
         ({"client_id": "${NOT_SET}"}, "client_id", "environment variable NOT_SET is not set"),
         ({"client_id": "${file:/not/there}"}, "client_id", "/not/there cannot be read"),
         ({"client_id": "${never closed"}, "client_id", "never closed"),
         ({"client_id": "${a b}"}, "client_id", "neither"),
-        ({"security_protocol": "TLS"}, "security_protocol", "found 'TLS'; write one of PLAINTEXT"),
-        ({**PLAIN, "sasl_mechanism": "MD5"}, "sasl_mechanism", "found 'MD5'; write one of"),
+        ({"security_protocol": "TLS"}, "security_protocol", "found 'TLS'; give one of PLAINTEXT"),
+        ({**PLAIN, "sasl_mechanism": "MD5"}, "sasl_mechanism", "found 'MD5'; give one of"),
         ({**PLAIN, "sasl_plain_password": ""}, "sasl_plain_password", "PLAIN needs it"),
-        ({**PLAIN, "security_protocol": "SSL"}, "sasl_mechanism", "does not use it"),
+        ({**PLAIN, "security_protocol": "SSL"}, "sasl_mechanism", "does not use this key"),
         ({"ssl_cafile": "x"}, "ssl_cafile", "security_protocol is PLAINTEXT"),
         ({"security_protocol": "SSL", "ssl_cafile": "/no"}, "ssl_cafile", "cannot be read"),
         ({"sasl.jaas.config": "KerberosLoginModule"}, "sasl.jaas.config", "login module"),
-        ({"bootstrap_servers": "a:1,b:70000"}, "bootstrap_servers", "found 'b:70000'; write HOST"),
-        ({"bootstrap_servers": ["a:"]}, "bootstrap_servers", "found 'a:'; write HOST:PORT"),
+        ({"bootstrap_servers": "a:1,b:70000"}, "bootstrap_servers", "found 'b:70000'; give HOST"),
+        ({"bootstrap_servers": ["a:"]}, "bootstrap_servers", "found 'a:'; give HOST:PORT"),
     ],
 )
 def test_a_wrong_setting_is_named_with_its_reason(
@@ -134,7 +134,7 @@ def test_topics_that_cannot_be_are_refused(topics: list[str], says: str) -> None
 
 
 def test_a_client_that_there_is_not_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"client: found 'java'; write one of kafka-python, conf"):
+    with pytest.raises(ConfigError, match=r"client: found 'java'; give one of kafka-python, conf"):
         KafkaSource(options("127.0.0.1:1", "topic", client="java"), {}, shared=False)
 
 
@@ -183,7 +183,7 @@ def test_settings_reach_librdkafka_under_its_names(
 @every_case(
     ("table", "key", "says"),
     [
-        ({"proxy_url": "socks5://a:1"}, "proxy_url", 'leave it out, or set client = "kafka-pyth'),
+        ({"proxy_url": "socks5://a:1"}, "proxy_url", 'remove it, or set client = "kafka-pyth'),
         ({"api_version": "2.0"}, "api_version", "librdkafka has no such setting"),
         ({"bootstrap_server": "x"}, "bootstrap_server", "did you mean 'bootstrap_servers'"),
         ({"queued.max.messages.bytes": 1}, "queued.max.messages.bytes", "no such setting"),
@@ -192,10 +192,10 @@ def test_settings_reach_librdkafka_under_its_names(
         ({"max_poll_interval_ms": 2_000}, "max_poll_interval_ms", "session.timeout.ms"),
         ({"enable.auto.offset.store": True}, "enable.auto.offset.store", "commits them after"),
         ({"enable.auto.commit": True}, "enable.auto.commit", "commits them after"),
-        ({"group.protocol": "consumer"}, "group.protocol", "always by ranges"),
+        ({"group.protocol": "consumer"}, "group.protocol", "always range assignment"),
         ({"stats_cb": "x"}, "stats_cb", "Python object"),
         ({"ssl.ca.pem": "x"}, "ssl.ca.pem", "use kafka-python's security settings"),
-        ({**PLAIN, "sasl_mechanism": "GSSAPI"}, "sasl_mechanism", "with this client, write one of"),
+        ({**PLAIN, "sasl_mechanism": "GSSAPI"}, "sasl_mechanism", "with this client, give one of"),
         ({"queued.min.messages": "${NOT_SET}"}, "queued.min.messages", "NOT_SET is not set"),
         (
             {"security_protocol": "SSL", "ssl_cafile": __file__},

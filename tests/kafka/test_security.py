@@ -43,21 +43,21 @@ CASES: dict[str, tuple[str, str, dict[str, str], str, str]] = {
         "SASL_SSL",
         {**UNKNOWN, **AUTHORITY},
         "authentication",
-        "refuses to authenticate user 'alice' by SCRAM-SHA-256; correct the user, the password",
+        "rejects the authentication of user 'alice' by SCRAM-SHA-256; correct the user, the",
     ),
     "a wrong password without TLS": (
         "SASL_PLAINTEXT",
         "SASL_PLAINTEXT",
         UNKNOWN,
         "authentication",
-        "refuses to authenticate user 'alice' by SCRAM-SHA-256",
+        "rejects the authentication of user 'alice' by SCRAM-SHA-256",
     ),
     "a mechanism that is not offered": (
         "SASL_PLAINTEXT",
         "SASL_PLAINTEXT",
         {**SCRAM, "sasl_mechanism": "PLAIN"},
         "authentication",
-        "refuses to authenticate user 'alice' by PLAIN",
+        "rejects the authentication of user 'alice' by PLAIN",
     ),
     "another authority": (
         "SASL_SSL",
@@ -72,7 +72,7 @@ CASES: dict[str, tuple[str, str, dict[str, str], str, str]] = {
         "PLAINTEXT",
         {},
         "tls_port",
-        'speaks TLS, and security_protocol is PLAINTEXT; set security_protocol = "SSL"',
+        'uses TLS, but security_protocol is PLAINTEXT; set security_protocol = "SSL"',
     ),
     "a user without TLS where there is": (
         "SASL_SSL",
@@ -86,7 +86,7 @@ CASES: dict[str, tuple[str, str, dict[str, str], str, str]] = {
         "SSL",
         AUTHORITY,
         "plaintext_port",
-        "speaks without TLS, and security_protocol is SSL; name the port with TLS",
+        "does not use TLS, but security_protocol is SSL; give the port with TLS",
     ),
     "TLS and a user where there is none": (
         "SASL_PLAINTEXT",
@@ -100,14 +100,14 @@ CASES: dict[str, tuple[str, str, dict[str, str], str, str]] = {
         "SASL_PLAINTEXT",
         SCRAM,
         "no_sasl_port",
-        'set security_protocol = "PLAINTEXT", or name the port with SASL',
+        'set security_protocol = "PLAINTEXT", or give the port with SASL',
     ),
     "no user where one is asked for": (
         "SASL_SSL",
         "SSL",
         AUTHORITY,
         "sasl_port",
-        'as a port with SASL does, and security_protocol is SSL; set security_protocol = "SASL',
+        'as a port with SASL does, but security_protocol is SSL; set security_protocol = "SASL',
     ),
 }
 
@@ -217,7 +217,7 @@ def test_a_password_in_a_file_is_read_again_by_the_next_connection(
         drained(source, 1)
         # Kafka knows it first: reading stops, until the file says it, too.
         set_password(safe.broker, user, "second")
-        awaited(source, f"refuses to authenticate user '{user}'")
+        awaited(source, f"rejects the authentication of user '{user}'")
         file.write_text("second\n")
         awaited(source, None)
         fill(safe.broker, topic, {0: [b"1"]})

@@ -52,7 +52,7 @@ def test_a_time_reads_what_was_written_at_or_after_it(broker: Broker) -> None:
 @on_each_client
 @pytest.mark.parametrize(
     ("offset", "says"),
-    [(4, "the topic ends at 3"), (1, "the topic now begins at 2: 1 were deleted unread")],
+    [(4, "the topic ends at 3"), (1, "the topic now begins at 2: 1 records were deleted unread")],
 )
 def test_a_position_outside_the_log_is_refused(broker: Broker, offset: int, says: str) -> None:
     topic = filled(broker, {0: [b"a", b"b", b"c"]})
@@ -63,7 +63,7 @@ def test_a_position_outside_the_log_is_refused(broker: Broker, offset: int, says
     ):
         awaited(source, "never")
     assert raised.value.where == f"{topic}[0]"
-    assert "start anew" in raised.value.remedy
+    assert "restart from `start`" in raised.value.remedy
 
 
 @on_each_client

@@ -98,7 +98,7 @@ def test_a_broker_that_is_silent_is_in_trouble_until_it_speaks(broker: Broker) -
         assert broker.pid is not None
         os.kill(broker.pid, signal.SIGSTOP)
         try:
-            awaited(source, f"no answer as Kafka from {broker.bootstrap_servers}")
+            awaited(source, f"no Kafka answer from {broker.bootstrap_servers}")
         finally:
             os.kill(broker.pid, signal.SIGCONT)
         awaited(source, None)
@@ -147,7 +147,7 @@ def test_a_topic_made_again_is_refused(broker: Broker) -> None:
         removed(broker, topic)
         create(broker, name=topic)
         fill(broker, topic, {0: [b"b"] * 3})
-        with pytest.raises(SourceError, match="made again"):
+        with pytest.raises(SourceError, match="recreated"):
             _poll_for_ever(source)
 
 
@@ -169,7 +169,7 @@ def test_a_probe_says_what_is_there(broker: Broker) -> None:
 
 @on_each_client
 def test_a_probe_refuses_a_missing_topic(broker: Broker) -> None:
-    with pytest.raises(SourceError, match="topic 'missing': there is none on this cluster; create"):
+    with pytest.raises(SourceError, match="topic 'missing': not found on this cluster; create"):
         probe(options(broker, "missing"), {})
 
 

@@ -256,7 +256,7 @@ def test_a_local_timestamp_is_no_moment() -> None:
         ("[1, 2]", "not an Avro schema"),
         (
             '{"type":"record","name":"L","fields":[{"name":"next","type":["null","L"]}]}',
-            "'L' holds records of its own kind",
+            "'L' contains itself",
         ),
         ('{"type":"array","items":"null"}', "items have no bytes"),
         (
@@ -384,7 +384,7 @@ def test_a_path_that_names_none_is_refused(path: bytes) -> None:
 @every_case(
     ("text", "references", "problem"),
     [
-        ("nonsense", {}, r"protoc refuses it \(streameval/record.proto:1:1: "),
+        ("nonsense", {}, r"protoc rejects it \(streameval/record.proto:1:1: "),
         ('import "absent.proto";', {}, "absent.proto: File not found|absent.proto"),
         ('syntax = "proto3";', {"../../x.proto": ""}, "not a file name"),
         ('syntax = "proto3";', {"/x.proto": ""}, "not a file name"),

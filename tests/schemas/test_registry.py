@@ -102,7 +102,7 @@ def test_a_password_is_read_for_each_request(registry: SmallRegistry, tmp_path: 
     with asking(registry.url, user="reader", password=f"${{file:{secret}}}") as client:
         assert client.definition(number).text == '"string"'
         registry.user = ("reader", "second")
-        with pytest.raises(RegistryError, match="refuses this user") as found:
+        with pytest.raises(RegistryError, match="rejects this user") as found:
             client.definition(number)
         assert found.value.failure == "authentication"
         secret.write_text("second\n")
@@ -137,7 +137,7 @@ def test_its_certificate_is_checked(tmp_path: Path) -> None:
 def test_a_file_without_certificates_is_a_mistake_of_the_configuration(tmp_path: Path) -> None:
     file = tmp_path / "empty.pem"
     file.write_text("")
-    with pytest.raises(ConfigError, match=r"\[registry\]: ca_file: .*holds no certificates"):
+    with pytest.raises(ConfigError, match=r"\[registry\]: ca_file: .*has no certificates"):
         asking("https://127.0.0.1:1", ca_file=str(file))
 
 

@@ -86,7 +86,7 @@ def test_a_truncated_file_is_an_error_after_its_whole_lines(
         found.extend(lines(path))
     assert found == _LINES[: len(found)]
     assert caught.value.where == path
-    assert caught.value.problem == f"its {kind} data ends too early"
+    assert caught.value.problem == f"its {kind} data is truncated"
     assert caught.value.remedy == "wait until it is fully written"
 
 
@@ -97,7 +97,7 @@ def test_damage_inside_a_file_is_an_error(tmp_path: Path, name: str, compress: C
     content = bytearray(compress(os.urandom(200_000)))
     content[100_000:100_050] = bytes(50)
     content[8:20] = b"\xff" * 12
-    with pytest.raises(SourceError, match=r"data is damaged \(.*\); fetch or write"):
+    with pytest.raises(SourceError, match=r"data is damaged \(.*\); copy or write"):
         list(lines(_written(tmp_path / name, bytes(content))))
 
 
@@ -114,7 +114,7 @@ def test_other_compression_is_named(
 def test_a_name_that_promises_compression_is_held_to_it(
     tmp_path: Path, name: str, kind: str, content: bytes
 ) -> None:
-    with pytest.raises(SourceError, match=f"does not begin like {kind} data; rename it"):
+    with pytest.raises(SourceError, match=f"it is not {kind} data; rename it"):
         list(lines(_written(tmp_path / name, content)))
 
 
@@ -161,7 +161,7 @@ def test_a_file_shorter_than_its_position_is_refused(tmp_path: Path) -> None:
     path = _written(tmp_path / "events", b"a\nb\n")
     with (
         _opened(path, start={Partition(path, 0): 3}) as source,
-        pytest.raises(SourceError, match="has only 2 lines, but reading was to go on at 3"),
+        pytest.raises(SourceError, match="has only 2 lines, but 3 were read before"),
     ):
         _values(source)
 
@@ -170,7 +170,7 @@ def test_damage_stays_an_error_when_asked_again(tmp_path: Path) -> None:
     path = _written(tmp_path / "events.gz", gzip.compress(_TEXT)[:-1])
     with _opened(path) as source:
         for _ in range(2):
-            with pytest.raises(SourceError, match="ends too early"):
+            with pytest.raises(SourceError, match="is truncated"):
                 _values(source)
         assert not source.finished
 

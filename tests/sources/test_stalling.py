@@ -30,7 +30,7 @@ class Time:
         found = []
         for _ in range(int(seconds)):
             self.now += 1.0
-            stall = self.watch.look(positions, ends, answers=answers)
+            stall = self.watch.check(positions, ends, answers=answers)
             found += [stall] if stall else []
         return found
 
@@ -62,7 +62,7 @@ def test_the_time_in_which_nobody_looked_does_not_count() -> None:
     time = Time()
     time.after(1, {P: 3}, {P: 9})
     time.now += 10_000
-    assert time.watch.look({P: 3}, {P: 9}, answers=True) is None
+    assert time.watch.check({P: 3}, {P: 9}, answers=True) is None
 
 
 def test_progress_forgets_what_was_tried() -> None:
@@ -97,7 +97,7 @@ def test_no_remedy_comes_sooner_than_the_timeout(
     last = 0.0
     for position, end, answers in looks:
         now += step
-        if watch.look({P: position}, {P: end}, answers=answers) is not None:
+        if watch.check({P: position}, {P: end}, answers=answers) is not None:
             assert now - last >= 10.0 - 1e-9
             assert answers
             last = now

@@ -1,4 +1,4 @@
-"""Makes and closes Kafka clients, and turns their errors into messages."""
+"""Creates Kafka clients, and translates their errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from kafka.net.selector import NetworkSelector
 from streameval.errors import RefusedMemberError, SourceError
 from streameval.events.records import Partition
 from streameval.sources.kafka.connections import (
-    UNHEARD,
+    NO_ANSWER,
     ConnectionEndedError,
     Connections,
     addresses,
@@ -31,8 +31,8 @@ from streameval.sources.kafka.connections import (
 )
 from streameval.sources.kafka.settings import accepted
 
-UNUSABLE: Final = (KafkaConfigurationError, TypeError, ValueError, AssertionError)
-"""What a client raises for settings that do not fit together."""
+SETTINGS_ERRORS: Final = (KafkaConfigurationError, TypeError, ValueError, AssertionError)
+"""Errors that a client raises for inconsistent settings."""
 
 _SILENT: Final = logging.CRITICAL + 1
 
@@ -40,17 +40,17 @@ _SILENT: Final = logging.CRITICAL + 1
 def connect(kind: Any, config: Mapping[str, Any]) -> Any:
     """A connected client of `kind` (KafkaConsumer, KafkaAdminClient, KafkaProducer).
 
-    `config`: its settings; those of other kinds of clients are left out.
+    `config`: its settings; settings of other kinds of clients are ignored.
 
     Raises:
-        KafkaError: no broker answered; then no thread and no socket of the attempt stays.
-            A ConnectionEndedError where a connection was tried: `failure_of` says what it means.
+        KafkaError: no broker answered; all threads and sockets of the attempt are closed. It is a
+            ConnectionEndedError if a connection was tried: `failure_of` explains it.
     """
     return connected(kind, config)[0]
 
 
 def connected(kind: Any, config: Mapping[str, Any]) -> tuple[Any, Connections]:
-    """As `connect`; also the connections of the client, which know the cluster's metadata."""
+    """As `connect`; also returns the client's connections, which have the cluster's metadata."""
     made: list[tuple[Any, Connections]] = []
 
     def network(**settings: Any) -> Any:
@@ -66,51 +66,51 @@ def connected(kind: Any, config: Mapping[str, Any]) -> tuple[Any, Connections]:
         ends = [connections.end for _, connections in made if connections.end is not None]
         for client, _ in made:
             client.close()
-        if ends and isinstance(error, UNHEARD):
+        if ends and isinstance(error, NO_ANSWER):
             raise ConnectionEndedError(ends[0]) from error
         raise
 
 
 def silence_client_log() -> None:
-    """Silence the client's own log, some ten lines a second while a broker is away.
+    """Silence the client's own log, which has ten lines a second while a broker is unreachable.
 
-    What a user needs of it is in `Source.trouble`. A level set for the logger "kafka" stays.
+    `Source.trouble` has what users need. A level set for the logger "kafka" is kept.
     """
     log = logging.getLogger("kafka")
     if log.level == logging.NOTSET:
         log.setLevel(_SILENT)
 
 
-def unusable(error: Exception, config: Mapping[str, Any]) -> SourceError:
-    """The error of a user whose settings the client refuses (one of UNUSABLE)."""
+def settings_error(error: Exception, config: Mapping[str, Any]) -> SourceError:
+    """The SourceError for settings that the client rejects (one of SETTINGS_ERRORS)."""
     where = f"Kafka at {', '.join(addresses(config))}"
     return SourceError(where, f"{type(error).__name__}: {error}", "correct [source.kafka]")
 
 
 @contextmanager
-def explained(config: Mapping[str, Any], where: str = "kafka") -> Iterator[None]:
-    """Raises a SourceError for what a client raises: no broker answers, or it refuses something."""
+def as_source_errors(config: Mapping[str, Any], where: str = "kafka") -> Iterator[None]:
+    """Turn errors of a client (no answer, a rejected request) into SourceErrors."""
     try:
         yield
-    except UNUSABLE as error:
-        raise unusable(error, config) from error
+    except SETTINGS_ERRORS as error:
+        raise settings_error(error, config) from error
     except (KafkaError, OSError) as error:
         _, problem, remedy = failure_of(error, config)
         raise SourceError(where, problem, remedy) from error
 
 
 _GONE = (
-    "retention deleted records before they were read, or the topic was made again; "
-    "start anew where `start` says, and give the topic a longer retention"
+    "retention deleted records before they were read, or the topic was recreated; "
+    "restart from `start`, and give the topic a longer retention"
 )
 
 _MEMBERSHIP: Final = {
     FencedInstanceIdError: (
         "another process has joined as the same `member` and fenced this one (its instance id)",
-        "give each process a `member` of its own in [source]",
+        "give each process a unique `member` in [source]",
     ),
     InconsistentGroupProtocolError: (
-        "the group has members of another kind, which share partitions in another way",
+        "the group has members with another assignment strategy",
         "choose another `group` in [source]",
     ),
     InvalidSessionTimeoutError: (
@@ -120,18 +120,18 @@ _MEMBERSHIP: Final = {
 }
 
 
-def permanent(error: Exception) -> SourceError | None:
-    """The error to raise for `error`; None where it may pass."""
+def permanent_error(error: Exception) -> SourceError | None:
+    """The SourceError for an error that waiting will not fix, else None."""
     if isinstance(error, OffsetOutOfRangeError | LogTruncationError):
         return _outside(error)
     if isinstance(error, CorruptRecordError):
         remedy = (
-            "start again; if it fails there again, restore the partition, or delete its records "
+            "restart; if the same record fails again, restore the partition, or delete its records "
             'up to that one (kafka-delete-records.sh) and set [state] on_retention = "skip"'
         )
         return SourceError("kafka", f"a record fails its checksum ({error})", remedy)
     if isinstance(error, UnsupportedCodecError):
-        return SourceError("kafka", f"a compression is not supported ({error})", "install it")
+        return SourceError("kafka", f"unsupported compression ({error})", "install its codec")
     for kind, (problem, remedy) in _MEMBERSHIP.items():
         if isinstance(error, kind):
             return RefusedMemberError("kafka", problem, remedy)
@@ -139,7 +139,7 @@ def permanent(error: Exception) -> SourceError | None:
 
 
 def _outside(error: Exception) -> SourceError:
-    """Both errors carry partition -> offset."""
+    # Both errors have a mapping of partition to offset as their argument.
     found = error.args[0] if error.args and isinstance(error.args[0], Mapping) else {}
     where = ", ".join(str(Partition(*partition)) for partition in found) or "kafka"
     offsets = ", ".join(str(offset) for offset in found.values()) or "that is read"

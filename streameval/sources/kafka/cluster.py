@@ -1,7 +1,7 @@
-"""Facts of a Kafka cluster: topics, partitions, offsets, and where reading starts.
+"""Queries of a Kafka cluster: topics, partitions, offsets, and start positions.
 
-Functions raise KafkaError where the broker does not answer or does not allow it, and SourceError
-where a topic is not there or an offset lies outside its log.
+Functions raise KafkaError if the broker does not answer or denies access, and SourceError if a
+topic is missing or an offset lies outside its log.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from streameval.sources.options import EARLIEST, LATEST
 
 
 class Topics(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer about the topics asked for.
+    """An answer about some topics.
 
     Attributes:
-        identities: topic -> the id that it got when it was made.
-        refused: topic -> why nothing can be said of it.
+        identities: topic -> id that Kafka gave it when it was created.
+        refused: topic -> Kafka's error.
     """
 
     partitions: Sequence[Partition]
@@ -50,30 +50,30 @@ class Topics(msgspec.Struct, frozen=True, kw_only=True):
             return f"no topic {names} on this cluster yet; still looking."
         if self.refused:
             reasons = ", ".join(f"{name!r} ({why})" for name, why in self.refused.items())
-            return f"Kafka says nothing of topic {reasons}; still trying."
+            return f"Kafka does not describe topic {reasons}; still trying."
         return None
 
     def require(self, names: Sequence[str]) -> None:
-        """Raise a SourceError where one of these is missing, or any may not be read."""
+        """Raise a SourceError if one of these topics is missing, or any cannot be described."""
         for name in self.missing:
             if name in names:
                 remedy = "create it, or correct [source] topics"
-                raise SourceError(f"topic {name!r}", "there is none on this cluster", remedy)
+                raise SourceError(f"topic {name!r}", "not found on this cluster", remedy)
         for name, why in self.refused.items():
             raise SourceError(f"topic {name!r}", f"Kafka says {why}", "allow this user to read it")
 
 
 class Cluster:
-    """A connection that only asks; each question takes a request or two."""
+    """An admin connection; each query takes one or two requests."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self._admin = connect(KafkaAdminClient, config)
 
     def topics(self, names: Sequence[str]) -> Topics:
-        """Facts of these topics."""
-        described = self._admin.describe_topics(list(names))
-        errors = {topic["name"]: for_code(topic["error_code"]) for topic in described}
-        found = [topic for topic in described if errors[topic["name"]] is NoError]
+        """Describe these topics."""
+        assignments_of = self._admin.describe_topics(list(names))
+        errors = {topic["name"]: for_code(topic["error_code"]) for topic in assignments_of}
+        found = [topic for topic in assignments_of if errors[topic["name"]] is NoError]
         return Topics(
             partitions=sorted(_partitions(found)),
             identities={topic["name"]: str(topic.get("topic_id")) for topic in found},
@@ -82,14 +82,14 @@ class Cluster:
         )
 
     def identity(self) -> str:
-        """The id that the cluster got when it was made."""
+        """The id of the cluster."""
         return str(self._admin.describe_cluster()["cluster_id"])
 
     def offsets(self, partitions: Collection[Partition], spec: int) -> dict[Partition, int]:
-        """The offset that `spec` means in each partition: EARLIEST, LATEST or milliseconds.
+        """The offset of `spec` (EARLIEST, LATEST or milliseconds) in each partition.
 
-        The end is that of the committed records: where the first open transaction begins. For a
-        time it is the first record at or after it, or -1 where there is none.
+        LATEST is the end of the committed records, where the first open transaction begins. For
+        milliseconds it is the first record at or after that time, or -1 if there is none.
         """
         asked = {TopicPartition(*partition): spec for partition in partitions}
         if not asked:
@@ -100,13 +100,13 @@ class Cluster:
         return {Partition(*partition): answer.offset for partition, answer in found.items()}
 
     def committed(self, group: str, partitions: Collection[Partition]) -> dict[Partition, int]:
-        """What the group has committed; partitions without a commit are left out."""
+        """The committed offsets of the group; partitions without a commit are left out."""
         asked = [TopicPartition(*partition) for partition in partitions]
         found = self._admin.list_group_offsets({group: asked})[group] if asked else {}
         return {Partition(*each): at.offset for each, at in found.items() if at.offset >= 0}
 
     def member_id(self, group: str, instance: str) -> str:
-        """The id of the group's static member of this name; empty where there is none."""
+        """The id of the group's static member of this name; empty if there is none."""
         members = self._admin.describe_groups([group])[group]["members"]
         found = [each["member_id"] for each in members if each["group_instance_id"] == instance]
         return str(found[0]) if found else ""
@@ -114,16 +114,16 @@ class Cluster:
     def create(
         self, topic: str, partitions: int, settings: Mapping[str, str] | None = None
     ) -> bool:
-        """Make a topic; whether it was missing."""
-        wanted = {"num_partitions": partitions, "configs": dict(settings or {})}
+        """Create a topic if it is missing; returns whether it was."""
+        new = {"num_partitions": partitions, "configs": dict(settings or {})}
         try:
-            self._admin.create_topics({topic: wanted}, wait_for_metadata=True)
+            self._admin.create_topics({topic: new}, wait_for_metadata=True)
         except TopicAlreadyExistsError:
             return False
         return True
 
     def setting(self, topic: str, name: str) -> str | None:
-        """A setting of a topic; None where there is none, or this user may not describe it."""
+        """A setting of a topic; None if it is not set, or this user may not describe it."""
         asked = [ConfigResource(ConfigResourceType.TOPIC, topic)]
         try:
             found = self._admin.describe_configs(asked, config_filter="all")
@@ -133,7 +133,7 @@ class Cluster:
         return None if value is None else str(value)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._admin.close()
 
 
@@ -150,7 +150,7 @@ def _refused(errors: Mapping[str, type[KafkaError]]) -> dict[str, str]:
     return {name: kind.__name__ for name, kind in errors.items() if kind not in expected}
 
 
-def described(
+def assignments_of(
     cluster: Cluster,
     partitions: Sequence[Partition],
     start: int,
@@ -158,10 +158,10 @@ def described(
     first: Collection[Partition],
     group: str,
 ) -> list[Assignment]:
-    """Assigned partitions, as the cluster knows them now.
+    """Assignments of partitions with the cluster's current offsets.
 
     `start`: EARLIEST, LATEST, or milliseconds since the epoch. `first`: partitions that existed
-    when the source was opened; the others are new as a whole, so that even "latest" means their
+    when the source was opened; all records of the others are new, so even "latest" starts at their
     beginning.
     """
     topics = cluster.topics(sorted({partition.topic for partition in partitions}))
@@ -189,7 +189,7 @@ def described(
 
 
 def start_offsets(owner: Owner, given: Sequence[Assignment]) -> dict[Partition, int]:
-    """Hand partitions to their owner; where it starts each, checked against its log."""
+    """Hand partitions to their owner; its start offsets, checked against the logs."""
     if not given:
         return {}
     found = owner.assigned(given)
@@ -201,26 +201,26 @@ def start_offsets(owner: Owner, given: Sequence[Assignment]) -> dict[Partition, 
 
 
 def _require_within(log: Assignment, offset: int) -> None:
-    where = f"reading was to go on at offset {offset}, but"
+    where = f"the next offset to read is {offset}, but"
     if offset < log.begin:
         lost = log.begin - offset
         raise SourceError(
             str(log.partition),
-            f"{where} the topic now begins at {log.begin}: {lost} were deleted unread",
-            "start anew where `start` says, and give the topic a longer retention",
+            f"{where} the topic now begins at {log.begin}: {lost} records were deleted unread",
+            "restart from `start`, and give the topic a longer retention",
         )
     if offset > log.end:
         raise SourceError(
             str(log.partition),
             f"{where} the topic ends at {log.end}",
-            "it was made again, or lost records; start anew where `start` says",
+            "it was recreated, or lost records; restart from `start`",
         )
 
 
 def _require_known(topics: Topics, partitions: Collection[Partition]) -> None:
     unknown = sorted(set(partitions) - set(topics.partitions))
     if unknown:
-        problem = "was assigned to us, but the cluster does not know it"
+        problem = "is assigned to this process, but the cluster does not know it"
         raise SourceError(
-            str(unknown[0]), problem, "its topic was deleted; restart when it is back"
+            str(unknown[0]), problem, "its topic was deleted; restart when it exists again"
         )

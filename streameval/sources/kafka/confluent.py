@@ -1,6 +1,6 @@
-"""confluent-kafka (librdkafka) as the client of a member: the cheaper one.
+"""confluent-kafka (librdkafka), the faster client of a group member.
 
-It only reads. Questions to the cluster are asked by kafka-python, whichever client reads.
+It only reads records. kafka-python makes all other requests, whichever client reads.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from kafka import errors
 
 from streameval.errors import StreamevalError
 from streameval.events.records import Origin, Partition, RecordBatch
-from streameval.sources.kafka.client import permanent
+from streameval.sources.kafka.client import permanent_error
 from streameval.sources.kafka.cluster import Cluster
 from streameval.sources.kafka.consumer import Change, Rebalance, Rebalances, skip_to
 from streameval.sources.kafka.librdkafka import credentials
@@ -25,7 +25,7 @@ from streameval.sources.kafka.watchdog import ClusterMonitor
 from streameval.sources.secrets import Latest
 
 _CLIENT_LOG: Final = logging.getLogger("kafka")
-"""The log of the other client too, which says nothing unless a user wants it."""
+"""Shared with the other client; silent unless a user sets a level."""
 
 _LOG: Final = logging.getLogger("streameval.sources.kafka")
 
@@ -36,13 +36,13 @@ _MISSING: Final = ("_AUTO_OFFSET_RESET", "_LOG_TRUNCATION")
 _QUIET: Final = frozenset(
     {
         *("_ALL_BROKERS_DOWN", "_TRANSPORT", "_RESOLVE", "_TIMED_OUT", "_AUTHENTICATION", "_SSL"),
-        # It joins again by itself; its partitions are reported lost.
+        # The client rejoins by itself, and reports its partitions as lost.
         "_MAX_POLL_EXCEEDED",
-        # Topics that are not there.
+        # Missing topics.
         *("UNKNOWN_TOPIC_OR_PART", "_UNKNOWN_TOPIC", "_UNKNOWN_PARTITION"),
     }
 )
-"""Trouble that the cluster's monitor describes better; the client retries."""
+"""Errors that the monitor describes better; the client retries."""
 
 _LOCAL: Final[Mapping[str, type[errors.KafkaError]]] = {
     "_AUTO_OFFSET_RESET": errors.OffsetOutOfRangeError,
@@ -51,21 +51,21 @@ _LOCAL: Final[Mapping[str, type[errors.KafkaError]]] = {
     "_FENCED": errors.FencedInstanceIdError,
     "_LOG_TRUNCATION": errors.LogTruncationError,
 }
-"""What the client says without the broker -> the same of kafka-python, which the source knows."""
+"""Local errors of librdkafka -> the same errors of kafka-python, which the source handles."""
 
 _FENCED: Final = KafkaError(KafkaError.FENCED_INSTANCE_ID).str()
-"""A fatal error names its cause in its text only."""
+"""A fatal error has its cause only in its text."""
 
 _LEFT: Final = (errors.IllegalGenerationError, errors.UnknownMemberIdError)
 
-_LOOK_SECONDS: Final = 1.0
-"""How often the files of credentials are read."""
+_CREDENTIALS_SECONDS: Final = 1.0
+"""Seconds between reads of credential files."""
 
 _ATTEMPT_SECONDS: Final = 10.0
-"""Trouble counts as current for so long after the client reported it, unless records come."""
+"""Seconds for which an error counts as current, unless records arrive."""
 
-_MOST_COMMITS: Final = 8
-"""That may be unanswered."""
+_MAX_COMMITS: Final = 8
+"""Most unanswered commits."""
 
 _ANSWER_MS: Final = 5_000
 
@@ -73,10 +73,10 @@ _ANSWER_MS: Final = 5_000
 class ConfluentConsumer:
     """A `Consumer` of confluent-kafka.
 
-    Its callbacks run within `poll`. An assigned partition is not read until `start` says
-    from where, so that it never resumes at the group's commit.
+    Callbacks run within `poll`. An assigned partition is not read before `start`, so that reading
+    never resumes at the group's commit.
 
-    `config`: the same in kafka-python's names; its credentials may come from files.
+    `config`: the settings in kafka-python's names; credentials may come from files.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class ConfluentConsumer:
         self._monitor = monitor
         self._latest = Latest(config)
         self._credentials = credentials(self._latest)
-        self._looked_at = time.monotonic()
+        self._read_at = time.monotonic()
         self._most: int = config["max_poll_records"]
         self._generation = 0
         self._closed = False
@@ -114,15 +114,15 @@ class ConfluentConsumer:
         if self._fatal is not None:
             self._replace(self._fatal, positions)
         if not self._generation and not self._monitor.partitions:
-            # The client joins no group before there is a topic.
+            # The client does not join the group before a topic exists.
             self._noted("assigned", ())
         generation = self._generation
-        # Asked for many at once, it would wait for all of them, or for the whole time.
+        # A request for many records would wait for all of them, or for the whole time.
         messages = self._consumed(1, seconds)
         if messages and self._most > 1:
             messages += self._consumed(self._most - 1, 0.0)
         if generation != self._generation:
-            # All that was ours is revoked or held, and messages of before may be among them.
+            # After a rebalance everything is revoked or held; older messages must not be delivered.
             self._trouble = None
             messages = [each for each in messages if _is_fatal(each)]
         batches = self._batches(messages, positions)
@@ -130,7 +130,7 @@ class ConfluentConsumer:
             self._raise_trouble()
         return batches
 
-    def hold(self, partitions: Sequence[Partition]) -> None:  # noqa: ARG002  it is all
+    def hold(self, partitions: Sequence[Partition]) -> None:  # noqa: ARG002  always all of them
         """See `Consumer`."""
         self._client.assign([])
 
@@ -139,7 +139,7 @@ class ConfluentConsumer:
         self._client.assign(_at(offsets))
 
     def seek(self, offsets: Mapping[Partition, int]) -> None:
-        """See `Consumer`; one that cannot be sought is left as it is."""
+        """See `Consumer`; a partition that cannot seek is left unchanged."""
         for each in _at(offsets):
             with suppress(KafkaException):
                 self._client.seek(each)
@@ -153,16 +153,16 @@ class ConfluentConsumer:
         self._client.resume([TopicPartition(*each) for each in partitions])
 
     def release(self, partitions: Collection[Partition]) -> None:
-        """Nothing: the client waits until its callback returns."""
+        """Ignored: the client waits until its callback returns."""
 
     def commit(self, offsets: Mapping[Partition, int]) -> None:
-        """See `Consumer`; in the background: `poll` gets the answer, and the next commit raises it.
+        """See `Consumer`; asynchronous: `poll` gets the answer, and the next commit raises it.
 
-        Of a partition that is still held, it waits: the owner starts over, and archives its state
-        only after the group knows.
+        For a partition that is still held it is synchronous: the owner starts over, and archives
+        its state only after the commit.
         """
-        if self._unanswered >= _MOST_COMMITS:
-            raise errors.KafkaTimeoutError(f"the last {_MOST_COMMITS} have no answer yet")
+        if self._unanswered >= _MAX_COMMITS:
+            raise errors.KafkaTimeoutError(f"the last {_MAX_COMMITS} commits have no answer yet")
         background = offsets.keys() <= set(_places(self._client.assignment()))
         try:
             if background:
@@ -177,7 +177,7 @@ class ConfluentConsumer:
             raise refusal
 
     def close(self) -> None:
-        """See `Consumer`; a commit that is under way is finished before."""
+        """See `Consumer`; a pending commit finishes first."""
         self._closed = True
         self._client.close()
 
@@ -192,19 +192,19 @@ class ConfluentConsumer:
         return client
 
     def _replace(self, fatal: errors.KafkaError, lost: Collection[Partition]) -> None:
-        """Take another client for one that met a fatal error, after which it does nothing more.
+        """Replace a client after a fatal error, which makes it unusable.
 
-        A static member is also fenced from itself: it was away for too long and joined anew, and
-        then a heartbeat of before arrived.
+        A static member can fence itself: it rejoined after a long absence, and then an old
+        heartbeat arrived.
 
         Raises:
             FencedInstanceIdError: another process uses our member name.
-            KafkaError: the cluster does not say who does.
+            KafkaError: the cluster does not answer who uses it.
         """
         if isinstance(fatal, errors.FencedInstanceIdError) and self._name_is_taken():
             raise fatal
         _LOG.warning("the Kafka client failed (%s); joining the group again", fatal)
-        # Its last rebalance may stay untold: a client that met such an error closes without.
+        # A client with a fatal error closes without reporting its partitions as lost.
         self._noted("lost", lost)
         self._client.close()
         self._fatal, self._refusal, self._unanswered = None, None, 0
@@ -213,7 +213,7 @@ class ConfluentConsumer:
     def _name_is_taken(self) -> bool:
         mine = self._client.memberid()
         if not mine:
-            # It was about to join, and the broker's answer was lost.
+            # The client was about to join, and the broker's answer was lost.
             return False
         config = {**self._config, "request_timeout_ms": _ANSWER_MS}
         with closing(Cluster(config)) as cluster:
@@ -224,7 +224,7 @@ class ConfluentConsumer:
         try:
             return self._client.consume(most, seconds)
         except KafkaException as error:
-            # What was consumed before must be delivered first.
+            # Records consumed before must be delivered first.
             self._failure = _translated(error.args[0])
             return []
 
@@ -247,7 +247,7 @@ class ConfluentConsumer:
     def _records(
         self, messages: Sequence[Any], ends: MutableMapping[tuple[str, int], int]
     ) -> list[Any]:
-        """Those that hold a record; what the others say is noted, the ends of partitions too."""
+        """The messages with a record; errors and ends of partitions are recorded."""
         records = []
         for message in messages:
             error = message.error()
@@ -256,12 +256,12 @@ class ConfluentConsumer:
             elif error.name() == _END:
                 ends[message.topic(), message.partition()] = message.offset()
             elif not self._may_pass(message, error):
-                # Nothing is delivered from behind a record that cannot be read.
+                # Records behind an unreadable one must not be delivered.
                 break
         return records
 
     def _may_pass(self, message: Any, error: KafkaError) -> bool:
-        """Keep an error until the records before it are delivered; whether reading may continue."""
+        """Keep an error until earlier records are delivered; returns whether to read on."""
         if error.name() in _QUIET:
             return True
         if error.name() == _FATAL:
@@ -270,14 +270,14 @@ class ConfluentConsumer:
         found = _translated(error)
         if error.name() in _MISSING:
             found = type(found)({Partition(message.topic(), message.partition()): message.offset()})
-        if permanent(found) is None:
+        if permanent_error(found) is None:
             self._trouble = (time.monotonic(), found)
             return True
         self._failure = found
         return False
 
     def _raise_trouble(self) -> None:
-        """The client reports an error for each of its attempts, which take seconds."""
+        # The client reports an error once per attempt, and attempts take seconds.
         if self._trouble is not None:
             since, error = self._trouble
             if time.monotonic() - since < _ATTEMPT_SECONDS:
@@ -290,7 +290,7 @@ class ConfluentConsumer:
 
     def _revoked(self, client: Consumer, given: list[TopicPartition]) -> None:
         self._noted("revoked", _places(given))
-        # The client would do so on return, unless the callback has assigned something.
+        # The client unassigns on return only if the callback has not assigned anything.
         client.unassign()
 
     def _lost(self, client: Consumer, given: list[TopicPartition]) -> None:
@@ -301,11 +301,11 @@ class ConfluentConsumer:
         if self._closed:
             return
         self._generation += 1
-        self._rebalances.note(Rebalance(what, tuple(sorted(given))))
+        self._rebalances.enqueue(Rebalance(what, tuple(sorted(given))))
         if what != "assigned":
-            # An error of the owner is raised when its callback is repeated.
+            # The repeated callback raises the owner's error again, outside the client.
             with suppress(StreamevalError):
-                self._rebalances.tell()
+                self._rebalances.dispatch()
 
     def _committed(self, error: KafkaError | None, given: Sequence[TopicPartition]) -> None:
         self._unanswered -= 1
@@ -314,15 +314,15 @@ class ConfluentConsumer:
             self._refusal = _refused(_translated(found))
 
     def _renew_credentials(self) -> None:
-        """Those from files are looked at now and then; the next connection uses them."""
+        """Read credential files now and then; the next connection uses changes."""
         now = time.monotonic()
-        if now - self._looked_at < _LOOK_SECONDS:
+        if now - self._read_at < _CREDENTIALS_SECONDS:
             return
-        self._looked_at = now
-        wanted = credentials(self._latest)
-        if wanted != self._credentials:
-            self._credentials = wanted
-            self._client.set_sasl_credentials(wanted["sasl.username"], wanted["sasl.password"])
+        self._read_at = now
+        current = credentials(self._latest)
+        if current != self._credentials:
+            self._credentials = current
+            self._client.set_sasl_credentials(current["sasl.username"], current["sasl.password"])
 
 
 def _at(offsets: Mapping[Partition, int]) -> list[TopicPartition]:
@@ -334,7 +334,7 @@ def _places(given: Sequence[TopicPartition]) -> list[Partition]:
 
 
 def _by_place(messages: Sequence[Any]) -> dict[tuple[str, int], list[Any]]:
-    """Messages by topic and partition, in order; they come in long runs of one partition."""
+    """Messages by topic and partition, in order; partitions come in long runs."""
     found: dict[tuple[str, int], list[Any]] = {}
     start = 0
     for place, run in groupby(
@@ -347,7 +347,7 @@ def _by_place(messages: Sequence[Any]) -> dict[tuple[str, int], list[Any]]:
 
 
 def _batch_of(partition: Partition, run: Sequence[Any], end: int) -> RecordBatch:
-    """Consecutive messages, at least one; keys and headers are read when asked for."""
+    """A batch of consecutive messages, at least one; keys and headers are read on demand."""
     return RecordBatch(
         partition=partition,
         values=[*map(_MESSAGE.value, run)],
@@ -364,7 +364,7 @@ def _is_fatal(message: Any) -> bool:
 
 
 def _translated(error: KafkaError) -> errors.KafkaError:
-    """The same error as kafka-python has it."""
+    """The corresponding error of kafka-python."""
     kind = _LOCAL.get(error.name())
     if error.name() == _FATAL and _FENCED in error.str():
         kind = errors.FencedInstanceIdError

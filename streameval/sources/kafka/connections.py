@@ -1,7 +1,7 @@
-"""Diagnoses failed connections of the Kafka client: the reason of each, and its remedy.
+"""Diagnoses failed connections of the Kafka client: the reason and the remedy.
 
-The client tries again until its time is over, and then says only that time is over. So its
-connections are watched: of the ends they met, the one that says most is kept.
+The client retries until a timeout and then only reports the timeout. Its connections are therefore
+watched, and the most specific of their errors is kept.
 """
 
 from __future__ import annotations
@@ -46,26 +46,26 @@ Reason: TypeAlias = Literal[
 ]
 
 REASONS: Final[tuple[Reason, ...]] = get_args(Reason)
-"""Why Kafka cannot be used; values of a label."""
+"""Reasons why Kafka cannot be used; values of a label."""
 
-UNHEARD: Final = (KafkaTimeoutError, NodeNotReadyError, RequestTimedOutError)
-"""What a client raises where it waited for nothing."""
+NO_ANSWER: Final = (KafkaTimeoutError, NodeNotReadyError, RequestTimedOutError)
+"""Errors that a client raises after waiting in vain."""
 
 _CREDENTIALS: Final = ("sasl_plain_username", "sasl_plain_password")
 _REFUSED_SASL: Final = (SaslAuthenticationFailedError, UnsupportedSaslMechanismError)
 _VERSIONS_REQUEST: Final = struct.pack(">ihhih", 10, 18, 0, 1, -1)
-"""ApiVersions, version 0, correlation id 1, no client id: what every broker answers first."""
+"""ApiVersions, version 0, correlation id 1, no client id: every broker answers it."""
 
-_SECONDS: Final = 2.0
+_TIMEOUT: Final = 2.0
 _START: Final = "start the broker, or correct bootstrap_servers in [source.kafka]"
 _TRUST: Final = "name the authority that signed it by ssl_cafile in [source.kafka]"
 _NAME: Final = "name the broker in bootstrap_servers as its certificate does"
 _CERTIFICATE_REMEDIES: Final = {10: "renew the broker's certificate", 62: _NAME, 64: _NAME}
-"""OpenSSL's code of a verification that failed -> what to do, where it is not a matter of trust."""
+"""OpenSSL's verification error code -> remedy, for errors other than missing trust."""
 
 
 class Failure(NamedTuple):
-    """Why Kafka cannot be used.
+    """The reason why Kafka cannot be used.
 
     Attributes:
         problem: one sentence without its full stop.
@@ -79,11 +79,11 @@ class Failure(NamedTuple):
         return f"{self.problem}; {self.remedy}"
 
 
-class End(NamedTuple):
-    """How a connection ended.
+class ConnectionEnd(NamedTuple):
+    """The end of a connection.
 
     Attributes:
-        stage: how far it had come: to the handshake, to SASL (where configured), or all the way.
+        stage: the stage that it had reached; "sasl" only if configured.
     """
 
     error: Exception
@@ -92,7 +92,7 @@ class End(NamedTuple):
 
     @property
     def weight(self) -> int:
-        """How specific it is: 2 names the cause, 1 is a network error, 0 is a silent close."""
+        """How specific the error is: 2 names the cause, 1 is a network error, 0 a silent close."""
         if isinstance(self.error, (*_REFUSED_SASL, IllegalSaslStateError)):
             return 2
         if isinstance(_tls_error(self.error), ssl.SSLCertVerificationError):
@@ -101,26 +101,26 @@ class End(NamedTuple):
 
 
 class ConnectionEndedError(KafkaError):  # type: ignore[misc]  # untyped
-    """No broker could be used; carries how the last connection that says something ended."""
+    """No broker could be used; has the most specific end of a connection."""
 
-    def __init__(self, end: End) -> None:
+    def __init__(self, end: ConnectionEnd) -> None:
         self.end = end
         super().__init__(f"{end.address}: {end.error}")
 
 
 class Connections(KafkaConnectionManager):  # type: ignore[misc]  # untyped
-    """The connections of one client, watched; each authenticates with what files say by then.
+    """The watched connections of one client; each authenticates with the current credentials.
 
     Attributes:
-        end: how one of them ended; None where none did yet.
-        fenced: whether the broker has said that another member uses this name. The client
-            then stops its heartbeats without a word, and finds out when it next commits.
+        end: the most specific end of a connection; None if none has ended.
+        fenced: whether the broker has reported that another member uses our name. The client itself
+            only stops its heartbeats silently, and notices at its next commit.
     """
 
     config: Mapping[str, Any]
 
     def __init__(self, net: Any, **settings: Any) -> None:
-        self.end: End | None = None
+        self.end: ConnectionEnd | None = None
         self.fenced = False
         self._watched: WeakSet[Any] = WeakSet()
         self._tried: dict[Any, Sequence[Any]] = {}
@@ -128,20 +128,20 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # untyped
         self.config = Latest(self.config)
 
     def get_connection(self, node_id: Any, *args: Any, **settings: Any) -> Any:
-        """As the client's own."""
+        """Watch the connection that the client opens."""
         connection = super().get_connection(node_id, *args, **settings)
         if connection not in self._watched:
             self._watched.add(connection)
             self._tried[node_id] = self._credentials
-            # A broker may ask an open connection to authenticate again, by then with another one.
+            # A broker may ask for re-authentication, when the credentials may have changed.
             connection.config = Latest(connection.config)
             node = self.cluster.broker_metadata(node_id)
             address = f"{node.host}:{node.port}"
-            connection.close_future.add_errback(lambda e: self._note(connection, address, e))
+            connection.close_future.add_errback(lambda e: self._record_end(connection, address, e))
         return connection
 
     def maybe_raise_auth_failure(self, node_id: Any) -> None:
-        """As the client's own, which never tries again; other credentials are worth a trial."""
+        """Retry after a failed authentication if the credentials have changed."""
         if node_id in self._auth_failures and self._tried.get(node_id) != self._credentials:
             del self._auth_failures[node_id]
         super().maybe_raise_auth_failure(node_id)
@@ -153,30 +153,30 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # untyped
     def send(
         self, request: Any, node_id: Any = None, request_timeout_ms: float | None = None
     ) -> Any:
-        """As the client's own."""
+        """Check the answers to heartbeats for fencing."""
         answer = super().send(request, node_id, request_timeout_ms)
         if isinstance(request, HeartbeatRequest):
-            answer.add_callback(self._hear)
+            answer.add_callback(self._check_fenced)
         return answer
 
-    def _hear(self, response: Any) -> None:
+    def _check_fenced(self, response: Any) -> None:
         if response.error_code == FencedInstanceIdError.errno:
             self.fenced = True
 
-    def _note(self, connection: Any, address: str, error: Exception) -> None:
-        _close_forgotten(error)
+    def _record_end(self, connection: Any, address: str, error: Exception) -> None:
+        _close_leaked(error)
         stage: Literal["handshake", "sasl", "ready"] = "handshake"
         if connection.init_future.succeeded():
             stage = "ready"
         elif connection.sasl_enabled and connection.broker_version_data is not None:
             stage = "sasl"
-        end = End(error, address, stage)
+        end = ConnectionEnd(error, address, stage)
         if self.end is None or end.weight >= self.end.weight:
             self.end = end
 
 
-def _close_forgotten(error: Exception) -> None:
-    """Close the socket of a handshake that failed: the client leaves it to garbage collection."""
+def _close_leaked(error: Exception) -> None:
+    """Close the socket of a failed handshake, which the client leaves to garbage collection."""
     for frame, _ in walk_tb(error.__traceback__):
         transport = frame.f_locals.get("transport")
         if isinstance(transport, KafkaTCPTransport):
@@ -192,78 +192,80 @@ def addresses(config: Mapping[str, Any]) -> list[str]:
 
 
 def failure_of(error: Exception, config: Mapping[str, Any]) -> Failure:
-    """Why the cluster cannot be used; may ask the network, for seconds."""
+    """The reason why the cluster cannot be used; may probe the network for seconds."""
     if isinstance(error, ConnectionEndedError):
-        found = _named(error.end, config)
+        found = _cause(error.end, config)
         if found is not None:
             return found
     where = ", ".join(addresses(config))
-    unheard = isinstance(error, (*UNHEARD, ConnectionEndedError))
-    if unheard or isinstance(error, KafkaConnectionError):
-        refusal = None if config.get("proxy_url") else _refusal(addresses(config)[0])
-        if refusal is not None:
-            return Failure("unreachable", f"cannot reach Kafka at {where}: {refusal}", _START)
-    if unheard:
-        problem = f"no answer as Kafka from {where} (security_protocol is {_protocol(config)})"
+    silent = isinstance(error, (*NO_ANSWER, ConnectionEndedError))
+    if silent or isinstance(error, KafkaConnectionError):
+        problem_ = None if config.get("proxy_url") else _refusal(addresses(config)[0])
+        if problem_ is not None:
+            return Failure("unreachable", f"cannot reach Kafka at {where}: {problem_}", _START)
+    if silent:
+        problem = f"no Kafka answer from {where} (security_protocol is {_protocol(config)})"
         return Failure("silent", problem, "check the broker, or correct the port")
     problem = f"cannot use Kafka at {where}: {type(error).__name__}: {_first_line(error)}"
-    return Failure("other", problem, "look into the broker's log, or correct [source.kafka]")
+    return Failure("other", problem, "check the broker's log, or correct [source.kafka]")
 
 
-def _named(end: End, config: Mapping[str, Any]) -> Failure | None:
-    """The culprit of a connection's end, where it is known."""
+def _cause(end: ConnectionEnd, config: Mapping[str, Any]) -> Failure | None:
+    """The cause of a connection's end, if it is known."""
     where, protocol = f"Kafka at {end.address}", _protocol(config)
     tls = _tls_error(end.error)
     if isinstance(tls, ssl.SSLCertVerificationError):
         problem = f"the certificate of {where} is not trusted: {tls.verify_message.rstrip('.')}"
         return Failure("certificate", problem, _CERTIFICATE_REMEDIES.get(tls.verify_code, _TRUST))
     if isinstance(end.error, IllegalSaslStateError):
-        problem = f"{where} does not authenticate at this port, and security_protocol is {protocol}"
-        wanted = protocol.removeprefix("SASL_")
-        remedy = f'set security_protocol = "{wanted}", or name the port with SASL'
+        problem = f"{where} has no SASL at this port, but security_protocol is {protocol}"
+        other = protocol.removeprefix("SASL_")
+        remedy = f'set security_protocol = "{other}", or give the port with SASL'
         return Failure("no_sasl_port", problem, remedy)
     if isinstance(end.error, _REFUSED_SASL) or (end.stage == "sasl" and _closed(end.error)):
-        return _unauthenticated(where, config)
+        return _authentication_failure(where, config)
     if end.stage == "ready" and _closed(end.error) and "SASL" not in protocol:
         problem = (
-            f"{where} closes the connection at the first request, as a port with SASL does, and "
+            f"{where} closes the connection at the first request, as a port with SASL does, but "
             f"security_protocol is {protocol}"
         )
-        wanted = "SASL_SSL" if protocol == "SSL" else "SASL_PLAINTEXT"
-        remedy = f'set security_protocol = "{wanted}", with a user and a password'
+        other = "SASL_SSL" if protocol == "SSL" else "SASL_PLAINTEXT"
+        remedy = f'set security_protocol = "{other}", with a user and a password'
         return Failure("sasl_port", problem, remedy)
     if end.stage == "handshake":
         return _wrong_port(end, config, tls)
     return None
 
 
-def _unauthenticated(where: str, config: Mapping[str, Any]) -> Failure:
+def _authentication_failure(where: str, config: Mapping[str, Any]) -> Failure:
     user, mechanism = config.get("sasl_plain_username"), config.get("sasl_mechanism")
     who = "us" if user is None else f"user {user!r}"
-    problem = f"{where} refuses to authenticate {who} by {mechanism}"
+    problem = f"{where} rejects the authentication of {who} by {mechanism}"
     remedy = "correct the user, the password or sasl_mechanism in [source.kafka]"
     return Failure("authentication", problem, remedy)
 
 
-def _wrong_port(end: End, config: Mapping[str, Any], tls: Exception | None) -> Failure | None:
-    """Whether one side speaks TLS and the other does not; the port is asked."""
+def _wrong_port(
+    end: ConnectionEnd, config: Mapping[str, Any], tls: Exception | None
+) -> Failure | None:
+    """A failure if only one side uses TLS, which a probe of the port finds out."""
     protocol, proxied = _protocol(config), bool(config.get("proxy_url"))
     if not protocol.endswith("SSL"):
         if proxied or not _closed(end.error) or not _speaks_tls(end.address):
             return None
-        problem = f"Kafka at {end.address} speaks TLS, and security_protocol is {protocol}"
-        wanted = protocol.replace("PLAINTEXT", "SSL")
-        remedy = f'set security_protocol = "{wanted}", or name the port without TLS'
+        problem = f"Kafka at {end.address} uses TLS, but security_protocol is {protocol}"
+        other = protocol.replace("PLAINTEXT", "SSL")
+        remedy = f'set security_protocol = "{other}", or give the port without TLS'
         return Failure("tls_port", problem, remedy)
     if tls is None:
         return None
     if not proxied and _speaks_plainly(end.address):
-        problem = f"Kafka at {end.address} speaks without TLS, and security_protocol is {protocol}"
-        wanted = protocol.replace("SSL", "PLAINTEXT")
-        remedy = f'name the port with TLS, or set security_protocol = "{wanted}"'
+        problem = f"Kafka at {end.address} does not use TLS, but security_protocol is {protocol}"
+        other = protocol.replace("SSL", "PLAINTEXT")
+        remedy = f'give the port with TLS, or set security_protocol = "{other}"'
         return Failure("plaintext_port", problem, remedy)
     problem = f"the TLS handshake with Kafka at {end.address} failed: {_first_line(tls)}"
-    return Failure("handshake", problem, "see the broker's log, and correct the ssl_ settings")
+    return Failure("handshake", problem, "check the broker's log, and correct the ssl_ settings")
 
 
 def _protocol(config: Mapping[str, Any]) -> str:
@@ -271,12 +273,12 @@ def _protocol(config: Mapping[str, Any]) -> str:
 
 
 def _closed(error: Exception) -> bool:
-    """Whether the broker closed the connection or sent garbage, without saying why."""
+    """Whether the broker closed the connection or sent garbage, without a reason."""
     return isinstance(error, InvalidReceiveError) or "socket disconnected" in str(error)
 
 
 def _tls_error(error: BaseException) -> Exception | None:
-    """Why the handshake failed; the client gives text only."""
+    """The error behind a failed handshake, for which the client itself only has text."""
     if isinstance(error, ssl.SSLError):
         return error
     for each in (error.__cause__, error.__context__, *error.args):
@@ -295,11 +297,11 @@ def _has_port(address: str) -> bool:
 def _connection(address: str) -> socket.socket:
     host, _, port = address.rpartition(":")
     host = host.rpartition("//")[2].strip("[]")
-    return socket.create_connection((host, int(port)), timeout=_SECONDS)
+    return socket.create_connection((host, int(port)), timeout=_TIMEOUT)
 
 
 def _refusal(address: str) -> str | None:
-    """What the network says to a plain connection; None when it is accepted."""
+    """The network's error for a TCP connection; None if it is accepted."""
     try:
         _connection(address).close()
     except OSError as error:
@@ -308,7 +310,7 @@ def _refusal(address: str) -> str | None:
 
 
 def _speaks_tls(address: str) -> bool:
-    """Whether a TLS handshake gets an answer, with any certificate: nothing is sent."""
+    """Whether a TLS handshake succeeds with any certificate; no data is sent."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:

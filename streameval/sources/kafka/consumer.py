@@ -1,4 +1,4 @@
-"""The contract of a client: the calls that a member of a consumer group makes."""
+"""The contract between a group member and its client (kafka-python or confluent-kafka)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 from streameval.events.records import Partition, RecordBatch
 
 Change: TypeAlias = Literal["assigned", "revoked", "lost"]
-"""Of partitions, as the owner is told: `Owner.assigned`, `revoked` or `lost`."""
+"""The method of `Owner` to call."""
 
 
 class Rebalance(NamedTuple):
@@ -21,11 +21,11 @@ class Rebalance(NamedTuple):
 class Rebalances(Protocol):
     """Queues rebalances, and calls the owner for each."""
 
-    def note(self, rebalance: Rebalance) -> None:
-        """Queue it until the owner is called; safe to call from any thread."""
+    def enqueue(self, rebalance: Rebalance) -> None:
+        """Queue a rebalance until the owner is called; safe to call from any thread."""
 
-    def tell(self) -> None:
-        """Tell the owner; only on the thread that polls.
+    def dispatch(self) -> None:
+        """Call the owner for queued rebalances; only on the thread that polls.
 
         Raises:
             StreamevalError: an error of the owner; the next call repeats the callback.
@@ -33,19 +33,19 @@ class Rebalances(Protocol):
 
 
 class Consumer(Protocol):
-    """A subscribed client. It notes rebalances, and delivers only partitions that were started.
+    """A subscribed client. It queues rebalances and delivers only started partitions.
 
-    Partitions are given up only after the owner's callback for revoked ones.
+    Revoked partitions are given up only after the owner's callback.
     """
 
     def poll(self, seconds: float, positions: Mapping[Partition, int]) -> list[RecordBatch]:
-        """Records that are there, or come in time; none where the group rebalanced.
+        """Records that arrive within `seconds`; none while the group rebalances.
 
-        `positions`: of the partitions that were started and are still ours: their next offsets.
+        `positions`: started partitions that are still assigned -> next offset.
 
         Returns:
-            At most one batch for each of these; one without values where the log has offsets, but
-            holds nothing to deliver (compaction, aborted transactions).
+            At most one batch per partition; an empty batch for offsets without records
+            (compaction, aborted transactions).
 
         Raises:
             FencedInstanceIdError: another process uses our member name.
@@ -53,35 +53,35 @@ class Consumer(Protocol):
         """
 
     def hold(self, partitions: Sequence[Partition]) -> None:
-        """These are all that is ours; read nothing of them until `start`."""
+        """Read nothing from these, which are all assigned partitions, until `start`."""
 
     def start(self, offsets: Mapping[Partition, int]) -> None:
-        """Read these of the partitions that are held, from these offsets."""
+        """Read held partitions from these offsets."""
 
     def seek(self, offsets: Mapping[Partition, int]) -> None:
-        """Go to these offsets of partitions that were started, perhaps once more."""
+        """Seek started partitions to these offsets, possibly again."""
 
     def pause(self, partitions: Collection[Partition]) -> None:
-        """Read nothing of these for a while."""
+        """Stop reading these partitions."""
 
     def resume(self, partitions: Collection[Partition]) -> None:
-        """Go on with these."""
+        """Continue reading these partitions."""
 
     def release(self, partitions: Collection[Partition]) -> None:
-        """The owner has finished or forgotten these: give them up."""
+        """Give up these partitions, which the owner has finished or forgotten."""
 
     def commit(self, offsets: Mapping[Partition, int]) -> None:
-        """Tell the group; within a second or in the background.
+        """Commit to the group, within a second or in the background.
 
         Raises:
             FencedInstanceIdError: another process uses our member name.
-            KafkaError: this commit failed, or the one before.
+            KafkaError: this commit or the previous one failed.
         """
 
     def close(self) -> None:
-        """Leave the group, where dynamic, and close the connections; notes nothing any more."""
+        """Leave the group, unless a static member, and close; no more rebalances are queued."""
 
 
 def skip_to(partition: Partition, offset: int) -> RecordBatch:
-    """A batch without values, which moves a position."""
+    """An empty batch that moves a position."""
     return RecordBatch(partition=partition, values=(), offsets=(), next_offset=offset)

@@ -1,4 +1,4 @@
-"""kafka-python as the client of a member: the default."""
+"""kafka-python, the default client of a group member."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _STEPS: Final = 100
 _STEP_SECONDS: Final = 0.02
 
 
-class _Interruption(Exception):  # noqa: N818  no error: it only returns control to our thread
-    """Ends a `poll` of the client, so that callbacks of the owner run on the polling thread."""
+class _Interruption(Exception):  # noqa: N818  not an error: it returns control to our thread
+    """Interrupts a `poll` of the client, so that the owner is called on the polling thread."""
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # untyped
-    """Notes rebalances, and ends the client's `poll` there and then.
+    """Queues rebalances, and interrupts the client's `poll`.
 
-    The client calls it on its network thread, where nothing may take long and no request can be
-    made; an error that it raises comes out of `poll`. A revocation that is interrupted so has not
-    taken place: the client asks again in the next `poll`, and only then gives the partitions up.
-    In between, the member stays in its group and sends heartbeats.
+    The client calls it on its network thread, which must not block or send requests; an exception
+    here is raised by `poll`. An interrupted revocation has not taken place: the client calls again
+    in the next `poll`, and only then gives the partitions up. Until then the member stays in its
+    group and sends heartbeats.
     """
 
     def __init__(self, rebalances: Rebalances) -> None:
@@ -41,32 +41,32 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # untyped
         self._closed = False
 
     def release(self, partitions: Collection[Partition]) -> None:
-        """Let the client give these up."""
+        """Let the client give up these partitions."""
         self._released = frozenset(partitions)
 
     def close(self) -> None:
-        """Note nothing any more, and let the client give up everything."""
+        """Stop queueing, and let the client give up everything."""
         self._closed = True
 
     def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
-        """Called also when there are none."""
+        """Also called for an empty assignment."""
         self._released = frozenset()
         self._note("assigned", assigned)
 
     def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
-        """Returns only when these were released."""
+        """Interrupts `poll` until these are released."""
         if not self._released.issuperset(Partition(*each) for each in revoked):
             self._note("revoked", revoked)
 
     def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
-        """They belong to others already."""
+        """Other members already own these."""
         self._released = frozenset()
         self._note("lost", lost)
 
     def _note(self, what: Change, given: Collection[TopicPartition]) -> None:
         if self._closed:
             return
-        self._rebalances.note(Rebalance(what, tuple(sorted(Partition(*p) for p in given))))
+        self._rebalances.enqueue(Rebalance(what, tuple(sorted(Partition(*p) for p in given))))
         raise _Interruption
 
 
@@ -82,8 +82,8 @@ class KafkaPythonConsumer:
     ) -> None:
         self._monitor = monitor
         self._consumer, self._connections = connected(KafkaConsumer, config)
-        # After a rebalance, the client would resume at the group's commit, which
-        # may be ahead of the state: what lies between would be lost. It waits for the owner.
+        # After a rebalance the client would resume at the group's commit. The commit may be ahead
+        # of our state, and records between would be lost; the owner decides instead.
         coordinator = self._consumer._coordinator  # noqa: SLF001  no setting turns it off
         coordinator.refresh_committed_offsets_if_needed = lambda *_, **__: False
         self._listener = _Listener(rebalances)
@@ -114,7 +114,7 @@ class KafkaPythonConsumer:
         """See `Consumer`."""
         for partition in map(_topic_partition, partitions):
             self._consumer.pause(partition)
-            # Any offset will do: without one, the client would look for one itself.
+            # Any offset will do; without one, the client would look one up.
             self._consumer.seek(partition, 0)
 
     def start(self, offsets: Mapping[Partition, int]) -> None:
@@ -140,7 +140,7 @@ class KafkaPythonConsumer:
         self._listener.release(partitions)
 
     def commit(self, offsets: Mapping[Partition, int]) -> None:
-        """See `Consumer`; waits for the answer."""
+        """See `Consumer`; synchronous."""
         wanted = {_topic_partition(p): OffsetAndMetadata(o, "", -1) for p, o in offsets.items()}
         self._consumer.commit(wanted, timeout_ms=_COMMIT_MS)
 
@@ -150,10 +150,10 @@ class KafkaPythonConsumer:
         self._consumer.close(autocommit=False, timeout_ms=_LEAVE_MS)
 
     def _refresh_metadata(self) -> bool:
-        """Let the client look again where the monitor knows partitions that it does not know.
+        """Make the client update its metadata if the monitor knows more partitions.
 
-        The client forgets to ask for topics that are subscribed while it asks for others, and would
-        share out only what it knows. Returns whether it knows all.
+        The client may omit topics that are subscribed during a metadata request, and would assign
+        only the partitions that it knows. Returns whether it knows all.
         """
         found = self._monitor.partitions
         if found is not self._known:
@@ -166,16 +166,16 @@ class KafkaPythonConsumer:
         return True
 
     def _finish_rejoin(self) -> None:
-        """Let a rejoin that is under way come to its end.
+        """Let a pending rejoin finish.
 
-        One that was begun because partitions were added no longer seems necessary to the client
-        once it has shared them out, and what `poll` had no time to await is then never taken.
+        After a rejoin for added partitions has computed the assignment, the client considers it
+        unnecessary; if `poll` had no time to wait for the assignment, it never takes it.
         """
         if self._consumer.group_metadata().state == MemberState.REBALANCING:
             self._consumer._coordinator.request_rejoin()  # noqa: SLF001  no other way is offered
 
     def _gaps(self, positions: Mapping[Partition, int]) -> list[RecordBatch]:
-        """Batches without values where the log has offsets but no records to deliver."""
+        """Empty batches for offsets without records."""
         reached = {each: self._reached(each) for each in positions}
         return [skip_to(p, offset) for p, offset in reached.items() if offset > positions[p]]
 
@@ -185,7 +185,7 @@ class KafkaPythonConsumer:
 
 
 def batch_of(partition: Partition, records: Sequence[Any]) -> RecordBatch:
-    """Consecutive records of the client, at least one; keys and headers are read when asked for."""
+    """A batch of consecutive records, at least one; keys and headers are read on demand."""
     return RecordBatch(
         partition=partition,
         values=[record.value for record in records],

@@ -1,4 +1,4 @@
-"""Settings of librdkafka: translated from the user's, and tried; a ConfigError names the key."""
+"""Settings of librdkafka: translated and validated; a ConfigError names the user's key."""
 
 from __future__ import annotations
 
@@ -24,45 +24,45 @@ from streameval.sources.kafka.settings import (
 )
 from streameval.sources.options import KafkaOptions
 
-_OURS: Final[Mapping[str, Any]] = {
+_FIXED: Final[Mapping[str, Any]] = {
     "allow.auto.create.topics": False,
     "auto.offset.reset": "error",
     "enable.auto.commit": False,
     "enable.auto.offset.store": False,
-    # The position at the end of a partition passes markers of transactions, which hold no record.
+    # Ends of partitions move the position over transaction markers, which are not records.
     "enable.partition.eof": True,
     "isolation.level": "read_committed",
     "partition.assignment.strategy": "range",
 }
-_OFFERED: Final[Mapping[str, Any]] = {
+_DEFAULTS: Final[Mapping[str, Any]] = {
     "check.crcs": True,
     "log_level": 0,
     "topic.metadata.refresh.interval.ms": 2_000,
 }
-"""Ours unless the user says otherwise."""
+"""Defaults that the user may override."""
 
 _NAMES: Final[Mapping[str, str]] = {
     ours: theirs.replace("_", ".") for theirs, ours in RENAMED.items()
 }
-"""Name in kafka-python -> name in librdkafka; the rest differ by their dots only."""
+"""Name in kafka-python -> name in librdkafka; other names differ only in dots."""
 
 _ALWAYS: Final = ("client_id", "group_id", "group_instance_id", "reconnect_backoff_max_ms")
-"""Handed on whether the user gives them or not."""
+"""Passed to librdkafka even if the user does not set them."""
 
 _OF_THE_SOURCE: Final = frozenset(
     {"bootstrap_servers", "bootstrap_timeout_ms", "max_poll_records", "ssl_check_hostname"}
 )
-"""Understood, but not handed on as they are."""
+"""Handled by us, not passed to librdkafka unchanged."""
 
 _CREDENTIALS: Final = ("sasl_plain_username", "sasl_plain_password")
 _MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-_NOT_THERE: Final = 'librdkafka has no such setting; leave it out, or set client = "kafka-python"'
+_NOT_THERE: Final = 'librdkafka has no such setting; remove it, or set client = "kafka-python"'
 _SECURITY: Final = re.compile(r"(enable_)?(ssl|sasl|https|security)_")
 _NOT_THE_USERS: Final[Mapping[str, str]] = {
     "enable_auto_offset_store": POSITIONS,
     "enable_partition_eof": POSITIONS,
     "group_remote_assignor": RANGE,
-    "logger": "it takes a Python object, which a configuration file cannot hold",
+    "logger": "its value is a Python object, which a configuration file cannot express",
     "on_commit": POSITIONS,
 }
 _NAMED: Final = re.compile(r'property:? "([^"]+)"|`([a-z._]+)`|^([a-z._]+) failed')
@@ -73,28 +73,28 @@ _CONNECTING_SECONDS: Final = 10.0
 def librdkafka_config(
     options: KafkaOptions, environment: Mapping[str, str], config: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The settings of a reader, in librdkafka's names, found to be accepted."""
+    """The settings of a reader in librdkafka's names; validated by librdkafka."""
     given = given_config(options, environment)
     mechanism = given.get("sasl_mechanism", _MECHANISMS[0])
     if mechanism not in _MECHANISMS:
-        problem = f"found {mechanism!r}; with this client, write one of {', '.join(_MECHANISMS)}."
+        problem = f"found {mechanism!r}; with this client, give one of {', '.join(_MECHANISMS)}."
         raise ConfigError(TABLE, "sasl_mechanism", problem)
     further = librdkafka_only(options, environment)
     written = {_NAMES.get(key, _dotted(key)): key for key in (*given, *further)}
     for key in further:
         _refuse_ours(key)
     found = {
-        **_OFFERED,
+        **_DEFAULTS,
         **_renamed(config, {*given, *_ALWAYS} - _OF_THE_SOURCE),
         **{_dotted(key): value for key, value in further.items()},
-        **_OURS,
+        **_FIXED,
     }
     _try(found, written)
     return found
 
 
 def credentials(config: Mapping[str, Any]) -> dict[str, str]:
-    """User and password of a configuration in kafka-python's names, as librdkafka names them."""
+    """User and password in librdkafka's names, from settings in kafka-python's names."""
     return {_NAMES[name]: str(config[name]) for name in _CREDENTIALS if name in config}
 
 
@@ -120,7 +120,7 @@ def _refuse_ours(written: str) -> None:
         reason = _NOT_THE_USERS.get(name, _NOT_THE_USERS["logger"])
         raise ConfigError(TABLE, written, f"cannot be set: {reason}.")
     if _SECURITY.match(name):
-        problem = "is librdkafka's alone, and other connections to Kafka are made by kafka-python;"
+        problem = "only librdkafka knows it, but kafka-python also connects to Kafka;"
         raise ConfigError(TABLE, written, f"{problem} use kafka-python's security settings.")
 
 
@@ -135,22 +135,22 @@ def _renamed(config: Mapping[str, Any], passed: Collection[str]) -> dict[str, An
         checked = config.get("ssl_check_hostname", True)
         found["ssl.endpoint.identification.algorithm"] = "https" if checked else "none"
         if "ssl_certfile" in config:
-            # Python takes the key from the file of the certificate, where no other is named.
+            # Like Python, use the certificate's file for the key if no other is given.
             found.setdefault("ssl.key.location", config["ssl_certfile"])
     return found
 
 
 def _try(settings: Mapping[str, Any], written: Mapping[str, str]) -> None:
-    """Have librdkafka look at the settings; without an address, it connects to nothing."""
+    """Let librdkafka validate the settings; without an address, it does not connect."""
     offline = {key: value for key, value in settings.items() if key != "bootstrap.servers"}
     try:
         Consumer(offline).close()
     except (KafkaException, TypeError, ValueError) as error:
-        said = error.args[0].str() if isinstance(error, KafkaException) else str(error)
-        said = said.removeprefix("Failed to create consumer: ").rstrip(".")
-        match = _NAMED.search(said)
+        text = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+        text = text.removeprefix("Failed to create consumer: ").rstrip(".")
+        match = _NAMED.search(text)
         name = next(filter(None, match.groups()), "client") if match else "client"
         key = written.get(name, name)
-        if said.startswith("No such configuration property"):
-            said = _NOT_THERE if is_known(key) else unknown(name.replace(".", "_"))
-        raise ConfigError(TABLE, key, f"{said}." if not said.endswith("?") else said) from error
+        if text.startswith("No such configuration property"):
+            text = _NOT_THERE if is_known(key) else unknown(name.replace(".", "_"))
+        raise ConfigError(TABLE, key, f"{text}." if not text.endswith("?") else text) from error

@@ -1,7 +1,7 @@
-"""Reads a cluster without a group: whether it can be read, its newest records, and single ones.
+"""Reads topics without a consumer group: a connection test, the newest records, single records.
 
-Functions raise ConfigError for settings, and SourceError where no broker answers, or a topic does
-not exist or may not be read.
+Functions raise ConfigError for settings, and SourceError if no broker answers, or a topic does not
+exist or may not be read.
 """
 
 from __future__ import annotations
@@ -16,35 +16,35 @@ from kafka.errors import KafkaError, KafkaTimeoutError
 
 from streameval.events.records import Partition, RecordBatch
 from streameval.sources.kafka.client import (
-    UNUSABLE,
+    SETTINGS_ERRORS,
+    as_source_errors,
     connect,
-    explained,
+    settings_error,
     silence_client_log,
-    unusable,
 )
 from streameval.sources.kafka.cluster import Cluster
 from streameval.sources.kafka.kafka_python import batch_of
-from streameval.sources.kafka.member import try_reader
+from streameval.sources.kafka.member import try_connection
 from streameval.sources.kafka.settings import source_config, source_topics
 from streameval.sources.options import EARLIEST, LATEST, KafkaOptions, start_spec
 
 RECORDS: Final = 500
-"""Newest ones of each partition."""
+"""Newest records to sample from each partition."""
 
 _SECONDS: Final = 5.0
 _POLL_MS: Final = 100
 
 
 def probe(options: KafkaOptions, environment: Mapping[str, str]) -> str:
-    """Try the connection once; one sentence about topics, partitions and records."""
+    """Test the connection; one sentence about topics, partitions and records."""
     start_spec(options.start)
     names, config = source_topics(options), source_config(options, environment)
     silence_client_log()
-    with explained(config):
+    with as_source_errors(config):
         with closing(Cluster(config)) as cluster:
             findings = _findings(cluster, names)
-        # The reader's settings are more than those of the questions asked so far.
-        try_reader(options, environment, config)
+        # The reader has more settings than the admin client used so far.
+        try_connection(options, environment, config)
     return findings
 
 
@@ -61,7 +61,7 @@ def _findings(cluster: Cluster, names: Sequence[str]) -> str:
 def newest_records(options: KafkaOptions, environment: Mapping[str, str]) -> Iterator[RecordBatch]:
     """A sample: up to `RECORDS` records from the end of each partition.
 
-    It is smaller, or empty, where the broker is silent for a few seconds.
+    It is smaller, or empty, if the broker does not answer for a few seconds.
     """
     config = source_config(options, environment)
     silence_client_log()
@@ -73,8 +73,8 @@ def newest_records(options: KafkaOptions, environment: Mapping[str, str]) -> Ite
         starts = {each: max(begins[each], ends[each] - RECORDS) for each in partitions}
         for partition, records in records_between(config, starts, ends, _SECONDS):
             yield batch_of(partition, records)
-    except UNUSABLE as error:
-        raise unusable(error, config) from error
+    except SETTINGS_ERRORS as error:
+        raise settings_error(error, config) from error
     except (KafkaError, OSError):
         return
 
@@ -82,10 +82,10 @@ def newest_records(options: KafkaOptions, environment: Mapping[str, str]) -> Ite
 def batch_at(
     options: KafkaOptions, environment: Mapping[str, str], partition: Partition, offset: int
 ) -> RecordBatch | None:
-    """A batch with the record at an offset; None where the topic does not have it."""
+    """A batch with the record at an offset; None if the topic does not have it."""
     config = source_config(options, environment)
     silence_client_log()
-    with explained(config):
+    with as_source_errors(config):
         with closing(Cluster(config)) as cluster:
             (begin,) = cluster.offsets([partition], EARLIEST).values()
             (end,) = cluster.offsets([partition], LATEST).values()
@@ -102,7 +102,7 @@ def records_between(
     ends: Mapping[Partition, int],
     seconds: float,
 ) -> Generator[tuple[Partition, list[Any]]]:
-    """Records of the client from some offsets up to others, in order within each partition."""
+    """Records between start and end offsets, in order within each partition."""
     left = {TopicPartition(*each): end for each, end in ends.items() if starts[each] < end}
     with closing(connect(KafkaConsumer, config)) as consumer:
         consumer.assign(list(left))
@@ -118,7 +118,7 @@ def records_between(
             done = [each for each, end in left.items() if consumer.position(each) >= end]
             heard = time.monotonic() if polled or done else heard
             if time.monotonic() - heard > seconds:
-                raise KafkaTimeoutError(f"nothing for {seconds:g} seconds")
+                raise KafkaTimeoutError(f"no record for {seconds:g} seconds")
             for each in done:
                 del left[each]
                 consumer.pause(each)

@@ -1,7 +1,7 @@
-"""Writes records to Kafka topics: JSON as it is, keyed by user, or any with a key of their own.
+"""Writes records to Kafka topics: JSON keyed by user, or messages with given keys.
 
-Functions raise ConfigError for a setting that is not a user's to set, SourceError where the client
-refuses one, and PublishError where no broker answers, or it refuses a topic or a record.
+Functions raise ConfigError for a reserved setting, SourceError if the client rejects a setting, and
+PublishError if no broker answers, or the broker rejects a topic or a record.
 """
 
 from __future__ import annotations
@@ -18,38 +18,38 @@ from kafka.util import ensure_valid_topic_name
 
 from streameval.errors import PublishError
 from streameval.sources.kafka.client import (
-    UNUSABLE,
+    SETTINGS_ERRORS,
     connect,
+    settings_error,
     silence_client_log,
-    unusable,
 )
 from streameval.sources.kafka.cluster import Cluster
 from streameval.sources.kafka.connections import failure_of
 from streameval.sources.kafka.settings import client_config
 
-_OFFERED: Final[Mapping[str, Any]] = {
+_DEFAULTS: Final[Mapping[str, Any]] = {
     "batch_size": 256 * 1024,
     "bootstrap_timeout_ms": 10_000,
     "client_id": "streameval-publish",
     "linger_ms": 20,
     "metrics_enabled": False,
 }
-"""Ours unless the user says otherwise."""
+"""Defaults that the user may override."""
 
 _IN_FLIGHT: Final = 10_000
-"""Records whose answers may be outstanding; bounds memory, not speed."""
+"""Most unacknowledged records; bounds memory, not speed."""
 
 _STEP: Final = 1_000
-"""Records between two reports of progress."""
+"""Records between two calls of `progress`."""
 
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to publish, and how.
+    """The topic to publish to.
 
     Attributes:
-        topic: made where it is missing.
+        topic: created if missing.
         kafka: settings of the client, named as in [source.kafka]; `bootstrap_servers` at least.
-        partitions: of the topic, where it is made.
+        partitions: number of partitions if the topic is created.
         user: path of the field whose value becomes the key, as in [event] user.
     """
 
@@ -60,10 +60,10 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Published(msgspec.Struct, frozen=True, kw_only=True):
-    """What was published.
+    """Numbers of published records.
 
     Attributes:
-        without_user: those among them in which no user was found; they carry no key.
+        without_user: records without a user, published without a key.
     """
 
     records: int
@@ -75,7 +75,7 @@ class Message(NamedTuple):
     """A record to be sent.
 
     Attributes:
-        partition: None: as its key says.
+        partition: None: chosen by the key.
     """
 
     topic: str
@@ -91,18 +91,18 @@ def publish_records(
     environment: Mapping[str, str],
     progress: Callable[[int], None] = lambda _: None,
 ) -> Published:
-    """Write JSON records to the topic as they come, and wait until all are acknowledged.
+    """Write JSON records to the topic as they arrive, and wait until all are acknowledged.
 
-    Records of one user go to one partition, in their order, byte for byte as they are. What was
-    acknowledged before an error stays in the topic.
+    Records of one user go to one partition, in order and byte for byte unchanged. Records
+    acknowledged before an error stay in the topic.
 
-    `records`: taken one at a time, so they may come at a pace of their own. `progress`: called with
-    the number of records acknowledged so far, every now and then.
+    `records`: consumed one at a time, so it may be a live stream. `progress`: called now and then
+    with the number of acknowledged records.
     """
     topic, key = destination.topic, UserKey(destination.user)
     path = "Kafka settings"
     user = client_config(destination.kafka, environment, path=path, client=KafkaProducer)
-    config = {**_OFFERED, **user}
+    config = {**_DEFAULTS, **user}
     try:
         ensure_valid_topic_name(topic)
     except ValueError as error:
@@ -131,9 +131,9 @@ def send(
     remedy: str,
     progress: Callable[[int], None] = lambda _: None,
 ) -> int:
-    """Send records, and wait until all are acknowledged; returns how many.
+    """Send records, and wait until all are acknowledged; returns their number.
 
-    `topic`: that an error names before the first record.
+    `topic`: named by an error before the first record.
     """
     silence_client_log()
     unanswered: deque[Any] = deque()
@@ -155,8 +155,8 @@ def send(
             for each in unanswered:
                 each.get()
                 count += 1
-    except UNUSABLE as error:
-        raise unusable(error, config) from error
+    except SETTINGS_ERRORS as error:
+        raise settings_error(error, config) from error
     except (KafkaError, OSError) as error:
         raise PublishError(topic, count, str(failure_of(error, config)), remedy) from error
     progress(count)
@@ -166,7 +166,7 @@ def send(
 class UserKey:
     """The user of a JSON record as the key of a Kafka record.
 
-    An integer and the text of its digits give the same key, as they are the same user.
+    An integer and the text of its digits are the same user, so they give the same key.
 
     Args:
         path: of the field, with dots between the names of nested objects.
@@ -180,7 +180,7 @@ class UserKey:
         self._decoder = msgspec.json.Decoder(_shape(path))
 
     def __call__(self, record: bytes) -> bytes | None:
-        """The key; None where no user is found."""
+        """The key; None if no user is found."""
         try:
             found: Any = self._decoder.decode(record)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -191,7 +191,7 @@ class UserKey:
 
 
 def _shape(path: str) -> Any:
-    """A struct with this one field; all others are passed over undecoded."""
+    """A struct with this one field; other fields are skipped without decoding."""
     kind: Any = int | str
     for name in reversed(path.split(".")):
         kind = msgspec.defstruct("Object", [("value", kind)], rename={"value": name})

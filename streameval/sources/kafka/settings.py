@@ -1,11 +1,11 @@
-"""Settings of the Kafka client: our defaults, the user's settings, and those reserved to us.
+"""Settings of the Kafka client: defaults, the user's settings, and reserved settings.
 
-The [source.kafka] table takes the client's own names, Java's and librdkafka's. Settings that do
-not fit together are refused here: the client itself takes an unknown security protocol as
-PLAINTEXT, and would send without encryption what the user meant to be encrypted.
+The [source.kafka] table accepts the client's own names, Java's and librdkafka's. Inconsistent
+settings are rejected here, because the client treats an unknown security protocol as PLAINTEXT and
+would send unencrypted what the user wants encrypted.
 
-Functions raise ConfigError for a setting that is unknown, not the user's to set, given twice, or
-whose value cannot be used; it names the key.
+Functions raise ConfigError for a setting that is unknown, reserved, given twice, or has an invalid
+value; it names the key.
 """
 
 from __future__ import annotations
@@ -27,31 +27,31 @@ from streameval.sources.options import KafkaOptions
 from streameval.sources.secrets import FileText, names_a_file, substituted
 
 TABLE: Final = "source.kafka"
-"""How an error calls the place of a setting."""
+"""The table that errors name."""
 
 KAFKA_PYTHON: Final = "kafka-python"
 CONFLUENT: Final = "confluent"
-"""The clients that can read; the others of this package's connections are kafka-python's."""
+"""The clients that can read; all other connections use kafka-python."""
 
-_OURS: Final[Mapping[str, Any]] = {
+_FIXED: Final[Mapping[str, Any]] = {
     "group_id": None,
     "enable_auto_commit": False,
     "isolation_level": "read_committed",
     "auto_offset_reset": "none",
     "allow_auto_create_topics": False,
 }
-_OFFERED: Final[Mapping[str, Any]] = {
+_DEFAULTS: Final[Mapping[str, Any]] = {
     "bootstrap_timeout_ms": 5_000,
     "client_id": "streameval",
     "max_poll_records": 10_000,
     "metrics_enabled": False,
     "reconnect_backoff_max_ms": 1_000,
 }
-"""Ours unless the user says otherwise."""
+"""Defaults that the user may override."""
 
 _MEMBER: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
-_EMPTY: Final = "found an empty text; leave it out, or name one."
-_MEMBER_NEEDED: Final = "write up to 249 letters, digits, dots, underscores and hyphens."
+_EMPTY: Final = "found an empty text; remove the key, or give a name."
+_MEMBER_NEEDED: Final = "give up to 249 letters, digits, dots, underscores and hyphens."
 _JAAS: Final = re.compile(r'\b(username|password)\s*=\s*(?:"([^"]*)"|\'([^\']*)\')')
 _TRUTH: Final = {"true": True, "false": False}
 _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
@@ -77,17 +77,17 @@ RENAMED: Final[Mapping[str, str]] = {
     "ssl_key_password": "ssl_password",
     "topic_metadata_refresh_interval_ms": "metadata_max_age_ms",
 }
-"""Name in other clients, dots as underscores -> name here; the rest differ by their dots only."""
+"""Name in other clients, with underscores -> name in kafka-python; others differ only in dots."""
 
 _TRANSLATED: Final = ("sasl_jaas_config", "ssl_endpoint_identification_algorithm")
-"""Java's, which mean several settings here, or another value."""
+"""Java's settings that become several settings here, or have another value."""
 
-POSITIONS = "streameval keeps positions, and commits them after they are durable"
-RANGE = "always by ranges, so that partition n of every topic goes to one member"
+POSITIONS = "streameval stores positions itself, and commits them after they are durable"
+RANGE = "always range assignment, so that partition n of every topic goes to one member"
 _START = "set `start` in [source]"
-_OBJECT = "it takes a Python object, which a configuration file cannot hold"
-_BYTES = "records are read as bytes, and decoded as [event] says"
-_STORES = "Java key stores are not read; give PEM files as ssl_cafile, ssl_certfile, ssl_keyfile"
+_OBJECT = "its value is a Python object, which a configuration file cannot express"
+_BYTES = "records are read as bytes, and decoded according to [event]"
+_STORES = "Java key stores are not supported; give PEM files: ssl_cafile, ssl_certfile, ssl_keyfile"
 
 _REFUSED: Final[Mapping[str, str]] = {
     "enable_auto_commit": POSITIONS,
@@ -100,13 +100,13 @@ _REFUSED: Final[Mapping[str, str]] = {
     "isolation_level": "always read_committed, so that aborted records are never counted",
     "auto_offset_reset": _START,
     "allow_auto_create_topics": "reading never creates a topic",
-    "consumer_timeout_ms": "waiting is up to streameval",
+    "consumer_timeout_ms": "streameval controls timeouts of polling",
     "key_deserializer": _BYTES,
     "value_deserializer": _BYTES,
     "kafka_client": _OBJECT,
     "key_serializer": _OBJECT,
     "metric_reporters": _OBJECT,
-    "partitioner": "records of a user go where murmur2 of the user says, as in Java",
+    "partitioner": "always murmur2 of the user, as in Java",
     "sasl_oauth_token_provider": _OBJECT,
     "selector": _OBJECT,
     "socket_options": _OBJECT,
@@ -121,11 +121,11 @@ _REFUSED: Final[Mapping[str, str]] = {
     "value_serializer": _OBJECT,
     "topics": "set `topics` in [source]",
 }
-"""Setting -> why it cannot be given."""
+"""Reserved setting -> the reason."""
 
 
 def source_topics(options: KafkaOptions) -> list[str]:
-    """The topics, each once."""
+    """The topics without duplicates."""
     if not options.topics:
         raise SourceError("kafka", "no topic is named", "name some in [source] topics")
     for topic in options.topics:
@@ -137,19 +137,19 @@ def source_topics(options: KafkaOptions) -> list[str]:
 
 
 def client_of(options: KafkaOptions) -> str:
-    """Which client reads: KAFKA_PYTHON or CONFLUENT."""
+    """The client that reads: KAFKA_PYTHON or CONFLUENT."""
     client = options.kafka.get("client", KAFKA_PYTHON)
     _require_known("client", client, (KAFKA_PYTHON, CONFLUENT), TABLE)
     return str(client)
 
 
 def source_config(options: KafkaOptions, environment: Mapping[str, str]) -> dict[str, Any]:
-    """The settings, in kafka-python's names; without those that only librdkafka has."""
-    return {**_OFFERED, **given_config(options, environment), **_OURS}
+    """All settings in kafka-python's names, without those that only librdkafka has."""
+    return {**_DEFAULTS, **given_config(options, environment), **_FIXED}
 
 
 def given_config(options: KafkaOptions, environment: Mapping[str, str]) -> dict[str, Any]:
-    """What the user says of `source_config`."""
+    """The settings of `source_config` that the user gives."""
     table = {key: value for key, value in options.kafka.items() if key != "client"}
     if client_of(options) == CONFLUENT:
         table = {key: value for key, value in _flattened(table) if is_known(key)}
@@ -157,7 +157,7 @@ def given_config(options: KafkaOptions, environment: Mapping[str, str]) -> dict[
 
 
 def librdkafka_only(options: KafkaOptions, environment: Mapping[str, str]) -> dict[str, Any]:
-    """Settings that kafka-python does not know, as the user names them."""
+    """Settings that kafka-python does not know, with the user's names."""
     further = {}
     for written, raw in _flattened(options.kafka):
         if written != "client" and not is_known(written):
@@ -171,9 +171,9 @@ def librdkafka_only(options: KafkaOptions, environment: Mapping[str, str]) -> di
 def group_config(
     options: KafkaOptions, environment: Mapping[str, str], *, shared: bool
 ) -> dict[str, Any]:
-    """The settings of a member of a group.
+    """The settings of a group member.
 
-    `shared`: whether to join that group; otherwise one that has no other member, named after it.
+    `shared`: whether to join the configured group; otherwise a group `<group>-<random>`.
     """
     if options.group == "":
         raise ConfigError("source", "group", _EMPTY)
@@ -208,12 +208,12 @@ def client_config(
     path: str = TABLE,
     client: Any = KafkaConsumer,
 ) -> dict[str, Any]:
-    """Settings of the client, named as kafka-python names them.
+    """Settings of the client in kafka-python's names.
 
-    Names may be the client's own, Java's or librdkafka's; tables that unquoted dots made are
-    flattened; ${NAME} and ${file:PATH} in strings are replaced.
+    Names may be the client's own, Java's or librdkafka's; nested tables, which TOML makes of
+    unquoted dots, are flattened; ${NAME} and ${file:PATH} in strings are replaced.
 
-    `path`: how an error calls the place of the table.
+    `path`: the table that errors name.
 
     >>> client_config({"bootstrap": {"servers": "${HOST}:9092"}}, {"HOST": "kafka"})
     {'bootstrap_servers': 'kafka:9092'}
@@ -231,7 +231,7 @@ def client_config(
         repeated = config.keys() & settings.keys()
         if repeated:
             names = ", ".join(sorted(repeated))
-            raise ConfigError(path, written, f"{names} is given twice; keep one of its names.")
+            raise ConfigError(path, written, f"{names} is given twice; keep one of the names.")
         config.update(_rereadable(settings, read) if names_a_file(raw) else settings)
     return secured(config, path)
 
@@ -239,7 +239,7 @@ def client_config(
 def _rereadable(
     settings: Mapping[str, Any], read: Callable[[], Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Texts from files as such: a connection that begins later takes what is there by then."""
+    """Wrap texts from files, so that later connections read the files again."""
 
     def again(name: str) -> str:
         return str(read()[name])
@@ -270,12 +270,12 @@ def _filled(raw: Any, environment: Mapping[str, str]) -> Any:
 
 
 def _sentence(error: ValueError) -> str:
-    said = str(error)
-    return said if said.endswith("?") else f"{said}."
+    text = str(error)
+    return text if text.endswith("?") else f"{text}."
 
 
 def _settings(written: str, value: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """What one key of the user's means; usually one setting."""
+    """The settings that one key of the user sets, usually one."""
     name = written.replace(".", "_")
     if name == "sasl_jaas_config":
         return _jaas(str(value))
@@ -290,43 +290,43 @@ def _settings(written: str, value: Any, defaults: Mapping[str, Any]) -> dict[str
 
 
 def is_known(written: str) -> bool:
-    """Whether kafka-python has such a setting, by any of its names."""
+    """Whether kafka-python has this setting, under any of its names."""
     name = written.replace(".", "_")
     name = RENAMED.get(name, name)
     return name in KafkaConsumer.DEFAULT_CONFIG or name in _REFUSED or name in _TRANSLATED
 
 
 def unknown(name: str, defaults: Mapping[str, Any] = KafkaConsumer.DEFAULT_CONFIG) -> str:
-    """What to say of a setting that no client has."""
-    offered = nearest(name, (set(defaults) | set(RENAMED)) - set(_REFUSED))
-    meant = f"; did you mean {' or '.join(map(repr, offered))}?" if offered else ""
+    """The message about a setting that no client has."""
+    similar = nearest(name, (set(defaults) | set(RENAMED)) - set(_REFUSED))
+    meant = f"; did you mean {' or '.join(map(repr, similar))}?" if similar else ""
     return f"the Kafka client has no such setting{meant or '; see its documentation'}"
 
 
 def _jaas(text: str) -> dict[str, Any]:
     found = {key: double or single for key, double, single in _JAAS.findall(text)}
     if found.keys() != {"username", "password"}:
-        raise ValueError('only username="..." and password="..." of a login module are understood')
+        raise ValueError('only username="..." and password="..." of a login module are supported')
     return {f"sasl_plain_{key}": value for key, value in found.items()}
 
 
 def _converted(value: Any, default: Any) -> Any:
-    """Text as the kind of the default, because Java's properties are all text."""
+    """Text converted to the type of the default, because Java's properties are all text."""
     if not isinstance(value, str):
         return value
     if isinstance(default, bool):
         if value.lower() not in _TRUTH:
-            raise ValueError(f"found {value!r} where true or false is needed")
+            raise ValueError(f"found {value!r}; give true or false")
         return _TRUTH[value.lower()]
     if isinstance(default, int):
         if not value.strip().lstrip("-").isdecimal():
-            raise ValueError(f"found {value!r} where a whole number is needed")
+            raise ValueError(f"found {value!r}; give a whole number")
         return int(value)
     return value
 
 
 def secured(config: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """`config` with protocol and mechanism in capitals, found to be of one piece."""
+    """`config` with protocol and mechanism in capitals; raises if its settings are inconsistent."""
     upper = ("security_protocol", "sasl_mechanism")
     config = {key: str(value).upper() if key in upper else value for key, value in config.items()}
     protocol = config.get("security_protocol", "PLAINTEXT")
@@ -341,7 +341,7 @@ def secured(config: Mapping[str, Any], path: str) -> dict[str, Any]:
 
 def _require_known(key: str, found: object, known: tuple[str, ...], path: str) -> None:
     if found not in known:
-        raise ConfigError(path, key, f"found {found!r}; write one of {', '.join(known)}.")
+        raise ConfigError(path, key, f"found {found!r}; give one of {', '.join(known)}.")
 
 
 def _require_credentials(config: Mapping[str, Any], path: str) -> None:
@@ -350,14 +350,14 @@ def _require_credentials(config: Mapping[str, Any], path: str) -> None:
     if mechanism == "PLAIN" or str(mechanism).startswith("SCRAM"):
         for key in _NEEDED:
             if not config.get(key):
-                raise ConfigError(path, key, f"is missing; {mechanism} needs it.")
+                raise ConfigError(path, key, f"missing; {mechanism} needs it.")
 
 
 def _refuse_unused(config: Mapping[str, Any], protocol: str, path: str) -> None:
     for key in config:
         kind = key.partition("_")[0].upper()
         if kind in ("SASL", "SSL") and kind not in protocol.split("_"):
-            problem = f"is set, but security_protocol is {protocol}, which does not use it."
+            problem = f"security_protocol is {protocol}, which does not use this key; remove it."
             raise ConfigError(path, key, problem)
 
 
@@ -376,13 +376,13 @@ def _require_addresses(servers: str | Sequence[str], path: str) -> None:
     wrong = [each for each in found if each and not _is_address(each)]
     if wrong or not any(found):
         problem = (
-            f"found {', '.join(wrong or found)!r}; write HOST:PORT, for example 'broker-1:9092'."
+            f"found {', '.join(wrong or found)!r}; give HOST:PORT, for example 'broker-1:9092'."
         )
         raise ConfigError(path, "bootstrap_servers", problem)
 
 
 def _is_address(text: str) -> bool:
-    """Whether it is HOST:PORT or a host alone, an IPv6 address among them."""
+    """Whether it is HOST:PORT or only a host, which may be an IPv6 address."""
     host, colon, port = text.rpartition("//")[2].rpartition(":")
     if not colon or (":" in host and not host.endswith("]")):
         return True

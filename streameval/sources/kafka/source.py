@@ -1,4 +1,4 @@
-"""Topics of a Kafka cluster as a source, read as a member of a consumer group."""
+"""Kafka topics as a source, read as a member of a consumer group."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from kafka.errors import KafkaError, LogTruncationError, OffsetOutOfRangeError
 from streameval.errors import SourceError
 from streameval.events.records import Owner, Partition, RecordBatch
 from streameval.sources.kafka.client import (
-    UNUSABLE,
-    permanent,
+    SETTINGS_ERRORS,
+    permanent_error,
+    settings_error,
     silence_client_log,
-    unusable,
 )
 from streameval.sources.kafka.cluster import start_offsets
 from streameval.sources.kafka.connections import failure_of
-from streameval.sources.kafka.member import GroupMember, subscribing
+from streameval.sources.kafka.member import GroupMember, consumer_factory
 from streameval.sources.kafka.settings import client_of, group_config, source_topics
 from streameval.sources.kafka.watchdog import ClusterMonitor, Stall, Watchdog
 from streameval.sources.options import KafkaOptions, start_spec
@@ -29,7 +29,7 @@ from streameval.sources.source import Positions
 T = TypeVar("T")
 
 _POLL_INTERVAL_MS: Final = 300_000
-"""Of the client, where nothing else is configured."""
+"""Default of the client."""
 
 _BUDGET_SHARE: Final = 0.2
 
@@ -37,19 +37,18 @@ _LOG: Final = logging.getLogger("streameval.sources.kafka")
 
 
 class KafkaSource:
-    """The partitions of some topics that a consumer group assigns to this process.
+    """The partitions of topics that a consumer group assigns to this process.
 
-    Only committed records are delivered. Where records are missing from the log (compaction,
-    aborted transactions), a batch without values moves the position over them. Partitions that
-    are added, and topics that are created, are found within seconds. Where a partition does not
-    advance although the broker answers and there is more, the source seeks once more, then joins
-    the group once more, then fails.
+    Only committed records are delivered. An empty batch moves the position over offsets without
+    records (compaction, aborted transactions). Added partitions and created topics are found within
+    seconds. If a partition stalls although the broker answers and records wait, the source first
+    seeks again, then rejoins the group, then fails.
 
-    `shared`: whether to share the partitions with the other members of the group; otherwise the
-    source reads all of them, in a group of its own.
+    `shared`: whether to share the partitions with other members of the group; otherwise the source
+    reads all of them in a separate group.
 
     Attributes:
-        recoveries: how often the watchdog did what: "seek" and "rejoin".
+        recoveries: remedy of the watchdog ("seek", "rejoin") -> how often it was applied.
     """
 
     # A topic has no end.
@@ -66,7 +65,7 @@ class KafkaSource:
         self._topics = source_topics(options)
         self._config = group_config(options, environment, shared=shared)
         self._client = client_of(options)
-        self._subscribe = subscribing(options, environment, self._config)
+        self._subscribe = consumer_factory(options, environment, self._config)
         self._start, self._shared = start_spec(options.start), shared
         self._timeout = options.stall_timeout
         self._monitor = ClusterMonitor(self._topics, self._config)
@@ -86,22 +85,22 @@ class KafkaSource:
 
     @property
     def connection_failures(self) -> Mapping[str, int]:
-        """How often the cluster could not be asked since `open`, by reason."""
+        """Number of failed connections since `open`, by reason."""
         return dict(self._monitor.failures)
 
     @property
     def budget(self) -> float:
         """Seconds within which revoked partitions should be finished."""
-        longest: int = self._config.get("max_poll_interval_ms", _POLL_INTERVAL_MS)
-        return _BUDGET_SHARE * longest / 1000
+        interval: int = self._config.get("max_poll_interval_ms", _POLL_INTERVAL_MS)
+        return _BUDGET_SHARE * interval / 1000
 
     @property
     def trouble(self) -> str | None:
-        """Why nothing, or not everything, can be read at the moment."""
+        """Why records cannot be read at the moment, or not all of them; else None."""
         return self._monitor.trouble or self._retrying
 
     def open(self, owner: Owner) -> None:
-        """Look for the cluster; `poll` joins the group."""
+        """Start to connect; `poll` joins the group."""
         self.close()
         silence_client_log()
         _LOG.info(
@@ -114,44 +113,45 @@ class KafkaSource:
         self._monitor.start()
 
     def poll(self, seconds: float) -> Sequence[RecordBatch]:
-        """Tell the owner about rebalances; then records, and batches that skip a gap.
+        """Call the owner for rebalances; then return records, and batches that skip gaps.
 
-        Must be called at least every max_poll_interval_ms, or the partitions go to others.
+        Must be called at least every max_poll_interval_ms; otherwise the group reassigns the
+        partitions.
 
         Raises:
-            SourceError: reading starts outside a log, or retention has overtaken it where nobody
-                shares the partitions; a topic was created anew; a record is corrupt; another
-                process uses our member name; a partition does not advance after all remedies;
-                the client refuses its settings.
+            SourceError: reading starts outside a log, or retention has overtaken it and partitions
+                are not shared; a topic was recreated; a record is corrupt; another process uses
+                our member name; a partition is stalled after all remedies; the client rejects its
+                settings.
             StreamevalError: an error of the owner.
         """
         self._monitor.wait_for_partitions(seconds)
         if self._monitor.failure is not None:
             raise self._monitor.failure
-        if not self._monitor.looked:
+        if not self._monitor.ready:
             return []
         batches = self._attempt(lambda: self._read(seconds), seconds) or []
         member = self._member
         if member is None:
             return []
-        member.tell()
+        member.dispatch()
         batches += self._start_assigned(member, seconds)
-        self._look_for_stalls(member)
+        self._check_for_stalls(member)
         return batches
 
     def commit(self, positions: Mapping[Partition, int]) -> str | None:
-        """Tell the group, a second at most; only for partitions that are ours."""
+        """Commit to the group, for assigned partitions only; takes a second at most."""
         if self._member is None:
             return f"nothing was committed to group {self._config['group_id']!r}: not joined."
         try:
             return self._member.commit(positions)
         except KafkaError as error:
-            # The next `poll` fails; a commit only reports it.
+            # A commit only reports the error; the next `poll` raises it.
             self._fenced = error
             return f"Kafka refused the commit: {type(error).__name__}."
 
     def pause(self, partitions: Collection[Partition]) -> None:
-        """Pause these until the next call; they stay assigned to us."""
+        """Pause these partitions until the next call; they stay assigned."""
         if self._member is not None:
             self._member.pause(partitions)
 
@@ -160,9 +160,9 @@ class KafkaSource:
         return self._monitor.ends
 
     def close(self) -> None:
-        """Leave the group, if not a static member, and close the connections.
+        """Leave the group, unless a static member, and close the connections.
 
-        The owner is not called: its work is finished before. May be called twice.
+        The owner is not called; it must have finished before. May be called twice.
         """
         self._monitor.stop()
         self._leave()
@@ -171,16 +171,16 @@ class KafkaSource:
         if self._fenced is not None:
             raise self._fenced
         if self._member is None:
-            self._member = self._joined_group()
+            self._member = self._join_group()
         try:
             return self._member.read(seconds)
         except (OffsetOutOfRangeError, LogTruncationError):
             if not self._shared:
                 raise
-            self._member.hand_over_again()
+            self._member.reassign()
             return []
 
-    def _joined_group(self) -> GroupMember:
+    def _join_group(self) -> GroupMember:
         return GroupMember(
             self._topics,
             self._subscribe,
@@ -196,28 +196,28 @@ class KafkaSource:
             member.close()
 
     def _start_assigned(self, member: GroupMember, seconds: float) -> list[RecordBatch]:
-        """Hand new partitions to the owner, as soon as the cluster says where they stand."""
-        if member.held is None:
+        """Hand new partitions to the owner, once the cluster has answered with their offsets."""
+        if member.unstarted is None:
             return []
-        given = self._attempt(member.assignments, seconds)
-        if given is None:
+        assignments = self._attempt(member.assignments, seconds)
+        if assignments is None:
             return []
-        batches = member.start(start_offsets(self._owner, given))
+        batches = member.start(start_offsets(self._owner, assignments))
         self.joined = True
         return batches
 
-    def _look_for_stalls(self, member: GroupMember) -> None:
+    def _check_for_stalls(self, member: GroupMember) -> None:
         monitor = self._monitor
         reading = {p: at for p, at in member.positions.items() if p not in member.paused}
-        stall = self._watchdog.look(reading, monitor.ends, answers=monitor.answers)
+        stall = self._watchdog.check(reading, monitor.ends, answers=monitor.answers)
         if stall is not None:
             self._recover(member, stall)
 
     def _recover(self, member: GroupMember, stall: Stall) -> None:
         where = ", ".join(f"{p} at {offset}" for p, offset in sorted(stall.positions.items()))
         if stall.remedy == "give up":
-            problem = f"{self._timeout:g} s without progress at {where}, though there is more"
-            remedy = "look into the broker's log, and start anew; seeking and joining did not help"
+            problem = f"no progress for {self._timeout:g} s at {where}, although records wait"
+            remedy = "check the broker's log, then restart; seeking and rejoining did not help"
             raise SourceError("kafka", problem, remedy)
         self.recoveries[stall.remedy] += 1
         _LOG.warning("no records from Kafka after %s; trying: %s", where, stall.remedy)
@@ -228,15 +228,15 @@ class KafkaSource:
         self._leave()
 
     def _attempt(self, request: Callable[[], T], seconds: float) -> T | None:
-        """The result of the request; None after a temporary error, which `trouble` describes."""
+        """The result of a request; None after a temporary error, which `trouble` describes."""
         try:
             answer = request()
-        except UNUSABLE as error:
-            raise unusable(error, self._config) from error
+        except SETTINGS_ERRORS as error:
+            raise settings_error(error, self._config) from error
         except (KafkaError, OSError) as error:
-            lasting = permanent(error)
-            if lasting is not None:
-                raise lasting from error
+            permanent = permanent_error(error)
+            if permanent is not None:
+                raise permanent from error
             self._retrying = f"{failure_of(error, self._config)}; still trying."
             self._monitor.sleep(seconds)
             return None

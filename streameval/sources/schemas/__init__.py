@@ -1,1 +1,1 @@
-"""Reads Avro and Protobuf with the schemas of a registry; needs the extra `schemas`."""
+"""Decodes Avro and Protobuf with schemas of a registry; needs the extra `schemas`."""

@@ -1,8 +1,8 @@
-"""Avro: a record is read with the schema that it was written with.
+"""Avro: a record is decoded with its writer's schema.
 
-UnusableSchemaError is raised for what is not an Avro schema, for a record that holds itself (at
-which fastavro overflows the stack), and for an array of items without bytes: a few bytes could
-announce any number of them.
+UnusableSchemaError is raised for an invalid schema, for a record that contains itself (fastavro
+overflows the stack), and for an array of zero-length items, of which a few bytes could declare any
+number.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ to_json = msgspec.json.Encoder(decimal_format="number").encode
 
 
 def reader(definition: Definition, unit: TimeUnit) -> ToText:
-    """What turns records of a schema into JSON text."""
+    """A function that converts records of a schema to JSON text."""
     named: dict[str, Any] = {}
     try:
         for text in definition.references.values():
@@ -64,7 +64,7 @@ def _to_text(schema: Any, *, has_floats: bool) -> ToText:
         if stream.tell() != len(value):
             raise not_of_its_schema(value, f"{len(value) - stream.tell()} bytes are left over")
         text = to_json(found)
-        # JSON has no NaN; as text it is as wrong in a number's place as it is.
+        # JSON has no NaN; as text it makes the event invalid, as NaN does.
         return to_json(_finite(found)) if has_floats and b"null" in text else text
 
     return to_text
@@ -86,7 +86,7 @@ def _decoded(text: str) -> Any:
 
 
 def _renamed(schema: Any, unit: TimeUnit) -> Any:
-    """The schema with logical types that are read as we want them."""
+    """The schema with our logical types in place of Avro's."""
     if isinstance(schema, list):
         return [_renamed(each, unit) for each in schema]
     if not isinstance(schema, dict):
@@ -134,7 +134,7 @@ _UUID: Final = "streameval-uuid"
 
 
 def _extend_fastavro() -> None:
-    """Teach it our logical types, under names that no schema has."""
+    """Register our logical types under names that no schema uses."""
     LOGICAL_READERS[f"fixed-{_UUID}"] = lambda value, *_: str(UUID(bytes=value))
     for written in _PER_SECOND:
         for unit in get_args(TimeUnit):
@@ -145,7 +145,7 @@ _extend_fastavro()
 
 
 class _Facts:
-    """What must be known of a schema before bytes of strangers are read with it."""
+    """Safety checks of a schema before untrusted bytes are decoded with it."""
 
     def __init__(self, named: Mapping[str, Any]) -> None:
         self._named = named
@@ -153,7 +153,7 @@ class _Facts:
         self.has_floats = False
 
     def add(self, schema: Any, within: tuple[str, ...] = ()) -> int:
-        """Look at a type; returns the fewest bytes that a value of it has."""
+        """Check a type; returns the minimum size of its values in bytes."""
         kind = schema.get("type") if isinstance(schema, dict) else schema
         if isinstance(schema, list):
             return 1 + min((self.add(each, within) for each in schema), default=0)
@@ -176,7 +176,7 @@ class _Facts:
 
     def _reference(self, name: str, within: tuple[str, ...]) -> int:
         if name in within:
-            raise UnusableSchemaError(f"its record {name!r} holds records of its own kind")
+            raise UnusableSchemaError(f"its record {name!r} contains itself")
         if name not in self._least:
             self._least[name] = self.add(self._named[name], within)
         return self._least[name]

@@ -1,4 +1,4 @@
-"""Protobuf: a record is a message of the .proto file that it was written with.
+"""Protobuf: a record is a message of its writer's .proto file.
 
 UnusableSchemaError is raised for files that cannot be compiled.
 """
@@ -31,10 +31,10 @@ from streameval.decoding.framing import HEADER, ToText, not_of_its_schema
 from streameval.sources.schemas.registry import Definition, UnusableSchemaError
 
 Read: TypeAlias = Callable[[Any], Any]
-"""From a value of the message to one of JSON."""
+"""Converts a value of a message to a JSON value."""
 
 _MAIN: Final = "streameval/record.proto"
-"""A name for the schema itself, which a registry has none for."""
+"""File name for the schema itself, which has none in a registry."""
 
 _SECONDS: Final = 60.0
 _LONGEST_INDEX: Final = 100
@@ -52,7 +52,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def reader(definition: Definition, unit: TimeUnit) -> ToText:
-    """What turns records of a schema into JSON text."""
+    """A function that converts records of a schema to JSON text."""
     file = compiled({**definition.references, _MAIN: definition.text})
     known: dict[tuple[int, ...], tuple[type[Message], Read]] = {}
     converters = _Converters(unit)
@@ -73,7 +73,7 @@ def reader(definition: Definition, unit: TimeUnit) -> ToText:
 
 
 def _message_path(value: bytes) -> tuple[tuple[int, ...], int]:
-    """Which message of the file it is, from the outermost in, and where its bytes begin."""
+    """The path of the message type in the file, outermost first, and the start of its bytes."""
     count, place = _varint(value, HEADER)
     if count == 0:
         return (0,), place
@@ -87,7 +87,7 @@ def _message_path(value: bytes) -> tuple[tuple[int, ...], int]:
 
 
 def _varint(value: bytes, place: int) -> tuple[int, int]:
-    """A zigzag varint at a place, and the place after it."""
+    """A zigzag varint at a position, and the position after it."""
     found = 0
     for shift in range(0, 35, 7):
         if place >= len(value):
@@ -100,7 +100,7 @@ def _varint(value: bytes, place: int) -> tuple[int, int]:
 
 
 def _message(file: FileDescriptor, path: tuple[int, ...], value: bytes) -> Descriptor:
-    # Both are in the order of the file, which is what the steps count by.
+    # Descriptors list messages in the order of the file, to which the path refers.
     messages: Sequence[Descriptor] = list(file.message_types_by_name.values())
     for step in path[:-1]:
         messages = messages[step].nested_types if 0 <= step < len(messages) else ()
@@ -110,9 +110,9 @@ def _message(file: FileDescriptor, path: tuple[int, ...], value: bytes) -> Descr
 
 
 def compiled(files: Mapping[str, str]) -> FileDescriptor:
-    """The last of some files, compiled.
+    """The compiled last file.
 
-    `files`: name -> .proto text or FileDescriptorProto in base64; after those that it imports.
+    `files`: name -> .proto text or FileDescriptorProto in base64; dependencies first.
     """
     found: dict[str, FileDescriptorProto] = {}
     texts: dict[str, str] = {}
@@ -166,7 +166,7 @@ def _well_known(name: str) -> FileDescriptorProto:
 def _parsed(
     texts: Mapping[str, str], known: Mapping[str, FileDescriptorProto]
 ) -> dict[str, FileDescriptorProto]:
-    """What protoc makes of .proto texts; in a process of its own, for they are from elsewhere."""
+    """Compile .proto texts with protoc, in a separate process because the texts are untrusted."""
     with TemporaryDirectory(prefix="streameval-protoc-") as name:
         folder = Path(name)
         for file, text in texts.items():
@@ -197,21 +197,21 @@ def _run(command: list[str]) -> None:
     except subprocess.TimeoutExpired as error:
         raise UnusableSchemaError(f"protoc has not read it within {_SECONDS:g} s") from error
     if done.returncode:
-        # It also logs, in lines that name no file.
-        told = [line.partition("/files/")[2] or line for line in done.stderr.splitlines()]
-        problem = "; ".join(line for line in told if ".proto:" in line)
-        raise UnusableSchemaError(f"protoc refuses it ({problem[:500]})")
+        # protoc also logs other lines, which name no file.
+        lines = [line.partition("/files/")[2] or line for line in done.stderr.splitlines()]
+        problem = "; ".join(line for line in lines if ".proto:" in line)
+        raise UnusableSchemaError(f"protoc rejects it ({problem[:500]})")
 
 
 class _Converters:
-    """What makes JSON values of messages, compiled once for each type of message."""
+    """Converters of messages to JSON values, built once per message type."""
 
     def __init__(self, unit: TimeUnit) -> None:
         self._unit = unit
         self._known: dict[str, Read] = {}
 
     def of_message(self, descriptor: Descriptor) -> Read:
-        """From a message to an object, or to the JSON value of a well-known type."""
+        """The converter to a JSON object, or to the JSON value of a well-known type."""
         name = descriptor.full_name
         if name == f"{_WELL_KNOWN}Timestamp":
             return partial(_timestamp, unit=self._unit)
@@ -221,7 +221,7 @@ class _Converters:
         if name in _BY_JSON_FORMAT:
             return json_format.MessageToDict
         if name not in self._known:
-            # Entered before its fields are looked at: a message may hold messages of its own kind.
+            # A message may contain its own type, so the converter is registered before its fields.
             fields: list[_Field] = []
             self._known[name] = partial(_object, fields)
             fields += [
@@ -243,7 +243,7 @@ class _Converters:
         if held is not None or field.enum_type is not None or field.type in _FLOATS:
             one = self._of_one(field) or _same
             return lambda values: [one(each) for each in values]
-        # A slice of a repeated field is a list, and quicker than to go through it.
+        # A slice of a repeated field is a list, and faster than iteration.
         return itemgetter(slice(None))
 
     def _of_one(self, field: FieldDescriptor) -> Read | None:
@@ -268,7 +268,7 @@ def _same(value: Any) -> Any:
 
 
 def _object(fields: list[_Field], message: Any) -> dict[str, Any]:
-    """The fields by the names of the .proto file; without those that can be absent and are."""
+    """The fields by their names in the .proto file, without absent optional ones."""
     found = {}
     for name, optional, read in fields:
         if not optional or message.HasField(name):
@@ -278,7 +278,7 @@ def _object(fields: list[_Field], message: Any) -> dict[str, Any]:
 
 
 def _number(value: float) -> float | str:
-    # JSON has no NaN; as text it is as wrong in a number's place as it is.
+    # JSON has no NaN; as text it makes the event invalid, as NaN does.
     return value if math.isfinite(value) else str(value)
 
 

@@ -1,7 +1,7 @@
 """Client of a schema registry with Confluent's API (Confluent, Apicurio, Karapace, Redpanda).
 
-Functions raise RegistryError where the registry cannot be asked, and UnknownSchemaError where it
-answers that it has no such schema.
+Functions raise RegistryError if the registry cannot be queried, and UnknownSchemaError if it has no
+such schema.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 Failure: TypeAlias = Literal["unreachable", "certificate", "authentication", "other"]
 
 FAILURES: Final[tuple[Failure, ...]] = get_args(Failure)
-"""Why a registry cannot be asked; values of a label."""
+"""Reasons why a registry cannot be queried; values of a label."""
 
 _SECONDS: Final = 10.0
 _NOT_FOUND: Final = frozenset({40401, 40402, 40403})
-"""Codes of the API where a subject, a version or a schema does not exist."""
+"""Error codes of the API for a missing subject, version or schema."""
 
-_MOST_REFERENCES: Final = 1_000
+_MAX_REFERENCES: Final = 1_000
 
 
 class RegistryOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -51,12 +51,12 @@ class RegistryOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class Definition(msgspec.Struct, frozen=True):
-    """A schema as it is registered.
+    """A registered schema.
 
     Attributes:
         kind: "AVRO", "PROTOBUF" or "JSON".
-        text: of the schema; of Protobuf perhaps a FileDescriptorProto in base64.
-        references: name -> schema, of all that it refers to; what one refers to stands before it.
+        text: the schema; for Protobuf possibly a FileDescriptorProto in base64.
+        references: name -> schema of all direct and indirect references, dependencies first.
     """
 
     kind: str
@@ -65,7 +65,7 @@ class Definition(msgspec.Struct, frozen=True):
 
 
 class RegistryError(StreamevalError):
-    """The registry cannot be asked, which may pass."""
+    """The registry cannot be queried, possibly only for now."""
 
     def __init__(self, failure: Failure, url: str, problem: str) -> None:
         self.failure = failure
@@ -75,11 +75,11 @@ class RegistryError(StreamevalError):
 
 
 class UnknownSchemaError(StreamevalError):
-    """The registry answers that it has no such schema."""
+    """The registry has no such schema."""
 
 
 class UnusableSchemaError(StreamevalError):
-    """No record can be read with a schema."""
+    """A schema cannot be used to decode records."""
 
 
 class _Reference(msgspec.Struct):
@@ -114,24 +114,24 @@ class Registry:
         try:
             trusted = ssl.create_default_context(cafile=options.ca_file)
         except OSError as error:
-            problem = f"{options.ca_file} holds no certificates ({error})."
+            problem = f"{options.ca_file} has no certificates ({error})."
             raise ConfigError("[registry]", "ca_file", problem) from error
         self._client = httpx.Client(verify=trusted, timeout=_SECONDS, follow_redirects=True)
 
     def definition(self, number: int) -> Definition:
-        """The schema of an id, with all that it refers to."""
+        """The schema with this id, including its references."""
         answer = self._schema(f"/schemas/ids/{number}")
         references: dict[str, str] = {}
-        self._refer(answer, references, ())
+        self._add_references(answer, references, ())
         return Definition(answer.schema_type, answer.schema, references)
 
     def kinds(self) -> list[str]:
-        """The types of schemas that it knows."""
-        found: list[str] = self._asked("/schemas/types", list[str])
+        """The types of schemas that the registry supports."""
+        found: list[str] = self._get("/schemas/types", list[str])
         return found
 
     def check(self) -> str:
-        """Ask once whether it answers; one sentence."""
+        """Query the registry once; returns one sentence."""
         try:
             kinds = self.kinds()
         except (RegistryError, UnknownSchemaError) as error:
@@ -144,29 +144,31 @@ class Registry:
         """Close the connection."""
         self._client.close()
 
-    def _refer(self, answer: _Answer, found: dict[str, str], within: tuple[str, ...]) -> None:
-        """Add what a schema refers to, the deepest first."""
+    def _add_references(
+        self, answer: _Answer, found: dict[str, str], within: tuple[str, ...]
+    ) -> None:
+        """Add the references of a schema, dependencies first."""
         for each in answer.references or ():
             if each.name in found or each.name in within:
                 continue
-            if len(found) >= _MOST_REFERENCES:
-                raise UnknownSchemaError(f"it refers to more than {_MOST_REFERENCES:,} others")
+            if len(found) >= _MAX_REFERENCES:
+                raise UnknownSchemaError(f"it refers to more than {_MAX_REFERENCES:,} others")
             subject = quote(each.subject, safe="")
             other = self._schema(f"/subjects/{subject}/versions/{each.version}")
-            self._refer(other, found, (*within, each.name))
+            self._add_references(other, found, (*within, each.name))
             found[each.name] = other.schema
 
     def _schema(self, path: str) -> _Answer:
-        found: _Answer = self._asked(path, _Answer)
+        found: _Answer = self._get(path, _Answer)
         return found
 
-    def _asked(self, path: str, kind: Any) -> Any:
-        with self._explained():
+    def _get(self, path: str, kind: Any) -> Any:
+        with self._as_registry_errors():
             answer = self._client.get(f"{self.url}{path}", auth=self._auth())
         if answer.status_code == 404:
             raise self._missing(answer)
         if answer.status_code in {401, 403}:
-            raise self._error("authentication", f"it refuses this user ({answer.status_code})")
+            raise self._error("authentication", f"it rejects this user ({answer.status_code})")
         if answer.status_code != 200:
             raise self._error("other", f"it answers with status {answer.status_code}")
         try:
@@ -176,7 +178,7 @@ class Registry:
             raise self._error("other", problem) from None
 
     def _missing(self, answer: httpx.Response) -> StreamevalError:
-        """Only a registry itself says that it has no schema; a wrong path gives a 404, too."""
+        """Tell a missing schema, with a code of the API, from the 404 of a wrong path."""
         try:
             refusal = msgspec.json.decode(answer.content, type=_Refusal)
         except msgspec.DecodeError:
@@ -198,7 +200,7 @@ class Registry:
             raise ConfigError("[registry]", key, f"{error}.") from error
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _as_registry_errors(self) -> Iterator[None]:
         import httpx  # noqa: PLC0415  an extra, imported where it is used
 
         try:
@@ -220,6 +222,6 @@ def _explanation(error: Exception) -> tuple[Failure, str]:
     while cause is not None:
         if isinstance(cause, ssl.SSLCertVerificationError):
             problem = f"its certificate is not trusted ({cause.verify_message})"
-            return "certificate", f"{problem}; name the authority by ca_file in [registry]"
+            return "certificate", f"{problem}; give the authority as ca_file in [registry]"
         cause = cause.__cause__ or cause.__context__
     return "unreachable", f"it cannot be reached ({error})"

@@ -1,4 +1,4 @@
-"""A source that holds records back until their schemas are known, which are fetched beside it."""
+"""A source that holds records back until a second thread has fetched their schemas."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from streameval.sources.source import Source
 _KINDS: Final = {"avro": "AVRO", "protobuf": "PROTOBUF"}
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 8.0
-_REFUSED_SECONDS: Final = 60.0
-"""After which the registry is asked again for a schema that it did not have."""
+_RETRY_SECONDS: Final = 60.0
+"""Seconds until the registry is queried again for a schema that it did not have."""
 
-_MOST_REFUSED: Final = 1_000
+_MAX_REFUSED: Final = 1_000
 
 
-class Wanted(NamedTuple):
+class SchemaRequest(NamedTuple):
     """What reads some records is wanted."""
 
     encoding: Encoding
@@ -39,12 +39,12 @@ class Wanted(NamedTuple):
 
 
 class Schemas:
-    """The schemas of a registry, fetched on a thread of its own while the caller waits for them.
+    """The schemas of a registry, fetched on a separate thread.
 
     Attributes:
-        failures: how often the registry could not be asked, by reason.
-        answered: whether the registry has answered once.
-        trouble: why it cannot be asked, while it cannot; else None.
+        failures: number of failed queries, by reason.
+        answered: whether the registry has ever answered.
+        trouble: one sentence while the registry cannot be queried, else None.
     """
 
     def __init__(self, registry: Registry, clock: Callable[[], float] = time.monotonic) -> None:
@@ -52,8 +52,8 @@ class Schemas:
         self._clock = clock
         self._readers: dict[Encoding, dict[bytes, ToText]] = {}
         self._definitions: dict[int, Definition] = {}
-        self._refused_until: dict[Wanted, float] = {}
-        self._wanted: dict[Wanted, None] = {}
+        self._refused_until: dict[SchemaRequest, float] = {}
+        self._requested: dict[SchemaRequest, None] = {}
         self._changed = threading.Condition()
         self._closed = False
         self._thread: threading.Thread | None = None
@@ -62,7 +62,7 @@ class Schemas:
         self.trouble: str | None = None
 
     def start(self) -> None:
-        """Begin to ask: first whether the registry answers at all, and then for what is wanted."""
+        """Start the thread, which checks that the registry answers, and then serves requests."""
         with self._changed:
             if self._thread is None and not self._closed:
                 self.trouble = f"the schema registry at {self._registry.url} has not answered yet"
@@ -70,39 +70,39 @@ class Schemas:
                 self._thread.start()
 
     def readers(self, encoding: Encoding) -> Mapping[bytes, ToText]:
-        """What reads records of this encoding, by their header; grows as schemas are fetched."""
+        """Header -> reader of records with this encoding; grows as schemas are fetched."""
         _compiler(encoding)
         return self._readers.setdefault(encoding, {})
 
-    def missing(self, encoding: Encoding, values: Sequence[bytes | None]) -> set[Wanted]:
-        """What must be fetched before these records can be read."""
+    def missing(self, encoding: Encoding, values: Sequence[bytes | None]) -> set[SchemaRequest]:
+        """The schemas that must be fetched before these records can be read."""
         readers = self._readers.setdefault(encoding, {})
         headers = {value[:HEADER] for value in values if value is not None}
-        new = {Wanted(encoding, each) for each in headers if each not in readers}
+        new = {SchemaRequest(encoding, each) for each in headers if each not in readers}
         if self._refused_until:
-            known = {Wanted(encoding, each) for each in headers}
+            known = {SchemaRequest(encoding, each) for each in headers}
             new |= {each for each in known if self._refused_until.get(each, _NEVER) < self._clock()}
         return {each for each in new if len(each.header) == HEADER and each.header[0] == 0}
 
-    def want(self, wanted: Iterable[Wanted]) -> None:
+    def request(self, request: Iterable[SchemaRequest]) -> None:
         """Fetch these instead of those wanted before."""
         with self._changed:
-            self._wanted = dict.fromkeys(wanted)
-            if self.answered and not self._wanted:
+            self._requested = dict.fromkeys(request)
+            if self.answered and not self._requested:
                 self.trouble = None
             self._changed.notify_all()
 
     def load(self, encoding: Encoding, values: Sequence[bytes | None], seconds: float) -> bool:
-        """Wait until these records can be read; whether they can."""
+        """Wait until these records can be read; returns whether they can."""
         self.start()
-        self.want(self.missing(encoding, values))
+        self.request(self.missing(encoding, values))
         with self._changed:
             found = self._changed.wait_for(lambda: not self.missing(encoding, values), seconds)
-        self.want(())
+        self.request(())
         return found
 
     def close(self) -> None:
-        """Stop fetching; a request that is under way ends by its own time limit."""
+        """Stop fetching; a pending query ends by its time limit."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -112,67 +112,69 @@ class Schemas:
 
     def _run(self) -> None:
         pause = _FIRST_PAUSE
-        while (wanted := self._next()) is not None:
+        while (request := self._next()) is not None:
             try:
-                if wanted == "anything":
+                if request == "anything":
                     self._registry.kinds()
                 else:
-                    self._found(wanted, self._reader(wanted))
+                    self._store(request, self._reader(request))
             except Exception as error:  # noqa: BLE001  a caller waits for it, whatever it is
-                self._tell(error, wanted)
+                self._record_failure(error, request)
                 with self._changed:
                     self._changed.wait_for(lambda: self._closed, pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
             else:
                 pause, self.trouble, self.answered = _FIRST_PAUSE, None, True
 
-    def _tell(self, error: Exception, wanted: Wanted | Literal["anything"]) -> None:
+    def _record_failure(
+        self, error: Exception, request: SchemaRequest | Literal["anything"]
+    ) -> None:
         failure, problem = "other", f"{type(error).__name__}: {error}"
         if isinstance(error, RegistryError):
             failure, problem = error.failure, str(error)
         self.failures[failure] += 1
-        needed = "" if wanted == "anything" else f"; schema {schema_id(wanted.header)} is needed"
+        needed = "" if request == "anything" else f"; schema {schema_id(request.header)} is needed"
         self.trouble = f"{problem}{needed}"
 
-    def _next(self) -> Wanted | Literal["anything"] | None:
-        """The first wanted one, or the first answer if there was none yet; None at the end."""
+    def _next(self) -> SchemaRequest | Literal["anything"] | None:
+        """The next request; "anything" before the first answer; None after `close`."""
         with self._changed:
-            self._changed.wait_for(lambda: self._wanted or self._closed or not self.answered)
-            return None if self._closed else next(iter(self._wanted), "anything")
+            self._changed.wait_for(lambda: self._requested or self._closed or not self.answered)
+            return None if self._closed else next(iter(self._requested), "anything")
 
-    def _found(self, wanted: Wanted, reader: ToText) -> None:
+    def _store(self, request: SchemaRequest, reader: ToText) -> None:
         with self._changed:
-            self._refused_until.pop(wanted, None)
-            if isinstance(reader, _Refused):
-                self._refuse(wanted)
-            self._readers[wanted.encoding][wanted.header] = reader
-            self._wanted.pop(wanted, None)
+            self._refused_until.pop(request, None)
+            if isinstance(reader, _FailingReader):
+                self._refuse(request)
+            self._readers[request.encoding][request.header] = reader
+            self._requested.pop(request, None)
             self._changed.notify_all()
 
-    def _refuse(self, wanted: Wanted) -> None:
+    def _refuse(self, request: SchemaRequest) -> None:
         """Ask again later; of ids that mean nothing, only the newest are remembered."""
-        self._refused_until[wanted] = self._clock() + _REFUSED_SECONDS
-        if len(self._refused_until) > _MOST_REFUSED:
+        self._refused_until[request] = self._clock() + _RETRY_SECONDS
+        if len(self._refused_until) > _MAX_REFUSED:
             oldest = next(iter(self._refused_until))
             del self._refused_until[oldest], self._readers[oldest.encoding][oldest.header]
 
-    def _reader(self, wanted: Wanted) -> ToText:
-        number = schema_id(wanted.header)
+    def _reader(self, request: SchemaRequest) -> ToText:
+        number = schema_id(request.header)
         try:
             if number not in self._definitions:
                 self._definitions[number] = self._registry.definition(number)
-            return _compiled(self._definitions[number], wanted.encoding)
+            return _compiled(self._definitions[number], request.encoding)
         except UnknownSchemaError as error:
-            return _Refused("unknown_schema", f"schema {number}: {error}")
+            return _FailingReader("unknown_schema", f"schema {number}: {error}")
         except UnusableSchemaError as error:
-            return _Refused("unusable_schema", f"schema {number}: {error}")
+            return _FailingReader("unusable_schema", f"schema {number}: {error}")
 
 
 _NEVER: Final = float("inf")
 
 
-class _Refused:
-    """In place of what reads records, where nothing does."""
+class _FailingReader:
+    """Takes the place of a reader if the schema is missing or unusable."""
 
     def __init__(self, reason: Reason, detail: str) -> None:
         self._reason: Reason = reason
@@ -202,21 +204,21 @@ def _compiler(encoding: Encoding) -> Callable[..., ToText]:
 
 
 _NAMED: Final = 5
-"""Partitions that a sentence lists."""
+"""Most partitions that `trouble` lists."""
 
 
 class SchemaSource:
-    """Holds records back until their schemas have been fetched; delivers all others as they come.
+    """Holds records back until their schemas have been fetched; delivers all others at once.
 
-    While the registry does not answer, the partitions whose next record needs it are paused: no
-    record is lost, and none is invalid for it.
+    While the registry does not answer, partitions whose next record needs a schema are paused: no
+    record is lost or counted as invalid.
     """
 
     def __init__(self, source: Source, schemas: Schemas, encodings: Mapping[str, Encoding]) -> None:
         self._source = source
         self._schemas = schemas
         self._encodings = encodings
-        self._held: dict[Partition, deque[RecordBatch]] = {}
+        self._waiting: dict[Partition, deque[RecordBatch]] = {}
         self._asked: frozenset[Partition] = frozenset()
         self._paused: frozenset[Partition] = frozenset()
         self.name = source.name
@@ -231,7 +233,7 @@ class SchemaSource:
     @property
     def finished(self) -> bool:
         """See `Source.finished`."""
-        return self._source.finished and not self._held
+        return self._source.finished and not self._waiting
 
     @property
     def joined(self) -> bool:
@@ -241,7 +243,7 @@ class SchemaSource:
     @property
     def ended(self) -> Collection[Partition]:
         """See `Source.ended`."""
-        return [each for each in self._source.ended if each not in self._held]
+        return [each for each in self._source.ended if each not in self._waiting]
 
     @property
     def connection_failures(self) -> Mapping[str, int]:
@@ -250,34 +252,34 @@ class SchemaSource:
 
     @property
     def trouble(self) -> str | None:
-        """That of the source; else that the registry never answered, or why records wait for it."""
+        """Trouble of the source, or of the registry if it never answered or records wait for it."""
         why = self._schemas.trouble
         if self._source.trouble is not None or why is None:
             return self._source.trouble
-        if not self._held:
+        if not self._waiting:
             return None if self._schemas.answered else f"{why}; still trying."
-        waiting = ", ".join(map(str, sorted(self._held)[:_NAMED]))
-        more = f" and {len(self._held) - _NAMED} more" if len(self._held) > _NAMED else ""
+        waiting = ", ".join(map(str, sorted(self._waiting)[:_NAMED]))
+        more = f" and {len(self._waiting) - _NAMED} more" if len(self._waiting) > _NAMED else ""
         return f"{why}; records of {waiting}{more} wait for it; still trying."
 
     def open(self, owner: Owner) -> None:
         """See `Source.open`."""
-        self._held.clear()
+        self._waiting.clear()
         self._schemas.start()
-        self._source.open(_Released(owner, self._held))
+        self._source.open(_DroppingOwner(owner, self._waiting))
 
     def poll(self, seconds: float) -> Sequence[RecordBatch]:
-        """See `Source.poll`; a record is among them once its schema is known."""
-        # First the source: what it takes away from us meanwhile must not be delivered.
-        new = self._source.poll(0.0 if any(map(self._is_ready, self._held)) else seconds)
+        """See `Source.poll`; a record is delivered once its schema is known."""
+        # Poll the source first: it may revoke partitions whose records wait here.
+        new = self._source.poll(0.0 if any(map(self._is_ready, self._waiting)) else seconds)
         found = self._deliverable()
         delivered = {batch.partition for batch in found}
         for batch in new:
-            if batch.partition in self._held or batch.partition in delivered:
-                self._held.setdefault(batch.partition, deque()).append(batch)
+            if batch.partition in self._waiting or batch.partition in delivered:
+                self._waiting.setdefault(batch.partition, deque()).append(batch)
             else:
                 found += self._split(batch)
-        self._ask()
+        self._request_schemas()
         return found
 
     def commit(self, positions: Mapping[Partition, int]) -> str | None:
@@ -289,7 +291,7 @@ class SchemaSource:
         return self._source.end_offsets()
 
     def pause(self, partitions: Collection[Partition]) -> None:
-        """Deliver nothing from these until the next call."""
+        """See `Source.pause`."""
         self._asked = frozenset(partitions)
         self._pause()
 
@@ -299,22 +301,22 @@ class SchemaSource:
         self._schemas.close()
 
     def _is_ready(self, partition: Partition) -> bool:
-        """Whether a record that waited can be delivered."""
+        """Whether the first waiting record can be delivered."""
         return not self._schemas.missing(
-            self._encodings[partition.topic], self._held[partition][0].values[:1]
+            self._encodings[partition.topic], self._waiting[partition][0].values[:1]
         )
 
     def _deliverable(self) -> list[RecordBatch]:
-        """Of each partition that waits, the first batch as far as its schemas are known."""
+        """The deliverable part of the first waiting batch of each partition."""
         found: list[RecordBatch] = []
-        for partition, waiting in list(self._held.items()):
+        for partition, waiting in list(self._waiting.items()):
             found += self._split(waiting.popleft())
             if not waiting:
-                del self._held[partition]
+                del self._waiting[partition]
         return found
 
     def _split(self, batch: RecordBatch) -> list[RecordBatch]:
-        """The part of a batch that can be delivered; the rest waits, before all that follows."""
+        """The deliverable part of a batch; the rest waits in front of later batches."""
         encoding = self._encodings.get(batch.partition.topic)
         if encoding is None:
             return [batch]
@@ -328,32 +330,34 @@ class SchemaSource:
             if value is not None and value[:HEADER] in headers
         )
         rest = batch.piece(place, len(batch.values), batch.next_offset)
-        self._held.setdefault(batch.partition, deque()).appendleft(rest)
+        self._waiting.setdefault(batch.partition, deque()).appendleft(rest)
         return [batch.piece(0, place, batch.offsets[place])] if place else []
 
-    def _ask(self) -> None:
-        if not self._held and not self._paused:
+    def _request_schemas(self) -> None:
+        if not self._waiting and not self._paused:
             return
-        self._schemas.want(
-            wanted
-            for partition, waiting in self._held.items()
-            for wanted in self._schemas.missing(self._encodings[partition.topic], waiting[0].values)
+        self._schemas.request(
+            request
+            for partition, waiting in self._waiting.items()
+            for request in self._schemas.missing(
+                self._encodings[partition.topic], waiting[0].values
+            )
         )
         self._pause()
 
     def _pause(self) -> None:
-        wanted = self._asked.union(self._held)
-        if wanted or self._paused:
-            self._source.pause(wanted)
-        self._paused = wanted
+        request = self._asked.union(self._waiting)
+        if request or self._paused:
+            self._source.pause(request)
+        self._paused = request
 
 
-class _Released:
-    """An owner; of a partition that goes, nothing is held back any more."""
+class _DroppingOwner:
+    """Passes calls on to an owner, and drops waiting records of partitions that are given up."""
 
     def __init__(self, owner: Owner, held: dict[Partition, deque[RecordBatch]]) -> None:
         self._owner = owner
-        self._held = held
+        self._waiting = held
 
     def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
         return self._owner.assigned(assignments)
@@ -368,4 +372,4 @@ class _Released:
 
     def _drop(self, partitions: Sequence[Partition]) -> None:
         for each in partitions:
-            self._held.pop(each, None)
+            self._waiting.pop(each, None)
