@@ -50,7 +50,7 @@ def test_a_record_that_fails_its_checksum_ends_reading_after_what_stands_before(
         file.write(b"D")
     with opened(options(broker, topic)) as source:
         assert by_partition(drained(source, 1)) == {Partition(topic, 0): [b"whole"]}
-        with pytest.raises(SourceError, match=r"fails its checksum .* restore the record, or"):
+        with pytest.raises(SourceError, match=r"fails its checksum .* restore the partition, or"):
             _poll_for_ever(source)
 
 
