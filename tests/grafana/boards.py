@@ -38,31 +38,31 @@ _COUNTS = '{__name__=~"streameval_.+_count",job=~"$job"}'
 _PROCESS = 'job=~"$job",instance="$instance"'
 _COMPARED = f'{_PROCESS},metric=~"$metric",variant=~"$variant"'
 _PROPERTIES = '{__name__=~"streameval_.+",window!="",job=~"$job"}'
-# A segment is part of a family's name, and has a panel of its own.
+# A segment is part of the family name, and has its own panel.
 _WITHOUT_SEGMENT = "/^streameval_(?!.*_by_)(.+)_count$/"
 _SEGMENT = "_by_${segment}"
-_FIGURES = ("Now", "May it be trusted?")
+_FIGURES = ("Now", "Checks")
 """Rows of single numbers."""
 
 
 def _rate(part: str, by: str = "", choice: str = _CHOICE, before: str = "") -> str:
-    """How fast a metric's counter grows, over replicas."""
+    """The rate of a counter of the metric, summed over replicas."""
     name = f"streameval_${{metric}}{by}_{part}"
     return f"sum without ($over) (rate({name}{{{choice}}}[$span]{before}))"
 
 
 def _mean(by: str = "", choice: str = _CHOICE, before: str = "") -> str:
-    """Of a span; absent where nothing was counted."""
+    """The mean over a span; absent without counts."""
     return f"{_rate('sum', by, choice, before)} / ({_rate('count', by, choice, before)} > 0)"
 
 
 def _control(by: str = "") -> str:
-    """The mean of what the others are compared with."""
+    """The mean of the control."""
     return _mean(by, 'job=~"$job",${label}="$control",k=~"$k|"')
 
 
 def _difference(by: str = "") -> str:
-    """Of each variant to the control, on the same labels and cut-off."""
+    """Variant minus control, with the same labels and cut-off."""
     others = _mean(by, _CHOICE + ',${label}!="$control"')
     return f"({others}) - ignoring (${{label}}) group_left () ({_control(by)})"
 
@@ -86,7 +86,7 @@ EXPRESSIONS: Mapping[str, str] = {
 
 
 def files() -> dict[Path, str]:
-    """Every dashboard's file with its text."""
+    """Path -> text of every dashboard."""
     return {FOLDER / f"{name}.json": _written(made) for name, made in _dashboards().items()}
 
 
@@ -95,7 +95,7 @@ def _written(made: Dashboard) -> str:
     for number, panel in enumerate(found["panels"], 1):
         panel["id"] = number
     for annotation in found["annotations"]["list"]:
-        # The kit knows no title of an annotation.
+        # The SDK has no titles of annotations.
         annotation["titleFormat"] = "streameval {{version}}"
         annotation["textFormat"] = "{{job}} runs {{version}} now"
     return json.dumps(found, indent=2, sort_keys=True) + "\n"
@@ -128,9 +128,7 @@ def _add(made: Dashboard, title: str, panels: Sequence[Shown]) -> None:
 
 
 def _overview() -> Dashboard:
-    about = (
-        "Each metric by variant: its mean, the difference to the control, and what is behind it."
-    )
+    about = "Each metric by variant: its mean, the difference to the control, and the evidence."
     return board("streameval-overview", "streameval: overview", about, _variables(many=True))
 
 
@@ -140,11 +138,11 @@ def _metric() -> Dashboard:
     variables = [
         *_variables(many=False),
         asked("segment", by_name, "One of your `segments`.", regex="/_by_(.+)_count$/"),
-        asked("window", f"label_values({_PROPERTIES}, window)", "Of event time.", many=True),
+        asked("window", f"label_values({_PROPERTIES}, window)", "Windows.", many=True),
         asked(
             "property",
             f"label_values({_PROPERTIES}, __name__)",
-            "A gauge that does not add up.",
+            "A gauge that cannot be added.",
             regex="/^streameval_(?!.*_by_)(.+)(?<!_window_mean)(?<!_window_support)$/",
         ),
     ]
@@ -153,39 +151,39 @@ def _metric() -> Dashboard:
 
 def _experiment() -> Dashboard:
     about = (
-        "Variants against control, with bounds that hold however often you look. Compared by user "
-        "in one process, so choose one that reads all partitions: bounds do not add up."
+        "Variants against control, with bounds that hold for any number of looks. Choose a process "
+        "that reads all partitions, because bounds cannot be added."
     )
     instances = 'label_values(streameval_compare_evidence{job=~"$job"}, instance)'
     known = f"streameval_compare_evidence{{{_PROCESS}}}"
     variables = [
         *source_and_job(),
         asked("instance", instances, "The process that compares."),
-        asked("metric", f"label_values({known}, metric)", "As configured.", many=True),
-        asked("variant", f"label_values({known}, variant)", "Against control.", many=True),
+        asked("metric", f"label_values({known}, metric)", "Metrics.", many=True),
+        asked("variant", f"label_values({known}, variant)", "Variants.", many=True),
     ]
     return board("streameval-experiment", "streameval: experiment", about, variables)
 
 
 def _pipeline() -> Dashboard:
-    about = "Reading, what is not counted, what is kept, and the processes themselves."
-    span = chosen("span", SPANS, "5m", "Rates are of so long before each point.")
+    about = "Reading, uncounted records, checkpoints, and processes."
+    span = chosen("span", SPANS, "5m", "Span of the rate before each point.")
     return board("streameval-pipeline", "streameval: pipeline", about, [*source_and_job(), span])
 
 
 def _variables(*, many: bool) -> list[Variable]:
-    """What can be chosen of metrics; `many` of them, or one."""
+    """The variables that select metrics; one metric, or `many`."""
     values = f"label_values({_COUNTS}, ${{label}})"
     names, cuts = (f"label_values({_COUNTS}, {label})" for label in ("__name__", "k"))
-    summed = "Labels summed over; add those of yours that are not to be told apart."
+    summed = "Labels summed over; add your labels that the panels should not split by."
     return [
         *source_and_job(),
-        asked("metric", names, "As /metrics calls it.", regex=_WITHOUT_SEGMENT, many=many),
-        chosen("label", ("variant", "model"), "variant", "The label that is compared."),
-        asked("variant", values, "Those of the label that are shown.", many=True),
-        asked("control", values, "What the others are compared with.", first="control"),
+        asked("metric", names, "The name in /metrics.", regex=_WITHOUT_SEGMENT, many=many),
+        chosen("label", ("variant", "model"), "variant", "The label to compare."),
+        asked("variant", values, "The values of the label to show.", many=True),
+        asked("control", values, "The value to compare with.", first="control"),
         asked("k", cuts, "Cut-offs.", many=True),
-        chosen("span", SPANS, "1h", "Each point is the mean of so long before it."),
+        chosen("span", SPANS, "1h", "Span of the mean before each point."),
         typed("over", "instance, pod, container, endpoint", summed),
     ]
 
@@ -206,7 +204,7 @@ def _forest(shown: Shown) -> table.Panel:
 
 
 def _band(shown: Shown) -> timeseries.Panel:
-    """The lift of a metric between its bounds, as they closed in."""
+    """The lift of a metric and its bounds over time."""
     panel = chart(shown).repeat("metric")
     for end in ("low", "high"):
         thin = [DynamicConfigValue("custom.lineStyle", {"dash": [4, 4], "fill": "dash"})]

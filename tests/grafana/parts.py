@@ -1,4 +1,4 @@
-"""What the dashboards are made of: panels that say what they show, and variables."""
+"""Builders of the dashboards: panels with descriptions and links, and variables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DATASOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 RUNBOOK = "docs/runbook.md"
 TAG = "streameval"
 SPANS = ("5m", "15m", "1h", "6h", "1d")
-# Counters step with the checkpoints: nothing is drawn from less than the shortest span.
+# Counters step with the checkpoints, so no panel uses a shorter span.
 _SHORTEST = SPANS[0]
 _DEPLOYED = 'count by (job, version) (streameval_build_info{job=~"$job"})'
 
@@ -39,23 +39,23 @@ P = TypeVar("P", timeseries.Panel, stat.Panel, table.Panel)
 
 
 class Query(NamedTuple):
-    """An expression, and what each of its series is called."""
+    """An expression, and the legend of its series."""
 
     expression: str
     legend: str
 
 
 class Shown(NamedTuple):
-    """What a panel shows.
+    """The content of a panel.
 
     Attributes:
         title: a few words.
-        unit: as Grafana names it.
-        description: what it is, and what to make of it.
+        unit: Grafana's name of the unit.
+        description: the meaning of the panel.
         queries: the series.
-        section: of the runbook that goes with it; empty where the whole does.
+        section: of the runbook; empty: the whole runbook.
         width: of 24 columns.
-        decimals: shown; None leaves it to Grafana.
+        decimals: number of decimals; None: Grafana decides.
     """
 
     title: str
@@ -81,7 +81,7 @@ def chart(shown: Shown) -> timeseries.Panel:
 
 
 def figure(shown: Shown) -> stat.Panel:
-    """How it stands now, in one number for each series."""
+    """The current value of each series."""
     last = common.ReduceDataOptions().calcs(["lastNotNull"])
     panel = described(stat.Panel(), shown, 4).reduce_options(last)
     for query, letter in zip(shown.queries, "ABCDEF", strict=False):
@@ -90,7 +90,7 @@ def figure(shown: Shown) -> stat.Panel:
 
 
 def described(panel: P, shown: Shown, height: int) -> P:
-    """The panel with all that panels of every kind have."""
+    """The panel with the properties common to all kinds."""
     place = f"#{shown.section.lower()}" if shown.section else ""
     panel = panel.title(shown.title).description(shown.description).unit(shown.unit)
     panel = panel.height(height).span(shown.width).datasource(DATASOURCE)
@@ -110,7 +110,7 @@ def _link(title: str, url: str) -> dashboard.DashboardLink:
 def board(
     uid: str, title: str, description: str, variables: Sequence[Variable]
 ) -> dashboard.Dashboard:
-    """A dashboard without panels, with deployments marked and the other dashboards linked."""
+    """A dashboard without panels, with marks of deployments and links to the others."""
     others = dashboard.DashboardLink("streameval").type(DashboardLinkType.DASHBOARDS).tags([TAG])
     others = others.as_dropdown(as_dropdown=True).keep_time(keep_time=True)
     others = others.include_vars(include_vars=True)
@@ -126,26 +126,26 @@ def board(
 
 
 def source_and_job() -> list[Variable]:
-    """What every dashboard begins with."""
+    """The first variables of every dashboard."""
     source = dashboard.DatasourceVariable("datasource").label("data source").type("prometheus")
-    job = asked("job", "label_values(streameval_build_info, job)", "The scrape's jobs.", many=True)
+    job = asked("job", "label_values(streameval_build_info, job)", "Scrape jobs.", many=True)
     book = dashboard.TextBoxVariable("runbook").default_value(RUNBOOK)
     book = book.hide(VariableHide.HIDE_VARIABLE).current(_option(RUNBOOK))
-    return [source, job, book.description("Address under which your people read the runbook.")]
+    return [source, job, book.description("Address of your runbook.")]
 
 
 def asked(
     name: str, query: str, description: str, *, regex: str = "", many: bool = False, first: str = ""
 ) -> dashboard.QueryVariable:
-    """A variable whose values Prometheus knows.
+    """A variable with values from Prometheus.
 
     Args:
         name: of the variable.
-        query: as Grafana asks Prometheus.
-        description: for a person.
-        regex: what of an answer is the value.
-        many: whether several, or all, may be chosen.
-        first: chosen at first; all where several may be.
+        query: Grafana's query for the values.
+        description: tooltip.
+        regex: extracts the value from a result.
+        many: whether several values, or all, may be chosen.
+        first: default value; with `many` the default is all.
     """
     made = dashboard.QueryVariable(name).datasource(DATASOURCE).description(description)
     made = made.query({"query": query, "refId": name}).regex(regex).label(name)
@@ -158,13 +158,13 @@ def asked(
 
 
 def chosen(name: str, values: Sequence[str], first: str, description: str) -> Variable:
-    """A variable of a few known values."""
+    """A variable with fixed values."""
     made = dashboard.CustomVariable(name).values(",".join(values)).label(name)
     return made.current(_option(first)).description(description)
 
 
 def typed(name: str, value: str, description: str) -> Variable:
-    """A variable that a person types."""
+    """A variable of free text."""
     made = dashboard.TextBoxVariable(name).default_value(value).label(name)
     return made.current(_option(value)).description(description)
 
