@@ -53,6 +53,7 @@ class Loop:
         self._reader = SnapshotReader(parts.snapshots, self._published, clock, thread)
         self._invalid = InvalidRecords(clock.monotonic)
         self._trouble, self._advice = SourceTrouble(clock.monotonic), Advice()
+        self._backpressure = Backpressure(parts)
         self._joins = JoinDriver(parts, clock.monotonic)
         self._owned: OwnedShare | None = None
         self._ready = False
@@ -104,6 +105,7 @@ class Loop:
             self._parts.pulse.beat()
             self._advance()
         self._joins.advance()
+        self._backpressure.apply()
         self._parts.pulse.beat()
         self._advance()
         self._log_events()
@@ -232,8 +234,28 @@ def _check_keys(parts: Assembly) -> None:
         check_copartitioned(frontend, readable_batches(parts.tails(), parts.config, parts.schemas))
 
 
+class Backpressure:
+    """Pauses logs that lead too far in a join; all logs while dead letters cannot be written."""
+
+    def __init__(self, parts: Assembly) -> None:
+        self._parts = parts
+        self._full = False
+
+    def apply(self) -> None:
+        """Pause and resume; called between batches."""
+        letters, ingest = self._parts.letters, self._parts.ingest
+        full = letters is not None and letters.full
+        if full and not self._full:
+            problem = "dead letters cannot be written, and too many wait in memory"
+            emit(logging.WARNING, "reading_paused", problem=problem)
+        elif self._full and not full:
+            emit(logging.INFO, "reading_resumed")
+        self._full = full
+        self._parts.source.pause(ingest.positions if full else ingest.backpressured)
+
+
 class JoinDriver:
-    """Drives the joins of a daemon between batches: ends, backpressure and idle logs."""
+    """Drives the joins of a daemon between batches: ends and idle logs."""
 
     def __init__(self, parts: Assembly, clock: Callable[[], float]) -> None:
         self._parts = parts
@@ -247,12 +269,11 @@ class JoinDriver:
         self._seen: dict[Partition, tuple[int, float]] = {}
 
     def advance(self) -> None:
-        """End joins of ended logs, pause logs that lead too far, and exclude idle logs."""
+        """End joins of ended logs, and exclude idle logs."""
         if self._stats is None:
             return
         parts = self._parts
         parts.ingest.end(parts.source.ended)
-        parts.source.pause(parts.ingest.backpressured)
         for home, state in list(parts.ingest.partitions.items()):
             if isinstance(state, JoinedState):
                 self._exclude_idle(home, state)

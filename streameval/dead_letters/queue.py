@@ -90,7 +90,7 @@ class Queue:
 
     Sending only appends, so that counting rarely waits for a disk or a broker.
 
-    `max_bytes`: above this size `send` flushes first; if that fails, the queue grows.
+    `max_bytes`: above this size `send` flushes first; if that fails, the queue is full.
     """
 
     def __init__(self, writer: Writer, max_bytes: int = MAX_BYTES) -> None:
@@ -100,6 +100,11 @@ class Queue:
         self._bytes = 0
         self._lock = threading.Lock()
         self._writing = threading.Lock()
+
+    @property
+    def full(self) -> bool:
+        """Whether more than `max_bytes` wait, so that reading should pause."""
+        return self._bytes > self._max_bytes
 
     def send(self, letters: Sequence[DeadLetter]) -> None:
         """Queue letters until the next flush; never raises."""

@@ -116,6 +116,10 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
 class DeadLetters(Protocol):
     """A destination of dead letters; delivers each letter at least once. Thread-safe."""
 
+    @property
+    def full(self) -> bool:
+        """Whether so many letters wait that nothing more should be read."""
+
     def send(self, letters: Sequence[DeadLetter]) -> None:
         """Send letters; they are durable only after `flush`."""
 

@@ -44,6 +44,7 @@ class Script:
         self._offset = 0
         self.trouble: str | None = None
         self.closed = False
+        self.paused = False
         self.committed: dict[Partition, int] = {}
 
     def open(self, owner: Owner) -> None:
@@ -53,7 +54,7 @@ class Script:
 
     def poll(self, seconds: float) -> Sequence[RecordBatch]:
         self._hands.turn(seconds)
-        if not self._batches:
+        if self.paused or not self._batches:
             return ()
         values = self._batches.pop(0)
         offsets = range(self._offset, self._offset + len(values))
@@ -67,7 +68,7 @@ class Script:
         return None
 
     def pause(self, partitions: Collection[Partition]) -> None:
-        pass
+        self.paused = HERE in partitions
 
     def end_offsets(self) -> Mapping[Partition, int]:
         return {HERE: self._offset}

@@ -10,11 +10,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from streameval.checkpoints.checkpointer import MemoryOnly
 from streameval.checkpoints.disk import Disk
 from streameval.config import Config
-from streameval.config.options import StateOptions
+from streameval.config.options import DeadLetterOptions, StateOptions
+from streameval.daemon import assembly
 from streameval.daemon.assembly import Assembly, Pulse, assemble
 from streameval.daemon.loop import Loop
+from streameval.dead_letters.queue import Queue
 from streameval.decoding.fields import EventFields
 from streameval.engine.ingest import AT_ONCE
 from streameval.engine.snapshot import Snapshot
@@ -24,6 +27,7 @@ from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.join.state import JoinedState
 from streameval.sources.options import FilesOptions, SimulatorOptions
 from tests.daemon.hands import HERE, Countdown, Hands, Script
+from tests.dead_letters.places import Paper
 from tests.durability.inline import Inline
 
 CONFIG = Config(metrics=["hit_rate@10"], source=SimulatorOptions())
@@ -286,3 +290,31 @@ def test_a_snapshot_of_a_source_without_counts_can_be_answered() -> None:
         assemble(CONFIG, {}, hands.clock), published.append, hands.clock, lambda: None, Inline()
     ).run(Countdown(3))
     assert msgspec.json.decode(msgspec.json.encode(published[-1].health))["recoveries"] == {}
+
+
+def test_while_dead_letters_cannot_be_written_reading_stops_and_then_goes_on(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    hands, paper = Hands(), Paper()
+    queue = Queue(paper, max_bytes=3_000)
+    monkeypatch.setattr(assembly, "dead_letters_of", lambda *_, **__: queue)
+    config = msgspec.structs.replace(CONFIG, dead_letters=DeadLetterOptions(path="letters"))
+    parts = assemble(config, {}, hands.clock, Script(hands, [[HALF]] * 20))
+    parts.owner = MemoryOnly(parts.ingest, queue, hands.clock, Inline())
+    stop, paper.fails = Countdown(300), True
+    counted_meanwhile = []
+
+    def until() -> bool:
+        paper.fails = hands.now < 1_030.0
+        if paper.fails:
+            counted_meanwhile.append(parts.ingest.positions.get(HERE, 0))
+        return stop()
+
+    with caplog.at_level(logging.INFO):
+        Loop(parts, lambda _: None, hands.clock, lambda: None, Inline()).run(until)
+    # A letter counts a thousand bytes and those of its value.
+    assert max(counted_meanwhile) == 3
+    assert parts.ingest.positions == {HERE: 20}
+    assert sorted(set(paper.written)) == list(range(20))
+    told = [record.getMessage() for record in caplog.records]
+    assert told.index("reading_paused") < told.index("reading_resumed")

@@ -17,11 +17,31 @@ from streameval.dead_letters.queue import dead_letters_of
 from streameval.dead_letters.topic import letter_of
 from streameval.decoding.invalid import REASONS
 from streameval.engine.dead_letters import DeadLetter, DeadLetters, Stage
+from streameval.errors import DeadLetterError
 from streameval.events.records import Partition
 from streameval.sources.options import FilesOptions, KafkaOptions, SourceOptions
 from streameval.testing.broker import Broker
 from tests.effort import PATIENCE
 from tests.kafka.topics import create
+
+
+class Paper:
+    """A writer that can be told to fail, before or after it has written."""
+
+    def __init__(self) -> None:
+        self.written: list[int] = []
+        self.fails = False
+        self.fails_after: int | None = None
+        self._times = 0
+
+    def write(self, letters: Sequence[DeadLetter]) -> None:
+        self.written += [letter.offset for letter in letters]
+        self._times += 1
+        if self.fails or (self.fails_after is not None and self._times > self.fails_after):
+            raise DeadLetterError("paper", "it is wet", "dry it")
+
+    def close(self) -> None:
+        pass
 
 
 def letter(

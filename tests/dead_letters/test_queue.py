@@ -7,26 +7,7 @@ import pytest
 from streameval.dead_letters.queue import CHUNK, Queue
 from streameval.engine.dead_letters import DeadLetter
 from streameval.errors import DeadLetterError
-from tests.dead_letters.places import letter
-
-
-class Paper:
-    """A writer that can be told to fail, before or after it has written."""
-
-    def __init__(self) -> None:
-        self.written: list[int] = []
-        self.fails = False
-        self.fails_after: int | None = None
-        self._times = 0
-
-    def write(self, letters: Sequence[DeadLetter]) -> None:
-        self.written += [letter.offset for letter in letters]
-        self._times += 1
-        if self.fails or (self.fails_after is not None and self._times > self.fails_after):
-            raise DeadLetterError("paper", "it is wet", "dry it")
-
-    def close(self) -> None:
-        pass
+from tests.dead_letters.places import Paper, letter
 
 
 def test_what_a_flush_could_not_make_safe_the_next_one_writes_again() -> None:

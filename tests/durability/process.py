@@ -36,6 +36,8 @@ Passing = Callable[[str], None]
 class Letters:
     """Dead letters that wait in memory until they are flushed."""
 
+    full = False
+
     def __init__(self, safe: set[Identity], passing: Passing) -> None:
         self.failing = False
         self._safe = safe
