@@ -158,11 +158,7 @@ class Store:
         return None
 
     def owner(self) -> Claim:
-        """The claim of the store.
-
-        Raises:
-            StoreError: there is none.
-        """
+        """The claim of the store; raises StoreError without one."""
         found = self._owner()
         if found is None:
             raise StoreError(self.path, f"{CLAIM} is missing", self._storage.remedy)
