@@ -64,7 +64,6 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The table entry of a part.
 
     Attributes:
-        size: number of its bytes.
         digest: blake2b of its bytes, 32 bytes in hexadecimal.
         start: its position in the checkpoint file or blob.
         blob: the name of the blob that holds it; None for the checkpoint file.

@@ -131,7 +131,11 @@ class Cleaner:
 
         It reads at most one file, as other processes may have written any number.
         """
-        names = [name for name in files if _is_checkpoint(name) and name != newest]
+        names = [
+            name
+            for name in files
+            if name != newest and (offset_of(name) is not None or name.startswith(f"{ARCHIVE}/"))
+        ]
         new = [n for n in names if self._cache.get(f"{folder}/{n}", _UNREAD)[0] != files[n].tag]
         for name in new[:1]:
             with suppress(FileNotFoundError):
@@ -141,7 +145,3 @@ class Cleaner:
             return None
         found = {name: self._cache.get(f"{folder}/{name}") for name in (*names, newest)}
         return {name: each[1] for name, each in found.items() if each is not None}
-
-
-def _is_checkpoint(name: str) -> bool:
-    return offset_of(name) is not None or name.startswith(f"{ARCHIVE}/")

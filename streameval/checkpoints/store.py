@@ -68,7 +68,6 @@ class SavedCheckpoint:
 
     Attributes:
         path: of its file.
-        header: its header.
         entries: the table of its parts.
     """
 

@@ -29,7 +29,7 @@ class TopLevel:
         self._decode = msgspec.json.Decoder(record).decode
 
     def parse(self, value: bytes) -> dict[str, Any]:
-        """The record's fields; None where one is absent or null."""
+        """The fields of a record; None for those that are absent or null."""
         try:
             record = self._decode(value)
         except FAILURES as failure:
@@ -43,22 +43,14 @@ def _refusal(value: bytes, failure: Exception) -> Refusal:
     if isinstance(failure, UnicodeDecodeError):
         return Refusal("not_utf8", "text that is not UTF-8")
     if isinstance(failure, msgspec.ValidationError):
-        return _wrong_value(str(failure))
-    return _malformed(value, str(failure))
-
-
-def _wrong_value(problem: str) -> Refusal:
-    if problem.startswith("Expected"):
-        return Refusal("not_an_object", problem.replace("`", ""))
-    return Refusal("number_too_large", problem.replace("`", ""))
-
-
-def _malformed(value: bytes, problem: str) -> Refusal:
+        problem = str(failure).replace("`", "")
+        is_object = not problem.startswith("Expected")
+        return Refusal("number_too_large" if is_object else "not_an_object", problem)
     try:
         value.decode()
     except UnicodeDecodeError as error:
         return Refusal("not_utf8", f"byte {error.start} of {len(value)} is not UTF-8")
-    return Refusal("not_json", f"{problem}; {len(value)} bytes")
+    return Refusal("not_json", f"{failure}; {len(value)} bytes")
 
 
 _SEGMENT = re.compile(r"[^.\[\]]+(\[\])?")

@@ -17,8 +17,7 @@ class LimitExceeded(NamedTuple):
     """The limit that was exceeded.
 
     Attributes:
-        invalid: number of invalid records.
-        of: number of latest records that were checked.
+        of: number of latest records among which they are.
     """
 
     invalid: int

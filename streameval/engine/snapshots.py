@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import is_
 from typing import NamedTuple
 
 import msgspec
@@ -22,7 +23,7 @@ from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.engine.history import HistoryReader
 from streameval.engine.ingest import Ingest, IngestCopy
-from streameval.engine.partition import ALL, PANES, Layout, Progress
+from streameval.engine.partition import ALL, PANES, Layout
 from streameval.engine.snapshot import (
     LIFETIME,
     CounterKey,
@@ -63,7 +64,6 @@ class _Read(NamedTuple):
     Attributes:
         table: the counts; the same object until they change.
         since: event time from which on each metric is complete, seconds; None if it always was.
-        rows: slice -> its series.
         advice: label values and a warning about their events.
     """
 
@@ -232,7 +232,13 @@ class Snapshots:
             invalid=dict(tally.invalid),
             tombstones=tally.tombstones,
             partitions=tuple(
-                _partition(name, each, status.ends.get(name)) for name, each in progress
+                PartitionHealth(
+                    partition=log,
+                    position=each.position,
+                    end=status.ends.get(log),
+                    event_time=each.clock,
+                )
+                for log, each in progress
             ),
             trouble=status.health.trouble
             or tally.warning()
@@ -241,12 +247,9 @@ class Snapshots:
             late=tally.late if timed else None,
             future=tally.future if timed else None,
             duplicates=tally.duplicates if self._layout.dedup or tally.duplicates else None,
-            folded=self._folded(),
+            # Every event counts in all dimensions, so the one with the most is that of the family.
+            folded={view.spec.name: max(view.folded().values(), default=0) for view in self._views},
         )
-
-    def _folded(self) -> dict[str, int]:
-        """Events under `__other__` by family: of its dimension with the most, as each has all."""
-        return {view.spec.name: max(view.folded().values(), default=0) for view in self._views}
 
 
 def ingest_snapshot(
@@ -297,7 +300,7 @@ class ExperimentReader:
         verdict, as users are missing.
         """
         tables = [view.lifetime() for view in self._views]
-        if not self._same(tables):
+        if len(tables) != len(self._tables) or not all(map(is_, tables, self._tables)):
             self._tables, self._report = tables, self._compared(tables) if tables else None
         if self._report is None or not unread:
             return self._report
@@ -305,10 +308,6 @@ class ExperimentReader:
             f"other processes count {unread:,} of the partitions, so this one sees only some of "
             "the users; streameval compare reads the state that they share"
         )
-
-    def _same(self, tables: Sequence[Table]) -> bool:
-        pairs = zip(tables, self._tables, strict=False)
-        return len(tables) == len(self._tables) and all(one is other for one, other in pairs)
 
     def _compared(self, tables: Sequence[Table]) -> Report:
         metrics, variants = all_variants(self._views, tables, self._experiment.label)
@@ -391,7 +390,3 @@ def _advice(view: FamilyView, table: Table) -> tuple[Labels, str] | None:
 
 def _segment(dimensions: Sequence[str], labels: Sequence[str]) -> str | None:
     return next((name for name in dimensions if name not in labels), None)
-
-
-def _partition(name: Partition, found: Progress, end: int | None) -> PartitionHealth:
-    return PartitionHealth(partition=name, position=found.position, end=end, event_time=found.clock)

@@ -35,10 +35,7 @@ class Slice(NamedTuple):
 
 
 class Spans:
-    """Spans of one length, aligned to the epoch; each event counts in one, and none is late.
-
-    `every`: length of a span, microseconds.
-    """
+    """Spans of one length `every`, microseconds, aligned to the epoch; no event is late."""
 
     def __init__(self, families: Sequence[FamilySpec], every: int) -> None:
         self._families = [_Family(spec) for spec in families]

@@ -248,9 +248,9 @@ class FamilyView:
     def _folding_moved(self) -> bool:
         moves: dict[int, int] = {}
         if any(edge is not None for edge in self._folding.edges):
-            numbers, labels = range(len(self.spec.slices.labels)), self.spec.slices.labels
-            settled = {labels[number]: self._folding.settled(labels[number]) for number in numbers}
-            moves = self.spec.slices.moves(settled)
+            # A copy: another thread may number more slices.
+            labels = self.spec.slices.labels[:]
+            moves = self.spec.slices.moves({each: self._folding.settled(each) for each in labels})
         moved, self._moves = moves != self._moves, moves
         return moved
 
