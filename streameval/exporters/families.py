@@ -1,4 +1,4 @@
-"""The metrics of a snapshot as Prometheus families: names, counters that never fall, gauges."""
+"""The metrics of a snapshot as Prometheus families: names, monotonic counters, gauges."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Sample(NamedTuple):
 
 
 class Family(msgspec.Struct, frozen=True):
-    """Samples of one name, without any suffix, and the sentence that explains them."""
+    """The samples of one metric name without suffix, and its HELP text."""
 
     name: str
     kind: Kind
@@ -49,7 +49,7 @@ def own_family(
 
 
 def family_name(metric: Metric, segment: str | None = None) -> str:
-    """What Prometheus calls a metric; a convention, a module or a segment is part of the name.
+    """The name of a metric in Prometheus, including its convention or module, and segment.
 
     Example:
         >>> from streameval.catalogue import parse
@@ -69,7 +69,7 @@ def family_name(metric: Metric, segment: str | None = None) -> str:
 def metric_labels(metric: Metric) -> dict[str, str]:
     """The labels that distinguish metrics of one family: chosen parameters, and k if present.
 
-    The statistic is in the family's name, for a family has one type and one unit.
+    The statistic is part of the family's name, because a family has one type and one unit.
 
     Example:
         >>> from streameval.catalogue import parse
@@ -83,9 +83,9 @@ def metric_labels(metric: Metric) -> dict[str, str]:
 
 
 def slice_labels(names: Iterable[str], metrics: Iterable[Metric]) -> tuple[str, ...]:
-    """The names of the slices' labels, made legal and distinct from each other and from a metric's.
+    """Legal names for the labels of slices, distinct from each other and from metrics' own labels.
 
-    A name that a metric's own labels need is prefixed with `label_`.
+    A name that collides with a metric's own label is prefixed with `label_`.
 
     Example:
         >>> slice_labels(["variant", "user.country", "k"], [])
@@ -104,7 +104,7 @@ def slice_labels(names: Iterable[str], metrics: Iterable[Metric]) -> tuple[str, 
 
 
 def _what_is_read(metric: Metric) -> list[str]:
-    """Sets a gauge apart from the counters of the same metric."""
+    """The part of a gauge's name that distinguishes it from counters of the same metric."""
     if statistic := metric.options.get("statistic"):
         return [str(statistic)]
     counted = metric.definition.additive and metric.definition.bounds[0] >= 0
@@ -121,17 +121,17 @@ def _text(value: Value) -> str:
 
 
 _SUMMARY: Final = (
-    "{summary} _sum adds up the numerators and _count the {unit}, since the process started; the "
-    "mean of five minutes is rate({name}_sum[5m]) / rate({name}_count[5m])."
+    "{summary} _sum is the sum of the numerators and _count the number of {unit} since the process "
+    "started; the mean over five minutes is rate({name}_sum[5m]) / rate({name}_count[5m])."
 )
 _MEAN: Final = (
-    "{summary} Mean of a window of event time, lifetime included; absent without evidence. Series "
-    "combine as sum(mean * support) / sum(support)."
+    "{summary} Mean over a window of event time or the lifetime; absent without evidence. Combine "
+    "series as sum(mean * support) / sum(support)."
 )
 _END: Final = (
-    " end of the interval of {name}_window_mean. That of the lifetime holds however often it is "
-    "looked at; that of another window is for one look, never for alerts. Absent with too few "
-    "users. Intervals of several series do not add up."
+    " end of the interval of {name}_window_mean. The interval of the lifetime holds however often "
+    "you look; those of other windows hold for one look, never for alerts. Absent with too few "
+    "users. Intervals of several series cannot be combined."
 )
 
 
@@ -147,20 +147,20 @@ def _described(metric: Metric, name: str, *, windowed: bool) -> Iterator[tuple[s
         if metric.has_interval:
             yield "_window_low", "gauge", f"Lower{_END.format(name=name)}"
             yield "_window_high", "gauge", f"Upper{_END.format(name=name)}"
-        yield "_window_support", "gauge", f"How many {unit} are behind {name}_window_mean."
+        yield "_window_support", "gauge", f"Number of {unit} in {name}_window_mean."
 
 
 def _gauge_help(metric: Metric, *, windowed: bool) -> str:
     statistic = str(metric.values.get("statistic", "mean"))
     over = "" if statistic == "mean" else f"{statistic.replace('_', ' ').capitalize()} of: "
     since = (
-        "Of a window of event time, lifetime included" if windowed else "Since the process started"
+        "Over a window of event time or the lifetime" if windowed else "Since the process started"
     )
     capped = metric.definition.reads in ("exposures", "users")
     estimated = " Estimated above max_items." if capped else ""
     return (
         f"{over}{metric.definition.summary} {since}; absent without evidence. "
-        f"Values of several series do not add up.{estimated}"
+        f"Values of several series cannot be combined.{estimated}"
     )
 
 
@@ -168,14 +168,14 @@ Key: TypeAlias = tuple[str, tuple[str, ...], str]
 """A family's name, a slice's label values, a metric's text."""
 
 FIRST_EXPOSURE: Final = 60.0
-"""Seconds for which a new counter stands at 0, from the first scrape that shows it."""
+"""Seconds for which a new counter stays at 0, from the first scrape that has it."""
 
 
 class Exported(msgspec.Struct, gc=False):
-    """One counter pair as last exported.
+    """A pair of counters as last exported.
 
     Attributes:
-        rises: from when on it shows more than 0, on the injected clock.
+        rises: time on the injected clock from which it may exceed 0.
     """
 
     labels: Mapping[str, str]
@@ -185,14 +185,14 @@ class Exported(msgspec.Struct, gc=False):
 
 
 class Counters:
-    """Sums and counts as exported: first at 0 for a while, then never lower than before.
+    """Exported sums and counts: at 0 for a while, then monotonic.
 
-    `rate()` misses the increment with which a series appears, and reads a sum that is one ulp
-    lower than before as a restart from 0. So every scraper must see a new series at 0 first: it
-    stands there for a time, not for a scrape, since scrapers do not know of each other.
+    `rate()` misses the increment with which a series appears, and treats a sum that is one ulp
+    lower than before as a counter reset. Every scraper must therefore first see a new series at 0.
+    Several scrapers may exist, so the series stays at 0 for a time, not for one scrape.
 
-    `first_exposure`: how long a new series stands at 0, from the first scrape that shows it; at
-    least two scrape intervals. 0 shows it as it is.
+    `first_exposure`: seconds for which a new series stays at 0, from the first scrape that has it;
+    at least two scrape intervals. 0 exports values at once.
     """
 
     def __init__(self, clock: Callable[[], float], first_exposure: float = FIRST_EXPOSURE) -> None:
@@ -203,28 +203,28 @@ class Counters:
         self.next_rise = math.inf
 
     def begin_scrape(self) -> None:
-        """Take the time for all counters of a scrape."""
+        """Fix the time for all counters of a scrape."""
         self._now = self._clock()
         self.next_rise = math.inf
 
     @property
     def outdated(self) -> bool:
-        """Whether a counter that the last scrape showed at 0 may rise now."""
+        """Whether a counter that was 0 in the last scrape may rise now."""
         return self._clock() >= self.next_rise
 
     def __contains__(self, key: Key) -> bool:
         return key in self._exported
 
     def add(self, key: Key, labels: Mapping[str, str]) -> None:
-        """A new counter, first shown by this scrape."""
+        """Add a counter that is new in this scrape."""
         self._exported[key] = Exported(labels, self._now + self._first_exposure)
 
     def resume(self, key: Key, labels: Mapping[str, str], total: float, count: int) -> None:
-        """A counter that begins with what it has: that is not the increase of this process."""
+        """Add a counter that starts at its value, which earlier processes have counted."""
         self._exported[key] = Exported(labels, -math.inf, total, count)
 
     def scraped(self, key: Key, total: float, count: int) -> Exported:
-        """What this scrape shows of a counter that has come so far."""
+        """The exported value of a counter with this total and count."""
         exported = self._exported[key]
         if self._now < exported.rises:
             self.next_rise = min(self.next_rise, exported.rises)
@@ -238,10 +238,10 @@ class MetricSamples(msgspec.Struct, frozen=True, kw_only=True):
     """The sample lists of one metric in one family of series.
 
     Attributes:
-        family: name of the series' family, as saved state knows it.
-        names: of the labels, as exported.
-        own: labels that the metric has of itself.
-        lists: suffix of the metric's name -> the samples of that family.
+        family: name of the series' family in saved state.
+        names: exported names of the slices' labels.
+        own: labels of the metric itself.
+        lists: suffix of the metric's name -> samples.
     """
 
     family: str
@@ -251,7 +251,7 @@ class MetricSamples(msgspec.Struct, frozen=True, kw_only=True):
     lists: Mapping[str, list[Sample]]
 
     def labels(self, values: tuple[str, ...], window: str | None = None) -> dict[str, str]:
-        """Labels of a sample: of its slice, of its metric and, where it has one, its window."""
+        """Labels of a sample: of its slice, its metric and, if given, its window."""
         found = {**dict(zip(self.names, values, strict=True)), **self.own}
         if window is not None:
             found["window"] = window
@@ -274,10 +274,10 @@ class MetricSamples(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FamilySet:
-    """The families of one snapshot, without samples at first.
+    """The families of one snapshot; samples are added later.
 
     Attributes:
-        windowed: whether gauges say their window: there are some, or state outlives the process.
+        windowed: whether gauges have the label `window`: with windows, or with durable state.
     """
 
     def __init__(self, snapshot: Snapshot) -> None:
@@ -292,7 +292,7 @@ class FamilySet:
 
     @property
     def families(self) -> list[Family]:
-        """All of them, with the samples that they have by now."""
+        """All families with their samples so far."""
         return list(self._families.values())
 
     def of(self, metric: Metric, place: int) -> MetricSamples:
@@ -329,7 +329,7 @@ _Place: TypeAlias = tuple[str, tuple[str, ...], str, str | None]
 
 
 class _Counter(NamedTuple):
-    """A pair of counters that a snapshot has, and what it has come to; None where undefined."""
+    """A pair of counters in a snapshot, and its current value; None if undefined."""
 
     place: int
     labels: tuple[str, ...]
@@ -345,7 +345,7 @@ class MetricFamilies:
         self._labels: dict[_Place, Labels] = {}
 
     def resume(self, snapshot: Snapshot) -> None:
-        """Let counters that have counted something begin with it; the others are still new."""
+        """Start counters at their values in the snapshot; counters at 0 are still new."""
         found = FamilySet(snapshot)
         for counter in _counters_of(snapshot):
             if counter.now is not None and counter.now[1]:
@@ -354,7 +354,7 @@ class MetricFamilies:
                 self._counters.resume(_key(counter, samples), labels, *counter.now)
 
     def families(self, snapshot: Snapshot) -> list[Family]:
-        """In the order of the snapshot; windows of a metric stand after its counters."""
+        """Families in the order of the snapshot; windows of a metric follow its counters."""
         found = FamilySet(snapshot)
         self._counters.begin_scrape()
         for counter in _counters_of(snapshot):
@@ -388,7 +388,7 @@ def _key(counter: _Counter, samples: MetricSamples) -> Key:
 
 
 def _counters_of(snapshot: Snapshot) -> Iterator[_Counter]:
-    """Those of the series, and of series that were here before they moved away."""
+    """Counters of the series, and of series that have moved to another process."""
     shown = set()
     for entry in snapshot.series:
         if entry.window == LIFETIME and counts_up(entry.metric):
@@ -404,7 +404,7 @@ def _counters_of(snapshot: Snapshot) -> Iterator[_Counter]:
 
 
 def _now(reading: Reading) -> CounterValue | None:
-    """None where a convention leaves no value: a sum without it would pass for one."""
+    """The current value of a counter; None if a convention leaves the value undefined."""
     total = reading.total
     if total is None or math.isnan(total):
         return None

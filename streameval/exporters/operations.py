@@ -1,4 +1,4 @@
-"""Families beside the metrics: consumption, checkpoints, the join, memory, the experiment."""
+"""Operational families: consumption, checkpoints, the join, memory, and the experiment."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from streameval.exporters.families import Family, Kind, own_family
 
 
 def build_information(version: str) -> Family:
-    """The constant 1 that carries the release as a label."""
+    """A constant 1 with the release as a label."""
     text = "The release as a label; always 1."
     return own_family("build_info", "gauge", text, [({"version": version}, 1.0)])
 
 
 def operations(snapshot: Snapshot, *, lag: bool) -> list[Family]:
-    """Everything about the pipeline rather than the recommender.
+    """Families about the pipeline and the experiment.
 
-    `lag`: whether to include lag and position, which mean something of a Kafka cluster only.
+    `lag`: whether to include lag and position, which only Kafka sources have.
     """
     health = snapshot.health
     families = [
@@ -61,13 +61,13 @@ def undefined_readings(snapshot: Snapshot) -> Family:
         found,
         "readings_undefined",
         "gauge",
-        "Values left out because the metric's convention has none for these lists; "
-        "/api/v1/metrics says why. Absent if there are none.",
+        "Values left out because the metric's convention does not define them for these lists; "
+        "/api/v1/metrics has the reason. Absent if there are none.",
     )
 
 
 def _one(value: float | None, name: str, kind: Kind, text: str) -> Family:
-    """A family of one sample; without any where the value is not known."""
+    """A family of one sample; without samples if the value is None."""
     return own_family(name, kind, text, [] if value is None else [({}, value)])
 
 
@@ -77,7 +77,7 @@ def _by(label: str, values: Mapping[str, float], name: str, kind: Kind, text: st
 
 
 def _by_log(values: Iterable[tuple[Partition, float | None]], name: str, text: str) -> Family:
-    """A gauge for each partition whose value is known."""
+    """A gauge with a sample for each partition whose value is known."""
     known = [
         ({"topic": of.topic, "partition": str(of.number)}, value)
         for of, value in values
@@ -86,8 +86,8 @@ def _by_log(values: Iterable[tuple[Partition, float | None]], name: str, text: s
     return own_family(name, "gauge", text, known)
 
 
-class _Shown(NamedTuple):
-    """A family whose samples are an attribute: a number or None, or a number by a label's value."""
+class _FromAttribute(NamedTuple):
+    """A family read from an attribute: a number or None, or label value -> number."""
 
     name: str
     kind: Kind
@@ -95,76 +95,76 @@ class _Shown(NamedTuple):
     label: str | None = None
 
 
-def _families(found: object, table: Mapping[_Shown, str]) -> Iterator[Family]:
-    for shown, text in table.items():
-        value = getattr(found, shown.attribute)
-        if shown.label is None:
-            yield _one(value, shown.name, shown.kind, text)
+def _families(source: object, table: Mapping[_FromAttribute, str]) -> Iterator[Family]:
+    for each, text in table.items():
+        value = getattr(source, each.attribute)
+        if each.label is None:
+            yield _one(value, each.name, each.kind, text)
         else:
-            yield _by(shown.label, value, shown.name, shown.kind, text)
+            yield _by(each.label, value, each.name, each.kind, text)
 
 
 _EVENTS: Final = {
-    _Shown("events_consumed", "counter", "consumed"): (
-        "Records read, valid or not. A rate of 0 while the lag grows means that reading is stuck."
+    _FromAttribute("events_consumed", "counter", "consumed"): (
+        "Records read, valid or not. A rate of 0 while the lag grows means a stall."
     ),
-    _Shown("events_invalid", "counter", "invalid", "reason"): (
+    _FromAttribute("events_invalid", "counter", "invalid", "reason"): (
         "Invalid records by reason; they are in no metric. Alert on its share of "
         "streameval_events_consumed_total."
     ),
-    _Shown("events_tombstone", "counter", "tombstones"): (
+    _FromAttribute("events_tombstone", "counter", "tombstones"): (
         "Records without a value (deletions in a compacted topic); they are in no metric."
     ),
-    _Shown("events_late", "counter", "late"): (
+    _FromAttribute("events_late", "counter", "late"): (
         "Events too late for every window; they count in the lifetime only. If it grows steadily, "
         "raise lateness in [windows]."
     ),
-    _Shown("events_future", "counter", "future"): (
+    _FromAttribute("events_future", "counter", "future"): (
         "Events ahead of their partition that later records did not confirm; they count in the "
         "lifetime only. A producer's clock is wrong."
     ),
-    _Shown("events_duplicate", "counter", "duplicates"): (
+    _FromAttribute("events_duplicate", "counter", "duplicates"): (
         "Duplicate events by their id; they are in no metric."
     ),
-    _Shown("events_folded", "gauge", "folded", "family"): (
+    _FromAttribute("events_folded", "gauge", "folded", "family"): (
         "Events under the label value __other__, by family of series: a label has more values "
         "than label_cap or a family more combinations than max_series."
     ),
-    _Shown("dlq_events", "counter", "dead_lettered"): (
+    _FromAttribute("dlq_events", "counter", "dead_lettered"): (
         "Invalid records written to the dead letters, including those read again after a crash."
     ),
 }
 _CONNECTIONS: Final = {
-    _Shown("kafka_watchdog_recoveries", "counter", "recoveries", "step"): (
+    _FromAttribute("kafka_watchdog_recoveries", "counter", "recoveries", "step"): (
         "Recoveries, by step, from a consumer that made no progress although records waited."
     ),
-    _Shown("kafka_connection_failures", "counter", "connection_failures", "reason"): (
+    _FromAttribute("kafka_connection_failures", "counter", "connection_failures", "reason"): (
         "Failed attempts to reach Kafka, by reason; an attempt follows a second after the last one "
         "failed. /-/ready and the log say what to do."
     ),
-    _Shown("schema_registry_failures", "counter", "registry_failures", "reason"): (
+    _FromAttribute("schema_registry_failures", "counter", "registry_failures", "reason"): (
         "Failed requests to the schema registry, by reason; absent without a registry. While it "
         "grows, records that need a schema wait."
     ),
 }
 _AUDIENCE: Final = {
-    _Shown("audience_users", "gauge", "users", "variant"): (
-        "Distinct users of a variant; an estimate where there are very many."
+    _FromAttribute("audience_users", "gauge", "users", "variant"): (
+        "Distinct users of a variant; estimated if there are very many."
     ),
-    _Shown("audience_ratio_evidence", "gauge", "ratio_evidence"): (
-        "Evidence that users are not split as planned; 1,000 is an alarm."
+    _FromAttribute("audience_ratio_evidence", "gauge", "ratio_evidence"): (
+        "Evidence that users are not split as planned; 1,000 raises an alarm."
     ),
-    _Shown("audience_shared_ratio", "gauge", "shared"): (
+    _FromAttribute("audience_shared_ratio", "gauge", "shared"): (
         "Share of users who are in several variants."
     ),
-    _Shown("audience_shared_evidence", "gauge", "shared_evidence"): (
-        "Evidence that users in several variants are not an accident; 1,000 is an alarm."
+    _FromAttribute("audience_shared_evidence", "gauge", "shared_evidence"): (
+        "Evidence that users in several variants are not an accident; 1,000 raises an alarm."
     ),
-    _Shown("audience_anonymous_ratio", "gauge", "anonymous"): (
-        "Largest share of a variant's lists without a user id; above 0.2 nothing is trusted."
+    _FromAttribute("audience_anonymous_ratio", "gauge", "anonymous"): (
+        "Largest share of a variant's lists without a user id; above 0.2 it raises an alarm."
     ),
 }
-"""Families of `Health` and of `Checks`, with what they mean."""
+"""Families of `Health` and `Checks` -> HELP text."""
 
 
 def _progress(snapshot: Snapshot) -> Iterator[Family]:
@@ -173,16 +173,15 @@ def _progress(snapshot: Snapshot) -> Iterator[Family]:
         [(each.partition, _seconds(each.event_time)) for each in health.partitions],
         "watermark_timestamp_seconds",
         "Largest event time read so far, seconds since the epoch; absent without event time. "
-        "time() minus this is how far behind live the values are.",
+        "time() minus this is the delay of the values.",
     )
     yield _one(
         snapshot.taken_at,
         "snapshot_timestamp_seconds",
         "gauge",
-        "When the exported values were taken, seconds since the epoch. time() minus this stays "
-        "near 1 s.",
+        "Time of the exported snapshot, seconds since the epoch. time() minus this stays near 1 s.",
     )
-    text = "1 if the source has answered and reading has begun, as /-/ready says."
+    text = "1 if the source has answered and reading has begun, as in /-/ready."
     yield _one(float(health.ready), "ready", "gauge", text)
 
 
@@ -196,8 +195,8 @@ def _log(partitions: Iterable[PartitionHealth]) -> Iterator[Family]:
     yield _by_log(
         [(each.partition, each.position) for each in partitions],
         "kafka_consumer_position",
-        "Next offset to be counted. If it stands still while the lag is above 0, the partition is "
-        "not being read.",
+        "Next offset to be counted. If it does not advance while the lag is above 0, the partition "
+        "is not being read.",
     )
 
 
@@ -206,7 +205,7 @@ def _checkpoints(health: CheckpointHealth) -> Iterator[Family]:
         health.last_success,
         "checkpoint_last_success_timestamp_seconds",
         "gauge",
-        "When this process last wrote a checkpoint, seconds since the epoch; absent before the "
+        "Time of the last checkpoint of this process, seconds since the epoch; absent before the "
         "first. time() minus this stays near the interval in [state].",
     )
     yield _by(
@@ -214,20 +213,20 @@ def _checkpoints(health: CheckpointHealth) -> Iterator[Family]:
         health.failures,
         "checkpoint_failures",
         "counter",
-        "Checkpoints that could not be written, by what failed: store, dead_letters or timeout. "
-        "The log says why.",
+        "Failed checkpoints, by the part that failed: store, dead_letters or timeout. The log has "
+        "the reason.",
     )
     yield _by_log(
         sorted(health.offsets.items()),
         "checkpoint_offset",
-        "Where reading resumes after a crash: all records before it are durable.",
+        "Offset at which reading resumes after a crash; all records before it are durable.",
     )
     yield _one(
         health.skipped,
         "events_skipped",
         "counter",
-        'Offsets that retention deleted before they were counted and that on_retention = "skip" '
-        "passed; they are in no metric.",
+        'Offsets that on_retention = "skip" skipped because retention deleted them; they are in no '
+        "metric.",
     )
 
 
@@ -236,7 +235,7 @@ def _connections(health: Health) -> Iterator[Family]:
         None if health.checkpoint is None else health.commit_failures,
         "commit_failures",
         "counter",
-        "Failed commits of the group's offsets; counters stand still until one succeeds.",
+        "Failed commits of the group's offsets; counters do not grow until a commit succeeds.",
     )
     yield from _families(health, _CONNECTIONS)
 
@@ -246,14 +245,14 @@ def _reload(reload: ReloadHealth | None) -> Iterator[Family]:
         None if reload is None else float(reload.successful),
         "config_last_reload_successful",
         "gauge",
-        "1 if the configuration, certificates and users are in force as last read; 0 if one has a "
-        "mistake and the previous one is in force.",
+        "1 if the configuration, certificates and users of the last reload are in use; 0 if any "
+        "was rejected and the previous ones are in use.",
     )
     yield _one(
         None if reload is None else reload.at,
         "config_last_reload_timestamp_seconds",
         "gauge",
-        "When one of these files was last read, seconds since the epoch.",
+        "Time of the last reload, seconds since the epoch.",
     )
 
 
@@ -261,9 +260,9 @@ def _join(join: JoinHealth) -> Iterator[Family]:
     yield own_family(
         "join_records",
         "counter",
-        "Records of each stream by outcome: counted, duplicate, late, future, orphan (no list to "
-        "belong to), ignored (of a type that does not count), invalid, tombstone. With "
-        "streameval_join_open they are all that was read.",
+        "Records of each stream by outcome: counted, duplicate, late, future, orphan (without a "
+        "list), ignored (a type that does not count), invalid, tombstone. Together with "
+        "streameval_join_open these are all records read.",
         [
             ({"stream": stream.name, "outcome": outcome}, count)
             for stream in join.streams
@@ -273,14 +272,14 @@ def _join(join: JoinHealth) -> Iterator[Family]:
     yield own_family(
         "join_outside",
         "counter",
-        "Interactions counted with an item that their list did not show. If most are, ids differ "
+        "Counted interactions with an item that is not in their list. If most are, ids differ "
         "between the streams.",
         [({"stream": stream.name}, stream.outside) for stream in join.streams[1:]],
     )
     yield own_family(
         "join_open",
         "gauge",
-        "Records that wait for the end of their window; of impressions, lists that are in no "
+        "Records that wait for the end of their window; for impressions, lists that are in no "
         "value yet.",
         [({"stream": stream.name}, stream.open) for stream in join.streams],
     )
@@ -297,10 +296,10 @@ def _join_waiting(join: JoinHealth) -> Iterator[Family]:
     yield _by_log(
         [(log, _seconds(at)) for log, at in sorted(join.clocks.items())],
         "join_log_timestamp_seconds",
-        "Newest event time of each joined log, seconds since the epoch. The log that stands "
-        "lowest holds back the others of its partition.",
+        "Newest event time of each joined log, seconds since the epoch. The slowest log holds back "
+        "the others of its partition.",
     )
-    text = "How often a log was passed by because it had no record for idle_timeout."
+    text = "Number of times that the join stopped waiting for a log idle for idle_timeout."
     yield _one(join.idle_timeouts, "join_idle_passed", "counter", text)
 
 
@@ -314,8 +313,7 @@ _ROOT: Final = Path("/")
 def memory_limit(root: Path = _ROOT) -> Family:
     """The smallest limit of the process's control groups and of the machine; absent if unknown.
 
-    Args:
-        root: where /proc and /sys are.
+    `root`: parent of /proc and /sys.
     """
     limits = [*_of_groups(root), *_of_machine(root)]
     return _one(
@@ -328,7 +326,7 @@ def memory_limit(root: Path = _ROOT) -> Family:
 
 
 def _of_groups(root: Path) -> Iterator[int]:
-    """Limits of its groups and of all above them, of both versions of control groups."""
+    """Limits of the process's control groups (v1 and v2) and of all their parents."""
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         top = root / "sys/fs/cgroup"
@@ -351,7 +349,7 @@ def _of_machine(root: Path) -> Iterator[int]:
 
 
 def _number(text: str) -> Iterator[int]:
-    """None where it is "max" or absent."""
+    """The number, or nothing if the text is "max" or empty."""
     if text.strip().isdigit():
         yield int(text)
 
@@ -363,7 +361,7 @@ def _text(path: Path) -> str:
 
 
 _COMPARED: Final = (
-    ("difference", "difference", "Treatment less control, day by day."),
+    ("difference", "difference", "Treatment minus control, day by day."),
     ("difference_low", "low", "Lower bound of the difference."),
     ("difference_high", "high", "Upper bound of the difference."),
     ("lift_ratio", "lift", "Treatment / control - 1."),
@@ -372,7 +370,7 @@ _COMPARED: Final = (
     (
         "evidence",
         "evidence",
-        "Evidence against no difference, to 1e300; 1 is none, 20 is as rare as 1 in 20.",
+        "Evidence against no difference, up to 1e300; 1 is none, 20 is as rare as 1 in 20.",
     ),
     (
         "groups_effective",
@@ -382,14 +380,14 @@ _COMPARED: Final = (
     (
         "heaviest_group_ratio",
         "heaviest",
-        "Share of the variance that one user group has; much above 1 / groups, few users decide.",
+        "Largest share of the variance in one user group; much above 1 / groups, few users decide.",
     ),
 )
-"""Name of a gauge, the attribute of a comparison that it shows, and what that is."""
+"""Name of a gauge, the attribute of a comparison, and the HELP text."""
 
 
 def comparison_families(report: Report) -> list[Family]:
-    """Gauges of every comparison and of what makes it trustworthy."""
+    """Gauges of every comparison, and of the checks of the experiment."""
     control = next(iter(report.checks.users))
     rows = [
         (row, {"metric": row.metric, "variant": row.variant, "control": control})
@@ -411,7 +409,7 @@ def comparison_families(report: Report) -> list[Family]:
     verdicts = own_family(
         "compare_verdict",
         "gauge",
-        "1 for the verdict that a comparison has, 0 for each other one.",
+        "1 for the verdict of a comparison, 0 for all other verdicts.",
         [
             ({**labels, "verdict": verdict}, float(row.comparison.verdict == verdict))
             for row, labels in rows
@@ -421,7 +419,7 @@ def comparison_families(report: Report) -> list[Family]:
     guardrails = own_family(
         "compare_guardrail_broken",
         "gauge",
-        "1 where a guardrail is surely passed, 0 where it is not; absent for other metrics.",
+        "1 if a guardrail is certainly broken, else 0; absent for metrics without a guardrail.",
         [
             (labels, float(row.guardrail.verdict == "broken"))
             for row, labels in rows
@@ -437,5 +435,5 @@ def _audience(checks: Checks) -> Iterator[Family]:
         float(bool(checks.trouble)),
         "audience_untrusted",
         "gauge",
-        "1 where a check of the experiment raises an alarm, so that no verdict is given.",
+        "1 if a check of the experiment raises an alarm, so that no verdict is given.",
     )

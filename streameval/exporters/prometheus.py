@@ -1,4 +1,4 @@
-"""The text that Prometheus scrapes, rendered once for a snapshot."""
+"""The exposition that Prometheus scrapes, rendered once per snapshot."""
 
 from __future__ import annotations
 
@@ -20,14 +20,12 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class PrometheusExporter:
-    """Snapshots as Prometheus exposition, in a registry of its own.
+    """Renders snapshots as Prometheus exposition, with a private registry for process metrics.
 
-    One rendering serves every scrape of a snapshot, concurrent ones included. May be used from
-    several threads.
+    One rendering serves every scrape of a snapshot, also concurrent ones. Thread-safe.
 
-    `kafka`: whether the source is a Kafka cluster; only then is there a
-    `streameval_kafka_consumer_lag`, which means nothing for files and the simulator.
-    `first_exposure`: seconds for which a new series stands at 0.
+    `kafka`: whether the source is Kafka; only then is there a `streameval_kafka_consumer_lag`.
+    `first_exposure`: seconds for which a new series stays at 0.
     """
 
     def __init__(
@@ -53,7 +51,7 @@ class PrometheusExporter:
     def exposition(self, snapshot: Snapshot | None) -> bytes:
         """All samples, in text format 0.0.4.
 
-        `snapshot`: what is shown; without one, only the process itself is.
+        `snapshot`: None for process metrics only.
         """
         return self._body_of(snapshot) + generate_latest(self._process)
 
@@ -77,28 +75,28 @@ _Head = tuple[Mapping[str, str], str]
 
 
 class Text:
-    """Writes families in text format 0.0.4, and remembers all of a line but its number.
+    """Writes families in text format 0.0.4, and caches all of a line except its number.
 
-    Names and labels are most of the work and stay as they are from one scrape to the next. Labels
-    are distinguished by identity: equal ones must be the same object.
+    Names and labels are most of the work and do not change between scrapes. The cache identifies
+    labels by object identity, so equal labels should be the same object.
     """
 
     def __init__(self) -> None:
         self._heads: dict[tuple[str, int], _Head] = {}
 
     def of(self, families: Iterable[Family]) -> bytes:
-        """The text; a family without samples is left out, title and all."""
+        """The text; a family without samples is left out, including its HELP and TYPE."""
         heads: dict[tuple[str, int], _Head] = {}
         lines = []
         for family in families:
             if not family.samples:
                 continue
             name = f"{family.name}_total" if family.kind == "counter" else family.name
-            told = _escaped(family.help)
-            lines.append(f"# HELP {name} {told}\n# TYPE {name} {family.kind}\n")
+            help_text = _escaped(family.help)
+            lines.append(f"# HELP {name} {help_text}\n# TYPE {name} {family.kind}\n")
             for sample in family.samples:
                 key = (sample.name, id(sample.labels))
-                # What is remembered keeps its labels alive, so no other object has their identity.
+                # The cache keeps its labels alive, so no other object can have their id.
                 head = heads[key] = self._heads.get(key) or (sample.labels, _head(sample))
                 number = floatToGoString(sample.value)  # type: ignore[no-untyped-call]  # the client's
                 lines.append(f"{head[1]} {number}\n")
@@ -117,7 +115,7 @@ def _escaped(text: str) -> str:
 
 
 def client_metric(family: Family) -> ClientMetric:
-    """A family as prometheus_client has it."""
+    """The family as a metric of prometheus_client."""
     metric = ClientMetric(family.name, family.help, family.kind)
     metric.samples = [
         ClientSample(*sample)  # type: ignore[arg-type]  # it only reads the labels

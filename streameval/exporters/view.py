@@ -1,4 +1,4 @@
-"""A snapshot as text for people: numbers, windows side by side, differences."""
+"""Views of a snapshot for people: number formats, windows as columns, differences to control."""
 
 from __future__ import annotations
 
@@ -16,18 +16,17 @@ from streameval.catalogue.reading import Reading
 from streameval.engine.snapshot import LIFETIME, Series, SeriesFamily, Snapshot
 
 UNDEFINED = "\N{EN DASH}"
-"""Stands where there was no evidence; never 0."""
+"""Shown for a value without evidence, which is never shown as 0."""
 
 COUNTED: Final = {"list": "lists", "item": "items shown", "total": "lists", "slice": "lists"}
 _UNITS = (("d", 86_400), ("h", 3_600), ("min", 60))
 
-
 _HUGE = 1e15
-"""From here on a double does not hold every digit before the point."""
+"""From here on a double does not have all digits before the decimal point."""
 
 
 def figure(value: float) -> str:
-    """A value to four decimals, or four digits where it is small or huge; a dash where undefined.
+    """A value with four decimals, or four digits if small or huge; a dash if undefined.
 
     Example:
         >>> figure(0.5), figure(0.0046), figure(80.0), figure(float("nan")), figure(2.0**200)
@@ -44,7 +43,7 @@ def figure(value: float) -> str:
 
 
 def certainty(reading: Reading) -> str:
-    """What is certain of a value that is not exact, and its interval; empty where there is none.
+    """The bounds of an inexact value, and its confidence interval; empty if it has neither.
 
     Example:
         >>> certainty(Reading(metric="ctr", value=0.5, count=1, lists=1, estimated=True))
@@ -70,7 +69,7 @@ def certainty(reading: Reading) -> str:
 
 
 def printable(text: str) -> str:
-    r"""A text of unknown origin, with control characters made visible.
+    r"""An untrusted text with its control characters escaped.
 
     Example:
         >>> printable("\x1b[31mred")
@@ -109,19 +108,19 @@ def span(seconds: float) -> str:
         >>> span(59.9), span(3_725), span(200_000)
         ('59 s', '1 h 2 min', '2 d 7 h')
     """
-    left, words = int(max(0, seconds)), []
+    rest, words = int(max(0, seconds)), []
     for unit, size in _UNITS:
-        if left >= size:
-            words.append(f"{left // size} {unit}")
-            left %= size
-    return " ".join([*words, f"{left} s"][:2])
+        if rest >= size:
+            words.append(f"{rest // size} {unit}")
+            rest %= size
+    return " ".join([*words, f"{rest} s"][:2])
 
 
 class Division(NamedTuple):
     """The series of one family.
 
     Attributes:
-        windows: the columns, lifetime last; without windows the lifetime alone.
+        windows: the columns, lifetime last; only lifetime if there are no windows.
     """
 
     family: SeriesFamily
@@ -130,7 +129,7 @@ class Division(NamedTuple):
 
     @property
     def windowed(self) -> bool:
-        """Whether there is more to choose from than the lifetime."""
+        """Whether there are windows besides the lifetime."""
         return self.windows != (LIFETIME,)
 
     @property
@@ -140,7 +139,7 @@ class Division(NamedTuple):
 
 
 def divisions(snapshot: Snapshot) -> list[Division]:
-    """The families that have series, in their order."""
+    """The families that have series, in order."""
     found = []
     for place, series in groupby(snapshot.series, key=lambda entry: entry.family):
         listed, family = list(series), snapshot.families[place]
@@ -152,7 +151,7 @@ def divisions(snapshot: Snapshot) -> list[Division]:
 
 
 def by_slice(series: Iterable[Series]) -> dict[tuple[str, ...], Mapping[str, Series]]:
-    """Label values, and the series of each window."""
+    """Label values -> window -> series."""
     found: dict[tuple[str, ...], dict[str, Series]] = {}
     for entry in series:
         found.setdefault(entry.labels, {})[entry.window] = entry
@@ -160,7 +159,7 @@ def by_slice(series: Iterable[Series]) -> dict[tuple[str, ...], Mapping[str, Ser
 
 
 def has_windows(snapshot: Snapshot) -> bool:
-    """Whether any series is of a window."""
+    """Whether any family has windows."""
     named = any(family.windows for family in snapshot.families)
     return named or any(entry.window != LIFETIME for entry in snapshot.series)
 
@@ -183,16 +182,16 @@ def _windows(family: SeriesFamily, series: Iterable[Series]) -> tuple[str, ...]:
     return (*found, LIFETIME)
 
 
-USUAL = ("control", "baseline")
-"""Values that name what the others are compared with, the first that is there."""
+CONTROLS = ("control", "baseline")
+"""Label values that name the control; the first one present is used."""
 
 
 class Variants(msgspec.Struct, frozen=True):
-    """What is compared with what.
+    """The comparison of a label's values with one of them.
 
     Attributes:
-        label: the label by whose values: "variant" where there is one, else the first.
-        control: its value that the others are compared with: "control", else "baseline", else the
+        label: the label whose values are compared: "variant" if it exists, else the first.
+        control: the value that the others are compared with: "control", else "baseline", else the
             first in alphabetical order.
     """
 
@@ -201,9 +200,9 @@ class Variants(msgspec.Struct, frozen=True):
 
 
 def comparison(snapshot: Snapshot) -> Variants | None:
-    """The comparison of a snapshot; None where there are fewer than two values.
+    """The comparison in a snapshot; None if the label has fewer than two values.
 
-    `__other__` is none: what was folded is nobody's control.
+    `__other__` is never the control, because it is a mixture of folded values.
     """
     names = snapshot.label_names
     if not names:
@@ -214,18 +213,18 @@ def comparison(snapshot: Snapshot) -> Variants | None:
     values = sorted(found - {"__other__"})
     if len(found) < 2 or not values:
         return None
-    return Variants(label, next((each for each in USUAL if each in found), values[0]))
+    return Variants(label, next((each for each in CONTROLS if each in found), values[0]))
 
 
 def differences(snapshot: Snapshot) -> list[float | None]:
-    """For each series its value less that of the control with the same other labels.
+    """For each series, its value minus that of the control with the same other labels.
 
-    None if either has no value, without a control, and for the control itself.
+    None without a control, for the control itself, and if either value is undefined.
     """
     compared = comparison(snapshot)
     if compared is None:
         return [None] * len(snapshot.series)
-    keys = [_beside(snapshot, entry, compared.label) for entry in snapshot.series]
+    keys = [_split(snapshot, entry, compared.label) for entry in snapshot.series]
     controls = {
         key: entry
         for (value, key), entry in zip(keys, snapshot.series, strict=True)
@@ -235,8 +234,8 @@ def differences(snapshot: Snapshot) -> list[float | None]:
     return [_difference(entry, controls.get(key)) for (_, key), entry in found]
 
 
-def _beside(snapshot: Snapshot, entry: Series, label: str) -> tuple[str | None, tuple[object, ...]]:
-    """The value of a label, and what a series shares with those of its other values."""
+def _split(snapshot: Snapshot, entry: Series, label: str) -> tuple[str | None, tuple[object, ...]]:
+    """The value of a label, and a key that is equal for series that differ only in it."""
     names = snapshot.families[entry.family].label_names
     labels = dict(zip(names, entry.labels, strict=True))
     value = labels.pop(label, None)

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, expect
 
-from streameval.exporters.web.charts.hook import ChartsError, fetched
+from streameval.exporters.web.charts.hook import ChartsError, fetch
 from tests.browser.site import Site, with_windows
 from tests.exporters.experiments import report
 
@@ -36,7 +36,7 @@ def axe() -> str:
         try:
             with tempfile.TemporaryDirectory() as folder:
                 kept.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(fetched(_LOCK, Path(folder)) / "axe-core" / "axe.min.js", kept)
+                shutil.copy(fetch(_LOCK, Path(folder)) / "axe-core" / "axe.min.js", kept)
         except ChartsError:
             if os.environ.get("CI") == "true":
                 raise

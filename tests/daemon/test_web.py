@@ -91,13 +91,13 @@ def test_users_and_certificates_are_read_anew_and_a_bad_file_keeps_the_old(
         (tmp_path / "server.crt").write_text("no certificate")
         daemon.until(lambda: not second.reloaded())
         (refused,) = daemon.said("web_config_refused")
-        assert "there is no PEM certificate in it" in refused
-        assert "there is no PEM certificate in it" in reload(daemon, "reload_refused")
+        assert "the file has no PEM certificate" in refused
+        assert "the file has no PEM certificate" in reload(daemon, "reload_refused")
 
         file.write_text("")
         assert second.ask("/metrics") == 200
         (tmp_path / "server.crt").write_text(certificate)
-        assert "tls_server_config: was there before" in reload(daemon, "reload_refused")
+        assert "tls_server_config: the key was removed" in reload(daemon, "reload_refused")
         assert second.ask("/metrics") == 200
 
         file.write_text(web(ana="next"))

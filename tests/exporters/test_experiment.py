@@ -120,7 +120,7 @@ def test_it_is_said_how_long_it_will_take_at_this_pace() -> None:
     }
     found = report(few, Experiment())
     left = [row.days_left for row in found.rows]
-    assert section(found).count("As precise as asked for in") == sum(map(bool, left)) > 0
+    assert section(found).count("Configured precision reached in") == sum(map(bool, left)) > 0
     for row in found.rows:
         of = row.comparison
         assert of.lift_low is not None

@@ -137,10 +137,10 @@ def test_fifty_who_ask_at_once_share_one_rendering(
 @every_case(
     ("query", "said"),
     [
-        ("", "There is no metric ''; there is: ndcg@10, item_coverage@10, capri:recall@5."),
-        ("metric=mrr", "There is no metric 'mrr'"),
-        ("metric=ndcg@10&window=1h", "There is no window '1h'; there is: pane, 5m, lifetime."),
-        ("metric=ndcg@10&segment=age", "There is no segment 'age'; there is: country."),
+        ("", "Unknown metric ''; known: ndcg@10, item_coverage@10, capri:recall@5."),
+        ("metric=mrr", "Unknown metric 'mrr'"),
+        ("metric=ndcg@10&window=1h", "Unknown window '1h'; known: pane, 5m, lifetime."),
+        ("metric=ndcg@10&segment=age", "Unknown segment 'age'; known: country."),
     ],
 )
 def test_a_history_of_what_there_is_not_says_what_there_is(

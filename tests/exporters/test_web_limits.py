@@ -138,7 +138,7 @@ def test_a_request_with_a_body_is_refused(
         refused = site.ask("POST", path, content=content)
         assert site.ask("POST", "/-/reload", content=b"").status_code == 200
     assert (refused.status_code, refused.headers["connection"]) == (413, "close")
-    assert "No request here takes a body" in refused.text
+    assert "Requests must not have a body" in refused.text
 
 
 def test_a_server_stops_though_clients_hang(secure: Callable[[Limits], Guarded]) -> None:

@@ -92,7 +92,7 @@ def test_a_certificate_without_its_key_waits_for_it(tmp_path: Path, authority: A
         shutil.copy(key, tmp_path / "used.key")
         assert serial(site, authority) == serial_of(certificate)
     refused, taken = told.errors
-    assert "it is not the key of the certificate" in str(refused)
+    assert "the key does not match the certificate" in str(refused)
     assert taken is None
 
 

@@ -72,7 +72,7 @@ def test_where_one_address_is_taken_none_is(tmp_path: Path) -> None:
         (["127.0.0.1:0", "127.0.0.2:0"], "", None),
         ("0.0.0.0:0", "", "neither TLS nor a password"),
         (["127.0.0.1:0", "0.0.0.0:0"], "", "neither TLS nor a password"),
-        ("0.0.0.0:0", f"basic_auth_users: {{ ana: {hashed('x')} }}", "passwords can be read"),
+        ("0.0.0.0:0", f"basic_auth_users: {{ ana: {hashed('x')} }}", "can be intercepted"),
         ("0.0.0.0:0", TLS, None),
     ],
     ids=["loopback", "twice loopback", "all", "loopback and all", "users", "encrypted"],
@@ -115,4 +115,4 @@ def test_a_page_of_another_site_does_not_reload(tmp_path: Path, origin: str) -> 
         refused = site.ask("POST", "/-/reload", headers={"Origin": origin})
         own = site.ask("POST", "/-/reload", headers={"Origin": site.server.address})
     assert (refused.status_code, own.status_code) == (403, 200)
-    assert refused.text == f"Forbidden: a page of {origin!r} must not reload this daemon.\n"
+    assert refused.text == f"Forbidden: a page from {origin!r} must not reload this daemon.\n"

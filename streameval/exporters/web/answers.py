@@ -1,4 +1,4 @@
-"""The answers of the JSON API, made of a snapshot; their docstrings describe them in OpenAPI."""
+"""The responses of the JSON API; their docstrings are the descriptions in OpenAPI."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Count: TypeAlias = Annotated[int, Meta(ge=0)]
 
 
 class Family(msgspec.Struct, frozen=True, kw_only=True):
-    """Series that are divided in the same way.
+    """Series with the same dimensions.
 
     Attributes:
-        name: its identity.
+        name: unique name.
         segment: the dimension besides the labels.
         label_names: names of the labels.
-        windows: its windows, lifetime last.
+        windows: windows of the family, lifetime last.
     """
 
     name: str
@@ -45,22 +45,22 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         metric: canonical text, for example ndcg@10.
-        labels: label name to value; of a segment its own value too.
-        segment: name of the segment it is divided by besides the labels.
+        labels: label name to value, including the segment's.
+        segment: name of the segment that splits it besides the labels.
         window: span of event time such as 5m, or lifetime.
-        since: event time from which on the value is complete, seconds since the epoch; None: all
+        since: event time from which the value is complete, seconds since the epoch; None: all
             history.
-        value: the value; None where there is no evidence, never 0 for that.
-        count: what is behind the value: the denominator of its mean.
-        lists: lists behind the value.
-        total: the numerator of the mean; None where the metric is none.
-        estimated: whether a cap was passed, so that the value is an estimate.
-        low: lower bound of a value that is not exact.
-        high: upper bound, likewise.
-        interval: where the true mean lies, so far as chance goes; None without intervals.
-        no_interval: why there is no interval though intervals are configured; else None.
-        problem: why the metric's convention has no value for these lists.
-        difference: the value less the control's; None for the control, and where either has none.
+        value: the value; None without evidence, never 0.
+        count: denominator of the mean.
+        lists: number of lists in the value.
+        total: numerator of the mean; None if the metric is not a mean.
+        estimated: whether the value is an estimate because a cap was exceeded.
+        low: lower bound of an inexact value.
+        high: upper bound of an inexact value.
+        interval: confidence interval of the mean; None without intervals.
+        no_interval: reason for a missing interval if intervals are configured; else None.
+        problem: reason why the metric's convention does not define the value.
+        difference: the value minus the control's; None for the control, and if either is undefined.
     """
 
     metric: str
@@ -89,13 +89,13 @@ class Comparison(compare.Comparison, frozen=True, kw_only=True):
         variant: value of the label.
         control: value of control.
         treatment: value of the variant.
-        primary: whether the metric decides.
-        among: comparisons that share the error.
-        guardrail: lift that it may not pass.
-        guardrail_verdict: what is known of the guardrail.
-        days_left: days until the lift is as precise as asked for, at the pace so far.
-        days: evidence by day, of the metrics that decide; empty for others.
-        sentence: the verdict, explained.
+        primary: whether the metric is primary.
+        among: number of comparisons that share the error.
+        guardrail: limit of the lift.
+        guardrail_verdict: verdict about the guardrail.
+        days_left: estimated days until the lift has the configured precision.
+        days: evidence by day of primary metrics; empty for others.
+        sentence: the explained verdict.
         text: the verdict in a few words.
     """
 
@@ -117,7 +117,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     """Variants against control.
 
     Attributes:
-        checks: whether the experiment itself is sound.
+        checks: checks of the experiment's validity.
         comparisons: one for each metric and variant.
     """
 
@@ -126,15 +126,15 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Partition(msgspec.Struct, frozen=True, kw_only=True):
-    """How far one partition has been read.
+    """The progress of one partition.
 
     Attributes:
-        topic: topic, or what stands for it.
-        partition: its number.
+        topic: topic, or path of a file.
+        partition: number of the partition.
         position: next offset to be read.
-        end: offset after its last record; None while not known.
+        end: offset after the last record; None while unknown.
         lag: records not read yet.
-        durable: next offset to be counted after a crash; None where state is not kept.
+        durable: next offset to be counted after a crash; None without [state].
         event_time: largest event time so far (the watermark), seconds since the epoch.
     """
 
@@ -148,12 +148,12 @@ class Partition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
-    """How well state is kept.
+    """The health of checkpoints.
 
     Attributes:
-        last_success: when one was last written, seconds since the epoch.
-        failures: attempts that failed.
-        commit_failures: commits of offsets that failed.
+        last_success: time of the last checkpoint, seconds since the epoch.
+        failures: failed checkpoints.
+        commit_failures: failed commits of offsets.
         skipped: offsets that retention deleted before they were counted.
     """
 
@@ -164,12 +164,12 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Join(msgspec.Struct, frozen=True, kw_only=True):
-    """How the join of streams is.
+    """The health of the join.
 
     Attributes:
-        bytes: approximate memory of what waits.
-        passed_by: how often an idle log was waited for no longer.
-        streams: that of impressions first.
+        bytes: approximate memory of waiting records.
+        passed_by: number of times that the join stopped waiting for an idle log.
+        streams: the streams, impressions first.
     """
 
     bytes: int
@@ -182,22 +182,22 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         ready: whether the source answers and reading has begun.
-        trouble: one sentence about what a person should look at.
+        trouble: one sentence about a problem that needs attention.
         consumed: records read since the process started.
-        valid: records that became events.
-        invalid: records that did not, by reason.
+        valid: valid events.
+        invalid: invalid records by reason.
         tombstones: records without a value.
         late: events too late for every window; None without event time.
         future: events ahead of their partition, in no window; None without event time.
-        duplicates: events that came again; None where that is not looked for.
+        duplicates: duplicate events; None without deduplication.
         folded: events counted under __other__, by family.
-        dead_lettered: records set aside; None where none are.
-        recoveries: what the watchdog did, by step.
-        connection_failures: attempts to reach Kafka that failed, by reason.
-        checkpoint: how well state is kept; None where it is not.
+        dead_lettered: dead letters; None without a destination.
+        recoveries: recoveries of the watchdog, by step.
+        connection_failures: failed attempts to reach Kafka, by reason.
+        checkpoint: the health of checkpoints; None without [state].
         reload: the result of the last reload of the configuration.
-        join: how the join of streams is; None where nothing is joined.
-        partitions: how far each partition is read.
+        join: the health of the join; None without [attribution].
+        partitions: the progress of each partition.
     """
 
     ready: bool
@@ -223,16 +223,16 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     """Every value, and the pipeline's health.
 
     Attributes:
-        source: what is read.
-        started_at: when the process started, seconds since the epoch.
-        taken_at: when these values were taken, seconds since the epoch.
-        version: grows by one with each snapshot.
+        source: name of the source.
+        started_at: start of the process, seconds since the epoch.
+        taken_at: time of the snapshot, seconds since the epoch.
+        version: number of the snapshot; grows by one.
         state: the state of the daemon in one sentence.
-        families: how series are divided; by labels alone first.
-        comparison: which variants are compared; None where there is one only.
+        families: families of series; those without a segment first.
+        comparison: label and control of the comparison; None with fewer than two variants.
         metrics: one for each metric, slice and window.
         experiment: the configured experiment; None without one.
-        health: how the pipeline is.
+        health: the pipeline's own counts.
     """
 
     source: str
@@ -305,51 +305,51 @@ def _reading(entry: Series, family: SeriesFamily, difference: float | None) -> R
 
 
 def _health(health: engine.Health) -> Health:
-    kept, join = health.checkpoint, health.join
+    saved, join = health.checkpoint, health.join
     found = {name: getattr(health, name) for name in Health.__struct_fields__}
-    if kept is not None:
+    if saved is not None:
         found["checkpoint"] = Checkpoint(
-            last_success=kept.last_success,
-            failures=sum(kept.failures.values()),
+            last_success=saved.last_success,
+            failures=sum(saved.failures.values()),
             commit_failures=health.commit_failures,
-            skipped=kept.skipped,
+            skipped=saved.skipped,
         )
     if join is not None:
         found["join"] = Join(bytes=join.bytes, passed_by=join.idle_timeouts, streams=join.streams)
-    found["partitions"] = [_partition(each, kept) for each in health.partitions]
+    found["partitions"] = [_partition(each, saved) for each in health.partitions]
     return Health(**found)
 
 
-def _partition(entry: engine.PartitionHealth, kept: engine.CheckpointHealth | None) -> Partition:
+def _partition(entry: engine.PartitionHealth, saved: engine.CheckpointHealth | None) -> Partition:
     return Partition(
         topic=entry.partition.topic,
         partition=entry.partition.number,
         position=entry.position,
         end=entry.end,
         lag=entry.lag,
-        durable=None if kept is None else kept.offsets.get(entry.partition),
+        durable=None if saved is None else saved.offsets.get(entry.partition),
         event_time=None if entry.event_time is None else entry.event_time / 1_000_000,
     )
 
 
 class Definition(msgspec.Struct, frozen=True, kw_only=True):
-    """What one metric means.
+    """The definition of one metric.
 
     Attributes:
-        metric: as configured.
-        name: without convention, parameters and cut-off.
+        metric: text in the configuration.
+        name: name without convention, parameters and cut-off.
         k: cut-off; None for the whole list.
-        convention: whose meaning.
-        system: the system of that convention.
-        parameters: those that were chosen.
-        summary: in one line.
+        convention: name of the convention.
+        system: the system whose convention it is.
+        parameters: parameters given in the text.
+        summary: definition in one line.
         text: the rest of the definition.
-        formula: as text.
+        formula: formula as text.
         range: smallest and largest possible value; None: no limit.
-        higher_is_better: direction; None where neither end is better.
-        counts: what its count counts.
-        mean: whether it is a mean, whose totals and counts add up.
-        source: where the formula is from.
+        higher_is_better: direction; None if neither is better.
+        counts: unit of the count.
+        mean: whether it is a mean, whose totals and counts can be added.
+        source: source of the formula.
     """
 
     metric: str
@@ -369,10 +369,10 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
-    """What each metric that is shown means.
+    """The definitions of all metrics of the snapshot.
 
     Attributes:
-        metrics: in the order in which they are shown.
+        metrics: definitions in the order of the snapshot.
     """
 
     metrics: list[Definition]
@@ -392,30 +392,30 @@ def definition(metric: Metric) -> Definition:
         >>> definition(parse("ndcg@10")).formula
         'ndcg@k = mean over lists of (dcg@k / dcg@k of the best order)'
     """
-    meant = metric.definition
-    text, formula = _parts(meant.documentation)
+    entry = metric.definition
+    text, formula = _parts(entry.documentation)
     convention = CONVENTIONS.get(metric.convention or "")
-    low, high = (None if math.isinf(bound) else bound for bound in meant.bounds)
+    low, high = (None if math.isinf(bound) else bound for bound in entry.bounds)
     return Definition(
         metric=metric.text,
-        name=meant.name,
+        name=entry.name,
         k=metric.k,
         convention=metric.convention,
         system=None if convention is None else convention.system,
         parameters=metric.options,
-        summary=meant.summary,
+        summary=entry.summary,
         text=text,
         formula=formula,
         range=(low, high),
-        higher_is_better=meant.higher_is_better,
+        higher_is_better=entry.higher_is_better,
         counts=counted(metric),
         mean=metric.is_mean,
-        source=meant.source,
+        source=entry.source,
     )
 
 
 def _parts(documentation: str) -> tuple[str, str | None]:
-    """The text after the first line, and the indented formula; without the example."""
+    """The text after the first line, and the indented formula, without the example."""
     explained = documentation.partition("\n\nExample:\n")[0]
     _, *blocks = explained.split("\n\n")
     words = [" ".join(block.split()) for block in blocks if not block.startswith("    ")]

@@ -1,4 +1,4 @@
-"""The JSON API below /api/v1 and the page: each document is rendered once for a snapshot."""
+"""The JSON API below /api/v1 and the page; each document is rendered once per snapshot."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _COMPRESSED: Final = 1_000
 
 
 class Documents:
-    """The last rendering of each document, plain and compressed; for use by several threads."""
+    """The last rendering of each document, plain and compressed. Thread-safe."""
 
     def __init__(self) -> None:
         self._tag = ""
@@ -36,9 +36,9 @@ class Documents:
     def answer(
         self, request: Request, name: str, tag: str, render: Callable[[], bytes], kind: str
     ) -> Response:
-        """A document, rendered at most once for a tag; 304 where the client has it already.
+        """A document, rendered at most once per tag; 304 if the client already has it.
 
-        `tag`: stays the same while the content does.
+        `tag`: changes with the content.
         """
         headers = {"ETag": f'W/"{tag}"', "Vary": "Accept-Encoding"}
         if headers["ETag"] in request.headers.get("if-none-match", ""):
@@ -61,7 +61,7 @@ class Documents:
 
 
 def tag_of(snapshot: Snapshot | None, state: State) -> str:
-    """An entity tag: stays the same while nothing that is shown changes."""
+    """An entity tag that changes with the snapshot and the state."""
     version = (0.0, 0) if snapshot is None else (snapshot.started_at, snapshot.version)
     return blake2b(repr((version, state)).encode(), digest_size=12).hexdigest()
 
@@ -79,7 +79,7 @@ class Api:
         self._documents = Documents()
 
     def routes(self) -> list[Route]:
-        """The paths answered here."""
+        """The routes of the page and the API."""
         return [
             Route("/", self._page),
             Route("/sections", self._sections),

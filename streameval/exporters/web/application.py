@@ -1,4 +1,4 @@
-"""The web application: routes, and the checks that a request must pass."""
+"""The web application: routes and access checks."""
 
 from __future__ import annotations
 
@@ -51,23 +51,23 @@ def application(
     open_health: bool = False,
     scopes: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> Starlette:
-    """The page, the API, /metrics and health checks over what `current` returns.
+    """The page, the API, /metrics and health checks for the snapshots that `current` returns.
 
-    Handlers run on worker threads, so that a slow one delays no other.
+    Handlers run on worker threads, so that a slow one does not delay others.
 
     Args:
         current: the latest snapshot, None before the first; called from several threads.
         exposition: all samples of a snapshot, in text format 0.0.4, for /metrics.
         healthy: whether the ingest loop makes progress, for /-/healthy.
-        reload: checks the configuration and restarts, or returns what is wrong; None where a
-            reload over HTTP is not enabled.
+        reload: checks the configuration and restarts, or returns the problem; None disables reload
+            over HTTP.
         prefix: of all paths; "" or "/like/this".
-        hosts: names under which it is served, "*.example.com" for all below a domain. Without
-            users, requests for other names are refused; IP addresses, localhost and the name of
-            this machine are always accepted. None means any name.
-        security: users in force; None means everybody may read.
-        open_health: whether health checks are answered without a password.
-        scopes: user -> what that user may ask for; a user who is not there may ask for all.
+        hosts: accepted host names, "*.example.com" for a whole domain. Without users, requests for
+            other names are rejected; IP addresses, localhost and the name of this machine are
+            always accepted. None accepts any name.
+        security: users; None means no authentication.
+        open_health: whether health checks need no password.
+        scopes: user -> allowed scopes; a user without an entry may request all.
     """
     checks = HealthChecks(current, healthy, reload)
 
@@ -109,7 +109,7 @@ def _under(prefix: str, routes: list[BaseRoute]) -> list[BaseRoute]:
 
 
 def _scope_of(prefix: str, path: str) -> str | None:
-    """What a path belongs to; health checks are for every user."""
+    """The scope of a path; None for health checks, which every user may request."""
     named: Mapping[str, str | None] = {
         "/metrics": "metrics", RELOAD: "reload", HEALTHY: None, READY: None
     }  # fmt: skip
@@ -127,10 +127,10 @@ def _method_not_allowed(_: Request, error: Exception) -> Response:
 
 
 class Hosts:
-    """Names under which a server without users may be addressed.
+    """Accepted host names of a server without users.
 
-    A page of another site can have its own name point to this server (DNS rebinding), and a browser
-    then lets it read the responses. An IP address as `Host` cannot come about that way.
+    Another site can make its own name resolve to this server (DNS rebinding), and a browser then
+    lets its pages read the responses. A `Host` that is an IP address is safe from this.
 
     Example:
         >>> hosts = Hosts(["eval.example", "*.pods.example"])
@@ -166,7 +166,7 @@ def _is_address(name: str) -> bool:
 
 
 class Guard:
-    """Refuses bodies, foreign hosts and wrong passwords; adds headers that keep a browser safe."""
+    """Rejects bodies, foreign hosts and wrong passwords; adds security headers."""
 
     def __init__(
         self,
@@ -186,9 +186,9 @@ class Guard:
         self._scopes = scopes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse the request, or pass it on."""
+        """Reject the request, or pass it on."""
         if scope["type"] != "http":
-            # A server also asks whether the application has a start and an end of its own.
+            # Servers also send lifespan events.
             await self._app(scope, receive, send)
             return
         refusal = await self._refusal(scope["path"], Headers(scope=scope))
@@ -202,10 +202,10 @@ class Guard:
 
     async def _refusal(self, path: str, headers: Headers) -> Response | None:
         if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
-            return _text(413, "No request here takes a body; send none.", {"Connection": "close"})
+            return _text(413, "Requests must not have a body.", {"Connection": "close"})
         users = self._security.users
         if not users:
-            return self._foreign(headers.get("host", ""))
+            return self._foreign_host(headers.get("host", ""))
         if path in self._open_paths:
             return None
         credentials = headers.get("authorization")
@@ -215,9 +215,9 @@ class Guard:
         if verdict is Verdict.REFUSED:
             challenge = {"WWW-Authenticate": 'Basic realm="streameval", charset="UTF-8"'}
             return _text(401, "Unauthorized: send a known user and the right password.", challenge)
-        return self._beyond(user_of(credentials), self._scope_of(path))
+        return self._out_of_scope(user_of(credentials), self._scope_of(path))
 
-    def _beyond(self, user: str, scope: str | None) -> Response | None:
+    def _out_of_scope(self, user: str, scope: str | None) -> Response | None:
         allowed = self._scopes.get(user)
         if scope is None or allowed is None or scope in allowed:
             return None
@@ -226,7 +226,7 @@ class Guard:
         )
         return _text(403, text, {})
 
-    def _foreign(self, host: str) -> Response | None:
+    def _foreign_host(self, host: str) -> Response | None:
         if self._hosts is None or not host or host in self._hosts:
             return None
         hint = "add it to allowed_hosts in [web], or configure users"

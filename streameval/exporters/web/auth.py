@@ -1,4 +1,4 @@
-"""Basic authentication: names and passwords against bcrypt hashes."""
+"""Basic authentication with bcrypt hashes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from streameval.errors import ConfigError
 
 _HASH: Final = re.compile(r"\$2[aby]\$(?P<cost>0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
 _LONGEST: Final = 72
-"""Bytes of a password that bcrypt looks at."""
+"""Bytes of a password that bcrypt uses."""
 
-_WAITING: Final = 64
-"""Checks that may wait; each takes a core for a tenth of a second."""
+_MAX_WAITING: Final = 64
+"""Most checks that may wait; each takes 0.1 s of processor time."""
 
 
 class Verdict(enum.Enum):
-    """The outcome of checking a name and a password."""
+    """The outcome of an authentication."""
 
     ADMITTED = enum.auto()
     REFUSED = enum.auto()
@@ -34,13 +34,13 @@ class Verdict(enum.Enum):
 
 
 class Users:
-    """Checks names and passwords, one at a time, on a worker thread; used by one event loop.
+    """Checks users and passwords one at a time on a worker thread; used by one event loop.
 
-    A right password is remembered by a keyed digest, so that bcrypt runs once for each user. An
-    unknown user takes as long as a known one.
+    A keyed digest of each correct password is cached, so that bcrypt runs once per user. A check of
+    an unknown user takes as long as one of a known user.
 
     Raises:
-        ConfigError: a value is not a bcrypt hash, or a name cannot be sent.
+        ConfigError: a value is not a bcrypt hash, or a name is not valid in HTTP.
     """
 
     def __init__(self, path: str, hashes: Mapping[str, str]) -> None:
@@ -54,7 +54,7 @@ class Users:
         self._waiting = 0
 
     def __len__(self) -> int:
-        """How many there are."""
+        """The number of users."""
         return len(self._hashes)
 
     def __contains__(self, user: str) -> bool:
@@ -68,7 +68,7 @@ class Users:
         user, password = found
         if self._is_proven(user, password):
             return Verdict.ADMITTED
-        if self._waiting >= _WAITING:
+        if self._waiting >= _MAX_WAITING:
             return Verdict.BUSY
         self._waiting += 1
         try:
@@ -94,19 +94,19 @@ class Users:
 
 
 def user_of(header: str | None) -> str:
-    """The user whom an `Authorization` header names; "" where none."""
+    """The user in an `Authorization` header; "" if there is none."""
     found = _credentials(header)
     return "" if found is None else found[0].decode(errors="replace")
 
 
 def _checked(path: str, user: str, hashed: str) -> str:
     if not user or ":" in user:
-        problem = f"found the user {user!r}; a name has at least one character, and no colon."
+        problem = f"found the user {user!r}; give a name without colons."
         raise ConfigError(path, "basic_auth_users", problem)
     if _HASH.fullmatch(hashed) is None:
         problem = (
-            "this is not a bcrypt hash; give 60 characters that begin with '$2y$', "
-            "as `htpasswd -nBC 10 ''` prints them."
+            "this is not a bcrypt hash; give 60 characters that start with '$2y$', "
+            "as printed by `htpasswd -nBC 10 ''`."
         )
         raise ConfigError(path, f"basic_auth_users.{user}", problem)
     return hashed

@@ -1,4 +1,4 @@
-"""The experiment on the page: lifts with their bounds, verdicts, and whether to trust them."""
+"""The experiment on the page: lifts with bounds, verdicts, and checks."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from streameval.exporters.view import UNDEFINED, figure, lift_bounds
 from streameval.exporters.web.markup import Markup, grid, tag
 
 _HALF: Final = 100.0
-"""Half of a forest plot's width, in its own units."""
+"""Half of a forest plot's width, in SVG units."""
 
 _WIDEST: Final = 4.0
-"""Bounds further out than so many times the median are cut, or one metric would hide the others."""
+"""Bounds beyond this multiple of the median are cut, so that no metric hides the others."""
 
 _WIDTH: Final = 600.0
 _HEIGHT: Final = 100.0
-"""Of the chart of evidence by day, in its own units."""
+"""Size of the chart of evidence by day, in SVG units."""
 
 _DECADES: Final = (-1.0, 5.0)
-"""Evidence from 0.1 to 100,000 is drawn; what is beyond lies on the edge."""
+"""Evidence is drawn from 0.1 to 100,000, and clipped beyond."""
 
 _YEAR: Final = 365
 
@@ -51,7 +51,7 @@ def section(report: Report) -> Markup:
         tag("p", promise, kind="quiet"),
         *(tag("p", each, kind="alarm") for each in trouble),
         _table(report),
-        *(_by_day(row, report) for row in report.rows if _is_followed(row)),
+        *(_by_day(row, report) for row in report.rows if _has_days(row)),
         _checks(report),
     )
 
@@ -93,14 +93,14 @@ def _row(row: Compared, widest: float, *, several: bool) -> Markup:
 
 
 def _verdict(row: Compared) -> Markup:
-    """Colour only where it holds: better or worse, and a guardrail that is broken."""
+    """The verdict; only better, worse and a broken guardrail are coloured."""
     found = row.comparison
     kind = found.verdict if found.verdict in ("better", "worse") else "open"
     parts = [tag("strong", verdict_text(found), kind=f"verdict {kind}"), tag("small", row.sentence)]
     if row.days_left:
         days = max(1, math.ceil(row.days_left))
         when = "more than a year" if days > _YEAR else f"about {days:,} day{'s' * (days > 1)}"
-        parts.append(tag("small", f"As precise as asked for in {when}."))
+        parts.append(tag("small", f"Configured precision reached in {when}."))
     if row.guardrail is not None:
         rail = row.guardrail
         broken = "verdict worse" if rail.verdict == "broken" else "verdict open"
@@ -110,10 +110,7 @@ def _verdict(row: Compared) -> Markup:
 
 
 def _scale(rows: Sequence[Compared]) -> float:
-    """The lift at both ends of every plot of a table of comparisons.
-
-    All lifts have room, and all bounds but those that are far wider than most.
-    """
+    """The lift at both ends of every plot: all lifts fit, and all bounds except far wider ones."""
     reaches = sorted(each for row in rows if (each := row.comparison.largest_lift) is not None)
     if not reaches:
         return 1.0
@@ -123,11 +120,11 @@ def _scale(rows: Sequence[Compared]) -> float:
 
 
 def _forest(found: Comparison, widest: float) -> Markup:
-    """Where 0 and the lift lie, and the bounds; an end that is cut has no cap."""
+    """A plot of 0, the lift and its bounds; a bound that is cut has no cap."""
     zero = tag("line", x1="0", x2="0", y1="-8", y2="8", kind="zero")
     drawn = [zero]
     if found.lift_low is not None and found.lift_high is not None:
-        low, high = (_at(each, widest) for each in (found.lift_low, found.lift_high))
+        low, high = (_x(each, widest) for each in (found.lift_low, found.lift_high))
         drawn.append(tag("line", x1=f"{low:.1f}", x2=f"{high:.1f}", y1="0", y2="0", kind="span"))
         drawn += [
             tag("line", x1=f"{end:.1f}", x2=f"{end:.1f}", y1="-4", y2="4", kind="span")
@@ -135,18 +132,18 @@ def _forest(found: Comparison, widest: float) -> Markup:
             if abs(end) < _HALF
         ]
     if found.lift is not None and abs(found.lift) <= widest:
-        drawn.append(tag("circle", cx=f"{_at(found.lift, widest):.1f}", cy="0", r="3.5"))
+        drawn.append(tag("circle", cx=f"{_x(found.lift, widest):.1f}", cy="0", r="3.5"))
     words = lift_bounds(found.lift_low, found.lift_high)
     if found.lift is not None:
         words = f"lift {percent(found.lift, '+')}, {words}"
     return tag("svg", *drawn, viewBox="-104 -9 208 18", role="img", aria_label=words)
 
 
-def _at(lift: float, widest: float) -> float:
+def _x(lift: float, widest: float) -> float:
     return max(-_HALF, min(_HALF, _HALF * lift / widest))
 
 
-def _is_followed(row: Compared) -> bool:
+def _has_days(row: Compared) -> bool:
     return len(row.days) > 1 and any(each.low is not None for each in row.days)
 
 
@@ -155,7 +152,7 @@ def _by_day(row: Compared, report: Report) -> Markup:
     beyond = f"Above the dashed line, at {enough:,.0f}, a difference is beyond chance."
     control = next(iter(report.checks.users))
     what = f"{row.metric} of {row.variant} against {control}: evidence by day"
-    said = f"{what}. It reached {e_value_text(max(each.evidence for each in row.days))} at most."
+    label = f"{what}. Its maximum is {e_value_text(max(each.evidence for each in row.days))}."
     first, last = row.days[0].day, row.days[-1].day
     return tag(
         "figure",
@@ -164,33 +161,33 @@ def _by_day(row: Compared, report: Report) -> Markup:
             tag("strong", what),
             tag("small", beyond),
         ),
-        _chart(row.days, enough, said),
+        _chart(row.days, enough, label),
         tag("p", tag("span", f"{first:%d %b %Y}"), tag("span", f"{last:%d %b %Y}"), kind="ends"),
         tag("details", tag("summary", "As a table"), _day_table(row.days, what)),
         kind="card days",
     )
 
 
-def _chart(days: Sequence[Day], enough: float, words: str) -> Markup:
+def _chart(days: Sequence[Day], enough: float, label: str) -> Markup:
     first = days[0].day.toordinal()
-    reach = max(days[-1].day.toordinal() - first, 1)
-    spots = " ".join(
-        f"{_WIDTH * (each.day.toordinal() - first) / reach:.1f},{_height(each.evidence):.1f}"
+    length = max(days[-1].day.toordinal() - first, 1)
+    points = " ".join(
+        f"{_WIDTH * (each.day.toordinal() - first) / length:.1f},{_y(each.evidence):.1f}"
         for each in days
     )
-    line = f"{_height(enough):.1f}"
+    line = f"{_y(enough):.1f}"
     return tag(
         "svg",
         tag("line", x1="0", x2=f"{_WIDTH:g}", y1=line, y2=line, kind="enough"),
-        tag("polyline", points=spots),
+        tag("polyline", points=points),
         viewBox=f"0 -4 {_WIDTH:g} {_HEIGHT + 8:g}",
         preserveAspectRatio="none",
         role="img",
-        aria_label=words,
+        aria_label=label,
     )
 
 
-def _height(evidence: float) -> float:
+def _y(evidence: float) -> float:
     low, high = _DECADES
     share = (math.log10(max(evidence, 1e-300)) - low) / (high - low)
     return _HEIGHT * (1.0 - min(max(share, 0.0), 1.0))

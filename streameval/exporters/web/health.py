@@ -1,4 +1,4 @@
-"""Health checks and reload."""
+"""Health checks, and reload over HTTP."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         ready: whether the values can be used.
-        word: its first word: Ready, Warning, Starting, Not ready, Stuck.
-        why: the rest of the sentence.
+        word: the state: Ready, Warning, Starting, Not ready, Stuck.
+        why: the reason.
     """
 
     ready: bool
@@ -36,12 +36,12 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def sentence(self) -> str:
-        """Both in one."""
+        """State and reason."""
         return f"{self.word}: {self.why}"
 
 
 def state(snapshot: Snapshot | None, *, healthy: bool) -> State:
-    """The state of the daemon by its last snapshot."""
+    """The state of the daemon, from its last snapshot."""
     if not healthy:
         return State(ready=False, word="Stuck", why="the ingest loop makes no progress.")
     if snapshot is None:
@@ -58,7 +58,7 @@ def state(snapshot: Snapshot | None, *, healthy: bool) -> State:
 
 
 class HealthChecks:
-    """Answers /-/healthy, /-/ready and, where it is enabled, /-/reload."""
+    """Answers /-/healthy, /-/ready and, if enabled, /-/reload."""
 
     def __init__(
         self,
@@ -71,14 +71,14 @@ class HealthChecks:
         self._reload = reload
 
     def routes(self) -> list[Route]:
-        """The paths answered here."""
+        """The routes of the enabled checks."""
         routes = [Route(HEALTHY, self._get_healthy), Route(READY, self._get_ready)]
         if self._reload is not None:
             routes.append(Route(RELOAD, self._post_reload, methods=["POST"]))
         return routes
 
     def state(self, snapshot: Snapshot | None) -> State:
-        """The state of the daemon by a snapshot."""
+        """The state of the daemon, from a snapshot."""
         return state(snapshot, healthy=self._healthy())
 
     def _get_healthy(self, _: Request) -> Response:
@@ -100,7 +100,7 @@ class HealthChecks:
     def _post_reload(self, request: Request) -> Response:
         origin = request.headers.get("origin")
         if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
-            text = f"Forbidden: a page of {origin[:200]!r} must not reload this daemon.\n"
+            text = f"Forbidden: a page from {origin[:200]!r} must not reload this daemon.\n"
             return PlainTextResponse(text, status_code=403)
         problem = self._reload() if self._reload else None
         if problem is None:
@@ -109,5 +109,5 @@ class HealthChecks:
 
 
 def unavailable(sentence: str) -> Response:
-    """503: there is nothing to answer with yet, or any more."""
+    """503: no data yet, or the daemon is stuck."""
     return PlainTextResponse(f"{sentence}\n", status_code=503, headers={"Retry-After": "1"})

@@ -1,4 +1,4 @@
-"""The answer of /api/v1/history: one metric over time, derived from the panes that are kept."""
+"""The response of /api/v1/history: one metric over time, computed from panes."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from streameval.engine.snapshot import LIFETIME, FamilyHistory, Series, Snapshot
 from streameval.windows.times import FINE, HOUR, SECOND
 
 PANE: Final = "pane"
-"""Asks for each pane by itself instead of a window."""
+"""The parameter `window` for single panes."""
 
 LONGEST: Final = 400
-"""Points of one series; the newest are given."""
+"""Most points of one series; the newest are returned."""
 
 Point: TypeAlias = tuple[float, float | None, int | None]
-"""Seconds since the epoch, value or None, and the count behind it, None where not known."""
+"""Seconds since the epoch, value or None, and its count, None if unknown."""
 
 
 class HistorySeries(msgspec.Struct, frozen=True, kw_only=True):
     """One slice over time.
 
     Attributes:
-        labels: label name to value; of a segment its own value too.
-        points: ascending; seconds since the epoch (of a pane its beginning, of a window its end),
-            the value, None without evidence, and the count behind it, None where not known.
+        labels: label name to value, including the segment's.
+        points: in time order; seconds since the epoch (start of a pane, end of a window), the
+            value, None without evidence, and its count, None if unknown.
     """
 
     labels: dict[str, str]
@@ -39,11 +39,11 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     """One metric over time.
 
     Attributes:
-        version: of the snapshot.
-        metric: as asked.
-        window: as asked.
-        segment: as asked.
-        time: what points are placed by: event time, or the wall clock where events carry none.
+        version: number of the snapshot.
+        metric: as in the request.
+        window: as in the request.
+        segment: as in the request.
+        time: time of the points: event time, or the wall clock if events have none.
         series: one for each slice.
     """
 
@@ -55,18 +55,18 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     series: list[HistorySeries]
 
 
-class UnknownHistory(Exception):  # noqa: N818  an answer over HTTP, no error of the program
+class UnknownHistory(Exception):  # noqa: N818  becomes an HTTP response
     """The series is unknown."""
 
     def __init__(self, what: str, known: tuple[str, ...]) -> None:
-        super().__init__(f"There is no {what}; there is: {', '.join(known) or 'nothing yet'}.")
+        super().__init__(f"Unknown {what}; known: {', '.join(known) or 'none yet'}.")
 
 
 def history(snapshot: Snapshot, metric: str, window: str, segment: str | None = None) -> History:
     """One metric over time, for every slice.
 
-    `window`: a window's name, "lifetime", or "pane" for each span of event time by itself.
-    `segment`: name of a segment; None for the labels alone.
+    `window`: a window's name, "lifetime", or "pane" for single panes. `segment`: name of a segment;
+    None for labels only.
 
     Raises:
         UnknownHistory: the snapshot has no such metric, window or segment.
@@ -78,7 +78,7 @@ def history(snapshot: Snapshot, metric: str, window: str, segment: str | None = 
             ),
             points=_points(snapshot, entry, window),
         )
-        for entry in _asked(snapshot, metric, window, segment)
+        for entry in _matching(snapshot, metric, window, segment)
     ]
     return History(
         version=snapshot.version,
@@ -90,7 +90,7 @@ def history(snapshot: Snapshot, metric: str, window: str, segment: str | None = 
     )
 
 
-def _asked(snapshot: Snapshot, metric: str, window: str, segment: str | None) -> list[Series]:
+def _matching(snapshot: Snapshot, metric: str, window: str, segment: str | None) -> list[Series]:
     segments = tuple(dict.fromkeys(family.segment for family in snapshot.families))
     if segment not in segments:
         raise UnknownHistory(f"segment {segment!r}", tuple(name for name in segments if name))
@@ -109,14 +109,14 @@ def _asked(snapshot: Snapshot, metric: str, window: str, segment: str | None) ->
 
 
 def _points(snapshot: Snapshot, entry: Series, window: str) -> list[Point]:
-    kept = _kept(snapshot, entry)
+    kept = _history(snapshot, entry)
     clock = snapshot.past.clock
     derived: list[Point] = []
     if kept is not None and clock is not None:
         derived = moving(kept, entry, clock, window)
     if window == PANE:
         return derived[-LONGEST:]
-    seen = list(_seen(snapshot, entry))
+    seen = list(_observed(snapshot, entry))
     if derived:
         first, last = derived[0][0], derived[-1][0]
         earlier = [point for point in seen if point[0] < first]
@@ -125,13 +125,13 @@ def _points(snapshot: Snapshot, entry: Series, window: str) -> list[Point]:
     return seen[-LONGEST:]
 
 
-def _kept(snapshot: Snapshot, entry: Series) -> FamilyHistory | None:
+def _history(snapshot: Snapshot, entry: Series) -> FamilyHistory | None:
     families = snapshot.past.families
     kept = families[entry.family] if entry.family < len(families) else None
     return kept if kept is not None and entry.metric.text in kept.means else None
 
 
-def _seen(snapshot: Snapshot, entry: Series) -> Iterator[Point]:
+def _observed(snapshot: Snapshot, entry: Series) -> Iterator[Point]:
     key = (entry.family, entry.metric.text, entry.labels, entry.window)
     for column in snapshot.past.seen:
         if key in column.places:
@@ -146,9 +146,9 @@ class _Pane(msgspec.Struct, frozen=True):
 
 
 def moving(kept: FamilyHistory, entry: Series, clock: int, window: str) -> list[Point]:
-    """What a mean was at the end of each pane; of "pane" itself at its beginning.
+    """A mean at the end of each pane; for "pane" the mean of each pane at its start.
 
-    Only where all of the window is kept: what it was before nobody knows any more.
+    Only for times whose whole window is kept.
 
     `clock`: largest event time, microseconds.
     """
@@ -171,7 +171,7 @@ def _panes(kept: FamilyHistory, entry: Series) -> Iterator[_Pane]:
 
 def _windows(panes: Sequence[_Pane], span: int, border: int, clock: int) -> list[Point]:
     totals = [0.0, *accumulate(0.0 if math.isnan(each.total) else each.total for each in panes)]
-    spoilt = [0, *accumulate(math.isnan(each.total) for each in panes)]
+    undefined = [0, *accumulate(math.isnan(each.total) for each in panes)]
     counts = [0, *accumulate(each.count for each in panes)]
     found: list[Point] = []
     first = 0
@@ -181,17 +181,17 @@ def _windows(panes: Sequence[_Pane], span: int, border: int, clock: int) -> list
             begin = begin // HOUR * HOUR
         while first < len(panes) and panes[first].start < begin:
             first += 1
-        cut = first > 0 and panes[first - 1].end > begin
-        if begin < border or cut:
+        partial = first > 0 and panes[first - 1].end > begin
+        if begin < border or partial:
             continue
         total, count = totals[index] - totals[first], counts[index] - counts[first]
-        total = math.nan if spoilt[index] - spoilt[first] else total
+        total = math.nan if undefined[index] - undefined[first] else total
         found.append((min(pane.end, clock) / SECOND, *_mean(total, count)))
     return found
 
 
 def _lifetime(panes: Sequence[_Pane], entry: Series, clock: int) -> list[Point]:
-    """Backwards from what it is now, so that what lies before the panes is in it."""
+    """Computed backwards from the current value, which includes events older than the panes."""
     total, count = entry.reading.total, entry.reading.count
     found: list[Point] = []
     for pane in reversed(panes):

@@ -1,4 +1,4 @@
-"""HTML elements as text, with what they contain escaped."""
+"""HTML elements as escaped text."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ class Markup(str):
 
 
 def tag(name: str, *content: str, kind: str = "", **attributes: str) -> Markup:
-    """An element; content that is not `Markup` is escaped. Without a name, the content alone.
+    """An element; content that is not `Markup` is escaped. Without a name, only the content.
 
-    `kind`: its class. `attributes`: `aria_label` becomes aria-label.
+    `kind`: the class. `attributes`: `aria_label` becomes aria-label.
 
     Example:
         >>> tag("th", "a<b", scope="col")

@@ -1,4 +1,4 @@
-"""The description of the JSON API as OpenAPI 3.1, made from its answers."""
+"""The OpenAPI 3.1 description of the JSON API, generated from its response types."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from streameval.exporters.web.history import History, HistorySeries
 from streameval.statistics.intervals import Interval
 
 _ABOUT: Final = (
-    "Online values of a recommender's metrics, and how the pipeline behind them is. Everything is "
-    "read with GET; numbers are exact doubles."
+    "Online values of a recommender's metrics, and the health of the pipeline. All requests use "
+    "GET; numbers are exact doubles."
 )
 _OBJECTS: Final = (
     *(answers.Metrics, answers.Family, answers.Reading, answers.Comparison, answers.Experiment),
@@ -28,29 +28,29 @@ _OBJECTS: Final = (
     *(answers.Catalogue, History, HistorySeries, State, Variants),
     *(Checks, Day, Interval, ReloadHealth, StreamHealth),
 )
-"""Everything in an answer that has named parts."""
+"""All types of objects in responses."""
 
 _PATHS: Final = {
     "metrics": ("Every value, and the pipeline's health.", answers.Metrics),
     "history": (
-        "One metric over time from the panes that are kept, else as seen since the start.",
+        "One metric over time, computed from kept panes, or else observed since the start.",
         History,
     ),
-    "catalogue": ("What each metric that is shown means.", answers.Catalogue),
+    "catalogue": ("The definitions of all metrics of the snapshot.", answers.Catalogue),
     "openapi.json": ("This description.", None),
 }
 _PARAMETERS: Final = {
     "metric": "Text of a metric as in /api/v1/metrics.",
     "window": (
-        "A window, lifetime, or pane (the default): each span of event time by itself (empty "
-        "where a metric is no mean, or there are no windows)."
+        "A window, lifetime, or pane (the default): single panes (empty if the metric is not a "
+        "mean, or there are no windows)."
     ),
-    "segment": "Name of a segment; without it, by labels alone.",
+    "segment": "Name of a segment; without it, series are by labels only.",
 }
-"""Of the history; the first is required."""
+"""Parameters of the history; the first is required."""
 
-_UNKNOWN: Final = "There is no such metric, window or segment; says which there are."
-_NO_DATA: Final = "No data has been read yet, or the daemon is stuck; the text says which."
+_UNKNOWN: Final = "Unknown metric, window or segment; the text lists the known ones."
+_NO_DATA: Final = "No data has been read yet, or the daemon is stuck; the text has the reason."
 _STRING: Final = {"schema": {"type": "string"}}
 _ATTRIBUTE: Final = re.compile(r"(?P<name>\w+): (?P<text>.*(?:\n {4,}.*)*)")
 
@@ -71,7 +71,7 @@ def description() -> bytes:
 
 
 def documented(struct: type) -> dict[str, str]:
-    """What the docstring of a class says of each attribute, on one line."""
+    """Attribute -> its text in the docstring of a class, on one line."""
     found = {}
     for each in reversed(struct.__mro__):
         text = inspect.cleandoc(each.__doc__ or "").partition("Attributes:\n")[2]
@@ -91,7 +91,7 @@ def _operation(name: str) -> dict[str, Any]:
             "headers": {"ETag": _STRING | {"description": "Send it back as If-None-Match."}},
             "content": {"application/json": {"schema": schema}},
         },
-        "304": {"description": "Nothing changed since the ETag that was sent."},
+        "304": {"description": "Not modified since the sent ETag."},
     }
     parameters: list[dict[str, Any]] = []
     if name == "history":
@@ -106,7 +106,7 @@ def _operation(name: str) -> dict[str, Any]:
 
 
 def _schemas() -> dict[str, Any]:
-    """The schema of each object; an answer has all of its properties, and no other."""
+    """The schema of each object; all properties are required, and there are no others."""
     _, found = msgspec.json.schema_components(_OBJECTS, ref_template=_ref("{name}"))
     for struct in _OBJECTS:
         schema, meanings = found[struct.__name__], documented(struct)

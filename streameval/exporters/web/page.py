@@ -1,4 +1,4 @@
-"""The page at /: complete without scripts; a small script keeps it up to date."""
+"""The page at /, complete without JavaScript; a small script keeps it up to date."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def page(snapshot: Snapshot | None, state: State) -> str:
 
 
 def sections(snapshot: Snapshot | None, state: State) -> str:
-    """The parts of the page that its script takes as they are drawn here."""
+    """The parts of the page that its script takes from the server unchanged."""
     return tag("", _state(snapshot, state), _experiment(snapshot), _health(snapshot))
 
 
@@ -76,7 +76,7 @@ def _state(snapshot: Snapshot | None, state: State) -> Markup:
 
 
 def _experiment(snapshot: Snapshot | None) -> Markup:
-    """The experiment, with its heading; empty where none is configured."""
+    """The experiment with its heading; empty if none is configured."""
     report = None if snapshot is None else snapshot.experiment
     found = () if report is None else (tag("h2", "Experiment", id="compared"), section(report))
     return tag("section", *found, id="experiment", aria_label="Experiment")
@@ -96,7 +96,7 @@ def _template() -> Template:
 
 @cache
 def _charts() -> str:
-    """The chart library; absent in a checkout that was never built or installed."""
+    """The tags of the chart library; empty in a checkout that was never built."""
     if not (_HERE / "static" / "uplot" / "uPlot.iife.min.js").is_file():
         return ""
     return _UPLOT
@@ -113,7 +113,7 @@ def _since(snapshot: Snapshot | None) -> Markup:
 
 
 def _metrics(snapshot: Snapshot | None) -> Markup:
-    """A card for each metric, in the order of the snapshot; segments have headings of their own."""
+    """A card for each metric, in the order of the snapshot; each segment has a heading."""
     if snapshot is None or not snapshot.series:
         return tag("p", "No list has been counted yet.", kind="quiet")
     parts = []
@@ -158,7 +158,7 @@ def _rows(division: Division, series: Sequence[Series]) -> list[Markup]:
     of_window = {
         window: [entry for entry in series if entry.window == window] for window in division.windows
     }
-    longest = {window: _most(entries) for window, entries in of_window.items()}
+    longest = {window: _largest(entries) for window, entries in of_window.items()}
     heads = [tag("th", name, scope="col") for name in division.family.label_names]
     heads += [
         _head(window if division.windowed else "value", entries)
@@ -169,9 +169,9 @@ def _rows(division: Division, series: Sequence[Series]) -> list[Markup]:
 
 
 def _head(window: str, entries: Sequence[Series]) -> Markup:
-    """The window's name, and where its data begins if it is not yet complete."""
-    begun = [entry.since for entry in entries if entry.since is not None]
-    since = tag("small", f"since {moment(max(begun))}") if begun else Markup()
+    """The window's name, and the beginning of its data if it is not yet complete."""
+    starts = [entry.since for entry in entries if entry.since is not None]
+    since = tag("small", f"since {moment(max(starts))}") if starts else Markup()
     return tag("th", window, since, scope="col", kind="number")
 
 
@@ -179,18 +179,18 @@ def _window_row(
     labels: tuple[str, ...], found: Mapping[str, Series], longest: Mapping[str, float]
 ) -> Markup:
     heads = [tag("th", each, scope="row") for each in labels]
-    cells = [_cell(found.get(window), most) for window, most in longest.items()]
+    cells = [_cell(found.get(window), largest) for window, largest in longest.items()]
     return tag("tr", *heads, *cells)
 
 
 def _cell(entry: Series | None, longest: float) -> Markup:
     if entry is None:
         return tag("td")
-    behind = tag("small", "of ", _count(entry), title=counted(entry.metric))
-    return tag("td", _value(entry), _bar(entry, longest), behind, kind="one")
+    count = tag("small", "of ", _count(entry), title=counted(entry.metric))
+    return tag("td", _value(entry), _bar(entry, longest), count, kind="one")
 
 
-def _most(series: Iterable[Series]) -> float:
+def _largest(series: Iterable[Series]) -> float:
     return max((entry.reading.value for entry in series if entry.reading.defined), default=0.0)
 
 
@@ -208,11 +208,11 @@ def _count(entry: Series) -> Markup:
 
 
 def _bar(entry: Series, longest: float) -> Markup:
-    """A bar as long as the value, with `longest` as a full bar; none for a negative value."""
-    found = entry.reading.value if entry.reading.defined else math.nan
-    if not (0 <= found <= longest and 0 < longest < math.inf):
+    """A bar for the value, with `longest` as a full bar; none for a negative value."""
+    value = entry.reading.value if entry.reading.defined else math.nan
+    if not (0 <= value <= longest and 0 < longest < math.inf):
         return Markup()
-    return tag("meter", min="0", max=repr(longest), value=repr(found), aria_hidden="true")
+    return tag("meter", min="0", max=repr(longest), value=repr(value), aria_hidden="true")
 
 
 def _totals(snapshot: Snapshot) -> Markup:
@@ -247,7 +247,7 @@ def _totals(snapshot: Snapshot) -> Markup:
 
 
 def _when(seconds: float, now: float) -> str:
-    """An age while data is live; a date where old events are read again."""
+    """An age for live data; a date for old events."""
     age = now - seconds
     return f"{span(age)} ago" if age < _DAY else moment(seconds)
 
@@ -266,15 +266,15 @@ def _invalid(health: Health) -> Markup:
 def _partitions(health: Health) -> Markup:
     if not health.partitions:
         return Markup()
-    kept = health.checkpoint
-    names = ["next offset", "records behind", "event time", *(["durable to"] if kept else [])]
-    rows = [_partition(entry, kept) for entry in health.partitions]
+    saved = health.checkpoint
+    names = ["next offset", "records behind", "event time", *(["durable to"] if saved else [])]
+    rows = [_partition(entry, saved) for entry in health.partitions]
     return grid("Partitions", {"partition": ""} | dict.fromkeys(names, "number"), rows)
 
 
-def _partition(entry: PartitionHealth, kept: CheckpointHealth | None) -> Markup:
+def _partition(entry: PartitionHealth, saved: CheckpointHealth | None) -> Markup:
     when = entry.event_time
-    durable = () if kept is None else (tag("td", _known(kept.offsets.get(entry.partition))),)
+    durable = () if saved is None else (tag("td", _known(saved.offsets.get(entry.partition))),)
     return tag(
         "tr",
         tag("th", str(entry.partition), scope="row"),

