@@ -1,4 +1,4 @@
-"""Checks of an experiment: users split as planned, each in one variant, and known by id."""
+"""Checks of an experiment: the sample ratio, users in several variants, and missing user ids."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ ALARM: Final = 1000.0
 """Evidence at which a check raises an alarm."""
 
 MOST_SHARED: Final = 0.01
-"""Share of users in several variants that accidents explain: a shared computer, a second login."""
+"""Share of users in several variants that is accidental, for example by shared computers."""
 
 SAME_USERS: Final = 0.9
-"""Share of users in several variants from which on that is the design: pairs, interleaving."""
+"""Share of users in several variants from which it is by design, as with interleaving."""
 
 _CERTAINTY: Final = 100.0
-"""How near to the planned shares the alternative of the sample ratio lies, in users."""
+"""Concentration of the Dirichlet prior of the sample ratio around the planned shares, in users."""
 
 
 class Checks(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether the experiment itself is sound.
+    """Results of the checks of an experiment.
 
     Attributes:
-        users: of each variant, control first; an estimate where there are very many.
-        shares: planned share of each; they add up to 1.
-        ratio_evidence: against users being split as planned, as an e-value; 1 for the same users.
-        shared: share of users who are in several variants.
-        shared_evidence: against that being an accident, likewise.
+        users: number of users of each variant, control first; an estimate if there are very many.
+        shares: planned share of each variant; they sum to 1.
+        ratio_evidence: e-value against the planned split of users; 1 if users are the same.
+        shared: share of users in several variants.
+        shared_evidence: e-value against `shared` being accidental; 1 if users are the same.
         same_users: whether users meet several variants by design.
-        anonymous: largest share of a variant's lists that have no user id.
+        anonymous: largest share of lists without a user id in any variant.
         left_out: values of the label that are not variants of the experiment.
         trouble: reasons not to trust any verdict, one sentence each.
     """
@@ -59,10 +59,10 @@ def checked(
     same_users: bool,
     left_out: Sequence[str] = (),
 ) -> Checks:
-    """Whether the users of the variants are as an experiment's must be.
+    """Check the users of the variants.
 
-    `audiences`: of each variant, control first. `shares`: planned, in any unit; those not named
-    count 1.
+    `audiences`: users of each variant, control first. `shares`: planned shares in any unit; the
+    default is 1.
     """
     counts, shared, users = _counted(list(audiences.values()))
     smallest = min(counts)
@@ -86,9 +86,9 @@ def checked(
 
 
 def ratio_evidence(users: Sequence[int], shares: Sequence[float]) -> float:
-    """Evidence against users being split as planned: a Dirichlet-multinomial against the plan.
+    """E-value against the planned split of users: a Dirichlet-multinomial against the plan.
 
-    `shares`: planned; they add up to 1.
+    `shares`: planned shares, which sum to 1.
 
     Example:
         >>> ratio_evidence([10_050, 9_950], [0.5, 0.5]) < 1
@@ -104,7 +104,7 @@ def ratio_evidence(users: Sequence[int], shares: Sequence[float]) -> float:
 
 
 def shared_evidence(shared: int, users: int) -> float:
-    """Evidence that more than 1 % of users are in several variants: all larger shares mixed.
+    """E-value for more than 1 % of users in several variants: a uniform mixture of larger shares.
 
     Example:
         >>> shared_evidence(100, 20_000) < 1, shared_evidence(300, 20_000) > 1000
@@ -118,7 +118,7 @@ def shared_evidence(shared: int, users: int) -> float:
 
 
 def _counted(audiences: Sequence[Audience]) -> tuple[list[int], int, int]:
-    """Users of each below the common threshold; those in several; all."""
+    """Users of each variant below the common threshold, users in several variants, all users."""
     threshold = min(each.threshold for each in audiences)
     below = [
         each.hashes if threshold >= 2**64 else each.hashes[each.hashes < threshold]
@@ -134,12 +134,12 @@ def _trouble(checks: Checks) -> Iterator[str]:
         planned = " : ".join(f"{share:.1%}" for share in checks.shares.values())
         yield (
             f"users are not split as planned ({found}; planned {planned}): something loses or adds "
-            "users of one variant, and those who are missing may be unlike the others"
+            "users of one variant, and the missing users may differ from the others"
         )
     if checks.shared_evidence >= ALARM:
         yield (
-            f"{checks.shared:.1%} of the users are in several variants: the assignment does not "
-            "hold, or say that it is meant so (same_users)"
+            f"{checks.shared:.1%} of the users are in several variants: the assignment is not "
+            "stable; if it is by design, set same_users"
         )
     if checks.anonymous > MOST_ANONYMOUS:
         yield (

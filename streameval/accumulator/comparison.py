@@ -1,4 +1,4 @@
-"""Compares two variants: difference, lift, their intervals and the verdict."""
+"""Compares two variants: difference and lift with their intervals, and a verdict."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.intervals import GroupSums, Intervals, check_method
 
 Method: TypeAlias = Literal["anytime", "fixed"]
-"""May be looked at always, or one planned look."""
+"""Valid at every look, or for one planned look."""
 
 Verdict: TypeAlias = Literal[
     "better",
@@ -46,28 +46,28 @@ _LARGEST_LOG: Final = 700.0
 """Largest logarithm of a lift whose exponential is finite."""
 
 MOST_ANONYMOUS: Final = 0.2
-"""Share of lists without a user id above which nothing is trusted."""
+"""Largest share of lists without a user id for a verdict."""
 
 DECIDED: Final = frozenset[Verdict]({"better", "worse", "different"})
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """How treatment differs from control in one metric.
+    """The difference between treatment and control in one metric.
 
     Attributes:
-        difference: treatment minus control, weighed by day; None if an arm has no lists.
+        difference: treatment minus control, weighted by day; None if an arm has no lists.
         low: lower bound of the difference; None without enough data.
         high: upper bound.
         lift: relative difference, treatment / control - 1; None unless both are above 0.
         lift_low: lower bound of the lift; None without enough data.
         lift_high: upper bound.
-        evidence: against "no difference", as an e-value: 1 is none, and without a difference it
-            ever reaches 20 in at most one of 20 experiments, however often one looks; to 1e300.
-        p_value: the same as a p-value; 1 / evidence for the method "anytime".
-        groups: effective number of user groups, of the arm that has fewer.
+        evidence: e-value against "no difference", up to 1e300: 1 is no evidence; without a
+            difference, at most one of 20 experiments ever reaches 20, however often you look.
+        p_value: p-value of "no difference"; 1 / evidence for the method "anytime".
+        groups: effective number of user groups, the smaller of both arms.
         heaviest: largest share of the variance from one user group; 0 if nothing varies.
         verdict: better, worse, no difference, ...
-        kind: method of the bounds: "fixed", "anytime" or "pointwise".
+        kind: method of the bounds: "fixed" or "anytime".
         confidence: how often such bounds cover the truth.
     """
 
@@ -87,7 +87,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether the bounds exclude no difference."""
+        """Whether the bounds of difference and lift exclude 0."""
         return _one_sided(self.low, self.high) and (
             self.lift_low is None or _one_sided(self.lift_low, self.lift_high)
         )
@@ -115,15 +115,15 @@ def compare_sums(
 ) -> Comparison:
     """Compare two slices by their group sums.
 
-    Each user group is left out of both arms at once, so it is right whether the arms have users of
-    their own or the same ones. Days are compared each for itself, so a treatment that starts small
-    while the world changes is not compared with another time.
+    A user group is left out of both arms at once, so the result is valid for separate and for
+    shared users. Each day is compared with itself, so a gradual ramp-up of the treatment does not
+    mix with changes over time.
 
-    `precision`: lift at which anytime bounds are tightest; a smaller one is "no difference".
+    `precision`: lift at which anytime bounds are tightest; a smaller lift is "no difference".
 
     Raises:
-        UnlikeStateError: they have different numbers of groups.
-        MetricError: there is no such method.
+        UnlikeStateError: the numbers of groups differ.
+        MetricError: the method is unknown.
 
     Example:
         >>> lists = np.full((1, 256), 100)
@@ -141,17 +141,17 @@ def compare_sums(
     weights = common.weights / common.weights.sum()
     one = standardised(*_arm(control, common.first), weights)
     other = standardised(*_arm(treatment, common.second), weights)
-    return _between(one, other, _Asked(method, precision, confidence, higher_is_better))
+    return _between(one, other, _Settings(method, precision, confidence, higher_is_better))
 
 
 class Day(msgspec.Struct, frozen=True):
-    """A comparison as it stood at the end of a day, for method "anytime".
+    """The result of an anytime comparison at the end of a day, over all days so far.
 
     Attributes:
-        day: in UTC.
-        evidence: against no difference, of all days so far.
-        lift: relative difference of all days so far; None where there is none.
-        low: lower bound of the lift; None where nothing can be said.
+        day: the day, in UTC.
+        evidence: e-value against no difference.
+        lift: relative difference; None unless both arms are above 0.
+        low: lower bound of the lift; None without enough data.
         high: upper bound.
     """
 
@@ -169,31 +169,30 @@ def compare_days(
     precision: float = 0.02,
     confidence: float = 0.95,
 ) -> list[Day]:
-    """What an anytime comparison said at the end of each day that both slices have.
+    """The results of an anytime comparison at the end of each day that both slices have.
 
-    A late list counts on its own day. The last entry is the current result of `compare_sums`.
-
-    `control`: of the slice compared with; days added together as the oldest count as one.
+    A late list counts on its event day. The last entry is the current result of `compare_sums`.
+    Oldest days that were merged count as one day.
 
     Raises:
-        UnlikeStateError: they have different numbers of groups.
+        UnlikeStateError: the numbers of groups differ.
     """
     common = _common(control, treatment)
     if common is None:
         return []
-    asked = _Asked("anytime", precision, confidence)
+    settings = _Settings("anytime", precision, confidence)
     ones = accumulated(*_arm(control, common.first), common.weights)
     others = accumulated(*_arm(treatment, common.second), common.weights)
     found = []
     for number, one, other in zip(control.days[common.first].tolist(), ones, others, strict=True):
-        each = _between(one, other, asked)
+        each = _between(one, other, settings)
         day = date(1970, 1, 1) + timedelta(days=number)
         found.append(Day(day, each.evidence, each.lift, each.lift_low, each.lift_high))
     return found
 
 
-class _Asked(NamedTuple):
-    """What is asked of a comparison."""
+class _Settings(NamedTuple):
+    """Settings of a comparison."""
 
     method: Method
     precision: float
@@ -201,7 +200,7 @@ class _Asked(NamedTuple):
     higher_is_better: bool | None = True
 
 
-def _between(one: Estimate, other: Estimate, asked: _Asked) -> Comparison:
+def _between(one: Estimate, other: Estimate, settings: _Settings) -> Comparison:
     """Compare the means of control and treatment."""
     groups = min(one.groups, other.groups)
     positive = min(one.value, other.value) > 0
@@ -210,17 +209,17 @@ def _between(one: Estimate, other: Estimate, asked: _Asked) -> Comparison:
         lift=other.value / one.value - 1 if positive else None,
         groups=groups,
         heaviest=_heaviest(other.moves - one.moves),
-        kind=asked.method,
-        confidence=asked.confidence,
+        kind=settings.method,
+        confidence=settings.confidence,
     )
     if not (one.is_usable and other.is_usable):
         return found
     moves = other.moves - one.moves
-    plain = _tested(asked, groups, other.value - one.value, moves, one.value)
+    plain = _tested(settings, groups, other.value - one.value, moves, one.value)
     moves = other.moves / other.value - one.moves / one.value
-    relative = _tested(asked, groups, math.log(other.value / one.value), moves, 1.0)
+    relative = _tested(settings, groups, math.log(other.value / one.value), moves, 1.0)
     found = _with_bounds(found, plain, relative)
-    verdict = _verdict(found, asked.precision, asked.higher_is_better)
+    verdict = _verdict(found, settings.precision, settings.higher_is_better)
     return msgspec.structs.replace(found, verdict=verdict)
 
 
@@ -243,8 +242,8 @@ def compare(
 
     Raises:
         NotComparableError: the metric is not a mean over lists or items, or has no sums by user.
-        UnlikeStateError: they have different numbers of groups.
-        MetricError: there is no such method or precision.
+        UnlikeStateError: the numbers of groups differ.
+        MetricError: method or precision is not valid.
 
     Example:
         >>> from streameval import Accumulator, Intervals
@@ -276,7 +275,7 @@ def compare(
 
 def _sums(accumulator: Accumulator, metric: str) -> GroupSums:
     if accumulator.intervals is None:
-        reason = "The Accumulator was made without them: Accumulator(..., intervals=Intervals())."
+        reason = "Create the Accumulator with intervals: Accumulator(..., intervals=Intervals())."
         raise NotComparableError(metric, reason)
     found = accumulator.groups(metric)
     if found is None:
@@ -285,10 +284,10 @@ def _sums(accumulator: Accumulator, metric: str) -> GroupSums:
 
 
 class _Common(NamedTuple):
-    """The days that both arms have lists of.
+    """Indices of the days on which both arms have lists.
 
     Attributes:
-        weights: a day weighs as much as it says about the difference: N_A N_B / (N_A + N_B).
+        weights: weight of each day, its information about the difference: N_A N_B / (N_A + N_B).
     """
 
     first: IntArray
@@ -317,11 +316,7 @@ def _arm(sums: GroupSums, days: IntArray) -> tuple[FloatArray, IntArray]:
 
 
 class _Tested(NamedTuple):
-    """An effect against none.
-
-    Attributes:
-        log_evidence: ln of the e-value.
-    """
+    """Bounds of an effect and the evidence against none; `log_evidence` is ln of the e-value."""
 
     low: float
     high: float
@@ -330,19 +325,20 @@ class _Tested(NamedTuple):
 
 
 def _tested(
-    asked: _Asked, groups: float, effect: float, moves: FloatArray, unit: float
+    settings: _Settings, groups: float, effect: float, moves: FloatArray, unit: float
 ) -> _Tested | None:
-    """Bounds of an effect, and the evidence against none; None where no group moves it.
+    """Test an effect; None if it does not vary between groups.
 
-    `groups`: degrees of freedom.
+    `groups`: degrees of freedom. `unit`: the value that `precision` is relative to.
     """
-    error, alpha, scale = standard_error(moves), 1.0 - asked.confidence, asked.precision * abs(unit)
+    error, alpha = standard_error(moves), 1.0 - settings.confidence
     if error <= NOISE * abs(unit):
         return None
-    half = half_width(error, groups, alpha, asked.method, scale)
+    scale = settings.precision * abs(unit)
+    half = half_width(error, groups, alpha, settings.method, scale)
     t = abs(effect) / error
     evidence = log_evidence(normal_reach(t, groups), alpha, error / scale)
-    if asked.method == "anytime":
+    if settings.method == "anytime":
         p_value = math.exp(-max(evidence, 0.0))
     else:
         p_value = 2.0 * math.exp(log_student_tail(t, groups))
@@ -350,7 +346,7 @@ def _tested(
 
 
 def _with_bounds(found: Comparison, plain: _Tested | None, relative: _Tested | None) -> Comparison:
-    """Evidence is what both the difference and the lift have."""
+    """Add bounds; the evidence is the smaller of those of difference and lift."""
     if plain is None or relative is None:
         return found
     evidence = min(plain.log_evidence, relative.log_evidence, math.log(LARGEST_EVIDENCE))
@@ -383,7 +379,7 @@ def _verdict(found: Comparison, precision: float, higher_is_better: bool | None)
 
 
 def sure(found: Comparison) -> str:
-    """What is sure of a difference that is real.
+    """The certain part of a real difference, in words.
 
     Example:
         >>> sure(Comparison(lift=0.2, lift_low=0.084, lift_high=0.3, kind="fixed", confidence=0.95))
@@ -410,7 +406,7 @@ def verdict_text(found: Comparison) -> str:
 
 
 def evidence_text(found: Comparison) -> str:
-    """What speaks against no difference: a p-value for the method "fixed", else an e-value.
+    """The evidence against no difference: a p-value for the method "fixed", else an e-value.
 
     Example:
         >>> evidence_text(Comparison(evidence=137.2, kind="anytime", confidence=0.95))
@@ -420,7 +416,7 @@ def evidence_text(found: Comparison) -> str:
 
 
 def e_value_text(evidence: float) -> str:
-    """An e-value for a person.
+    """An e-value as text.
 
     Example:
         >>> e_value_text(0.0123), e_value_text(1234.5), e_value_text(1e9)
@@ -432,13 +428,13 @@ def e_value_text(evidence: float) -> str:
 
 
 _MANY = 1e9
-"""Percent of which nobody reads all digits."""
+"""Percentage from which scientific notation is used."""
 
 
 def percent(
     share: float, sign: Literal["", "+"] = "", rounded: Callable[[float], int] = round
 ) -> str:
-    """A share as people write it: one decimal, or two digits where that would show none.
+    """A share in percent: one decimal, or two significant digits if that would show 0.
 
     Example:
         >>> percent(0.2081, "+"), percent(0.00042), percent(-1.5e60, "+")

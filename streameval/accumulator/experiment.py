@@ -1,4 +1,4 @@
-"""An experiment: all metrics of all variants against control, with the checks of its users."""
+"""Experiments: all metrics of all variants against control, with checks of the users."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from streameval.errors import ConfigError
 from streameval.statistics.intervals import Audience, GroupSums, Intervals
 
 _MOST_TIMES: Final = 1e150
-"""Times by which an interval is called too wide, at most."""
+"""Largest ratio of half width to precision, because its square must be finite."""
 
-_APART: Final = frozenset({"__other__", "__missing__"})
+_NOT_VARIANTS: Final = frozenset({"__other__", "__missing__"})
 """Label values that are not variants: folded values, and events without the label."""
 
 Kept: TypeAlias = Literal["kept", "broken", "not enough evidence", "too few users", "do not trust"]
@@ -40,14 +40,14 @@ Kept: TypeAlias = Literal["kept", "broken", "not enough evidence", "too few user
 
 
 class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which variants are compared, and which metrics decide.
+    """The variants and the deciding metrics of an experiment.
 
     Attributes:
         label: label whose values are the variants.
         control: the value to compare with.
         since: first day (UTC) that counts; None: all.
         shares: planned share of users of each variant, in any unit; empty: equal.
-        primary: metrics that decide; they share the error.
+        primary: metrics that decide; they share the error rate.
         guardrails: metric -> lift that it may not fall below (rise above, if lower is better).
         same_users: whether users meet several variants by design.
 
@@ -65,18 +65,18 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     same_users: bool = False
 
     def check(self, metrics: Sequence[Metric], where: str = "experiment") -> None:
-        """Refuse what does not fit together.
+        """Check the settings against the metrics.
 
         Raises:
-            ConfigError: it says where, and what to do.
+            ConfigError: a metric is not compared, or a number is not valid.
         """
         known = {metric.text: metric for metric in metrics}
         for key, names in (("primary", self.primary), ("guardrails", self.guardrails)):
             for name in names:
                 if name not in known:
-                    told = ", ".join(known)
+                    choices = ", ".join(known)
                     raise ConfigError(
-                        where, key, f"{name!r} is not compared; choose one of {told}."
+                        where, key, f"{name!r} is not compared; choose one of {choices}."
                     )
         for name, limit in self.guardrails.items():
             falls = known[name].definition.higher_is_better is not False
@@ -92,25 +92,25 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Variant(NamedTuple):
-    """One slice of the traffic.
+    """The data of one variant.
 
     Attributes:
-        sums: of each metric that can be compared, by its text.
+        sums: group sums of each comparable metric, by its text.
     """
 
     sums: Mapping[str, GroupSums]
     audience: Audience
 
-    def beside(self, other: Variant) -> Variant:
-        """With the metrics of another one of the same lists."""
+    def joined(self, other: Variant) -> Variant:
+        """The variant with the metrics of another one of the same lists added."""
         return Variant({**self.sums, **other.sums}, self.audience)
 
 
 class Guardrail(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a metric stays where it must.
+    """The result of a guardrail metric.
 
     Attributes:
-        limit: lift that it may not fall below (rise above, where lower is better).
+        limit: lift that it may not fall below (rise above, if lower is better).
     """
 
     limit: float
@@ -121,11 +121,12 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     """One metric of one variant against control.
 
     Attributes:
-        among: number of comparisons that share the error.
-        comparison: what is known; its bounds are those of this metric alone unless it is primary.
-        days_left: until the lift is as precise as asked for, at this pace; None where unknown.
-        days: how it stood at the end of each day; of metrics that decide (of the first one, where
-            none was named) and the method "anytime", else empty.
+        among: number of comparisons that share the error rate.
+        comparison: the result; its bounds are corrected for several comparisons only if the metric
+            is primary.
+        days_left: days until the lift is as precise as configured, at this pace; None if unknown.
+        days: results at the end of each day, for primary metrics (or the first metric if there are
+            none) and the method "anytime"; otherwise empty.
     """
 
     metric: str
@@ -141,7 +142,7 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     sentence: str
 
     def flat(self) -> dict[str, Any]:
-        """All of it in one plain mapping, as JSON and CSV have it."""
+        """A flat mapping for JSON and CSV."""
         guardrail = self.guardrail
         return {
             "metric": self.metric,
@@ -160,13 +161,13 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(NamedTuple):
-    """An experiment as it stands."""
+    """The current results of an experiment."""
 
     checks: Checks
     rows: list[Compared]
 
     def untrusted(self, trouble: str) -> Report:
-        """The same without any verdict, for one more reason."""
+        """The report with all verdicts withdrawn, for one more reason."""
         checks = msgspec.structs.replace(self.checks, trouble=(*self.checks.trouble, trouble))
         control = next(iter(checks.users))
         return Report(checks, [_trusted(row, checks, control) for row in self.rows])
@@ -179,12 +180,12 @@ def compared(
     intervals: Intervals,
     method: Method = "anytime",
 ) -> Report:
-    """Compare every variant with control in every metric that all of them can be compared in.
+    """Compare every variant with control in every comparable metric.
 
-    Primary metrics share the error: each is compared at alpha / (variants x primary metrics). The
-    verdicts of the others are those that e-BH leaves (BH over p-values for the method "fixed").
+    Primary metrics share the error rate: each is compared at alpha / (variants x primary metrics).
+    The verdicts of other metrics are filtered by e-BH (by BH over p-values for the method "fixed").
     """
-    named = {name for name in variants if name not in _APART}
+    named = {name for name in variants if name not in _NOT_VARIANTS}
     chosen = [name for name in experiment.shares or sorted(named) if name != experiment.control]
     nobody = Variant({}, Audience(np.zeros(0, np.uint64), 2**64, 0, 0))
     there = {name: variants.get(name, nobody) for name in (experiment.control, *chosen)}
@@ -208,7 +209,7 @@ def compared(
 
 
 class _Pairs(NamedTuple):
-    """What comparisons of one experiment have in common."""
+    """Common data of the comparisons of an experiment."""
 
     experiment: Experiment
     there: Mapping[str, Variant]
@@ -217,7 +218,7 @@ class _Pairs(NamedTuple):
     primaries: int
 
     def row(self, metric: Metric, name: str, *, followed: bool) -> Compared:
-        """A comparison, as if it were the only one of its kind; `followed` from day to day."""
+        """A comparison before the verdicts are filtered; `followed` adds its results by day."""
         control, treatment = (
             self._sums(metric.text, each) for each in (self.experiment.control, name)
         )
@@ -275,12 +276,12 @@ class _Pairs(NamedTuple):
 def _days_left(
     found: Comparison, control: GroupSums, treatment: GroupSums, precision: float
 ) -> float | None:
-    """An interval is half as wide after four times as many days."""
+    """Days until the half width equals `precision`: it halves with four times as many days."""
     days = np.union1d(control.days, treatment.days).size
     if found.lift_low is None or found.lift_high is None or days == 1:
         return None
     half = (found.lift_high - found.lift_low) / 2.0
-    # Few users leave a lift almost without an upper bound, whose square is infinite.
+    # With few users the upper bound of a lift is so large that its square would be infinite.
     return max(0.0, days * (min(half / precision, _MOST_TIMES) ** 2 - 1.0))
 
 
@@ -289,7 +290,7 @@ def _value(sums: GroupSums) -> float | None:
 
 
 def _kept(found: Comparison, limit: float) -> Kept:
-    """Of a guardrail, by the bounds of the lift."""
+    """The verdict of a guardrail, from the bounds of the lift."""
     if found.verdict == "too few users":
         return "too few users"
     if found.lift_low is None or found.lift_high is None:
@@ -303,7 +304,7 @@ def _kept(found: Comparison, limit: float) -> Kept:
 
 
 def _discovered(rows: Sequence[Compared], alpha: float) -> list[Compared]:
-    """Verdicts of the metrics that decide nothing: those that BH leaves, which of 1/E is e-BH."""
+    """Filter the verdicts of metrics that are not primary by BH, which over 1/E is e-BH."""
     others = sorted(row.comparison.p_value for row in rows if not row.primary)
     among = len(others)
     passed = [p for rank, p in enumerate(others, 1) if p * among <= rank * alpha]
@@ -312,7 +313,7 @@ def _discovered(rows: Sequence[Compared], alpha: float) -> list[Compared]:
 
 
 def _among(row: Compared, among: int, largest: float) -> Compared:
-    """A verdict that stands only if its p-value is at most this."""
+    """The row, with its verdict withdrawn if its p-value exceeds `largest`."""
     change = msgspec.structs.replace
     found = row.comparison
     if found.verdict in DECIDED and found.p_value > largest:
@@ -321,7 +322,7 @@ def _among(row: Compared, among: int, largest: float) -> Compared:
 
 
 def _trusted(row: Compared, checks: Checks, control: str) -> Compared:
-    """The same with its sentence, and without a verdict where the checks raise an alarm."""
+    """The row with its sentence; the verdict is withdrawn if the checks raise an alarm."""
     change = msgspec.structs.replace
     if checks.trouble and row.comparison.verdict != "too few users":
         row = change(row, comparison=change(row.comparison, verdict="do not trust"))
@@ -331,7 +332,7 @@ def _trusted(row: Compared, checks: Checks, control: str) -> Compared:
 
 
 def explained(row: Compared, control: str, trouble: Sequence[str]) -> str:
-    """One plain sentence on why a comparison has its verdict."""
+    """The reason for a verdict, in one sentence."""
     found, name = row.comparison, row.variant
     if found.verdict == "do not trust":
         return f"do not trust this: {'; '.join(trouble)}."
@@ -357,18 +358,18 @@ def _too_few(row: Compared, control: str) -> str:
     if row.comparison.difference is None:
         return f"too few users: {row.variant} and {control} have no day in common."
     return (
-        f"too few users: they are worth {max(row.comparison.groups, 0.0):.1f} even groups in the "
-        f"smaller variant, and {FEWEST_GROUPS} are needed."
+        f"too few users: they count as {max(row.comparison.groups, 0.0):.1f} groups of equal size "
+        f"in the smaller variant, and {FEWEST_GROUPS} are needed."
     )
 
 
 def _not_enough(row: Compared, control: str) -> str:
     found = row.comparison
     if found.low is None or found.high is None:
-        return "not enough evidence yet: no user differs from another, so nothing shows the error."
+        return "not enough evidence yet: all users are alike, so the error cannot be estimated."
     if found.excludes_zero:
         return (
-            f"not enough evidence yet: alone its bounds would exclude 0, but of {row.among} "
+            f"not enough evidence yet: by itself its interval excludes 0, but among {row.among} "
             "comparisons some do so by chance."
         )
     if found.lift_low is None or found.lift_high is None:

@@ -1,8 +1,8 @@
-"""Intervals of a value: a jackknife over user groups, and bounds that hold while people look.
+"""Intervals of a value: a jackknife over user groups, and bounds that hold at every look.
 
-A user's lists resemble each other, so lists are not an independent sample. All lists of a user
-are in one of G groups, and leaving out one group at a time shows how far the value moves. The sums
-are those of the table; nothing here counts events.
+Lists of one user resemble each other, so lists are not an independent sample. All lists of a user
+are in one of G groups; leaving out one group at a time shows how much the value varies. The input
+is the group sums of a table.
 """
 
 from __future__ import annotations
@@ -18,24 +18,25 @@ from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.intervals import GroupSums, Interval, Intervals, Kind
 
 FEWEST_GROUPS: Final = 12
-"""With fewer effective groups there is no interval."""
+"""Fewest effective groups for an interval."""
 
 LARGEST_EVIDENCE: Final = 1e300
 
 _WEIGHTS: Final = (0.8, 0.2)
 _WIDER: Final = (1.0, 10.0)
-"""An anytime interval is tightest near its precision, and still close to it at ten times that."""
+"""Weights and widths of the mixture: an anytime interval is tightest near its precision, and
+nearly so up to ten times that."""
 
 NOISE: Final = 1e-12
 """A relative standard error below this is rounding: the value does not vary between groups."""
 
 
 class Estimate(NamedTuple):
-    """A mean and what it would move by without each group.
+    """A mean and its jackknife.
 
     Attributes:
-        moves: of each group, how much it adds to the mean: minus the change when it is left out.
-        groups: effective number of groups, less 1: the degrees of freedom.
+        moves: for each group, minus the change of the mean if the group is left out.
+        groups: effective number of groups minus 1: the degrees of freedom.
     """
 
     value: float
@@ -44,7 +45,7 @@ class Estimate(NamedTuple):
 
     @property
     def is_usable(self) -> bool:
-        """Whether there are enough users, and anything to see."""
+        """Whether there are enough users, and the value is above 0."""
         return self.groups >= FEWEST_GROUPS and self.value > 0
 
 
@@ -55,9 +56,9 @@ def interval(
     *,
     bounds: tuple[float, float] = (-math.inf, math.inf),
 ) -> Interval | None:
-    """The interval of a mean; None for too few users, or where they do not differ at all.
+    """The interval of a mean; None for too few users, or if all users are alike.
 
-    `kind`: "pointwise" of a metric from 0 to 1 is Wilson's, which stays within them.
+    `kind`: "pointwise" is Wilson's interval for a metric from 0 to 1, which stays within 0 to 1.
 
     Example:
         >>> lists = np.full((1, 256), 100)
@@ -86,7 +87,7 @@ def interval(
 
 
 def pooled(sums: GroupSums) -> Estimate:
-    """The mean over all days together; 0 with 0 groups without a list.
+    """The mean over all days; 0 with 0 groups if there are no lists.
 
     Example:
         >>> pooled(GroupSums(np.array([0]), np.array([[1.0, 3.0]]), np.array([[10, 10]])))
@@ -99,11 +100,11 @@ def pooled(sums: GroupSums) -> Estimate:
 
 
 class Daily(NamedTuple):
-    """The means of days, each for itself.
+    """The means of days, shape (days,).
 
     Attributes:
-        moves: of each group, how much it adds to its day's mean; shape (days, groups).
-        shares: of each group, its share of its day's denominator; likewise.
+        moves: as in `Estimate`, for the mean of each day; shape (days, groups).
+        shares: share of each group in the day's denominator; shape (days, groups).
     """
 
     values: FloatArray
@@ -121,11 +122,11 @@ def daily(numerators: FloatArray, denominators: IntArray) -> Daily:
     shares = denominators.astype(np.float64)
     totals = shares.sum(axis=1)[:, None]
     values = numerators.sum(axis=1)[:, None] / totals
-    # In place: ninety days of groups are large enough that new arrays are what takes the time.
+    # In place, because for ninety days most of the time is spent on allocating arrays.
     moves = values * shares
     np.subtract(numerators, moves, out=moves)
     rest = totals - shares
-    # A group that is all of a day cannot be left out of it; its residual is 0.
+    # The only group of a day cannot be left out; its residual is 0.
     np.maximum(rest, 1.0, out=rest)
     moves /= rest
     shares /= totals
@@ -133,7 +134,7 @@ def daily(numerators: FloatArray, denominators: IntArray) -> Daily:
 
 
 def standardised(numerators: FloatArray, denominators: IntArray, weights: FloatArray) -> Estimate:
-    """The mean of days' means, each with its weight.
+    """The weighted mean of the means of days.
 
     Args:
         numerators: shape (days, groups).
@@ -151,7 +152,7 @@ def standardised(numerators: FloatArray, denominators: IntArray, weights: FloatA
 def accumulated(
     numerators: FloatArray, denominators: IntArray, weights: FloatArray
 ) -> list[Estimate]:
-    """What `standardised` says of the first day, of the first two days, and so on.
+    """The results of `standardised` for the first day, the first two days, and so on.
 
     Args:
         numerators: shape (days, groups).
@@ -174,7 +175,7 @@ def _effective(share: FloatArray) -> float:
 
 
 def standard_error(moves: FloatArray) -> float:
-    """Of the jackknife that leaves one group out at a time.
+    """The standard error of the delete-one jackknife.
 
     Example:
         >>> standard_error(np.array([-0.1, 0.1]))
@@ -186,17 +187,17 @@ def standard_error(moves: FloatArray) -> float:
 def half_width(error: float, groups: float, alpha: float, kind: Kind, scale: float) -> float:
     """Half the width of an interval.
 
-    `alpha`: share of experiments in which the interval may miss the truth. `scale`: of an anytime
-    interval, the half width at which it is tightest.
+    `alpha`: error rate, the share of experiments whose interval misses the truth. `scale`: half
+    width at which an anytime interval is tightest.
     """
     reach = normal_quantile(alpha / 2) if kind != "anytime" else boundary(alpha, error / scale)
     return student_reach(reach, groups) * error
 
 
 def _wilson(estimate: Estimate, error: float, alpha: float) -> tuple[float, float]:
-    """Of a mean of values from 0 to 1, with as many lists as would be worth so much alone.
+    """Wilson's interval of a mean of values from 0 to 1, with the effective number of lists.
 
-    Where all lists have one value, nothing shows how alike a user's lists are: a group counts once.
+    If all lists have the same value, their correlation is unknown, so a group counts as one list.
     """
     value, apart = estimate.value, estimate.groups + 1.0
     spread = value * (1.0 - value)
@@ -205,13 +206,13 @@ def _wilson(estimate: Estimate, error: float, alpha: float) -> tuple[float, floa
     ratio = reach**2 / size
     middle = (value + ratio / 2) / (1 + ratio)
     half = reach / (1 + ratio) * math.sqrt(max(spread, 0.0) / size + ratio / (4 * size))
-    # Rounding may not put the value itself outside.
+    # Rounding must not exclude the value itself.
     return max(min(middle - half, value), 0.0), min(max(middle + half, value), 1.0)
 
 
 @lru_cache(maxsize=256)
 def _strength(alpha: float) -> float:
-    """m* = ln(1 + m*) - 2 ln(alpha): the mixture that is tightest for one standard error."""
+    """The solution of m* = ln(1 + m*) - 2 ln(alpha): the tightest mixture for a standard error."""
     found = -2.0 * math.log(alpha)
     for _ in range(60):
         found = math.log1p(found) - 2.0 * math.log(alpha)
@@ -219,11 +220,11 @@ def _strength(alpha: float) -> float:
 
 
 def _mixture(alpha: float, relative: float) -> list[tuple[float, float]]:
-    """Weight (as a logarithm, with its factor) and rate of each part of E(z).
+    """Logarithm of the weight (with its factor) and rate of each component of E(z).
 
     Args:
-        alpha: level that the mixture is tuned to.
-        relative: standard error by the half width at which the mixture is tightest.
+        alpha: error rate that the mixture is tuned to.
+        relative: standard error divided by the half width at which the mixture is tightest.
     """
     best = _strength(alpha)
     parts = []
@@ -234,7 +235,7 @@ def _mixture(alpha: float, relative: float) -> list[tuple[float, float]]:
 
 
 def log_evidence(z: float, alpha: float, relative: float) -> float:
-    """Ln E(z): E is at least 1/alpha in at most a share alpha of all runs without an effect.
+    """Ln E(z): without an effect, E ever reaches 1/alpha in at most a share alpha of all runs.
 
     Example:
         >>> [round(log_evidence(z, 0.05, 0.3), 2) for z in (0.0, 3.0, 6.0)]
@@ -248,7 +249,7 @@ def log_evidence(z: float, alpha: float, relative: float) -> float:
 def boundary(alpha: float, relative: float) -> float:
     """The z at which E(z) = 1/alpha.
 
-    ln E is convex in z^2, so Newton's steps from above never pass the root.
+    ln E is convex in z^2, so Newton's method from above never passes the root.
 
     Example:
         >>> boundary(0.05, 1 / 3.035)  # doctest: +ELLIPSIS
@@ -302,7 +303,7 @@ def log_student_tail(t: float, groups: float) -> float:
 
 
 def normal_quantile(tail: float) -> float:
-    """The z that a share `tail`, below one half, lies above.
+    """The z with P(Z > z) = `tail`, which is below one half.
 
     Example:
         >>> round(normal_quantile(0.025), 12)
@@ -312,7 +313,7 @@ def normal_quantile(tail: float) -> float:
 
 
 def student_reach(z: float, groups: float) -> float:
-    """The t that is as rare for Student as z is for the normal.
+    """The t of Student's distribution with the same tail probability as z of the normal.
 
     Example:
         >>> round(student_reach(normal_quantile(0.025), 10.0), 12)
@@ -330,7 +331,7 @@ def student_reach(z: float, groups: float) -> float:
 
 
 def normal_reach(t: float, groups: float) -> float:
-    """The z that is as rare for the normal as t is for Student.
+    """The z of the normal distribution with the same tail probability as t of Student's.
 
     Example:
         >>> round(normal_reach(student_reach(3.0, 10.0), 10.0), 12)
@@ -340,7 +341,7 @@ def normal_reach(t: float, groups: float) -> float:
 
 
 def _normal_at(log_tail: float) -> float:
-    # Twice the logarithm is the square of z but for slower terms.
+    # To leading order, z^2 is minus twice the logarithm of the tail.
     start = math.sqrt(max(-2.0 * log_tail - math.log(4.0), 1e-6))
     return _at(log_tail, start, log_normal_tail, lambda z: -(z * z + math.log(2 * math.pi)) / 2)
 
@@ -351,10 +352,10 @@ def _at(
     tail: Callable[[float], float],
     density: Callable[[float], float],
 ) -> float:
-    """Where the logarithm of a tail is this.
+    """The argument at which the logarithm of a tail is `log_tail`.
 
-    The logarithm of a tail is concave in that of its argument, so Newton's steps there pass the
-    root once at most.
+    The logarithm of a tail is concave in that of its argument, so Newton's method in that variable
+    passes the root at most once.
     """
     if start <= 0.0:
         return 0.0

@@ -1,4 +1,4 @@
-"""The catalogue: the definition of a metric, its text, and all metrics."""
+"""The catalogue: definitions of metrics, their text forms, and the list of all metrics."""
 
 from streameval.catalogue.lookup import catalogue, metric_at, metric_of, parameters, parse
 

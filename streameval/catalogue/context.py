@@ -17,19 +17,19 @@ from streameval.events.ids import IdKind, ids_of_input, is_number
 from streameval.statistics.arrays import FloatArray
 
 Catalog: TypeAlias = int | frozenset[Id]
-"""The items there are: how many, or which."""
+"""The number of items, or their ids."""
 
 
 class Popularity:
-    """How many users interacted with each item before; frozen while events are counted.
+    """The number of users who interacted with each item before; fixed while events are counted.
 
     Args:
-        counts: item -> users (or interactions) of it.
-        users: number of all users; by default the sum of the counts.
+        counts: item -> number of users (or interactions).
+        users: total number of users; by default the sum of the counts.
 
     Raises:
-        MetricError: the ids of the items are not all text or all integers, or a number is below
-            0 or not finite.
+        MetricError: the item ids are not all text or all integers, or a number is negative or not
+            finite.
 
     Example:
         >>> Popularity({"a": 3, "b": 1}, users=4).share("a")
@@ -40,7 +40,7 @@ class Popularity:
 
     def __init__(self, counts: Mapping[Id, float], users: float | None = None) -> None:
         if not isinstance(counts, Mapping):
-            raise MetricError(f"popularity: {counts!r:.80} is no mapping; give item -> users")
+            raise MetricError(f"popularity: {counts!r:.80} is not a mapping; give item -> users")
         self.ids, items = ids_of_input("popularity", counts)
         for item, count in counts.items():
             _check_amount(f"popularity of item {item!r}", count)
@@ -62,8 +62,7 @@ class Popularity:
     def most_of_tail(self, tail: float) -> float:
         """The largest popularity in the tail of the least popular items.
 
-        Args:
-            tail: their share of all items known; 0 to 1.
+        `tail`: the share of all known items in the tail, 0 to 1.
         """
         if tail not in self._tails:
             ordered = sorted(self.counts.values()) or [0]
@@ -71,10 +70,9 @@ class Popularity:
         return self._tails[tail]
 
     def least(self, tail: float) -> frozenset[Id]:
-        """The least popular items, at least one of them; of equals those of the smallest ids.
+        """The least popular items, at least one; ties are broken by the smallest id.
 
-        Args:
-            tail: their share of all items known; 0 to 1.
+        `tail`: their share of all known items, 0 to 1.
         """
         if tail not in self._least:
             ordered = sorted(
@@ -91,17 +89,17 @@ class Popularity:
 
 
 class Similarity:
-    """How similar two items are.
+    """The similarity of pairs of items.
 
     Args:
         ids: the items, in the order of the rows.
         vectors: one row per item; similarity is the cosine of two rows. Shape (items, n).
-        matrix: or the similarities themselves, row to column; need not be symmetric. Shape
-            (items, items).
+        matrix: instead of vectors, the similarities of row to column, not necessarily symmetric.
+            Shape (items, items).
 
     Raises:
-        MetricError: the rows do not fit the ids or are not finite numbers, or the ids are not all
-            text or all integers.
+        MetricError: the rows do not match the ids or are not finite, or the ids are not all text or
+            all integers.
 
     Example:
         >>> Similarity(["a", "b"], vectors=np.array([[1.0, 0.0], [1.0, 1.0]])).between("a", "b")
@@ -135,7 +133,7 @@ class Similarity:
 
     @classmethod
     def of_pairs(cls, pairs: Mapping[tuple[Id, Id], float]) -> Similarity:
-        """Of (item, item) -> similarity; one order serves both; missing pairs are 0.
+        """From (item, item) -> similarity; a pair is valid in both orders, a missing one is 0.
 
         Example:
             >>> Similarity.of_pairs({("a", "b"): 0.25}).between("b", "a")
@@ -182,10 +180,10 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         check_kind("similarity", self.similarity, Similarity)
 
     def ids(self, asked: IdKind | None) -> IdKind | None:
-        """The kind of the ids of all inputs; the one asked for where none has ids.
+        """The kind of the ids of all inputs; `asked` if no input has ids.
 
         Raises:
-            MetricError: two of them have ids of unlike kinds, or of another than asked for; or that
+            MetricError: the inputs have ids of both kinds or not of the kind asked for, or `asked`
                 is not a kind.
         """
         if asked not in (None, "text", "integer"):
@@ -196,16 +194,14 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
             kinds[name] = getattr(getattr(self, name), "ids", None)
         known = {name: kind for name, kind in kinds.items() if kind is not None}
         if len({*known.values()}) > 1:
-            told = ", ".join(f"{name} {kind}" for name, kind in known.items())
-            problem = (
-                f"the ids of one accumulator are all text or all integers, here they are {told}"
-            )
-            raise MetricError(f"{problem}; convert some, for example by str(id) or int(id).")
+            found = ", ".join(f"{name} {kind}" for name, kind in known.items())
+            problem = f"the ids of an accumulator must be all text or all integers; found {found}"
+            raise MetricError(f"{problem}; convert some, for example with str(id) or int(id).")
         return next(iter(known.values()), None)
 
     @property
     def identity(self) -> dict[str, int | str | None]:
-        """Its identity: states with different ones do not merge."""
+        """Identities of the inputs; states with different ones do not merge."""
         ids = self.catalog
         return {
             "catalog": ids if not isinstance(ids, frozenset) else _digest(sorted(map(_named, ids))),
@@ -215,7 +211,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def check_kind(name: str, given: object, kind: type) -> None:
-    """An argument is of a class of this package, or None.
+    """Refuse an argument that is neither None nor an instance of `kind`.
 
     Raises:
         MetricError: it is something else.
@@ -225,18 +221,18 @@ def check_kind(name: str, given: object, kind: type) -> None:
 
 
 def catalog_of(given: Any) -> Catalog | None:
-    """The catalogue as it is kept; one without any item leaves coverage undefined.
+    """A catalogue as a number or a set; an empty set leaves coverage undefined.
 
     Raises:
-        MetricError: a number of items below 1, or something that is neither a number nor ids that
-            are all text or all integers.
+        MetricError: it is a number below 1, or neither a number nor ids that are all text or all
+            integers.
     """
     if given is None:
         return None
-    # The elements of a frame are the names of its columns.
+    # Iterating over a frame gives the names of its columns.
     flat = isinstance(given, (int, Collection)) and getattr(given, "ndim", 1) == 1
     if isinstance(given, (str, bytes, bool)) or not flat:
-        raise MetricError(f"catalog={given!r:.80}: give how many items there are, or their ids")
+        raise MetricError(f"catalog={given!r:.80}: give the number of items, or their ids")
     if isinstance(given, int) and given < 1:
         raise MetricError(f"catalog={given!r}: a catalogue has at least one item")
     return given if isinstance(given, int) else frozenset(ids_of_input("catalog", given)[1])

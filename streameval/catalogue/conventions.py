@@ -1,4 +1,4 @@
-"""Conventions: the parameter values, and the spellings, of each evaluation system."""
+"""Conventions: the parameter values and metric names of each evaluation system."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Choices: TypeAlias = Mapping[str, Value]
 
 
 class Convention(msgspec.Struct, frozen=True):
-    """One system's meaning of the catalogue's names.
+    """How one evaluation system computes the metrics of the catalogue.
 
     Attributes:
-        system: what it is, with the version whose code was compared.
-        metrics: metric -> the parameter values that give the system's numbers.
-        spellings: the system's own name -> the catalogue's.
-        suffixes: name -> what the number at its end is: "k" in "P_10", or one of our parameters.
-        absent: names of the system's that there is nothing for here.
+        system: name and version of the code that values were compared with.
+        metrics: metric -> parameter values that give the system's numbers.
+        spellings: the system's name -> the catalogue's name.
+        suffixes: name -> meaning of its numeric suffix: "k" (as in "P_10"), or a parameter.
+        absent: metrics of the system that the catalogue does not have.
     """
 
     system: str
@@ -54,7 +54,7 @@ _REPLAY: Mapping[str, str] = {
 
 
 def _replay(system: str, repeats: str, precision: str, average: str) -> Convention:
-    """A version of RePlay; what its precision and average precision are divided by."""
+    """A version of RePlay; `precision` and `average` are denominators."""
     values: Choices = {"method": "lower", "deviation": "single"}
     every: Choices = {**values, "repeats": repeats}
     lists: Choices = {**every, "empty": "skip"}
@@ -153,7 +153,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "log_loss": {"least": 2, "outcome": "gain"},
             "mae": {"least": 1},
             "rmse": {"least": 1},
-            # Added by RecBole 1.0; these are as in 1.2.1.
+            # These were added by RecBole 1.0, and are as in 1.2.1.
             "item_coverage": {"unknown": "count", "padding": 1},
             "gini": {"over": "catalog", "unknown": "count", "padding": 1},
             "shannon_entropy": {"unit": "nats", "divisor": "items"},
@@ -325,7 +325,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "success": "k",
             "iprec_at_recall": "recall",
         },
-        # The others of `trec_eval -m all_trec`, and of its preferences and judgement groups.
+        # The other metrics of `trec_eval -m all_trec`, and its preference and judgement groups.
         absent=(
             *("11pt_avg", "G", "P_avgjg", "Rndcg", "Rprec_mult", "binG", "gm_bpref", "infAP"),
             *("map_avgjg", "ndcg_rel", "num_nonrel_judged_ret", "num_q", "prefs", "relative_P"),

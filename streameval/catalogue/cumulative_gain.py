@@ -14,21 +14,21 @@ from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.hitcells import HitCells
 
 Gain: TypeAlias = Literal["linear", "exp2", "binary"]
-"""What a gain g is worth: g, 2^g - 1, or 1."""
+"""The value of a gain g: g, 2^g - 1, or 1."""
 
 Discount: TypeAlias = Literal["log2", "log2_rank", "ln"]
-"""What the gain at a rank is divided by: log2(rank + 1), max(1, log2(rank)), or ln(rank + 1)."""
+"""The divisor of the gain at a rank: log2(rank + 1), max(1, log2(rank)), or ln(rank + 1)."""
 
 Base: TypeAlias = Annotated[float, Span(1.001, 1000)]
-"""Of the logarithm: with another one than 2 every value is log2(base) times as large."""
+"""Base of the logarithm; values are log2(base) times those of base 2."""
 
 _LARGEST = 1000.0
-"""Gains count as if they were worth no more than 2^1000, so that their sums stay finite."""
+"""Values of gains are capped at 2^1000, so that their sums stay finite."""
 
 _TABLED = 65_536
-"""Discounts of the ranks up to here are remembered; a stray position must not fill the memory."""
+"""Largest rank whose discount is cached; a huge position must not fill the memory."""
 
-# The math module rather than numpy, whose last bit depends on the processor.
+# The math module, because the last bit of numpy's logarithm depends on the processor.
 _DIVISORS: Mapping[Discount, Callable[[int], float]] = {
     "log2": lambda rank: math.log2(rank + 1),
     "log2_rank": lambda rank: max(1.0, math.log2(rank)),
@@ -44,7 +44,7 @@ _IDEALS: dict[Discount, list[float]] = {kind: [0.0] for kind in _DIVISORS}
 
 
 def discount(rank: IntArray, kind: Discount = "log2") -> FloatArray:
-    """What a gain of 1 is worth at ranks from 1.
+    """The discounted value of a gain of 1 at these ranks, from 1.
 
     Example:
         >>> discount(np.array([1, 3])).tolist()
@@ -57,7 +57,7 @@ def discount(rank: IntArray, kind: Discount = "log2") -> FloatArray:
 
 
 def ideal(relevant: IntArray, kind: Discount = "log2") -> FloatArray:
-    """DCG of a list that begins with so many relevant items of gain 1.
+    """DCG of a list that starts with this many relevant items of gain 1.
 
     Example:
         >>> ideal(np.array([0, 1])).tolist()
@@ -68,7 +68,7 @@ def ideal(relevant: IntArray, kind: Discount = "log2") -> FloatArray:
 
 
 def worth(gain: FloatArray, kind: Gain) -> FloatArray:
-    """What each gain counts; at most 2^1000, so that sums stay finite.
+    """The value of each gain, capped at 2^1000.
 
     Example:
         >>> worth(np.array([1.0, 2.0]), "exp2").tolist()
@@ -84,9 +84,9 @@ def worth(gain: FloatArray, kind: Gain) -> FloatArray:
 def single_dcg(
     cells: HitCells, widths: IntArray, gain: Gain, discount_by: Discount
 ) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-    """DCG of each list in 32-bit floats throughout, as numpy adds them up rank by rank.
+    """DCG of each list in 32-bit floats, as numpy sums a row with one entry per rank.
 
-    `widths`: how many ranks each list has; ranks beyond are added too. Shape (lists,).
+    `widths`: ranks of each list, shape (lists,); hits at higher ranks are added too.
     """
     ends = np.cumsum(np.bincount(cells.owner, minlength=cells.lists)).tolist()
     found = np.zeros(cells.lists, np.float32)
@@ -114,7 +114,7 @@ def _single_sum(
 
 
 def _exp2(gain: float) -> float:
-    # Below 1, where 2^g - 1 would lose its digits, and small gains all their worth.
+    # For gains below 1, 2^g - 1 would lose digits.
     return math.exp2(gain) - 1.0 if gain >= 1.0 else math.expm1(gain * math.log(2.0))
 
 

@@ -1,4 +1,4 @@
-"""The spelling of metrics: [convention:]name[(parameter=value,...)][@k], text to parts and back."""
+"""The grammar of metric texts: [convention:]name[(parameter=value,...)][@k]."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _PARAMETER = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*=\s*(?P<value>[^\s,=][^,=]
 
 
 class Spelling(msgspec.Struct, frozen=True):
-    """A metric's text in parts.
+    """The parts of a metric's text.
 
     Attributes:
-        prefix: what stands before the colon: a convention or a module; None without one.
+        prefix: the convention or module before the colon; None without one.
         k: cut-off from 1; None for the whole list.
     """
 
@@ -32,7 +32,7 @@ class Spelling(msgspec.Struct, frozen=True):
     k: int | None
 
     def without(self, names: Collection[str]) -> Spelling:
-        """The same without some parameters."""
+        """The spelling without these parameters."""
         kept = tuple(chosen for chosen in self.parameters if chosen[0] not in names)
         return msgspec.structs.replace(self, parameters=kept)
 
@@ -44,7 +44,7 @@ class Spelling(msgspec.Struct, frozen=True):
 
 
 def spelling(text: str) -> Spelling:
-    """The parts of a metric's text.
+    """Parse a metric's text.
 
     Raises:
         MetricSyntaxError: it does not follow the grammar.
@@ -55,7 +55,7 @@ def spelling(text: str) -> Spelling:
     """
     found = _SHAPE.fullmatch(text.strip())
     if found is None:
-        raise MetricSyntaxError(text, "this is not how a metric is written")
+        raise MetricSyntaxError(text, "not a valid metric")
     return Spelling(
         prefix=found["prefix"],
         name=found["name"],
@@ -65,7 +65,7 @@ def spelling(text: str) -> Spelling:
 
 
 def written(value: str | float) -> str:
-    """A parameter's value as it stands in a metric's text.
+    """The text form of a parameter's value.
 
     Example:
         >>> written(0.8), written(3.0), written(True)
@@ -107,6 +107,6 @@ def _value(text: str) -> str | int | float | bool:
             number = kind(text)
         except ValueError:
             continue
-        # "nan" is a word that parameters may choose; infinity is not a value of any.
+        # "nan" stays text because it is a choice of parameters; no parameter takes infinity.
         return number if abs(number) < math.inf else text
     return text

@@ -1,4 +1,4 @@
-"""Every metric, found by walking the folder; its aliases; and parsing of metric texts."""
+"""Finds all metrics of the package, and resolves metric texts and aliases."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ ALIASES: Mapping[str, str] = {
     "success": "hit_rate",
     "surprisal": "novelty(unit=share)",
 }
-"""Another name -> the catalogue's, with the parameter values that it implies."""
+"""Alias -> the catalogue's name, with the parameter values that the alias implies."""
 
 
 def aliases(name: str) -> list[str]:
-    """What else a metric is called, in alphabetical order.
+    """The aliases of a metric, in alphabetical order.
 
     Example:
         >>> aliases("hit_rate")
@@ -107,14 +107,14 @@ _SAMPLE_PARAMETERS = (
     _TYPE,
 )
 _SUMMING_UP = "replay"
-"""The system, in any release, that takes medians and intervals even of coverage, one value."""
+"""Prefix of the conventions whose system summarises even a single value, such as coverage."""
 
 _EMPTY = ("skip", "zero", "nan", "error")
 
 
 @cache
 def catalogue() -> Mapping[str, Definition]:
-    """Every metric by name, in alphabetical order.
+    """All metrics by name, in alphabetical order.
 
     Example:
         >>> catalogue()["ndcg"].bounds
@@ -129,18 +129,18 @@ def catalogue() -> Mapping[str, Definition]:
 
 
 def parameters(definition: Definition, convention: str | None = None) -> Mapping[str, Parameter]:
-    """Every parameter a metric's text may name: its own, and those of the statistic it reads.
+    """All parameters of a metric: its own, and those of the statistic that it reads.
 
-    `convention`: before its name; some take medians and intervals even of a single value.
+    `convention`: some conventions add parameters.
 
     Raises:
-        MetricParameterError: it has one of its own whose name means something else already.
+        MetricParameterError: a parameter of the metric has the name of a shared one.
     """
     shared = _shared(definition)
     if definition.reads == "exposures" and (convention or "").startswith(_SUMMING_UP):
         shared |= {parameter.name: parameter for parameter in summary.PARAMETERS}
     for name in shared.keys() & definition.parameters:
-        allowed = "all metrics of its kind have a parameter of that name; choose another name"
+        allowed = "all metrics of its kind have a parameter with this name; choose another name"
         default = definition.parameters[name].default
         raise MetricParameterError(definition.name, name, default, allowed)
     return {**definition.parameters, **shared}
@@ -165,15 +165,15 @@ def _shared(definition: Definition) -> dict[str, Parameter]:
 
 
 def parse(text: str) -> Metric:
-    """The metric that a text names.
+    """The metric with this text.
 
     Raises:
         MetricSyntaxError: the text does not follow the grammar.
-        UnknownMetricError: there is no metric of that name.
-        AbsentMetricError: a system has a metric of that name, and there is nothing for it here.
-        UnknownConventionError: there is no convention or module of that name.
-        MetricModuleError: the module fails while it is imported.
-        MetricParameterError: the metric has no such parameter, or not that value of it.
+        UnknownMetricError: no metric has that name.
+        AbsentMetricError: the system has this metric, and the catalogue does not.
+        UnknownConventionError: no convention or module has that name.
+        MetricModuleError: the module cannot be imported.
+        MetricParameterError: the metric has no such parameter, or does not allow its value.
 
     Example:
         >>> parse("recbole:hit@10").text, parse("success@10").text, parse("trec:P_10").text
@@ -181,8 +181,8 @@ def parse(text: str) -> Metric:
     """
     spelled = _spelled(text)
     if spelled.prefix is None or spelled.prefix in CONVENTIONS:
-        return _ours(text)
-    # Not remembered: a notebook or importlib.reload may have declared the function anew.
+        return _built_in(text)
+    # Not cached, because a notebook or importlib.reload may declare the function again.
     return _made(text, spelled, _declared(spelled.prefix, spelled.name), None)
 
 
@@ -193,7 +193,7 @@ def _spelled(text: str) -> Spelling:
 
 
 @cache
-def _ours(text: str) -> Metric:
+def _built_in(text: str) -> Metric:
     spelled = _spelled(text)
     return _made(text, spelled, *_resolve(text, spelled))
 
@@ -220,17 +220,17 @@ def metric_at(function: Callable[..., Any], k: int | None = None, **parameters: 
     definition = definition_of(function)
     if definition is None:
         raise UndeclaredMetricError(function)
-    ours = catalogue().get(definition.name) is definition
-    prefix = None if ours else function.__module__
+    built_in = catalogue().get(definition.name) is definition
+    prefix = None if built_in else function.__module__
     text = str(Spelling(prefix, definition.name, tuple(sorted(parameters.items())), k))
     return _made(text, spelling(text), definition, None)
 
 
 def metric_of(given: object) -> Metric:
-    """The metric that a text names, a function is, or that is given as such.
+    """The metric of a text or of a decorated function; a Metric is returned unchanged.
 
     Raises:
-        MetricError: it is none of these, or cannot be understood.
+        MetricError: it is none of these, or the text is not valid.
     """
     if isinstance(given, Metric):
         return given
@@ -262,7 +262,7 @@ def _made(text: str, spelled: Spelling, definition: Definition, convention: str 
 
 
 def _own_spelling(spelled: Spelling) -> Spelling:
-    """The catalogue's spelling of a name that the field, or a system, has for a metric."""
+    """The spelling with aliases and names of systems replaced by the catalogue's name."""
     if spelled.prefix is None and spelled.name in ALIASES:
         meant = spelling(ALIASES[spelled.name])
         chosen = dict(meant.parameters) | dict(spelled.parameters)
@@ -286,7 +286,7 @@ def _own_spelling(spelled: Spelling) -> Spelling:
 
 
 def _refuse_absent(text: str) -> None:
-    """Refuse a name that a system has and that there is nothing for here."""
+    """Refuse a metric of a system that the catalogue does not have."""
     prefix, _, name = text.strip().partition(":")
     convention = CONVENTIONS.get(prefix)
     for absent in convention.absent if convention else ():
@@ -306,7 +306,7 @@ def _resolve(text: str, spelled: Spelling) -> tuple[Definition, str | None]:
 
 
 def _declared(module: str, name: str) -> Definition:
-    """The metric of a name that a user's own module declares."""
+    """The metric with this name in a user's module."""
     content = vars(_imported(module)).values()
     found = {each.name: each for each in filter(None, map(definition_of, content))}
     if name not in found:
@@ -321,7 +321,7 @@ def _imported(module: str) -> ModuleType:
         if error.name and f"{module}.".startswith(f"{error.name}."):
             raise UnknownConventionError(module, CONVENTIONS) from None
         raise MetricModuleError(module, error) from error
-    except Exception as error:  # a user's module may raise anything while it is imported
+    except Exception as error:  # the import of a user's module may raise anything
         raise MetricModuleError(module, error) from error
 
 

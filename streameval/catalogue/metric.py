@@ -1,4 +1,4 @@
-"""The definition of a metric: a documented function whose signature says what it reads."""
+"""The definition of a metric: a documented function whose signature declares what it reads."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from streameval.catalogue.grammar import spelling
 from streameval.errors import MetricDeclarationError, MetricParameterError
 
 Value: TypeAlias = str | int | float | bool
-"""What a metric parameter may hold."""
+"""A value of a metric parameter."""
 
 Per: TypeAlias = Literal["list", "item", "total", "slice"]
-"""What a value is averaged over: lists, items shown, or nothing (sums; properties)."""
+"""Unit of the mean: lists or items shown; "total" is a sum, "slice" a property of a slice."""
 
 Empty: TypeAlias = Literal["skip", "zero", "nan", "error"]
-"""What a list without interactions is to a mean: left out, 0, or the end of any value."""
+"""How a list without interactions counts: left out, as 0, or the mean is NaN or raises."""
 
 Reads: TypeAlias = Literal[
     "hits", "lists", "exposures", "users", "pairings", "scores", "ranksums", "event"
 ]
-"""What a metric is a function of; the name of its function's first argument."""
+"""The statistic that a metric reads; the name of its function's first argument."""
 
 SUMMARY = ("statistic", "q", "method", "confidence", "deviation")
-"""Parameters that say what is read from the values of all lists, not what a list's value is."""
+"""Parameters of the summary of all lists, which do not affect the value of a list."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Span(NamedTuple):
-    """Smallest and largest number a parameter takes: `p: Annotated[float, Span(0, 1)] = 0.8`."""
+    """Range of a parameter: `p: Annotated[float, Span(0, 1)] = 0.8`."""
 
     low: float
     high: float
@@ -46,11 +46,11 @@ INPUTS = ("k", "catalog", "popularity", "similarity")
 
 
 class Parameter(msgspec.Struct, frozen=True):
-    """One keyword of a metric's function.
+    """A keyword of a metric's function.
 
     Attributes:
-        choices: allowed values, or None where any value of the default's kind is allowed.
-        span: smallest and largest number allowed, where there are limits.
+        choices: allowed values; None allows any value of the default's type.
+        span: smallest and largest number allowed.
     """
 
     name: str
@@ -59,10 +59,10 @@ class Parameter(msgspec.Struct, frozen=True):
     span: tuple[float, float] = (-math.inf, math.inf)
 
     def check(self, metric: str, found: Value) -> Value:
-        """The value, in the parameter's own kind.
+        """The value, converted to the parameter's type.
 
         Raises:
-            MetricParameterError: the value is not among the choices or not of the kind.
+            MetricParameterError: the value is not one of the choices, or has another type.
         """
         if self.choices is not None:
             if found in self.choices:
@@ -82,14 +82,14 @@ class Parameter(msgspec.Struct, frozen=True):
 
 
 class Definition(msgspec.Struct, frozen=True, eq=False):
-    """A metric of the catalogue, before a cut-off and parameters are chosen; see `metric`.
+    """A declared metric, without cut-off and parameter values; see `metric`.
 
     Attributes:
-        name: the field's name for it; the name of its file.
-        function: the formula, see CONTRIBUTING.md "Add a metric".
-        reads: the statistic it is a function of.
-        inputs: what else the function takes, by name: "k", "catalog", "popularity", "similarity".
-        optional: those of them that may be None unless a parameter's value names them.
+        name: the usual name; also that of its file.
+        function: the formula; see CONTRIBUTING.md, "Add a metric".
+        reads: the statistic that it reads.
+        inputs: other positional arguments: "k", "catalog", "popularity", "similarity".
+        optional: inputs that may be None, unless a parameter's value names them.
         parameters: keywords of its functions.
     """
 
@@ -121,28 +121,28 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
 
     @property
     def takes_k(self) -> bool:
-        """Whether it may have a cut-off: an input of its function, or of what it reads."""
+        """Whether it may have a cut-off, as an argument or through the statistic it reads."""
         return "k" in self.inputs or self.reads in ("exposures", "users", "pairings")
 
     @property
     def additive(self) -> bool:
-        """Whether totals and counts of two slices add up to those of both."""
+        """Whether totals and counts of slices can be added."""
         return self.per != "slice" and self.finish is None
 
     @property
     def of_list(self) -> Callable[..., Any]:
-        """The formula that gives one value per list."""
+        """The formula with one value per list."""
         return self.graded or self.function
 
 
 class Metric:
-    """A definition with its parameters and cut-off; equal and hashed by its canonical text.
+    """A definition with parameters and cut-off; its canonical text defines equality and hash.
 
     Attributes:
-        values: every parameter with its value.
-        options: only the parameters that were chosen, as written in the text.
-        text: canonical spelling, for example "recbole:ndcg@10".
-        per_list: the same without what is read from the values of all lists; names those values.
+        values: the values of all parameters.
+        options: only the parameters in the text.
+        text: canonical text, for example "recbole:ndcg@10".
+        per_list: the text without parameters of the summary; it identifies the values of lists.
     """
 
     __slots__ = ("convention", "definition", "k", "options", "per_list", "text", "values")
@@ -168,12 +168,12 @@ class Metric:
 
     @property
     def needs_gains(self) -> bool:
-        """Whether lists with gains need their values kept, one list at a time."""
+        """Whether lists with gains need a value per list."""
         return self.definition.graded is not None and self.values.get("gain") != "binary"
 
     @property
     def needs_values(self) -> bool:
-        """Whether every list's value needs to be kept: for a median, or where each is rounded."""
+        """Whether the value of each list must be kept, for example for a median or rounding."""
         ranked = self.definition.reads in ("hits", "lists")
         chosen = self.definition.listwise.items()
         listwise = self.definition.reads == "lists" or bool(self.values.get("digits"))
@@ -182,18 +182,18 @@ class Metric:
 
     @property
     def is_mean(self) -> bool:
-        """Whether the value is a mean over lists or items, whose totals and counts add up."""
+        """Whether it is a mean, whose totals and counts can be added."""
         return self.definition.additive and self.values.get("statistic", "mean") == "mean"
 
     @property
     def has_interval(self) -> bool:
-        """Whether it is a mean of values that each list, or item, has by itself."""
+        """Whether it is a mean of values of single lists or items."""
         averaged = self.is_mean and self.definition.per in ("list", "item")
         return averaged and self.definition.reads in ("hits", "lists", "event")
 
     @property
     def depends_on_gains(self) -> bool:
-        """Whether values of lists with gains cannot be read from hits."""
+        """Whether the values of lists with gains must be kept in addition to hits."""
         return self.needs_gains and not self.needs_values
 
     @property
@@ -225,29 +225,29 @@ def metric(
 ) -> Callable[[F], F]:
     """Declare a function to be a metric; its signature is the schema.
 
-    The first argument names what is read: `hits` (a sum over all hits), `lists` (one value per
-    list, from where its hits are), `event` (one value per event, from all its fields), `exposures`
-    (items shown), `users` (users by where their first item or hit stood), `pairings` (items by
-    length of the list), `scores` (of positive and negative items) or `ranksums` (pairs in the
-    right order). `k`, `catalog`, `popularity` and `similarity` are passed if the signature has
-    them (and may be missing if it says `| None`); keyword-only arguments are parameters:
-    `Literal` has choices, `Annotated[float, Span(0, 1)]` limits.
+    The first argument names the statistic: `hits` (a sum over all hits), `lists` (one value per
+    list, from the ranks of its hits), `event` (one value per event, from all its fields),
+    `exposures` (items shown), `users` (users by the rank of their first item or hit), `pairings`
+    (items by the length of the list), `scores` (scores of positive and negative items) or
+    `ranksums` (pairs in the right order). `k`, `catalog`, `popularity` and `similarity` are passed
+    if the signature has them, and are optional with `| None`. Keyword-only arguments are
+    parameters: a `Literal` lists choices, `Annotated[float, Span(0, 1)]` sets limits.
 
     Args:
         bare: internal; catches a decorator without parentheses.
         bounds: smallest and largest possible value; required.
-        source: where the formula is from: a paper, a book, a named implementation; required.
+        source: origin of the formula, such as a paper, book or implementation; required.
         higher_is_better: direction; None if neither is better.
-        per: unit of the mean: lists or items; or a total.
+        per: unit of the mean, or "total" for a sum.
         empty: default of the parameter `empty`: how lists without interactions count.
-        graded: per-list formula for lists with gains, where the mean is not linear in the hits.
+        graded: formula per list for lists with gains, if the mean is not linear in the hits.
         finish: function applied to the mean, for example the root of rmse.
-        listwise: parameter -> its values under which `hits` are read list by list.
+        listwise: parameter -> values for which `hits` are read list by list.
         interactions: whether the metric reads interactions, so that `type=` applies.
 
     Raises:
-        MetricDeclarationError: bounds or source are missing, or the parentheses; or the function
-            has an argument that nothing fills.
+        MetricDeclarationError: bounds, source or the parentheses are missing, or the function has
+            an unsupported argument.
     """
     if bare or bounds is None or not source:
         raise MetricDeclarationError(*bare)
@@ -280,7 +280,7 @@ def metric(
 
 
 def definition_of(function: object) -> Definition | None:
-    """The definition that `@metric` left on a function, if any."""
+    """The definition that `@metric` attached to a function, if any."""
     found = getattr(function, "definition", None)
     return found if isinstance(found, Definition) else None
 
@@ -299,16 +299,16 @@ def _problems(
         case [int() | float() as low, int() | float() as high] if low < high:
             pass
         case _:
-            yield f"bounds={bounds!r} are not the smallest and the largest value, as in (0, 1)"
+            yield f"bounds={bounds!r} must be the smallest and the largest value, like (0, 1)"
     for name, found in options.items():
-        # By their texts, for 1 is equal to True.
+        # Compare texts, because 1 == True.
         allowed = list(map(repr, _OPTIONS[name]))
         if repr(found) not in allowed:
             yield f"{name}={found!r} is not one of {', '.join(allowed)}"
     if inspect.ismethod(function) or not getattr(function, "__name__", "").isidentifier():
-        yield "its name is the metric's; write a function with def"
+        yield "the metric needs a name; write a function with def"
     if inspect.iscoroutinefunction(function):
-        yield "it is a coroutine; write def without async"
+        yield "a coroutine cannot be a metric; write def without async"
     arguments = [*inspect.signature(function).parameters.values()]
     if not arguments or arguments[0].name not in typing.get_args(Reads):
         yield f"the first argument must be one of {', '.join(typing.get_args(Reads))}"
@@ -316,11 +316,11 @@ def _problems(
 
 
 def _misfit(argument: inspect.Parameter) -> str | None:
-    """Why nothing fills an argument after the first, if so."""
+    """The problem of an argument after the first, if it is not supported."""
     name, among = argument.name, f"one of {', '.join(INPUTS)}"
     if argument.kind is inspect.Parameter.KEYWORD_ONLY:
         if name in INPUTS:
-            return f"{name} is no parameter; write it before the *"
+            return f"{name} is an input, not a parameter; write it before the *"
         if type(argument.default) not in KINDS:
             return f"parameter {name} needs a default: a number, true or false, or a word"
     elif argument.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD and name not in INPUTS:

@@ -12,7 +12,7 @@ from streameval.statistics.intervals import Interval
 
 
 class Bounded(NamedTuple):
-    """A value that is not exact, with certain bounds."""
+    """An inexact value with its bounds."""
 
     value: float
     low: float
@@ -20,22 +20,22 @@ class Bounded(NamedTuple):
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """The value of one metric at one moment.
+    """The value of a metric with its evidence.
 
     Attributes:
         metric: canonical text of the metric, for example "ndcg@10".
-        value: the value; NaN without evidence.
-        count: the denominator of the mean (lists, or items shown for ctr).
-        lists: lists behind the value.
-        total: the numerator of the mean (value = total / count), or of a sum the value itself;
-            None where the metric is neither (coverage, for example).
+        value: NaN without evidence.
+        count: denominator of the mean (lists, or items shown for ctr).
+        lists: number of lists counted.
+        total: numerator of the mean (value = total / count), or the value of a sum; None for other
+            metrics, for example coverage.
         estimated: whether a cap was exceeded, so that the value is an estimate.
-        low: lower bound of an estimated value: certain, or of a sample of items with a confidence
-            of 99.9 %; None if the value is exact or no bound is known.
+        low: lower bound of an estimate: certain, or with a confidence of 99.9 % if items were
+            sampled; None if the value is exact or no bound is known.
         high: upper bound, likewise.
         interval: confidence interval of the true mean; None without `intervals`, or for the
             reason in `no_interval`.
-        no_interval: why there is no interval although `intervals` are configured.
+        no_interval: reason that there is no interval although `intervals` are configured.
 
     Example:
         >>> Reading(metric="hit_rate@10", value=0.5, count=4, lists=4, total=2.0).defined
@@ -60,7 +60,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UndefinedReading(Reading, frozen=True, kw_only=True):
-    """A reading without a value: the convention's original raises an error on these lists."""
+    """A reading without a value, because the convention's system raises an error on these lists."""
 
     problem: str
 
@@ -75,5 +75,5 @@ class UndefinedReading(Reading, frozen=True, kw_only=True):
 
     @property
     def defined(self) -> bool:
-        """Never."""
+        """Always False."""
         return False

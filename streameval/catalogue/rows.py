@@ -1,4 +1,4 @@
-"""The ranks of a list that count if an item is repeated in it."""
+"""The items of a list up to a rank, with rules for repeated items."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ from streameval.events import Event, Id
 from streameval.statistics.scores import gains_of
 
 Repeats: TypeAlias = Literal["every", "compact_before_cut", "compact_after_cut"]
-"""Whether an item counts each time, or the list is closed up to its first places before it is
-cut, or after its first rows are taken."""
+"""A repeated item counts each time, or repeats are removed before or after the list is cut."""
 
 
 def rows_of(items: Sequence[Id], k: int | None, repeats: str, rows: int) -> Sequence[Id]:
-    """The first k items; of all rows, or of the first `rows` (or k), closed up where it says so.
+    """The first k items; "compact_after_cut" removes repeats from the first `rows` (or k) rows.
 
     Example:
         >>> rows_of(["a", "a", "b", "c"], 2, "compact_after_cut", 3)
@@ -41,7 +40,7 @@ def ranked(event: Event, k: int | None) -> list[Id]:
 
 
 class Confusion(NamedTuple):
-    """The items of a catalogue by whether a list shows them and its user interacted with them."""
+    """Confusion matrix of a list: items of the catalogue by whether they were shown and clicked."""
 
     hits: int
     shown_only: int
@@ -52,7 +51,7 @@ class Confusion(NamedTuple):
 def confusion(
     event: Event, k: int | None, catalog: Catalog, unknown: Literal["ignore", "count"]
 ) -> Confusion | None:
-    """The confusion matrix of the first k items; None where the catalogue is too small for it.
+    """The confusion matrix of the first k items; None if the catalogue is too small.
 
     Example:
         >>> event = Event(recommendations=["a", "b"], interactions=["b", "x"])

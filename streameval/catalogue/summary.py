@@ -1,4 +1,4 @@
-"""Median, quantile and standard error of the values of a metric over lists."""
+"""Summary statistics of a metric's values over lists: mean, median, quantile, standard error."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from streameval.statistics.distributions import Distribution
 Statistic: TypeAlias = Literal["mean", "median", "quantile", "standard_error", "half_width"]
 
 _MOST_CONFIDENT = 0.999_999
-"""At 1 the interval would be everything."""
+"""Largest confidence; at 1 the interval would be infinite."""
 
 PARAMETERS = (
     Parameter("statistic", "mean", ("mean", "median", "quantile", "standard_error", "half_width")),
@@ -22,17 +22,17 @@ PARAMETERS = (
     Parameter("confidence", 0.95, span=(0.0, _MOST_CONFIDENT)),
     Parameter("deviation", "double", ("double", "single")),
 )
-"""How the values of all lists are summed up: the mean, unless said otherwise.
+"""Parameters of the summary of the values of all lists, by default their mean.
 
-`q` is the quantile; `method` whether it lies between two values ("linear") or is one ("lower").
-`confidence` is that of the normal interval whose half-width is given. It and the standard error
-assume independent lists: where users have many, both are too small. `deviation=single` rounds the
-standard deviation to a 32-bit float, and takes that of a single value to be 0.
+`q` is the quantile; `method` interpolates between values ("linear") or chooses one ("lower").
+`confidence` is that of the normal interval for `half_width`. It and the standard error assume
+independent lists, so both are too small if users have many lists. `deviation=single` rounds the
+standard deviation to a 32-bit float; that of a single value is 0.
 """
 
 
 def summary(values: Distribution, chosen: dict[str, str | int | float | bool]) -> float:
-    """The statistic asked for; NaN without evidence."""
+    """The chosen summary statistic; NaN without evidence."""
     statistic = chosen["statistic"]
     if statistic == "mean":
         return values.total / values.count if values.count else math.nan
@@ -54,6 +54,6 @@ def _standard_error(values: Distribution, *, single: bool) -> float:
 
 
 def _width(confidence: float) -> float:
-    from statistics import NormalDist  # noqa: PLC0415  slow to import, seldom used
+    from statistics import NormalDist  # noqa: PLC0415  slow to import, rarely used
 
     return NormalDist().inv_cdf((1.0 + confidence) / 2.0)

@@ -324,7 +324,7 @@ def all_variants(
         metrics += view.spec.metrics
         for name, found in variants_of(view, table, label).items():
             known = variants.get(name)
-            variants[name] = found if known is None else known.beside(found)
+            variants[name] = found if known is None else known.joined(found)
     return metrics, variants
 
 

@@ -1,1 +1,1 @@
-"""The catalogue: one file, one metric. `ls` shows them all."""
+"""The metrics of the catalogue, one file each."""

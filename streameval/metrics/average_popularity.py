@@ -24,7 +24,7 @@ def average_popularity(
     repeats: Repeats = "every",
     rows: int = 0,
 ) -> float | None:
-    """How many users interacted with an item before, on average over the first k items of a list.
+    """Mean popularity of the first k items: the number of users who interacted with each before.
 
     Popularity is fixed; with unit=share it is divided by all users. An item that nobody interacted
     with counts 0. Empty lists are left out. Undefined without lists.

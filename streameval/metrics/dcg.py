@@ -31,11 +31,11 @@ def dcg(
 ) -> Total:
     """Discounted cumulative gain of the first k items.
 
-    An id without a gain is worth 1; a gain g is worth g, with gain=exp2 2^g - 1, with gain=binary
-    1. The discount is log2(rank + 1), with discount_by=ln its natural logarithm, with log2_rank
-    max(1, log2(rank)); another base of the logarithm multiplies by log2(base). A list without
-    interactions counts as 0. Undefined without lists. With gain=exp2 a gain above 1000 counts as
-    one of 1000, so that sums stay finite.
+    A gain g counts as g, with gain=exp2 as 2^g - 1, and with gain=binary as 1; an id without a gain
+    counts as 1. The discount is log2(rank + 1); with discount_by=ln it is ln(rank + 1), with
+    log2_rank max(1, log2(rank)). Another base of the logarithm multiplies values by log2(base). A
+    list without interactions counts as 0. Undefined without lists. With gain=exp2 a gain above 1000
+    counts as 1000, so that sums stay finite.
 
         dcg@k = mean over lists of (sum over hits at rank <= k of gain / log2(rank + 1))
 

@@ -17,9 +17,9 @@ from streameval.statistics.lists import Lists
 def err(lists: Lists, k: int | None, *, max_grade: Annotated[float, Span(0, 1000)] = 1.0) -> Total:
     """Expected reciprocal rank of the item that satisfies a user who looks from the top down.
 
-    An item of gain g satisfies with probability (2^g - 1) / 2^max_grade; gains above max_grade
-    count as max_grade, an id without a gain as 1. A list without interactions counts as 0.
-    Undefined without lists.
+    An item of gain g satisfies the user with probability (2^g - 1) / 2^max_grade; gains above
+    max_grade count as max_grade, an id without a gain as 1. A list without interactions counts as
+    0. Undefined without lists.
 
         err@k = mean over lists of (sum over hits at rank <= k of P(stops at this hit) / rank)
 

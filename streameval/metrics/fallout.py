@@ -17,11 +17,11 @@ from streameval.events import Event
 def fallout(
     event: Event, k: int | None, catalog: Catalog, *, unknown: Literal["ignore", "count"] = "ignore"
 ) -> float | None:
-    """Share of the items the user had no interaction with that stand among the first k.
+    """Share of the items without interaction that are among the first k.
 
-    The false positive rate of a list. Items outside a catalogue of ids are left out, or counted
-    with unknown=count. A list whose user interacted with the whole catalogue is left out, and so is
-    one that shows more than the catalogue has. Undefined without other lists.
+    It is the false positive rate of a list. Items outside a catalogue of ids are left out, or
+    counted with unknown=count. A list whose user interacted with the whole catalogue is left out,
+    and so is a list with more items than the catalogue. Undefined without other lists.
 
         fallout@k = mean over lists of (items without interaction at rank <= k
                     / items of the catalogue without interaction)

@@ -31,9 +31,9 @@ def gini(
 ) -> float | Bounded:
     """Gini coefficient of how often each item was shown up to rank k: 0 if all are equal.
 
-    It is over the items shown at least once; with over=catalog over the catalogue, whose other
-    items were shown 0 times (items outside a catalogue of ids are left out, or counted with
-    unknown=count; padding adds so many items to the catalogue). Undefined without items shown.
+    It is over the items shown at least once; with over=catalog over the catalogue, including items
+    never shown (items outside a catalogue of ids are left out, or counted with unknown=count;
+    padding adds that many items to the catalogue). Undefined without items shown.
     Above `max_items` it is an estimate with bounds at 99.9 % confidence; they are wide if few items
     have most exposures.
 

@@ -29,7 +29,7 @@ def item_coverage(
 
     If the catalogue is a number that is too small, the value exceeds 1; if it is ids, other items
     are left out, or counted with unknown=count. With percent_digits from 0 the value is in percent,
-    rounded to so many decimals. Padding adds so many items to the catalogue. Undefined without
+    rounded to that many decimals. Padding adds that many items to the catalogue. Undefined without
     lists (no_lists=zero makes it 0). Above `max_items` it is an estimate with bounds at 99.9 %
     confidence.
 

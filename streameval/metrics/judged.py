@@ -19,8 +19,8 @@ def judged(
     """Share of the first k items that have any interaction, of any gain.
 
     An item with gain 0 or below was judged and is not relevant; an item without a gain was not
-    judged. Without k, or with denominator=length, it is over the items shown. Empty lists are left
-    out where there is no k. Undefined without lists.
+    judged. Without k, or with denominator=length, it is over the items shown. Without k, empty
+    lists are left out. Undefined without lists.
 
         judged@k = mean over lists of (items with an interaction of any gain at rank <= k / k)
 

@@ -16,9 +16,8 @@ from streameval.events import Event
 def list_diversity(event: Event, k: int | None, similarity: Similarity) -> float | None:
     """How different the first k items of a list are: 1 minus the mean similarity of any two.
 
-    Similarity is given once, as vectors or as a matrix. A list with fewer than two items has no
-    value and is left out; so has one with an unknown item. Undefined without lists that have a
-    value.
+    Similarity is given once, as vectors or as a matrix. A list with fewer than two items, or with
+    an unknown item, has no value and is left out. Undefined without lists that have a value.
 
         list_diversity@k = mean over lists of (1 - mean over pairs i before j of S(i, j))
 

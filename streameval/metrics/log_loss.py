@@ -20,9 +20,9 @@ _CLIP = 1e-15
 def log_loss(event: Event, *, outcome: Literal["relevant", "gain"] = "relevant") -> Iterator[float]:
     """Mean negative log-likelihood of the outcomes, taking scores as probabilities.
 
-    An item interacted with is positive, any other negative; with outcome=gain the outcome is the
-    gain, taken as it is: outside 0 to 1 the value can be negative, otherwise it is 0 to 35. Scores
-    are clipped to [1e-15, 1 - 1e-15]. Undefined without scored items.
+    An item interacted with is positive, any other negative. With outcome=gain the outcome is the
+    unchanged gain: for gains outside 0 to 1 the value can be negative, otherwise it is 0 to 35.
+    Scores are clipped to [1e-15, 1 - 1e-15]. Undefined without scored items.
 
         log_loss = sum over scored items of -ln(probability given to the outcome) / scored items
 

@@ -24,10 +24,10 @@ def map_(
 ) -> Total:
     """Mean average precision: precision at the rank of each hit, averaged.
 
-    The average is over the possible hits, min(k, items interacted with), or over k with
-    denominator=k; without k, or with denominator=interacted, over all items interacted with; with
-    denominator=shown over no more than the list is long, with denominator=hits over the hits found.
-    A normalizer above 0 replaces k in that average. A list without interactions is left out
+    The sum is divided by the possible hits, min(k, items interacted with); with denominator=k by k;
+    without k, or with denominator=interacted, by all items interacted with; with denominator=shown
+    by at most the length of the list; with denominator=hits by the hits found. A normalizer above 0
+    replaces k in the denominator. A list without interactions is left out
     (empty=zero counts it as 0). Undefined without lists that have interactions.
 
         map@k = mean over lists of (sum over hits at rank <= k of (hits so far / rank) / min(k, m))

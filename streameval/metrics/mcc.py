@@ -22,12 +22,12 @@ def mcc(
     denominator: Literal["length", "k"] = "length",
     empty: Literal["skip", "zero"] = "skip",
 ) -> float | None:
-    """Matthews correlation of what a list shows with what its user interacted with.
+    """Matthews correlation between the items shown and the items interacted with.
 
-    Over the items of the catalogue; those outside a catalogue of ids are left out, or counted with
-    unknown=count. With denominator=k a shorter list counts as if it showed k items. It is 0 if all
-    items, or none, are shown or interacted with. A list without interactions is left out
-    (empty=zero counts it as 0), and so is one that shows more than the catalogue has. Undefined
+    It is over the items of the catalogue; items outside a catalogue of ids are left out, or counted
+    with unknown=count. With denominator=k a shorter list counts as if it showed k items. It is 0 if
+    all items, or none, are shown or interacted with. A list without interactions is left out
+    (empty=zero counts it as 0), and so is a list with more items than the catalogue. Undefined
     without other lists.
 
         mcc@k = mean over lists of ((tp * tn - fp * fn)

@@ -56,13 +56,13 @@ def _graded(
 def ndcg(
     hits: HitsView, k: int | None, *, discount_by: Discount = "log2", best: Best = "cut"
 ) -> Total:
-    """Normalised DCG: the gain of the first k items against the best order's.
+    """Normalised DCG: the DCG of the first k items divided by that of the best order.
 
-    Gains and discounts are those of dcg. The best order's first min(k, items interacted with) items
-    count, with best=list no more than the list is long, with best=whole all of them; with
-    best=ranks the best is a gain of 1 at every rank up to k. With digits above 0 each list's value
-    is computed in 32-bit floats and rounded to so many decimals. A list without interactions is
-    left out (empty=zero counts it as 0). Undefined without lists that have interactions.
+    Gains and discounts are those of dcg. The best order has min(k, items interacted with) items,
+    with best=list at most the length of the list, with best=whole all of them; with best=ranks it
+    has a gain of 1 at every rank up to k. With digits above 0 each list's value is computed in
+    32-bit floats and rounded to that many decimals. A list without interactions is left out
+    (empty=zero counts it as 0). Undefined without lists that have interactions.
 
         ndcg@k = mean over lists of (dcg@k / dcg@k of the best order)
 

@@ -61,7 +61,7 @@ def _information(item: Id, popularity: Popularity, unit: str, cold: str) -> floa
 
 
 def _bits(item: Id, popularity: Popularity, most: float | None) -> float:
-    """Of a known item; an unknown one has the most there is, or with None nothing."""
+    """Self-information of an item in bits; an unknown item has `most`, or 0 if it is None."""
     share = popularity.share(item)
     if share > 0:
         return -math.log2(share)

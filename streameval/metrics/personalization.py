@@ -16,9 +16,9 @@ from streameval.statistics.pairings import Pairings
 def personalization(pairings: Pairings, *, unlike: Literal["take", "refuse"] = "take") -> float:
     """How different the lists are from each other: 1 minus the mean cosine of any two.
 
-    A list is the set of its first k items; empty lists are left out. Lists of different lengths are
-    compared; unlike=refuse makes them undefined, and empty lists, repeats in a list or a single
-    list. Undefined without two lists.
+    A list is the set of its first k items; empty lists are left out. With unlike=refuse the value
+    is undefined if lists have different lengths, are empty or repeat an item, or if there is only
+    one. Undefined without two lists.
 
         personalization@k = 1 - mean over pairs of lists of (|A and B| / sqrt(|A| |B|))
 
@@ -33,7 +33,7 @@ def personalization(pairings: Pairings, *, unlike: Literal["take", "refuse"] = "
     if unlike == "refuse":
         unequal = len(pairings.lengths) > 1 or pairings.empty
         if unequal or pairings.repeating or pairings.lists == 1:
-            why = "lists of unlike length, empty or with repeats, or only one"
+            why = "lists of different lengths, empty or with repeats, or only one"
             raise UndefinedMetricError("personalization", why)
     cosine = pairings.mean_cosine()
     return math.nan if math.isnan(cosine) else 1.0 - cosine

@@ -16,7 +16,7 @@ from streameval.statistics.hitcells import HitsView, Total
 def recall(
     hits: HitsView, k: int | None, *, denominator: Literal["interacted", "ideal"] = "interacted"
 ) -> Total:
-    """Share of the items the user interacted with that stand among the first k.
+    """Share of the items the user interacted with that are among the first k.
 
     A list without interactions has no recall and is left out (empty=zero counts it as 0). With
     denominator=ideal the hits are divided by the possible ones, min(k, items interacted with).

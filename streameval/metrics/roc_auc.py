@@ -13,7 +13,7 @@ from streameval.statistics.lists import Lists
     source="RePlay 0.10.0 `RocAuc`: the area under the curve of one list's order",
 )
 def roc_auc(lists: Lists, k: int | None) -> Total:
-    """Share of the pairs (hit, other item) of the first k that stand in the right order.
+    """Share of the pairs (hit, other item) among the first k that are in the right order.
 
     Only the order counts, not the scores. A list without a hit counts as 0, one without any other
     item among the first k as 1. A list without interactions is left out (empty=zero counts it as
@@ -33,5 +33,5 @@ def roc_auc(lists: Lists, k: int | None) -> Total:
     others = np.minimum(lists.length, lists.length if k is None else k) - hits
     misplaced = cells.total((cells.rank - cells.ordinals).astype(np.float64))
     pairs = np.maximum(hits * others, 1.0)
-    # Items at ranks of their own can leave more places above a hit than there are items.
+    # With explicit positions, more ranks may be above a hit than there are items.
     return np.where(hits > 0, np.maximum(1.0 - misplaced / pairs, 0.0), 0.0)

@@ -27,10 +27,10 @@ def tail_percentage(
 ) -> float | None:
     """Share of the first k items that belong to the long tail: the least popular ones.
 
-    The tail is the given share of the items known (at least one), and items as popular as its last
-    (with ties=id only those of the smallest ids); unknown items belong to it, unless unknown=head.
-    A tail above 1 is the largest number of users of an item in the tail. Empty lists are left out.
-    Undefined without lists.
+    The tail is the given share of the known items (at least one) and all items as popular as its
+    most popular one (with ties=id only those with the smallest ids). Unknown items belong to it,
+    unless unknown=head. A tail above 1 is the largest number of users of an item in the tail. Empty
+    lists are left out. Undefined without lists.
 
         tail_percentage@k = mean over lists of (items of the tail among the first k / items)
 

@@ -40,7 +40,7 @@ def unexpectedness(
     if event.baseline is None:
         return None
     shown = rows_of(event.recommendations, k, repeats, rows)
-    # Whatever the rows, RePlay closes up the whole of a baseline.
+    # RePlay removes repeats from the whole baseline, whatever the rows.
     closed = "every" if repeats == "every" else "compact_before_cut"
     expected = rows_of(event.baseline, k, closed, rows)
     if not shown:

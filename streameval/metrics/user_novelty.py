@@ -11,10 +11,10 @@ from streameval.events import Event
     interactions=False,
 )
 def user_novelty(event: Event, k: int | None) -> float | None:
-    """Share of the first k items that are new to the user: not among those met before.
+    """Share of the first k items that are new to the user: not in the user's history.
 
-    Each event has a history, the items that the user met before; events without one are left out,
-    an empty one is a new user's. Empty lists are left out. Undefined without events that have a
+    Each event has a history, the items that the user knew before; events without one are left out,
+    and a new user has an empty one. Empty lists are left out. Undefined without events that have a
     history and items. Records have no field for it; pass it to `update`.
 
         user_novelty@k = mean over lists of (items at rank <= k that are not in the history / items)

@@ -17,7 +17,7 @@ def _graded(lists: Lists, k: int | None) -> Total:
     source="Cumulated gain without a discount: Jaervelin and Kekaelaeinen, TOIS 2002",
 )
 def value_per_list(hits: HitsView, k: int | None) -> Total:
-    """Gains of the hits up to rank k, added up: revenue per list where gains are prices.
+    """Sum of the gains of the hits up to rank k: revenue per list if gains are prices.
 
     An id without a gain is worth 1. With type= only interactions of that type count. A list without
     interactions counts as 0. Undefined without lists.

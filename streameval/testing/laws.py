@@ -138,7 +138,7 @@ def any_order(metric: Metric, events: Events) -> str | None:
     """Events in another order give the same bits."""
     shuffled = random.Random(len(events)).sample(events, len(events))  # noqa: S311  reproducible
     for other in (events[::-1], shuffled):
-        if wrong := _unlike(counted(metric, events), counted(metric, other)):
+        if wrong := _difference(counted(metric, events), counted(metric, other)):
             return f"in another order {wrong}"
     return None
 
@@ -149,7 +149,7 @@ def any_split(metric: Metric, events: Events) -> str | None:
     merged = made(metric)
     for start in range(0, len(events), third):
         merged.merge(counted(metric, events[start : start + third]))
-    wrong = _unlike(whole, merged)
+    wrong = _difference(whole, merged)
     return f"counted in parts and merged, {wrong}" if wrong else None
 
 
@@ -160,7 +160,7 @@ def any_form(metric: Metric, events: Events) -> str | None:
     for columns in (list(events), columns_of(events)):
         together = made(metric)
         together.update_many(columns)
-        if wrong := _unlike(whole, together):
+        if wrong := _difference(whole, together):
             return f"counted together instead of one at a time, {wrong}"
     return None
 
@@ -173,7 +173,7 @@ def state_returns(metric: Metric, events: Events) -> str | None:
         if event is not None:
             update(here, event)
             update(there, event)
-        if wrong := _unlike(here, there):
+        if wrong := _difference(here, there):
             return f"saved and loaded, {wrong}"
     return None
 
@@ -185,7 +185,7 @@ def reading_changes_nothing(metric: Metric, events: Events) -> str | None:
     read(here)
     if here.state_dict() != before:
         return "reading it changed what was counted"
-    wrong = _unlike(here.copy(), here.copy())
+    wrong = _difference(here.copy(), here.copy())
     return f"read twice, {wrong}" if wrong else None
 
 
@@ -236,7 +236,7 @@ def read(accumulator: Accumulator) -> tuple[Any, ...]:
     return value, reading.count, reading.lists, repr(reading.total), reading.low, reading.high
 
 
-def _unlike(left: Accumulator, right: Accumulator) -> str | None:
+def _difference(left: Accumulator, right: Accumulator) -> str | None:
     if read(left) != read(right):
         return f"the value is {read(right)[0]} instead of {read(left)[0]}"
     if json.dumps(left.state_dict()) != json.dumps(right.state_dict()):

@@ -184,7 +184,7 @@ def test_inputs_decide_and_refuse_the_other_kind(given: dict[str, Any]) -> None:
     accumulator.update([1, 2], [2])
     accumulator.reset()
     assert accumulator.ids == "integer"
-    with pytest.raises(MetricError, match="all text or all integers, here they are"):
+    with pytest.raises(MetricError, match="must be all text or all integers; found"):
         Accumulator("mrr", **{"ids": "text", "catalog": ["a"], **given})
 
 

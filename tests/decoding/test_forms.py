@@ -314,7 +314,7 @@ def test_a_moment_is_the_same_in_every_offset(moment: datetime, minutes: int) ->
     assert event.ts == (aware - epoch) // timedelta(microseconds=1)
 
 
-OPTIONAL_COLUMNS = EventFields(scores="scores", baseline="expected")
+OPTIONAL_FIELDS = EventFields(scores="scores", baseline="expected")
 
 
 def beside(**changed: Any) -> bytes:
@@ -329,13 +329,13 @@ def beside(**changed: Any) -> bytes:
 
 @every_case("items", [["a", "b"], [1, 2], [{"id": "a"}, {"id": "b"}]])
 def test_every_form_of_list_has_its_scores_and_baseline(items: list[Any]) -> None:
-    event = read(Decoder(OPTIONAL_COLUMNS, []), beside(recommendations=items))
+    event = read(Decoder(OPTIONAL_FIELDS, []), beside(recommendations=items))
     assert isinstance(event, Event)
     assert (event.scores, event.baseline) == ([0.5, 1.0], ["b", "c"])
 
 
 def test_columns_carry_them_too() -> None:
-    batch = Decoder(OPTIONAL_COLUMNS, []).decode_many([beside(), beside(expected=[])]).named
+    batch = Decoder(OPTIONAL_FIELDS, []).decode_many([beside(), beside(expected=[])]).named
     assert batch.scores == [[0.5, 1.0], [0.5, 1.0]]
     assert batch.baselines == [["b", "c"], []]
 
@@ -352,7 +352,7 @@ def test_columns_carry_them_too() -> None:
     ],
 )
 def test_what_does_not_fit_has_its_reason(changed: dict[str, Any], reason: str) -> None:
-    found = read(Decoder(OPTIONAL_COLUMNS, []), beside(**changed))
+    found = read(Decoder(OPTIONAL_FIELDS, []), beside(**changed))
     assert isinstance(found, InvalidEvent)
     assert found.reason == reason
-    assert Decoder(OPTIONAL_COLUMNS, []).decode_many([beside(**changed)]).invalid[0][1] == found
+    assert Decoder(OPTIONAL_FIELDS, []).decode_many([beside(**changed)]).invalid[0][1] == found

@@ -126,7 +126,7 @@ def _declared(source: str, bounds: Any = (0, 1), **options: Any) -> Callable[...
         ("def ours(event, price=2, k=None): ...", "write parameters after a *, as in (event, *, p"),
         ("def ours(event, *, price): ...", "parameter price needs a default: a number,"),
         ("def ours(event, *, price=[]): ...", "parameter price needs a default: a number,"),
-        ("def ours(event, *, k=10): ...", "k is no parameter; write it before the *"),
+        ("def ours(event, *, k=10): ...", "k is an input, not a parameter; write it before the *"),
         ("async def ours(event): ...", "write def without async"),
         ("ours = lambda event: 1.0", "write a function with def"),
     ],
@@ -141,7 +141,7 @@ def test_a_declaration_that_cannot_be_called_is_refused_where_it_stands(
 
 @every_case("bounds", [(1, 0), (math.nan, 1), (0, 1, 2), "01", 5, (0, 0)])
 def test_bounds_that_bound_nothing_are_refused(bounds: object) -> None:
-    with pytest.raises(MetricDeclarationError, match="are not the smallest and the largest value"):
+    with pytest.raises(MetricDeclarationError, match="must be the smallest and the largest value"):
         _declared("def ours(event): ...", bounds)
 
 

@@ -118,7 +118,7 @@ def test_a_finding_among_many_needs_more_evidence() -> None:
     found = row(report(Experiment(), arms), "ctr")
     assert found.comparison.verdict == "not enough evidence"
     assert found.comparison.excludes_zero
-    assert "of 3 comparisons some do so by chance" in found.sentence
+    assert "among 3 comparisons some do so by chance" in found.sentence
     decides = row(report(Experiment(primary=["ctr"]), arms), "ctr")
     assert decides.comparison.verdict == "better"
 
@@ -298,10 +298,10 @@ def test_what_does_not_fit_together_is_refused(experiment: Experiment, message: 
         ),
         (
             (variant(1, groups=16, lists=2), variant(2, groups=16, lists=2)),
-            "too few users: they are worth ",
+            "too few users: they count as ",
         ),
         ((variant(1), variant(2, 0.0)), "nothing to compare yet: ctr of treatment is 0."),
-        ((variant(1, 1.0), variant(2, 1.0)), "not enough evidence yet: no user differs from "),
+        ((variant(1, 1.0), variant(2, 1.0)), "not enough evidence yet: all users are alike"),
     ],
 )
 def test_a_verdict_is_explained(arms: tuple[Variant, Variant], beginning: str) -> None:
