@@ -1,11 +1,11 @@
 # /// script
 # dependencies = ["confluent-kafka", "streameval"]
 # ///
-"""A consumer loop of one's own with confluent-kafka, which goes on exactly where it ended.
+"""A consumer loop with confluent-kafka that resumes exactly where it stopped.
 
-`python confluent_consumer.py SERVERS TOPIC STATE PORT`: reads every partition of the topic, keeps
-counts and offsets together in the file STATE, and is scraped at 127.0.0.1:PORT. One process reads a
-topic.
+`python confluent_consumer.py SERVERS TOPIC STATE PORT` reads every partition of the topic, saves
+counts and offsets together in the file STATE, and serves /metrics at 127.0.0.1:PORT. Run one
+process per topic.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from prometheus_client import CollectorRegistry, start_http_server
 from streameval import Accumulator
 from streameval.prometheus import Collector
 
-# Seconds that a new counter stands at 0: at least two scrape intervals.
+# Seconds for which a new counter shows 0: at least two scrape intervals.
 FIRST_EXPOSURE = float(os.environ.get("FIRST_EXPOSURE", "60"))
-EVERY = 10.0  # seconds between two savings
+EVERY = 10.0  # seconds between saves
 
 
 def save(path: Path, lists: Accumulator, offsets: dict[str, int]) -> None:
-    """Counts and offsets in one file that is whole or the one before: no record counts twice."""
+    """Save counts and offsets in one atomic file, so that no record counts twice."""
     new = path.with_suffix(".new")
     with new.open("w", encoding="utf-8") as file:
         json.dump({"lists": lists.state_dict(), "offsets": offsets}, file)
@@ -41,7 +41,7 @@ def save(path: Path, lists: Accumulator, offsets: dict[str, int]) -> None:
 
 
 def load(path: Path, lists: Accumulator) -> dict[str, int]:
-    """The next offset of each partition, after filling `lists` with what was counted before."""
+    """Load the saved counts into `lists`; the next offset of each partition."""
     if not path.exists():
         return {}
     saved = json.loads(path.read_text(encoding="utf-8"))
@@ -51,8 +51,8 @@ def load(path: Path, lists: Accumulator) -> dict[str, int]:
 
 
 def assigned(servers: str, topic: str, offsets: dict[str, int]) -> Consumer:
-    """A consumer of all partitions from these offsets on, or else from the beginning."""
-    # The file knows the offsets, so nothing is committed and no group is joined.
+    """A consumer of all partitions from these offsets, or from the beginning."""
+    # The file has the offsets, so the consumer joins no group and commits nothing.
     unused = {"group.id": "streameval-example", "enable.auto.commit": False}
     consumer = Consumer({"bootstrap.servers": servers, "auto.offset.reset": "error", **unused})
     numbers = consumer.list_topics(topic, timeout=30).topics[topic].partitions
@@ -63,7 +63,7 @@ def assigned(servers: str, topic: str, offsets: dict[str, int]) -> Consumer:
 
 
 def count(messages: list[Any], lists: Accumulator, offsets: dict[str, int]) -> None:
-    """Count a batch of messages, and remember where the next one begins."""
+    """Count a batch of messages, and update the offsets."""
     batch = []
     for message in messages:
         if message.error():
@@ -75,7 +75,7 @@ def count(messages: list[Any], lists: Accumulator, offsets: dict[str, int]) -> N
 
 
 def main(servers: str, topic: str, state: Path, port: int) -> None:
-    """Count until SIGTERM, saving now and then and in the end."""
+    """Count until SIGTERM; save periodically and at the end."""
     stop = Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     lists = Accumulator("ndcg@10", "hit_rate@10")

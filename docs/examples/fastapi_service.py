@@ -1,10 +1,10 @@
 # /// script
 # dependencies = ["fastapi", "streameval", "uvicorn"]
 # ///
-"""A FastAPI service that counts what its users do with its lists.
+"""A FastAPI service that evaluates its own recommendations.
 
-Start it with `uvicorn fastapi_service:service`. Prometheus scrapes /metrics, people look at
-/evaluation/, programs ask /evaluation/api/v1/metrics.
+Start it with `uvicorn fastapi_service:service`. Prometheus scrapes /metrics; the page is at
+/evaluation/, the API at /evaluation/api/v1/metrics.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from streameval import Accumulator
 from streameval.asgi import app
 from streameval.prometheus import Collector
 
-# Seconds that a new counter stands at 0: at least two scrape intervals.
+# Seconds for which a new counter shows 0: at least two scrape intervals.
 FIRST_EXPOSURE = float(os.environ.get("FIRST_EXPOSURE", "60"))
 METRICS = ("ndcg@10", "hit_rate@10", "ctr")
 variants = {name: Accumulator(*METRICS) for name in ("control", "treatment")}
@@ -34,7 +34,7 @@ service.mount("/evaluation", app(variants, labels="variant", source="the home pa
 
 
 class Outcome(BaseModel):
-    """What one user was shown, and what they did with it."""
+    """The items shown to a user, and the items they clicked."""
 
     variant: Literal["control", "treatment"]
     shown: list[str]
@@ -43,5 +43,5 @@ class Outcome(BaseModel):
 
 @service.post("/outcomes", status_code=204)
 def count(outcome: Outcome) -> None:
-    """FastAPI runs this on several threads, which the accumulators allow once they are shown."""
+    """FastAPI runs this on several threads; the Collector has made the accumulators shared."""
     variants[outcome.variant].update(outcome.shown, outcome.clicked)

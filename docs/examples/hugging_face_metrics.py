@@ -6,8 +6,8 @@
     arguments = TrainingArguments(..., batch_eval_metrics=True)
     Trainer(..., args=arguments, compute_metrics=Ranking("ndcg@10"))
 
-With batch_eval_metrics=True the Trainer calls it for each batch, and asks for the result with the
-last one, so that the scores of all items of all users are never in memory at once.
+With batch_eval_metrics=True the Trainer calls it for each batch and requests the result with the
+last one, so the scores of all users are never in memory at once.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ import numpy as np
 from streameval import Accumulator
 
 IGNORED = -100
-"""A label that the loss of Hugging Face's models leaves out."""
+"""A label that the loss of Hugging Face models ignores."""
 
 
 class Ranking:
-    """Counts scores (B, items) and the item that came next (B,).
+    """Counts scores (B, items) and next items (B,).
 
     Args:
-        metrics: like "ndcg@10".
-        k: how many items of the highest scores are ranked.
+        metrics: for example "ndcg@10".
+        k: number of items with the highest scores to rank.
     """
 
     def __init__(self, *metrics: str, k: int = 10) -> None:
         self.accumulator, self.k = Accumulator(*metrics), k
 
     def __call__(self, prediction: Any, *, compute_result: bool = True) -> dict[str, float]:
-        """Count a batch; the values after the last one."""
+        """Count a batch; returns the values after the last one."""
         scores, labels = np.asarray(prediction.predictions), np.asarray(prediction.label_ids)
         known = labels != IGNORED
         best = np.argsort(-scores[known], axis=1, kind="stable")[:, : self.k]

@@ -1,9 +1,9 @@
 # /// script
 # dependencies = ["streameval"]
 # ///
-"""A loop over events on standard input, with its metrics in a registry of its own.
+"""A loop over events on standard input, with its own Prometheus registry.
 
-`streameval simulate --events-per-second 50 | python plain_loop.py 9878`, and Prometheus scrapes
+Run `streameval simulate --events-per-second 50 | python plain_loop.py 9878`; Prometheus scrapes
 127.0.0.1:9878.
 """
 
@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 from streameval import Accumulator
 from streameval.prometheus import Collector
 
-# Seconds that a new counter stands at 0: at least two scrape intervals.
+# Seconds for which a new counter shows 0: at least two scrape intervals.
 FIRST_EXPOSURE = float(os.environ.get("FIRST_EXPOSURE", "60"))
 
 

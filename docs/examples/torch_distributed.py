@@ -1,9 +1,9 @@
 # /// script
 # dependencies = ["streameval", "torch"]
 # ///
-"""States of several processes of `torch.distributed` merged: each rank then has the whole.
+"""Merges the states of all ranks of `torch.distributed`; each rank gets the total.
 
-Run it: python torch_distributed.py (needs torch; two processes with gloo)
+Run it: python torch_distributed.py (needs torch; two processes with gloo).
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from streameval import Accumulator
 
 
 def all_reduce(accumulator: Accumulator, distributed: Any) -> Accumulator:
-    """What all ranks have counted, to the same bits on each; the given one stays as it is.
+    """The merged counts of all ranks, with equal bits on each rank; the argument is not changed.
 
     Args:
-        accumulator: of this rank, with the same metrics on all.
+        accumulator: of this rank; all ranks need the same metrics.
         distributed: `torch.distributed` after `init_process_group`.
     """
     states: list[Any] = [None] * distributed.get_world_size()
@@ -35,7 +35,7 @@ def all_reduce(accumulator: Accumulator, distributed: Any) -> Accumulator:
 
 def count(rank: int, world: int, folder: str) -> None:
     """One process: count every second batch, then merge."""
-    import torch  # noqa: PLC0415  merging needs none of it
+    import torch  # noqa: PLC0415  merging does not need it
     from torch import distributed  # noqa: PLC0415  likewise
 
     distributed.init_process_group(
