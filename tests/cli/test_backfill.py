@@ -131,7 +131,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return World(tmp_path_factory.mktemp("backfill"))
 
 
-def test_the_daemon_goes_on_live_as_if_it_had_counted_all_of_it(world: World) -> None:
+def test_a_daemon_continues_a_backfill_as_if_it_had_counted_everything(world: World) -> None:
     done = world.merged(world.backfill, into="joined")
     assert (done.returncode, done.stderr) == (0, "")
     assert f"offset {STOPPED - BEFORE:,}" in done.stdout
@@ -145,7 +145,7 @@ def _lists_in_counters(text: str) -> float:
     return sum(map(float, found)) / LENGTH
 
 
-def test_the_same_backfill_again_is_refused_and_so_is_one_that_overlaps(world: World) -> None:
+def test_a_repeated_or_overlapping_backfill_is_rejected(world: World) -> None:
     once = world.merged(world.backfill, into="once")
     assert once.returncode == 0
     months = world.counted("by-day", every="1d")
@@ -159,7 +159,7 @@ def test_the_same_backfill_again_is_refused_and_so_is_one_that_overlaps(world: W
     assert (both.returncode, "count twice" in both.stderr) == (2, True)
 
 
-def test_no_merge_of_stores_loses_a_backfill_or_counts_it_twice(world: World) -> None:
+def test_merging_stores_never_loses_or_repeats_a_backfill(world: World) -> None:
     assert world.merged(world.backfill, into="with").returncode == 0
     into = world.folder / "of-two"
     later = saved_as(world.folder / "later", world.state, more=1)
@@ -207,7 +207,7 @@ _UNLIKE: dict[str, tuple[tuple[str, ...], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", _UNLIKE)
-def test_what_was_counted_otherwise_is_refused(world: World, case: str) -> None:
+def test_a_backfill_with_other_settings_is_rejected(world: World, case: str) -> None:
     metrics, options, message = _UNLIKE[case]
     done = world.merged(world.counted("unlike", *metrics, **options), into="unlike")
     assert (done.returncode, done.stdout) == (2, "")
@@ -215,7 +215,7 @@ def test_what_was_counted_otherwise_is_refused(world: World, case: str) -> None:
     assert not (world.folder / "unlike").exists()
 
 
-def test_what_is_newer_than_the_log_is_refused(world: World) -> None:
+def test_a_backfill_newer_than_the_log_is_rejected(world: World) -> None:
     path = world.folder / "newer.parquet"
     newer = events([_later(record) for record in world.records[:10]])
     options: dict[str, Any] = {"by": BY, "every": "1m", "intervals": Intervals(groups=64)}
@@ -231,7 +231,7 @@ def _later(record: str) -> str:
     return json.dumps(json.loads(record) | {"ts": at})
 
 
-def test_what_is_no_backfill_is_a_wrong_call(world: World) -> None:
+def test_a_file_that_is_not_a_backfill_is_a_usage_error(world: World) -> None:
     other = world.folder / "other.parquet"
     parquet.write_table(events(world.records[:2]), other)
     empty = world.folder / "empty.parquet"

@@ -30,11 +30,11 @@ _TO = ("--topic", "t", "--bootstrap-servers", "127.0.0.1:1")
 _FILES = 'metrics = ["ctr"]\nsource = { type = "files", paths = ["events"] }\n'
 
 
-def test_its_version_is_the_packages() -> None:
+def test_version_prints_the_version_of_the_package() -> None:
     assert ran("--version").stdout == f"streameval {version('streameval')}\n"
 
 
-def test_without_a_command_it_explains_itself() -> None:
+def test_without_a_command_the_help_is_printed() -> None:
     done = ran()
     assert done.returncode == 0
     assert [name for name in COMMANDS if name not in done.stdout] == []
@@ -43,7 +43,7 @@ def test_without_a_command_it_explains_itself() -> None:
 @every_case(
     "name", [*COMMANDS, *(f"state {name}" for name in ("show", "verify", "export", "merge"))]
 )
-def test_every_command_explains_itself_with_examples_that_have_lines_of_their_own(
+def test_the_help_of_every_command_has_examples_on_separate_lines(
     name: str,
 ) -> None:
     done = ran(*name.split(), "--help")
@@ -99,7 +99,7 @@ def test_every_command_explains_itself_with_examples_that_have_lines_of_their_ow
         (["compare", "x", "-m", "ctr", "--shares", "a=1,a=2"], "--shares: 'a' is given twice"),
     ],
 )
-def test_a_wrong_call_gets_one_line_and_status_2(
+def test_a_usage_error_is_one_line_and_status_2(
     arguments: list[str], said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -109,7 +109,7 @@ def test_a_wrong_call_gets_one_line_and_status_2(
     assert said in refused(*arguments)
 
 
-def test_a_path_that_the_system_refuses_is_not_taken_for_standard_output(tmp_path: Path) -> None:
+def test_an_invalid_path_is_not_reported_as_standard_output(tmp_path: Path) -> None:
     config = tmp_path / "letters.toml"
     config.write_text(f'{_FILES}dead_letters = {{ path = "{"x" * 300}" }}')
     done = ran("dlq", config)
@@ -117,7 +117,7 @@ def test_a_path_that_the_system_refuses_is_not_taken_for_standard_output(tmp_pat
     assert done.stderr.endswith("xxx: file name too long; check the path.\n")
 
 
-def test_its_help_loads_nothing_heavy() -> None:
+def test_the_help_imports_no_heavy_module() -> None:
     heavy = "{'kafka', 'starlette', 'uvicorn', 'prometheus_client', 'streameval.config'}"
     code = (
         "import sys; from streameval.cli.app import status; status(['--help']); "
@@ -130,13 +130,13 @@ def test_its_help_loads_nothing_heavy() -> None:
 
 
 @every_case("name", COMMANDS)
-def test_the_list_of_commands_says_what_their_help_says(name: str) -> None:
+def test_the_list_of_commands_has_the_first_line_of_their_help(name: str) -> None:
     program: Any = typer.main.get_command(app)
     _, command, _ = program.resolve_command(typer.Context(program), [name])
     assert " ".join(command.help.split("\n\n")[0].split()) == COMMANDS[name]
 
 
-def test_a_reader_that_leaves_early_is_no_error() -> None:
+def test_a_closed_pipe_is_not_an_error() -> None:
     with subprocess.Popen(
         command("simulate", "--events", "1000000"), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as process:
@@ -148,7 +148,7 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
         assert process.stderr.read() == b""
 
 
-def test_what_a_person_must_decide_first_ends_with_2_and_what_may_pass_with_1() -> None:
+def test_errors_that_need_a_decision_exit_with_2_and_temporary_ones_with_1() -> None:
     decided = [
         RefusedMemberError("kafka", "another process has joined as the same `member`", "rename it"),
         UncountableRecordError("events", 0, (14, 14), "KeyError", "streameval skip"),

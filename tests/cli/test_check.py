@@ -28,14 +28,14 @@ def kafka(folder: Path, address: str, topic: str) -> Path:
     return written(folder, text)
 
 
-def test_it_says_what_would_be_done(tmp_path: Path) -> None:
+def test_check_prints_the_plan(tmp_path: Path) -> None:
     done = ran("check", written(tmp_path, SIMULATOR))
     assert (done.returncode, done.stderr) == (0, "")
     for part in ("valid", "seed = 5", "item_coverage@10", "variant", "1,200 items", "127.0.0.1:0"):
         assert part in done.stdout
 
 
-def test_it_tells_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_check_prints_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PASSWORD", SECRET)
     done = ran("check", written(tmp_path, KAFKA.format(port=1)))
     assert done.returncode == 0, done.stderr
@@ -43,17 +43,17 @@ def test_it_tells_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert SECRET not in done.stdout
 
 
-def test_a_variable_that_is_not_set_is_a_wrong_configuration(tmp_path: Path) -> None:
+def test_an_unset_variable_is_a_configuration_error(tmp_path: Path) -> None:
     assert "PASSWORD is not set" in refused("check", written(tmp_path, KAFKA.format(port=1)))
 
 
-def test_connecting_tries_the_source_and_the_address(tmp_path: Path) -> None:
+def test_connect_tries_the_source_and_the_address(tmp_path: Path) -> None:
     done = ran("check", written(tmp_path, SIMULATOR), "--connect")
     assert (done.returncode, done.stderr) == (0, "")
     assert "simulator can be read" in done.stdout
 
 
-def test_an_address_with_tls_is_https_wherever_it_is_shown(tmp_path: Path) -> None:
+def test_an_address_with_tls_is_always_printed_as_https(tmp_path: Path) -> None:
     certificate, key = Authority(tmp_path).issue("server")
     tls = f"tls_server_config: {{cert_file: {certificate}, key_file: {key}}}\n"
     (tmp_path / "web.yml").write_text(tls)
@@ -64,7 +64,7 @@ def test_an_address_with_tls_is_https_wherever_it_is_shown(tmp_path: Path) -> No
     assert "http://" not in done.stdout
 
 
-def test_connecting_tells_of_each_failure(tmp_path: Path) -> None:
+def test_connect_reports_each_failure(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         text = FILE.format(path="none.ndjson").replace("127.0.0.1:0", address)
@@ -75,7 +75,7 @@ def test_connecting_tells_of_each_failure(tmp_path: Path) -> None:
     assert f"cannot listen on {address}" in second
 
 
-def test_connecting_to_no_broker_is_a_sentence(tmp_path: Path) -> None:
+def test_connect_without_a_broker_is_one_sentence(tmp_path: Path) -> None:
     address = f"127.0.0.1:{free_port()}"
     done = ran("check", kafka(tmp_path, address, "t"), "--connect")
     assert done.returncode == 1
@@ -84,7 +84,7 @@ def test_connecting_to_no_broker_is_a_sentence(tmp_path: Path) -> None:
 
 
 @pytest.mark.kafka
-def test_connecting_to_a_broker_says_what_is_there(broker: Broker, tmp_path: Path) -> None:
+def test_connect_describes_the_topics_of_a_broker(broker: Broker, tmp_path: Path) -> None:
     topic = filled(broker, {0: [b"{}"] * 3, 1: [b"{}"] * 4})
     done = ran("check", kafka(tmp_path, broker.bootstrap_servers, topic), "--connect")
     assert (done.returncode, done.stderr) == (0, "")
@@ -104,7 +104,7 @@ def test_connecting_to_a_broker_says_what_is_there(broker: Broker, tmp_path: Pat
     ],
 )
 @pytest.mark.parametrize("name", ["check", "run"])
-def test_what_kafka_refuses_names_the_file(
+def test_a_rejected_kafka_setting_names_the_file(
     tmp_path: Path, name: str, source: str, key: str
 ) -> None:
     path = written(tmp_path, f'metrics = ["ctr"]\n[source]\ntype = "kafka"\n{source}')
@@ -118,7 +118,7 @@ def test_a_configuration_may_begin_with_a_byte_order_mark(tmp_path: Path) -> Non
     assert ran("check", path).returncode == 0
 
 
-def test_it_says_how_readings_are_divided_and_where_state_is_kept(tmp_path: Path) -> None:
+def test_check_prints_labels_windows_and_state(tmp_path: Path) -> None:
     example = ROOT / "deploy" / "config" / "durable.toml"
     done = ran("check", written(tmp_path, example.read_text()))
     assert (done.returncode, done.stderr) == (0, "")

@@ -83,7 +83,7 @@ def by_hand(path: Path) -> dict[str, Accumulator]:
 
 
 @pytest.mark.parametrize("method", ["fixed", "anytime"])
-def test_json_is_what_accumulators_say(tmp_path: Path, method: str) -> None:
+def test_json_equals_the_comparison_of_accumulators(tmp_path: Path, method: str) -> None:
     path = file_of(tmp_path, lift=1.0)
     time = ["--time", "ts", "--time-unit", "s"]
     found = compared(path, "-m", "ctr", "-m", "ndcg@3", "--method", method, *time)
@@ -99,7 +99,7 @@ def test_json_is_what_accumulators_say(tmp_path: Path, method: str) -> None:
     assert found["checks"]["trouble"] == []
 
 
-def test_a_table_says_what_is_sure(tmp_path: Path) -> None:
+def test_a_table_shows_a_significant_difference(tmp_path: Path) -> None:
     path = file_of(tmp_path, lift=0.5)
     done = ran("compare", path, "-m", "ctr", "-m", "ndcg@3", "--primary", "ctr")
     assert done.returncode == 0
@@ -111,7 +111,7 @@ def test_a_table_says_what_is_sure(tmp_path: Path) -> None:
     assert "ctr: treatment is better than control: at least +" in done.stdout
 
 
-def test_a_table_of_two_alike_says_that_it_does_not_know(tmp_path: Path) -> None:
+def test_a_table_of_equal_variants_is_inconclusive(tmp_path: Path) -> None:
     done = ran("compare", file_of(tmp_path), "-m", "ctr", "--method", "anytime")
     assert "not enough evidence yet" in done.stdout
     assert "hold however often you look" in done.stdout
@@ -131,7 +131,7 @@ def test_csv_has_a_line_for_each_comparison(tmp_path: Path) -> None:
     assert anytime["days"][-1]["evidence"] == pytest.approx(anytime["evidence"])
 
 
-def test_users_in_both_variants_are_told_of(tmp_path: Path) -> None:
+def test_users_in_both_variants_are_reported(tmp_path: Path) -> None:
     path = file_of(tmp_path, lift=0.5, strayed=0.1)
     found = compared(path, "-m", "ctr")
     assert "of the users are in several variants" in found["checks"]["trouble"][0]
@@ -142,7 +142,7 @@ def test_users_in_both_variants_are_told_of(tmp_path: Path) -> None:
     assert meant["comparisons"][0]["verdict"] == "better"
 
 
-def test_users_who_went_missing_are_told_of(tmp_path: Path) -> None:
+def test_missing_users_are_reported(tmp_path: Path) -> None:
     path = file_of(tmp_path, lift=0.5, users=2_000, lost=0.2)
     done = ran("compare", path, "-m", "ctr", "--fail-on", "untrusted")
     assert done.returncode == 1
@@ -153,7 +153,7 @@ def test_users_who_went_missing_are_told_of(tmp_path: Path) -> None:
     assert told.startswith("streameval: do not trust this: users are not split as planned")
 
 
-def test_a_script_can_fail(tmp_path: Path) -> None:
+def test_fail_on_sets_the_exit_status(tmp_path: Path) -> None:
     path = file_of(tmp_path, lift=-0.5)
     arguments: list[str | Path] = ["compare", path, "-m", "ctr", "-m", "ndcg@3"]
     assert ran(*arguments, "--fail-on", "worse").returncode == 1
@@ -195,7 +195,7 @@ def test_a_metric_without_an_interval_is_left_out(tmp_path: Path) -> None:
     assert "no metric that can be compared" in alone.stderr
 
 
-def test_without_users_nothing_is_said(tmp_path: Path) -> None:
+def test_a_comparison_without_users_is_rejected(tmp_path: Path) -> None:
     told = refused(file_of(tmp_path, named=False), "-m", "ctr")
     assert "names its user" in told
     assert "--column user=FIELD" in told
@@ -213,11 +213,11 @@ def test_without_users_nothing_is_said(tmp_path: Path) -> None:
         (["--primary", "mrr"], "primary: 'mrr' is not compared; choose one of ctr"),
     ],
 )
-def test_what_cannot_be_used_is_refused(tmp_path: Path, arguments: list[str], message: str) -> None:
+def test_unusable_input_is_rejected(tmp_path: Path, arguments: list[str], message: str) -> None:
     assert message in refused(file_of(tmp_path, users=40), "-m", "ctr", *arguments)
 
 
-def test_one_variant_is_no_experiment(tmp_path: Path) -> None:
+def test_a_single_variant_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "alone.ndjson"
     path.write_text(
         '{"recommendations": ["a"], "interactions": [], "user": "u", "variant": "control"}'
@@ -226,7 +226,7 @@ def test_one_variant_is_no_experiment(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet"])
-def test_tables_are_what_json_lines_are(tmp_path: Path, form: str) -> None:
+def test_tables_and_json_lines_give_equal_comparisons(tmp_path: Path, form: str) -> None:
     arrow = pytest.importorskip("pyarrow")
     write = importlib.import_module(f"pyarrow.{form}")
     rows = drawn(lift=0.5)
@@ -241,7 +241,7 @@ def test_tables_are_what_json_lines_are(tmp_path: Path, form: str) -> None:
     assert compared(path, *arguments) == compared(file_of(tmp_path, lift=0.5), *arguments)
 
 
-def test_a_table_without_users_is_refused(tmp_path: Path) -> None:
+def test_a_table_without_users_is_rejected(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     path = tmp_path / "events.csv"
     path.write_text("recommendations,interactions,variant\na|b,a,control\na|b,,treatment\n")
@@ -264,7 +264,7 @@ guardrails = {{ ctr = -0.05 }}
 """
 
 
-def test_a_state_is_what_its_files_are_bit_for_bit(tmp_path: Path) -> None:
+def test_a_state_compares_like_its_files_bit_for_bit(tmp_path: Path) -> None:
     (tmp_path / "events.ndjson").write_text(ran("simulate", "--events", "1500").stdout)
     with running(CONFIG.format(), tmp_path) as daemon:
         daemon.consumed(1_500)

@@ -36,7 +36,7 @@ def demo(*options: str) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def test_it_serves_what_it_counts_until_ctrl_c() -> None:
+def test_the_demo_serves_values_until_ctrl_c() -> None:
     with demo("--events-per-second", "500") as process:
         text = _exposition(process)
         assert _consumed(text) > 0
@@ -49,7 +49,7 @@ def test_it_serves_what_it_counts_until_ctrl_c() -> None:
         assert wrong == ""
 
 
-def test_in_a_terminal_it_draws_both_variants() -> None:
+def test_the_demo_draws_the_variants_in_a_terminal() -> None:
     shown = in_a_terminal("demo", "--seconds", "1", "--listen", "127.0.0.1:0")
     parts = ("control", "placebo", "treatment", "hit_rate@10", "true lift", "/metrics", "Ctrl-C")
     assert [part for part in parts if part not in shown] == []
@@ -57,7 +57,7 @@ def test_in_a_terminal_it_draws_both_variants() -> None:
 
 @pytest.mark.kafka
 @pytest.mark.usefixtures("broker")
-def test_through_a_broker_it_counts_and_leaves_nothing() -> None:
+def test_the_demo_counts_through_a_broker_and_removes_it() -> None:
     with demo("--kafka") as process:
         assert _consumed(_exposition(process)) > 0
         children = psutil.Process(process.pid).children(recursive=True)

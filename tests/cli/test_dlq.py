@@ -46,7 +46,7 @@ def _dead_topic(broker: Broker, *letters: DeadLetter) -> None:
         there.flush()
 
 
-def test_it_shows_reasons_times_and_the_last_few_records(tmp_path: Path) -> None:
+def test_show_prints_reasons_times_and_the_last_records(tmp_path: Path) -> None:
     odd = letter(40, value=b"\x1b[31m\xff")
     _dead_file(tmp_path, letter(1), letter(1), *map(letter, range(10, 14)), odd)
     done = ran("dlq", _files(tmp_path, _IN_FILE))
@@ -59,7 +59,7 @@ def test_it_shows_reasons_times_and_the_last_few_records(tmp_path: Path) -> None
     assert "\\x1b[31m\\xff" in done.stdout
 
 
-def test_it_shows_the_same_as_json(tmp_path: Path) -> None:
+def test_show_prints_the_same_as_json(tmp_path: Path) -> None:
     _dead_file(tmp_path, letter(1), letter(2), letter(2))
     shown = json.loads(ran("dlq", _files(tmp_path, _IN_FILE), "--json").stdout)
     (group,) = shown["reasons"]
@@ -73,13 +73,13 @@ def test_it_shows_the_same_as_json(tmp_path: Path) -> None:
     }
 
 
-def test_a_file_that_is_not_there_yet_holds_no_letters(tmp_path: Path) -> None:
+def test_a_missing_file_has_no_letters_yet(tmp_path: Path) -> None:
     done = ran("dlq", _files(tmp_path, _IN_FILE))
     assert done.stdout.startswith("no dead letters yet in file ")
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_broker_that_is_away_is_a_failure_in_one_line(tmp_path: Path) -> None:
+def test_an_unreachable_broker_is_a_failure_in_one_line(tmp_path: Path) -> None:
     config = _kafka(tmp_path, "127.0.0.1:1", "events")
     for command in ("show", "replay"):
         done = ran("dlq", command, config)
@@ -89,7 +89,7 @@ def test_a_broker_that_is_away_is_a_failure_in_one_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.kafka
-def test_a_topic_without_letters_has_none_yet_and_one_that_is_missing_is_told(
+def test_an_empty_topic_has_no_letters_and_a_missing_one_is_an_error(
     broker: Broker, tmp_path: Path
 ) -> None:
     topic = create(broker)
@@ -104,7 +104,7 @@ def test_a_topic_without_letters_has_none_yet_and_one_that_is_missing_is_told(
 
 
 @pytest.mark.kafka
-def test_a_replay_writes_records_as_they_were_to_the_partition_they_were_in(
+def test_replay_republishes_records_unchanged_to_their_partitions(
     broker: Broker, tmp_path: Path
 ) -> None:
     topic = create(broker, partitions=3)
@@ -127,7 +127,7 @@ def test_a_replay_writes_records_as_they_were_to_the_partition_they_were_in(
 
 
 @pytest.mark.kafka
-def test_a_record_that_was_replayed_and_rejected_again_is_written_once(
+def test_a_record_rejected_again_after_a_replay_is_replayed_once(
     broker: Broker, tmp_path: Path
 ) -> None:
     topic = create(broker)
@@ -145,7 +145,7 @@ def test_a_record_that_was_replayed_and_rejected_again_is_written_once(
 
 
 @pytest.mark.kafka
-def test_letters_in_a_file_go_to_the_topic_and_those_of_others_are_left_alone(
+def test_replay_skips_letters_of_topics_that_are_not_configured(
     broker: Broker, tmp_path: Path
 ) -> None:
     topic = create(broker)
@@ -157,7 +157,7 @@ def test_letters_in_a_file_go_to_the_topic_and_those_of_others_are_left_alone(
 
 
 @pytest.mark.kafka
-def test_a_partition_that_is_gone_is_a_failure_that_says_so(broker: Broker, tmp_path: Path) -> None:
+def test_a_missing_partition_is_a_clear_failure(broker: Broker, tmp_path: Path) -> None:
     topic = create(broker)
     _dead_topic(broker, letter(3, topic=topic, number=5))
     done = ran("dlq", "replay", _kafka(tmp_path, broker.bootstrap_servers, topic))

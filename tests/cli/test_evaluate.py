@@ -56,7 +56,7 @@ def test_csv_has_a_column_for_each_label(events: Path) -> None:
     ]
 
 
-def test_what_is_undefined_is_null_and_not_zero(events: Path) -> None:
+def test_an_undefined_value_is_null_and_not_zero(events: Path) -> None:
     found = readings(events, "-m", "recall@3", "--by", "arm")
     assert [(each["labels"], each["value"], each["count"]) for each in found] == [
         ({"arm": "1"}, 0.75, 2),
@@ -64,7 +64,7 @@ def test_what_is_undefined_is_null_and_not_zero(events: Path) -> None:
     ]
 
 
-def test_a_value_that_a_convention_refuses_has_its_reason_beside_the_others(events: Path) -> None:
+def test_a_value_that_a_convention_leaves_undefined_has_a_reason(events: Path) -> None:
     done = ran("evaluate", events, "-m", "capri:recall@3", "-m", "hit_rate@3", "--format", "json")
     assert [each["value"] for each in json.loads(done.stdout)] == [None, pytest.approx(2 / 3)]
     assert "capri:recall@3 has no value: capri raises an error on 1 of the lists." in done.stderr
@@ -81,14 +81,14 @@ def test_a_table_is_for_people(events: Path) -> None:
     ]
 
 
-def test_a_label_that_no_event_has_is_told_of(events: Path) -> None:
+def test_a_label_without_events_is_reported(events: Path) -> None:
     done = ran("evaluate", events, "-m", "ctr", "--by", "varaint", "--by", "arm")
     assert done.returncode == 0
     assert done.stderr.startswith("streameval: no event has the label 'varaint'; ")
     assert done.stderr.count("\n") == 1
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_event(events: Path) -> None:
+def test_a_byte_order_mark_is_ignored(events: Path) -> None:
     marked = b"\xef\xbb\xbf" + events.read_bytes()
     assert readings("-", "-m", "ctr", stdin=marked) == readings(events, "-m", "ctr")
 
@@ -184,9 +184,7 @@ def clicked(items: object) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("written_as", ["table", "json", "csv"])
-def test_interactions_that_all_get_lost_are_told_of_and_fail(
-    tmp_path: Path, written_as: str
-) -> None:
+def test_losing_all_interactions_is_reported_and_fails(tmp_path: Path, written_as: str) -> None:
     clicks = [[{"item": "a"}]] * 20 + [[]] * 80
     path = json_lines(tmp_path / "events.ndjson", map(clicked, clicks))
     call = ("evaluate", path, "-m", "hit_rate@1", "--format", written_as)
@@ -209,7 +207,7 @@ def test_a_few_lost_interactions_do_not_fail(tmp_path: Path) -> None:
     assert readings(path, "-m", "ctr")[0]["count"] == 30
 
 
-def test_interactions_that_get_lost_are_told_of_in_spans_too(tmp_path: Path) -> None:
+def test_lost_interactions_are_reported_with_spans_too(tmp_path: Path) -> None:
     records = [clicked({"a": "x"}) | {"ts": 0}] * 10 + [clicked([]) | {"ts": 0}]
     path = json_lines(tmp_path / "events.ndjson", records)
     time = ("--every", "1h", "--time", "ts", "--time-unit", "s")
@@ -219,7 +217,7 @@ def test_interactions_that_get_lost_are_told_of_in_spans_too(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("kind", ["ndjson", "csv"])
-def test_more_items_than_the_catalogue_has_are_told_of(tmp_path: Path, kind: str) -> None:
+def test_more_items_than_in_the_catalogue_are_reported(tmp_path: Path, kind: str) -> None:
     path = tmp_path / f"events.{kind}"
     if kind == "csv":
         path.write_text("recommendations,interactions\na b,a\nc,c\n")
@@ -230,7 +228,7 @@ def test_more_items_than_the_catalogue_has_are_told_of(tmp_path: Path, kind: str
     assert ran(*call[:-3], "3").stderr == ""
 
 
-def test_a_catalogue_of_other_ids_is_told_of(tmp_path: Path) -> None:
+def test_a_catalogue_with_other_ids_is_reported(tmp_path: Path) -> None:
     path, items = tmp_path / "events.ndjson", tmp_path / "items.csv"
     path.write_text('{"recommendations": ["a", "b", "c"], "interactions": ["a"]}\n')
     call = ("evaluate", path, "-m", "item_coverage", "--catalog", items, "--format", "csv")
@@ -242,7 +240,7 @@ def test_a_catalogue_of_other_ids_is_told_of(tmp_path: Path) -> None:
     assert ran(*call).stderr == ""
 
 
-def test_many_lists_without_a_hit_are_told_of(tmp_path: Path) -> None:
+def test_many_lists_without_a_hit_are_reported(tmp_path: Path) -> None:
     path = tmp_path / "events.ndjson"
     path.write_text('{"recommendations": ["a"], "interactions": ["b"], "v": 1}\n' * 1_000)
     done = ran("evaluate", path, "-m", "hit_rate@1", "--by", "v", "--format", "json")

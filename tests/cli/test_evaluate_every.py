@@ -87,7 +87,7 @@ _NAMES = ("ndcg@3", "recall(statistic=median)@3", "distinct_items@2")
 
 
 @given(_ROWS, st.sampled_from([1, 60, 3_600]), st.integers(1, 9))
-def test_a_span_reads_as_its_events_alone(
+def test_a_span_has_the_values_of_its_events(
     rows: list[tuple[int, str, str, list[str]]], seconds: int, size: int
 ) -> None:
     decoder = Decoder(EventFields(time="ts", time_unit="s"), ["variant", "country"])
@@ -171,13 +171,13 @@ def test_without_every_the_windows_of_a_configuration_are_read_too(tmp_path: Pat
     assert rows[1] == ["ctr", "v", "", "5m", "1.0", "1"]
 
 
-def test_labels_named_by_hand_are_all_shown(tmp_path: Path) -> None:
+def test_labels_of_the_command_line_have_no_cap(tmp_path: Path) -> None:
     event = {"recommendations": ["a"], "interactions": ["a"]}
     path = written(tmp_path, [event | {"arm": number} for number in range(80)])
     assert len(readings(path, "-m", "ctr", "--by", "arm")) == 80
 
 
-def test_other_labels_take_the_place_of_those_of_a_configuration(tmp_path: Path) -> None:
+def test_labels_of_the_command_line_replace_configured_labels(tmp_path: Path) -> None:
     table = '[[metric]]\nname = "mrr"\nlabels = ["variant"]\nsegments = ["country"]\n'
     values = '[label_values]\nvariant = ["v"]\n'
     (tmp_path / "c.toml").write_text(f"{CONFIG}{table}{values}")
@@ -203,7 +203,7 @@ def test_an_event_of_the_first_year_is_in_the_first_span(tmp_path: Path) -> None
         (("--every", "1h", "--time", "at"), "event.time_unit: missing; time = 'at'"),
     ],
 )
-def test_a_call_without_what_it_needs_is_answered(
+def test_missing_options_for_spans_are_usage_errors(
     tmp_path: Path, arguments: tuple[str, ...], sentence: str
 ) -> None:
     assert sentence in refused("evaluate", written(tmp_path, EVENTS), "-m", "ctr", *arguments)
@@ -265,7 +265,7 @@ def test_spans_of_a_table_are_split_by_labels(tmp_path: Path) -> None:
         (["2026-01-31 08:00:00"] * 4, None, "write text with an offset, like"),
     ],
 )
-def test_what_is_no_time_is_explained(
+def test_an_invalid_time_is_explained(
     tmp_path: Path, times: Sequence[str], unit: str | None, sentence: str
 ) -> None:
     written_as = [] if unit is None else ["--time-unit", unit]

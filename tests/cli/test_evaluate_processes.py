@@ -94,7 +94,9 @@ def test_the_output_is_the_same_whatever_the_number_of_processes(
 
 
 @pytest.mark.parametrize("every", sampled(["1h", None], 2))
-def test_so_is_the_state_with_intervals_and_labels(tmp_path: Path, every: str | None) -> None:
+def test_several_processes_give_the_same_state_with_intervals_and_labels(
+    tmp_path: Path, every: str | None
+) -> None:
     paths = [str(parquet(tmp_path / f"{n}.pq", events(40, n))) for n in range(2)]
     found = []
     for processes in (1, 2):
@@ -118,7 +120,7 @@ def with_intervals(config: Config) -> Config:
     return msgspec.structs.replace(config, intervals=Intervals(groups=16))
 
 
-def test_so_is_the_state_of_json_lines(tmp_path: Path) -> None:
+def test_several_processes_give_the_same_state_of_json_lines(tmp_path: Path) -> None:
     paths = [str(json_lines(tmp_path / f"{n}.ndjson", events(40, n))) for n in range(3)]
     request = Request(paths=paths, metrics=METRICS, labels=["variant"], time="ts", time_unit="s")
     config = with_intervals(configured(request))
@@ -137,7 +139,7 @@ def sections(ingest: Ingest) -> dict[tuple[str, str], bytes]:
     }
 
 
-def test_what_is_invalid_is_told_of_alike(tmp_path: Path) -> None:
+def test_invalid_records_are_reported_alike_by_any_number_of_processes(tmp_path: Path) -> None:
     paths = [json_lines(tmp_path / f"{n}.ndjson", events(5, n)) for n in range(3)]
     for path, bad in zip(paths, ("", "{\n", "{\n[]\n"), strict=True):
         path.write_text(path.read_text() + bad)
@@ -172,7 +174,7 @@ def test_errors_travel_between_processes_with_their_data() -> None:
     assert (event.reason, event.detail) == ("wrong_type", "no list")
 
 
-def test_a_folder_stands_for_the_files_in_it(tmp_path: Path) -> None:
+def test_a_folder_means_the_files_in_it(tmp_path: Path) -> None:
     (tmp_path / "day=1" / "_temporary").mkdir(parents=True)
     first = parquet(tmp_path / "day=1" / "a.parquet", events(20, 1))
     second = parquet(tmp_path / "b [1].pq", events(20, 2))
@@ -198,7 +200,7 @@ def test_a_folder_stands_for_the_files_in_it(tmp_path: Path) -> None:
         ("none.pq", "none.pq: no such file or directory; check the path and its permissions."),
     ],
 )
-def test_a_path_that_means_no_file_or_the_same_twice_is_refused(
+def test_a_path_without_files_or_given_twice_is_rejected(
     tmp_path: Path, given: str, says: str
 ) -> None:
     (tmp_path / "empty").mkdir()
@@ -277,7 +279,7 @@ def _counts(child: psutil.Process) -> bool:
     return False
 
 
-def test_an_interrupt_ends_all_processes_without_a_word(counting: subprocess.Popen[bytes]) -> None:
+def test_an_interrupt_ends_all_processes_quietly(counting: subprocess.Popen[bytes]) -> None:
     found = workers(counting)
     for each in found:
         each.send_signal(signal.SIGINT)
@@ -288,7 +290,7 @@ def test_an_interrupt_ends_all_processes_without_a_word(counting: subprocess.Pop
     assert not psutil.wait_procs(found, PATIENCE)[1]
 
 
-def test_no_process_outlives_the_one_that_wants_its_result(
+def test_no_worker_process_outlives_its_parent(
     counting: subprocess.Popen[bytes],
 ) -> None:
     found = workers(counting)
@@ -297,7 +299,7 @@ def test_no_process_outlives_the_one_that_wants_its_result(
     assert not psutil.wait_procs(found, PATIENCE)[1]
 
 
-def test_a_terminal_sees_how_fast_it_goes_and_how_long_it_takes(tmp_path: Path) -> None:
+def test_a_terminal_shows_the_rate_and_the_remaining_time(tmp_path: Path) -> None:
     paths = [parquet(tmp_path / f"{n}.pq", events(40, n)) for n in range(2)]
     ours, theirs = pty.openpty()
     process = subprocess.Popen(

@@ -123,7 +123,7 @@ def test_replays_frames_of_integers_match_the_text_of_a_csv(tmp_path: Path) -> N
     assert integers["distinct_items"] == (2.0, 3)
 
 
-def test_without_scores_items_stand_as_in_the_file(tmp_path: Path) -> None:
+def test_without_scores_items_are_ranked_in_file_order(tmp_path: Path) -> None:
     both = written(tmp_path, "item,user\nb,1\nx,2\na,1\n", "user,item\n1,a\n")
     assert found(*both, "-m", "mrr") == {"mrr": (0.25, 2)}
 
@@ -144,7 +144,7 @@ def test_without_scores_a_column_that_may_hold_them_is_named(tmp_path: Path) -> 
         ("user,item\n", None),
     ],
 )
-def test_files_that_write_their_ids_differently_are_told_of(
+def test_ids_that_differ_between_files_are_reported(
     tmp_path: Path, truth: str, says: str | None
 ) -> None:
     both = written(tmp_path, "user,item,score\n7,1,0.5\n", truth)
@@ -162,7 +162,7 @@ def test_integers_of_any_width_are_the_same_ids(tmp_path: Path) -> None:
         assert found(*both, "-m", "mrr") == {"mrr": (0.5, 2)}
 
 
-def test_users_are_counted_where_a_metric_reads_them(tmp_path: Path) -> None:
+def test_users_are_counted_if_a_metric_reads_them(tmp_path: Path) -> None:
     both = written(tmp_path, "user,item\n1,b\n2,x\n1,a\n", "user,item\n1,a\n3,a\n")
     of = found(*both, *asked(["users_covered", "users_covered(having=hit)"]))
     assert [value for value, _ in of.values()] == [2.0, 1.0]
@@ -218,7 +218,7 @@ def test_the_trec_eval_sample_has_its_printed_digits_from_its_own_files() -> Non
         ("q1 Q0 d1 1 2 tag\nq1 Q0 \xff 1 2 t\n", "q1 0 d1 1\n", "row 2: byte 0xff is not UTF-8"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_explained(
+def test_an_unusable_file_is_explained(
     tmp_path: Path, recommendations: str, truth: str, says: str
 ) -> None:
     assert says in told(*written(tmp_path, recommendations, truth))
@@ -272,7 +272,7 @@ def test_rankings_are_those_of_trec_eval_itself(tmp_path: Path) -> None:
         assert read == pytest.approx(whole, rel=1e-12), name
 
 
-def test_spans_join_the_rows_of_both_files_that_lie_in_them(tmp_path: Path) -> None:
+def test_spans_join_rows_of_both_files_by_time(tmp_path: Path) -> None:
     recommendations = (
         "user,item,score,at\n1,a,2,1970-01-01T00:00:10Z\n1,b,1,1970-01-01T00:00:20Z\n"
         "1,b,2,1970-01-02T00:00:00Z\n1,a,1,1970-01-02T00:00:00Z\n"

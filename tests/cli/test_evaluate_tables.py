@@ -175,7 +175,7 @@ def test_each_column_may_have_a_separator_and_a_name_of_its_own(tmp_path: Path) 
         (("1", "2"), "clicks=;", "no column 'clicks'; its columns: recommendations, interactions"),
     ],
 )
-def test_what_looks_like_a_list_of_another_form_is_refused(
+def test_a_list_in_another_form_is_rejected(
     tmp_path: Path, columns: tuple[str, str], option: str | None, says: str
 ) -> None:
     path = tmp_path / "events.csv"
@@ -187,7 +187,7 @@ def test_what_looks_like_a_list_of_another_form_is_refused(
     assert "line 2" in said or "line 3" in said or "no column" in said
 
 
-def test_the_line_of_a_refusal_is_that_of_the_file(tmp_path: Path) -> None:
+def test_an_error_names_the_line_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     path.write_text(
         'note,recommendations,interactions\r\n"two\r\nlines, ""quoted""",a b,a\r\n\r\n,a b,a;b\r\n'
@@ -195,7 +195,7 @@ def test_the_line_of_a_refusal_is_that_of_the_file(tmp_path: Path) -> None:
     assert "events.csv: line 5, column 'interactions': found 'a;b'" in told(path)
 
 
-def test_a_separator_named_for_a_column_is_taken_at_its_word(tmp_path: Path) -> None:
+def test_a_separator_of_a_column_is_always_used(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     path.write_text('recommendations,interactions\n"Heat|Toy Story, The","Toy Story, The"\n')
     given = ["--separator", "recommendations=|", "--separator", "interactions=|"]
@@ -230,7 +230,7 @@ def test_text_stays_text_whatever_its_header_looks_like(tmp_path: Path, content:
         ("1.0 b", "2", None),
     ],
 )
-def test_integers_that_became_floats_on_one_side_are_refused(
+def test_integers_that_became_floats_in_one_file_are_rejected(
     tmp_path: Path, shown: str, acts: str, refused_as: str | None
 ) -> None:
     path = tmp_path / "events.csv"
@@ -248,9 +248,7 @@ def test_an_empty_label_of_text_is_missing(tmp_path: Path) -> None:
     assert [each["labels"]["variant"] for each in read] == ["__missing__", "x"]
 
 
-def test_a_configuration_needs_no_source_where_files_are_named(
-    events: Path, tmp_path: Path
-) -> None:
+def test_a_configuration_needs_no_source_if_files_are_given(events: Path, tmp_path: Path) -> None:
     config = tmp_path / "streameval.toml"
     config.write_text('metrics = ["mrr"]\n')
     pairs = zip(SHOWN, ACTS, strict=True)
@@ -270,7 +268,7 @@ def test_fields_of_json_lines_are_named_in_the_same_way(tmp_path: Path) -> None:
     assert values(read, variant="x") == {"mrr": (0.5, 1)}
 
 
-def test_a_column_that_is_no_part_of_an_event_is_explained(events: Path) -> None:
+def test_an_unknown_column_is_explained(events: Path) -> None:
     assert "Did you mean 'interactions'" in told(events, "--column", "interaction=x")
     assert "give FIELD=COLUMN" in told(events, "--column", "interactions")
     twice = told(events, "--column", "user=who", "--column", "user=whom")
@@ -344,7 +342,9 @@ def test_parquet_and_json_lines_give_the_same_bits(
         ("recommendations,recommendations,interactions\na,b,c\n", "2 columns 'recommendations'"),
     ],
 )
-def test_what_is_no_table_of_events_is_explained(tmp_path: Path, content: str, says: str) -> None:
+def test_a_file_that_is_not_a_table_of_events_is_explained(
+    tmp_path: Path, content: str, says: str
+) -> None:
     path = tmp_path / "events.csv"
     path.write_text(content)
     assert says in told(path)
@@ -367,7 +367,7 @@ def test_columns_of_parquet_that_hold_no_ids_are_explained(
     assert says in told(path)
 
 
-def test_calls_that_cannot_be_meant_are_explained(events: Path, tmp_path: Path) -> None:
+def test_contradicting_options_are_explained(events: Path, tmp_path: Path) -> None:
     (tmp_path / "bad.parquet").write_bytes(events.read_bytes()[:-9])
     assert "bad.parquet: " in told(tmp_path / "bad.parquet")
     assert "evaluate them separately" in told(events, "events.ndjson")
@@ -376,7 +376,7 @@ def test_calls_that_cannot_be_meant_are_explained(events: Path, tmp_path: Path) 
     assert "no-such.parquet: no such file" in told("no-such.parquet")
 
 
-def test_users_are_read_where_a_metric_reads_them(tmp_path: Path) -> None:
+def test_users_are_read_if_a_metric_reads_them(tmp_path: Path) -> None:
     users = ["u", "v", None, "u"]
     path = parquet(tmp_path / "a.pq", recommendations=SHOWN, interactions=ACTS, user=users)
     assert found(path, metrics=("users_covered",))[0]["value"] == 2.0

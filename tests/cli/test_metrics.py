@@ -46,7 +46,7 @@ def test_a_spelling_of_the_system_leads_to_the_same_page() -> None:
     assert ran("metrics", "replay:HitRate@10").stdout == ran("metrics", "replay:hit_rate@10").stdout
 
 
-def test_a_range_without_a_lower_end_is_no_number_in_json() -> None:
+def test_an_unbounded_range_is_null_in_json() -> None:
     found = json.loads(ran("metrics", "novelty", "--format", "json").stdout)
     assert found["bounds"] == [None, None]
     assert found["needs"] == ["popularity"]

@@ -65,7 +65,7 @@ def test_a_full_disk_is_one_sentence(call: list[str]) -> None:
     assert done.stderr.count(b"\n") == 1
 
 
-def test_a_reader_that_leaves_before_an_explanation_is_no_error(tmp_path: Path) -> None:
+def test_a_pipe_closed_before_an_explanation_is_not_an_error(tmp_path: Path) -> None:
     ran("simulate", "--streams", tmp_path / "two", "--events", "5")
     first = (tmp_path / "two" / "impressions.ndjson").read_text().splitlines()[0]
     key = json.loads(first)["request_id"]
@@ -76,7 +76,7 @@ def test_a_reader_that_leaves_before_an_explanation_is_no_error(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("closed", sampled([">&- 2>&-", ">&-"], 2))
-def test_closed_streams_are_no_error(closed: str) -> None:
+def test_closed_streams_are_not_an_error(closed: str) -> None:
     shell = ["/bin/sh", "-c", f'exec "$@" {closed}', "sh", *command("simulate", "--events", "3")]
     done = subprocess.run(shell, stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stderr) == (0, b"")

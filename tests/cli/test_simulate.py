@@ -69,7 +69,7 @@ def test_evaluate_finds_the_truth(folder: Path, capsys: pytest.CaptureFixture[st
     assert f"{invalid} of " in captured.err
 
 
-def test_files_that_are_there_stay_as_they_are(tmp_path: Path) -> None:
+def test_existing_files_are_not_overwritten(tmp_path: Path) -> None:
     (tmp_path / "streameval.toml").write_text("mine")
     said = refused("simulate", "--streams", tmp_path)
     assert f"{tmp_path}: streameval.toml exists already; name another folder" in said
@@ -82,7 +82,7 @@ def test_a_file_used_as_a_folder_raises_not_a_directory(tmp_path: Path) -> None:
     assert f"--streams {path}: " in refused("simulate", "--streams", path)
 
 
-def test_a_pace_is_for_standard_output(tmp_path: Path) -> None:
+def test_a_pace_and_streams_exclude_each_other(tmp_path: Path) -> None:
     said = refused("simulate", "--streams", tmp_path / "two", "--events-per-second", "5")
     assert "--events-per-second and --streams exclude each other" in said
     assert list(tmp_path.iterdir()) == []
@@ -96,7 +96,7 @@ def test_every_line_is_an_event() -> None:
     assert all(len(record["recommendations"]) == 20 for record in records)
 
 
-def test_live_events_are_those_of_the_same_seed_and_happen_now() -> None:
+def test_live_events_equal_those_of_the_seed_with_current_times() -> None:
     before = datetime.now(UTC)
     options = ("--events", "50", "--seed", "3")
     live = ran("simulate", *options, "--events-per-second", "1000000").stdout.splitlines()
@@ -109,5 +109,5 @@ def test_live_events_are_those_of_the_same_seed_and_happen_now() -> None:
     ]
 
 
-def test_without_a_number_there_are_a_thousand() -> None:
+def test_the_default_is_a_thousand_events() -> None:
     assert ran("simulate").stdout.count("\n") == 1000

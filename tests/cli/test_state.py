@@ -63,7 +63,7 @@ def test_show_is_json_for_programs(state: Path) -> None:
     assert found["settings"] == {"pane": "1m", "labels": ["variant"]}
 
 
-def test_show_passes_over_what_is_damaged_and_says_so(state: Path) -> None:
+def test_show_skips_and_reports_damaged_checkpoints(state: Path) -> None:
     (state / folder_of(PLACE) / file_of(4230)).write_bytes(b"rubbish")
     done = ran("state", "show", state)
     assert done.returncode == 1
@@ -71,7 +71,7 @@ def test_show_passes_over_what_is_damaged_and_says_so(state: Path) -> None:
     assert " 220 " in done.stdout
 
 
-def test_show_tells_of_a_later_version(state: Path) -> None:
+def test_show_reports_a_later_version(state: Path) -> None:
     folder_store(state).save(draft(5000, version=3))
     done = ran("state", "show", state)
     assert done.returncode == 1
@@ -79,14 +79,14 @@ def test_show_tells_of_a_later_version(state: Path) -> None:
     assert "none valid" in done.stdout
 
 
-def test_verify_says_that_all_is_sound(state: Path) -> None:
+def test_verify_reports_that_all_checkpoints_are_valid(state: Path) -> None:
     done = ran("state", "verify", state, state)
     assert (done.returncode, done.stderr) == (0, "")
     assert "3 checkpoints of 2 partitions, all valid" in done.stdout
     assert len(done.stdout.splitlines()) == 2
 
 
-def test_verify_says_each_fault_and_fails(state: Path) -> None:
+def test_verify_reports_each_fault_and_fails(state: Path) -> None:
     folder = state / folder_of(PLACE)
     (folder / file_of(4230)).write_bytes(b"rubbish")
     (state / folder_of(OTHER) / file_of(7)).write_bytes(b"")
@@ -97,7 +97,9 @@ def test_verify_says_each_fault_and_fails(state: Path) -> None:
     assert "2 not valid" in done.stdout
 
 
-def test_merging_what_is_no_state_is_refused_in_one_line(state: Path, tmp_path: Path) -> None:
+def test_merging_a_folder_without_state_is_rejected_in_one_line(
+    state: Path, tmp_path: Path
+) -> None:
     made = draft(9000)
     parts = [part("meta", [b"no state"]) if each.name == "meta" else each for each in made.parts]
     folder_store(state).save(replace(made, parts=parts))

@@ -41,7 +41,7 @@ def monday(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return counted(tmp_path_factory.mktemp("monday"), "monday", 1)
 
 
-def test_it_says_what_evaluate_says_of_the_same_records_bit_for_bit(monday: Path) -> None:
+def test_export_equals_evaluate_of_the_same_records_bit_for_bit(monday: Path) -> None:
     exported = ran("state", "export", monday)
     config, file = monday.parent / "streameval.toml", monday.parent / "monday.ndjson"
     evaluated = ran("evaluate", file, "--config", config, "--format", "json")
@@ -70,7 +70,7 @@ def test_several_stores_are_read_as_one_and_partitions_alone(monday: Path, tmp_p
     assert f"not in the stores, which have {name}" in unknown.stderr
 
 
-def test_other_metrics_can_be_read_that_the_state_can_answer(monday: Path, tmp_path: Path) -> None:
+def test_export_reads_other_metrics_that_the_state_supports(monday: Path, tmp_path: Path) -> None:
     config = tmp_path / "other.toml"
     text = (monday.parent / "streameval.toml").read_text().replace('"ctr",', '"map@5",')
     config.write_text(text)

@@ -63,7 +63,7 @@ def _answer(file: Path) -> Config | ConfigError:
 
 @rare()
 @given(table=_TABLES)
-def test_any_table_loads_or_is_answered_in_one_sentence(table: Any) -> None:
+def test_any_table_loads_or_is_rejected_in_one_sentence(table: Any) -> None:
     with TemporaryDirectory() as folder:
         _answered(Path(folder) / "streameval.toml", table)
 

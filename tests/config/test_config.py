@@ -59,7 +59,7 @@ def test_the_example_loads_as_written(tmp_path: Path) -> None:
     assert config.web.listen == "127.0.0.1:9877"
 
 
-def test_three_lines_are_enough(tmp_path: Path) -> None:
+def test_a_minimal_configuration_has_three_lines(tmp_path: Path) -> None:
     config = _loaded(tmp_path, _SHORTEST)
     assert config == Config(metrics=["ctr"], source=SimulatorOptions())
 
@@ -71,7 +71,7 @@ def test_the_accumulator_reads_what_is_configured(tmp_path: Path) -> None:
     assert accumulator.read("ctr").value == 0.5
 
 
-def test_a_bucket_is_where_its_url_says(tmp_path: Path) -> None:
+def test_a_bucket_url_stays_unchanged(tmp_path: Path) -> None:
     state = 'path = "s3://bucket/prefix"\nregion = "eu-west-1"\ntimeout = "5s"\n'
     found = _loaded(tmp_path, f"{_SHORTEST}[state]\n{state}").state
     assert found is not None
@@ -79,7 +79,7 @@ def test_a_bucket_is_where_its_url_says(tmp_path: Path) -> None:
     assert found.bucket == BucketOptions(region="eu-west-1", timeout=5.0)
 
 
-def test_files_are_looked_for_beside_the_configuration(tmp_path: Path) -> None:
+def test_paths_are_relative_to_the_configuration(tmp_path: Path) -> None:
     text = 'metrics = ["ctr"]\n[source]\ntype = "files"\npaths = ["a.ndjson", "/b.ndjson", "-"]\n'
     source = _loaded(tmp_path, text).source
     assert source == FilesOptions(paths=[f"{tmp_path}/a.ndjson", "/b.ndjson", "-"])
@@ -110,7 +110,7 @@ def test_a_catalogue_of_integers_is_read_as_integers(tmp_path: Path) -> None:
         (None, "items.txt: no such file or directory; check the path and its permissions."),
     ],
 )
-def test_a_catalogue_that_is_none_is_refused(
+def test_an_invalid_catalogue_is_rejected(
     tmp_path: Path, content: bytes | None, sentence: str
 ) -> None:
     if content is not None:
@@ -148,7 +148,7 @@ def test_an_address_is_a_host_and_a_port(listen: str, meant: tuple[str, int]) ->
     assert host_and_port(listen) == meant
 
 
-def test_popularity_stands_in_a_file_beside_the_configuration(tmp_path: Path) -> None:
+def test_popularity_is_read_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "popularity.csv").write_text("item,users\na,4\nb,1\n")
     table = '[popularity]\npath = "popularity.csv"\nusers = 4\n'
     accumulator = _loaded(tmp_path, _SHORTEST.replace("ctr", "novelty@2") + table).accumulator()
@@ -181,7 +181,7 @@ def test_similarity_comes_as_vectors_or_as_pairs(
         ("item,count\n", "popularity.csv: no line with an item; give one line for each item."),
     ],
 )
-def test_a_line_that_makes_no_sense_is_named(tmp_path: Path, content: str, sentence: str) -> None:
+def test_an_invalid_line_is_named(tmp_path: Path, content: str, sentence: str) -> None:
     (tmp_path / "popularity.csv").write_text(content)
     with pytest.raises(ConfigError) as caught:
         _loaded(tmp_path, f'{_SHORTEST}[popularity]\npath = "popularity.csv"\n')
@@ -210,7 +210,7 @@ def test_a_prefix_has_no_slash_at_its_end(tmp_path: Path, given: str, prefix: st
         *(("route_prefix", each) for each in ("/{x}", "http://a/")),
     ],
 )
-def test_what_is_no_name_and_no_path_is_refused(
+def test_invalid_host_names_and_prefixes_are_rejected(
     tmp_path: Path, key: str, value: str | list[str]
 ) -> None:
     (shown,) = [value] if isinstance(value, str) else value
@@ -219,7 +219,7 @@ def test_what_is_no_name_and_no_path_is_refused(
     assert f"web.{key}: found '{shown}'; give a " in str(caught.value)
 
 
-def test_files_of_other_tables_lie_beside_the_configuration(tmp_path: Path) -> None:
+def test_paths_of_other_tables_are_relative_to_the_configuration(tmp_path: Path) -> None:
     tables = '[state]\npath = "state"\n[dead_letters]\npath = "bad.ndjson"\n'
     config = _loaded(tmp_path, f'{_WEB}config_file = "web.yml"\n{tables}')
     assert config.web.config_file == f"{tmp_path}/web.yml"

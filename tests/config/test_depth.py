@@ -23,7 +23,7 @@ def _config(*metrics: str, depth: int | None = None) -> Config:
         (["mrr"], ["item_coverage@50"], None),
     ],
 )
-def test_what_is_kept_is_enough_and_stays(old: list[str], new: list[str], depth: int) -> None:
+def test_a_sufficient_saved_depth_is_kept(old: list[str], new: list[str], depth: int) -> None:
     saved = _config(*old).settings()
     now = with_saved_depth(_config(*new), saved)
     assert now.kept_depth() == depth
@@ -33,7 +33,7 @@ def test_what_is_kept_is_enough_and_stays(old: list[str], new: list[str], depth:
 @every_case(
     ("new", "depth"), [(["ndcg@10"], None), (["mrr"], None), (["ndcg@2"], 2), (["ndcg@2"], 9)]
 )
-def test_what_is_not_enough_is_refused_and_the_way_to_keep_it_is_told(
+def test_an_insufficient_saved_depth_is_rejected_with_a_remedy(
     new: list[str], depth: int | None
 ) -> None:
     saved = _config("ndcg@5").settings()

@@ -45,7 +45,7 @@ def test_metrics_without_a_table_share_one_family_and_one_for_each_segment() -> 
     ]
 
 
-def test_a_metric_with_fewer_labels_and_windows_has_a_family_of_its_own() -> None:
+def test_a_metric_with_fewer_labels_and_windows_has_a_separate_family() -> None:
     coverage = MetricOptions(name="distinct_items@10", labels=["model"], windows=["1d"])
     assert [_summary(group) for group in _config(coverage).families()] == [
         ("labels", ("variant", "model"), ["ctr", "ndcg@10"], ["5m", "1h", "24h"]),
@@ -62,7 +62,7 @@ def test_a_metric_may_have_no_label_no_window_and_no_segment() -> None:
     ]
 
 
-def test_a_table_that_says_what_is_so_anyway_changes_nothing() -> None:
+def test_a_table_that_repeats_the_defaults_changes_nothing() -> None:
     same = MetricOptions(
         name="mrr", labels=["model", "variant"], windows=["60m", "5m", "24h"], segments=["country"]
     )
@@ -100,7 +100,7 @@ def test_all_families_keep_the_same_ranks() -> None:
     assert {each.table.plan.depth for _, each in found} == {50}
 
 
-def test_event_time_is_divided_as_configured_spans_ascending() -> None:
+def test_windows_are_as_configured_in_ascending_order() -> None:
     windows = WindowsOptions(spans=["24h", "5m"], lateness="90s", pane="10s")
     times = _config(windows=windows).windowing()
     assert times == Windowing(
@@ -109,7 +109,7 @@ def test_event_time_is_divided_as_configured_spans_ascending() -> None:
     assert _config(windows=None).windowing().spans == ()
 
 
-def test_settings_of_a_state_are_those_that_decide_what_is_counted() -> None:
+def test_settings_of_a_state_are_those_that_affect_counts() -> None:
     config = _config()
     settings = config.settings()
     assert msgspec.json.decode(msgspec.json.encode(settings)) == settings
@@ -139,7 +139,7 @@ def test_a_duration_is_read_and_written_alike(text: str) -> None:
 
 
 @every_case("text", ["", "5", "m", "-5m", "5 m", "1.5h", "5m ", "٣s", "5M", "1h30m"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
+def test_an_invalid_duration_is_rejected(text: str) -> None:
     with pytest.raises(DurationError, match=r"give a whole number and s, m, h or d"):
         microseconds(text)
 

@@ -48,7 +48,7 @@ def _answer(file: Path) -> ConfigError:
 
 
 @every_case(("text", "sentence"), (_FROM_FILE | _ALONE).items())
-def test_a_mistake_is_answered_with_one_sentence(text: str, sentence: str, tmp_path: Path) -> None:
+def test_a_mistake_is_reported_in_one_sentence(text: str, sentence: str, tmp_path: Path) -> None:
     file = tmp_path / "streameval.toml"
     file.write_text(text, encoding="utf-8")
     answer = _answer(file)
@@ -57,7 +57,7 @@ def test_a_mistake_is_answered_with_one_sentence(text: str, sentence: str, tmp_p
 
 
 @every_case("text", ["ndcg@0", "ndcg@-1", "@10", "ndcg(gain=square)@10", "un:ctr", "ndgc@10"])
-def test_a_metric_that_cannot_be_is_answered_as_everywhere(tmp_path: Path, text: str) -> None:
+def test_an_invalid_metric_has_the_usual_message(tmp_path: Path, text: str) -> None:
     file = tmp_path / "streameval.toml"
     file.write_text(f'metrics = ["ctr", "{text}"]\n{_SOURCE}', encoding="utf-8")
     with pytest.raises(MetricError) as elsewhere:
@@ -76,7 +76,9 @@ def test_a_metric_that_cannot_be_is_answered_as_everywhere(tmp_path: Path, text:
         (b"[[source]]\n", "source"),
     ],
 )
-def test_what_is_no_table_is_answered_too(content: bytes | None, said: str, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_table_is_reported(
+    content: bytes | None, said: str, tmp_path: Path
+) -> None:
     file = tmp_path / "streameval.toml"
     file.unlink(missing_ok=True)
     if content is not None:
@@ -84,5 +86,5 @@ def test_what_is_no_table_is_answered_too(content: bytes | None, said: str, tmp_
     assert said in str(_answer(file))
 
 
-def test_a_folder_is_no_configuration(tmp_path: Path) -> None:
+def test_a_folder_is_not_a_configuration(tmp_path: Path) -> None:
     assert "is a directory" in str(_answer(tmp_path))

@@ -26,7 +26,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @every_case(("text", "sentence"), mistakes("web_mistakes.txt"))
-def test_a_mistake_is_answered_with_one_sentence(text: str, sentence: str, folder: Path) -> None:
+def test_a_mistake_is_reported_in_one_sentence(text: str, sentence: str, folder: Path) -> None:
     file = folder / "web.yml"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError) as caught:
@@ -43,7 +43,9 @@ def test_a_mistake_is_answered_with_one_sentence(text: str, sentence: str, folde
         (b"a: \x01\n", "invalid YAML: "),
     ],
 )
-def test_no_file_and_no_text_are_said(tmp_path: Path, content: bytes | None, said: str) -> None:
+def test_a_missing_file_and_invalid_text_are_reported(
+    tmp_path: Path, content: bytes | None, said: str
+) -> None:
     path = tmp_path / "web.yml"
     if content is not None:
         path.write_bytes(content)
@@ -52,13 +54,13 @@ def test_no_file_and_no_text_are_said(tmp_path: Path, content: bytes | None, sai
 
 
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "basic_auth_users:\ntls_server_config:\n"])
-def test_a_file_that_says_nothing_is_plain_http(tmp_path: Path, text: str) -> None:
+def test_an_empty_file_means_plain_http(tmp_path: Path, text: str) -> None:
     (tmp_path / "web.yml").write_text(text)
     assert web_config(str(tmp_path / "web.yml")) == WebConfig()
     assert web_security(WebOptions(config_file=str(tmp_path / "web.yml"))).context is None
 
 
-def test_a_user_may_be_called_like_a_number_or_a_truth(tmp_path: Path) -> None:
+def test_a_user_name_may_look_like_a_number_or_boolean(tmp_path: Path) -> None:
     hashed = "$2b$04$" + "." * 53
     (tmp_path / "web.yml").write_text(f"basic_auth_users: {{ 123: {hashed}, no: {hashed} }}")
     assert set(web_config(str(tmp_path / "web.yml")).basic_auth_users) == {"123", "no"}

@@ -72,7 +72,7 @@ def test_everything_is_served(simulated: Running) -> None:
     assert variants == {"control", "placebo", "treatment"}
 
 
-def test_its_first_line_says_what_runs_where_and_that_values_are_since_start(
+def test_the_first_log_line_has_version_address_and_configuration(
     simulated: Running,
 ) -> None:
     (line,) = simulated.said("started")
@@ -82,9 +82,7 @@ def test_its_first_line_says_what_runs_where_and_that_values_are_since_start(
     assert "item_coverage@10" in line
 
 
-def test_what_it_serves_is_what_evaluate_says_bit_for_bit(
-    simulated: Running, tmp_path: Path
-) -> None:
+def test_served_values_equal_evaluate_bit_for_bit(simulated: Running, tmp_path: Path) -> None:
     events, config = tmp_path / "simulated.ndjson", tmp_path / "streameval.toml"
     events.write_text(ran("simulate", "--events", "3000", "--seed", "5").stdout)
     config.write_text(SIMULATOR)
@@ -92,7 +90,7 @@ def test_what_it_serves_is_what_evaluate_says_bit_for_bit(
     assert exact(readings(simulated.document())) == exact(json.loads(offline.stdout))
 
 
-def test_a_busy_port_is_a_wrong_call(simulated: Running, tmp_path: Path) -> None:
+def test_an_address_in_use_is_a_usage_error(simulated: Running, tmp_path: Path) -> None:
     busy = simulated.address.removeprefix("http://")
     second = tmp_path / "second.toml"
     second.write_text(SIMULATOR.replace("127.0.0.1:0", busy))
@@ -103,7 +101,7 @@ def test_a_busy_port_is_a_wrong_call(simulated: Running, tmp_path: Path) -> None
         assert done.stderr.count("\n") == 1
 
 
-def test_when_the_files_end_it_goes_on_serving_and_invalid_records_are_in_its_log(
+def test_after_the_end_of_files_it_serves_on_and_has_logged_invalid_records(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "events.ndjson"
@@ -127,7 +125,7 @@ def _newer(daemon: Running, version: int) -> dict[str, object]:
     return document if document["version"] > version else {}
 
 
-def test_an_interrupt_ends_it_in_order(tmp_path: Path) -> None:
+def test_an_interrupt_is_a_graceful_stop(tmp_path: Path) -> None:
     endless = SIMULATOR.replace("events = 3000", "events_per_second = 2000")
     with running(endless, tmp_path) as daemon:
         daemon.consumed(1)
@@ -137,7 +135,7 @@ def test_an_interrupt_ends_it_in_order(tmp_path: Path) -> None:
         assert [found and found[1] for found in events] == ["started", "stopped"]
 
 
-def test_a_last_checkpoint_that_cannot_be_written_is_no_end_in_order(tmp_path: Path) -> None:
+def test_a_failed_last_checkpoint_is_an_error(tmp_path: Path) -> None:
     kept = f'{SIMULATOR}[state]\npath = "{tmp_path / "state"}"\ninterval = "1h"\n'
     with running(kept, tmp_path) as daemon:
         daemon.consumed(3000)
@@ -147,7 +145,7 @@ def test_a_last_checkpoint_that_cannot_be_written_is_no_end_in_order(tmp_path: P
         assert daemon.said("stopped") == []
 
 
-def test_a_broker_that_is_not_there_is_told_of_and_waited_for(tmp_path: Path) -> None:
+def test_an_unreachable_broker_is_reported_and_waited_for(tmp_path: Path) -> None:
     port = free_port()
     with running(KAFKA.format(port=port), tmp_path, PASSWORD=SECRET) as daemon:
         refused = daemon.until(lambda: "refused" in daemon.get("/-/ready").text)
@@ -161,7 +159,7 @@ def test_a_broker_that_is_not_there_is_told_of_and_waited_for(tmp_path: Path) ->
         assert daemon.stop() == 0
 
 
-def test_a_file_that_is_not_there_ends_it_with_a_sentence(tmp_path: Path) -> None:
+def test_a_missing_file_ends_the_daemon_with_one_sentence(tmp_path: Path) -> None:
     config = tmp_path / "streameval.toml"
     config.write_text(FILE.format(path=tmp_path / "none.ndjson"))
     done = spawned("run", config)

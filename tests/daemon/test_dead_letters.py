@@ -49,7 +49,7 @@ def lists(daemon: Running) -> int:
 
 
 @pytest.mark.usefixtures("broker")
-def test_it_shows_up_there_and_nowhere_else_and_counts_after_a_replay(
+def test_an_invalid_record_is_only_a_dead_letter_and_counts_after_a_replay(
     broker: Broker, tmp_path: Path
 ) -> None:
     topic = filled(broker, {0: [GOOD, b"{garbage", LONG, GOOD]})

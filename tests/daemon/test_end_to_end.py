@@ -37,7 +37,7 @@ first_exposure = "0s"
 
 
 @pytest.mark.kafka
-def test_published_and_run_gives_the_counts_of_the_data_set_and_the_bits_of_evaluate(
+def test_a_published_data_set_gives_its_counts_and_the_bits_of_evaluate(
     broker: Broker, tmp_path: Path
 ) -> None:
     folder = dataset("obd_small")

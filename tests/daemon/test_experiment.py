@@ -81,7 +81,7 @@ def _partitions(daemon: Running) -> list[dict[str, Any]]:
 
 
 @pytest.mark.kafka
-def test_two_daemons_of_which_one_is_killed_say_what_the_files_say(
+def test_two_daemons_of_which_one_is_killed_count_what_the_files_hold(
     broker: Broker, tmp_path: Path
 ) -> None:
     lines = [json.dumps(record).encode() for record in traffic(1)]

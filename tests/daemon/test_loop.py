@@ -57,7 +57,7 @@ def run(hands: Hands, script: Script, turns: int) -> list[Snapshot]:
     return published
 
 
-def test_nothing_is_ready_before_the_source_answers() -> None:
+def test_the_daemon_is_not_ready_before_the_source_answers() -> None:
     hands = Hands()
     script = Script(hands, [])
     script.trouble = "no broker"
@@ -66,7 +66,7 @@ def test_nothing_is_ready_before_the_source_answers() -> None:
     assert {snapshot.health.trouble for snapshot in published} == {"no broker"}
 
 
-def test_a_snapshot_comes_once_a_second_also_when_nothing_does() -> None:
+def test_a_snapshot_is_taken_every_second_even_without_records() -> None:
     hands = Hands()
     published = run(hands, Script(hands, []), 51)
     taken = [snapshot.taken_at for snapshot in published[:-1]]
@@ -93,7 +93,7 @@ def test_the_last_snapshot_holds_the_last_batch_and_is_not_ready() -> None:
     assert script.closed
 
 
-def test_a_large_batch_is_counted_in_pieces_and_the_loop_beats_between_them() -> None:
+def test_a_large_batch_is_counted_in_pieces_with_a_pulse_after_each() -> None:
     hands, beats = Hands(), list[int]()
     script = Script(hands, [[HIT] * (3 * AT_ONCE + 1)])
     parts = assemble(CONFIG, {}, hands.clock, script)
@@ -104,7 +104,7 @@ def test_a_large_batch_is_counted_in_pieces_and_the_loop_beats_between_them() ->
     assert tally.consumed == 3 * AT_ONCE + 1
 
 
-def test_only_a_poll_that_brings_little_has_waited(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_a_poll_with_few_records_counts_as_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     hands, waited = Hands(), list[float]()
     parts = assemble(CONFIG, {}, hands.clock, Script(hands, [[HIT] * AT_ONCE, [HIT]]))
     monkeypatch.setattr(parts.owner, "waited", waited.append)
@@ -128,7 +128,7 @@ class Logged(Script):
         return [msgspec.structs.replace(each, partition=self.logs[0]) for each in found]
 
 
-def test_a_snapshot_shows_nothing_that_is_half_counted() -> None:
+def test_a_snapshot_has_no_half_counted_records() -> None:
     lists = 5 * AT_ONCE
     hands, published, beats = Hands(), list[Snapshot](), list[int]()
     values = [
@@ -171,7 +171,7 @@ class Damaged(Script):
         return batches
 
 
-def test_the_first_invalid_records_are_told_in_full_and_the_others_counted(
+def test_the_first_invalid_records_are_logged_and_the_others_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     hands = Hands()
@@ -190,7 +190,7 @@ def test_the_first_invalid_records_are_told_in_full_and_the_others_counted(
 @pytest.mark.parametrize(
     ("seconds", "told"), [(1.0, []), (5.0, ["source_trouble", "source_recovered"])]
 )
-def test_trouble_that_lasts_is_told_when_it_begins_and_when_it_ends(
+def test_lasting_trouble_is_logged_when_it_begins_and_ends(
     seconds: float, told: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
     hands = Hands()
@@ -235,7 +235,7 @@ def _kept(path: Path, hands: Hands, script: Script) -> tuple[Assembly, Loop]:
 
 
 @pytest.mark.parametrize(("seconds", "healthy"), [(40, True), (61, False)])
-def test_a_long_restore_is_progress_and_one_that_stands_still_is_none(
+def test_a_long_restore_is_progress_and_a_stalled_one_is_not(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seconds: float, *, healthy: bool
 ) -> None:
     hands = Hands()
@@ -256,7 +256,7 @@ def test_a_long_restore_is_progress_and_one_that_stands_still_is_none(
 
 
 @pytest.mark.parametrize(("seconds", "healthy"), [(40, True), (61, False)])
-def test_catching_up_is_progress_and_a_batch_that_never_ends_is_none(
+def test_catching_up_is_progress_and_an_endless_batch_is_not(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seconds: float, *, healthy: bool
 ) -> None:
     hands = Hands()
@@ -283,7 +283,7 @@ class Backlog(Script):
         return found
 
 
-def test_a_snapshot_of_a_source_without_counts_can_be_answered() -> None:
+def test_a_snapshot_of_a_source_without_counts_has_all_answers() -> None:
     hands = Hands()
     published: list[Snapshot] = []
     Loop(
@@ -292,7 +292,7 @@ def test_a_snapshot_of_a_source_without_counts_can_be_answered() -> None:
     assert msgspec.json.decode(msgspec.json.encode(published[-1].health))["recoveries"] == {}
 
 
-def test_while_dead_letters_cannot_be_written_reading_stops_and_then_goes_on(
+def test_reading_pauses_while_dead_letters_cannot_be_written(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     hands, paper = Hands(), Paper()

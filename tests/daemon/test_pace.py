@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from streameval.engine.pace import Pace
 
 
-def test_a_cheap_one_is_due_again_after_the_shortest_time() -> None:
+def test_a_cheap_step_is_due_again_after_the_shortest_interval() -> None:
     pace = Pace(1.0)
     assert pace.interval == 1.0
     pace.note(0.01)
@@ -16,7 +16,7 @@ def test_a_cheap_one_is_due_again_after_the_shortest_time() -> None:
 
 
 @given(st.floats(min_value=0, max_value=100))
-def test_of_what_goes_on_costing_never_more_than_a_twentieth_of_the_time_is_spent(
+def test_expensive_steps_take_at_most_a_twentieth_of_the_time(
     cost: float,
 ) -> None:
     pace = Pace(1.0)
@@ -26,7 +26,7 @@ def test_of_what_goes_on_costing_never_more_than_a_twentieth_of_the_time_is_spen
     assert cost <= pace.interval / 20 * (1 + 1e-9)
 
 
-def test_a_single_slow_one_makes_the_next_one_wait_no_longer() -> None:
+def test_a_single_slow_step_does_not_delay_the_next() -> None:
     pace = Pace(1.0)
     for cost in (4.0, 0.0, 4.0):
         pace.note(cost)

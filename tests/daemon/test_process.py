@@ -13,7 +13,7 @@ from tests.effort import every_case
 
 
 @every_case("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_only_asks(number: signal.Signals) -> None:
+def test_a_signal_only_requests_a_stop(number: signal.Signals) -> None:
     with Stop().on_signals() as stop:
         assert not stop()
         signal.raise_signal(number)
@@ -21,21 +21,21 @@ def test_a_signal_only_asks(number: signal.Signals) -> None:
         assert stop.signal == number.name
 
 
-def test_a_second_signal_is_not_held_back() -> None:
+def test_a_second_signal_is_not_handled() -> None:
     with Stop().on_signals():
         signal.raise_signal(signal.SIGTERM)
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
         assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
 
 
-def test_afterwards_signals_mean_what_they_meant() -> None:
+def test_signal_handlers_are_restored() -> None:
     before = signal.getsignal(signal.SIGINT)
     with Stop().on_signals():
         signal.raise_signal(signal.SIGINT)
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_it_is_time_to_stop_when_the_seconds_are_over() -> None:
+def test_the_stop_is_due_after_the_given_seconds() -> None:
     hands = Hands()
     stop = Stop(2.5, hands.read)
     hands.turn(2.0)
@@ -44,7 +44,7 @@ def test_it_is_time_to_stop_when_the_seconds_are_over() -> None:
     assert stop()
 
 
-def test_while_it_counts_the_garbage_collector_looks_at_little_and_seldom() -> None:
+def test_garbage_collection_is_rare_while_counting() -> None:
     found: list[tuple[int, int]] = []
 
     def until() -> bool:

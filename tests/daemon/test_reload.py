@@ -100,7 +100,7 @@ def _listening() -> socket.socket:
     return socket.create_server(("127.0.0.1", 0))
 
 
-def test_what_cannot_start_is_refused_and_a_new_metric_reads_what_was_counted_before(
+def test_a_reload_rejects_what_cannot_start_and_a_new_metric_reads_old_counts(
     tmp_path: Path,
 ) -> None:
     port = free_port()
@@ -136,7 +136,7 @@ def test_what_cannot_start_is_refused_and_a_new_metric_reads_what_was_counted_be
     assert process.said("failed") == []
 
 
-def test_post_reloads_where_it_is_enabled_and_without_state_all_starts_from_nothing(
+def test_post_reloads_if_enabled_and_without_state_counts_start_over(
     tmp_path: Path,
 ) -> None:
     port, file = free_port(), tmp_path / "streameval.toml"

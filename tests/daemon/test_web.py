@@ -159,7 +159,7 @@ def test_the_command_line_stands_above_the_file(tmp_path: Path, authority: Autho
         ("--web.config.file", "no.yml", "no.yml: no such file or directory; check the path"),
     ],
 )
-def test_a_wrong_option_is_said_in_one_line(
+def test_an_invalid_option_is_reported_in_one_line(
     tmp_path: Path, option: str, value: str, sentence: str
 ) -> None:
     file = tmp_path / "streameval.toml"
@@ -167,7 +167,7 @@ def test_a_wrong_option_is_said_in_one_line(
     assert refused("run", file, option, value).startswith(f"streameval: {sentence}")
 
 
-def test_a_name_that_is_not_configured_is_refused(tmp_path: Path) -> None:
+def test_a_host_that_is_not_configured_is_rejected(tmp_path: Path) -> None:
     config = CONFIG.replace('"127.0.0.1:0"', '"localhost:0"') + 'allowed_hosts = ["eval.example"]\n'
     with running(config, tmp_path) as daemon:
         names = ("localhost", "127.0.0.1", "eval.example:80", "evil.example")
@@ -176,7 +176,7 @@ def test_a_name_that_is_not_configured_is_refused(tmp_path: Path) -> None:
         assert daemon.stop() == 0
 
 
-def test_an_address_that_others_reach_unasked_is_pointed_out_once(tmp_path: Path) -> None:
+def test_an_exposed_address_is_logged_once(tmp_path: Path) -> None:
     with running(CONFIG, tmp_path, "--web.listen", "0.0.0.0:0") as daemon:
         daemon.until(lambda: daemon.get("/-/ready").status_code == 200)
         assert daemon.stop() == 0
@@ -184,7 +184,7 @@ def test_an_address_that_others_reach_unasked_is_pointed_out_once(tmp_path: Path
     assert " level=warning " in line
 
 
-def test_where_no_more_files_can_be_opened_a_scrape_is_answered_all_the_same(
+def test_a_scrape_is_answered_when_no_more_files_can_be_opened(
     tmp_path: Path,
 ) -> None:
     with running(CONFIG, tmp_path) as daemon, ExitStack() as stack:
@@ -198,7 +198,7 @@ def test_where_no_more_files_can_be_opened_a_scrape_is_answered_all_the_same(
 
 
 @every_case("command", ["run", "check"])
-def test_a_web_configuration_that_cannot_be_used_is_said_before_anything_is_started(
+def test_an_unusable_web_configuration_is_reported_before_the_start(
     tmp_path: Path, command: str
 ) -> None:
     (tmp_path / "web.yml").write_text("basic_auth_users: { ana: plain }")
@@ -208,7 +208,7 @@ def test_a_web_configuration_that_cannot_be_used_is_said_before_anything_is_star
     assert refused(command, file).startswith(told)
 
 
-def test_what_only_the_daemon_may_read_is_not_needed_to_evaluate(tmp_path: Path) -> None:
+def test_evaluate_does_not_read_the_web_configuration_file(tmp_path: Path) -> None:
     file = tmp_path / "streameval.toml"
     file.write_text(CONFIG + 'config_file = "not-here.yml"\n')
     events = tmp_path / "events.ndjson"
@@ -217,9 +217,7 @@ def test_what_only_the_daemon_may_read_is_not_needed_to_evaluate(tmp_path: Path)
     assert done.returncode == 0, done.stderr
 
 
-def test_check_says_where_and_to_whom_it_would_be_served(
-    tmp_path: Path, authority: Authority
-) -> None:
+def test_check_prints_addresses_and_users(tmp_path: Path, authority: Authority) -> None:
     (tmp_path / "web.yml").write_text(web(ana="x", bob="y"))
     assert authority.file.exists()
     file = tmp_path / "streameval.toml"

@@ -35,7 +35,7 @@ def _assert_kept(place: Place, expected: list[DeadLetter]) -> None:
     assert list(dict.fromkeys(place.kept())) == expected
 
 
-def test_after_a_flush_every_letter_is_there_as_it_was(place: Place) -> None:
+def test_a_flush_writes_every_letter_unchanged(place: Place) -> None:
     odd = letter(3, topic=place.topic, key=None, value=b"\xff\x00\n", headers=(("h", b"\xff"),) * 2)
     empty = letter(4, topic=place.topic, key=b"", value=b"", headers=())
     with closing(place.new()) as letters:
@@ -45,7 +45,7 @@ def test_after_a_flush_every_letter_is_there_as_it_was(place: Place) -> None:
         _assert_kept(place, [odd, empty])
 
 
-def test_letters_of_several_flushes_and_of_a_new_start_stand_behind_each_other(
+def test_letters_of_several_flushes_and_restarts_are_in_order(
     place: Place,
 ) -> None:
     for begin in (0, 4):
@@ -57,7 +57,7 @@ def test_letters_of_several_flushes_and_of_a_new_start_stand_behind_each_other(
     _assert_kept(place, _letters(place, 8))
 
 
-def test_a_flush_without_letters_is_none_and_so_is_a_second_close(place: Place) -> None:
+def test_an_empty_flush_and_a_second_close_do_nothing(place: Place) -> None:
     letters = place.new()
     letters.send([])
     letters.flush()
@@ -84,5 +84,5 @@ def test_several_threads_may_send_while_others_flush(place: Place) -> None:
     assert {each.offset for each in place.kept()} == expected
 
 
-def test_files_without_a_configured_place_have_no_dead_letters() -> None:
+def test_files_without_a_destination_have_no_dead_letters() -> None:
     assert dead_letters_of(FilesOptions(paths=["x"]), {}) is None

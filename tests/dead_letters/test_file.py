@@ -38,7 +38,7 @@ def _no_larger_than(size: int) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("kept", [0, 1, 50])
-def test_a_line_that_a_crash_cut_off_is_put_beside_and_told(
+def test_a_torn_last_line_is_moved_away_and_logged(
     kept: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "dead.ndjson"
@@ -55,7 +55,7 @@ def test_a_line_that_a_crash_cut_off_is_put_beside_and_told(
         assert "dead.ndjson was incomplete; it is in" in caplog.text
 
 
-def test_only_its_owner_reads_a_new_file(tmp_path: Path) -> None:
+def test_a_new_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "dead.ndjson"
     before = os.umask(0)
     try:
@@ -79,7 +79,7 @@ def test_the_end_of_a_long_file_is_found(tmp_path: Path) -> None:
     assert _offsets(path) == [1, 3]
 
 
-def test_a_disk_that_is_full_in_the_middle_of_a_line_costs_nothing(tmp_path: Path) -> None:
+def test_a_disk_that_fills_up_within_a_line_loses_nothing(tmp_path: Path) -> None:
     path = tmp_path / "dead.ndjson"
     with closing(DeadLetterFile(str(path))) as file:
         file.write([letter(1)])
@@ -92,7 +92,7 @@ def test_a_disk_that_is_full_in_the_middle_of_a_line_costs_nothing(tmp_path: Pat
     assert list(dict.fromkeys(_offsets(path))) == [1, 2, 3]
 
 
-def test_a_disk_without_room_is_an_error_that_says_so() -> None:
+def test_a_full_disk_is_a_clear_error() -> None:
     with (
         closing(DeadLetterFile("/dev/full")) as file,
         pytest.raises(DeadLetterError, match="dead letters to /dev/full: no space left on device"),
@@ -100,12 +100,12 @@ def test_a_disk_without_room_is_an_error_that_says_so() -> None:
         file.write([letter(1)])
 
 
-def test_a_folder_that_is_not_there_is_an_error_at_once(tmp_path: Path) -> None:
+def test_a_missing_folder_is_an_error_at_once(tmp_path: Path) -> None:
     with pytest.raises(DeadLetterError, match="no such file or directory"):
         DeadLetterFile(str(tmp_path / "nowhere" / "dead.ndjson"))
 
 
-def test_two_writers_of_one_file_are_one_too_many(tmp_path: Path) -> None:
+def test_a_second_writer_of_a_file_is_rejected(tmp_path: Path) -> None:
     path = str(tmp_path / "dead.ndjson")
     with (
         closing(DeadLetterFile(path)),
@@ -117,7 +117,7 @@ def test_two_writers_of_one_file_are_one_too_many(tmp_path: Path) -> None:
     DeadLetterFile(path).close()
 
 
-def test_letters_that_come_while_the_file_is_read_are_not_read(tmp_path: Path) -> None:
+def test_letters_added_while_a_file_is_read_are_not_read(tmp_path: Path) -> None:
     path = tmp_path / "dead.ndjson"
     _write(path, 1, 2)
     with closing(DeadLetterFile(str(path))) as file:
@@ -129,7 +129,7 @@ def test_letters_that_come_while_the_file_is_read_are_not_read(tmp_path: Path) -
     assert _offsets(path) == [1, 2, 11, 12]
 
 
-def test_a_line_that_is_no_letter_is_an_error_with_its_number(tmp_path: Path) -> None:
+def test_a_line_that_is_not_a_letter_is_an_error_with_its_number(tmp_path: Path) -> None:
     path = tmp_path / "dead.ndjson"
     path.write_bytes(line_of(letter(1)) + b"{}\n")
     with pytest.raises(
@@ -138,7 +138,7 @@ def test_a_line_that_is_no_letter_is_an_error_with_its_number(tmp_path: Path) ->
         _offsets(path)
 
 
-def test_what_was_flushed_outlives_a_kill(tmp_path: Path) -> None:
+def test_flushed_letters_survive_a_kill(tmp_path: Path) -> None:
     path = tmp_path / "dead.ndjson"
     code = (
         "import sys; from streameval.dead_letters.file import DeadLetterFile\n"

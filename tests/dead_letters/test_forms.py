@@ -49,7 +49,7 @@ def test_the_added_headers_are_those_that_are_documented_in_their_order() -> Non
 
 
 @every_case("missing", [name for name in HEADERS if not name.endswith("timestamp")])
-def test_a_record_without_these_headers_is_no_letter(missing: str) -> None:
+def test_a_record_without_the_headers_is_not_a_letter(missing: str) -> None:
     headers = [pair for pair in headers_of(letter()) if pair[0] != missing]
     assert letter_of(b"key", b"value", headers) is None
 
@@ -58,7 +58,7 @@ def test_a_record_without_these_headers_is_no_letter(missing: str) -> None:
     ("name", "value"),
     [("partition", b"one"), ("offset", b""), ("timestamp", b"\xff"), ("stage", b"elsewhere")],
 )
-def test_a_record_whose_headers_say_no_such_thing_is_no_letter(name: str, value: bytes) -> None:
+def test_a_record_with_invalid_headers_is_not_a_letter(name: str, value: bytes) -> None:
     headers = dict(headers_of(letter())) | {f"streameval.dlq.{name}": value}
     assert letter_of(b"key", b"value", list(headers.items())) is None
 
@@ -71,24 +71,24 @@ def test_a_line_shows_text_as_text_and_bytes_as_base64() -> None:
 
 
 @every_case("line", [b"", b"{", b"{}", b'{"topic": 1}', b"\xff"])
-def test_a_line_that_holds_no_letter_is_refused(line: bytes) -> None:
+def test_a_line_without_a_letter_is_rejected(line: bytes) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         letter_in(line)
 
 
-def test_a_line_with_broken_base64_is_refused() -> None:
+def test_a_line_with_invalid_base64_is_rejected() -> None:
     line = line_of(letter(value=b"\xff{")).replace(b"/3s=", b"/3s!")
     with pytest.raises(ValueError, match="base64"):
         letter_in(line)
 
 
-def test_the_limits_in_the_documents_are_those_of_the_program() -> None:
+def test_the_documented_limits_are_those_of_the_program() -> None:
     options = DeadLetterOptions()
     assert f"more than {options.max_run:,} invalid records in a row" in PAGE
     share = f"{100 * options.max_ratio:g} %"
     assert f"more than {share} invalid of the last {WINDOW:,} records (at least {FEWEST:,})" in PAGE
 
 
-def test_the_number_of_samples_in_the_documents_is_that_of_the_program() -> None:
+def test_the_documented_number_of_samples_is_that_of_the_program() -> None:
     assert dlq.SAMPLES == 3
     assert "the last three records" in " ".join(PAGE.split())

@@ -10,7 +10,7 @@ from streameval.errors import DeadLetterError
 from tests.dead_letters.places import Paper, letter
 
 
-def test_what_a_flush_could_not_make_safe_the_next_one_writes_again() -> None:
+def test_the_next_flush_retries_letters_that_failed() -> None:
     paper = Paper()
     queue = Queue(paper)
     queue.send([letter(1), letter(2)])
@@ -24,7 +24,7 @@ def test_what_a_flush_could_not_make_safe_the_next_one_writes_again() -> None:
     assert paper.written == [1, 2, 1, 2, 3]
 
 
-def test_sending_writes_nothing_until_too_much_waits() -> None:
+def test_sending_writes_nothing_until_the_queue_is_full() -> None:
     paper = Paper()
     queue = Queue(paper, max_bytes=5_000)
     for offset in range(4):
@@ -36,7 +36,7 @@ def test_sending_writes_nothing_until_too_much_waits() -> None:
     assert paper.written == [0, 1, 2, 3, 4]
 
 
-def test_what_cannot_be_written_now_waits_however_much_it_is() -> None:
+def test_letters_that_cannot_be_written_stay_in_the_queue() -> None:
     paper = Paper()
     queue = Queue(paper, max_bytes=1_500)
     paper.fails = True
@@ -50,7 +50,7 @@ def test_what_cannot_be_written_now_waits_however_much_it_is() -> None:
     assert paper.written == [0, 1, 2, 3]
 
 
-def test_letters_sent_at_once_are_taken_however_large() -> None:
+def test_one_send_larger_than_the_queue_is_accepted() -> None:
     paper = Paper()
     queue = Queue(paper, max_bytes=10)
     queue.send([letter(1), letter(2)])
@@ -58,7 +58,7 @@ def test_letters_sent_at_once_are_taken_however_large() -> None:
     assert paper.written == [1, 2]
 
 
-def test_many_letters_get_on_piece_by_piece() -> None:
+def test_many_letters_are_written_in_chunks() -> None:
     paper = Paper()
     queue = Queue(paper)
     queue.send([letter(offset) for offset in range(2 * CHUNK + 1)])
@@ -70,7 +70,7 @@ def test_many_letters_get_on_piece_by_piece() -> None:
     assert paper.written == [*range(2 * CHUNK + 1), 2 * CHUNK]
 
 
-def test_only_letters_that_are_not_durable_wait_on() -> None:
+def test_only_letters_that_are_not_durable_are_retried() -> None:
     class Choosy(Paper):
         def write(self, letters: Sequence[DeadLetter]) -> None:
             try:

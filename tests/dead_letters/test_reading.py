@@ -29,7 +29,7 @@ def _read(broker: Broker, topic: str) -> DeadLetterReader:
     return DeadLetterReader(config, [f"{topic}.dlq"], [topic])
 
 
-def test_records_that_are_no_letters_are_counted_and_left_out(broker: Broker) -> None:
+def test_records_that_are_not_letters_are_counted_and_skipped(broker: Broker) -> None:
     topic = _dead(broker, 2)
     fill(broker, f"{topic}.dlq", {0: [b"mine", None]})
     found = _read(broker, topic)
@@ -38,7 +38,7 @@ def test_records_that_are_no_letters_are_counted_and_left_out(broker: Broker) ->
         assert found.foreign == 2
 
 
-def test_letters_that_retention_removed_are_gone(broker: Broker) -> None:
+def test_letters_deleted_by_retention_are_skipped(broker: Broker) -> None:
     topic = _dead(broker, 5)
     shortened(broker, f"{topic}.dlq", 3)
     assert [each.offset for each in _read(broker, topic)] == [3, 4]
@@ -48,7 +48,7 @@ def test_letters_that_retention_removed_are_gone(broker: Broker) -> None:
     assert list(found) == []
 
 
-def test_letters_of_an_aborted_transaction_never_were_and_reading_ends_behind_them(
+def test_letters_of_an_aborted_transaction_are_skipped(
     broker: Broker,
 ) -> None:
     topic = _dead(broker, 1)
@@ -67,7 +67,7 @@ def test_letters_of_an_aborted_transaction_never_were_and_reading_ends_behind_th
     assert [each.offset for each in _read(broker, topic)] == [0, 7]
 
 
-def test_letters_that_come_while_they_are_read_are_not_read(broker: Broker) -> None:
+def test_letters_added_while_topics_are_read_are_not_read(broker: Broker) -> None:
     topic = _dead(broker, 3)
     found = _read(broker, topic)
     fill(broker, f"{topic}.dlq", {0: [b"later"]})

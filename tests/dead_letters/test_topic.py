@@ -42,7 +42,7 @@ def _partitions(broker: Broker, topic: str) -> int:
         return len(found["partitions"])
 
 
-def test_each_topic_has_one_for_its_letters_with_as_many_partitions(broker: Broker) -> None:
+def test_each_topic_has_a_dead_letter_topic_with_as_many_partitions(broker: Broker) -> None:
     first, second = create(broker, partitions=3), create(broker, partitions=1)
     with closing(_letters(broker, first, second)) as letters:
         letters.send([letter(n, topic=first, number=n) for n in range(3)])
@@ -54,7 +54,7 @@ def test_each_topic_has_one_for_its_letters_with_as_many_partitions(broker: Brok
     assert _partitions(broker, f"{second}.dlq") == 1
 
 
-def test_one_configured_topic_takes_the_letters_of_all_in_the_partitions_it_has(
+def test_one_configured_topic_takes_the_letters_of_all_topics(
     broker: Broker,
 ) -> None:
     first, second, dead = (create(broker, partitions=n) for n in (3, 4, 2))
@@ -67,7 +67,7 @@ def test_one_configured_topic_takes_the_letters_of_all_in_the_partitions_it_has(
     assert [number == each.partition.number % 2 for number, each in found] == [True] * 7
 
 
-def test_a_topic_that_is_deleted_meanwhile_is_made_again(broker: Broker) -> None:
+def test_a_deleted_topic_is_created_again(broker: Broker) -> None:
     topic = create(broker)
     with closing(Queue(_writer(broker.bootstrap_servers, topic))) as letters:
         letters.send([letter(1, topic=topic)])
@@ -80,7 +80,7 @@ def test_a_topic_that_is_deleted_meanwhile_is_made_again(broker: Broker) -> None
     assert [found.offset for _, found in in_topic(broker, f"{topic}.dlq")] == [2]
 
 
-def test_a_record_as_large_as_its_topic_takes_fits_with_its_headers(broker: Broker) -> None:
+def test_the_largest_record_of_a_topic_fits_with_its_headers(broker: Broker) -> None:
     topic = create(broker, **_limit(3_000_000))
     with closing(_letters(broker, topic)) as letters:
         letters.send([letter(1, topic=topic, value=b"x" * 2_999_900)])
@@ -89,7 +89,7 @@ def test_a_record_as_large_as_its_topic_takes_fits_with_its_headers(broker: Brok
 
 
 @pytest.mark.parametrize("size", [200_000, 70_000_000])
-def test_a_record_that_is_too_large_is_an_error_that_names_it(broker: Broker, size: int) -> None:
+def test_a_record_that_is_too_large_is_named(broker: Broker, size: int) -> None:
     topic, dead = create(broker), create(broker, **_limit(100_000))
     with closing(_letters(broker, topic, topic=dead)) as letters:
         letters.send([letter(41, topic=topic, value=b"x" * size)])
@@ -101,7 +101,7 @@ def test_a_record_that_is_too_large_is_an_error_that_names_it(broker: Broker, si
     )
 
 
-def test_letters_that_are_refused_leave_no_thread_and_no_connection(broker: Broker) -> None:
+def test_rejected_letters_leave_no_thread_and_no_connection(broker: Broker) -> None:
     topic, dead = create(broker), create(broker, **_limit(1_000))
     # More than one batch, so that some are still being split when the large letter is refused.
     sizes = (*[10] * 10, 5_000, *[200] * 300)
@@ -126,7 +126,7 @@ def _offsets(broker: Broker, topic: str) -> set[int]:
 
 
 @pytest.mark.nightly
-def test_letters_that_a_stopped_broker_did_not_take_are_there_after_it_starts_again(
+def test_letters_are_written_after_a_broker_restarts(
     broker: Broker,
 ) -> None:
     topic = create(broker)
@@ -144,7 +144,7 @@ def test_letters_that_a_stopped_broker_did_not_take_are_there_after_it_starts_ag
     assert list(dict.fromkeys(found)) == [1, 2, 3]
 
 
-def test_a_broker_that_is_not_there_is_an_error() -> None:
+def test_an_unreachable_broker_is_an_error() -> None:
     with (
         closing(_writer("127.0.0.1:1", "events", seconds=1)) as writer,
         pytest.raises(
@@ -154,7 +154,7 @@ def test_a_broker_that_is_not_there_is_an_error() -> None:
         writer.write([letter()])
 
 
-def test_who_may_not_write_is_told_what_to_allow() -> None:
+def test_missing_permissions_are_named() -> None:
     writer = _writer("127.0.0.1:1", "events")
     said = str(writer._failure(TopicAuthorizationFailedError("events.dlq")))
     assert "TopicAuthorizationFailedError" in said
@@ -170,7 +170,7 @@ def test_who_may_not_write_is_told_what_to_allow() -> None:
         (["x" * 246], None, "found 'xxx"),
     ],
 )
-def test_a_topic_that_cannot_take_letters_is_refused_at_once(
+def test_an_invalid_dead_letter_topic_is_rejected_at_once(
     topics: list[str], topic: str | None, said: str
 ) -> None:
     source = KafkaOptions(topics=topics, kafka={"bootstrap_servers": "127.0.0.1:1"})
@@ -179,7 +179,7 @@ def test_a_topic_that_cannot_take_letters_is_refused_at_once(
     assert said in raised.value.problem
 
 
-def test_headers_of_ours_that_a_record_had_already_are_kept(broker: Broker) -> None:
+def test_existing_headers_of_the_same_names_are_kept(broker: Broker) -> None:
     topic = create(broker)
     twice = letter(1, topic=topic, headers=((f"{PREFIX}reason", b"theirs"), ("h", b"")))
     with closing(_letters(broker, topic)) as letters:

@@ -64,7 +64,7 @@ def test_prometheus_has_every_number_of_a_comparison_and_one_verdict(usual: Repo
     assert found["streameval_audience_untrusted", "", ""] == 0.0
 
 
-def test_what_cannot_be_said_is_absent() -> None:
+def test_unknown_values_are_absent() -> None:
     few = {name: variant(CONTROL, users=1, seed=seed) for seed, name in enumerate(["control", "b"])}
     found = report(few)
     names = {name for name, *_ in samples(found)}
@@ -76,7 +76,7 @@ def test_what_cannot_be_said_is_absent() -> None:
     assert "verdict worse" not in drawn
 
 
-def test_only_verdicts_that_hold_have_a_colour(usual: Report) -> None:
+def test_only_conclusive_verdicts_have_a_colour(usual: Report) -> None:
     drawn = section(usual)
     coloured = re.findall(r'class="verdict (better|worse)">([^<]*)', drawn)
     assert [kind for kind, _ in coloured] == ["better", "better", "worse", "worse"]
@@ -86,7 +86,7 @@ def test_only_verdicts_that_hold_have_a_colour(usual: Report) -> None:
     assert drawn.count('class="zero"') == len(usual.rows)
 
 
-def test_an_experiment_that_is_not_sound_has_no_verdict_anywhere() -> None:
+def test_an_untrusted_experiment_has_no_verdict_anywhere() -> None:
     lost = {"control": variant(CONTROL), "treatment": variant(TREATMENT, users=15_000, seed=2)}
     found = report(lost)
     assert samples(found)["streameval_audience_untrusted", "", ""] == 1.0
@@ -97,7 +97,7 @@ def test_an_experiment_that_is_not_sound_has_no_verdict_anywhere() -> None:
     assert [each.text for each in experiment(found).comparisons] == ["do not trust"] * 4
 
 
-def test_several_variants_have_a_column_and_those_that_are_none_are_named() -> None:
+def test_several_variants_have_a_column_and_others_are_named() -> None:
     found = report(
         {
             "control": variant(CONTROL),
@@ -114,7 +114,7 @@ def test_several_variants_have_a_column_and_those_that_are_none_are_named() -> N
     assert {row.variant for row in experiment(found).comparisons} == {"treatment", "second <b>"}
 
 
-def test_it_is_said_how_long_it_will_take_at_this_pace() -> None:
+def test_the_page_estimates_the_remaining_days() -> None:
     few = {
         name: variant(CONTROL, users=60, seed=seed) for seed, name in enumerate(["control", "b"])
     }
@@ -151,7 +151,7 @@ def test_one_user_with_most_of_the_lists_leaves_a_lift_almost_unbounded() -> Non
     assert "more than a year" in section(report(few, Experiment()))
 
 
-def test_evidence_of_what_decides_is_drawn_by_day() -> None:
+def test_evidence_of_primary_metrics_is_drawn_by_day() -> None:
     found = report()
     (followed,) = (row for row in found.rows if row.days)
     assert followed.metric == "ndcg@10"
@@ -171,7 +171,7 @@ def test_evidence_of_what_decides_is_drawn_by_day() -> None:
     assert [down for _, down in spots] == sorted((down for _, down in spots), reverse=True)
 
 
-def test_without_a_metric_that_decides_the_first_is_followed_and_one_look_is_not() -> None:
+def test_without_a_primary_metric_the_first_has_a_chart_for_anytime_only() -> None:
     assert [bool(row.days) for row in report(experiment=Experiment()).rows] == [True] + 3 * [False]
     assert [bool(row.days) for row in report(method="fixed").rows] == 4 * [False]
     assert "<polyline" not in section(report(method="fixed"))

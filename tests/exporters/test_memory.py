@@ -54,7 +54,7 @@ def test_the_smallest_limit_counts(case: str, tmp_path: Path) -> None:
     assert found == ([] if expected is None else [expected])
 
 
-def test_a_scrape_says_how_much_memory_is_used_and_allowed() -> None:
+def test_a_scrape_has_memory_usage_and_limit() -> None:
     read = samples(PrometheusExporter(version="1"), None)
     limit = at(read, "memory_limit_bytes")
     assert limit is not None

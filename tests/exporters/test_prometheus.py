@@ -29,7 +29,7 @@ from tests.exporters.pictures import (
 )
 
 
-def test_a_new_series_stands_at_zero_for_a_minute_whoever_scrapes(hands: Hands) -> None:
+def test_a_new_series_stays_at_zero_for_a_minute_for_every_scraper(hands: Hands) -> None:
     exporter = PrometheusExporter(version="1", clock=hands)
     snapshot = picture(mean("ndcg@10", ("a",), 2.5, 4))
     labels, shown = {"variant": "a", "k": "10"}, []
@@ -39,7 +39,7 @@ def test_a_new_series_stands_at_zero_for_a_minute_whoever_scrapes(hands: Hands) 
     assert shown == [(0, 0)] * 4 + [(2.5, 4)]
 
 
-def test_only_the_new_series_stands_at_zero(hands: Hands) -> None:
+def test_only_the_new_series_stays_at_zero(hands: Hands) -> None:
     exporter = PrometheusExporter(version="1", clock=hands)
     samples(exporter, picture(mean("ctr", ("a",), 1, 2)))
     hands.seconds = 60.0
@@ -149,7 +149,7 @@ def test_lag_and_event_time_are_absent_where_unknown(exporter: PrometheusExporte
     assert at(read, "watermark_timestamp_seconds", **first | {"partition": "1"}) is None
 
 
-def test_a_source_that_is_no_kafka_has_no_kafka_lag() -> None:
+def test_a_source_other_than_kafka_has_no_kafka_lag() -> None:
     exporter = PrometheusExporter(version="1")
     snapshot = picture(state=health(partitions=(partition(0, 5, 12),)))
     assert b"kafka" not in exporter.exposition(snapshot)
@@ -177,7 +177,7 @@ class Door:
         self._lock.release()
 
 
-def test_a_scrape_that_comes_during_the_first_rendering_is_shown_the_same() -> None:
+def test_concurrent_scrapes_share_the_first_rendering() -> None:
     door, bodies = Door(), list[bytes]()
 
     def when_asked() -> float:
@@ -220,7 +220,7 @@ def test_a_median_is_a_gauge_beside_the_counters_of_its_metric(
     assert at(read, "ndcg_quantile", **labels, q="0.9") == 0.875
 
 
-def test_what_a_convention_leaves_without_a_value_is_absent(exporter: PrometheusExporter) -> None:
+def test_a_value_undefined_by_a_convention_is_absent(exporter: PrometheusExporter) -> None:
     snapshot = picture(
         mean("recbole:recall@5", ("a",), math.nan, 4),
         refused("capri:recall@5", ("a",)),
@@ -244,7 +244,7 @@ def test_a_sum_is_counted_up_beside_its_lists(exporter: PrometheusExporter) -> N
     assert at(read, "hits_count", variant="a", k="5") == 4
 
 
-def test_the_text_is_the_client_libraries_own() -> None:
+def test_the_text_equals_that_of_the_client_library() -> None:
     odd = {"k": "10", "a": 'q"\\\n é'}
     families = [
         Family("x", "summary", 'a\\b\n"c"', [Sample("x_sum", odd, 1.5), Sample("x_count", odd, 2)]),

@@ -59,7 +59,7 @@ def test_the_table_has_a_column_for_each_window_and_a_table_for_each_segment() -
     assert ["ctr", "a", "nl", "0.7000  of 10"] in lines
 
 
-def test_the_api_says_window_segment_and_since_when() -> None:
+def test_the_api_has_window_segment_and_since() -> None:
     entries = api(several())["metrics"]
     assert [entry["window"] for entry in entries] == [
         *("5m", "lifetime", "lifetime", "5m", "lifetime")
@@ -70,7 +70,7 @@ def test_the_api_says_window_segment_and_since_when() -> None:
     assert {entry["segment"] for entry in entries[:-1]} == {None}
 
 
-def test_the_api_says_what_is_kept_set_aside_and_recovered_from() -> None:
+def test_the_api_has_checkpoints_dead_letters_and_recoveries() -> None:
     found = api(several())["health"]
     expected = {
         "late": 4,
@@ -107,13 +107,13 @@ def test_the_page_has_a_heading_for_each_segment_and_a_column_for_each_window() 
         assert text.count(f">{window}</th>") == 3
 
 
-def test_the_page_says_since_when_a_window_is_complete_where_it_is_not_all_history() -> None:
+def test_the_page_shows_from_when_an_incomplete_window_has_data() -> None:
     text = html(several())
     assert text.count("since 2025-10-09 08:53:20 UTC") == 1
     assert "Values survive restarts; counters in Prometheus do not." in text
 
 
-def test_the_page_says_how_far_state_is_durable() -> None:
+def test_the_page_shows_durable_offsets() -> None:
     text = html(several())
     assert "<dt>last checkpoint</dt>" in text
     assert "<dt>dead letters</dt><dd>3</dd>" in text
@@ -122,26 +122,26 @@ def test_the_page_says_how_far_state_is_durable() -> None:
     assert "<dt>late</dt>" not in html(picture())
 
 
-def test_the_page_says_which_share_of_the_records_is_invalid() -> None:
+def test_the_page_shows_the_share_of_invalid_records() -> None:
     some = picture(state=health(consumed=400, invalid={"not_json": 3}))
     assert "<dt>invalid</dt><dd>3 (0.8 %)</dd>" in html(some)
     assert "<dt>invalid</dt><dd>0</dd>" in html(picture(state=health(consumed=400)))
 
 
-def test_a_configuration_that_was_not_taken_is_pointed_out() -> None:
+def test_a_rejected_configuration_is_a_warning() -> None:
     bad = picture(state=health(reload=ReloadHealth(successful=False, at=1.0)))
     good = picture(state=health(reload=ReloadHealth(successful=True, at=1.0)))
     assert state(bad, healthy=True).sentence.startswith("Warning: a configuration file has a")
     assert state(good, healthy=True).word == "Ready"
 
 
-def test_slices_stand_side_by_side_with_value_and_count() -> None:
+def test_slices_are_columns_with_value_and_count() -> None:
     lines = shown(picture(mean("ctr", ("a",), 1, 4), mean("ctr", ("b",), 3000, 4000)))
     assert ["metric", "a", "b"] in lines
     assert ["ctr", "0.2500  of 4", "0.7500  of 4,000"] in lines
 
 
-def test_many_slices_stand_below_each_other() -> None:
+def test_many_slices_are_rows() -> None:
     lines = shown(picture(*(mean("ctr", (f"v{number}",), 1, 4) for number in range(5))))
     assert ["metric", "variant", "value", "count"] in lines
     assert ["ctr", "v3", "0.2500", "4"] in lines

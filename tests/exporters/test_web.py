@@ -45,24 +45,24 @@ def test_before_the_first_snapshot_everything_answers(site: Guarded) -> None:
     assert site.get("/-/ready").status_code == 503
 
 
-def test_a_server_that_says_when_it_starts_and_ends_is_answered() -> None:
+def test_lifespan_events_are_accepted() -> None:
     with TestClient(_empty()) as client:
         assert client.get("/-/healthy").status_code == 200
 
 
-def test_the_exposition_says_which_format_it_is(site: Guarded) -> None:
+def test_the_exposition_has_its_content_type(site: Guarded) -> None:
     kind = site.get("/metrics").headers["content-type"]
     assert kind == "text/plain; version=0.0.4; charset=utf-8"
 
 
-def test_a_loop_that_stands_is_unhealthy_and_not_ready(site: Guarded) -> None:
+def test_a_stalled_loop_is_unhealthy_and_not_ready(site: Guarded) -> None:
     site.snapshot = picture()
     site.turns = False
     assert site.get("/-/healthy").status_code == 503
     assert site.get("/-/ready").status_code == 503
 
 
-def test_ready_says_why_not(site: Guarded) -> None:
+def test_not_ready_has_a_reason(site: Guarded) -> None:
     site.snapshot = picture(state=health(ready=False, trouble="no broker answers at 10.0.0.1."))
     answer = site.get("/-/ready")
     assert answer.status_code == 503
@@ -71,7 +71,7 @@ def test_ready_says_why_not(site: Guarded) -> None:
     assert site.get("/-/ready").status_code == 200
 
 
-def test_ready_says_how_old_the_snapshot_is(site: Guarded) -> None:
+def test_ready_has_the_age_of_the_snapshot(site: Guarded) -> None:
     site.snapshot = msgspec.structs.replace(picture(), taken_at=time.time() - 7_260)
     assert site.get("/-/ready").text.endswith(" The snapshot is 2 h 1 min old.\n")
 
@@ -116,7 +116,7 @@ def test_the_api_has_each_reading_with_its_labels_and_null_where_undefined(site:
     assert (second["value"], second["count"]) == (None, 0)
 
 
-def test_the_page_escapes_what_comes_from_the_stream(site: Guarded) -> None:
+def test_the_page_escapes_text_of_the_stream(site: Guarded) -> None:
     nasty = '<script>alert("x")</script>'
     site.snapshot = picture(
         *(mean("ndcg@10", (f"{nasty}{number}",), 1, 2) for number in range(6)),
@@ -130,32 +130,32 @@ def test_the_page_escapes_what_comes_from_the_stream(site: Guarded) -> None:
     assert "&lt;script&gt;alert(&quot;x&quot;)&lt;/script&gt;" in text
 
 
-def test_the_page_shows_a_dash_where_there_is_no_evidence(site: Guarded) -> None:
+def test_the_page_shows_a_dash_without_evidence(site: Guarded) -> None:
     site.snapshot = picture(mean("ndcg@10", ("a",), 0.0, 0))
     assert "\N{EN DASH}</span>" in site.get("/").text
     assert "nan" not in site.get("/").text
 
 
-def test_the_page_says_when_the_process_started(site: Guarded) -> None:
+def test_the_page_shows_when_the_process_started(site: Guarded) -> None:
     site.snapshot = picture()
     assert "Started 2025-10-09 08:53:20 UTC" in site.get("/").text
 
 
 @every_case("path", ["/", "/metrics", "/nothing", "/static/page.js"])
-def test_a_browser_is_told_to_fetch_nothing_from_elsewhere(site: Guarded, path: str) -> None:
+def test_the_content_security_policy_forbids_other_origins(site: Guarded, path: str) -> None:
     answer = site.get(path)
     assert answer.headers["content-security-policy"].startswith("default-src 'self';")
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
 @every_case("path", ["/nothing", "/static/nothing", "/static/../page.py"])
-def test_an_unknown_path_is_answered_in_a_sentence(site: Guarded, path: str) -> None:
+def test_an_unknown_path_has_a_sentence(site: Guarded, path: str) -> None:
     answer = site.get(path)
     assert answer.status_code == 404
     assert "try /, /metrics," in answer.text
 
 
-def test_writing_is_answered_in_a_sentence(site: Guarded) -> None:
+def test_a_method_other_than_get_has_a_sentence(site: Guarded) -> None:
     answer = WEB.post(site.server.address + "/metrics")
     assert answer.status_code == 405
     assert sorted(answer.headers["allow"].split(", ")) == ["GET", "HEAD"]
@@ -163,34 +163,32 @@ def test_writing_is_answered_in_a_sentence(site: Guarded) -> None:
 
 
 @pytest.mark.parametrize("take", [try_address, lambda listen: Server(_empty(), listen)])
-def test_a_port_in_use_is_said_with_the_address(
-    site: Guarded, take: Callable[[str], object]
-) -> None:
+def test_an_address_in_use_is_named(site: Guarded, take: Callable[[str], object]) -> None:
     busy = site.server.address.removeprefix("http://")
     with pytest.raises(AddressInUseError, match=r"cannot listen on 127\.0\.0\.1:\d+: address al"):
         take(busy)
 
 
-def test_a_host_that_is_none_is_said() -> None:
+def test_an_unknown_host_is_named() -> None:
     with pytest.raises(AddressInUseError, match="cannot listen on"):
         try_address("no.such.host.invalid:0")
 
 
 @pytest.mark.skipif(not _has_ipv6(), reason="this machine has no IPv6 address ::1")
-def test_an_ipv6_address_stands_in_brackets() -> None:
+def test_an_ipv6_address_is_in_brackets() -> None:
     with Server(_empty(), "[::1]:0") as server:
         assert server.address.startswith("http://[::1]:")
         answer = WEB.get(f"{server.address}/-/healthy")
         assert answer.status_code == 200
 
 
-def test_a_stopped_server_lets_go_of_its_address(site: Guarded) -> None:
+def test_a_stopped_server_releases_its_address(site: Guarded) -> None:
     address = site.server.address.removeprefix("http://")
     site.server.stop()
     assert try_address(address) == site.server.address
 
 
-def test_a_server_that_never_started_lets_go_of_its_address() -> None:
+def test_a_server_that_never_started_releases_its_address() -> None:
     server = Server(_empty(), "127.0.0.1:0")
     server.stop()
     assert try_address(server.address.removeprefix("http://")) == server.address
@@ -200,7 +198,7 @@ def _empty() -> Starlette:
     return application(lambda: None, PrometheusExporter(version="1").exposition)
 
 
-def test_the_page_says_of_an_estimate_that_it_is_one(site: Guarded) -> None:
+def test_the_page_marks_an_estimate(site: Guarded) -> None:
     sure = windowed(property_of_all("gini", ("a",), 0.5, estimated=True, low=0.25, high=0.75), "5m")
     unsure = property_of_all("gini", ("a",), 0.5, estimated=True)
     site.snapshot = picture(sure, unsure, windows=["5m"])

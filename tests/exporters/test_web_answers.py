@@ -40,7 +40,7 @@ def clogged(port: int, count: int) -> Iterator[list[socket.socket]]:
         yield made
 
 
-def test_an_answer_that_nobody_takes_is_ended() -> None:
+def test_a_response_that_is_not_received_is_dropped() -> None:
     with greedy(Limits(idle=0.2)) as server, clogged(port_of(server), 1) as (client,):
         deadline = time.monotonic() + 300
         while server._uvicorn.server_state.connections and time.monotonic() < deadline:
@@ -49,12 +49,12 @@ def test_an_answer_that_nobody_takes_is_ended() -> None:
     assert taken < 32_000_000
 
 
-def test_answers_that_nobody_takes_make_room() -> None:
+def test_connections_with_unreceived_responses_are_replaced() -> None:
     with greedy(Limits(connections=3)) as server, clogged(port_of(server), 3):
         assert WEB.get(server.address).status_code == 200
 
 
-def test_a_server_stops_though_answers_are_not_taken(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_server_stops_with_unreceived_responses(caplog: pytest.LogCaptureFixture) -> None:
     with greedy(Limits()) as server, clogged(port_of(server), 2):
         server.stop()
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
@@ -76,7 +76,7 @@ class Slow:
         return Server(Starlette(routes=routes), "127.0.0.1:0", limits=limits)
 
 
-def test_whoever_waits_for_us_is_not_ended_to_make_room() -> None:
+def test_a_connection_that_waits_for_us_is_not_replaced() -> None:
     slow = Slow()
     with slow.server(Limits(connections=2)) as server:
         port = port_of(server)
@@ -88,7 +88,7 @@ def test_whoever_waits_for_us_is_not_ended_to_make_room() -> None:
                 assert patient.recv(12) == b"HTTP/1.1 200"
 
 
-def test_where_all_wait_for_us_one_more_is_turned_away() -> None:
+def test_a_new_connection_is_rejected_if_all_wait_for_us() -> None:
     slow = Slow()
     with slow.server(Limits(connections=1)) as server:
         port = port_of(server)
@@ -101,7 +101,7 @@ def test_where_all_wait_for_us_one_more_is_turned_away() -> None:
 
 
 @pytest.mark.parametrize("method", [b"GET", b"HEAD"])
-def test_a_request_that_breaks_off_into_something_else_is_refused_in_silence(
+def test_an_invalid_body_is_rejected_without_an_error_in_the_log(
     caplog: pytest.LogCaptureFixture, method: bytes
 ) -> None:
     broken = (

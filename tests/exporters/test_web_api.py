@@ -76,13 +76,13 @@ def full(version: int = 1) -> Snapshot:
         ("history?metric=item_coverage@10&window=lifetime", "History"),
     ],
 )
-def test_answers_are_as_their_description_says(site: Site, path: str, name: str) -> None:
+def test_responses_match_the_description(site: Site, path: str, name: str) -> None:
     answer = site.get(path)
     assert answer.headers["content-type"] == "application/json"
     jsonschema.Draft202012Validator(site.schema(name)).validate(answer.json())
 
 
-def test_the_description_describes_every_path_and_each_answer_in_whole(site: Site) -> None:
+def test_the_description_covers_every_path_and_attribute(site: Site) -> None:
     described = site.get("openapi.json").json()
     api = Api(lambda: None, lambda now: state(now, healthy=True))
     assert set(described["paths"]) == {each.path for each in api.routes()} - {"/", "/sections"}
@@ -100,7 +100,7 @@ def _objects(node: object) -> Iterator[dict[str, Any]]:
         yield from _objects(child)
 
 
-def test_who_has_the_last_answer_is_not_sent_it_again(site: Site) -> None:
+def test_an_unchanged_document_is_not_sent_again(site: Site) -> None:
     tag = site.get("metrics").headers["etag"]
     for path in ("metrics", "catalogue", "history?metric=ndcg@10"):
         again = site.get(path, **{"If-None-Match": tag})
@@ -110,7 +110,7 @@ def test_who_has_the_last_answer_is_not_sent_it_again(site: Site) -> None:
     assert (later.status_code, later.json()["version"]) == (200, 2)
 
 
-def test_an_answer_is_compressed_for_those_only_who_ask_for_it(site: Site) -> None:
+def test_a_document_is_compressed_only_on_request(site: Site) -> None:
     packed = site.get("metrics", **{"Accept-Encoding": "gzip"})
     plain = site.get("metrics", **{"Accept-Encoding": "identity"})
     assert packed.headers["content-encoding"] == "gzip"
@@ -118,7 +118,7 @@ def test_an_answer_is_compressed_for_those_only_who_ask_for_it(site: Site) -> No
     assert packed.json() == plain.json()
 
 
-def test_fifty_who_ask_at_once_share_one_rendering(
+def test_fifty_concurrent_requests_share_one_rendering(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rendered: list[int] = []
@@ -143,28 +143,26 @@ def test_fifty_who_ask_at_once_share_one_rendering(
         ("metric=ndcg@10&segment=age", "Unknown segment 'age'; known: country."),
     ],
 )
-def test_a_history_of_what_there_is_not_says_what_there_is(
-    site: Site, query: str, said: str
-) -> None:
+def test_an_unknown_history_lists_the_known_ones(site: Site, query: str, said: str) -> None:
     answer = site.get(f"history?{query}")
     assert answer.status_code == 404
     assert said in answer.text
 
 
-def test_panes_are_points_of_their_own(site: Site) -> None:
+def test_each_pane_is_a_point(site: Site) -> None:
     control, treatment = site.get("history?metric=ndcg@10").json()["series"]
     assert control["labels"] == {"variant": "control"}
     assert control["points"] == [[60.0 * minute, 0.5, 2] for minute in range(10)]
     assert treatment["points"][0] == [0.0, None, 3]
 
 
-def test_a_window_has_points_only_where_all_of_it_is_kept(site: Site) -> None:
+def test_a_window_has_points_only_if_it_is_kept_whole(site: Site) -> None:
     control, _ = site.get("history?metric=ndcg@10&window=5m").json()["series"]
     ends = [480.0, 540.0, 599.0]
     assert control["points"] == [[end, 0.5, 10] for end in ends]
 
 
-def test_the_lifetime_goes_back_from_what_it_is_now(site: Site) -> None:
+def test_the_lifetime_is_computed_back_from_now(site: Site) -> None:
     control, _ = site.get("history?metric=ndcg@10&window=lifetime").json()["series"]
     last, before = control["points"][-1], control["points"][-2]
     assert last == [599.0, 0.3, 10]
@@ -211,7 +209,7 @@ def test_the_label_variant_is_compared_wherever_it_stands(site: Site) -> None:
     assert site.get("metrics").json()["comparison"] == {"label": "variant", "control": "a"}
 
 
-def test_every_definition_says_what_it_is() -> None:
+def test_every_definition_is_complete() -> None:
     for name in catalogue():
         found = definition(parse(name))
         assert found.summary, name

@@ -42,7 +42,7 @@ def test_handshakes_that_hang_delay_no_scrape(
 
 
 @pytest.mark.parametrize("encrypted", [False, True])
-def test_one_connection_more_than_there_is_room_for_ends_the_idlest(
+def test_a_connection_beyond_the_limit_replaces_the_idlest(
     secure: Callable[[Limits], Guarded], tmp_path: Path, *, encrypted: bool
 ) -> None:
     limits = Limits(connections=8)
@@ -58,7 +58,7 @@ def test_one_connection_more_than_there_is_room_for_ends_the_idlest(
             assert site.get(verify=trust).status_code == 200
 
 
-def test_a_connection_that_is_used_outlives_those_that_are_not(tmp_path: Path) -> None:
+def test_a_used_connection_outlives_idle_ones(tmp_path: Path) -> None:
     with (
         guarded(tmp_path / "web.yml", limits=Limits(connections=8)) as site,
         httpx.Client(trust_env=False, timeout=300) as client,
@@ -84,7 +84,7 @@ def test_a_connection_that_is_used_outlives_those_that_are_not(tmp_path: Path) -
         (Limits(), _ENDLESS, b"HTTP/1.1 413"),
     ],
 )
-def test_what_does_not_end_is_ended(
+def test_an_endless_request_is_closed(
     tmp_path: Path, limits: Limits, opening: bytes, answer: bytes
 ) -> None:
     with (
@@ -96,7 +96,7 @@ def test_what_does_not_end_is_ended(
         assert site.get().status_code == 200
 
 
-def test_a_request_that_comes_drop_by_drop_gets_no_more_time(tmp_path: Path) -> None:
+def test_a_slow_request_gets_no_more_time(tmp_path: Path) -> None:
     with (
         guarded(tmp_path / "web.yml", limits=Limits(request=0.5)) as site,
         connections(site.port, 1, b"GET / HTTP/1.1\r\n") as (client,),
@@ -115,7 +115,7 @@ def test_a_request_that_comes_drop_by_drop_gets_no_more_time(tmp_path: Path) -> 
             pytest.fail("the connection goes on for ever")
 
 
-def test_a_handshake_that_does_not_end_is_ended(secure: Callable[[Limits], Guarded]) -> None:
+def test_an_endless_handshake_is_closed(secure: Callable[[Limits], Guarded]) -> None:
     site = secure(Limits(request=0.2))
     with site.server, connections(site.port, 1, _CLIENT_HELLO) as (client,):
         assert ended(client)
@@ -131,7 +131,7 @@ def test_two_requests_at_once_are_answered_in_turn(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["/-/reload", "/metrics"])
 @pytest.mark.parametrize("content", [b"x", iter([b"x" * 600] * 2)], ids=["whole", "chunked"])
-def test_a_request_with_a_body_is_refused(
+def test_a_request_with_a_body_is_rejected(
     tmp_path: Path, path: str, content: bytes | Iterator[bytes]
 ) -> None:
     with guarded(tmp_path / "web.yml") as site:
@@ -141,7 +141,7 @@ def test_a_request_with_a_body_is_refused(
     assert "Requests must not have a body" in refused.text
 
 
-def test_a_server_stops_though_clients_hang(secure: Callable[[Limits], Guarded]) -> None:
+def test_a_server_stops_with_hanging_clients(secure: Callable[[Limits], Guarded]) -> None:
     site = secure(Limits())
     with (
         connections(site.port, 5),

@@ -68,7 +68,7 @@ def serial_of(file: Path) -> int:
     return x509.load_pem_x509_certificate(file.read_bytes()).serial_number
 
 
-def test_a_renewed_certificate_is_shown_to_the_next_client(
+def test_a_renewed_certificate_is_used_for_the_next_client(
     tmp_path: Path, authority: Authority
 ) -> None:
     with guarded(tmp_path / "web.yml", TLS) as site:
@@ -96,7 +96,7 @@ def test_a_certificate_without_its_key_waits_for_it(tmp_path: Path, authority: A
     assert taken is None
 
 
-def test_an_authority_that_is_replaced_lets_in_its_own_clients_only(
+def test_a_replaced_authority_admits_only_its_own_clients(
     tmp_path: Path, authority: Authority
 ) -> None:
     (tmp_path / "new").mkdir()
@@ -112,7 +112,7 @@ def test_an_authority_that_is_replaced_lets_in_its_own_clients_only(
             site.get(verify=before)
 
 
-def test_a_changed_password_is_right_at_once_and_the_old_one_wrong(tmp_path: Path) -> None:
+def test_a_changed_password_takes_effect_at_once(tmp_path: Path) -> None:
     file = tmp_path / "web.yml"
     with (
         guarded(file, users(ana="old", bob="stays")) as site,
@@ -133,9 +133,7 @@ def test_a_changed_password_is_right_at_once_and_the_old_one_wrong(tmp_path: Pat
 
 
 @pytest.mark.parametrize("broken", ["", "basic_auth_users: { ana: plain }", "{", "tls: no"])
-def test_a_file_that_cannot_be_used_opens_nothing_and_closes_nothing(
-    tmp_path: Path, broken: str
-) -> None:
+def test_an_unusable_file_changes_nothing(tmp_path: Path, broken: str) -> None:
     file = tmp_path / "web.yml"
     with guarded(file, users(ana="old")) as site:
         told = Told(site)
@@ -149,7 +147,7 @@ def test_a_file_that_cannot_be_used_opens_nothing_and_closes_nothing(
     assert all(isinstance(error, ConfigError) for error in told.errors)
 
 
-def test_certificates_cannot_vanish_and_need_a_restart_to_appear(
+def test_certificates_cannot_be_removed_and_need_a_restart_to_be_added(
     tmp_path: Path, authority: Authority
 ) -> None:
     file = tmp_path / "web.yml"
@@ -163,7 +161,7 @@ def test_certificates_cannot_vanish_and_need_a_restart_to_appear(
         assert "send SIGHUP to serve with TLS" in str(told.errors[0])
 
 
-def test_a_session_of_tls_outlives_no_authority(tmp_path: Path, authority: Authority) -> None:
+def test_a_tls_session_does_not_outlive_its_authority(tmp_path: Path, authority: Authority) -> None:
     (tmp_path / "new").mkdir()
     other = Authority(tmp_path / "new", "other")
     shutil.copy(authority.file, tmp_path / "clients.crt")
@@ -207,7 +205,7 @@ READ = ("/", "/sections", "/api/v1/metrics", "/static/page.css")
         ("root", {"/metrics", *READ, "/-/reload"}),
     ],
 )
-def test_a_user_with_scopes_may_ask_for_nothing_else(
+def test_a_user_with_scopes_may_request_nothing_else(
     scoped: Guarded, user: str, allowed: set[str]
 ) -> None:
     found = {
@@ -223,6 +221,6 @@ def test_a_user_with_scopes_may_ask_for_nothing_else(
     assert scoped.get("/eval/metrics", auth=(user, "wrong")).status_code == 401
 
 
-def test_scopes_of_a_user_who_is_not_there_are_refused(tmp_path: Path) -> None:
+def test_scopes_of_an_unknown_user_are_rejected(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"\[web\]: scopes.eve: .*web.yml has no such user"):
         Guarded(tmp_path / "web.yml", users(ana="x"), scopes={"eve": ["read"]})

@@ -17,7 +17,7 @@ from tests.ports import WEB
 TLS = "tls_server_config: { cert_file: server.crt, key_file: server.key }\n"
 
 
-def test_all_paths_begin_with_the_prefix(tmp_path: Path) -> None:
+def test_all_paths_have_the_prefix(tmp_path: Path) -> None:
     with guarded(tmp_path / "web.yml", prefix="/eval/web") as site:
         for path in ("/", "/metrics", "/api/v1/metrics", "/-/healthy", "/static/page.css"):
             assert site.get(f"/eval/web{path}").status_code == 200
@@ -27,7 +27,7 @@ def test_all_paths_begin_with_the_prefix(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "/eval"])
-def test_whoever_leaves_out_the_prefix_is_shown_the_page(tmp_path: Path, path: str) -> None:
+def test_a_request_without_the_prefix_is_redirected_to_the_page(tmp_path: Path, path: str) -> None:
     with guarded(tmp_path / "web.yml", prefix="/eval") as site:
         answer = site.get(path)
         assert (answer.status_code, answer.headers["location"]) == (302, "/eval/")
@@ -53,7 +53,7 @@ def test_several_addresses_answer_alike(tmp_path: Path) -> None:
             assert WEB.get(f"{each}/metrics").status_code == 200
 
 
-def test_where_one_address_is_taken_none_is(tmp_path: Path) -> None:
+def test_if_one_address_is_in_use_none_is_bound(tmp_path: Path) -> None:
     with guarded(tmp_path / "web.yml") as site:
         busy = f"127.0.0.1:{site.port}"
         free = Guarded(tmp_path / "other.yml")
@@ -77,7 +77,7 @@ def test_where_one_address_is_taken_none_is(tmp_path: Path) -> None:
     ],
     ids=["loopback", "twice loopback", "all", "loopback and all", "users", "encrypted"],
 )
-def test_it_is_known_whether_others_may_read(
+def test_an_exposed_server_has_a_warning(
     tmp_path: Path, listen: str | list[str], text: str, danger: str | None
 ) -> None:
     Authority(tmp_path).issue("server")
@@ -93,7 +93,7 @@ FOREIGN = ("evil.example", "xeval.example", "pods.example", "eval.example.evil",
 
 
 @pytest.mark.parametrize("path", ["/", "/metrics", "/-/healthy"])
-def test_without_users_only_names_of_this_server_are_answered(tmp_path: Path, path: str) -> None:
+def test_without_users_only_names_of_this_server_are_accepted(tmp_path: Path, path: str) -> None:
     with guarded(tmp_path / "web.yml", hosts=["eval.example", "*.pods.example"]) as site:
         for host in (*OWN, socket.gethostname(), *CONFIGURED):
             assert site.get(path, headers={"Host": host}).status_code == 200, host
@@ -103,7 +103,7 @@ def test_without_users_only_names_of_this_server_are_answered(tmp_path: Path, pa
             assert answer.text.startswith(f"'{host}' is not a name of this server; add it to all")
 
 
-def test_users_protect_under_any_name(tmp_path: Path) -> None:
+def test_with_users_any_host_name_is_accepted(tmp_path: Path) -> None:
     text = f"basic_auth_users: {{ ana: {hashed('x')} }}"
     with guarded(tmp_path / "web.yml", text, hosts=[]) as site:
         assert site.get(headers={"Host": "other.example"}, auth=("ana", "x")).status_code == 200

@@ -53,7 +53,7 @@ def test_plain_http_to_an_encrypted_port_is_closed(tmp_path: Path, tls: Callable
         WEB.get(f"http://127.0.0.1:{site.port}/metrics")
 
 
-def test_a_client_must_have_a_certificate_that_is_signed_and_of_today(
+def test_a_client_needs_a_signed_and_current_certificate(
     tmp_path: Path, authority: Authority, tls: Callable[..., str]
 ) -> None:
     (tmp_path / "other").mkdir()
@@ -72,7 +72,7 @@ def test_a_client_must_have_a_certificate_that_is_signed_and_of_today(
         assert site.get(verify=right).status_code == 200
 
 
-def test_a_certificate_that_is_asked_for_if_given_is_verified_if_given(
+def test_an_optional_client_certificate_is_verified_if_given(
     tmp_path: Path, authority: Authority, tls: Callable[..., str]
 ) -> None:
     text = tls("client_auth_type: VerifyClientCertIfGiven", f"client_ca_file: {authority.file}")
@@ -99,7 +99,7 @@ def test_an_older_version_than_the_configured_one_is_refused(
 
 
 @pytest.mark.parametrize("key", ["tls_server_config", "basic_auth_users"])
-def test_a_reload_never_opens_what_was_closed(
+def test_a_reload_never_removes_protection(
     tmp_path: Path, tls: Callable[..., str], key: str
 ) -> None:
     file = tmp_path / "web.yml"
@@ -111,9 +111,7 @@ def test_a_reload_never_opens_what_was_closed(
         in_force.check(web_security(WebOptions(config_file=str(file))))
 
 
-def test_a_certificate_that_has_expired_is_a_warning_and_one_of_today_none(
-    tmp_path: Path, authority: Authority
-) -> None:
+def test_an_expired_certificate_is_a_warning(tmp_path: Path, authority: Authority) -> None:
     warnings = []
     for name, expired in (("old", True), ("today", False)):
         certificate, key = authority.issue(name, expired=expired)

@@ -55,7 +55,7 @@ def test_nothing_is_answered_without_a_password(site: Guarded, path: str) -> Non
         ("Ana", "s3cret", 401),
     ],
 )
-def test_a_user_reads_with_the_own_password_only(
+def test_a_user_needs_the_right_password(
     site: Guarded, user: str, password: str, status: int
 ) -> None:
     for _ in range(2):
@@ -63,7 +63,7 @@ def test_a_user_reads_with_the_own_password_only(
 
 
 @every_case("value", ["", "Basic", "Basic !", "Basic YW5h", "Bearer x", "Basic YW5h OnMzY3JldA=="])
-def test_what_is_no_name_and_password_is_refused(site: Guarded, value: str) -> None:
+def test_malformed_credentials_are_rejected(site: Guarded, value: str) -> None:
     assert site.get(headers={"Authorization": value}).status_code == 401
 
 
@@ -81,13 +81,13 @@ def test_health_checks_are_open_by_choice_only(tmp_path: Path) -> None:
     assert set(found.values()) == {401}
 
 
-def test_a_hash_of_htpasswd_is_one_of_ours() -> None:
+def test_a_hash_of_htpasswd_is_accepted() -> None:
     made = hashed("s3cret").replace("$2b$", "$2y$", 1)
     users = Users("web.yml", {"ana": made})
     assert asyncio.run(users.verdict(header("ana", "s3cret"))) is Verdict.ADMITTED
 
 
-def test_a_password_beyond_what_bcrypt_reads_is_read_to_there() -> None:
+def test_a_long_password_is_cut_as_by_bcrypt() -> None:
     users = Users("web.yml", {"ana": hashed("x" * 72)})
     assert asyncio.run(users.verdict(header("ana", "x" * 100))) is Verdict.ADMITTED
     assert asyncio.run(users.verdict(header("ana", "x" * 71))) is Verdict.REFUSED
@@ -127,7 +127,7 @@ def test_an_unknown_user_costs_as_much_as_a_known_one(monkeypatch: pytest.Monkey
     assert checks.hashes == [slow.encode()]
 
 
-def test_so_many_checks_wait_and_those_that_are_known_do_not() -> None:
+def test_waiting_checks_are_limited_and_cached_users_do_not_wait() -> None:
     users = Users("web.yml", {"ana": hashed("s3cret")})
 
     async def ask() -> tuple[list[Verdict], Verdict]:

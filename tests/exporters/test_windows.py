@@ -25,7 +25,7 @@ from tests.exporters.pictures import (
 _A = {"variant": "a"}
 
 
-def test_a_mean_has_one_gauge_for_each_window_and_what_is_behind_it(
+def test_a_mean_has_a_gauge_and_its_support_for_each_window(
     exporter: PrometheusExporter,
 ) -> None:
     read = samples(
@@ -62,7 +62,7 @@ def test_a_mean_with_an_interval_has_a_gauge_for_each_end(exporter: PrometheusEx
     assert at(without, "ndcg_window_low", **labels, window="lifetime") is None
 
 
-def test_what_does_not_add_up_keeps_its_name_and_says_its_window(
+def test_a_property_of_all_lists_keeps_its_name_and_has_a_window(
     exporter: PrometheusExporter,
 ) -> None:
     read = samples(
@@ -77,7 +77,7 @@ def test_what_does_not_add_up_keeps_its_name_and_says_its_window(
 
 
 @pytest.mark.parametrize("windows", [(), ("5m",)])
-def test_gauges_say_their_window_as_soon_as_any_is_configured(
+def test_gauges_have_a_window_label_if_any_is_configured(
     exporter: PrometheusExporter, windows: tuple[str, ...]
 ) -> None:
     snapshot = picture(
@@ -101,7 +101,7 @@ def test_without_evidence_a_window_is_absent(exporter: PrometheusExporter) -> No
     assert 'streameval_readings_undefined{metric="capri:recall@5"} 1.0' in text
 
 
-def test_a_segment_has_families_of_its_own(exporter: PrometheusExporter) -> None:
+def test_a_segment_has_separate_families(exporter: PrometheusExporter) -> None:
     snapshot = picture(
         mean("ctr", ("a",), 3, 4),
         windowed(mean("ctr", ("a", "nl"), 1, 2), LIFETIME, family=1),
@@ -119,7 +119,7 @@ def test_a_segment_has_families_of_its_own(exporter: PrometheusExporter) -> None
     assert not [labels for _, labels in read if ("segment", "all") in labels]
 
 
-def test_counters_show_what_is_durable_and_gauges_what_is_live(
+def test_counters_are_durable_and_gauges_are_live(
     exporter: PrometheusExporter,
 ) -> None:
     live = mean("mrr", ("a",), 6.0, 8)
@@ -128,7 +128,7 @@ def test_counters_show_what_is_durable_and_gauges_what_is_live(
     assert at(read, "mrr_window_mean", **_A, window="lifetime") == 0.75
 
 
-def test_a_restored_label_set_stands_at_zero_until_a_checkpoint(
+def test_a_restored_label_set_stays_at_zero_until_a_checkpoint(
     exporter: PrometheusExporter, hands: Hands
 ) -> None:
     restored = picture(mean("mrr", ("a",), 600.0, 800), counted={})
@@ -148,7 +148,7 @@ def test_counters_of_a_partition_that_moved_away_stay_and_its_gauges_do_not(
     assert at(read, "ndcg_window_mean", **_A, k="10", window="lifetime") is None
 
 
-def test_a_label_value_that_is_gone_and_comes_back_goes_on_where_it_was(
+def test_a_label_value_that_returns_continues_its_counters(
     exporter: PrometheusExporter,
 ) -> None:
     there = picture(mean("mrr", ("a",), 1, 2))
@@ -159,7 +159,7 @@ def test_a_label_value_that_is_gone_and_comes_back_goes_on_where_it_was(
     assert (at(back, "mrr_sum", **_A), at(back, "mrr_count", **_A)) == (3, 4)
 
 
-def test_the_pipeline_says_what_is_kept_set_aside_and_recovered_from(
+def test_the_pipeline_has_checkpoints_dead_letters_and_recoveries(
     exporter: PrometheusExporter,
 ) -> None:
     read = samples(exporter, picture(state=busy_health()))
@@ -184,7 +184,7 @@ def test_the_pipeline_says_what_is_kept_set_aside_and_recovered_from(
     assert at(read, "config_last_reload_timestamp_seconds") == 1_760_000_008
 
 
-def test_what_a_pipeline_does_not_do_is_not_counted_at_zero(exporter: PrometheusExporter) -> None:
+def test_unused_parts_of_a_pipeline_have_no_zero_counters(exporter: PrometheusExporter) -> None:
     text = exporter.exposition(picture()).decode()
     names = ("late", "future", "duplicate", "dlq", "checkpoint", "commit", "watchdog", "reload")
     assert [name for name in names if name in text] == []
@@ -194,7 +194,7 @@ def test_what_a_pipeline_does_not_do_is_not_counted_at_zero(exporter: Prometheus
     st.lists(st.tuples(st.text(max_size=3), st.floats(allow_nan=False)), max_size=5),
     st.lists(st.tuples(st.text(max_size=3), st.floats(allow_nan=False)), max_size=5),
 )
-def test_what_is_remembered_of_a_line_is_never_shown_of_another(
+def test_a_cached_line_is_never_used_for_another_sample(
     first: list[tuple[str, float]], second: list[tuple[str, float]]
 ) -> None:
     exporter = PrometheusExporter(version="1", first_exposure=0)

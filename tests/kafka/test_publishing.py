@@ -114,7 +114,7 @@ def test_a_topic_with_an_impossible_name_is_refused(broker: Broker) -> None:
         _publish(broker, "no topic!")
 
 
-def test_a_broker_that_is_not_there_is_an_error() -> None:
+def test_an_unreachable_broker_is_an_error() -> None:
     settings = {"bootstrap_servers": "127.0.0.1:1", "bootstrap_timeout_ms": 500}
     with pytest.raises(PublishError, match=r"cannot reach Kafka at 127.0.0.1:1: connection refus"):
         publish_records(LINES, Destination(topic="t", kafka=settings), {})

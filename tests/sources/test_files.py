@@ -34,7 +34,7 @@ def _written(path: Path, content: bytes) -> str:
 
 
 @pytest.mark.parametrize("compress", [bytes, gzip.compress, zstandard.compress])
-def test_the_content_tells_the_compression_not_the_name(tmp_path: Path, compress: Compress) -> None:
+def test_compression_is_detected_by_content(tmp_path: Path, compress: Compress) -> None:
     path = _written(tmp_path / "events", compress(_TEXT))
     assert list(lines(path)) == _LINES
 
@@ -42,7 +42,7 @@ def test_the_content_tells_the_compression_not_the_name(tmp_path: Path, compress
 @pytest.mark.parametrize(
     ("suffix", "compress"), [(".gz", gzip.compress), (".zst", zstandard.compress)]
 )
-def test_members_are_joined_wherever_they_meet(
+def test_members_are_joined_at_any_block_boundary(
     tmp_path: Path, suffix: str, compress: Compress
 ) -> None:
     members = b"".join(compress(_TEXT[at : at + 9_999]) for at in range(0, len(_TEXT), 9_999))
@@ -111,7 +111,7 @@ def test_other_compression_is_named(
 
 @pytest.mark.parametrize(("name", "kind"), [("events.gz", "gzip"), ("events.zst", "zstd")])
 @pytest.mark.parametrize("content", [b"", b'{"user":"u"}\n'])
-def test_a_name_that_promises_compression_is_held_to_it(
+def test_a_misnamed_uncompressed_file_is_rejected(
     tmp_path: Path, name: str, kind: str, content: bytes
 ) -> None:
     with pytest.raises(SourceError, match=f"it is not {kind} data; rename it"):
@@ -145,19 +145,19 @@ def test_a_missing_file_is_found_before_anything_is_read(tmp_path: Path) -> None
     assert str(caught.value) == f"{absent}: {sentence}"
 
 
-def test_a_folder_is_refused_with_what_to_write(tmp_path: Path) -> None:
+def test_a_folder_is_rejected_with_a_remedy(tmp_path: Path) -> None:
     said = rf"is a directory; name the files in it, for example {tmp_path}/\*.ndjson\.$"
     with pytest.raises(SourceError, match=said), _opened(f"{tmp_path}/"):
         pass
 
 
-def test_a_file_named_twice_is_refused(tmp_path: Path) -> None:
+def test_a_file_given_twice_is_rejected(tmp_path: Path) -> None:
     path = _written(tmp_path / "events", b"a\n")
     with pytest.raises(SourceError, match="given twice"), _opened(path, path):
         pass
 
 
-def test_a_file_shorter_than_its_position_is_refused(tmp_path: Path) -> None:
+def test_a_file_shorter_than_its_position_is_rejected(tmp_path: Path) -> None:
     path = _written(tmp_path / "events", b"a\nb\n")
     with (
         _opened(path, start={Partition(path, 0): 3}) as source,
@@ -166,7 +166,7 @@ def test_a_file_shorter_than_its_position_is_refused(tmp_path: Path) -> None:
         _values(source)
 
 
-def test_damage_stays_an_error_when_asked_again(tmp_path: Path) -> None:
+def test_damage_is_an_error_at_every_read(tmp_path: Path) -> None:
     path = _written(tmp_path / "events.gz", gzip.compress(_TEXT)[:-1])
     with _opened(path) as source:
         for _ in range(2):
@@ -175,7 +175,7 @@ def test_damage_stays_an_error_when_asked_again(tmp_path: Path) -> None:
         assert not source.finished
 
 
-def test_progress_counts_bytes_as_they_lie_in_the_files(tmp_path: Path) -> None:
+def test_progress_counts_stored_bytes(tmp_path: Path) -> None:
     compressed = gzip.compress(_TEXT)
     paths = [_written(tmp_path / "a.gz", compressed), _written(tmp_path / "b", b"a\n")]
     with _opened(*paths) as source:
@@ -194,7 +194,7 @@ def test_more_files_than_are_open_at_once_are_all_read(tmp_path: Path) -> None:
     assert source.name == "50 files"
 
 
-def test_a_pipe_that_is_silent_holds_up_no_file(tmp_path: Path) -> None:
+def test_a_silent_pipe_does_not_block_other_files(tmp_path: Path) -> None:
     pipe, path = tmp_path / "pipe", _written(tmp_path / "events", b"a\n")
     os.mkfifo(pipe)
     silent = os.open(pipe, os.O_RDWR)

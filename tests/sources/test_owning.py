@@ -48,7 +48,7 @@ def test_a_file_that_grows_keeps_its_identity(tmp_path: Path, compress: type[byt
     assert _of_file(path) == before
 
 
-def test_another_file_of_the_same_name_is_told(tmp_path: Path) -> None:
+def test_another_file_of_the_same_name_has_another_identity(tmp_path: Path) -> None:
     path = tmp_path / "events"
     path.write_bytes(b'{"user":"a"}\n')
     before = _of_file(path)
@@ -56,7 +56,7 @@ def test_another_file_of_the_same_name_is_told(tmp_path: Path) -> None:
     assert _of_file(path) != before
 
 
-def test_one_long_line_is_told_by_its_beginning(tmp_path: Path) -> None:
+def test_a_long_line_is_identified_by_its_beginning(tmp_path: Path) -> None:
     path = tmp_path / "events"
     path.write_bytes(b"x" * 10_000)
     before = _of_file(path)
@@ -64,7 +64,7 @@ def test_one_long_line_is_told_by_its_beginning(tmp_path: Path) -> None:
     assert _of_file(path) == before
 
 
-def test_a_simulators_identity_is_what_it_simulates_and_not_how_fast() -> None:
+def test_the_identity_of_a_simulator_does_not_depend_on_its_pace() -> None:
     def identity(**options: int) -> str:
         return _identity(SimulatorSource(SimulatorOptions(**options)))
 
@@ -72,7 +72,7 @@ def test_a_simulators_identity_is_what_it_simulates_and_not_how_fast() -> None:
     assert len({identity(seed=1), identity(seed=2), identity(seed=1, partitions=3)}) == 3
 
 
-def test_positions_begin_where_told_and_otherwise_where_configured() -> None:
+def test_positions_start_at_given_offsets_or_as_configured() -> None:
     given = [
         Assignment(partition=Partition("t", n), identity="i", begin=0, end=9, start=4)
         for n in range(2)

@@ -41,7 +41,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     remote.store.cache_clear()
 
 
-def test_folders_and_patterns_of_objects_mean_their_files(bucket: str) -> None:
+def test_folders_and_patterns_of_objects_are_expanded(bucket: str) -> None:
     assert expanded(f"{bucket}/lines/", lambda _: True) == [f"{bucket}/lines/c.ndjson"]
     wanted = [f"{bucket}/{key}" for key in KEYS[:2]]
     assert expanded(f"{bucket}/day=*/*.parquet", lambda _: True) == wanted
@@ -62,7 +62,7 @@ def test_objects_are_evaluated_as_files_are(
     assert (reading["value"], reading["count"]) == (0.5, lists)
 
 
-def test_an_object_that_is_not_there_is_told_of(bucket: str) -> None:
+def test_a_missing_object_is_reported(bucket: str) -> None:
     for path in ("none.parquet", "none.ndjson"):
         done = ran("evaluate", f"{bucket}/{path}", "-m", "mrr")
         assert (done.returncode, done.stderr.count("\n")) == (2, 1)
@@ -71,7 +71,7 @@ def test_an_object_that_is_not_there_is_told_of(bucket: str) -> None:
         )
 
 
-def test_a_store_without_what_it_needs_says_where_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_account_is_an_error_with_a_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AZURE_STORAGE_ACCOUNT_NAME", raising=False)
     with pytest.raises(SourceError, match="credentials and endpoint in the environment"):
         next(content("az://logs/a.csv"))

@@ -95,7 +95,7 @@ def test_lists_are_whole_and_popular_items_are_shown_more() -> None:
     assert shown.count("item-0") > 2 * shown.count(f"item-{ITEMS - 1}")
 
 
-def test_a_record_reads_as_one_would_write_it() -> None:
+def test_a_record_has_readable_fields() -> None:
     first = msgspec.json.decode(next(records(SimulatorOptions(seed=4))))
     assert [*first][:5] == ["event_id", "ts", "user", "variant", "country"]
     assert [*first][5:] == ["recommendations", "interactions"]
@@ -113,7 +113,7 @@ def test_event_time_takes_equal_steps() -> None:
     assert timedelta(milliseconds=10) == STEP
 
 
-def test_a_limit_cuts_and_changes_nothing_before_it() -> None:
+def test_a_limit_only_truncates() -> None:
     long = list(records(SimulatorOptions(seed=2, events=2 * BLOCK + 1)))
     assert list(records(SimulatorOptions(seed=2, events=BLOCK - 1))) == long[: BLOCK - 1]
     assert len(set(long)) == 2 * BLOCK + 1
@@ -121,7 +121,7 @@ def test_a_limit_cuts_and_changes_nothing_before_it() -> None:
 
 
 @every_case("offset", [BLOCK - 1, BLOCK])
-def test_any_offset_gives_the_bytes_it_always_has(offset: int) -> None:
+def test_any_offset_has_the_same_bytes_each_time(offset: int) -> None:
     source = SimulatorSource(SimulatorOptions(seed=9, partitions=1))
     source.open(Positions({Partition("simulator", 0): offset}))
     found: list[bytes | None] = []
@@ -159,7 +159,7 @@ def test_the_pace_follows_the_clock() -> None:
     assert _count(source) == 0
 
 
-def test_a_poll_waits_for_the_next_record_and_no_longer_than_told() -> None:
+def test_a_poll_waits_for_the_next_record_within_its_limit() -> None:
     time = _Time()
     source = SimulatorSource(SimulatorOptions(events_per_second=0.5), time, time.sleep)
     source.open(Positions())
@@ -169,7 +169,7 @@ def test_a_poll_waits_for_the_next_record_and_no_longer_than_told() -> None:
     assert time.now == 1002
 
 
-def test_what_was_missed_is_caught_up_in_blocks() -> None:
+def test_overdue_records_are_delivered_in_blocks() -> None:
     time = _Time()
     source = SimulatorSource(SimulatorOptions(events_per_second=100), time, time.sleep)
     source.open(Positions())

@@ -35,50 +35,50 @@ class Time:
         return found
 
 
-def test_what_moves_never_stalls() -> None:
+def test_a_moving_partition_never_stalls() -> None:
     time = Time()
     for position in range(100):
         assert time.after(5, {P: position}, {P: 1000}) == []
 
 
-def test_what_has_come_to_its_end_never_stalls() -> None:
+def test_a_partition_at_its_end_never_stalls() -> None:
     assert Time().after(1000, {P: 7, Q: 0}, {P: 7}) == []
 
 
-def test_seeking_then_joining_then_giving_up() -> None:
+def test_remedies_are_seek_then_rejoin_then_give_up() -> None:
     said = Time().after(60, {P: 3}, {P: 9})
     assert [stall.remedy for stall in said][:3] == ["seek", "rejoin", "give up"]
     assert all(stall.positions == {P: 3} for stall in said)
 
 
-def test_the_time_in_which_the_broker_does_not_answer_does_not_count() -> None:
+def test_time_without_answers_of_the_broker_does_not_count() -> None:
     time = Time()
     assert time.after(8, {P: 3}, {P: 9}) == []
     assert time.after(1000, {P: 3}, {P: 9}, answers=False) == []
     assert [stall.remedy for stall in time.after(3, {P: 3}, {P: 9})] == ["seek"]
 
 
-def test_the_time_in_which_nobody_looked_does_not_count() -> None:
+def test_time_without_checks_does_not_count() -> None:
     time = Time()
     time.after(1, {P: 3}, {P: 9})
     time.now += 10_000
     assert time.watch.check({P: 3}, {P: 9}, answers=True) is None
 
 
-def test_progress_forgets_what_was_tried() -> None:
+def test_progress_resets_the_remedies() -> None:
     time = Time()
     assert [stall.remedy for stall in time.after(11, {P: 3}, {P: 9})] == ["seek"]
     assert [stall.remedy for stall in time.after(11, {P: 4}, {P: 9})] == ["seek"]
 
 
-def test_being_away_and_coming_back_no_further_is_no_progress() -> None:
+def test_a_partition_that_returns_at_the_same_position_made_no_progress() -> None:
     time = Time()
     assert [stall.remedy for stall in time.after(22, {P: 3}, {P: 9})] == ["seek", "rejoin"]
     assert time.after(100, {}, {P: 9}) == []
     assert [stall.remedy for stall in time.after(11, {P: 1}, {P: 9})] == ["give up"]
 
 
-def test_one_that_moves_does_not_excuse_another() -> None:
+def test_one_moving_partition_does_not_hide_a_stalled_one() -> None:
     time, said = Time(), []
     for position in range(11):
         said += time.after(1, {P: position, Q: 5}, {P: 99, Q: 6})

@@ -41,7 +41,7 @@ def _answer(reader: subprocess.Popen[bytes]) -> str:
     return next(line for line in reader.stdout if line != b"nothing\n").decode().strip()
 
 
-def test_lines_come_while_the_pipe_stays_open(reader: subprocess.Popen[bytes]) -> None:
+def test_lines_are_delivered_while_the_pipe_is_open(reader: subprocess.Popen[bytes]) -> None:
     with reader:
         assert reader.stdin is not None
         assert reader.stdout is not None
@@ -59,7 +59,7 @@ def test_lines_come_while_the_pipe_stays_open(reader: subprocess.Popen[bytes]) -
     assert reader.returncode == 0
 
 
-def test_a_compressed_stream_comes_byte_by_byte(reader: subprocess.Popen[bytes]) -> None:
+def test_a_compressed_stream_may_arrive_byte_by_byte(reader: subprocess.Popen[bytes]) -> None:
     with reader:
         assert reader.stdin is not None
         for byte in gzip.compress(b"first\n"):

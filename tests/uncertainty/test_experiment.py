@@ -178,7 +178,7 @@ def test_evidence_of_shared_users_is_fair_at_the_most_that_is_allowed() -> None:
     assert mean == pytest.approx(1.0)
 
 
-def test_users_who_went_missing_are_told_of() -> None:
+def test_missing_users_are_reported() -> None:
     users = crowd(5, 20_000)
     control = variant(10, 0.1)._replace(audience=audience(users[:8_000]))
     treatment = variant(20, 0.2)._replace(audience=audience(users[10_000:]))
@@ -204,7 +204,7 @@ def test_a_variant_that_never_ran_is_told_of() -> None:
     assert row(found, "ctr").sentence == "too few users: treatment has no lists yet."
 
 
-def test_users_in_both_variants_are_told_of() -> None:
+def test_users_in_both_variants_are_reported() -> None:
     users = crowd(6, 10_000)
     control = variant(10)._replace(audience=audience(users[:5_100]))
     treatment = variant(20)._replace(audience=audience(users[4_800:]))
