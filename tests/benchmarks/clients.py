@@ -50,7 +50,7 @@ def main() -> None:
     ratios = [mine / other for mine, other in zip(ours, theirs, strict=True)]
     shown = ", ".join(f"{ratio:.2f}" for ratio in ratios)
     print(f"{'ratio of daemons':>20}: {statistics.median(ratios):5.2f} in the median ({shown});")
-    print(f"{'':>20}  of the best rounds {min(ours) / min(theirs):.2f}; at most {BAR} is asked")
+    print(f"{'':>20}  of the best rounds {min(ours) / min(theirs):.2f}; the aim is at most {BAR}")
 
 
 def _bare_confluent(source: KafkaOptions) -> int:

@@ -1,4 +1,4 @@
-"""The dashboards say what they show, and their questions have answers."""
+"""Every panel is documented, and Prometheus answers every query of the dashboards."""
 
 from __future__ import annotations
 

@@ -153,9 +153,9 @@ def test_a_build_requires_npm_only_if_the_charts_are_missing(
     (root,) = tmp_path.iterdir()
     if not charts:
         shutil.rmtree(root / CHARTS)
-    asked = "import hatchling.build as h; print(*h.get_requires_for_build_wheel())"
+    program = "import hatchling.build as h; print(*h.get_requires_for_build_wheel())"
     found = subprocess.run(
-        [sys.executable, "-c", asked], cwd=root, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True
     )
     assert [each.partition(">")[0] for each in found.stdout.split()] == needed
 
