@@ -1,4 +1,4 @@
-"""The page, /metrics and the API of accumulators, as an ASGI application to mount."""
+"""The page, /metrics and the API for accumulators of a service, as an ASGI application."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from streameval.exporters.web.application import application
 from streameval.prometheus import Accumulators, AccumulatorSnapshots, Collector, exposition
 
 EVERY: Final = 1.0
-"""Seconds between snapshots."""
+"""Shortest time between snapshots, in seconds."""
 
 
 def app(
@@ -30,21 +30,21 @@ def app(
 ) -> Starlette:
     """The page, /metrics and the API of the daemon, for accumulators of this process.
 
-    Mount it under any path. `/` is the page, `/metrics` for Prometheus, `/api/v1/metrics` the same
-    as JSON and `/api/v1/openapi.json` its description. It has no authentication: protect the path
-    in your service. Values are read on request, once a second at most, so charts have the moments
-    of requests.
+    Mount it under any path. `/` is the page, `/metrics` is for Prometheus, `/api/v1/metrics` has
+    the values as JSON, and `/api/v1/openapi.json` describes the API. There is no authentication:
+    protect the path in your service. Values are read on request, at most once a second, so charts
+    have points only at the times of requests.
 
     Args:
         accumulators: one, or a mapping from label values to accumulators, as for
-            `streameval.prometheus.Collector`; they are made safe for threads.
-        labels: names of the labels, for a mapping; a text means one.
+            `streameval.prometheus.Collector`; they become thread-safe.
+        labels: names of the labels of the mapping; a string is one label.
         source: what is counted, for the heading of the page.
-        restored: another process has exported these counts; the counters begin at 0.
-        first_exposure: seconds for which a new counter stands at 0; at least two scrape intervals.
+        restored: whether another process has exported these counts; counters then start at 0.
+        first_exposure: seconds for which a new counter is 0; at least two scrape intervals.
 
     Raises:
-        NotShownError: labels and keys do not fit each other.
+        NotShownError: a key does not match the labels.
 
     Example:
         >>> from starlette.applications import Starlette
@@ -59,7 +59,7 @@ def app(
 
 
 class _Latest:
-    """The last snapshot, renewed on request when it is old."""
+    """The last snapshot, replaced on request when it is older than `EVERY`."""
 
     def __init__(self, snapshots: AccumulatorSnapshots, clock: Callable[[], float]) -> None:
         self._snapshots = snapshots

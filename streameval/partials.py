@@ -1,8 +1,8 @@
-"""Partial results of an evaluation: counted anywhere, and merged to the bits of one process.
+"""Partial results of a distributed evaluation, which merge to the bits of one process.
 
-An engine that distributes work (Spark, Ray, Beam, a pool of processes) runs `partials` wherever
-its data is and brings the rows together; `merged` adds them up. The state in a row is a function
-of the events alone, so it does not matter how they were divided.
+An engine that distributes work (Spark, Ray, Beam, a pool of processes) runs `partials` on each part
+of the data and collects the rows; `merged` adds them. The state in a row depends only on the events,
+so it does not matter how they were divided.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from streameval.tables.files import arrow
 from streameval.windows.times import DurationError, microseconds
 
 VERSION: Final = 1
-"""Of the state in a row."""
+"""Version of the state in a row."""
 
 
 class Known(TypedDict, total=False):
@@ -60,12 +60,12 @@ class Inputs(Known, total=False):
 
 
 class Cell(NamedTuple):
-    """The cell of a row: a slice, and a span of event time.
+    """A slice and a span of event time.
 
     Attributes:
-        labels: values of the columns it was split by; `__missing__` for null.
-        start: of its span of event time, microseconds since the epoch; None for all time, and for
-            lists without a time.
+        labels: values of the columns in `by`; `__missing__` for null.
+        start: start of the span, microseconds since the epoch; None for all time, and for lists
+            without a time.
     """
 
     labels: tuple[str, ...]
@@ -73,7 +73,7 @@ class Cell(NamedTuple):
 
 
 class Partial(NamedTuple):
-    """The counts of some lists of one cell.
+    """The counts of lists of one cell.
 
     Attributes:
         state: the counts as bytes; equal counts give equal bytes.
@@ -86,7 +86,7 @@ class Partial(NamedTuple):
 
 
 Row: TypeAlias = Partial | Sequence[Any] | Mapping[str, Any]
-"""A partial, also as engines give it back."""
+"""A partial, or the sequence or mapping that an engine returns for it."""
 
 
 class _State(msgspec.Struct, frozen=True, array_like=True):
@@ -103,16 +103,16 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
     crc: int | None = None
 
     def without_content(self) -> _State:
-        """How it was made."""
+        """The settings without the counts."""
         return msgspec.structs.replace(self, content=b"", crc=None)
 
     def sealed(self) -> _State:
-        """With a CRC-32 of everything else: the content has a digest of its own, the rest not."""
+        """The state with a CRC-32 of everything else."""
         bare = msgspec.structs.replace(self, crc=None)
         return msgspec.structs.replace(bare, crc=crc32(msgspec.msgpack.encode(bare)))
 
-    def told(self) -> list[Any]:
-        """The same, for a person."""
+    def description(self) -> list[Any]:
+        """The settings, for an error message."""
         given = [self.depth, self.max_items, self.ids, self.intervals, self.inputs]
         return [self.metrics, self.by, self.every, *given]
 
@@ -128,20 +128,20 @@ def partials(
     """Count tables of events, split by columns and by spans of event time.
 
     Args:
-        batches: Arrow tables or record batches, or frames of Polars, pandas or DuckDB, with a row
-            an event and columns named like those of `Columns`: recommendations, interactions,
-            and optionally gains, positions, scores, users and times.
-        metrics: as for an Accumulator; one of your own by its "package.module:name@k".
+        batches: Arrow tables or record batches, or frames of Polars, pandas or DuckDB, with one row
+            per event and columns named as in `Columns`: recommendations, interactions, and
+            optionally gains, positions, scores, users and times.
+        metrics: as for an Accumulator; your own as "package.module:name@k".
         by: columns whose values define the slices: text, integers or booleans; a text means one.
         every: length of spans, like "1h", aligned to the epoch; None for all time.
-        intervals: settings of confidence intervals; None keeps none.
+        intervals: settings of confidence intervals; None for no intervals.
         inputs: catalog, popularity, similarity, depth, max_items and ids, as for an Accumulator.
 
     Returns:
-        One row for each cell that has a list, by start and labels.
+        One row for each cell with lists, by start and labels.
 
     Raises:
-        InvalidEventError: a table lacks a column, or has a row that is not a valid event.
+        InvalidEventError: a table lacks a column, or a row is not a valid event.
         MetricError: a metric is unknown, or lacks an input.
         MissingExtraError: pyarrow is not installed.
         ValueError: `every` is not a duration.
@@ -166,9 +166,9 @@ def partials(
 
 
 class Counter:
-    """Counts as `partials` does, call after call; prepares the inputs once.
+    """`partials` for repeated calls; the inputs are prepared once.
 
-    `label_bytes`: of UTF-8 that a value may have.
+    `label_bytes`: largest size of a label value in UTF-8 bytes.
 
     Raises:
         MetricError: a metric is unknown, or lacks an input.
@@ -186,9 +186,9 @@ class Counter:
     ) -> None:
         self._by = (by,) if isinstance(by, str) else tuple(by)
         self._label_bytes = label_bytes
-        self._every = None if every is None else _length(every)
+        self._every = None if every is None else _span_length(every)
         self._empty = Accumulator(*metrics, intervals=intervals, **inputs)
-        # Without intervals nothing is kept by the time of a list.
+        # Only intervals need the time of a list.
         unread = {"times"} if intervals is None else set()
         self._columns = [name for name in Columns.__struct_fields__ if name not in unread]
         self._settings = _State(
@@ -204,10 +204,10 @@ class Counter:
         )
 
     def rows(self, batches: Iterable[Any]) -> list[Partial]:
-        """One row for each cell that has a list in these tables, by start and labels.
+        """One row for each cell with lists in these tables, by start and labels.
 
         Raises:
-            InvalidEventError: a table lacks a column, or has a row that is not a valid event.
+            InvalidEventError: a table lacks a column, or a row is not a valid event.
             MissingExtraError: pyarrow is not installed.
         """
         if hasattr(batches, "columns") or not isinstance(batches, Iterable):
@@ -219,17 +219,17 @@ class Counter:
                 found.setdefault(cell, self._empty.copy()).update_many(rows)
         return [
             _partial(cell, counted, self._settings)
-            for cell, counted in sorted(found.items(), key=_standing)
+            for cell, counted in sorted(found.items(), key=_sort_key)
         ]
 
     def _split(self, table: Any) -> Iterator[tuple[Cell, Any]]:
-        """The rows of each cell; a table of one cell as it is."""
+        """The rows of each cell."""
         for name in ("recommendations", "interactions"):
             column_of(table, name)
         events = table.select([name for name in table.column_names if name in self._columns])
         if not table.num_rows:
             return
-        labels = [_coded(table, name) for name in self._by]
+        labels = [_encoded(table, name) for name in self._by]
         starts = [] if self._every is None else _starts(table, self._every)
         if not labels and not starts:
             yield Cell((), None), events
@@ -256,11 +256,11 @@ def merged(
     rows: Iterable[Row],
     **known: Unpack[Known],
 ) -> dict[Cell, Accumulator]:
-    """Add up rows of `partials`, in any order, from anywhere.
+    """Merge rows of `partials`, in any order.
 
     Args:
-        rows: as `partials` gives them, or as engines give them back: sequences or mappings.
-        known: catalog, popularity and similarity, as they were for `partials`.
+        rows: the rows of `partials`, or the sequences or mappings that an engine returns for them.
+        known: the same catalog, popularity and similarity as for `partials`.
 
     Returns:
         An Accumulator for each cell, by start and labels, with the bits of one process.
@@ -273,9 +273,9 @@ def merged(
     """
     found: dict[Cell, Accumulator] = {}
     empty: Accumulator | None = None
-    for row, state in _alike(rows):
+    for row, state in _with_states(rows):
         if empty is None:
-            empty = _made(state, known)
+            empty = _accumulator(state, known)
         part = empty.copy()
         part.adopt(state.content)
         cell = Cell(tuple(row.labels), row.start)
@@ -283,11 +283,11 @@ def merged(
             found[cell].merge(part)
         else:
             found[cell] = part
-    return dict(sorted(found.items(), key=_standing))
+    return dict(sorted(found.items(), key=_sort_key))
 
 
 def repacked(rows: Iterable[Row], **known: Unpack[Known]) -> list[Partial]:
-    """Merge rows to fewer rows: a step of a distributed reduction.
+    """Merge rows to one row per cell, as a step of a distributed reduction.
 
     Raises:
         UnlikeStateError: the rows were made with different metrics, columns, spans or inputs.
@@ -319,10 +319,10 @@ def arrow_table(rows: Iterable[Row]) -> Any:
 
 
 def stored(path: str | PathLike[str]) -> Iterator[Partial]:
-    """The rows in a file or folder of parquet.
+    """Read rows from a parquet file or folder.
 
     Raises:
-        SourceError: it cannot be read, or has other columns.
+        SourceError: it cannot be read, or lacks a column.
         MissingExtraError: pyarrow is not installed.
     """
     try:
@@ -338,7 +338,7 @@ def stored(path: str | PathLike[str]) -> Iterator[Partial]:
 def backfill(rows: Iterable[Row], dimensions: Sequence[str]) -> Backfill:
     """Convert rows to a backfill for the state of a daemon.
 
-    `dimensions`: labels and segments of the daemon; the rows are split by all of them.
+    `dimensions`: labels and segments of the daemon; the rows must be split by all of them.
 
     Raises:
         BackfillError: there are no rows, or they are not split by a dimension.
@@ -346,9 +346,9 @@ def backfill(rows: Iterable[Row], dimensions: Sequence[str]) -> Backfill:
         StateVersionError: another release wrote them.
         DamagedStateError: a state is not the output of `partials`.
     """
-    alike = list(_alike(rows))
+    alike = list(_with_states(rows))
     if not alike:
-        raise BackfillError("it has no row", "give the rows of `partials` or of Spark")
+        raise BackfillError("it has no rows", "give the rows of `partials` or of Spark")
     made = alike[0][1]
     columns = _columns(made.by, dimensions)
     found = [
@@ -363,8 +363,8 @@ def backfill(rows: Iterable[Row], dimensions: Sequence[str]) -> Backfill:
 def _columns(by: Sequence[str], dimensions: Sequence[str]) -> list[int]:
     missing = [name for name in dimensions if name not in by]
     if missing:
-        told = f"by={list(by)}" if by else "without by="
-        problem = f"it is split {told}, and the state is by {', '.join(dimensions)} too"
+        split = f"by={list(by)}" if by else "without by="
+        problem = f"it was counted {split}, but the state is split by {', '.join(dimensions)}"
         raise BackfillError(problem, f"count it again with by={list(dimensions)}")
     return list(map(by.index, dimensions))
 
@@ -379,7 +379,7 @@ def _row(row: Row) -> Partial:
         found = Partial(*named)
         labels = tuple(str.__str__(each) for each in found.labels)
         start = found.start
-        # pandas has floats for integers of which one is missing.
+        # pandas turns integers with a missing value into floats.
         missing = start is None or start != start  # noqa: PLR0124  only NaN differs from itself
         return found._replace(labels=labels, start=None if missing else _whole(start))
     except (KeyError, TypeError, ValueError) as error:
@@ -394,14 +394,14 @@ def _whole(start: Any) -> int:
     return int(start)
 
 
-def _alike(rows: Iterable[Row]) -> Iterator[tuple[Partial, _State]]:
-    """Rows with their states, all made in one way."""
+def _with_states(rows: Iterable[Row]) -> Iterator[tuple[Partial, _State]]:
+    """Rows with their decoded states, which must have the same settings."""
     first: _State | None = None
     for row in map(_row, rows):
         state = _state(row.state)
         first = first or state.without_content()
         if state.without_content() != first:
-            raise UnlikeStateError("partials", first.told(), state.told())
+            raise UnlikeStateError("partials", first.description(), state.description())
         if len(row.labels) != len(state.by):
             problem = f"labels={row.labels!r} for by={state.by!r}"
             raise DamagedStateError("partial", problem)
@@ -414,7 +414,7 @@ def _partial(cell: Cell, counted: Accumulator, settings: _State) -> Partial:
     return Partial(*cell, counted.lists, msgspec.msgpack.encode(state))
 
 
-def _length(every: str) -> int:
+def _span_length(every: str) -> int:
     try:
         length = microseconds(str(every))
     except DurationError as error:
@@ -426,8 +426,8 @@ def _length(every: str) -> int:
     return length
 
 
-def _coded(table: Any, name: str) -> tuple[IntArray, list[Any]]:
-    """A column as codes, and the value of each; the last is null."""
+def _encoded(table: Any, name: str) -> tuple[IntArray, list[Any]]:
+    """A column as codes, and the value of each code; the last value is None, for null."""
     column = column_of(table, name).combine_chunks()
     if not arrow().types.is_dictionary(column.type):
         if column.type.num_fields:
@@ -440,7 +440,7 @@ def _coded(table: Any, name: str) -> tuple[IntArray, list[Any]]:
 
 
 def _starts(table: Any, every: int) -> list[IntArray]:
-    """The start of each row's span, and 1 where the row has a time."""
+    """The start of each row's span, and whether the row has a time (0 or 1)."""
     column = in_microseconds(column_of(table, "times").combine_chunks())
     if not arrow().types.is_integer(column.type):
         detail = f"times: {column.type}; give timestamps, or microseconds since the epoch"
@@ -464,7 +464,7 @@ def _state(data: object) -> _State:
     return found
 
 
-def _made(state: _State, known: Known) -> Accumulator:
+def _accumulator(state: _State, known: Known) -> Accumulator:
     made = Accumulator(
         *state.metrics,
         depth=state.depth,
@@ -478,7 +478,7 @@ def _made(state: _State, known: Known) -> Accumulator:
     return made
 
 
-def _standing(item: tuple[Cell, Any]) -> tuple[bool, int, tuple[str, ...]]:
-    """By start, lists without a time last; then by labels."""
+def _sort_key(item: tuple[Cell, Any]) -> tuple[bool, int, tuple[str, ...]]:
+    """Order by start, with lists without a time last, then by labels."""
     (labels, start), _ = item
     return start is None, start or 0, labels

@@ -1,4 +1,4 @@
-"""Readings over time and comparisons as charts; needs the extra `plot`."""
+"""Charts of readings over time and of comparisons; needs the extra `plot`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def row(start: float, reading: Reading, **labels: str) -> dict[str, Any]:
-    """One reading of a span, as `streameval evaluate --every` has it.
+    """A row for `over_time`, in the form of `streameval evaluate --every`.
 
     Args:
-        start: of the span, seconds since the epoch.
-        reading: of the span; without a value the row has None.
-        labels: of the slice.
+        start: start of the span, seconds since the epoch.
+        reading: reading of the span; an undefined value becomes None.
+        labels: labels of the slice.
 
     Example:
         >>> from streameval import Accumulator
@@ -39,14 +39,14 @@ def row(start: float, reading: Reading, **labels: str) -> dict[str, Any]:
 def over_time(rows: Iterable[Mapping[str, Any]], metric: str, axes: Axes | None = None) -> Axes:
     """Draw one metric over time, from `streameval evaluate --every 1h --format json`.
 
-    Every slice has a line with a point for each span, at its start. If a span has no value,
-    the point is missing and the line is broken: undefined is not zero.
+    Every slice has a line with a point at the start of each span. A span without a value breaks
+    the line, because undefined is not zero.
 
     Args:
-        rows: its objects, or rows of `row`: `start`, `metric`, `labels`, and `value`, which may
-            be None.
+        rows: JSON objects of that command, or results of `row`: `start`, `metric`, `labels`, and
+            `value`, which may be None.
         metric: text of the metric to draw.
-        axes: of matplotlib, to draw in; new ones by default.
+        axes: matplotlib axes to draw on; new ones by default.
 
     Returns:
         The axes.
@@ -77,12 +77,12 @@ def over_time(rows: Iterable[Mapping[str, Any]], metric: str, axes: Axes | None 
 def lifts(comparisons: Mapping[str, Comparison], axes: Axes | None = None) -> Axes:
     """Draw the lift of each comparison with its interval, and a line at no lift.
 
-    Verdicts that hold are green or red; the others are grey. A comparison without an interval has
-    only its name.
+    The verdicts better and worse are green and red, the others grey. A comparison without an
+    interval has only its name.
 
     Args:
-        comparisons: by name, for example of the metric; drawn from top to bottom.
-        axes: of matplotlib, to draw in; new ones by default.
+        comparisons: by name, for example the metric; drawn from top to bottom.
+        axes: matplotlib axes to draw on; new ones by default.
 
     Returns:
         The axes.
@@ -122,7 +122,7 @@ def _axes(axes: Axes | None) -> Axes:
 
 
 def _lines(rows: Sequence[Mapping[str, Any]]) -> tuple[list[datetime], dict[str, list[float]]]:
-    """The spans that any slice has, and each slice's values in them, by its label values."""
+    """The starts of all spans, and the values of each slice in them, by its label values."""
     starts = [datetime.fromisoformat(row["start"]) for row in rows]
     spans = sorted(set(starts))
     places = {start: place for place, start in enumerate(spans)}

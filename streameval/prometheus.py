@@ -1,4 +1,4 @@
-"""Accumulators of your own program in its Prometheus registry."""
+"""A Prometheus collector for accumulators of your program."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from streameval.exporters.operations import undefined_readings
 from streameval.exporters.prometheus import client_metric
 
 Accumulators: TypeAlias = Accumulator | Mapping[Any, Accumulator]
-"""One, or a mapping from label values: a text, or a tuple of texts for several labels."""
+"""One, or a mapping from label values: a string, or a tuple of strings for several labels."""
 
 _LOG: Final = logging.getLogger(__name__)
 
@@ -40,13 +40,13 @@ class _Read(NamedTuple):
 class AccumulatorSnapshots:
     """Takes snapshots of accumulators while other threads count.
 
-    The accumulators are made safe for threads. Each that changed is copied under its lock and read
-    from the copy, so that counting waits for the copy only.
+    The accumulators become thread-safe. Each changed one is copied under its lock and read from the
+    copy, so that counting only waits for the copy.
 
     `accumulators`: one, or a mapping, which may change at any time.
 
     Raises:
-        NotShownError: labels and keys do not fit each other.
+        NotShownError: a key does not match the labels.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class AccumulatorSnapshots:
             share(accumulator)
 
     def take(self) -> Snapshot:
-        """A snapshot of all readings; safe from several threads."""
+        """A snapshot of all readings; thread-safe."""
         with self._lock:
             self._read_all()
             self._version += 1
@@ -89,7 +89,7 @@ class AccumulatorSnapshots:
         before, self._reads = self._reads, {}
         for labels, accumulator in self._items():
             if not isinstance(accumulator, SharedAccumulator):
-                # Its owner may be counting in it without the lock just now, for the last time.
+                # Its owner may be in an update without the lock, so read it next time.
                 share(accumulator)
                 continue
             known = before.get(labels)
@@ -106,12 +106,12 @@ class AccumulatorSnapshots:
             given: Mapping[Any, Accumulator] = {(): self._accumulators}
         else:
             given = self._accumulators
-        # As a list at once: the owner may add one meanwhile.
+        # Copied first, because the owner may change the mapping meanwhile.
         found = [(_values(key, self._labels), each) for key, each in list(given.items())]
         return sorted(found, key=lambda item: item[0])
 
     def _series(self) -> Iterator[Series]:
-        """By metric, then by label values."""
+        """The series by metric, then by label values."""
         found: dict[str, list[Series]] = {}
         for read in self._reads.values():
             for entry in read.series:
@@ -123,14 +123,14 @@ class AccumulatorSnapshots:
         lists = sum(read.lists for read in self._reads.values())
         advice = next((read.advice for read in self._reads.values() if read.advice), None)
         if advice is not None and not self._advised:
-            # Once: it says a number that grows, and the page shows it for as long as it is so.
+            # Logged once, because its number grows; the page shows it as long as it holds.
             self._advised = True
             _LOG.warning("%s", advice)
         return Health(consumed=lists, valid=lists, trouble=advice)
 
 
 def _read(labels: tuple[str, ...], accumulator: Accumulator) -> _Read:
-    # The version first: what is counted between the two is read again next time, and not lost.
+    # The version first, so that events counted before the copy are read again, not lost.
     version = accumulator.version
     copy = accumulator.copy()
     series = tuple(Series(metric, labels, copy.read(metric.text)) for metric in copy.metrics)
@@ -142,37 +142,35 @@ def _values(key: object, labels: tuple[str, ...]) -> tuple[str, ...]:
     if len(values) == len(labels) and all(isinstance(each, str) for each in values):
         return values
     names = ", ".join(labels) or "none"
-    found = f"the key {key!r} under the labels {names}"
-    remedy = (
-        "give labels=, and as a key one text for each label, in a tuple where there are several"
-    )
+    found = f"the key {key!r} does not match the labels {names}"
+    remedy = "give labels=, and as key a string, or a tuple with one string per label"
     raise NotShownError(found, remedy)
 
 
 class Collector(ClientCollector):
-    """Shows accumulators in a registry of prometheus_client, named as the daemon names them.
+    """Exports accumulators to a registry of prometheus_client, with the names of the daemon.
 
     A mean is a pair of counters, `streameval_ndcg_sum` and `_count`, with the cut-off as the label
-    `k`; what does not add up is a gauge; what has no value has no sample. A new counter stands at 0
-    for `first_exposure`, so that every scraper sees it rise; counts from before the Collector was
-    made are shown at once. It never falls, also when an accumulator is reset.
+    `k`; a value that does not add up is a gauge; an undefined value has no sample. A new counter is
+    0 for `first_exposure`, so that every scraper sees it rise; counts from before the Collector was
+    created are exported at once. Counters never fall, even if an accumulator is reset.
 
-    Scrapes come on other threads, so the accumulators become `SharedAccumulator`s: the same
-    objects, with a lock. Counting waits only while one is copied. Make the Collector before
-    another thread counts.
+    Scrapes run on other threads, so the accumulators become `SharedAccumulator`s: the same objects,
+    with a lock. Counting waits only while one is copied. Create the Collector before other threads
+    count.
 
     Args:
-        accumulators: one, or a mapping from label values (a text, or a tuple of them) to
-            accumulators. Each scrape reads the mapping anew; a plain `Accumulator` that is added
-            later is shown from the second scrape on.
-        labels: names of the labels, for a mapping; a text means one.
-        restored: another process has exported these counts; the counters begin at 0.
-        first_exposure: seconds for which a new series stands at 0, from the first scrape that shows
-            it: at least two scrape intervals.
+        accumulators: one, or a mapping from label values (a string or a tuple of strings) to
+            accumulators. Every scrape reads the mapping again; a plain `Accumulator` added later is
+            exported from the second scrape on.
+        labels: names of the labels of the mapping; a string is one label.
+        restored: whether another process has exported these counts; counters then start at 0.
+        first_exposure: seconds for which a new series is 0, from its first scrape on; at least two
+            scrape intervals.
 
     Raises:
-        NotShownError: labels and keys do not fit each other, or an argument is not what it is said
-            to be; when collected, a key that was added.
+        NotShownError: an argument is not valid, or a key does not match the labels; a scrape raises
+            it for a key added later.
 
     Example:
         >>> from prometheus_client import CollectorRegistry, generate_latest
@@ -212,12 +210,12 @@ class Collector(ClientCollector):
             self._families.resume(snapshot)
 
     def describe(self) -> Iterable[ClientMetric]:
-        """The families so far, without samples: a registry keeps their names unique."""
+        """The current families without samples, for the registry's check of duplicate names."""
         sheet = FamilySet(self._snapshots.take())
         return [client_metric(family) for family in sheet.families]
 
     def collect(self) -> Iterator[ClientMetric]:
-        """The families with their samples; safe from several threads."""
+        """The families with their samples; thread-safe."""
         with self._lock:
             snapshot = self._snapshots.take()
             families = [
@@ -228,7 +226,7 @@ class Collector(ClientCollector):
 
 
 class _Grown(msgspec.Struct):
-    """What is added to a total and a count, and what they were when last looked at."""
+    """An offset of total and count, and their last values."""
 
     more: float = 0.0
     more_count: int = 0
@@ -237,13 +235,13 @@ class _Grown(msgspec.Struct):
 
 
 class Growth:
-    """Numerators and denominators that only grow, also when an accumulator is reset."""
+    """Makes numerators and denominators monotonic across resets of accumulators."""
 
     def __init__(self) -> None:
         self._grown: dict[Key, _Grown] = {}
 
     def leave_out(self, series: Iterable[Series]) -> None:
-        """Begin at 0 here."""
+        """Start these series at 0."""
         for entry in series:
             total, count = entry.reading.total, entry.reading.count
             if total is not None and math.isfinite(total):
@@ -251,7 +249,7 @@ class Growth:
                 self._grown[key] = _Grown(-total, -count, total, count)
 
     def of(self, snapshot: Snapshot) -> Snapshot:
-        """The snapshot with all counts since the beginning, those before resets included."""
+        """The snapshot with totals and counts that include those before resets."""
         return msgspec.structs.replace(snapshot, series=tuple(map(self._of, snapshot.series)))
 
     def _of(self, entry: Series) -> Series:
@@ -270,7 +268,7 @@ class Growth:
 
 
 def exposition(collector: ClientCollector) -> Callable[[Snapshot | None], bytes]:
-    """What renders all samples of a collector in text format 0.0.4, as the web application asks."""
+    """A function that renders a collector in text format 0.0.4, for the web application."""
     registry = CollectorRegistry()
     registry.register(collector)
     return lambda _: generate_latest(registry)

@@ -1,6 +1,6 @@
 """Evaluation on Spark: executors count, and their partial results merge to the same bits.
 
-Needs pyspark and the extra `parquet` where Python runs on the executors.
+Needs pyspark, and the extra `parquet` on the driver and the executors.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from streameval.partials import Cell, Inputs, Known, arrow_table, merged, partia
 from streameval.statistics.intervals import Intervals
 
 SCHEMA: Final = "labels array<string>, start bigint, lists bigint, state binary"
-"""Of a frame of partials."""
+"""Schema of a frame of partials."""
 
 
 class Value(NamedTuple):
     """One metric of one cell.
 
     Attributes:
-        labels: values of the columns it was split by.
-        start: of its span of event time, microseconds since the epoch; None for all time.
-        metric: its text.
+        labels: values of the columns in `by`.
+        start: start of the span, microseconds since the epoch; None for all time.
+        metric: text of the metric.
         reading: value, evidence and interval.
     """
 
@@ -40,8 +40,8 @@ class Evaluation:
     """A lazy evaluation: Spark counts when a result is read.
 
     Attributes:
-        partials: a frame with a row for each cell, as `streameval.partials.merged` takes them.
-            Write it to keep the counts; merge frames of several runs by union.
+        partials: a frame with one row per cell, for `streameval.partials.merged`. Write it to keep
+            the counts; combine frames of several runs by union.
     """
 
     def __init__(self, partials: Any, known: Known) -> None:
@@ -49,12 +49,12 @@ class Evaluation:
         self._known = known
 
     def accumulators(self) -> dict[Cell, Accumulator]:
-        """The accumulator of each cell, by start and labels; for comparisons and intervals, too."""
+        """The accumulator of each cell, by start and labels."""
         rows = (row.asDict() for row in self.partials.toLocalIterator())
         return merged(rows, **self._known)
 
     def collect(self) -> list[Value]:
-        """Every metric of each cell, by start and labels."""
+        """All metrics of each cell, by start and labels."""
         return [
             Value(*cell, metric, reading)
             for cell, counted in self.accumulators().items()
@@ -73,10 +73,10 @@ def evaluate(
     """Count a frame of events, split by columns and by spans of event time.
 
     Args:
-        frame: a DataFrame of pyspark with a row an event and columns named like those of
-            `Columns`: recommendations, interactions, and optionally the others.
-        metrics: as for `streameval.partials.partials`, like all that follows.
-        by: columns whose values define the slices; a text means one.
+        frame: a pyspark DataFrame with one row per event and columns named as in `Columns`:
+            recommendations, interactions, and optionally the others.
+        metrics: this and all other arguments as for `streameval.partials.partials`.
+        by: columns whose values define the slices; a string is one column.
         every: length of spans, like "1h".
         intervals: settings of confidence intervals; None keeps none.
         inputs: catalog, popularity, similarity, depth, max_items and ids.
@@ -88,7 +88,7 @@ def evaluate(
         ValueError: `every` is not a duration.
     """
     by = (by,) if isinstance(by, str) else by
-    # Raise mistakes here, not as a stack trace of an executor.
+    # Raise errors of arguments here rather than on an executor.
     partials((), *metrics, by=by, every=every, intervals=intervals, **inputs)
     needed = ["recommendations", "interactions", *by, *(["times"] if every else [])]
     for name in needed:
@@ -107,7 +107,7 @@ def evaluate(
     )
     counted = frame.select(*chosen | dict.fromkeys(by)).mapInArrow(count, SCHEMA)
 
-    # Not a partial: Spark looks at the hints of what it is given.
+    # Not functools.partial, because Spark inspects the type hints of the function.
     def add(rows: Any) -> Any:
         return arrow_table(repacked(rows.to_pylist(), **known))
 

@@ -33,7 +33,7 @@ from streameval.sources.files import FilesSource
 from streameval.sources.opening import size
 from streameval.sources.options import FilesOptions
 from streameval.sources.source import Positions
-from streameval.tables.events import Form, kind_of, separators_of
+from streameval.tables.events import TableOptions, kind_of, separators_of
 from streameval.tables.files import Kind, is_table, table_file
 from streameval.windows.times import moment_text
 
@@ -306,7 +306,7 @@ def counted_tables(request: Request, config: Config) -> CountedTables:
             f"{others[0]} is not a table, and other files are; evaluate them separately."
         )
     by_user = config.intervals is not None
-    form = Form(
+    options = TableOptions(
         fields=config.event,
         gains=request.gains,
         labels=config.labels,
@@ -316,14 +316,14 @@ def counted_tables(request: Request, config: Config) -> CountedTables:
     )
     with as_usage_error(SourceError):
         files = [table_file(path) for path in request.paths]
-        kind = kind_of(files, form)
+        kind = kind_of(files, options)
         if config.event.ids == "integer" and kind == "string":
-            kind, form = "integer", msgspec.structs.replace(form, integers=True)
+            kind, options = "integer", msgspec.structs.replace(options, integers=True)
         config = of_kind(config, kind)
         empty, inputs = config.accumulator(), config.inputs() | {"depth": config.depth}
         pieces = [piece for file in files for piece in file.pieces]
         tasks = tasks_by_size(pieces, [piece.size for piece in pieces], request.processes)
-        count = TableCounting(form, [each.text for each in empty.metrics], request.every, inputs)
+        count = TableCounting(options, [each.text for each in empty.metrics], request.every, inputs)
         with (
             map_in_processes(count, tasks, request.processes) as parts,
             progress(sum(piece.size for piece in pieces)) as shown,

@@ -43,11 +43,11 @@ from streameval.tables.rows import (
     Rows,
     Ties,
     by_span,
-    doubts,
+    common_topics,
     is_trec,
     joined,
     recommendation_rows,
-    shared,
+    row_warnings,
     trec_rows,
     truth_rows,
 )
@@ -263,7 +263,7 @@ def evaluate_pair(request: Request) -> None:
         if trec and every is not None:
             raise UsageError("--every needs event time, and trec_eval's files have none.")
         shown, truth = _of_trec(*paths) if trec else _of_tables(paths, request, config)
-        for doubt in doubts(shown, truth):
+        for doubt in row_warnings(shown, truth):
             report(doubt)
         found = [
             (
@@ -311,7 +311,9 @@ def _of_tables(paths: tuple[str, str], request: Request, config: Config) -> tupl
 
 
 def _of_trec(results: str, qrels: str) -> tuple[Rows, Rows]:
-    shown, truth, unmatched = shared(trec_rows(results, "results"), trec_rows(qrels, "qrels"))
+    shown, truth, unmatched = common_topics(
+        trec_rows(results, "results"), trec_rows(qrels, "qrels")
+    )
     if unmatched:
         report(f"{unmatched:,} topics are in only one file and are left out, as in trec_eval.")
     return shown, truth

@@ -18,7 +18,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from streameval.errors import InvalidEventError, SourceError, StreamevalError
 from streameval.partials import Counter, Partial
-from streameval.tables.events import Form, event_rows
+from streameval.tables.events import TableOptions, event_rows
 from streameval.tables.files import Piece, Table, tables_of
 
 T = TypeVar("T")
@@ -198,9 +198,13 @@ class TableCounting:
     """Counts pieces of tables."""
 
     def __init__(
-        self, form: Form, metrics: Sequence[str], every: str | None, inputs: Mapping[str, Any]
+        self,
+        options: TableOptions,
+        metrics: Sequence[str],
+        every: str | None,
+        inputs: Mapping[str, Any],
     ) -> None:
-        self._form, self._metrics = form, metrics
+        self._options, self._metrics = options, metrics
         self._every, self._inputs = every, inputs
 
     def __call__(self, pieces: Sequence[Piece]) -> TaskResult:
@@ -218,12 +222,12 @@ class TableCounting:
 
     def _events(self, pieces: Sequence[Piece], at: list[tuple[Table, Any]]) -> Iterator[Any]:
         """Tables of events in order; `at` holds the one that is being counted."""
-        wanted = self._form.wanted()
+        wanted = self._options.wanted()
         for _, same in groupby(pieces, lambda piece: piece.path):
             first, *others = same
             groups = (group for piece in others for group in piece.groups)
             for table in tables_of(first._replace(groups=(*first.groups, *groups)), wanted):
-                events = event_rows(table, self._form)
+                events = event_rows(table, self._options)
                 at[:] = [(table, events)]
                 yield events
 
@@ -248,8 +252,8 @@ class TableCounting:
     def _counter(self) -> Counter:
         return Counter(
             *self._metrics,
-            by=self._form.by,
+            by=self._options.by,
             every=self._every,
-            label_bytes=self._form.fields.max_label_bytes,
+            label_bytes=self._options.fields.max_label_bytes,
             **self._inputs,
         )

@@ -1,7 +1,7 @@
-"""Tables with one event a row: lists in parquet, lists as text in CSV.
+"""Tables with one event per row: lists in parquet, lists as text in CSV.
 
-SourceError is raised for a column that holds no lists, for a cell that looks like a list of another
-form than its column, and for an entry that is none.
+Functions raise SourceError for a column without lists, for a cell whose list seems to have another
+format than its column, and for an entry that is not an id or number.
 """
 
 from __future__ import annotations
@@ -33,28 +33,28 @@ from streameval.tables.files import (
 
 _SEPARATORS = "|;,\t"
 _MISSING = frozenset({"NaN", "nan", "None", "null", "NULL", "NA", "<NA>", "\\N"})
-"""What programs write for a cell without a value."""
+"""Texts that programs write for a missing value."""
 _TEXT = r"""\s*+[uU]?(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")\s*+"""
 _ENTRY = rf"""(?:{_TEXT}|[^'",\[\]]++)?+"""
 _PYTHON = re.compile(rf"\[{_ENTRY}(?:,{_ENTRY})*+\]", re.DOTALL)
-"""A list as Python writes it: where no comma stands between two texts, Python would join them."""
+"""A Python list; texts without a comma between them are refused, because Python joins them."""
 _BRACKETS = {"(": ")", "{": "}"}
 
 
 class Separator(NamedTuple):
-    """What stands between the entries of lists that are written as text.
+    """The separator between entries of lists that are text.
 
     Attributes:
-        text: the separator; None means "|" in a column that holds one, white space otherwise.
-        insisted: whether it was named for this column, so that no cell of it is doubted.
+        text: the separator; None means "|" if the column has one, otherwise white space.
+        explicit: whether it was given for this column, so that its cells are not questioned.
     """
 
     text: str | None = None
-    insisted: bool = False
+    explicit: bool = False
 
 
 def holds_lists(path: str, name: str, kind: Any) -> bool:
-    """Whether a column of this Arrow type holds lists, not lists written as text."""
+    """Whether a column of this Arrow type has lists, rather than lists as text."""
     types = arrow().types
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
         return True
@@ -65,18 +65,18 @@ def holds_lists(path: str, name: str, kind: Any) -> bool:
 
 
 def lists_of(column: Column, separator: Separator, *, numeric: bool) -> Any:
-    r"""A column of lists as an Arrow array of lists: from lists, or from text.
+    r"""A column of lists, or of lists as text, as an Arrow array of lists.
 
-    Text holds JSON lists ('["a", 7]'; those of Python are read too), or entries between
-    separators. A cell that looks like a list in another form than its column is refused: read
-    as it stands, it would be one id that matches nothing.
+    Text is a JSON list ('["a", 7]'; Python lists are read too), or entries between separators. A
+    cell whose list seems to have another format than its column is refused: it would be read as one
+    id that matches nothing.
 
-    `numeric`: whether entries are numbers, not ids; a blank cell is then null, not empty.
+    `numeric`: whether entries are numbers rather than ids; a blank cell is then null, not empty.
     """
     if holds_lists(column.table.path, column.name, column.values.type):
         return column.values
     texts = _texts(column)
-    if not (numeric or separator.insisted):
+    if not (numeric or separator.explicit):
         _refuse_missing(column, texts)
     split = _splitter(column, texts, separator)
     entry: Callable[[Any], Any] = _number if numeric else _id
@@ -100,29 +100,29 @@ def _refuse_missing(column: Column, texts: Sequence[str]) -> None:
     row = next((row for row, text in enumerate(texts) if text in _MISSING), None)
     if row is not None:
         problem = f"found {texts[row]!r}, which looks like a missing list"
-        insist = f"--separator {_shell(column.name, '|')} where it is an id"
+        insist = f"--separator {_shell(column.name, '|')} if it is an id"
         raise column.error(row, problem, f"leave the cell empty, or {insist}")
 
 
 def _splitter(
     column: Column, texts: Sequence[str], separator: Separator
 ) -> Callable[[int, str], Sequence[Any]]:
-    """How the cells of a column come apart: of a row, and its text that is not blank."""
-    if separator.insisted:
+    """A function that splits the text of a cell, given its row; the text is not blank."""
+    if separator.explicit:
         return lambda _row, text: text.split(separator.text)
     if any(map(_is_bracketed, texts)):
-        return lambda row, text: _listed(column, row, text)
+        return lambda row, text: _json_list(column, row, text)
     given = separator.text or ("|" if any("|" in text for text in texts) else None)
     found = given is not None and any(given in text for text in texts)
-    # A space inside of a cell is doubtful but where other cells show that the caller's
-    # separator is the right one: it may be part of an id, as in a title.
+    # A space inside a cell is ambiguous, unless other cells confirm the caller's separator: then
+    # it may be part of an id, for example a title.
     doubted = _SEPARATORS if found and separator.text else f"{_SEPARATORS} "
 
     def split(row: int, text: str) -> Sequence[str]:
         parts = text.split(given)
-        strange = _other_separator(text, parts, given, doubted)
-        if strange is not None:
-            raise _doubtful(column, row, text, strange, given)
+        other = _other_separator(text, parts, given, doubted)
+        if other is not None:
+            raise _ambiguous(column, row, text, other, given)
         return parts
 
     return split
@@ -132,8 +132,8 @@ def _is_bracketed(text: str) -> bool:
     return text.startswith("[") and text.endswith("]")
 
 
-def _listed(column: Column, row: int, text: str) -> list[Any]:
-    """The entries of a JSON list, or of a list as Python writes it."""
+def _json_list(column: Column, row: int, text: str) -> list[Any]:
+    """The entries of a JSON list, or of a Python list."""
     found: Any = None
     if _is_bracketed(text):
         try:
@@ -160,7 +160,7 @@ def _literal(text: str) -> Any:
 def _other_separator(
     text: str, parts: Sequence[str], separator: str | None, doubted: str
 ) -> str | None:
-    """Another separator that a cell seems to have; "" where it seems to be in brackets."""
+    """Another separator that a cell seems to have; "" if the cell seems to be in brackets."""
     if _BRACKETS.get(text[0]) == text[-1]:
         return ""
     if separator is None:
@@ -171,21 +171,21 @@ def _other_separator(
     return next((each for each in _SEPARATORS if each in ends and each != separator), None)
 
 
-def _doubtful(
+def _ambiguous(
     column: Column, row: int, text: str, other: str, separator: str | None
 ) -> SourceError:
     if not other:
         problem = f"found {text!r:.60}, which looks like a list in brackets"
         return column.error(row, problem, 'write lists as JSON, like ["a", "b"]')
     problem = f"found {text!r:.60}, which looks like a list separated by {other!r}"
-    insist = f"--separator {_shell(column.name, separator or ' ')} where it is part of an id"
+    insist = f"--separator {_shell(column.name, separator or ' ')} if it is part of an id"
     return column.error(
         row, problem, f"read it with --separator {_shell(column.name, other)}, or {insist}"
     )
 
 
 def _shell(name: str, separator: str) -> str:
-    """As a POSIX shell takes it."""
+    """The option's value, quoted for a POSIX shell."""
     return f"$'{name}=\\t'" if separator == "\t" else f"'{name}={separator}'"
 
 
@@ -208,20 +208,20 @@ def _number(entry: Any) -> float:
 _IDS = ("recommendations", "interactions")
 _NUMBERS = ("gains", "positions", "scores")
 GAINS: Final = "gains"
-"""The only list of a table that is not a field of a JSON record."""
+"""The only list column that is not a field of JSON records."""
 
 
-class Form(msgspec.Struct, frozen=True, kw_only=True):
-    """How the columns of a table are to be read.
+class TableOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How to read the columns of a table.
 
     Attributes:
-        fields: names of the columns; positions and scores are read where there are any.
-        gains: name of the column of gains, read likewise.
+        fields: names of the columns; those of positions and scores are optional.
+        gains: name of the optional column of gains.
         labels: columns to split by.
-        separators: between the entries of lists that are text, by column; "" is all columns.
-        users: whether it is read who saw each list.
-        times: whether it is read when each was shown.
-        integers: whether ids that are text are made integers.
+        separators: separators in lists that are text, by column; "" is all columns.
+        users: whether to read the user of each list.
+        times: whether to read the time of each list.
+        integers: whether to convert text ids to integers.
     """
 
     fields: EventFields
@@ -233,30 +233,30 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
     integers: bool = False
 
     def column(self, name: str) -> str:
-        """The name of the column that holds what `Columns` calls so."""
+        """The name of the column for this field of `Columns`."""
         field: str | None = self.gains if name == GAINS else getattr(self.fields, name)
         return field or name
 
     @property
     def by(self) -> list[str]:
-        """The columns of `event_rows` that hold the labels."""
+        """The names of the label columns in the result of `event_rows`."""
         return [f"label {name}" for name in self.labels]
 
     def wanted(self) -> set[str]:
-        """The names of all columns that are read, where they are there."""
+        """The names of all columns to read, if the table has them."""
         fields = self.fields
         labels = (fields.labels.get(name, name) for name in self.labels)
         lists = map(self.column, (*_IDS, *_NUMBERS))
         return {*lists, *labels, fields.user, *([fields.time] if fields.time else [])}
 
     def separator(self, column: str) -> Separator:
-        """What stands between the entries of a column's lists."""
+        """The separator in the lists of a column."""
         named = self.separators.get(column)
-        return Separator(named or self.separators.get(""), insisted=named is not None)
+        return Separator(named or self.separators.get(""), explicit=named is not None)
 
 
 def separators_of(texts: Iterable[str]) -> dict[str, str]:
-    """Separators by column from "|" (of every column, under "") and "column=|".
+    """Separators by column, from "|" (for every column, with the key "") and "column=|".
 
     Example:
         >>> separators_of(["|", "clicks=;", "="])
@@ -269,55 +269,57 @@ def separators_of(texts: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def event_rows(table: Table, form: Form) -> Any:
-    """Rows of a file as an Arrow table: columns as in `Columns`, and those of `form.by`."""
-    for name in form.separators:
+def event_rows(table: Table, options: TableOptions) -> Any:
+    """Rows of a file as an Arrow table with the columns of `Columns` and of `options.by`."""
+    for name in options.separators:
         if name and name not in table.names:
             remedy = f"--separator {name}=... names one of them; --separator '|' is for all"
             raise SourceError(table.path, f"no column {name!r}; {table.listing}", remedy)
     columns = {}
     for name in (*_IDS, *_NUMBERS):
-        known = form.column(name)
+        known = options.column(name)
         if name in _IDS or known != name or known in table.names:
             column = _column(table, known, name)
             numeric = name not in _IDS
-            separator = form.separator(known) if numeric else _separator_of_ids(table, known, form)
+            separator = (
+                options.separator(known) if numeric else _separator_of_ids(table, known, options)
+            )
             columns[name] = lists_of(column, separator, numeric=numeric)
-    if form.integers:
+    if options.integers:
         columns |= {name: _integers(table.path, columns[name]) for name in _IDS}
     _refuse_floats(table.path, columns)
-    user, time, unit = form.fields.user, form.fields.time, form.fields.time_unit
-    if form.users and (user in table.names or user != EventFields().user):
+    user, time, unit = options.fields.user, options.fields.time, options.fields.time_unit
+    if options.users and (user in table.names or user != EventFields().user):
         columns["users"] = users_of(_column(table, user, "user"))
-    if form.times and time is not None and unit is not None:
+    if options.times and time is not None and unit is not None:
         columns["times"] = arrow().array(times_of(_column(table, time, "time"), unit))
-    for label, name in zip(form.by, form.labels, strict=True):
-        column = _column(table, form.fields.labels.get(name, name), name)
-        columns[label] = _label(column, form.fields.max_label_bytes)
+    for label, name in zip(options.by, options.labels, strict=True):
+        column = _column(table, options.fields.labels.get(name, name), name)
+        columns[label] = _label(column, options.fields.max_label_bytes)
     return arrow().table(columns)
 
 
-def _separator_of_ids(table: Table, name: str, form: Form) -> Separator:
-    """A space is doubtful in a column without "|" if the other column of ids has it."""
-    given = form.separator(name)
+def _separator_of_ids(table: Table, name: str, options: TableOptions) -> Separator:
+    """Make "|" the separator of a column without it if the other column of ids has it."""
+    given = options.separator(name)
     if given.text is not None or table.text is None:
         return given
     any_of, match = arrow("compute").any, arrow("compute").match_substring
     piped = {
         each: any_of(match(_column(table, each, role).values, "|")).as_py()
-        for each, role in ((form.column(role), role) for role in _IDS)
+        for each, role in ((options.column(role), role) for role in _IDS)
     }
     return Separator("|") if any(piped.values()) and not piped[name] else given
 
 
 def _refuse_floats(path: str, columns: Mapping[str, Any]) -> None:
-    """Refuse text ids like 7.0 beside ids like 7, with which they never match."""
+    """Refuse text ids like 7.0 in one column and 7 in the other, which never match."""
     forms = {name: _forms(columns[name]) for name in _IDS}
     if set(forms.values()) == {"integers", "floats"}:
         floats = next(name for name in _IDS if forms[name] == "floats")
         first = columns[floats].flatten()[0].as_py()
-        problem = f"the ids of {floats} are floats, like {first!r:.40}, and the others are integers"
-        raise SourceError(path, problem, "write integers in both; missing values make floats")
+        problem = f"the ids of {floats} are floats, like {first!r:.40}, but the others are integers"
+        raise SourceError(path, problem, "write integers in both; missing values cause floats")
 
 
 def _forms(lists: Any) -> str | None:
@@ -331,17 +333,17 @@ def _forms(lists: Any) -> str | None:
     return None
 
 
-def kind_of(files: Sequence[TableFile], form: Form) -> Kind:
-    """The kind of the ids of all files; "string" where any are to be made integers."""
+def kind_of(files: Sequence[TableFile], options: TableOptions) -> Kind:
+    """The kind of the ids of all files; "string" if any are text."""
     kinds: dict[bool, str] = {}
     for file in files:
         for name in _IDS:
-            kind = _kind(file, form.column(name), name)
+            kind = _kind(file, options.column(name), name)
             if not arrow().types.is_null(kind):
                 kinds.setdefault(arrow().types.is_integer(kind), f"{name} of {file.path}")
-    if len(kinds) > 1 and form.fields.ids != "integer":
+    if len(kinds) > 1 and options.fields.ids != "integer":
         problem = f"ids are integers in {kinds[True]} and text in {kinds[False]}"
-        remedy = 'write them in one way, or set ids = "integer" under [event] in --config FILE'
+        remedy = 'write them alike, or set ids = "integer" under [event] in --config FILE'
         raise SourceError(files[0].path, problem, remedy)
     return "string" if False in kinds or not kinds else "integer"
 
@@ -363,7 +365,7 @@ def _kind(file: TableFile, column: str, name: str) -> Any:
 
 
 def _plain(kind: Any) -> Any:
-    """A type without its dictionary."""
+    """The value type of a dictionary type; any other type unchanged."""
     return kind.value_type if arrow().types.is_dictionary(kind) else kind
 
 
@@ -384,9 +386,9 @@ def _remedy(role: str) -> str:
 
 
 def _label(column: Column, most: int) -> Any:
-    """A column of labels, each value once and codes for them; all of its values can be labels."""
+    """A dictionary-encoded column of labels, whose values are checked."""
     nested = column.values.type.num_fields > 0
-    # Text has nothing but an empty cell for a missing label.
+    # In a text file, an empty cell is a missing label.
     values = column.values if column.table.text is None else users_of(column)
     found = values if nested else values.dictionary_encode()
     for place, value in enumerate((found if nested else found.dictionary).to_pylist()):
@@ -401,5 +403,5 @@ def _label(column: Column, most: int) -> Any:
 
 
 def span_starts(times: IntArray, every: int) -> IntArray:
-    """The start of the span that each time lies in; spans are aligned to the epoch."""
+    """The start of the span of each time; spans are aligned to the epoch."""
     return np.floor_divide(times, every) * every

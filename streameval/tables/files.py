@@ -1,4 +1,4 @@
-"""Parquet and CSV as Arrow tables, and their columns as ids, numbers and times."""
+"""Reads parquet and CSV files as Arrow tables, and columns as ids, numbers and times."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from streameval.sources.opening import content, size
 from streameval.sources.remote import is_remote, reader
 
 Kind: TypeAlias = Literal["string", "integer"]
-"""Of ids."""
+"""The kind of ids."""
 
 _ROWS: Final = 1 << 16
-"""Read and counted together: fewer cost more a row, more need memory."""
+"""Rows read and counted together: fewer cost more per row, more need more memory."""
 _BLOCK = 1 << 20
 _PARQUET = b"PAR1"
 _DELIMITERS = "\t,;"
@@ -45,7 +45,7 @@ def arrow(part: str = "") -> Any:
 
 
 def is_table(path: str) -> bool:
-    """Whether a file's name says that it holds a table, as parquet or CSV.
+    """Whether a file is a parquet or CSV file by its name.
 
     Example:
         >>> is_table("events.parquet"), is_table("events.csv.gz"), is_table("events.ndjson")
@@ -62,19 +62,19 @@ class Column(NamedTuple):
     values: Any
 
     def error(self, row: int, problem: str, remedy: str) -> SourceError:
-        """The error about the value in a row; rows count from 0."""
+        """An error about the value in a row, from 0."""
         where = f"{self.table.place(row)}, column {self.name!r}"
         return SourceError(self.table.path, f"{where}: {problem}", remedy)
 
 
 class Table(NamedTuple):
-    """The content of a file, or some rows of it.
+    """The rows of a file, or some of them.
 
     Attributes:
-        content: Arrow table; columns of a text file are all of strings.
-        names: of the columns of the file, in their order; the content may have fewer.
-        text: the bytes of a text file; None of parquet.
-        first: the row of the file that the content begins with, from 0.
+        content: Arrow table; all columns of a text file are strings.
+        names: names of the columns of the file, in order; the content may have fewer columns.
+        text: the bytes of a text file; None for parquet.
+        first: index in the file of the first row of the content.
     """
 
     path: str
@@ -84,7 +84,7 @@ class Table(NamedTuple):
     first: int = 0
 
     def column(self, name: str, remedy: str) -> Column:
-        """The column of that name."""
+        """The column with this name."""
         require(self.path, name, self.names, remedy)
         found = self.content[name].combine_chunks()
         if arrow().types.is_dictionary(found.type):
@@ -93,11 +93,11 @@ class Table(NamedTuple):
 
     @property
     def listing(self) -> str:
-        """The names of the columns, for an error."""
+        """The names of the columns, for error messages."""
         return _listing(self.names)
 
     def place(self, row: int) -> str:
-        """Where a row is in the file: its line in text, its number in parquet, both from 1."""
+        """The place of a row in the file: its line in text, its number in parquet, from 1."""
         if self.text is None:
             return f"row {self.first + row + 1}"
         quoted, records = False, -1
@@ -111,11 +111,11 @@ class Table(NamedTuple):
 
 
 def require(path: str, name: str, names: Sequence[str], remedy: str) -> None:
-    """Refuse a file that does not have exactly one column of a name."""
+    """Refuse a file without exactly one column of this name."""
     count = names.count(name)
     if count != 1:
         found = f"{count} columns {name!r}" if count else f"no column {name!r}"
-        remedy = "leave all but one of them out" if count else remedy
+        remedy = "remove all but one of them" if count else remedy
         raise SourceError(path, f"{found}; {_listing(names)}", remedy)
 
 
@@ -124,12 +124,12 @@ def _listing(names: Sequence[str]) -> str:
 
 
 class Piece(NamedTuple):
-    """Rows of a file that one process reads, at a time of its own.
+    """Rows of a file that one process reads at once.
 
     Attributes:
-        size: how many bytes of it that are, about; 0 of a pipe.
-        groups: the row groups of parquet that they are; none for all that there is.
-        first: the row of the file that they begin with, from 0.
+        size: approximate size in bytes; 0 for a pipe.
+        groups: row groups of parquet; empty for the whole file.
+        first: index in the file of the first row.
     """
 
     path: str
@@ -139,12 +139,11 @@ class Piece(NamedTuple):
 
 
 class TableFile(NamedTuple):
-    """A file that is not read yet.
+    """A file before it is read.
 
     Attributes:
-        path: of the file.
-        schema: Arrow's, of parquet; None of text, which has strings only.
-        pieces: all of its rows, in their order.
+        schema: Arrow schema of a parquet file; None for text, which has only strings.
+        pieces: all rows, in order.
     """
 
     path: str
@@ -153,7 +152,7 @@ class TableFile(NamedTuple):
 
 
 def table_file(path: str) -> TableFile:
-    """The pieces of a file: the row groups of parquet, all of a text file."""
+    """A file with its pieces: one per row group of parquet, one for a text file."""
     arrow()
     whole = size(path)
     if whole is None or _suffix(path) not in _PARQUETS:
@@ -175,14 +174,14 @@ def table_file(path: str) -> TableFile:
 
 
 def tables_of(piece: Piece, wanted: Container[str]) -> Iterator[Table]:
-    """The rows of a piece, some at a time."""
+    """The rows of a piece, in batches."""
     if not piece.groups:
         yield table_of(piece.path)
         return
     with _parquet(piece.path) as file:
         names, first = file.schema_arrow.names, piece.first
         chosen = [name for name in names if name in wanted]
-        # Without threads: one that still starts when a short process ends aborts it at times.
+        # Without threads, because one that starts at the end of a short process may abort it.
         for batch in file.iter_batches(_ROWS, piece.groups, chosen, use_threads=False):
             batch.validate(full=True)
             yield Table(piece.path, arrow().Table.from_batches([batch]), names, None, first)
@@ -195,7 +194,7 @@ def _source(path: str) -> Any:
 
 @contextmanager
 def _parquet(path: str) -> Iterator[Any]:
-    """A file of parquet, to be read in parts."""
+    """An open parquet file, for reading in parts."""
     with _explained(path):
         source = _source(path)
         file = arrow("parquet").ParquetFile(source, pre_buffer=is_remote(path))
@@ -204,11 +203,10 @@ def _parquet(path: str) -> Iterator[Any]:
 
 
 def table_of(path: str) -> Table:
-    """The table in a file.
+    """Read a whole file.
 
-    Args:
-        path: parquet, or text: its first line names the columns, separated by tabs, commas or
-            semicolons; RecBole's atomic files too. Plain, .gz or .zst; "-" is standard input.
+    `path`: parquet, or text whose first line names the columns, separated by tabs, commas or
+    semicolons (including RecBole's atomic files); plain, .gz or .zst; "-" is standard input.
     """
     arrow()
     found = b"".join(content(path))
@@ -226,12 +224,12 @@ def table_of(path: str) -> Table:
 
 @contextmanager
 def _explained(path: str) -> Iterator[None]:
-    """Turns Arrow's errors about a file into errors with its name and a remedy."""
+    """Convert Arrow's errors about a file to SourceErrors."""
     try:
         yield
     except (arrow().ArrowException, OSError, ValueError, csv.Error) as error:
         problem = " ".join(str(error).split())
-        remedy = "give a parquet file, or CSV in UTF-8 with equally many fields in every line"
+        remedy = "give a parquet file, or CSV in UTF-8 with the same number of fields in each line"
         raise SourceError(path, problem, remedy) from error
 
 
@@ -248,7 +246,7 @@ def _refuse_binary(path: str, found: bytes) -> None:
 
 
 def _text(path: str, found: bytes) -> Table:
-    # Named as Arrow names them, or it would guess a column's type: 007 is no integer.
+    # With the names of all columns, or Arrow would guess types: 007 is not an integer.
     headers = {each: _header(found, each) for each in _DELIMITERS}
     delimiter = next((each for each, names in headers.items() if len(names) > 1), ",")
     reader = arrow("csv")
@@ -264,7 +262,7 @@ def _text(path: str, found: bytes) -> Table:
 
 
 def _header(found: bytes, delimiter: str) -> list[str]:
-    """The first row that is not empty; lines end as on any system."""
+    """The first row that is not empty, with line ends of any system."""
     lines = TextIOWrapper(BytesIO(found), "utf-8", newline="")
     return next((row for row in csv.reader(lines, delimiter=delimiter) if row), [])
 
@@ -275,7 +273,7 @@ def _suffix(path: str) -> str:
 
 
 def ids_of(column: Column) -> Any:
-    """A column of ids as an Arrow array of integers or of strings."""
+    """A column of ids as an Arrow array of integers or strings."""
     array = users_of(column)
     missing = arrow("compute").is_null(array)
     if arrow("compute").any(missing).as_py():
@@ -285,7 +283,7 @@ def ids_of(column: Column) -> Any:
 
 
 def users_of(column: Column) -> Any:
-    """The same of a column in which rows may have no id: null, as is empty text."""
+    """A column of optional ids as an Arrow array; null and empty text become null."""
     types, array, compute = arrow().types, column.values, arrow("compute")
     if types.is_string(array.type):
         array = array.cast(arrow().large_string())
@@ -315,7 +313,7 @@ def numbers_of(column: Column) -> Array:
 
 
 def finite(value: object) -> float | None:
-    """The finite number that a value is or spells; None where it is none."""
+    """A finite number from a number or its text; None if it is not one."""
     try:
         found = float(str(value))
     except ValueError:
@@ -324,12 +322,12 @@ def finite(value: object) -> float | None:
 
 
 def times_of(column: Column, unit: TimeUnit) -> IntArray:
-    """A column of event time, microseconds since the epoch; shape (rows,).
+    """A column of event times, microseconds since the epoch; shape (rows,).
 
     Args:
-        column: Arrow timestamps (UTC where they name no zone) or dates, whatever the unit;
-            numbers or text of the unit.
-        unit: how numbers and text are written.
+        column: Arrow timestamps (UTC if they have no zone) or dates in any unit, or numbers or
+            text in `unit`.
+        unit: unit of numbers and text.
     """
     types, array = arrow().types, column.values
     if types.is_timestamp(array.type) or types.is_date(array.type):
@@ -346,7 +344,7 @@ def times_of(column: Column, unit: TimeUnit) -> IntArray:
     written = []
     for row, value in enumerate(array.to_pylist()):
         number = finite(value) if text and unit != "iso8601" else None
-        # Text of digits is exact as an integer, which a float of microseconds would not be.
+        # Text of digits is parsed as an integer, because a float of microseconds is not exact.
         exact = int(value) if number is not None and str(value).strip().isdecimal() else number
         try:
             written.append(written_time(value if exact is None else exact, unit, column.name))
@@ -360,15 +358,15 @@ def times_of(column: Column, unit: TimeUnit) -> IntArray:
 
 
 def of_one_kind(arrays: Sequence[Any], wanted: Kind = "string") -> list[Any]:
-    """Arrays of ids, of one type: integers only where each of them is, strings otherwise.
+    """Arrays of ids of one type: integers if all are integers, otherwise strings.
 
-    `wanted`: "integer" makes integers of strings of digits, too.
+    `wanted`: "integer" also converts strings of digits to integers.
     """
     kinds = [arrow().int64() if wanted == "integer" else arrow().large_string()]
     if all(arrow().types.is_integer(array.type) for array in arrays):
         kinds = [arrow().int64(), arrow().uint64(), *kinds]
     for kind in kinds[:-1]:
-        with suppress(arrow().ArrowInvalid):  # not each of the integers fits
+        with suppress(arrow().ArrowInvalid):  # some integers do not fit
             return [array.cast(kind) for array in arrays]
     try:
         return [array.cast(kinds[-1]) for array in arrays]

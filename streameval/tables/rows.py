@@ -1,4 +1,4 @@
-"""Two files with one item a row, joined by user: of recommenders, and of trec_eval."""
+"""Pairs of files with one item per row, joined by user: recommendations and truth, or trec_eval."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from streameval.tables.files import (
 )
 
 Ties: TypeAlias = Literal["arrival", "id_desc"]
-"""Which of two items with one score stands first: the earlier row, or the larger id."""
+"""Order of items with equal scores: the earlier row first, or the larger id first."""
 
 TrecFile: TypeAlias = Literal["results", "qrels"]
 
@@ -47,14 +47,14 @@ _TREC: dict[TrecFile, tuple[str, int]] = {
     "results": ("qid Q0 docno rank score tag", 4),
     "qrels": ("qid 0 docno rel", 3),
 }
-"""The fields of a line, and the place of its number among them."""
+"""The fields of a line, and the index of its number."""
 
 
 class Names(msgspec.Struct, frozen=True, kw_only=True):
-    """Columns that were named; None where the header is to say which they are.
+    """Names of columns; None to find them by the usual names.
 
     Attributes:
-        time: when; never looked for without a name.
+        time: event time, which is read only if it is named.
     """
 
     user: str | None = None
@@ -69,8 +69,8 @@ class Rows(NamedTuple):
     """Columns of one file, in its order.
 
     Attributes:
-        worth: score or rating of each row, shape (rows,); None where there is none.
-        times: of each row, microseconds since the epoch, shape (rows,); likewise.
+        worth: score or rating of each row, shape (rows,); None without such a column.
+        times: event time of each row, microseconds since the epoch, shape (rows,); None without.
         unread: names of the other columns.
     """
 
@@ -81,7 +81,7 @@ class Rows(NamedTuple):
     unread: Sequence[str] = ()
 
     def take(self, rows: IntArray) -> Rows:
-        """Only these rows, in this order."""
+        """These rows, in this order."""
         return Rows(
             self.users.take(arrow().array(rows)),
             self.items.take(arrow().array(rows)),
@@ -91,12 +91,12 @@ class Rows(NamedTuple):
 
 
 def recommendation_rows(path: str, names: Names) -> Rows:
-    """The rows of a file of recommendations: user, item and, where there is one, score."""
+    """The rows of a file of recommendations: user, item and, if present, score."""
     return _rows(path, names, ("score", names.score, _SCORE))
 
 
 def truth_rows(path: str, names: Names) -> Rows:
-    """The rows of a file of what users did: user, item and, where there is one, rating."""
+    """The rows of a file of interactions: user, item and, if present, rating."""
     return _rows(path, names, ("rating", names.rating, _RATING))
 
 
@@ -108,9 +108,9 @@ def _rows(path: str, names: Names, worth: tuple[str, str | None, Sequence[str]])
         name = _found(named, usual, table.names)
         if name is None:
             problem = (
-                f"no column {named!r}" if named else f"no column that is known to hold the {role}"
+                f"no column {named!r}" if named else f"no column has a usual name of the {role}"
             )
-            remedy = f"name it with --column {role}=NAME; the first line must hold the names"
+            remedy = f"name it with --column {role}=NAME; the first line must have the names"
             raise SourceError(path, f"{problem}; {table.listing}", remedy)
         unread.discard(name)
         return table.column(name, f"name it with --column {role}=NAME")
@@ -127,7 +127,7 @@ def _rows(path: str, names: Names, worth: tuple[str, str | None, Sequence[str]])
 
 
 def _found(named: str | None, usual: Sequence[str], header: Sequence[str]) -> str | None:
-    """The column named, or the first whose name is a usual one."""
+    """The named column, or else the first one with a usual name."""
     if named:
         return next((each for each in header if named in (each, _bare(each))), None)
     plain = {_bare(name).lower().replace("_", "").replace("-", ""): name for name in header}
@@ -135,12 +135,12 @@ def _found(named: str | None, usual: Sequence[str], header: Sequence[str]) -> st
 
 
 def _bare(name: str) -> str:
-    """Without the type that RecBole's atomic files write behind it: user_id:token."""
+    """The name without the type suffix of RecBole's atomic files: user_id:token."""
     return name.partition(":")[0].strip()
 
 
 def is_trec(path: str, file: TrecFile) -> bool:
-    """Whether the first line of a file looks like one of trec_eval's; never so of a pipe."""
+    """Whether the first line of a file looks like one of trec_eval; always False for a pipe."""
     if size(path) is None:
         return False
     fields, at = _TREC[file]
@@ -149,9 +149,9 @@ def is_trec(path: str, file: TrecFile) -> bool:
 
 
 def trec_rows(path: str, file: TrecFile) -> Rows:
-    """The rows of a file; the number is the score of results, the rating of qrels.
+    """The rows of a trec_eval file; the number is the score of results, the rating of qrels.
 
-    Scores are rounded to C floats, as trec_eval keeps them: what is equal then is a tie.
+    Scores are rounded to 32-bit floats, as in trec_eval, which creates the same ties.
     """
     (form, at), text = _TREC[file], arrow().large_string()
     users, items, worth = [], [], []
@@ -179,8 +179,8 @@ def _fields(path: str, row: int, line: bytes) -> list[str]:
         raise SourceError(path, problem, "save the file as UTF-8 text") from None
 
 
-def shared(results: Rows, qrels: Rows) -> tuple[Rows, Rows, int]:
-    """The rows of topics that stand in both files, and how many topics were left out."""
+def common_topics(results: Rows, qrels: Rows) -> tuple[Rows, Rows, int]:
+    """The rows of topics in both files, and the number of other topics."""
     topics = [set(rows.users.to_pylist()) for rows in (results, qrels)]
     both = arrow().array(sorted(topics[0] & topics[1]), arrow().large_string())
     kept = [
@@ -190,12 +190,12 @@ def shared(results: Rows, qrels: Rows) -> tuple[Rows, Rows, int]:
     return kept[0], kept[1], len(topics[0] ^ topics[1])
 
 
-def doubts(shown: Rows, truth: Rows) -> Iterator[str]:
-    """What looks wrong with the rows of two files, a sentence each."""
+def row_warnings(shown: Rows, truth: Rows) -> Iterator[str]:
+    """Warnings if the rows of two files look wrong, one sentence each."""
     if shown.worth is None and shown.unread:
         yield (
-            "the recommendations stand in the order of their file, for no column is known to hold "
-            f"their score (not read: {', '.join(shown.unread)}); name it with --column score=NAME."
+            "the recommendations keep the order of their file, because no column has a usual name "
+            f"of a score (not read: {', '.join(shown.unread)}); name it with --column score=NAME."
         )
     pairs = (("user", shown.users, truth.users), ("item", shown.items, truth.items))
     for what, mine, theirs in pairs:
@@ -203,15 +203,15 @@ def doubts(shown: Rows, truth: Rows) -> Iterator[str]:
         known = arrow("compute").is_in(alike[0], value_set=alike[1].unique())
         if len(mine) and len(theirs) and not arrow("compute").any(known).as_py():
             yield (
-                f"no {what} stands in both files: one begins with {mine[0].as_py()!r:.40}, the "
-                f"other with {theirs[0].as_py()!r:.40}; write their ids in one way."
+                f"no {what} is in both files: one starts with {mine[0].as_py()!r:.40}, the other "
+                f"with {theirs[0].as_py()!r:.40}; write their ids alike."
             )
 
 
 def by_span(shown: Rows, truth: Rows, every: int | None) -> Iterator[tuple[int | None, Rows, Rows]]:
-    """The rows of both files that lie in one span of time, with its start; in the order of time.
+    """The start of each span of time, ascending, with the rows of both files in it.
 
-    Without `every`, or without times, all rows are of one span that has no start.
+    Without `every`, or without times, all rows are in one span without a start.
     """
     if every is None or shown.times is None or truth.times is None:
         yield None, shown, truth
@@ -224,7 +224,7 @@ def by_span(shown: Rows, truth: Rows, every: int | None) -> Iterator[tuple[int |
 
 
 def _split(starts: IntArray) -> dict[int, IntArray]:
-    """The rows of each start, in their order."""
+    """The indices of the rows of each start, in their order."""
     order = np.argsort(starts, kind="stable")
     found, edges = np.unique(starts[order], return_index=True)
     return dict(zip(found.tolist(), np.split(order, edges[1:]), strict=True)) if len(order) else {}
@@ -233,17 +233,17 @@ def _split(starts: IntArray) -> dict[int, IntArray]:
 def joined(
     shown: Rows, truth: Rows, *, ties: Ties, ids: Kind, scores: bool, named: bool
 ) -> tuple[Kind, Columns]:
-    """One event for each user of either file, in the order in which they first come.
+    """One event for each user of either file, in the order of first appearance.
 
-    A user's items are sorted by their scores, highest first; without scores they stand as in the
-    file. A user of the truth alone has an empty list, one of the recommendations alone no
-    interaction; a rating is the gain of an interaction.
+    A user's items are sorted by descending score; without scores they keep the order of the file. A
+    user in only the truth has an empty list, a user in only the recommendations no interactions. A
+    rating is the gain of an interaction.
 
-    `ids`: "integer" makes integers of items that are text. `scores` and `named`: whether the
-    events have scores, and their users.
+    `ids`: "integer" converts items that are text to integers. `scores` and `named`: whether the
+    events have scores and users.
 
     Returns:
-        The kind of the items' ids: integers only where both files have them; and the events.
+        The kind of the item ids, which is integer only if both files have integers; the events.
     """
     users, by_shown, by_truth = _users(shown, truth)
     items, acts = of_one_kind([shown.items, truth.items], ids)
@@ -261,7 +261,7 @@ def joined(
 
 
 def _users(shown: Rows, truth: Rows) -> tuple[Any, IntArray, IntArray]:
-    """The users, each once, and the number of each row's."""
+    """The distinct users, and the index of the user of each row."""
     known = arrow().concat_arrays(of_one_kind([shown.users, truth.users])).dictionary_encode()
     codes = known.indices.to_numpy().astype(np.int64)
     edge = len(shown.users)
@@ -269,17 +269,17 @@ def _users(shown: Rows, truth: Rows) -> tuple[Any, IntArray, IntArray]:
 
 
 def _ranked(users: IntArray, items: Any, shown: Rows, ties: Ties) -> IntArray:
-    """The rows by user, then by rank."""
+    """The indices of the rows by user, then by rank."""
     keys = [users]
     if shown.worth is not None:
         keys.insert(0, -shown.worth)
         if ties == "id_desc":
-            keys.insert(0, -_standing(items))
+            keys.insert(0, -_id_order(items))
     return np.lexsort(keys)
 
 
-def _standing(items: Any) -> IntArray:
-    """Numbers that compare as the ids do; strings by their bytes."""
+def _id_order(items: Any) -> IntArray:
+    """The position of each id in ascending order; strings compare by bytes."""
     known = items.dictionary_encode()
     order = np.empty(len(known.dictionary), np.int64)
     sorted_by_id = arrow("compute").sort_indices(known.dictionary).to_numpy()

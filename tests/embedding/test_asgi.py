@@ -117,7 +117,7 @@ def test_what_is_not_there_is_said(service: Service) -> None:
 
 
 def test_labels_that_do_not_fit_are_refused_at_once() -> None:
-    with pytest.raises(NotShownError, match="under the labels none"):
+    with pytest.raises(NotShownError, match="does not match the labels none"):
         app({"a": Accumulator("ctr")})
 
 
