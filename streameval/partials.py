@@ -1,8 +1,8 @@
 """Partial results of a distributed evaluation, which merge to the bits of one process.
 
 An engine that distributes work (Spark, Ray, Beam, a pool of processes) runs `partials` on each part
-of the data and collects the rows; `merged` adds them. The state in a row depends only on the events,
-so it does not matter how they were divided.
+of the data and collects the rows; `merged` adds them. The state in a row depends only on the
+events, so it does not matter how they were divided.
 """
 
 from __future__ import annotations

@@ -223,7 +223,7 @@ def test_a_backfill_newer_than_the_log_is_rejected(world: World) -> None:
     parquet.write_table(arrow_table(rows), path)
     done = world.merged(path, into="newer")
     assert done.returncode == 2
-    assert "the newest event of the state is of 2026-03-02T05:27:00Z" in done.stderr
+    assert "the newest event of the state is from 2026-03-02T05:27:00Z" in done.stderr
 
 
 def _later(record: str) -> str:
