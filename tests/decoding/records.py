@@ -1,4 +1,4 @@
-"""Records of every form, as strategies."""
+"""Strategies for records of every form."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def json_values() -> st.SearchStrategy[bytes]:
 
 
 def plain_records() -> st.SearchStrategy[bytes]:
-    """Lists of ids, as the compiled rows want them, most of the time."""
+    """Mostly lists of ids, in the form of compiled rows."""
     return st.fixed_dictionaries(
         {
             "recommendations": LISTS | INTEGERS,
@@ -81,7 +81,7 @@ def plain_records() -> st.SearchStrategy[bytes]:
 
 
 def free_records() -> st.SearchStrategy[bytes]:
-    """Any accepted form, and now and then a field that is wrong."""
+    """Any accepted form, sometimes with a wrong field."""
     lists = st.lists(ids | objects, max_size=4)
     return st.fixed_dictionaries(
         {},
@@ -105,7 +105,7 @@ def records() -> st.SearchStrategy[bytes]:
 
 @st.composite
 def mutilated(draw: st.DrawFn, whole: st.SearchStrategy[bytes]) -> bytes:
-    """A record with a few bytes cut out or written over."""
+    """A record with a few bytes removed or overwritten."""
     value = draw(whole)
     start = draw(st.integers(0, len(value)))
     stop = draw(st.integers(start, min(len(value), start + 4)))
@@ -113,7 +113,7 @@ def mutilated(draw: st.DrawFn, whole: st.SearchStrategy[bytes]) -> bytes:
 
 
 def events_of(found: Decoded) -> list[Event]:
-    """The events of columns, in their order."""
+    """The events of columns, in order."""
     events = list(found.named.events())
     for row, event in enumerate(events):
         event.ts = None if found.times is None else int(found.times[row])
@@ -123,6 +123,6 @@ def events_of(found: Decoded) -> list[Event]:
 
 
 def read(decoder: Decoder, value: bytes) -> Event | InvalidEvent:
-    """The event in one record, or why there is none."""
+    """The event of a record, or the reason why it is invalid."""
     found = decoder.decode_many([value])
     return found.invalid[0][1] if found.invalid else events_of(found)[0]

@@ -1,4 +1,4 @@
-"""Which decoder read a record never shows in the result."""
+"""The row decoder and the general decoder give the same results."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _event(rows: RowDecoder, value: bytes) -> Event | None:
         return None
 
 
-def test_the_usual_record_is_read_as_a_row() -> None:
+def test_the_usual_record_is_decoded_as_a_row() -> None:
     fields = EventFields(time="ts", time_unit="s", positions="ranks")
     rows = row_decoders(fields, ["variant"])[0]
     value = (
@@ -71,7 +71,7 @@ Row = tuple[int, Event]
 
 
 def _rows(decoded: Decoded, begin: int = 0) -> list[Row]:
-    """The events of a batch with their places, in their order."""
+    """The events of a batch with their places, in order."""
     events = zip(decoded.places, events_of(decoded), strict=True)
     return [(begin + place, event) for place, event in events]
 
@@ -87,7 +87,7 @@ values_of_any_kind = st.none() | records() | mutilated(records()) | json_values(
 
 @rare()
 @given(some_fields, some_labels, st.lists(values_of_any_kind))
-def test_many_records_give_what_each_alone_gives_in_their_order(
+def test_a_batch_equals_its_records_one_by_one(
     fields: EventFields, labels: list[str], values: list[bytes | None]
 ) -> None:
     many = Decoder(fields, labels).decode_many(values)
@@ -95,7 +95,7 @@ def test_many_records_give_what_each_alone_gives_in_their_order(
     assert _rows(many) == [each for each in enumerate(alone) if isinstance(each[1], Event)]
     assert many.invalid == [each for each in enumerate(alone) if isinstance(each[1], InvalidEvent)]
     assert many.tombstones == [place for place, value in enumerate(values) if value is None]
-    # Columns that no event has are None, whoever decoded.
+    # Columns that no event has are None in both decoders.
     assert many.named == columns_of(list(many.named.events()))
     assert (many.times is None) == (fields.time is None)
     assert (many.dimensions is None) == (not labels)
@@ -103,7 +103,7 @@ def test_many_records_give_what_each_alone_gives_in_their_order(
 
 
 @given(some_fields, some_labels, st.lists(records()), st.integers(0, 40))
-def test_what_came_before_never_changes_what_a_record_means(
+def test_earlier_records_never_change_how_a_record_is_decoded(
     fields: EventFields, labels: list[str], values: list[bytes], cut: int
 ) -> None:
     decoder = Decoder(fields, labels)
@@ -113,7 +113,7 @@ def test_what_came_before_never_changes_what_a_record_means(
 
 
 @every_case("item", [b"1", b'"a"', b'{"id": 1}', b'1, "a"'])
-def test_hardly_a_record_of_a_steady_stream_is_tried_in_vain(item: bytes) -> None:
+def test_almost_every_record_of_a_steady_stream_has_the_predicted_form(item: bytes) -> None:
     decoder = Decoder(EventFields(), [])
     tried: list[bool] = []
     for form in decoder._forms:

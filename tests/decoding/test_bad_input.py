@@ -1,4 +1,4 @@
-"""Each reason for which a record is invalid, with examples of records that have it."""
+"""Every reason why a record is invalid, with examples."""
 
 from __future__ import annotations
 
@@ -149,12 +149,12 @@ def decoder() -> Decoder:
     return Decoder(FIELDS, ["variant"])
 
 
-def test_the_record_that_all_others_spoil_is_valid(decoder: Decoder) -> None:
+def test_the_record_behind_the_bad_examples_is_valid(decoder: Decoder) -> None:
     assert isinstance(read(decoder, record()), Event)
 
 
 @every_case(("value", "reason"), BYTES)
-def test_bytes_that_are_no_record_have_their_reason(
+def test_bytes_that_cannot_be_decoded_have_a_reason(
     decoder: Decoder, value: bytes, reason: Reason
 ) -> None:
     found = read(decoder, value)
@@ -164,7 +164,7 @@ def test_bytes_that_are_no_record_have_their_reason(
 
 
 @every_case(("field", "value", "reason"), FIELD_VALUES)
-def test_a_spoilt_field_has_its_reason_and_is_named(
+def test_an_invalid_field_has_a_reason_and_is_named(
     decoder: Decoder, field: str, value: str | None, reason: Reason
 ) -> None:
     found = read(decoder, record(**{field: value}))
@@ -188,7 +188,7 @@ def test_a_long_value_is_shortened_in_the_detail(decoder: Decoder) -> None:
     assert len(found.detail) < 200
 
 
-def test_fields_that_nobody_reads_are_not_judged(decoder: Decoder) -> None:
+def test_fields_that_are_not_configured_are_not_checked(decoder: Decoder) -> None:
     unread = b'{"other": [1e999, "\xff", {"a": 1' + b"0" * 5000 + b"}], " + record()[1:]
     assert read(decoder, unread) == read(decoder, record())
 

@@ -1,4 +1,4 @@
-"""Decoded events as columns: which stay, and what their times are."""
+"""Decoded events as columns: selections, and times."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ written_seconds = (
 
 @rare()
 @given(st.lists(written_seconds, max_size=20))
-def test_seconds_at_once_are_exactly_what_each_alone_is(written: list[float]) -> None:
+def test_a_column_of_seconds_equals_its_values_one_by_one(written: list[float]) -> None:
     found = microsecond_column(written, "s")
     assert found.dtype == np.int64
     assert found.tolist() == [microseconds(each, "s") for each in written]
 
 
-def test_seconds_as_programs_write_them_are_exact_by_the_thousand() -> None:
+def test_thousands_of_seconds_as_programs_write_them_are_exact() -> None:
     rng = np.random.default_rng(5)
     seconds = rng.uniform(2.0**29, 2.0**32, 20_000)
     for written in (seconds, np.round(seconds, 7), np.floor(seconds * 1e6) / 1e6 + 5e-7):
@@ -48,7 +48,7 @@ def test_seconds_as_programs_write_them_are_exact_by_the_thousand() -> None:
 
 
 @given(st.lists(st.integers(FIRST * 1_000, LAST * 1_000)))
-def test_whole_numbers_at_once_are_exactly_what_each_alone_is(written: list[int]) -> None:
+def test_a_column_of_integers_equals_its_values_one_by_one(written: list[int]) -> None:
     units: tuple[TimeUnit, ...] = ("ms", "us")
     for unit in units:
         alone = [microseconds(each, unit) for each in written]
@@ -56,13 +56,13 @@ def test_whole_numbers_at_once_are_exactly_what_each_alone_is(written: list[int]
 
 
 @given(st.lists(st.datetimes(timezones=st.timezones() | st.just(UTC))))
-def test_moments_at_once_are_exactly_what_each_alone_is(written: list[datetime]) -> None:
+def test_a_column_of_datetimes_equals_its_values_one_by_one(written: list[datetime]) -> None:
     alone = [microseconds(each, "iso8601") for each in written]
     assert microsecond_column(written, "iso8601").tolist() == alone
 
 
 @given(st.sampled_from(FIELDS), st.sampled_from(LABELS), st.lists(records()), st.data())
-def test_keeping_some_events_gives_what_their_records_alone_give(
+def test_kept_events_equal_those_of_their_records_alone(
     fields: EventFields, labels: list[str], values: list[bytes], data: st.DataObject
 ) -> None:
     whole = Decoder(fields, labels).decode_many(values)
@@ -97,7 +97,7 @@ def test_events_taken_from_columns_are_those_events(rows: list[int]) -> None:
 
 
 @every_case("form", [["a", "b"], [1, 2], [{"id": "a"}, {"id": "b"}]])
-def test_who_saw_a_list_is_counted_whatever_form_the_record_has(form: list[Any]) -> None:
+def test_users_are_decoded_in_any_form_of_record(form: list[Any]) -> None:
     records = [
         json.dumps({"recommendations": form, "interactions": [], "user": user}).encode()
         for user in ("u1", 2, None)

@@ -1,4 +1,4 @@
-"""What the accepted forms of a record mean."""
+"""The meaning of the accepted forms of a record."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_integer_ids_stay_integers_where_configured() -> None:
 
 
 @every_case("text", ["a", "1.0", "", "\u0661", "1_000", " 1", "+1", "1e3", "9" * 1001])
-def test_text_that_is_no_number_is_no_integer_id(text: str) -> None:
+def test_text_that_is_not_an_integer_is_no_integer_id(text: str) -> None:
     value = msgspec.json.encode({"recommendations": [text], "interactions": []})
     found = read(Decoder(EventFields(ids="integer"), []), value)
     assert not isinstance(found, Event)
@@ -62,13 +62,13 @@ def test_recommendations_may_be_objects_with_scores() -> None:
     assert event.scores == [2.0, 0.5]
 
 
-def test_scores_that_are_not_there_for_every_item_are_left_out() -> None:
+def test_scores_of_some_items_only_are_ignored() -> None:
     event = decoded({"recommendations": [{"id": 1, "score": 2}, {"id": 2, "score": None}, "c"]})
     assert event.recommendations == ["1", "2", "c"]
     assert event.scores is None
 
 
-def test_repeats_in_a_list_stay_as_they_came() -> None:
+def test_repeated_items_of_a_list_are_kept() -> None:
     assert decoded({"recommendations": ["a", "b", "a"]}).recommendations == ["a", "b", "a"]
 
 
@@ -125,7 +125,7 @@ def test_a_label_of_one_and_a_label_of_true_are_two_slices() -> None:
 
 
 @every_case("label", ["__missing__", "__other__", "___other__", "____missing__"])
-def test_a_label_that_is_written_like_one_of_ours_is_not_taken_for_it(label: str) -> None:
+def test_a_label_like_a_reserved_value_gets_an_underscore(label: str) -> None:
     event = decoded({"variant": label}, ("variant",))
     assert event.labels == (f"_{label}",)
 
@@ -153,7 +153,7 @@ def test_a_longer_label_and_a_longer_id_are_accepted_where_configured() -> None:
 
 
 @every_case("ranks", ["", ', "ranks": null', ', "ranks": [null, null]'])
-def test_items_without_positions_stood_at_1_2_3(ranks: str) -> None:
+def test_items_without_positions_have_ranks_from_1(ranks: str) -> None:
     value = f'{{"recommendations": ["a", "b"], "interactions": []{ranks}}}'.encode()
     placed = b'{"recommendations": ["a", "b"], "interactions": [], "ranks": [3, 4]}'
     decoder = Decoder(EventFields(positions="ranks"), [])
@@ -163,7 +163,7 @@ def test_items_without_positions_stood_at_1_2_3(ranks: str) -> None:
     assert shown.decode_many([value, placed]).named.positions == [None, [3, 4]]
 
 
-def test_objects_of_which_only_some_have_a_position_are_refused() -> None:
+def test_positions_of_some_objects_only_are_refused() -> None:
     value = b'{"recommendations": [{"id": "a", "at": 3}, {"id": "b"}], "interactions": []}'
     found = read(Decoder(EventFields(positions="recommendations[].at"), []), value)
     assert isinstance(found, InvalidEvent)
@@ -219,7 +219,7 @@ def test_paths_lead_into_objects_and_lists() -> None:
         ('{"items": []}', "missing_field"),  # of done
     ],
 )
-def test_a_path_that_leads_nowhere_says_where_it_ends(payload: str, reason: str) -> None:
+def test_a_path_that_does_not_fit_names_the_step(payload: str, reason: str) -> None:
     value = f'{{"payload": {payload}, "context": {{}}}}'.encode()
     found = read(Decoder(EventFields(**NESTED_FIELDS), ["variant", "nowhere"]), value)
     assert not isinstance(found, Event)
@@ -241,7 +241,7 @@ def test_an_object_with_its_own_key_for_the_id_is_read() -> None:
 
 
 @every_case("path", ["", ".", "a.", ".a", "a..b", "[]", "a[0]", "a[", "a]b", "a[].[]"])
-def test_what_is_no_path_is_refused(path: str) -> None:
+def test_text_that_is_no_path_is_refused(path: str) -> None:
     with pytest.raises(ConfigError, match="path"):
         Decoder(EventFields(recommendations=path), [])
 
@@ -291,7 +291,7 @@ def test_times_are_exact_microseconds(unit: TimeUnit, written: str, microseconds
         ("iso8601", '"yesterday"'),
     ],
 )
-def test_time_in_another_unit_is_refused_where_it_can_be_told(unit: TimeUnit, written: str) -> None:
+def test_time_in_another_unit_is_refused_if_it_is_detectable(unit: TimeUnit, written: str) -> None:
     value = f'{{"recommendations": [], "interactions": [], "ts": {written}}}'.encode()
     found = read(Decoder(EventFields(time="ts", time_unit=unit), []), value)
     assert not isinstance(found, Event)
@@ -307,7 +307,7 @@ def test_seconds_with_six_digits_are_never_rounded(written: Decimal) -> None:
 
 
 @given(st.datetimes(), st.integers(-23 * 60, 23 * 60))
-def test_a_moment_is_the_same_in_every_offset(moment: datetime, minutes: int) -> None:
+def test_a_time_is_the_same_in_every_utc_offset(moment: datetime, minutes: int) -> None:
     aware = moment.replace(tzinfo=timezone(timedelta(minutes=minutes)))
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
     event = decoded({"ts": aware.isoformat()}, time="ts", time_unit="iso8601")
@@ -334,7 +334,7 @@ def test_every_form_of_list_has_its_scores_and_baseline(items: list[Any]) -> Non
     assert (event.scores, event.baseline) == ([0.5, 1.0], ["b", "c"])
 
 
-def test_columns_carry_them_too() -> None:
+def test_columns_have_positions_scores_and_baselines() -> None:
     batch = Decoder(OPTIONAL_FIELDS, []).decode_many([beside(), beside(expected=[])]).named
     assert batch.scores == [[0.5, 1.0], [0.5, 1.0]]
     assert batch.baselines == [["b", "c"], []]
@@ -351,7 +351,9 @@ def test_columns_carry_them_too() -> None:
         ({"expected": [1.5]}, "invalid_id"),
     ],
 )
-def test_what_does_not_fit_has_its_reason(changed: dict[str, Any], reason: str) -> None:
+def test_lists_that_do_not_match_the_items_have_a_reason(
+    changed: dict[str, Any], reason: str
+) -> None:
     found = read(Decoder(OPTIONAL_FIELDS, []), beside(**changed))
     assert isinstance(found, InvalidEvent)
     assert found.reason == reason

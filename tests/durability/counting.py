@@ -1,4 +1,4 @@
-"""The smallest real pipeline: windows, a label that folds, duplicates; and records for it."""
+"""A minimal pipeline with windows, label folding and deduplication; and records for it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _HITS = Accumulator(METRIC)
 
 
 def ingest(spans: tuple[int, ...] = TIMES.spans) -> Counting:
-    """A new one with these windows, with nothing counted."""
+    """An empty pipeline with these windows."""
     windowing = msgspec.structs.replace(TIMES, spans=spans)
     families = [
         FamilySpec(
@@ -71,7 +71,7 @@ def record(number: int, *, minute: int, variant: str, hit: bool = True) -> bytes
 
 
 def digests(of: Counting, partition: Partition) -> Mapping[str, str]:
-    """Of each piece of a state, as a store names them."""
+    """The digest of each section of a state."""
     return {
         section.name: blake2b(b"".join(section.content()()), digest_size=32).hexdigest()
         for section in of.sections(partition)

@@ -1,4 +1,4 @@
-"""An executor without a thread, so that a test decides what happens before what."""
+"""An executor without threads, so that tests are deterministic."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 
 class Inline(Executor):
-    """Runs each piece of work where it is submitted.
+    """Runs work when it is submitted.
 
     Example:
         >>> Inline().submit(lambda: 42).result()
@@ -21,7 +21,7 @@ class Inline(Executor):
     """
 
     def submit(self, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
-        """Run it now; anything but our own errors is a simulated crash, and goes up."""
+        """Run it now; other errors than our own simulate a crash and are raised."""
         future: Future[R] = Future()
         try:
             future.set_result(work(*args, **kwargs))

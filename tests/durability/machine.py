@@ -1,4 +1,4 @@
-"""Schedules of everything that can happen, drawn by Hypothesis."""
+"""Random schedules of faults and rebalances, drawn by Hypothesis."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from tests.durability.world import NAMES, PARTITIONS, World
 
 
 class Coming(NamedTuple):
-    """Records that are appended to a partition, and maybe counted by whoever reads it.
+    """Records that are appended to a partition, and counted by its readers.
 
     Attributes:
         which: the partition.
-        kinds: of each: a variant with minutes forward or backward, or what is no event.
-        counted: how many records each of its readers counts then, a zombie too.
+        kinds: of each record: a variant with minutes forward or backward, or an invalid record.
+        counted: how many records each reader counts then, zombies included.
     """
 
     which: Partition
@@ -39,9 +39,9 @@ class Death(NamedTuple):
     """How a process ends.
 
     Attributes:
-        point: where, if it comes there; right after otherwise.
-        times: how often it passes that point, the last time included.
-        power: whether the disk forgets what was not made durable.
+        point: where it is killed, if it gets there; otherwise right after its work.
+        times: on which pass of the point.
+        power: whether the disk loses what was not synced.
     """
 
     point: str
@@ -76,7 +76,7 @@ _DEATH = st.builds(Death, st.sampled_from(POINTS), st.sampled_from([1, 1, 1, 2, 
 
 
 class Machine(RuleBasedStateMachine):
-    """Each rule is one thing that happens, mostly after some traffic; then all must be true."""
+    """Each rule is one fault or rebalance, mostly after some traffic; then invariants hold."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -242,11 +242,11 @@ class Machine(RuleBasedStateMachine):
 
 
 def run(examples: int, *, derandomize: bool = True) -> None:
-    """Run so many schedules: the same ones every time, or new ones.
+    """Run random schedules: the same every time, or new ones.
 
     Raises:
-        AssertionError: one breaks what must be true; Hypothesis prints its shortest form if it was
-            a new one.
+        AssertionError: an invariant is broken; Hypothesis prints the shortest form of a new
+            schedule.
     """
     chosen = settings(
         max_examples=examples,

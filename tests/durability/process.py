@@ -1,4 +1,4 @@
-"""A process that counts: killed, failing and forgetting as a test tells it."""
+"""A process that counts, with injected kills and failures."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ class Member:
 
 
 class Process(Member):
-    """One member of the group, which loses its disk and its memory as a test tells it."""
+    """One member of the group, with a simulated disk."""
 
     def __init__(
         self, name: str, group: Group, disk: SimulatedDisk, safe: set[Identity], passing: Passing
@@ -119,7 +119,7 @@ class Process(Member):
 
     @property
     def positions(self) -> Mapping[Partition, int]:
-        """What it believes to be its own, and how far it has counted."""
+        """The positions of the partitions that it believes to own."""
         return self.ingest.positions
 
     @property
@@ -128,7 +128,7 @@ class Process(Member):
         return self.checkpointer.counted
 
     def work(self, partition: Partition | None = None, count: int = 0) -> None:
-        """Poll once, and count what comes."""
+        """Poll once, and count the batches."""
         if partition is not None:
             self._group.deliver(self.name, partition, count)
         for batch in self.source.poll(0):
@@ -136,13 +136,13 @@ class Process(Member):
             self.last = batch
 
     def checkpoint(self) -> None:
-        """Let a round of checkpoints take place."""
+        """Run a round of checkpoints."""
         self.now += SETTINGS.interval
         for _ in range(len(self.positions) + 1):
             self.checkpointer.advance()
 
     def end(self) -> None:
-        """Leave in order, as after SIGTERM."""
+        """End in order, as after SIGTERM."""
         self.checkpointer.finish()
         self.source.close()
 

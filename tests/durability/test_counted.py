@@ -1,4 +1,4 @@
-"""Evidence counters: nothing is shown twice, nothing falls, whatever is folded or moves away."""
+"""Counters show no evidence twice and never fall, for any folding and rebalances."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever happens, and in whatever order: states are folds of the log, and nothing shows twice."""
+"""For any faults in any order, states are folds of the log, and no evidence is shown twice."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tests.durability.machine import run
 from tests.effort import thorough
 
 
-def test_no_schedule_breaks_what_must_be_true() -> None:
+def test_no_schedule_breaks_an_invariant() -> None:
     if thorough():
         run(300, derandomize=False)
     else:

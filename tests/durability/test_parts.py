@@ -1,4 +1,4 @@
-"""Cutting batches, and owning partitions without keeping anything."""
+"""Splitting batches, and owning partitions without checkpoints."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from streameval.checkpoints.scheduler import Clock
 from streameval.engine.dead_letters import Identity
 from streameval.errors import DeadLetterError
 from streameval.events.records import Origin, RecordBatch
+from tests.durability.checkpointing import P, assignment, batch
 from tests.durability.counting import ingest
 from tests.durability.inline import Inline
-from tests.durability.keeping import P, assignment, batch
 from tests.durability.process import Letters
 from tests.effort import every_case
 
@@ -26,7 +26,7 @@ WHOLE = RecordBatch(
 
 
 @every_case("offset", [4, 5])
-def test_a_batch_is_cut_with_all_that_belongs_to_its_records(offset: int) -> None:
+def test_a_batch_is_split_with_all_its_columns(offset: int) -> None:
     head, tail = split(WHOLE, offset)
     assert (head.values, head.offsets, head.next_offset) == ([b"a"], [3], offset)
     assert (tail.values, tail.offsets, tail.next_offset) == ([None, b"c"], [5, 6], 9)
@@ -40,7 +40,7 @@ def test_a_batch_on_one_side_stays_whole(offset: int) -> None:
     assert split(WHOLE, offset) == [WHOLE]
 
 
-def test_without_a_store_everything_begins_where_it_is_configured() -> None:
+def test_without_a_store_partitions_start_at_the_configured_offset() -> None:
     now, safe, counts = [0.0], set[Identity](), ingest()
     letters = Letters(safe, lambda _: None)
     owner = MemoryOnly(counts, letters, Clock(monotonic=lambda: now[0]), Inline())
@@ -58,7 +58,7 @@ def test_without_a_store_everything_begins_where_it_is_configured() -> None:
     assert not counts.positions
 
 
-def test_without_a_store_letters_that_are_not_safe_are_told_of_and_tried_again() -> None:
+def test_without_a_store_a_failed_flush_of_letters_is_logged_and_retried() -> None:
     now = [0.0]
     letters = Letters(set(), lambda _: None)
     owner = MemoryOnly(ingest(), letters, Clock(monotonic=lambda: now[0]), Inline())

@@ -1,4 +1,4 @@
-"""What cannot go on silently: each has a sentence and a policy, and goes on when told to."""
+"""States that must not resume silently: each has a message and a policy that allows it."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from streameval.checkpoints.settings import CHOICES, Policies
 from streameval.checkpoints.store import Found, Store
 from streameval.errors import ForeignStoreError, RefusedStateError, StateVersionError
 from streameval.events.records import Partition
-from tests.durability.keeping import Kept, P, Recorded, after, assignment, with_policy
+from tests.durability.checkpointing import Kept, P, Recorded, after, assignment, with_policy
 from tests.effort import every_case
 from tests.stores.memory import MemoryStore
 from tests.stores.simulated_disk import Crash, failing_at
 
 
 class Newer(MemoryStore):
-    """Its newest checkpoint is of a later release."""
+    """Its newest checkpoint has the version of a later release."""
 
     def newest(self, place: Place) -> Found:
         if self.offsets(place):
@@ -29,7 +29,7 @@ class Newer(MemoryStore):
 
 
 class Torn(MemoryStore):
-    """Its newest checkpoint is damaged, and so passed over."""
+    """Its newest checkpoint is damaged and skipped."""
 
     def newest(self, place: Place) -> Found:
         found = super().newest(place)
@@ -38,15 +38,15 @@ class Torn(MemoryStore):
 
 
 class Case(NamedTuple):
-    """A state that must not go on by itself.
+    """A state that must not resume by default.
 
     Attributes:
-        store: what is there.
-        given: how the assignment differs.
-        settings: how the settings differ.
-        says: part of the sentence.
-        begins: where it begins when told to go on.
-        state: how many events are in the state then.
+        store: with the checkpoints.
+        given: changes of the assignment.
+        settings: changes of the settings.
+        says: part of the message.
+        begins: start offset if the policy allows it.
+        state: number of events in the state then.
         skipped: offsets counted as lost.
     """
 
@@ -99,7 +99,7 @@ CASES = {
 
 
 @every_case("policy", CASES)
-def test_it_is_refused_with_a_sentence_that_names_the_policy(policy: str) -> None:
+def test_the_default_policy_refuses_with_a_sentence_that_names_it(policy: str) -> None:
     case = CASES[policy]
     kept = Kept(case.store(), **case.settings)
     with pytest.raises(RefusedStateError, match=case.says) as refused:
@@ -112,7 +112,7 @@ def test_it_is_refused_with_a_sentence_that_names_the_policy(policy: str) -> Non
 
 
 @pytest.mark.parametrize("policy", CASES)
-def test_it_goes_on_where_the_policy_says_so_and_tells_of_it(policy: str) -> None:
+def test_the_policy_allows_resuming_and_logs_it(policy: str) -> None:
     case = CASES[policy]
     kept = Kept(
         case.store(), policies=with_policy(policy, next(iter(CHOICES[policy]))), **case.settings
@@ -133,7 +133,7 @@ def test_every_policy_has_a_case_and_fails_by_default() -> None:
 ACCEPT = with_policy("on_other_settings", "accept")
 
 
-def test_other_decoding_alone_may_be_accepted_and_what_was_counted_stays() -> None:
+def test_other_decoding_can_be_accepted_and_earlier_counts_stay() -> None:
     kept = Kept(after(10), fingerprint={"pane": "1m", "event": {"time": "at"}}, policies=ACCEPT)
     assert kept.assign() == 10
     (state,) = kept.ingest.partitions.values()
@@ -142,7 +142,7 @@ def test_other_decoding_alone_may_be_accepted_and_what_was_counted_stays() -> No
     assert news.event == "other decoding was accepted"
 
 
-def test_another_shape_is_refused_even_so() -> None:
+def test_other_settings_than_decoding_are_never_accepted() -> None:
     kept = Kept(after(10), fingerprint={"pane": "5m"}, policies=ACCEPT)
     with pytest.raises(RefusedStateError, match="pane is"):
         kept.assign()
@@ -170,7 +170,7 @@ def test_a_restart_moves_the_commit_of_the_group_back() -> None:
 
 
 def _restarted(policy: str, at: Collection[int] = ()) -> tuple[MemoryStore, int]:
-    """The store, and the commit of the group, after a process died at these steps of a restart."""
+    """The store, and the group's commit, after a process was killed at these steps of a restart."""
     case, store = CASES[policy], MemoryStore()
     after(10, store)
     policies = with_policy(policy, "restart")
@@ -192,7 +192,7 @@ def test_a_kill_at_any_step_of_a_restart_leaves_no_commit_that_looks_foreign(pol
         assert heir.assign(**CASES[policy].given, committed=committed) == 0
 
 
-def test_a_restart_goes_on_where_the_group_refuses_its_commit_and_tells_of_it() -> None:
+def test_a_restart_continues_and_logs_if_the_group_refuses_its_commit() -> None:
     kept = Kept(after(10), policies=with_policy("on_truncated", "restart"))
     kept.trouble = "the group has another owner"
     assert kept.assign(end=7, committed=10) == 0
@@ -212,7 +212,7 @@ def test_records_below_a_foreign_commit_enter_the_state_and_no_counter() -> None
     assert kept.ingest.partitions[Partition("events", 0)].tally.valid == 37
 
 
-def test_a_rebuild_that_is_cut_off_goes_on_without_counting_twice() -> None:
+def test_an_interrupted_rebuild_continues_without_counting_twice() -> None:
     store = after(10)
     kept = Kept(store, policies=with_policy("on_foreign_progress", "rebuild"))
     kept.assign(committed=30)
@@ -225,7 +225,7 @@ def test_a_rebuild_that_is_cut_off_goes_on_without_counting_twice() -> None:
     assert heir.shown == 7
 
 
-def test_a_commit_that_a_damaged_file_explains_needs_no_policy() -> None:
+def test_a_commit_explained_by_a_damaged_checkpoint_needs_no_policy() -> None:
     kept = Kept(after(10, Torn()))
     assert kept.assign(committed=20) == 10
     assert kept.events == [
@@ -243,7 +243,7 @@ def test_a_commit_without_any_checkpoint_is_foreign() -> None:
     assert Kept().assign(committed=0) == 0
 
 
-def test_partitions_of_a_first_start_are_not_taken_for_new_ones() -> None:
+def test_partitions_of_the_first_start_are_not_new() -> None:
     store = after(10)
     assert Kept(store).assign(partition=Partition("events", 3)) == 0
 
@@ -253,7 +253,7 @@ def test_a_store_of_another_group_is_refused() -> None:
         Kept(after(10), group="g2").assign()
 
 
-def test_a_partition_is_new_by_the_oldest_state_of_its_topic_even_where_one_was_accepted() -> None:
+def test_a_partition_is_new_by_the_oldest_state_of_its_topic_even_if_another_was_accepted() -> None:
     store = after(10)
     accepting = Kept(store, policies=with_policy("on_new_partitions", "accept"))
     accepting.assign(partition=Partition("events", 5), partitions=6)
@@ -261,13 +261,13 @@ def test_a_partition_is_new_by_the_oldest_state_of_its_topic_even_where_one_was_
         Kept(store).assign(partition=Partition("events", 4), partitions=6)
 
 
-def test_a_topic_made_again_with_more_partitions_has_no_new_ones() -> None:
+def test_a_recreated_topic_with_more_partitions_has_no_new_ones() -> None:
     kept = Kept(after(10), policies=with_policy("on_recreated", "restart"))
     assert kept.assign(partition=Partition("events", 5), identity="id-2", partitions=6) == 0
     assert kept.events == ["state was archived"]
 
 
-def test_nothing_is_begun_unless_everything_may_go_on() -> None:
+def test_no_partition_starts_unless_all_can() -> None:
     store = after(10)
     kept = Kept(store)
 
@@ -278,7 +278,7 @@ def test_nothing_is_begun_unless_everything_may_go_on() -> None:
     assert [place.number for place in store.places()] == [0]
 
 
-def test_the_state_of_a_draft_says_all_that_is_needed_elsewhere() -> None:
+def test_the_header_of_a_draft_is_enough_to_read_it_elsewhere() -> None:
     after(10, store := Recorded())
     header = store.drafts[-1].header
     assert (header.cluster, header.group, header.release) == ("c1", "g1", "0.1.0")

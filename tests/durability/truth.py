@@ -1,4 +1,4 @@
-"""What every state must be: the fold of the log, by one process that nothing ever happens to."""
+"""The expected state: a fold of the log by a process without faults."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ class Fold(NamedTuple):
     """A partition's log up to an offset.
 
     Attributes:
-        hits: sum of the metric, by label value as it came.
-        events: valid events, by label value as it came.
+        hits: sum of the metric, by label value before folding.
+        events: valid events, by label value before folding.
         kept: events whose panes are kept at the end.
-        records: how many there are.
+        records: number of records.
     """
 
     hits: Mapping[str, int]
@@ -30,7 +30,7 @@ class Fold(NamedTuple):
 
 
 class Truth:
-    """Folds a log, and remembers what it has folded."""
+    """Folds a log, and caches the results."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -39,14 +39,14 @@ class Truth:
         self._reached: dict[Partition, Counting] = {}
 
     def fold(self, partition: Partition, offset: int) -> Fold:
-        """The partition's log up to this offset, by definition."""
+        """The expected counts of a partition at this offset."""
         key = partition, offset
         if key not in self._folds:
             self._folds[key] = _fold([entry.value for entry in self._below(partition, offset)])
         return self._folds[key]
 
     def bad(self, partition: Partition, offset: int) -> set[int]:
-        """Offsets of the records below this one that are no event."""
+        """Offsets of the invalid records below this one."""
         return {e.offset for e in self._below(partition, offset) if _is_bad(e.value)}
 
     def pieces(self, partition: Partition, offset: int) -> Mapping[str, str]:
@@ -90,7 +90,7 @@ class _Event(msgspec.Struct):
 
 
 def _fold(values: list[bytes | None]) -> Fold:
-    """By definition, record by record; knows nothing of the package."""
+    """A fold by definition, record by record, without the package."""
     events = [msgspec.json.decode(v, type=_Event) for v in values if v and not _is_bad(v)]
     clock = max((event.ts for event in events), default=0) * 1_000_000
     first = {event.id: event for event in reversed(events)}.values()

@@ -1,4 +1,4 @@
-"""A log, a group, a disk and three processes, and what must be true of them at every moment."""
+"""A log, a group, a disk and three processes, and their invariants."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ WRITES: Final = frozenset({"create", "write", "sync", "sync_folder", "rename", "
 
 
 class Trap:
-    """Ends the process when it passes a point for the nth time."""
+    """Kills the process when it passes a point for the nth time."""
 
     def __init__(self) -> None:
         self._point, self._left = "", 0
         self.refused: frozenset[str] = frozenset()
 
     def set(self, point: str, times: int) -> None:
-        """From now on."""
+        """Arm the trap."""
         self._point, self._left = point, times
 
     def __call__(self, point: str) -> None:
@@ -48,7 +48,7 @@ class Trap:
 
 
 class World:
-    """Everything there is."""
+    """The whole simulated system."""
 
     def __init__(self) -> None:
         self.log = Log()
@@ -67,7 +67,7 @@ class World:
         self._durable: dict[Partition, int] = {}
 
     def crash(self, name: str, act: Callable[[], None], *, power: bool) -> None:
-        """Let the process act until it is killed; another one takes its name."""
+        """Let a process act until it is killed, and start another one with its name."""
         try:
             act()
         except Crash:
@@ -81,32 +81,32 @@ class World:
         self.untouched = False
 
     def restart(self, name: str) -> None:
-        """Another process takes the name of one that has ended."""
+        """Start another process with the name of one that has ended."""
         self._gone.update(_shown(self.processes[name]))
         self._shown.pop(name, None)
         self.processes[name] = self._started(name)
 
     def holder(self, partition: Partition) -> Process | None:
-        """Whose it is, as the group knows."""
+        """The owner of a partition according to the group."""
         name = self.group.holder.get(partition)
         return None if name is None else self.processes[name]
 
     def readers(self, partition: Partition) -> list[Process]:
-        """All who believe that it is theirs."""
+        """All processes that believe to own a partition."""
         return [each for each in self.processes.values() if partition in each.positions]
 
     def lose(self, name: str, partition: Partition) -> None:
-        """It is somebody else's from now on, and the process does not know it."""
+        """Take a partition from a process without its knowledge."""
         self.group.lose(name, [partition])
         self.untouched = False
 
     def fail_commit(self, name: str, *, landed: bool) -> None:
-        """The next one of the process answers with trouble; landed: it is taken all the same."""
+        """Fail the next commit of a process; `landed`: the group takes it nevertheless."""
         self.group.fail_commits(name, landed=landed)
         self.untouched = False
 
     def check(self) -> None:
-        """All that must be true."""
+        """Check all invariants."""
         for process in self.processes.values():
             self._check_states(process)
             self._check_never_falls(process)
@@ -114,7 +114,7 @@ class World:
         self._check_counters()
 
     def deliver_twice(self, process: Process) -> None:
-        """A batch comes again: refused, and nothing changes."""
+        """Deliver a batch again: it is refused, and nothing changes."""
         batch = process.last
         if batch is None or batch.partition not in process.positions or not batch.offsets:
             return
@@ -151,7 +151,7 @@ class World:
             self._checked.add(key)
 
     def _check_durable(self) -> None:
-        """What is there if the power fails now is whole, and covers what was committed."""
+        """After a power failure now, checkpoints are valid and cover the commits."""
         self._look()
         for partition, offset in self._durable.items():
             assert self.group.committed.get(partition, 0) <= offset, "committed <= checkpoint"
@@ -164,7 +164,7 @@ class World:
                 assert offset <= process.positions[partition], "checkpoint <= processed"
 
     def _look(self) -> None:
-        """Read what would be there if the power failed now, where anything was written."""
+        """Read the checkpoints as after a power failure now, if anything was written."""
         written = sum(step.call in WRITES for step in self.disk.steps)
         self.disk.steps.clear()
         if not written:
@@ -188,7 +188,7 @@ class World:
         self._shown[process.name] = now
 
     def _check_counters(self) -> None:
-        """All processes that ever were have shown no more than what was committed."""
+        """All processes together, ended ones included, have shown no more than was committed."""
         shown = self._gone + sum(map(_shown, self.processes.values()), Counter())
         folds = [self.truth.fold(p, self.group.committed.get(p, 0)) for p in PARTITIONS]
         events: Counter[str] = sum((Counter(fold.events) for fold in folds), Counter())

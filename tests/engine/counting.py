@@ -1,4 +1,4 @@
-"""Small pipelines, and batches to feed them."""
+"""Small pipelines, and batches for them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def batch(
 
 
 def fed(of: Layout, values: Sequence[bytes | None], ends: Sequence[int] = ()) -> Ingest:
-    """The log of partition 0 in batches that end there."""
+    """A pipeline that has counted these values in batches that end at `ends`."""
     found = ingest(of)
     for start, end in pairwise(
         sorted({0, *(each for each in ends if each < len(values)), len(values)})
@@ -116,7 +116,7 @@ class Taking:
             of.layout, source="events", labels=list(labels), started_at=100.0, **more
         )
 
-    def take(self, now: float = 200.0, trouble: str | None = None, **around: Any) -> Snapshot:
+    def take(self, now: float = 200.0, trouble: str | None = None, **more: Any) -> Snapshot:
         ends = {Partition("events", 0): 9}
-        circumstances = RuntimeStatus(health=Health(trouble=trouble), ends=ends, **around)
-        return self._snapshots.take(self._ingest.copied(), now, circumstances)
+        status = RuntimeStatus(health=Health(trouble=trouble), ends=ends, **more)
+        return self._snapshots.take(self._ingest.copied(), now, status)

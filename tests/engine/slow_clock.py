@@ -1,4 +1,4 @@
-"""The clock of a log from nothing but its definition, event by event."""
+"""A reference clock, written from the definition, event by event."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def clocks(log: Sequence[int], max_ahead: int, recent: int) -> list[int]:
 
 
 def ahead(log: Sequence[int], log_clocks: Sequence[int], recent: int) -> list[bool]:
-    """Which events the clock has not reached `recent` - 1 events later."""
+    """Whether the clock does not reach each event within `recent` - 1 more events."""
     ends = range(recent - 1, recent - 1 + len(log))
     pairs = zip(log, ends, strict=True)
     return [end < len(log) and time > log_clocks[end] for time, end in pairs]
@@ -33,7 +33,7 @@ def ahead(log: Sequence[int], log_clocks: Sequence[int], recent: int) -> list[bo
 def refuted(
     starts: Sequence[int], log_clocks: Sequence[int], counted: Sequence[bool], recent: int
 ) -> list[bool]:
-    """Which events are from the future: their pane had all its events refuted before it came."""
+    """Whether each event is from the future: the clock does not reach its pane in time."""
     found = [False] * len(starts)
     for start in set(starts):
         group: list[int] = []

@@ -1,4 +1,4 @@
-"""The clock of a log rests on most of its recent events, wherever batches end."""
+"""The clock of a log follows the majority of its recent events, for any batches."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def cut(log: Sequence[int], ends: Sequence[int]) -> Iterator[slice]:
 
 
 @given(logs, st.lists(st.integers(0, 40), max_size=5), st.integers(0, 30), sizes)
-def test_it_is_what_the_definition_says_wherever_batches_end(
+def test_the_clock_matches_its_definition_for_any_batches(
     log: list[int], ends: list[int], max_ahead: int, size: int
 ) -> None:
     clock, found = Clock(max_ahead, size), list[int]()
@@ -56,7 +56,7 @@ def test_it_is_what_the_definition_says_wherever_batches_end(
 
 
 @given(logs, st.lists(st.integers(0, 40), max_size=5), sizes, st.data())
-def test_an_event_is_from_the_future_if_its_log_does_not_confirm_it(
+def test_an_event_that_its_log_does_not_confirm_is_from_the_future(
     log: list[int], ends: list[int], size: int, data: st.DataObject
 ) -> None:
     counted = data.draw(st.lists(st.booleans(), min_size=len(log), max_size=len(log)))
@@ -84,14 +84,14 @@ def test_an_event_is_from_the_future_if_its_log_does_not_confirm_it(
     assert events == sum(expected)
 
 
-def test_few_events_have_a_clock_from_which_nothing_final_follows() -> None:
+def test_the_clock_of_few_events_is_provisional() -> None:
     clock = Clock()
     clock.advance(np.arange(RECENT - 1) * SECOND)
     assert (clock.now, clock.is_final, clock.latest) == (NEVER, False, (RECENT - 2) * SECOND)
     assert provisional([], MAX_AHEAD) is None
 
 
-def test_a_quiet_night_ends_with_the_eleventh_record_of_the_morning() -> None:
+def test_after_a_quiet_night_the_clock_moves_with_the_eleventh_record() -> None:
     clock = Clock()
     evening, morning = np.arange(500) * SECOND, 8 * HOUR + np.arange(30) * SECOND
     clock.advance(evening)
@@ -105,7 +105,7 @@ def test_a_sparse_log_is_not_held_back() -> None:
     assert clock.advance(log).tolist()[RECENT - 1 :] == log[RECENT - 1 :].tolist()
 
 
-def test_many_that_are_a_little_further_ahead_each_time_do_not_carry_the_clock_away() -> None:
+def test_a_minority_that_drifts_ahead_does_not_move_the_clock() -> None:
     log = [
         second * SECOND + (second * 7 % 3_600 * SECOND if second % 10 == 0 else 0)
         for second in range(4_000)
@@ -131,7 +131,7 @@ def bad(number: int, claim: int, near: int) -> bytes:
 
 
 def with_bad(claim: int, places: Sequence[int]) -> list[tuple[int, bytes]]:
-    """The good log with bad records before the good ones of these numbers, in partition 1."""
+    """The good log with bad records in partition 1, before the good ones of these numbers."""
     log = list[tuple[int, bytes]]()
     for number in range(GOOD + 1):
         log += [(1, bad(len(log) + n, claim, number)) for n in range(places.count(number))]
@@ -205,12 +205,12 @@ def test_records_from_the_future_move_no_window_of_any_partition(
 
 
 def _confirmed_by_nobody(log: Sequence[tuple[int, bytes]]) -> int:
-    """Bad records with so many after them that they can be told; the others may yet be right."""
+    """Number of bad records that enough later records refute; the last ones may yet be right."""
     own = [b'"bad"' in value for number, value in log if number == 1]
     return sum(own[: len(own) - RECENT + 1])
 
 
-def test_one_record_from_the_future_alone_in_its_partition_moves_no_window() -> None:
+def test_a_single_record_from_the_future_in_its_partition_moves_no_window() -> None:
     log = [(0, good(number)[1]) for number in range(100)]
     without, found = counted(log, 50), counted([*log, (3, bad(0, 3_480, 100))], 50)
     assert windows(found) == windows(without)

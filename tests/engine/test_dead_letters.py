@@ -39,7 +39,7 @@ def _letter(reason: Reason = "not_json", detail: str = "found nothing") -> DeadL
     return letters_of(_batch(b"bad"), [(0, InvalidEvent(reason, detail))])[0]
 
 
-def test_a_letter_is_the_record_as_it_was_and_why_it_is_none() -> None:
+def test_a_letter_has_the_original_record_and_the_reason() -> None:
     batch = _batch(b'{"recommendations": [], "interactions": []}', None, b"\xff bytes")
     decoded = Decoder(EventFields(), []).decode_many(batch.values)
     assert letters_of(batch, decoded.invalid) == [
@@ -57,7 +57,7 @@ def test_a_letter_is_the_record_as_it_was_and_why_it_is_none() -> None:
     ]
 
 
-def test_a_log_without_keys_and_times_gives_letters_without() -> None:
+def test_letters_of_a_log_without_keys_and_timestamps_have_none() -> None:
     batch = RecordBatch(partition=PARTITION, values=[b"x"], offsets=[7], next_offset=8)
     (letter,) = letters_of(batch, [(0, InvalidEvent("not_json", "no"))])
     assert (letter.key, letter.headers, letter.timestamp_ms) == (None, (), None)
@@ -65,7 +65,7 @@ def test_a_log_without_keys_and_times_gives_letters_without() -> None:
 
 
 @every_case("reason", REASONS)
-def test_the_stage_says_whether_the_bytes_could_be_read(reason: Reason) -> None:
+def test_the_stage_tells_decoding_from_validation(reason: Reason) -> None:
     unread = {"not_framed", "unknown_schema", "unusable_schema", "not_of_its_schema"}
     unread |= {"not_utf8", "not_json", "nested_too_deeply", "not_an_object", "number_too_large"}
     stages = dict.fromkeys(unread, "decode") | {"skipped": "process"}
@@ -74,9 +74,7 @@ def test_the_stage_says_whether_the_bytes_could_be_read(reason: Reason) -> None:
 
 
 @given(st.text(st.characters(exclude_categories=()), max_size=50), st.integers(1, 100))
-def test_a_message_is_the_beginning_of_the_detail_in_at_most_a_kilobyte(
-    text: str, times: int
-) -> None:
+def test_a_message_is_cut_to_a_kilobyte(text: str, times: int) -> None:
     detail = text * times
     message = _letter(detail=detail).message
     assert len(message.encode()) <= MESSAGE_BYTES
@@ -97,7 +95,7 @@ def test_an_identity_is_read_back_from_its_text(topic: str, number: int, offset:
     "text",
     ["", "events", "events/1", "/1/2", "events/1/", "events/-1/2", "events/1/2.0", "events/1/٣"],
 )
-def test_what_names_no_record_is_refused(text: str) -> None:
+def test_text_that_is_no_identity_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=f"found '{text}'; write TOPIC/PARTITION/OFFSET"):
         Identity.of(text)
 

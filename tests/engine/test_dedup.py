@@ -18,7 +18,7 @@ events = st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(0, 40 * MINUT
 
 
 def judged(seen: SeenIds, rows: Sequence[tuple[str, int]], clock: int | None = None) -> list[bool]:
-    """By a clock that believes every event."""
+    """Whether ids are unseen, by a clock that accepts every event."""
     times = np.array([time for _, time in rows], dtype=np.int64)
     clocks = np.maximum(np.maximum.accumulate(times), NEVER if clock is None else clock)
     unseen = seen.unseen([event_id for event_id, _ in rows], times, clocks)
@@ -28,7 +28,7 @@ def judged(seen: SeenIds, rows: Sequence[tuple[str, int]], clock: int | None = N
 def remembering(
     rows: Sequence[tuple[str, int]], clocks: Sequence[int]
 ) -> tuple[SeenIds, list[bool]]:
-    """With clocks of its own, one batch after the other."""
+    """Whether ids are unseen, with the given clocks, in batches of one."""
     seen, unseen = SeenIds(SPAN, recent=3), list[bool]()
     for (event_id, time), clock in zip(rows, clocks, strict=True):
         unseen += seen.unseen([event_id], np.array([time]), np.array([clock])).tolist()
@@ -36,7 +36,7 @@ def remembering(
 
 
 def judged_slowly(rows: Sequence[tuple[str, int]]) -> list[bool]:
-    """One event at a time, from nothing but the definition."""
+    """Whether ids are unseen, by definition, one event at a time."""
     width, now = MINUTE, -1
     unseen: list[bool] = []
     counted: list[tuple[str, int]] = []
@@ -67,12 +67,12 @@ def test_an_id_is_forgotten_after_its_span() -> None:
 
 
 @given(events)
-def test_it_judges_as_the_definition_does(rows: list[tuple[str, int]]) -> None:
+def test_deduplication_matches_its_definition(rows: list[tuple[str, int]]) -> None:
     assert judged(SeenIds(SPAN, recent=1), rows) == judged_slowly(rows)
 
 
 @given(events, st.integers(0, 40))
-def test_where_a_batch_ends_changes_nothing(rows: list[tuple[str, int]], at: int) -> None:
+def test_batches_make_no_difference(rows: list[tuple[str, int]], at: int) -> None:
     whole, split = SeenIds(SPAN, recent=1), SeenIds(SPAN, recent=1)
     first, second = rows[:at], rows[at:]
     together = judged(split, first) + judged(split, second, clock_of(first))
@@ -81,7 +81,7 @@ def test_where_a_batch_ends_changes_nothing(rows: list[tuple[str, int]], at: int
 
 
 @given(events, events)
-def test_what_was_saved_goes_on_as_if_it_had_never_stopped(
+def test_restored_ids_continue_as_if_never_saved(
     before: list[tuple[str, int]], after: list[tuple[str, int]]
 ) -> None:
     lasting, restored = SeenIds(SPAN, recent=1), SeenIds(SPAN, recent=1)
@@ -93,7 +93,7 @@ def test_what_was_saved_goes_on_as_if_it_had_never_stopped(
     assert content(restored) == content(lasting)
 
 
-def test_the_id_of_an_event_from_the_future_is_remembered_from_the_clock_on() -> None:
+def test_the_id_of_an_event_from_the_future_is_remembered_as_of_the_clock() -> None:
     far = 1_000_000 * MINUTE
     rows = [("a", 0), ("z", far), ("z", far), ("b", 0), ("z", far), ("c", 30 * MINUTE), ("z", far)]
     clocks = [0, 0, 0, 0, 0, 30 * MINUTE, 30 * MINUTE]
@@ -102,7 +102,7 @@ def test_the_id_of_an_event_from_the_future_is_remembered_from_the_clock_on() ->
     assert {name for name in content(seen) if name != "seen/ahead"} == {"seen/30"}
 
 
-def test_the_id_of_an_event_that_is_confirmed_is_remembered_from_its_time_on() -> None:
+def test_the_id_of_a_confirmed_event_is_remembered_as_of_its_time() -> None:
     night = 600 * MINUTE
     rows = [("a", 0), ("z", night), ("b", night), ("z", night), ("c", night + MINUTE)]
     seen, unseen = remembering(rows, [0, 0, night, night, night + MINUTE])
@@ -130,6 +130,6 @@ def test_a_section_that_did_not_change_keeps_its_version() -> None:
 @every_case(
     ("name", "held"), [("seen/x", b"\xc4\x00"), ("seen/1", b"\xc4\x03abc"), ("seen/1", b"\xff")]
 )
-def test_what_was_never_saved_is_refused(name: str, held: bytes) -> None:
+def test_damaged_sections_of_ids_are_refused(name: str, held: bytes) -> None:
     with pytest.raises(DamagedStateError, match="seen/"):
         SeenIds(SPAN, recent=1).restore({name: held})

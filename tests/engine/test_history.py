@@ -36,7 +36,7 @@ def test_every_pane_of_every_slice_has_its_means() -> None:
     }
 
 
-def test_panes_that_grew_old_are_hours_and_nothing_is_counted_twice() -> None:
+def test_old_panes_become_hours_and_nothing_counts_twice() -> None:
     ingest = counting(24 * HOUR)
     ingest.apply(batch([record(ts=60 * minute) for minute in range(300)]))
     of = Taking(ingest)
@@ -46,7 +46,7 @@ def test_panes_that_grew_old_are_hours_and_nothing_is_counted_twice() -> None:
     assert sum(row[0][1] for pane in family.panes for row in pane.rows.values()) == 300
 
 
-def test_a_pane_that_did_not_change_is_the_very_same_object() -> None:
+def test_an_unchanged_pane_is_the_same_object() -> None:
     ingest = counting(HOUR)
     of = Taking(ingest)
     ingest.apply(batch([record(ts=3600), record(ts=3700)]))
@@ -58,7 +58,7 @@ def test_a_pane_that_did_not_change_is_the_very_same_object() -> None:
     assert [row[0][1] for pane in after for row in pane.rows.values()] == [1, 2]
 
 
-def test_it_is_there_again_after_a_restart() -> None:
+def test_the_history_of_panes_survives_a_restart() -> None:
     before, after = counting(HOUR), counting(HOUR)
     before.apply(batch([record(ts=60 * minute) for minute in range(50)]))
     place = batch([]).partition
@@ -66,7 +66,7 @@ def test_it_is_there_again_after_a_restart() -> None:
     assert rows(Taking(after).take().past) == rows(Taking(before).take().past)
 
 
-def test_a_long_past_is_read_a_piece_at_a_time_the_newest_first(
+def test_a_long_history_is_read_in_steps_the_newest_first(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(of_history, "_LEAST", 10)
@@ -87,7 +87,7 @@ def test_a_long_past_is_read_a_piece_at_a_time_the_newest_first(
     assert lengths == [5, 10, 15, 20, 25, 30, 30, 30]
 
 
-def test_without_windows_there_are_no_panes_but_what_was_seen() -> None:
+def test_without_windows_the_history_has_snapshots_only() -> None:
     ingest = counting()
     ingest.apply(batch([record(ts=1, interactions=["a"])]))
     of = Taking(ingest)
@@ -99,7 +99,7 @@ def test_without_windows_there_are_no_panes_but_what_was_seen() -> None:
     assert [(each.at, each.value(key)) for each in found.seen] == [(1.0, 1.0), (2.0, 0.5)]
 
 
-def test_what_was_seen_has_no_value_where_there_was_no_evidence() -> None:
+def test_past_values_without_evidence_are_undefined() -> None:
     ingest = counting()
     ingest.apply(batch([record(ts=1, recommendations=[])]))
     (seen,) = Taking(ingest).take().past.seen
@@ -107,7 +107,7 @@ def test_what_was_seen_has_no_value_where_there_was_no_evidence() -> None:
     assert seen.value((0, "ctr", ("z",), "lifetime")) is None
 
 
-def test_what_was_seen_stays_bounded_and_reaches_back_to_the_start() -> None:
+def test_past_values_are_bounded_and_reach_back_to_the_start() -> None:
     ingest = counting()
     of = Taking(ingest)
     seen = [of.take(float(now)).past.seen for now in range(1_000)]
@@ -118,7 +118,7 @@ def test_what_was_seen_stays_bounded_and_reaches_back_to_the_start() -> None:
     assert moments[0] < 500
 
 
-def test_while_event_time_stands_the_last_value_takes_the_place_of_the_one_before() -> None:
+def test_while_event_time_stands_still_the_latest_snapshot_replaces_the_last() -> None:
     ingest = counting()
     of = Taking(ingest)
     for offset in range(5):

@@ -45,7 +45,7 @@ def test_every_partition_has_its_own_state_position_and_time() -> None:
     assert lifetime(of) == [(("a",), 3), (("b",), 3)]
 
 
-def test_a_log_with_gaps_moves_to_the_offset_that_its_batch_names() -> None:
+def test_a_log_with_gaps_moves_to_the_next_offset_of_its_batch() -> None:
     of = ingest()
     name = Partition("events", 0)
     of.apply(
@@ -56,7 +56,7 @@ def test_a_log_with_gaps_moves_to_the_offset_that_its_batch_names() -> None:
     assert of.tally.consumed == 2
 
 
-def test_records_that_come_again_are_refused_and_not_counted() -> None:
+def test_records_that_are_delivered_again_are_refused() -> None:
     of = ingest()
     of.apply(batch([record()] * 3))
     with pytest.raises(SourceError, match="record 2 was delivered again"):
@@ -90,7 +90,7 @@ def test_equal_labels_of_different_kinds_are_one_slice() -> None:
     assert lifetime(of) == [(("1",), 2), (("true",), 1)]
 
 
-def test_the_first_few_invalid_records_of_each_reason_are_told_with_their_place() -> None:
+def test_the_first_invalid_records_of_each_reason_are_kept_as_examples() -> None:
     of = ingest()
     of.apply(batch([record(), *[b"\x1b[31mx"] * 10, b"[]"], start=5))
     told = of.take_invalid()
@@ -106,14 +106,14 @@ def test_the_first_few_invalid_records_of_each_reason_are_told_with_their_place(
     assert of.tally.invalid["not_json"] == 10
 
 
-def test_a_long_record_is_told_by_its_beginning_only() -> None:
+def test_the_preview_of_a_long_record_is_its_beginning() -> None:
     of = ingest()
     of.apply(batch([b"x" * 1_000_000]))
     assert len(of.take_invalid()[0].preview) < 100
 
 
 class _Mistaken(Decoder):
-    """Fails on one content, and on no other."""
+    """Raises for one record content."""
 
     def decode_many(self, values: Sequence[bytes | None]) -> Decoded:
         if b"poison" in values:
@@ -128,7 +128,7 @@ def _mistaken() -> Ingest:
 
 
 @every_case("place", range(7))
-def test_a_record_that_cannot_be_counted_is_named_wherever_it_stands(place: int) -> None:
+def test_a_record_that_cannot_be_counted_is_found_at_any_place(place: int) -> None:
     values = [record()] * 7
     values[place] = b"poison"
     of = _mistaken()
@@ -139,7 +139,7 @@ def test_a_record_that_cannot_be_counted_is_named_wherever_it_stands(place: int)
     assert "ZeroDivisionError: by zero, test_ingest.py:" in str(caught.value)
 
 
-def test_where_each_record_alone_can_be_counted_none_is_blamed(
+def test_no_record_is_blamed_if_each_alone_can_be_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     of = ingest()
@@ -157,7 +157,7 @@ def test_where_each_record_alone_can_be_counted_none_is_blamed(
 
 
 @pytest.mark.parametrize("places", [(0,), (6,), (2, 3), tuple(range(7))])
-def test_a_log_with_skipped_records_is_as_one_with_gaps(places: tuple[int, ...]) -> None:
+def test_skipped_records_are_gaps_in_the_log(places: tuple[int, ...]) -> None:
     name = Partition("events", 0)
     values = [record(ts=number, variant=str(number % 2)) for number in range(7)]
     for place in places:

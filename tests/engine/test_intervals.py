@@ -1,4 +1,4 @@
-"""Intervals of a pipeline: those of an accumulator that counted the same events."""
+"""Intervals of a pipeline equal those of an accumulator with the same events."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _accumulated(values: Sequence[bytes], variant: str) -> Accumulator:
     return accumulator
 
 
-def test_lifetimes_have_the_interval_of_an_accumulator_and_windows_one_of_their_own() -> None:
+def test_lifetimes_have_the_interval_of_an_accumulator_and_windows_a_pointwise_one() -> None:
     values = _log(4_000)
     series = _series(fed(LAYOUT, values, [700, 1_900]))
     for variant in "ab":
@@ -108,8 +108,8 @@ def test_days_are_those_of_the_events() -> None:
     assert [each.days.tolist() for each in sums] == [[9, 10], [9, 10]]
 
 
-def test_days_are_those_of_the_events_whatever_the_log_confirms() -> None:
-    """Pauses and bursts around midnights: an event that is ahead of its log has its own day."""
+def test_days_are_those_of_the_events_even_ahead_of_the_clock() -> None:
+    """In pauses and bursts around midnight, an event ahead of its log counts on its own day."""
     draw = random.Random(1)
     times = [2 * DAY]
     while times[-1] < 60 * DAY:
@@ -125,7 +125,7 @@ def test_days_are_those_of_the_events_whatever_the_log_confirms() -> None:
 
 
 @every_case("intervals", [None, INTERVALS])
-def test_a_state_of_before_goes_on_with_intervals_that_begin_empty(
+def test_a_state_without_intervals_continues_with_empty_ones(
     intervals: Intervals | None,
 ) -> None:
     values = _log(400)

@@ -16,7 +16,7 @@ def _observed(limits: Limits, invalid: Sequence[bool]) -> LimitExceeded | None:
 
 
 def _slow(invalid: Sequence[bool], max_ratio: float, max_run: int) -> LimitExceeded | None:
-    """What the definition says, record by record."""
+    """The exceeded limit by definition, record by record."""
     for seen in range(1, len(invalid) + 1):
         run = 0
         while run < seen and invalid[seen - 1 - run]:
@@ -35,7 +35,7 @@ def _slow(invalid: Sequence[bool], max_ratio: float, max_run: int) -> LimitExcee
     st.sampled_from([0.0, 0.25, 0.5, 0.75, 1.0]),
     st.integers(1, 7),
 )
-def test_it_is_what_its_definition_says_however_records_are_batched(
+def test_limits_match_their_definition_for_any_batches(
     batches: list[list[bool]], max_ratio: float, max_run: int
 ) -> None:
     with patch.multiple(module, WINDOW=10, FEWEST=4):
@@ -47,14 +47,14 @@ def test_it_is_what_its_definition_says_however_records_are_batched(
         assert found == _slow(flat, max_ratio, max_run)
 
 
-def test_as_many_as_are_allowed_are_not_too_many() -> None:
+def test_a_limit_that_is_reached_is_not_exceeded() -> None:
     limits = Limits(max_ratio=0.05, max_run=1_000)
     assert _observed(limits, ([False] * 19 + [True]) * 2_000) is None
     assert Limits(1, 1_000).observe(1_000, range(1_000)) is None
     assert Limits(1, 1_000).observe(1_001, range(1_001)) is not None
 
 
-def test_one_more_than_five_percent_of_the_last_records_is_too_many() -> None:
+def test_one_more_than_five_percent_exceeds_the_limit() -> None:
     limits = Limits(0.05, 1_000)
     good = [False] * (WINDOW - 501)
     assert _observed(limits, [False] * WINDOW) is None
@@ -64,7 +64,7 @@ def test_one_more_than_five_percent_of_the_last_records_is_too_many() -> None:
     )
 
 
-def test_it_goes_on_saying_what_it_found_first() -> None:
+def test_the_first_exceeded_limit_is_reported_ever_after() -> None:
     limits = Limits(max_ratio=1, max_run=2)
     first = limits.observe(3, range(3))
     assert first is not None

@@ -31,7 +31,7 @@ logs = st.lists(st.none() | good | st.just(b"x"), max_size=25)
 
 
 @given(logs, st.lists(st.integers(0, 25), max_size=4), st.integers(1, 5))
-def test_the_state_is_a_function_of_the_log_wherever_batches_and_their_pieces_end(
+def test_the_state_depends_on_the_log_alone_for_any_batches_and_pieces(
     values: list[bytes | None], ends: list[int], size: int
 ) -> None:
     if not values:
@@ -48,7 +48,7 @@ def test_the_state_is_a_function_of_the_log_wherever_batches_and_their_pieces_en
 
 
 @given(logs, logs)
-def test_a_restored_state_goes_on_as_if_it_had_never_stopped(
+def test_a_restored_state_continues_as_if_never_stopped(
     before: list[bytes | None], after: list[bytes | None]
 ) -> None:
     lasting = ingest(WINDOWS)
@@ -63,7 +63,7 @@ def test_a_restored_state_goes_on_as_if_it_had_never_stopped(
     assert state(restored) == state(lasting)
 
 
-def test_what_is_kept_from_now_on_says_since_when() -> None:
+def test_a_new_statistic_says_since_when_it_is_kept() -> None:
     before = ingest(layout(["hit_rate@3"], spans=(5 * MINUTE,)))
     before.apply(batch([record(ts=600)]))
     more = layout(["hit_rate@3", "distinct_items@3"], spans=(10 * MINUTE,))
@@ -97,7 +97,7 @@ def test_a_state_without_its_meta_is_damaged() -> None:
         {"tally": []},
     ],
 )
-def test_a_state_of_another_form_is_damaged_whatever_is_wrong(wrong: dict[str, object]) -> None:
+def test_a_state_with_any_wrong_field_is_damaged(wrong: dict[str, object]) -> None:
     of = ingest()
     of.apply(batch([record()]))
     held = parts(of)

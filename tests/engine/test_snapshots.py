@@ -26,7 +26,7 @@ def test_before_the_first_record_there_is_no_series_and_every_reason_is_at_zero(
     assert taken.health.partitions == ()
 
 
-def test_series_stand_by_metric_as_configured_and_then_by_label(
+def test_series_are_sorted_by_metric_as_configured_then_by_label(
     ingest: Ingest,
 ) -> None:
     ingest.apply(batch([record(variant="b"), record(variant="a", interactions=["a"])]))
@@ -40,7 +40,7 @@ def test_series_stand_by_metric_as_configured_and_then_by_label(
     assert [each.reading.value for each in series[:3]] == [1.0, 0.0, 0.0]
 
 
-def test_health_says_what_became_of_the_records(ingest: Ingest) -> None:
+def test_health_counts_the_outcomes_of_records(ingest: Ingest) -> None:
     ingest.apply(batch([record(ts=2), record(ts=1), None, b"x"]))
     health = Taking(ingest).take().health
     assert (health.consumed, health.valid, health.tombstones) == (4, 2, 1)
@@ -50,7 +50,7 @@ def test_health_says_what_became_of_the_records(ingest: Ingest) -> None:
     assert partition.event_time == 2_000_000
 
 
-def test_versions_grow_and_a_taken_snapshot_stays_as_it_is(ingest: Ingest) -> None:
+def test_versions_grow_and_snapshots_are_immutable(ingest: Ingest) -> None:
     of = Taking(ingest)
     ingest.apply(batch([record()]))
     first = of.take()
@@ -75,7 +75,7 @@ def test_a_window_that_did_not_change_is_not_read_again(ingest: Ingest, partitio
     assert changed[1].reading.lists == before[1].reading.lists + 1
 
 
-def test_ids_of_two_kinds_are_advised_about_with_their_slice(ingest: Ingest) -> None:
+def test_ids_of_two_types_give_advice_with_their_slice(ingest: Ingest) -> None:
     of = Taking(ingest)
     ingest.apply(batch([record(interactions=["z"])] * 10_000))
     assert "variant=a: 10,000 lists" in (of.take().health.trouble or "")
@@ -93,14 +93,14 @@ def test_a_stream_without_labels_has_one_series_a_metric() -> None:
     ]
 
 
-def test_windows_stand_beside_the_lifetime_which_comes_last() -> None:
+def test_windows_come_before_the_lifetime() -> None:
     ingest = ingest_of(layout(["ctr"], spans=(5 * MINUTE, 180 * MINUTE)))
     ingest.apply(batch([record(ts=ts, id=str(ts)) for ts in (0, 7_200, 10_800, 14_500)]))
     found = [(each.window, each.reading.lists) for each in Taking(ingest).take().series]
     assert found == [("5m", 1), ("3h", 3), ("lifetime", 4)]
 
 
-def test_a_label_value_without_events_for_long_leaves() -> None:
+def test_an_idle_label_value_is_left_out() -> None:
     ingest = ingest_of(layout(["ctr"], spans=(5 * MINUTE,)))
     ingest.apply(batch([record(ts=0, variant="old"), record(ts=1_000, variant="new")]))
     assert {each.labels for each in Taking(ingest, idle=1_000_000_000).take().series} == {
@@ -110,7 +110,7 @@ def test_a_label_value_without_events_for_long_leaves() -> None:
     assert {each.labels for each in Taking(ingest, idle=999_000_000).take().series} == {("new",)}
 
 
-def test_counters_leave_together_with_the_values_of_their_labels() -> None:
+def test_counters_of_idle_label_values_are_left_out() -> None:
     ingest = ingest_of(layout(["ctr"], spans=(5 * MINUTE,)))
     ingest.apply(batch([record(ts=0, variant="old"), record(ts=1_000, variant="new")]))
     counted: dict[CounterKey, CounterValue] = {
@@ -120,7 +120,7 @@ def test_counters_leave_together_with_the_values_of_their_labels() -> None:
     assert [labels for _, labels, _ in taken.counted or {}] == [("new",), ("elsewhere",)]
 
 
-def test_what_began_later_says_since_when() -> None:
+def test_series_of_new_statistics_say_since_when() -> None:
     before = ingest_of(layout(["ctr"], spans=(5 * MINUTE,)))
     before.apply(batch([record(ts=1_000)]))
     after = ingest_of(layout(["ctr", "distinct_items@1"], spans=(5 * MINUTE,)))

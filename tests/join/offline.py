@@ -1,4 +1,4 @@
-"""The slow, obvious join: sort everything, then match. Knows nothing of the one that it judges."""
+"""A slow reference join: sort everything, then match; written without the package."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Log = list[Record | None]
 
 
 class Case(NamedTuple):
-    """What is joined.
+    """Streams and the rules of their join.
 
     Attributes:
         streams: logs of each stream; impressions first.
@@ -23,9 +23,9 @@ class Case(NamedTuple):
         window: in seconds.
         lateness: in seconds.
         combine: "max" or "sum".
-        per_variant: whether last touch looks at each variant for itself.
-        gains: type -> gain; a type that is not in it does not count.
-        recent: how many records decide on the clock of a log.
+        per_variant: whether last touch attributes in each variant separately.
+        gains: type -> gain; other types do not count.
+        recent: number of records that the clock of a log rests on.
         max_ahead: in seconds.
     """
 
@@ -41,11 +41,11 @@ class Case(NamedTuple):
 
 
 class Joined(NamedTuple):
-    """What comes of it, when everything has come.
+    """The result after all records.
 
     Attributes:
         events: time, labels, items shown, gain by item.
-        outcomes: outcome -> records, of each stream.
+        outcomes: outcome -> number of records, for each stream.
     """
 
     events: list[tuple[Any, ...]]
@@ -53,7 +53,7 @@ class Joined(NamedTuple):
 
 
 def joined(case: Case) -> Joined:
-    """Everything there is, joined."""
+    """Join all records."""
     outcomes = [Counter[str]() for _ in case.streams]
     shown = _distinct(case, outcomes[0])
     found: dict[int, list[Record]] = defaultdict(list)
@@ -69,8 +69,8 @@ def joined(case: Case) -> Joined:
 
 
 def _in_time(case: Case, stream: int, counts: Counter[str]) -> list[Record]:
-    """Valid records that are not late, in the order in which their turns come."""
-    turns = []
+    """Valid records that are not late, in join order."""
+    ordered = []
     for number, log in enumerate(case.streams[stream]):
         counts["records"] += len(log)
         counts["tombstone"] += log.count(None)
@@ -86,8 +86,8 @@ def _in_time(case: Case, stream: int, counts: Counter[str]) -> list[Record]:
             elif record["ts"] < before - case.lateness:
                 counts["late"] += 1
             else:
-                turns.append((before, number, place, record))
-    return [record for *_, record in sorted(turns, key=lambda turn: turn[:3])]
+                ordered.append((before, number, place, record))
+    return [record for *_, record in sorted(ordered, key=lambda each: each[:3])]
 
 
 def _distinct(case: Case, counts: Counter[str]) -> list[Record]:

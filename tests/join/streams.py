@@ -40,7 +40,7 @@ _odd: st.SearchStrategy[Any] = st.sampled_from([None, {}])
 
 @st.composite
 def cases(draw: Any) -> Case:
-    """Streams with shuffles, repeats, late and bad records, and logs that are empty."""
+    """Streams with disorder, duplicates, late and invalid records, and empty logs."""
     window = draw(st.integers(1, 20))
     shown = draw(st.lists(_logs(_impressions), min_size=1, max_size=2))
     seen = [each for log in shown for each in log if each]
@@ -60,7 +60,7 @@ def cases(draw: Any) -> Case:
 
 @st.composite
 def _interactions(draw: Any, seen: Sequence[dict[str, Any]], window: int) -> dict[str, Any]:
-    """Mostly with a list that was shown, around the window after it."""
+    """Interactions, mostly with a list that was shown, in or near its window."""
     nothing: dict[str, Any] = {"ts": 30, "request_id": "r0", "user": "u1", "shown": []}
     of = draw(st.sampled_from(seen)) if seen else nothing
     return {
@@ -118,7 +118,7 @@ def join_frontend(case: Case, *, users: bool = False, **limits: Any) -> JoinFron
 
 
 class Fed:
-    """A join of some logs that is fed, with the events that come out of it.
+    """A join fed by a test, and the events that it gives.
 
     fed: the records of each log so far.
     """
@@ -136,7 +136,7 @@ class Fed:
         return len(self.events)
 
     def feed(self, log: Partition, records: Sequence[Any], parts: float = math.inf) -> None:
-        """A batch of the next records; counts so many parts of what is complete."""
+        """Feed a batch of the next records, and do `parts` steps of work."""
         start, end = len(self.fed[log]), len(self.fed[log]) + len(records)
         batch = RecordBatch(
             partition=log,
@@ -151,7 +151,7 @@ class Fed:
         self.fed[log] += records
 
     def restart(self, other: Fed | None = None) -> dict[Partition, list[Any]]:
-        """Go on from what this one, or another, would have saved; returns what comes again."""
+        """Restore the state of this or another join; returns the records to feed again."""
         before = other or self
         content, found = before.content(), before.state.progress()
         positions = {log: each.position for log, each in found.items()}
@@ -163,12 +163,12 @@ class Fed:
         return rest
 
     def end(self) -> None:
-        """Nothing more comes."""
+        """End all logs."""
         self.state.end(list(self.fed))
         self.state.finish()
 
     def content(self) -> dict[str, bytes]:
-        """Everything that is saved."""
+        """The bytes of all sections."""
         return {each.name: b"".join(each.content()()) for each in self.state.sections()}
 
     def _keep(self, found: Decoded) -> None:
@@ -176,7 +176,7 @@ class Fed:
 
 
 class Run(Fed):
-    """The join of a case: records come from its logs, and events are plain tuples."""
+    """The join of a case, with events as plain tuples."""
 
     def __init__(self, case: Case, trace: Trace | None = None, **limits: Any) -> None:
         self.seen: list[tuple[str | None, Any]] = []
@@ -193,7 +193,7 @@ class Run(Fed):
         self.feed(log, self.logs[log][start : start + count], parts)
 
     def joined(self) -> Joined:
-        """Read the rest; nothing more comes."""
+        """Read the rest, and end all logs."""
         for partition, log in self.logs.items():
             self.read(partition, len(log))
         self.end()

@@ -1,4 +1,4 @@
-"""What the commands say of a join: check, evaluate, explain, demo."""
+"""The commands with a join: check, evaluate, explain, demo."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def explained(config: Path, key: str) -> Any:
     return found
 
 
-def test_a_list_and_its_clicks_or_none(config: Path) -> None:
+def test_a_request_with_and_without_clicks(config: Path) -> None:
     found = explained(config, "clicked")
     lists = [(each["items"], each["outcome"]) for each in found["lists"]]
     assert lists == [(["a", "b"], "counted")]
@@ -104,7 +104,7 @@ def test_a_rejected_record(tmp_path: Path, key: str, outcome: str) -> None:
     assert [each["outcome"] for each in found["records"]] == [outcome]
 
 
-def test_in_words(config: Path) -> None:
+def test_an_explanation_as_text(config: Path) -> None:
     text = ran("explain", "clicked", "--config", config).stdout
     assert "items   a, b" in text
     assert "click b: counted. It is part of the event, at rank 2." in text
@@ -117,12 +117,12 @@ def test_a_key_without_records(config: Path) -> None:
     assert "no record of 'never' in " in done.stderr
 
 
-def test_files_have_no_time_to_begin_at(config: Path) -> None:
+def test_files_do_not_take_a_start_time(config: Path) -> None:
     done = ran("explain", "clicked", "--config", config, "--since", "2026-01-31T08:00:00+00:00")
     assert (done.returncode, "only Kafka topics" in done.stderr) == (2, True)
 
 
-def test_topics_are_explained_up_to_where_they_end(broker: Broker, tmp_path: Path) -> None:
+def test_topics_are_explained_up_to_their_end(broker: Broker, tmp_path: Path) -> None:
     topics = {
         '"impressions.ndjson"': create(broker, partitions=2),
         '"clicks.ndjson"': create(broker, partitions=2),
@@ -213,7 +213,7 @@ def test_spans_of_joined_files(folder: Path) -> None:
         (('window = "30m"', 'request_id = "a..b"'), "attribution.request_id"),
     ],
 )
-def test_what_does_not_fit_together_is_answered(
+def test_contradicting_arguments_are_refused(
     tmp_path: Path, change: tuple[str, str], said: str
 ) -> None:
     config = tmp_path / "streameval.toml"
@@ -242,7 +242,7 @@ def test_the_demo_shows_joined_values() -> None:
     ],
 )
 @pytest.mark.parametrize("every", [(), ("--every", "1h")])
-def test_interactions_that_a_wrong_field_loses_are_told_of_and_fail(
+def test_losing_most_interactions_through_a_wrong_field_warns_and_fails(
     tmp_path: Path, field: str, why: str, every: tuple[str, ...]
 ) -> None:
     config = written(tmp_path, [*MANY, SHOWN[0]])
@@ -277,7 +277,7 @@ def test_interactions_that_a_wrong_field_loses_are_told_of_and_fail(
         ({"ignored": 1_000}, True, True),
     ],
 )
-def test_most_interactions_lost_are_suspicious(
+def test_losing_most_interactions_is_warned_about(
     outcomes: dict[str, int], *, by_request: bool, is_told: bool
 ) -> None:
     found: dict[str, int] = {**dict.fromkeys(OUTCOMES, 0), **outcomes}
@@ -286,7 +286,7 @@ def test_most_interactions_lost_are_suspicious(
     assert (told is not None) == is_told
 
 
-def test_while_most_interactions_wait_nothing_is_suspected() -> None:
+def test_there_is_no_warning_while_most_interactions_are_open() -> None:
     found = dict.fromkeys(("counted", "invalid"), 0) | {"orphan": 4, "ignored": 188}
     waiting, ended = (
         StreamHealth(name="clicks", outcomes=found, open=number, outside=0) for number in (267, 0)

@@ -1,4 +1,4 @@
-"""Items that nobody shows any more are forgotten, and nothing else changes."""
+"""Items that no list shows any more are removed, without any other effect."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from streameval.join import impression_buffer as module
 from tests.join.test_limits import DONE, SHOWN, click, fed_with, shown
 
 
-def test_numbers_of_items_are_given_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unused_items_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MANY", 20)
     fed, plain = fed_with(), fed_with()
     for minute in range(40):
@@ -27,7 +27,7 @@ def test_numbers_of_items_are_given_anew(monkeypatch: pytest.MonkeyPatch) -> Non
     fed.restart()
 
 
-def test_lists_that_wait_keep_their_items_when_numbers_are_given_anew(
+def test_open_lists_keep_their_items_when_items_are_renumbered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "_MANY", 20)

@@ -94,7 +94,7 @@ def _key(record: bytes) -> str:
     return key
 
 
-def test_a_field_that_is_not_the_items_is_told(broker: Broker, tmp_path: Path) -> None:
+def test_a_wrong_item_field_is_warned_about(broker: Broker, tmp_path: Path) -> None:
     times = [f"2026-01-01T{n // 60:02d}:{n % 60:02d}:{{}}Z" for n in range(1_400)]
     shown = [
         {"request_id": n, "ts": time.format("00"), "recommendations": ["a", "b"]}

@@ -1,4 +1,4 @@
-"""Killed again and again while it joins: nothing is lost, nothing counts twice."""
+"""A daemon that is killed repeatedly while it joins loses nothing and counts nothing twice."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ listen = "127.0.0.1:0"
 
 @pytest.fixture(scope="module")
 def logs(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[bytes], list[bytes]]:
-    """Impressions and interactions that can be told to a partition by their request."""
+    """Impressions and interactions with a request id."""
     folder = tmp_path_factory.mktemp("streams") / "logs"
     done = ran("simulate", "--streams", str(folder), "--events", str(EVENTS), "--seed", "7")
     assert done.returncode == 0, done.stderr
@@ -89,7 +89,7 @@ def _exported(folder: Path, name: str) -> str:
 
 
 def _saved(daemon: Running) -> dict[str, int]:
-    """Where each log stands, if all of that is saved; else nothing."""
+    """Position of each log if all of them are saved, else empty."""
     health: dict[str, Any] = daemon.document().get("health", {})
     logs = health.get("partitions", [])
     if not all(each["durable"] == each["position"] for each in logs):
@@ -98,14 +98,14 @@ def _saved(daemon: Running) -> dict[str, int]:
 
 
 def _digests(folder: Path) -> dict[int, dict[str, str]]:
-    """Of each part of each partition's state: equal where all bytes are."""
+    """The digest of each part of each partition's state."""
     store = folder_store(folder)
     found = {place.number: store.newest(place).saved for place in store.places()}
     return {number: dict(each.digests) for number, each in found.items() if each is not None}
 
 
 def _joined_by_another(config: str, folder: Path) -> None:
-    """A replica takes its share in the middle of windows, counts, and leaves."""
+    """A replica joins in the middle of windows, counts its partitions, and leaves."""
     place = folder / "two"
     place.mkdir()
     other = config.replace('member = "one"\n', "")
@@ -116,7 +116,7 @@ def _joined_by_another(config: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("kills", [2, pytest.param(10, marks=pytest.mark.nightly)])
-def test_kills_change_nothing(
+def test_kills_leave_the_results_unchanged(
     kills: int, broker: Broker, logs: tuple[list[bytes], list[bytes]], tmp_path: Path
 ) -> None:
     # The interactions come an hour of the two after their impressions.

@@ -1,4 +1,4 @@
-"""An explanation accounts for every record of its key, as the join does."""
+"""Explanations give every record of a key the outcome that the join counts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def explanations(case: Case, counts: list[int], *, ended: bool) -> tuple[Run, li
 
 @given(case=cases(), counts=st.lists(st.integers(0, 12), max_size=6), ended=st.booleans())
 @dear()
-def test_the_explanations_of_all_keys_are_the_accounts(
+def test_the_explanations_of_all_keys_add_up_to_the_outcomes(
     *, case: Case, counts: list[int], ended: bool
 ) -> None:
     run, found = explanations(case, counts, ended=ended)

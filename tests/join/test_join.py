@@ -1,4 +1,4 @@
-"""The join equals the slow, obvious one, whatever the interleaving, batches and restarts."""
+"""The join equals the offline join for any interleaving, batches and restarts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.join.offline import Case, joined
 from tests.join.streams import Run, cases
 
 Step: TypeAlias = tuple[int, int, int, bool]
-"""Number of a log, records of it, parts of what they complete that are counted; a restart."""
+"""Number of a log, number of its records to read, steps of work, and whether to restart then."""
 
 steps = st.lists(
     st.tuples(st.integers(0, 5), st.integers(0, 6), st.integers(0, 4), st.booleans()), max_size=20
@@ -31,7 +31,7 @@ steps = st.lists(
     scope="module",
 )
 def _at_once(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Large parts of work, and small ones, which leave many moments at which it is unfinished."""
+    """Large steps of work, and small ones, which leave work unfinished more often."""
     with pytest.MonkeyPatch.context() as patch:
         for module in (joiner, state):
             patch.setattr(module, "AT_ONCE", request.param)
@@ -49,7 +49,7 @@ def played(case: Case, schedule: Sequence[Step]) -> Run:
 
 
 @given(cases(), steps)
-def test_it_is_the_offline_join_and_at_every_moment_each_record_is_somewhere(
+def test_the_join_equals_the_offline_join_and_every_record_has_an_outcome_or_is_open(
     case: Case, schedule: list[Step]
 ) -> None:
     run = played(case, schedule)
@@ -62,7 +62,7 @@ def test_it_is_the_offline_join_and_at_every_moment_each_record_is_somewhere(
 
 
 @given(cases(), steps, steps)
-def test_interleavings_and_restarts_give_the_same_bytes(
+def test_any_interleaving_with_restarts_gives_the_same_bytes(
     case: Case, one: list[Step], other: list[Step]
 ) -> None:
     first, second = played(case, one), played(case, other)
@@ -70,9 +70,9 @@ def test_interleavings_and_restarts_give_the_same_bytes(
     assert first.content() == second.content()
 
 
-def test_the_last_touch_is_found_behind_lists_that_are_older_than_the_clock_allows() -> None:
+def test_the_last_touch_is_found_behind_lists_older_than_the_lateness() -> None:
     shown = {"request_id": "r", "user": "u", "variant": "x"}
-    # Three records decide on the clock: until then the first is ahead of it, older ones may come.
+    # The clock needs three records: until then the first is ahead of it, and older ones may come.
     lists: list[Any] = [{**shown, "ts": 3, "shown": ["a"]}]
     lists += [{**shown, "ts": ts, "shown": []} for ts in (0, 1, 0)]
     click: Any = {"ts": 3, "user": "u", "item": "a", "type": "click", "event_id": "0"}
@@ -84,7 +84,7 @@ def test_the_last_touch_is_found_behind_lists_that_are_older_than_the_clock_allo
 
 
 @given(cases(), steps, st.integers(0, 100))
-def test_a_list_that_is_taken_out_leaves_every_other_record_with_one_outcome(
+def test_after_a_list_is_removed_every_other_record_has_one_outcome(
     case: Case, schedule: list[Step], choice: int
 ) -> None:
     run = played(case, schedule)
@@ -113,7 +113,7 @@ def test_a_list_that_is_taken_out_leaves_every_other_record_with_one_outcome(
 @pytest.mark.parametrize(
     ("row", "outcomes"), [(1, (1, 0)), (2, (0, 1))], ids=["beside an earlier list", "alone"]
 )
-def test_what_belonged_to_the_list_taken_out_ends(row: int, outcomes: tuple[int, int]) -> None:
+def test_interactions_of_a_removed_list_get_an_outcome(row: int, outcomes: tuple[int, int]) -> None:
     shown: list[dict[str, Any] | None] = [
         {"ts": at, "request_id": f"r{at}", "user": user, "variant": variant, "shown": ["a"]}
         for at, user, variant in (

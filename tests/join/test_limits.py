@@ -1,4 +1,4 @@
-"""What leads waits outside; what cannot wait any longer is refused; idle logs are passed by."""
+"""Limits of a join: backpressure on logs that are ahead, open records, and idle logs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def click(ts: int, request: str) -> dict[str, Any]:
 
 
 def fed_with(**limits: Any) -> Fed:
-    """A join of two logs that has been fed nothing."""
+    """An empty join of two logs."""
     return Fed(join_frontend(CASE, **limits), [SHOWN, DONE])
 
 
@@ -47,7 +47,7 @@ def versions(fed: Fed) -> dict[str, int]:
     return {each.name: each.version for each in fed.state.sections()}
 
 
-def test_a_log_that_leads_by_an_hour_is_not_read_on() -> None:
+def test_a_log_that_is_an_hour_ahead_is_backpressured() -> None:
     fed = fed_with()
     lists = MAX_AHEAD + 100
     fed.feed(DONE, [click(0, "r0")])
@@ -61,7 +61,9 @@ def test_a_log_that_leads_by_an_hour_is_not_read_on() -> None:
 
 
 @every_case("limit", [{"max_open": 3}, {"max_bytes": 900}])
-def test_a_window_that_holds_too_much_is_refused_by_name(limit: dict[str, int]) -> None:
+def test_too_many_open_records_are_refused_with_the_name_of_the_limit(
+    limit: dict[str, int],
+) -> None:
     fed = fed_with(**limit)
     (name,) = limit
     fed.feed(DONE, [click(100, "r0")])
@@ -70,7 +72,7 @@ def test_a_window_that_holds_too_much_is_refused_by_name(limit: dict[str, int]) 
     assert refused.value.allowed == limit[name]
 
 
-def test_an_idle_log_holds_back_until_that_is_saved() -> None:
+def test_an_idle_log_is_skipped_only_after_the_proposal_is_saved() -> None:
     fed = fed_with()
     fed.feed(DONE, [click(1, "r0")])
     fed.feed(SHOWN, [shown(0, "r0"), shown(100, "r1")])
@@ -81,7 +83,7 @@ def test_an_idle_log_holds_back_until_that_is_saved() -> None:
 
     again = fed.front.state({SHOWN: 0, DONE: 0})
     again.restore(fed.content())
-    assert (again.proposed_at, again.position) == (None, before + 1), "it is decided anew"
+    assert (again.proposed_at, again.position) == (None, before + 1), "it is proposed again"
 
     fed.state.accept()
     fed.state.finish()
@@ -90,10 +92,10 @@ def test_an_idle_log_holds_back_until_that_is_saved() -> None:
     fed.state.propose([SHOWN])
     fed.state.accept()
     fed.state.finish()
-    assert fed.counted == 2, "where all are idle, everything is counted"
+    assert fed.counted == 2, "if all logs are idle, everything is counted"
 
 
-def test_a_log_that_wakes_before_it_is_passed_by_is_waited_for() -> None:
+def test_a_log_with_new_records_before_it_is_skipped_is_waited_for() -> None:
     fed = fed_with()
     fed.feed(DONE, [click(1, "r0")])
     fed.feed(SHOWN, [shown(0, "r0"), shown(100, "r1")])
@@ -103,13 +105,13 @@ def test_a_log_that_wakes_before_it_is_passed_by_is_waited_for() -> None:
     fed.state.accept()
     fed.state.finish()
     assert (fed.counted, fed.state.idle_timeouts) == (0, 0)
-    assert versions(fed)["~join"] != proposing["~join"], "what is given up is saved as that"
+    assert versions(fed)["~join"] != proposing["~join"], "the withdrawn proposal is saved"
     fed.feed(DONE, [click(200, "r1")])
     assert fed.state.outcomes[1].late == 0
     assert fed.state.outcomes[1].counted == 2
 
 
-def test_an_empty_batch_wakes_nobody() -> None:
+def test_an_empty_batch_leaves_a_log_idle() -> None:
     fed = fed_with()
     fed.feed(DONE, [click(1, "r0")])
     fed.feed(SHOWN, [shown(0, "r0"), shown(100, "r1"), shown(200, "r2")])
@@ -120,7 +122,7 @@ def test_an_empty_batch_wakes_nobody() -> None:
     assert DONE not in fed.state.logs.slowest
 
 
-def test_what_comes_in_a_log_that_was_passed_by_is_late() -> None:
+def test_records_of_a_log_that_was_skipped_are_late() -> None:
     fed = fed_with()
     fed.feed(DONE, [click(1, "r0")])
     fed.feed(SHOWN, [shown(0, "r0"), shown(100, "r1")])
@@ -133,7 +135,7 @@ def test_what_comes_in_a_log_that_was_passed_by_is_late() -> None:
     assert (fed.counted, fed.state.outcomes[1].counted) == (2, 2)
 
 
-def test_a_record_that_came_before_is_refused() -> None:
+def test_a_record_that_is_delivered_again_is_refused() -> None:
     fed = fed_with()
     fed.feed(SHOWN, [shown(0, "r0")])
     again = RecordBatch(partition=SHOWN, values=[b"{}"], offsets=[0], next_offset=1)
@@ -141,7 +143,7 @@ def test_a_record_that_came_before_is_refused() -> None:
         fed.state.apply(again, fed.front.decode(again))
 
 
-def test_other_logs_cannot_go_on() -> None:
+def test_a_state_of_other_logs_is_refused() -> None:
     fed = fed_with()
     other = fed.front.state({SHOWN: 0, DONE._replace(number=1): 0})
     with pytest.raises(UnlikeStateError, match="logs"):
@@ -153,7 +155,7 @@ def test_a_stream_without_a_log_is_refused() -> None:
         join_frontend(CASE).state({SHOWN: 0})
 
 
-def test_counts_stay_when_a_partition_goes() -> None:
+def test_outcomes_stay_when_a_partition_is_revoked() -> None:
     stats = JoinStats(OPTIONS.names, by_request=OPTIONS.key == "request_id")
     fed = fed_with()
     fed.feed(SHOWN, [shown(0, "r0"), shown(0, "r0")])
@@ -167,7 +169,7 @@ def test_counts_stay_when_a_partition_goes() -> None:
 
 
 def counted_in_parts(fed: Fed) -> list[int]:
-    """Events that each part of what is unfinished counts."""
+    """Number of events that each step of the unfinished work counts."""
     parts = []
     while fed.state.unfinished:
         before = fed.counted
@@ -176,19 +178,19 @@ def counted_in_parts(fed: Fed) -> list[int]:
     return parts
 
 
-def test_what_is_complete_at_once_is_counted_in_parts() -> None:
+def test_lists_that_close_at_the_same_time_are_counted_in_steps() -> None:
     fed, lists = fed_with(), 3 * AT_ONCE + 10
     fed.feed(DONE, [click(0, "r0")])
     fed.feed(SHOWN, [shown(number % 3, f"r{number}") for number in range(lists)])
     fed.state.end([SHOWN, DONE])
     parts = counted_in_parts(fed)
     assert fed.counted == lists
-    assert max(parts) <= 2 * AT_ONCE, "lists of one moment are not divided"
+    assert max(parts) <= 2 * AT_ONCE, "lists of the same time are in one step"
     assert sum(map(bool, parts)) == 3
 
 
 @every_case("clicks", [0, 2 * AT_ONCE])
-def test_lists_and_clicks_of_many_moments_are_divided(clicks: int) -> None:
+def test_lists_and_clicks_of_many_times_are_counted_in_small_steps(clicks: int) -> None:
     fed, lists = fed_with(), 3 * AT_ONCE
     fed.feed(SHOWN, [shown(number // 400, f"r{number}") for number in range(lists)])
     fed.feed(DONE, [click(number // 400, f"r{number}") for number in range(clicks)])
@@ -200,7 +202,7 @@ def test_lists_and_clicks_of_many_moments_are_divided(clicks: int) -> None:
     assert len(parts) > 3
 
 
-def test_what_is_saved_is_finished_first() -> None:
+def test_sections_finish_counting_first() -> None:
     states = []
     for finish in (True, False):
         fed = fed_with()

@@ -1,4 +1,4 @@
-"""Real logs, joined from files: as their joined files, and as the slow join."""
+"""Real logs, joined from files, equal their joined files and the offline join."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def evaluated(path: Path, config: str, *arguments: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_impressions_and_clicks_are_their_joined_file(tmp_path: Path) -> None:
+def test_joined_impressions_and_clicks_equal_their_joined_file(tmp_path: Path) -> None:
     common = {
         "metrics": '["ctr", "hit_rate@3", "ndcg@3", "item_coverage@3"]\ncatalog = 100',
         "labels": '["variant", "campaign"]',
@@ -62,7 +62,7 @@ def test_impressions_and_clicks_are_their_joined_file(tmp_path: Path) -> None:
     assert exact(found) == exact(evaluated(tmp_path, plain, str(OBD / "events.ndjson.gz")))
 
 
-def test_last_touch_is_the_slow_join_in_each_variant(tmp_path: Path) -> None:
+def test_last_touch_equals_the_offline_join_in_each_variant(tmp_path: Path) -> None:
     """The interactions name no request; clicks, carts and orders are worth 1, 3 and 10."""
     gains = {"clicks": 1.0, "carts": 3.0, "orders": 10.0}
     config = CONFIG.format(

@@ -1,4 +1,4 @@
-"""Records that are valid, and odd: huge ids and gains, times far away, scores here and there."""
+"""Valid but unusual records: huge ids and gains, distant times, scores of some lists."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_an_interaction_with_a_name_that_is_too_long_is_invalid(
     assert [(place, each.reason) for place, each in found.invalid] == [(1, reason)]
 
 
-def test_integers_of_any_length_are_saved_wherever_they_end() -> None:
+def test_integer_ids_of_any_length_survive_a_restart() -> None:
     odd = fed_with(ids="integer")
     odd.feed(SHOWN, [{"ts": 1, "request_id": "r", "recommendations": [HUGE, 1]}])
     clicks = [
@@ -78,7 +78,7 @@ def test_integers_of_any_length_are_saved_wherever_they_end() -> None:
 
 
 @every_case("at", [-62_135_596_800 + 100, 0, 2**32, 253_402_300_700])
-def test_every_time_that_is_accepted_has_a_place(at: int) -> None:
+def test_every_accepted_time_survives_a_restart(at: int) -> None:
     odd = fed_with()
     odd.feed(SHOWN, [{"ts": at, "request_id": "r", "recommendations": ["a"]}])
     odd.feed(DONE, [{"ts": at + 1, "request_id": "r", "item": "a"}])
@@ -87,7 +87,7 @@ def test_every_time_that_is_accepted_has_a_place(at: int) -> None:
     assert [each.interactions for each in odd.events] == [["a"]]
 
 
-def test_gains_that_are_too_large_together_are_the_largest_there_is() -> None:
+def test_summed_gains_are_limited_to_the_largest_gain() -> None:
     odd = fed_with()
     odd.feed(SHOWN, [{"ts": 1, "request_id": "r", "recommendations": ["a", "b"]}])
     most = 2.0**1000
@@ -97,7 +97,7 @@ def test_gains_that_are_too_large_together_are_the_largest_there_is() -> None:
     assert odd.events[0].interactions == {"a": most, "b": most / 2}
 
 
-def test_scores_here_and_there_give_the_same_bytes_in_any_batches() -> None:
+def test_scores_of_some_lists_give_the_same_bytes_in_any_batches() -> None:
     lists: list[dict[str, Any]] = [
         {"ts": 1, "request_id": "r1", "recommendations": ["a"]},
         {"ts": 2, "request_id": "r2", "recommendations": [{"id": "b", "score": 0.5}]},
@@ -116,7 +116,7 @@ def test_scores_here_and_there_give_the_same_bytes_in_any_batches() -> None:
     assert [each.scores for each in at_once.events] == [None, [0.5], None, None]
 
 
-def test_a_field_that_is_configured_later_shifts_nothing() -> None:
+def test_a_field_that_is_configured_later_leaves_earlier_lists_unchanged() -> None:
     before = fed_with()
     before.feed(SHOWN, [{"ts": 1, "request_id": "r1", "recommendations": ["a"]}])
     before.feed(DONE, [{"ts": 9, "request_id": "r1", "item": "a"}])

@@ -1,4 +1,4 @@
-"""Topics that cannot be joined are refused at the start, with what to do."""
+"""Topics that cannot be joined are refused at the start, with a remedy."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ def batch(topic: str, number: int, record: object) -> RecordBatch:
     )
 
 
-def test_a_key_in_one_partition_of_each_is_well() -> None:
+def test_a_key_in_the_same_partition_of_every_topic_is_accepted() -> None:
     check_copartitioned(join_frontend(CASE), [batch("s0-0", 2, SHOWN), batch("s1-0", 2, CLICK)])
 
 
-def test_a_key_in_two_is_told() -> None:
+def test_a_key_in_different_partitions_is_refused() -> None:
     with pytest.raises(SplitKeyError, match="partition 2 of s0-0 and partition 1 of s1-0"):
         check_copartitioned(join_frontend(CASE), [batch("s0-0", 2, SHOWN), batch("s1-0", 1, CLICK)])
 
 
 class Nobody:
-    """An owner that is handed no log."""
+    """An owner that gets no assignment."""
 
     def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
         raise AssertionError(assignments)
@@ -79,7 +79,7 @@ def test_unequal_partitions_are_refused(logs: list[tuple[str, int, int]], proble
     assert problem in str(refused.value)
 
 
-def test_keys_that_cannot_meet_are_refused(broker: Broker, tmp_path: Path) -> None:
+def test_a_daemon_refuses_topics_that_are_not_copartitioned(broker: Broker, tmp_path: Path) -> None:
     shown, clicked = create(broker, partitions=2), create(broker, partitions=2)
     at = "2026-01-01T00:00:00Z"
     seen = {"ts": at, "request_id": "r1", "recommendations": ["a"], "positions": [1]}

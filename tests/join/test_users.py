@@ -1,4 +1,4 @@
-"""A list that comes out of the join names its user, where anything asks."""
+"""Joined lists have their user, if users are needed."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def test_joined_lists_name_their_users_and_requests_after_a_restart_too() -> Non
     assert whole.content() == split.content()
 
 
-def test_users_are_not_kept_where_nothing_asks() -> None:
+def test_users_are_not_kept_unless_needed() -> None:
     run = Run(CASE)
     run.joined()
     assert set(run.seen) == {(None, None)}
 
 
-def test_lists_saved_without_users_go_on_beside_those_with() -> None:
+def test_lists_saved_without_users_continue_with_users() -> None:
     at_once: Log = [{**each, "ts": 0} for each in LISTS]
     case = CASE._replace(streams=[[at_once], CASE.streams[1]])
     before, after = Run(case), Run(case, users=True)

@@ -1,4 +1,4 @@
-"""Logs of events with times and labels, and a family that is fed with them as a partition does."""
+"""Logs of events with times and labels, and a family that counts them as a partition does."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ specs = st.builds(spec_of, spans, foldings, st.sampled_from([None, BY_USER]))
 
 
 def events(log: Sequence[Logged]) -> list[Event]:
-    """Lists of two items; who saw one, and whether it was clicked, follows from its time."""
+    """Lists of two items, with user and clicks derived from the time."""
     return [
         Event(
             recommendations=["x", "y"],
@@ -106,7 +106,7 @@ def fed(log: Sequence[Logged], spec: FamilySpec, step: int | None = None) -> Log
 
 
 def restored(log: Log) -> Log:
-    """Another one that goes on from what was saved."""
+    """Another log that continues from the saved state."""
     found = Log(log.family.spec)
     assert found.family.restore(log.saved()) == frozenset()
     found.clock = log.clock

@@ -1,4 +1,4 @@
-"""A family holds every event once, and what it holds is a function of the log alone."""
+"""A family counts every event once, and its content depends on the log alone."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.windows.logs import (
 
 
 @given(logs, logs, spans, foldings, st.sampled_from([None, BY_USER]), st.integers(1, 40))
-def test_any_split_into_batches_gives_the_same_bytes_whatever_is_counted_beside_it(
+def test_any_batches_give_the_same_bytes_with_any_other_family(
     log: list[Logged],
     other: list[Logged],
     own: tuple[int, ...],
@@ -76,7 +76,7 @@ def test_every_event_is_in_exactly_one_pane(log: list[Logged], spec: FamilySpec)
 
 
 @given(logs, logs, specs)
-def test_saved_and_restored_it_goes_on_to_the_same_bytes(
+def test_a_restored_family_continues_to_the_same_bytes(
     before: list[Logged], after: list[Logged], spec: FamilySpec
 ) -> None:
     lived = fed(before, spec, 7)
@@ -108,7 +108,7 @@ def test_a_copied_section_stays_as_it_was() -> None:
 
 
 @every_case("own", [(), (MINUTE,), HOURS])
-def test_without_event_time_everything_is_in_the_lifetime(own: tuple[int, ...]) -> None:
+def test_without_event_time_every_event_is_in_the_lifetime(own: tuple[int, ...]) -> None:
     family = Family(spec_of(own), TIMES)
     log = [(0, ("a", "p")), (0, ("b", "p"))]
     family.update(columns_of(events(log)), [labels for _, labels in log], None, None)
@@ -118,7 +118,7 @@ def test_without_event_time_everything_is_in_the_lifetime(own: tuple[int, ...]) 
     assert [*copy.activity.latest.values()] == [None, None]
 
 
-def test_panes_become_hours_and_hours_the_past() -> None:
+def test_panes_fold_into_hours_and_hours_into_the_past() -> None:
     log = fed([(0, ("a", "p")), (59 * MINUTE, ("a", "p"))], spec_of(HOURS))
     assert _panes(log) == ["labels/60/0", "labels/60/59", "labels/past"]
     log.feed([(2 * HOUR + 3 * MINUTE, ("a", "p"))])
@@ -131,7 +131,7 @@ def test_panes_become_hours_and_hours_the_past() -> None:
     assert _panes(log) == ["labels/3600/2", "labels/3600/4", "labels/60/422", "labels/past"]
 
 
-def test_a_label_value_that_folds_takes_its_history_along() -> None:
+def test_a_folded_label_value_takes_its_history_along() -> None:
     log = fed([(0, ("a", letter)) for letter in "pqrst"], spec_of(HOURS))
     capped = Family(spec_of(HOURS, FoldingOptions(cap=1)), TIMES)
     capped.restore(log.saved())
@@ -163,7 +163,7 @@ def test_panes_of_another_size_are_refused() -> None:
         Family(spec_of(HOURS), TIMES).restore(good | {"labels/30/7": b""})
 
 
-def test_sections_of_other_families_are_left_alone() -> None:
+def test_sections_of_other_families_are_ignored() -> None:
     good = fed([(0, ("a", "p"))], spec_of(HOURS)).saved()
     family = Family(spec_of(HOURS), TIMES)
     family.restore(good | {"country/past": b"?", "meta": b"?"})

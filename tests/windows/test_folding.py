@@ -1,4 +1,4 @@
-"""Which label values stay apart is a function of the values alone, and no event is lost."""
+"""Label folding depends on the set of values alone, and loses no event."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ narrow = st.builds(FoldingOptions, cap=st.integers(0, 5), named=named, max_serie
 
 
 def textbook(seen: Sequence[Pair], options: FoldingOptions) -> Counter[Pair]:
-    """What remains when all values are known beforehand: the smallest hashes."""
+    """Events by slice if all values are known beforehand: the smallest hashes stay."""
     kept = []
     for place, mine in enumerate(options.named):
         never = mine | {MISSING, OTHER}
@@ -40,7 +40,7 @@ def textbook(seen: Sequence[Pair], options: FoldingOptions) -> Counter[Pair]:
 
 
 def counted(seen: Sequence[Pair], options: FoldingOptions, step: int) -> Counter[Pair]:
-    """The same as events come, batch after batch, each moving what it folds."""
+    """Events by slice, counted batch by batch."""
     slices, found = Slices(), Counter[int]()
     assigner = SliceAssigner(Folding(options, 2), slices, (0, 1))
     for start in range(0, len(seen), step):
@@ -54,7 +54,7 @@ def counted(seen: Sequence[Pair], options: FoldingOptions, step: int) -> Counter
 
 
 @given(pairs, wide, st.integers(1, 40), st.permutations(range(40)))
-def test_in_any_order_and_batches_the_smallest_hashes_stay(
+def test_the_smallest_hashes_stay_for_any_order_and_batches(
     seen: list[Pair], options: FoldingOptions, step: int, order: list[int]
 ) -> None:
     shuffled = [seen[place] for place in order if place < len(seen)]
@@ -62,7 +62,7 @@ def test_in_any_order_and_batches_the_smallest_hashes_stay(
 
 
 @given(pairs, narrow, st.integers(1, 40))
-def test_batches_make_no_difference_to_combinations_either(
+def test_kept_combinations_do_not_depend_on_batches(
     seen: list[Pair], options: FoldingOptions, step: int
 ) -> None:
     assert counted(seen, options, step) == counted(seen, options, 1)
@@ -87,7 +87,7 @@ def test_merged_foldings_keep_what_one_would_have_kept(
 
 
 @given(pairs, narrow)
-def test_a_folding_goes_on_from_its_state(seen: list[Pair], options: FoldingOptions) -> None:
+def test_a_restored_folding_continues(seen: list[Pair], options: FoldingOptions) -> None:
     folding, again = _folding(seen, options), Folding(options, 2)
     again.load(msgspec.convert(folding.state(), type=_State))
     assert again.state() == folding.state()
@@ -95,7 +95,7 @@ def test_a_folding_goes_on_from_its_state(seen: list[Pair], options: FoldingOpti
         assert again.admit(pair).key == folding.admit(pair).key
 
 
-def test_what_folded_once_never_comes_back() -> None:
+def test_a_folded_value_stays_folded() -> None:
     folding = _folding([("a", MISSING), ("b", MISSING), ("c", MISSING)], FoldingOptions(cap=1))
     states = []
     for _ in range(3):

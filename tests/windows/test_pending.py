@@ -1,4 +1,4 @@
-"""What families counted is moved into their panes a part at a time."""
+"""Pending counts are settled into panes in limited steps."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LISTS, LENGTH, MOST = 2_000, 5, 1_000
 HERE = Partition("here", 0)
 
 
-def test_items_shown_do_not_wait_for_a_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shown_items_are_settled_before_they_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     settled: list[int] = []
     distribute = Table.distribute
 

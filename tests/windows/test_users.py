@@ -1,4 +1,4 @@
-"""What a family keeps by user: its own sums of each event day, once, and each user once."""
+"""The users of a family: sums by event day, and each user once."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _content(views: FamilyView) -> Content:
 
 
 def _expected(log: Sequence[Logged], views: FamilyView) -> Content:
-    """What an accumulator of each slice says, with labels folded as they are in the views."""
+    """The content of an accumulator for each slice, with labels folded as in the view."""
     kept = [each.kept for each in views.folding.values]
     apart: defaultdict[tuple[str, ...], list[Logged]] = defaultdict(list)
     for time, (variant, country) in log:
@@ -77,7 +77,7 @@ def _expected(log: Sequence[Logged], views: FamilyView) -> Content:
 
 
 @given(st.lists(logs, min_size=1, max_size=3), st.integers(1, 12), st.integers(0, 4))
-def test_the_lifetime_of_partitions_is_what_accumulators_say_however_labels_fold(
+def test_the_lifetime_of_partitions_equals_accumulators_for_any_folding(
     parts: list[list[Logged]], step: int, cap: int
 ) -> None:
     spec = _spec(cap)
@@ -100,8 +100,8 @@ def test_panes_keep_few_groups_and_neither_days_nor_users() -> None:
     assert list(copy.users.days) == [3]
 
 
-def test_a_day_that_is_over_is_not_written_again_and_users_only_where_one_is_new() -> None:
-    # Four microseconds later it is the same user.
+def test_a_past_day_is_not_written_again_and_users_only_if_one_is_new() -> None:
+    # The user repeats every four microseconds.
     log = fed([(DAY, ("a", "p")), (2 * DAY, ("a", "p"))], _spec())
     before = log.versions()
     log.feed([(2 * DAY + 4, ("a", "p"))])

@@ -1,4 +1,4 @@
-"""Windows and lifetime over several partitions are what a plain loop over the events gives."""
+"""Windows and lifetimes over several partitions equal a plain loop over the events."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_window_holds_the_events_of_its_time(
 
 
 @given(partitions, spans, st.integers(0, 4))
-def test_the_lifetime_holds_every_event_however_labels_fold(
+def test_the_lifetime_has_every_event_for_any_folding(
     parts: list[list[Logged]], own: tuple[int, ...], cap: int
 ) -> None:
     spec = spec_of(own, FoldingOptions(cap=cap))
@@ -89,7 +89,7 @@ def test_views_are_never_out_of_date(
 
 @dear()
 @given(partitions, windowed)
-def test_what_is_unchanged_is_the_very_same_table_and_reading_changes_nothing(
+def test_an_unchanged_table_is_the_same_object_and_reading_changes_nothing(
     parts: list[list[Logged]], spec: FamilySpec
 ) -> None:
     fed_logs = [fed(part, spec) for part in parts]
@@ -113,7 +113,7 @@ def _clock(fed_logs: list[Log]) -> int:
 
 
 def _read(views: FamilyView, fed_logs: list[Log]) -> list[bytes]:
-    """Everything that can be read, in the order of the slices."""
+    """All tables that can be read, in the order of the slices."""
     clock, spec = _clock(fed_logs), views.spec
     tables = [*(views.window(span, clock) for span in spec.spans), views.lifetime()]
     return [b"".join(table.dump(views.slices(table).tolist())) for table in tables]

@@ -1,4 +1,4 @@
-"""A checkpointer with a log of the test's choosing."""
+"""A checkpointer that counts records made by the test."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def assignment(**changed: Any) -> Assignment:
 
 
 def batch(start: int, stop: int, partition: Partition = P, minute: int = 0) -> RecordBatch:
-    """Events of one variant and minute, every one of them a hit."""
+    """Events of one variant and minute, all of them hits."""
     numbers = range(start, stop)
     return RecordBatch(
         partition=partition,
@@ -37,7 +37,7 @@ def batch(start: int, stop: int, partition: Partition = P, minute: int = 0) -> R
 
 
 class Recorded(MemoryStore):
-    """Remembers every draft, and the table that it became."""
+    """Records every draft and its table."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,11 +51,11 @@ class Recorded(MemoryStore):
 
 
 class Kept(Member):
-    """A process that is alone with its store.
+    """A process that owns a store alone.
 
     Attributes:
-        commits: what was committed.
-        trouble: what the group answers to a commit.
+        commits: accepted commits.
+        trouble: failure of every commit, or None.
         safe: records whose dead letters are durable.
     """
 
@@ -67,7 +67,7 @@ class Kept(Member):
         super().__init__(self.store, self.safe, **options)
 
     def assign(self, **changed: Any) -> int:
-        """Hand partition 0 over; returns where it begins."""
+        """Assign partition 0; returns its start offset."""
         given = assignment(**changed)
         return self.checkpointer.assigned([given])[given.partition]
 
@@ -76,7 +76,7 @@ class Kept(Member):
         self.checkpointer.apply(batch(start, stop, minute=minute))
 
     def checkpoint(self) -> None:
-        """Let a round take place, after a time without records."""
+        """Run a round of checkpoints, after an interval without records."""
         self.now += SETTINGS.interval
         self.checkpointer.waited(SETTINGS.interval)
         for _ in range(5):
@@ -84,16 +84,16 @@ class Kept(Member):
 
     @property
     def shown(self) -> int:
-        """How many events the counters show."""
+        """Number of events that the counters show."""
         return self.checkpointer.counted.get((0, ("x",), METRIC), (0.0, 0))[1]
 
     @property
     def events(self) -> Sequence[str]:
-        """What the news since the last time was about."""
+        """Names of the log events since the last call."""
         return [each.event for each in self.news()]
 
     def news(self) -> Sequence[LogEvent]:
-        """Since the last time."""
+        """Log events since the last call."""
         return self.checkpointer.take_log_events()
 
     def commit(self, positions: Mapping[Partition, int]) -> str | None:
@@ -103,7 +103,7 @@ class Kept(Member):
 
 
 def after(offset: int, store: Store | None = None, **settings: Any) -> Store:
-    """A store with a checkpoint at this offset, written by a process that is gone."""
+    """A store with a checkpoint at this offset, written by a process that has ended."""
     kept = Kept(store, **settings)
     kept.assign()
     kept.count(0, offset)
@@ -112,5 +112,5 @@ def after(offset: int, store: Store | None = None, **settings: Any) -> Store:
 
 
 def with_policy(policy: str, choice: str) -> Policies:
-    """All others fail."""
+    """Policies of which all others fail."""
     return msgspec.structs.replace(Policies(), **{policy: choice})

@@ -22,15 +22,15 @@ from streameval.errors import (
     UnsavedStateError,
 )
 from streameval.events.records import Partition
+from tests.durability.checkpointing import Kept, P, Recorded, after, assignment, batch
 from tests.durability.counting import MINUTE, START, digests
-from tests.durability.keeping import Kept, P, Recorded, after, assignment, batch
 from tests.stores.memory import MemoryStore
 
 PANES = [f"labels/60/{START + minute}" for minute in range(3)]
 
 
 class Failing(MemoryStore):
-    """Refuses to save while it is told to."""
+    """Refuses to save while it is full."""
 
     full = False
 
@@ -41,10 +41,10 @@ class Failing(MemoryStore):
 
 
 class Rotting(MemoryStore):
-    """Its newest checkpoint is damaged as soon as it was chosen; then only the one before is left.
+    """Its newest checkpoints are damaged after they were chosen.
 
     Attributes:
-        rotten: how many of them, newest first.
+        rotten: number of damaged checkpoints, newest first.
     """
 
     rotten = 1
@@ -62,12 +62,12 @@ class Rotting(MemoryStore):
 
 
 def _unreadable(entry: Entry) -> bytes:
-    """Of what was sound when it was looked at, and is no more."""
+    """Reads a part that was damaged after its check."""
     raise DamagedStateError(entry.name, "a bit has flipped")
 
 
 class Untidy(MemoryStore):
-    """Superseded files cannot be removed, for this reason."""
+    """Cannot remove superseded files, for this reason."""
 
     reason: str | None = None
 
@@ -78,7 +78,7 @@ class Untidy(MemoryStore):
 
 
 class Costly(Recorded):
-    """Each checkpoint takes two seconds of a processor."""
+    """A checkpoint takes two seconds of processor time."""
 
     kept: Kept
 
@@ -108,14 +108,14 @@ def test_a_starved_process_spends_no_larger_share_of_its_work_on_rounds() -> Non
     kept.assign()
     for offset in range(400):
         kept.count(offset, offset + 1)
-        # It has a tenth of a processor, and always work to do.
+        # It gets a tenth of a processor, and always has work to do.
         kept.now += 10.0
         kept.spent += 1.0
         kept.checkpointer.advance()
     assert 2.0 < store.took <= 3 * 2.0 + kept.spent / 20
 
 
-def test_what_is_damaged_after_it_was_chosen_is_passed_over() -> None:
+def test_a_checkpoint_that_is_damaged_after_planning_is_skipped() -> None:
     store = Rotting()
     store.rotten = 0
     kept = Kept(store)
@@ -134,7 +134,7 @@ def test_what_is_damaged_after_it_was_chosen_is_passed_over() -> None:
         Kept(store).assign()
 
 
-def test_a_partition_goes_on_from_its_checkpoint_and_its_counters_from_zero() -> None:
+def test_a_partition_resumes_from_its_checkpoint_and_its_counters_start_at_zero() -> None:
     kept = Kept(after(10))
     assert kept.assign(committed=10) == 10
     assert kept.shown == 0
@@ -144,13 +144,13 @@ def test_a_partition_goes_on_from_its_checkpoint_and_its_counters_from_zero() ->
     assert (kept.shown, kept.commits) == (4, [{P: 14}])
 
 
-def test_one_that_begins_has_a_checkpoint_at_once() -> None:
+def test_a_partition_that_starts_empty_has_a_checkpoint_at_once() -> None:
     store = MemoryStore()
     Kept(store).assign(start=40)
     assert Kept(store).assign(start=90) == 40
 
 
-def test_checkpoints_are_made_after_the_interval_and_only_of_what_changed() -> None:
+def test_checkpoints_are_written_at_the_interval_if_the_partition_changed() -> None:
     kept = Kept(store := Recorded())
     kept.assign()
     kept.count(0, 5)
@@ -164,7 +164,7 @@ def test_checkpoints_are_made_after_the_interval_and_only_of_what_changed() -> N
     assert len(store.drafts) == 2
 
 
-def test_checkpoints_are_made_after_so_many_records() -> None:
+def test_checkpoints_are_written_early_after_the_configured_number_of_records() -> None:
     kept = Kept(store := Recorded(), events=5)
     kept.assign()
     kept.count(0, 4)
@@ -175,7 +175,7 @@ def test_checkpoints_are_made_after_so_many_records() -> None:
     assert store.drafts[-1].header.offset == 5
 
 
-def test_what_did_not_change_is_written_once_and_found_again_after_a_restart() -> None:
+def test_unchanged_parts_are_written_once_and_reused_after_a_restart() -> None:
     kept = Kept(store := Recorded())
     kept.assign()
     for start in (0, 5, 10):
@@ -191,19 +191,19 @@ def test_what_did_not_change_is_written_once_and_found_again_after_a_restart() -
     assert after["labels/past"] == before["labels/past"]
 
 
-def test_a_pane_that_came_and_closed_since_the_last_checkpoint_is_written_once() -> None:
+def test_a_pane_that_opened_and_closed_since_the_last_checkpoint_is_written_once() -> None:
     kept = Kept(store := Recorded())
     kept.assign()
 
     def panes() -> list[tuple[bool, bool]]:
-        """Which panes are settled, and which are not given again."""
+        """Panes that are settled, and panes without content."""
         parts = [each for each in store.drafts[-1].parts if each.name in PANES]
         return [(each.settled, each.content is None) for each in parts]
 
     for minute in range(3):
         kept.count(minute, minute + 1, minute)
     kept.checkpoint()
-    # An event may come a minute late: nothing more is awaited in the first minute alone.
+    # With a lateness of one minute, only the first minute is closed.
     assert panes() == [(True, False), (False, False), (False, False)]
     kept.count(3, 4, minute=2)
     kept.checkpoint()
@@ -213,7 +213,7 @@ def test_a_pane_that_came_and_closed_since_the_last_checkpoint_is_written_once()
     assert panes() == [(False, False), (True, True), (True, False)]
 
 
-def test_a_former_owner_whose_blobs_are_gone_takes_nothing_from_its_heir() -> None:
+def test_a_former_owner_without_its_blobs_removes_nothing_of_the_new_owner() -> None:
     store = Recorded()
     late = Kept(store)
     late.assign()
@@ -224,7 +224,7 @@ def test_a_former_owner_whose_blobs_are_gone_takes_nothing_from_its_heir() -> No
     heir = Kept(store)
     heir.assign()
     for end in (16, 17, 18):
-        # Events without a pane: the past of the heir is no longer that of the other.
+        # Events without a pane change the past of the new owner.
         heir.count(end - 1, end, minute=-10)
         heir.checkpoint()
         store.disk.now += GRACE + 1
@@ -238,7 +238,7 @@ def test_a_former_owner_whose_blobs_are_gone_takes_nothing_from_its_heir() -> No
     assert digests(again.ingest, P) == digests(late.ingest, P)
 
 
-def test_a_damaged_blob_fails_one_checkpoint_and_the_next_writes_everything_anew() -> None:
+def test_a_damaged_blob_fails_one_checkpoint_and_the_next_writes_everything_again() -> None:
     store = Recorded()
     kept = Kept(store)
     kept.assign()
@@ -249,7 +249,7 @@ def test_a_damaged_blob_fails_one_checkpoint_and_the_next_writes_everything_anew
     (blob,) = {each.blob for each in store.tables[-1]} - {None}
     (path,) = [each for each in store.disk.files() if each.name == blob]
     store.disk.overwrite(path, bytes(store.disk.size(path)))
-    # Late events: less than half of the blob is needed, so the rest of it is to be written anew.
+    # After late events less than half of the blob is needed, so the next blob absorbs the rest.
     for minute in range(3):
         kept.count(10 + minute, 11 + minute, minute)
     kept.checkpoint()
@@ -265,7 +265,7 @@ def test_a_damaged_blob_fails_one_checkpoint_and_the_next_writes_everything_anew
     assert digests(heir.ingest, P) == digests(kept.ingest, P)
 
 
-def test_what_a_restart_folds_into_the_past_is_in_its_first_checkpoint() -> None:
+def test_panes_folded_by_a_restart_are_in_its_first_checkpoint() -> None:
     store = MemoryStore()
     kept = Kept(store, spans=(3 * MINUTE,))
     kept.assign()
@@ -281,7 +281,7 @@ def test_what_a_restart_folds_into_the_past_is_in_its_first_checkpoint() -> None
     assert digests(again.ingest, P) == digests(heir.ingest, P)
 
 
-def test_a_failed_checkpoint_shows_and_commits_nothing_and_is_tried_again() -> None:
+def test_a_failed_checkpoint_shows_and_commits_nothing_and_is_retried() -> None:
     store = Failing()
     kept = Kept(store)
     kept.assign()
@@ -299,7 +299,7 @@ def test_a_failed_checkpoint_shows_and_commits_nothing_and_is_tried_again() -> N
     assert kept.checkpointer.health.offsets == {P: 5}
 
 
-def test_superseded_files_that_stay_are_told_once_until_they_could_be_removed() -> None:
+def test_a_failed_cleanup_is_logged_once_until_it_succeeds() -> None:
     store = Untidy()
     kept = Kept(store)
     kept.assign()
@@ -312,7 +312,7 @@ def test_superseded_files_that_stay_are_told_once_until_they_could_be_removed() 
     assert told == [["permission denied"], [], [], ["read-only"]]
 
 
-def test_a_last_checkpoint_that_fails_ends_with_an_error() -> None:
+def test_a_failed_last_checkpoint_is_an_error() -> None:
     store = Failing()
     kept = Kept(store)
     kept.assign()
@@ -324,7 +324,7 @@ def test_a_last_checkpoint_that_fails_ends_with_an_error() -> None:
     assert len(raised.value.places) == 1
 
 
-def test_dead_letters_that_are_not_safe_hold_the_checkpoint_back() -> None:
+def test_no_checkpoint_is_written_before_its_dead_letters_are_durable() -> None:
     kept = Kept(store := Recorded())
     kept.assign()
     kept.count(0, 5)
@@ -335,7 +335,7 @@ def test_dead_letters_that_are_not_safe_hold_the_checkpoint_back() -> None:
     assert [draft.header.offset for draft in store.drafts] == [0, 5]
 
 
-def test_what_the_group_does_not_take_is_not_shown_until_it_does() -> None:
+def test_evidence_is_not_shown_before_the_group_accepts_the_commit() -> None:
     kept = Kept()
     kept.assign()
     kept.checkpoint()
@@ -351,7 +351,7 @@ def test_what_the_group_does_not_take_is_not_shown_until_it_does() -> None:
     assert kept.events == ["offsets were not committed", "commits recovered"]
 
 
-def test_what_is_revoked_is_saved_and_gone_and_its_counters_stay() -> None:
+def test_a_revoked_partition_is_saved_and_dropped_and_its_counters_stay() -> None:
     store: Store = MemoryStore()
     kept = Kept(store)
     kept.assign()
@@ -362,7 +362,7 @@ def test_what_is_revoked_is_saved_and_gone_and_its_counters_stay() -> None:
     assert Kept(store).assign(committed=5) == 5
 
 
-def test_what_is_lost_is_forgotten_unsaved() -> None:
+def test_a_lost_partition_is_dropped_without_a_checkpoint() -> None:
     store: Store = MemoryStore()
     kept = Kept(store)
     kept.assign()
@@ -372,7 +372,7 @@ def test_what_is_lost_is_forgotten_unsaved() -> None:
     assert Kept(store).assign() == 0
 
 
-def test_no_budget_leaves_the_work_to_the_next_owner() -> None:
+def test_without_budget_the_next_owner_counts_again() -> None:
     store: Store = MemoryStore()
     kept = Kept(store, budget=0.0)
     kept.assign()
@@ -383,7 +383,7 @@ def test_no_budget_leaves_the_work_to_the_next_owner() -> None:
     assert heir.assign() == 0
 
 
-def test_a_partition_that_comes_back_is_not_shown_twice_though_its_checkpoint_is_older() -> None:
+def test_a_partition_that_returns_with_an_older_checkpoint_is_not_shown_twice() -> None:
     kept = Kept()
     kept.assign()
     kept.count(0, 5)
@@ -397,7 +397,7 @@ def test_a_partition_that_comes_back_is_not_shown_twice_though_its_checkpoint_is
     assert kept.shown == 7
 
 
-def test_abandoning_saves_nothing_not_even_when_partitions_are_revoked_after_it() -> None:
+def test_after_abandoning_not_even_revoked_partitions_are_saved() -> None:
     kept = Kept(store := Recorded())
     kept.assign()
     kept.count(0, 5)
@@ -407,7 +407,7 @@ def test_abandoning_saves_nothing_not_even_when_partitions_are_revoked_after_it(
     assert [draft.header.offset for draft in store.drafts] == [0]
 
 
-def test_a_batch_that_comes_twice_is_refused_and_changes_nothing() -> None:
+def test_a_batch_that_is_delivered_again_is_refused_and_changes_nothing() -> None:
     kept = Kept()
     kept.assign()
     kept.count(0, 5)
@@ -416,7 +416,7 @@ def test_a_batch_that_comes_twice_is_refused_and_changes_nothing() -> None:
     assert kept.ingest.positions == {P: 5}
 
 
-def test_a_record_that_is_skipped_between_two_processes_is_passed_and_safe_before_a_checkpoint(
+def test_a_record_that_is_skipped_after_a_stop_is_a_durable_dead_letter_before_a_checkpoint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     store = MemoryStore()
@@ -449,7 +449,7 @@ def test_a_record_that_is_skipped_between_two_processes_is_passed_and_safe_befor
     assert heir.safe == {stop.record}
 
 
-def test_trouble_with_checkpoints_is_told_once_and_its_end_once() -> None:
+def test_failing_checkpoints_are_logged_once_and_their_recovery_once() -> None:
     kept = Kept(store := Failing())
     other = Partition("events", 1)
     kept.assign()
