@@ -10,6 +10,7 @@ from typing import Annotated, Final, Literal, TypeAlias
 import msgspec
 from typer import Option
 
+from streameval.accumulator.formulas import needed_inputs
 from streameval.catalogue import parse
 from streameval.cli.errors import UsageError, as_usage_error
 from streameval.config import Config, WebOptions, load
@@ -162,6 +163,7 @@ def configured(request: Request) -> Config:
     for text in request.metrics:
         parse(text)
     if request.config is None:
+        _require_inputs(request)
         # Files are finite, so labels need no cap.
         files = _source(request.files)
         base = Config(metrics=["ctr"], source=files, label_cap=_NO_CAP, max_series=_NO_CAP)
@@ -169,6 +171,23 @@ def configured(request: Request) -> Config:
         source = FilesOptions(paths=request.files) if request.files else None
         base = load(request.config, lambda config: _for_files(config, request), source)
     return checked("command line", _overridden(base, request))
+
+
+_INPUTS: Final = {
+    "catalog": ("a catalogue", 'catalog = "items.txt"'),
+    "popularity": ("the items' popularity", 'popularity = { path = "popularity.csv" }'),
+    "similarity": ("the items' similarity", 'similarity = { vectors = "vectors.csv" }'),
+}
+
+
+def _require_inputs(request: Request) -> None:
+    """Refuse metrics whose inputs only a configuration names."""
+    for text in request.metrics:
+        for name in needed_inputs(parse(text)):
+            if name in _INPUTS and not (name == "catalog" and request.catalog is not None):
+                what, key = _INPUTS[name]
+                remedy = f"add it with {key} to a configuration and give --config"
+                raise UsageError(f"{text!r} needs {what}; {remedy}.")
 
 
 def _source(paths: list[str]) -> FilesOptions:
