@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.effort import every_case
-from tests.grafana.asking import failures, questions, read, values
 from tests.grafana.boards import FOLDER
+from tests.grafana.queries import failures, panel_queries, read, values
 from tests.house.checkout import ROOT
 from tests.prometheus.remembering import Remembering
 
@@ -19,7 +19,7 @@ _NAMES = [path.stem for path in FILES]
 
 
 @every_case("path", FILES)
-def test_a_panel_says_what_it_shows_in_which_unit_and_where_to_read_on(path: Path) -> None:
+def test_a_panel_has_a_unit_a_description_and_a_link_to_the_runbook(path: Path) -> None:
     for panel in read(path)["panels"]:
         if panel["type"] == "row":
             continue
@@ -32,7 +32,7 @@ def test_a_panel_says_what_it_shows_in_which_unit_and_where_to_read_on(path: Pat
 
 
 @every_case("path", FILES)
-def test_a_panel_asks_the_chosen_data_source(path: Path) -> None:
+def test_a_panel_queries_the_chosen_data_source(path: Path) -> None:
     dashboard = read(path)
     targets = [target for panel in dashboard["panels"] for target in panel.get("targets", [])]
     asked = [*targets, *dashboard["annotations"]["list"]]
@@ -47,22 +47,26 @@ def test_a_panel_asks_the_chosen_data_source(path: Path) -> None:
 
 @every_case("path", FILES)
 def test_no_panel_averages_averages(path: Path) -> None:
-    assert [each for each in questions(read(path)) if re.search(r"\bavg|\bmean\(", each[1])] == []
+    assert [
+        each for each in panel_queries(read(path)) if re.search(r"\bavg|\bmean\(", each[1])
+    ] == []
     shown = path.read_text(encoding="utf-8")
     assert set(re.findall(r'"calcs": \[\s*([^\]]*?)\s*\]', shown)) == {'"lastNotNull"'}
 
 
 @every_case("path", FILES)
-def test_nothing_is_drawn_from_less_than_five_minutes(path: Path) -> None:
+def test_no_panel_uses_a_span_below_five_minutes(path: Path) -> None:
     dashboard = read(path)
-    spans = {span for each in questions(dashboard) for span in re.findall(r"\[(.*?)\]", each[1])}
+    spans = {
+        span for each in panel_queries(dashboard) for span in re.findall(r"\[(.*?)\]", each[1])
+    }
     offered = [each for each in dashboard["templating"]["list"] if each["name"] == "span"]
     assert spans == {"$" + each["name"] for each in offered}
     assert all(each["query"].split(",") == ["5m", "15m", "1h", "6h", "1d"] for each in offered)
 
 
 @every_case("path", FILES)
-def test_panels_lie_beside_each_other_and_fill_the_width(path: Path) -> None:
+def test_panels_do_not_overlap_and_fill_the_width(path: Path) -> None:
     taken: set[tuple[int, int]] = set()
     for panel in read(path)["panels"]:
         at = panel["gridPos"]
@@ -76,13 +80,13 @@ def test_panels_lie_beside_each_other_and_fill_the_width(path: Path) -> None:
 
 @pytest.mark.prometheus
 @pytest.mark.parametrize("path", FILES, ids=_NAMES)
-def test_every_question_has_finite_answers_in_a_real_prometheus(
+def test_every_query_has_finite_results_in_a_real_prometheus(
     path: Path, remembering: Remembering
 ) -> None:
     dashboard = read(path)
     known = values(dashboard, remembering)
     assert [name for name, those in known.items() if not those] == []
-    asked = questions(dashboard)
+    asked = panel_queries(dashboard)
     assert len(asked) >= 8
     failed = {
         each.panel: found for each in asked if (found := [*failures(each, known, remembering)])
@@ -91,7 +95,7 @@ def test_every_question_has_finite_answers_in_a_real_prometheus(
 
 
 @pytest.mark.prometheus
-def test_the_variables_offer_what_there_is(remembering: Remembering) -> None:
+def test_the_variables_offer_existing_values(remembering: Remembering) -> None:
     known = values(read(FOLDER / "metric.json"), remembering)
     assert known["metric"] == ["ctr", "hit_rate", "ndcg", "recbole_ndcg"]
     assert (known["segment"], known["property"]) == (["country"], ["item_coverage"])
