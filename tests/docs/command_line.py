@@ -30,10 +30,10 @@ _REPEATED = re.compile(r"[.;] ?[Mm]ay be (?:repeated|given several times)(?=\.)"
 def page() -> str:
     """The whole page."""
     command = typer.main.get_command(app)
-    known = Counter(_said(each) for _, found in _every(command) for each in found.params)
-    often = [said for said, times in known.items() if times > 1 and said.startswith("- `--")]
+    known = Counter(_row(each) for _, found in _every(command) for each in found.params)
+    often = [row for row, times in known.items() if times > 1 and row.startswith("- `--")]
     names = Counter(map(_name, often))
-    shared = {said for said in often if names[_name(said)] == 1}
+    shared = {row for row in often if names[_name(row)] == 1}
     rows = sorted(shared, key=_name)
     sections = (_section(found, name, shared) for name, found in _every(command))
     lines = (line for each in sections for line in each)
@@ -50,7 +50,7 @@ def _every(command: Any, name: str = "streameval") -> Iterator[tuple[str, Any]]:
 
 def _section(command: Any, name: str, shared: Container[str]) -> Iterator[str]:
     yield from (f"## `{name}`", "", *_usage(command, name), "", *_help(command.help), "")
-    rows = [_said(each) for each in command.params]
+    rows = [_row(each) for each in command.params]
     yield from (row for row in rows if row not in shared)
     named = [f"`{_name(row)}`" for row in rows if row in shared]
     if named:
@@ -77,30 +77,30 @@ def _usage(command: Any, name: str) -> Iterator[str]:
             for each in command.params
             if each.param_type_name == "option" and each.required
         ]
-        places = [_place(each) for each in arguments]
-        rest = " ".join([*needed, "[OPTIONS]", *places])
+        positional = [_argument(each) for each in arguments]
+        rest = " ".join([*needed, "[OPTIONS]", *positional])
     yield f"`{name} {rest}`"
 
 
-def _place(argument: Any) -> str:
+def _argument(argument: Any) -> str:
     name = argument.metavar or argument.name.upper()
     return name if argument.required else f"[{name}]"
 
 
-def _name(said: str) -> str:
-    return said.split("`")[1]
+def _name(row: str) -> str:
+    return row.split("`")[1]
 
 
-def _said(parameter: Any) -> str:
+def _row(parameter: Any) -> str:
     """An argument or an option, on one line."""
     if parameter.param_type_name == "argument":
-        return f"- `{_place(parameter)}`: {parameter.help}"
+        return f"- `{_argument(parameter)}`: {parameter.help}"
     names = ", ".join(f"`{name}`" for name in parameter.opts)
     many = " *" if parameter.multiple else ""
     between = "; " if isinstance(parameter.show_default, str) else ", "
-    said = between.join(filter(None, (_default(parameter), _allowed(parameter))))
+    brackets = between.join(filter(None, (_default(parameter), _allowed(parameter))))
     text = _REPEATED.sub("", parameter.help)
-    return f"- {names}{many}{f' ({said})' if said else ''}: {text}"
+    return f"- {names}{many}{f' ({brackets})' if brackets else ''}: {text}"
 
 
 def _allowed(option: Any) -> str:
@@ -111,9 +111,9 @@ def _allowed(option: Any) -> str:
         choices = [f"`{choice}`" for choice in typing.get_args(annotation)]
         return ", ".join(each for each in choices if each != _default(option))
     limits = {"from": option.min, "to": option.max}
-    said = [f"{word} {limit:,}" for word, limit in limits.items() if limit is not None]
+    bounds = [f"{word} {limit:,}" for word, limit in limits.items() if limit is not None]
     form = "" if _default(option) or _value(option) == "TEXT" else f"`{_value(option)}`"
-    return " ".join(filter(None, [form, *said]))
+    return " ".join(filter(None, [form, *bounds]))
 
 
 def _value(option: Any) -> str:

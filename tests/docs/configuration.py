@@ -62,11 +62,11 @@ def _summary(struct: StructType) -> str:
 
 
 def _table(heading: str, struct: StructType) -> Iterator[str]:
-    said = documented(struct.cls)
+    texts = documented(struct.cls)
     if struct.tag_field is not None:
         yield f'- `{struct.tag_field}` (`"{struct.tag}"`, required)'
     for field in sorted(struct.fields, key=lambda field: not field.required):
-        yield f"- `{field.encode_name}` ({_brackets(heading, field)}): {_meaning(said[field.name])}"
+        yield f"- `{field.encode_name}` ({_brackets(heading, field)}): {_meaning(texts[field.name])}"
 
 
 def _brackets(heading: str, field: Field) -> str:
@@ -157,8 +157,8 @@ def _simple(kind: Type) -> str:
 
 def _limits(kind: Type) -> str:
     bounds = {"ge": "from {:,}", "gt": "above {:,}", "le": "to {:,}", "lt": "below {:,}"}
-    asked = [(text, getattr(kind, name, None)) for name, text in bounds.items()]
-    return "".join(f" {text.format(limit)}" for text, limit in asked if limit is not None)
+    limits = [(text, getattr(kind, name, None)) for name, text in bounds.items()]
+    return "".join(f" {text.format(limit)}" for text, limit in limits if limit is not None)
 
 
 def _default(field: Field) -> str:
