@@ -1,4 +1,4 @@
-"""The program itself, in this process or in one of its own; and the data beside the repository."""
+"""Runs the program in this process or in a new one; locates data sets next to the repository."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def command(*arguments: str | Path) -> list[str]:
 
 
 def ran(*arguments: str | Path, stdin: bytes = b"") -> subprocess.CompletedProcess[str]:
-    """The program in this process, by its entry, run to its end; for all but what goes on."""
+    """Run the program to its end in this process, through its entry point."""
     before = sys.argv, sys.path[:]
     with _standard_input(stdin), _text_file() as out, _text_file() as err:
         sys.argv = ["streameval", *map(str, arguments)]
@@ -43,7 +43,7 @@ def ran(*arguments: str | Path, stdin: bytes = b"") -> subprocess.CompletedProce
 
 
 def readings(*arguments: str | Path, stdin: bytes = b"") -> list[dict[str, Any]]:
-    """What `evaluate` says in JSON."""
+    """The JSON output of `evaluate`."""
     done = ran("evaluate", *arguments, "--format", "json", stdin=stdin)
     assert done.returncode == 0, done.stderr
     found: list[dict[str, Any]] = json.loads(done.stdout)
@@ -51,7 +51,7 @@ def readings(*arguments: str | Path, stdin: bytes = b"") -> list[dict[str, Any]]
 
 
 def refused(*arguments: str | Path) -> str:
-    """The one line that a wrong call is answered by."""
+    """The one line of a usage error."""
     done = ran(*arguments)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1), done
     assert done.stderr.startswith("streameval: ")
@@ -59,19 +59,19 @@ def refused(*arguments: str | Path) -> str:
 
 
 def asked(metrics: Iterable[str]) -> list[str]:
-    """The options that ask for metrics."""
+    """The options -m for some metrics."""
     return [part for text in metrics for part in ("-m", text)]
 
 
 def json_lines(path: Path, records: Iterable[object]) -> Path:
-    """The file, with a record in each line."""
+    """Write the records to a file, one per line."""
     path.write_text("".join(f"{json.dumps(record)}\n" for record in records))
     return path
 
 
 @contextmanager
 def _standard_input(content: bytes) -> Iterator[None]:
-    """Descriptor 0 is what the program reads, not `sys.stdin`."""
+    """Replace descriptor 0, because the program does not read `sys.stdin`."""
     with TemporaryFile() as given:
         given.write(content)
         given.seek(0)
@@ -86,7 +86,7 @@ def _standard_input(content: bytes) -> Iterator[None]:
 
 @contextmanager
 def _warnings_on(file: TextIO) -> Iterator[None]:
-    """As a process of its own would show them; under pytest they are errors."""
+    """Write warnings to a file, as a process does; under pytest they are errors."""
     with warnings.catch_warnings(record=True) as shown:
         warnings.simplefilter("ignore")
         warnings.simplefilter("default", UserWarning)
@@ -99,7 +99,7 @@ def _text_file() -> AbstractContextManager[TextIO]:
 
 
 def _ended() -> int:
-    """Run the program to its end; its exit status, as the system would have it."""
+    """Run the program to its end; returns its exit status."""
     try:
         main()
     except SystemExit as end:
@@ -111,7 +111,7 @@ def _content(descriptor: int) -> str:
 
 
 def spawned(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """The program in a process of its own, run to its end."""
+    """Run the program to its end in a new process."""
     with Path(os.devnull).open("rb") as given, TemporaryFile() as out, TemporaryFile() as err:
         streams = [given.fileno(), out.fileno(), err.fileno()]
         process = started("streameval", *map(str, arguments), streams=streams)
@@ -124,7 +124,7 @@ def spawned(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def dataset(name: str) -> Path:
-    """The folder of a data set; skips where it is not beside the repository."""
+    """The folder of a data set; skips the test if it is not next to the repository."""
     if not (_DATASETS / name).is_dir():
         pytest.skip(f"the data set {name} is not beside the repository")
     return _DATASETS / name

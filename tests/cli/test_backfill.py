@@ -1,4 +1,4 @@
-"""`streameval state merge --backfill`: what was counted elsewhere, then the daemon goes on live."""
+"""`streameval state merge --backfill`: adds counts of a batch job, then the daemon continues."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ web = {{ listen = "127.0.0.1:0", first_exposure = "0s" }}
 """
 BEGIN = datetime(2026, 3, 1, 20, tzinfo=UTC)
 BEFORE, STOPPED, ALL = 100, 190, 214
-"""Events of the backfill; those counted when the daemon was stopped; all of them."""
+"""Numbers of events: of the backfill, when the daemon was stopped, and in total."""
 LENGTH = 20
 """Items of every list."""
 
@@ -54,7 +54,7 @@ def lines() -> list[str]:
 
 
 def events(records: Sequence[str]) -> pa.Table:
-    """Records as columns, as a warehouse has them."""
+    """Records as columns, as in a warehouse."""
     rows: list[dict[str, Any]] = list(map(json.loads, records))
     columns = {name: [row[name] for row in rows] for name in (*BY, "recommendations")}
     columns["interactions"] = [row["interactions"] for row in rows]
@@ -75,7 +75,7 @@ SCHEMA = pa.schema(
 
 
 class World:
-    """The log, its daemon's state when it was stopped, and what was counted of the time before."""
+    """A log, the state of its stopped daemon, and the counts of the time before."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.records = folder, lines()
@@ -92,7 +92,7 @@ class World:
         return CONFIG.format(metrics=metrics, log=self.log, state=self.folder / state)
 
     def counted(self, name: str, *metrics: str, **options: Any) -> Path:
-        """Rows of the events before the log, in two pieces, as parquet."""
+        """Rows of the events before the log, in two parquet files."""
         given: dict[str, Any] = {"by": BY, "every": "1h", "intervals": Intervals(groups=64)}
         given |= {"catalog": 1200} | options
         table = events(self.records[:BEFORE])
@@ -107,7 +107,7 @@ class World:
         return ran("state", "merge", state or self.state, *options, "--into", self.folder / into)
 
     def goes_on(self, into: str) -> None:
-        """The daemon counts the rest live, on what was merged; it is as if it had counted all."""
+        """Let the daemon count the rest on the merged state; checks that all events are counted."""
         with self.log.open("a") as log:
             log.writelines(self.records[STOPPED:])
         with running(self.config(into), self.folder) as daemon:
@@ -178,7 +178,7 @@ def test_merging_stores_never_loses_or_repeats_a_backfill(world: World) -> None:
 
 
 def saved_as(path: Path, other: Path, *, more: int = 0, number: int = 0) -> Path:
-    """A store with the state of another, so many offsets further on, of a partition so numbered."""
+    """A copy of a store with higher offsets and another partition number."""
     store = store_of(str(path))
     for held in newest_checkpoints([str(other)]):
         header = held.saved.header

@@ -1,4 +1,4 @@
-"""How the program answers a wrong call: status 2, and one line that says what to do."""
+"""Usage errors: status 2, and one line with a remedy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a configuration is valid, and what it would do."""
+"""`streameval check`: validity of a configuration, and the plan that it prints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Variants in files compared by the program itself."""
+"""`streameval compare` on files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def events(
     named: bool = True,
     lost: float = 0.0,
 ) -> Iterator[dict[str, Any]]:
-    """Lists of three items over four days; a share of the treatment's users may be lost."""
+    """Lists of three items over four days; some users of treatment may be missing."""
     random = np.random.default_rng(7)
     for user in range(users):
         taste, side = random.beta(2, 8), user % 2

@@ -1,4 +1,4 @@
-"""The demo, as somebody meets it who has just installed the package."""
+"""The demo, run as after an installation."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.ports import WEB
 
 @contextmanager
 def demo(*options: str) -> Iterator[subprocess.Popen[str]]:
-    """The demo as a process, killed in the end if it still runs."""
+    """The demo as a process, which is killed at the end if necessary."""
     with subprocess.Popen(
         command("demo", "--listen", "127.0.0.1:0", *options),
         stdout=subprocess.PIPE,
@@ -71,7 +71,7 @@ def test_the_demo_counts_through_a_broker_and_removes_it() -> None:
 
 
 def _exposition(process: subprocess.Popen[str]) -> str:
-    """What /metrics says, as soon as the demo has counted lists of each variant."""
+    """The content of /metrics once the demo has counted lists of each variant."""
     assert process.stdout is not None
     lines = (re.match(r"Prometheus +(http\S+)", line) for line in process.stdout)
     address = next(found[1] for found in lines if found)
@@ -90,7 +90,7 @@ def _consumed(text: str) -> float:
 
 
 def in_a_terminal(*arguments: str) -> str:
-    """Everything that the program writes to a terminal."""
+    """The output of the program on a terminal."""
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
     with subprocess.Popen(

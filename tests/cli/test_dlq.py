@@ -1,4 +1,4 @@
-"""`streameval dlq` as a process, over files and over a real broker."""
+"""`streameval dlq` with files and with a real broker."""
 
 from __future__ import annotations
 

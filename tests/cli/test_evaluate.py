@@ -1,4 +1,4 @@
-"""Files evaluated offline."""
+"""`streameval evaluate` on JSON lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files evaluated span by span of event time."""
+"""`streameval evaluate --every`: values by span of event time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files counted by several processes: the same bits, the same errors, and a quiet end."""
+"""`--processes`: equal values, equal errors, and quiet ends."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def test_compare_counts_in_several_processes_too(tmp_path: Path) -> None:
 
 
 def end_hard(task: int) -> int:
-    """What a process of the pool does not survive."""
+    """Kill the worker process."""
     if multiprocessing.parent_process() is not None:
         os.kill(os.getpid(), signal.SIGKILL)
     return task
@@ -236,7 +236,7 @@ def test_a_killed_worker_process_is_reported_in_one_sentence() -> None:
 
 @pytest.fixture
 def counting(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """The program while three processes of it wait for files that never end."""
+    """The program with three processes that wait for endless files."""
     module = tmp_path / "waiting.py"
     module.write_text(
         "import time\n"
@@ -264,7 +264,7 @@ def counting(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 
 def workers(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
-    """The processes that it started, once both have begun to count."""
+    """The worker processes, once both have begun to count."""
     found: list[psutil.Process] = []
     while len(found) < 2 and process.poll() is None:
         children = psutil.Process(process.pid).children()

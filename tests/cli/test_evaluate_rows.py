@@ -1,4 +1,4 @@
-"""Rows of users and items, as recommenders and trec_eval write them, evaluated as they are."""
+"""`streameval evaluate --recommendations --truth`: files of recommenders and trec_eval."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ QRELS = "q1 0 d1 1\nq1 0 d2 0\nq3 0 d1 1\n"
 
 
 def expected(ties: str = "arrival") -> dict[str, tuple[float, int]]:
-    """The same events by an Accumulator."""
+    """The values of an Accumulator for the same events."""
     accumulator = Accumulator(*METRICS)
     first = ["b", "c", "a"] if ties == "arrival" else ["c", "b", "a"]
     for shown, scores, gains in (

@@ -1,4 +1,4 @@
-"""The catalogue as it documents itself."""
+"""`streameval metrics`: the catalogue and its documentation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Without pyarrow or fastavro, what needs it says why it cannot be imported and what to install."""
+"""Without pyarrow or fastavro, errors say why the import failed and what to install."""
 
 from __future__ import annotations
 

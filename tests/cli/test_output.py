@@ -1,4 +1,4 @@
-"""Standard output that is full, closed, or cannot show every character."""
+"""Standard output that is full, closed, or lacks characters."""
 
 from __future__ import annotations
 

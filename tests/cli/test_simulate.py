@@ -1,4 +1,4 @@
-"""Simulated events on standard output; two streams in a folder, and what joins them."""
+"""`streameval simulate`: events on standard output, and two streams in a folder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FILES = {"impressions.ndjson", "interactions.ndjson", "streameval.toml"}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What it writes unless asked for something else."""
+    """The default output."""
     made = tmp_path_factory.mktemp("streams") / "a" / "b"
     done = ran("simulate", "--streams", made)
     assert (done.returncode, done.stderr) == (0, "")

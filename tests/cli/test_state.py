@@ -1,4 +1,4 @@
-"""`streameval state`: what checkpoints hold, and whether they are sound."""
+"""`streameval state show` and `verify`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ OTHER = Place("data/day 1.ndjson", "2049:77", 0)
 
 @pytest.fixture
 def state(tmp_path: Path) -> Path:
-    """Three checkpoints of one place and one of another, written long ago."""
+    """Three checkpoints of one place and one of another, in a golden store."""
     path = tmp_path / "state"
     store = folder_store(path)
     store.claim("c1", "g1")

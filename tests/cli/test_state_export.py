@@ -1,4 +1,4 @@
-"""`streameval state export` and `merge`: what was saved, read elsewhere."""
+"""`streameval state export` and `merge`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whatever a file holds, reading it ends in a configuration or in one sentence."""
+"""Loading any file gives a configuration or one sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Configurations that say what can be done."""
+"""Valid configurations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ranks kept by a saved state, and what is asked for at the next start."""
+"""The depth of a saved state, and the depth needed at the next start."""
 
 from __future__ import annotations
 

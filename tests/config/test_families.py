@@ -1,4 +1,4 @@
-"""Which metrics share a family of series, and what it is called."""
+"""Families of series: their metrics and names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each mistake in a configuration file, and the exact sentence it is answered with."""
+"""Mistakes in a configuration file, and the exact messages."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ _ALONE = {
     ),
     'metrics = ["ctr",\n': ("line 2, column 1: invalid TOML: invalid value; put text in quotes."),
 }
-"""Whole files, and what is said of them."""
+"""Whole files, and their messages."""
 
 
 def _completed(text: str) -> str:
-    """With what every configuration has, where it says nothing else."""
+    """Complete a configuration with required keys."""
     begin = "" if re.search("^metrics", text, re.MULTILINE) else _BEGIN
     return begin + text + ("" if "[source]" in text else _SOURCE)
 
 
 def mistakes(name: str) -> list[tuple[str, str]]:
-    """Blocks of a file beside this one: the text of a configuration, `=> `, and the answer."""
+    """Blocks of a file: the text of a configuration, `=> `, and the message."""
     blocks = Path(__file__).with_name(name).read_text(encoding="utf-8").split("\n\n")
     parts = (block.rstrip("\n").partition("=> ") for block in blocks)
     return [(text, sentence) for text, _, sentence in parts]

@@ -1,4 +1,4 @@
-"""Mistakes in a web configuration file, each answered with one sentence."""
+"""Mistakes in a web configuration file, and the exact messages."""
 
 from __future__ import annotations
 

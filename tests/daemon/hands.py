@@ -1,4 +1,4 @@
-"""A clock whose hands the test turns, and a source that says what the test wants."""
+"""A manual clock and a scripted source."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HERE = Partition("here", 0)
 
 
 class Hands:
-    """Time that passes only when somebody waits, or is said to."""
+    """Time that advances only by waiting or on request."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
@@ -29,7 +29,7 @@ class Hands:
 
 
 class Script:
-    """A source that delivers one batch a poll, and takes its time for it."""
+    """A source that delivers one batch per poll, after a delay."""
 
     name = cluster = "script"
     finished = False
@@ -78,7 +78,7 @@ class Script:
 
 
 class Countdown:
-    """Says "stop" after having been asked so often."""
+    """Stops after a number of calls."""
 
     def __init__(self, count: int) -> None:
         self._left = count

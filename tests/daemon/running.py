@@ -1,4 +1,4 @@
-"""The real daemon as a process, and what it answers."""
+"""Runs the real daemon as a process, and queries it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tests.ports import WEB
 from tests.warm import WarmProcess, started
 
 _FIRST_PAUSE, _LAST_PAUSE = 0.02, 0.3
-"""Seconds between looks at a daemon; each look costs it and us some 20 ms."""
+"""Seconds between polls of a daemon; each poll costs about 20 ms on both sides."""
 
 
 class Running:
-    """A daemon that has been started, its log as it comes, and its answers."""
+    """A running daemon, its log, and its HTTP responses."""
 
     def __init__(self, process: WarmProcess, log: IO[str]) -> None:
         self.process = process
@@ -38,11 +38,11 @@ class Running:
         self.log.extend(iter(self._log.readline, ""))
 
     def said(self, event: str) -> list[str]:
-        """Lines of the log about an event."""
+        """Log lines of an event."""
         return [line for line in list(self.log) if f" event={event} " in f"{line.strip()} "]
 
     def until(self, condition: Callable[[], object]) -> Any:
-        """What the condition gives, as soon as it is true."""
+        """The value of a condition, once it is true."""
         deadline, pause = time.monotonic() + PATIENCE, _FIRST_PAUSE
         while time.monotonic() < deadline:
             found = condition()
@@ -58,13 +58,13 @@ class Running:
         return WEB.get(f"{self.address}{path}")
 
     def document(self) -> dict[str, Any]:
-        """What /api/v1/metrics says, or nothing while it says nothing."""
+        """The document at /api/v1/metrics; empty before the first snapshot."""
         answer = self.get("/api/v1/metrics")
         found: dict[str, Any] = answer.json() if answer.status_code == 200 else {}
         return found
 
     def consumed(self, count: int) -> dict[str, Any]:
-        """The document once that many records have been read."""
+        """The document, once this many records have been read."""
 
         def enough() -> dict[str, Any]:
             found = self.document()
@@ -74,18 +74,18 @@ class Running:
         return found
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Ask it to end; its exit status."""
+        """Stop the daemon; returns its exit status."""
         self.process.send_signal(number)
         return self.ended()
 
     def ended(self) -> int:
-        """Its exit status, once it ends."""
+        """Wait for the end; returns the exit status."""
         status = self.process.wait(PATIENCE)
         self._reader.join(PATIENCE)
         return status
 
     def end(self) -> None:
-        """Kill it if it still runs."""
+        """Kill the process if it still runs."""
         self.process.kill()
         self.process.wait(PATIENCE)
         self._reader.join(PATIENCE)
@@ -131,11 +131,11 @@ def _started(*arguments: str, environment: dict[str, str]) -> tuple[WarmProcess,
 
 
 def readings(document: dict[str, Any]) -> list[dict[str, Any]]:
-    """The readings in the document, with what `streameval evaluate` gives of each."""
+    """The readings in the document that `streameval evaluate` also has."""
     kept = ("metric", "labels", "value", "count")
     return [{name: each[name] for name in kept} for each in document["metrics"]]
 
 
 def exact(found: list[dict[str, Any]]) -> str:
-    """As text in which two different doubles differ."""
+    """As text that is different for different doubles."""
     return json.dumps(found, sort_keys=True)

@@ -57,7 +57,7 @@ SECRET = "correct-horse"
 
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A daemon that has read all of its 3,000 simulated events."""
+    """A daemon that has read all 3,000 simulated events."""
     with running(SIMULATOR, tmp_path_factory.mktemp("simulated")) as daemon:
         daemon.consumed(3000)
         yield daemon

@@ -1,4 +1,4 @@
-"""A record of garbage from the topic to the dead letters, and back after a fix."""
+"""An invalid record becomes a dead letter, and counts after a fix and a replay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From files into a real topic, through the daemon, to the numbers that are known."""
+"""From files through a real topic and the daemon to known values."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _assert_all_is_read(document: dict[str, Any]) -> None:
 
 
 def _expected_samples(folder: Path) -> set[str]:
-    """What Prometheus is to be shown of the clicks and impressions that are known."""
+    """The samples expected from the known clicks and impressions."""
     return {
         f'streameval_ctr_{name}{{campaign="{arm["campaign"]}",variant="{arm["policy"]}"}} {value}'
         for arm in json.loads((folder / "expected.json").read_text())
@@ -77,6 +77,6 @@ def _expected_samples(folder: Path) -> set[str]:
 
 
 def _beyond_zero(scrape: str) -> str:
-    """The scrape, once every counter has left the 0 at which it first appears."""
+    """A scrape after every counter has risen from 0."""
     sums = [line for line in scrape.splitlines() if line.startswith("streameval_ctr_sum")]
     return scrape if len(sums) == 4 and not any(line.endswith(" 0.0") for line in sums) else ""

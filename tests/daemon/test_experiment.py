@@ -1,4 +1,4 @@
-"""An experiment on live traffic says what the files say, whoever counted and whoever was killed."""
+"""An experiment on live traffic equals that on files, also after kills."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def traffic(seed: int) -> Iterator[dict[str, Any]]:
 
 
 def read(daemon: Running) -> int:
-    """The sum of the positions of all partitions that it counts."""
+    """The sum of the positions of all its partitions."""
     return sum(each["position"] or 0 for each in _partitions(daemon))
 
 

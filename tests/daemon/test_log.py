@@ -1,4 +1,4 @@
-"""Log lines: one a record, and no content can break out of its value."""
+"""Log lines: one per event, and no value can break the format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ingest loop, with time and source in the test's hands."""
+"""The ingest loop with a manual clock and a scripted source."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_a_source_that_fails_is_shown_and_closed() -> None:
 
 
 class Damaged(Script):
-    """Cannot be read after its last batch."""
+    """A source that fails after its last batch."""
 
     def poll(self, seconds: float) -> Sequence[RecordBatch]:
         batches = super().poll(seconds)
@@ -274,7 +274,7 @@ def test_catching_up_is_progress_and_an_endless_batch_is_not(
 
 
 class Backlog(Script):
-    """Delivers everything in one poll."""
+    """A source that delivers everything in one poll."""
 
     def poll(self, seconds: float) -> Sequence[RecordBatch]:
         found: list[RecordBatch] = []

@@ -1,4 +1,4 @@
-"""How often snapshots and checkpoints are due."""
+"""The pace of snapshots and checkpoints."""
 
 from __future__ import annotations
 

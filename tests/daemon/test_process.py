@@ -1,4 +1,4 @@
-"""The process: how it counts undisturbed, and how it is asked to stop."""
+"""The process: garbage collection and stopping."""
 
 from __future__ import annotations
 

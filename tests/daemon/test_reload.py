@@ -55,18 +55,18 @@ interval = "1s"
 
 
 class Daemon:
-    """A daemon whose configuration is written again and again."""
+    """A daemon whose configuration is rewritten."""
 
     def __init__(self, running: Running, file: Path) -> None:
         self.running = running
         self._file = file
 
     def reload(self, config: str) -> None:
-        """SIGHUP, and wait until the program has started once more."""
+        """Send SIGHUP, and wait for the restart."""
         self._told(config, "started")
 
     def refused(self, config: str) -> str:
-        """SIGHUP, and what the log says against the new configuration."""
+        """Send SIGHUP; returns the reason for rejecting the configuration."""
         return self._told(config, "reload_refused")
 
     def _told(self, config: str, event: str) -> str:
@@ -183,7 +183,7 @@ def test_a_reload_rejoins_the_group_and_counts_each_record_once(
 
 
 def _total(process: Running) -> float:
-    """Events in the counters of one metric: they start at 0 with the program."""
+    """Events in the counters of one metric, which start at 0 with the process."""
     lines = process.get("/metrics").text.splitlines()
     found = [line for line in lines if line.startswith("streameval_ctr_count{")]
     return sum(float(line.rsplit(" ", 1)[1]) for line in found)

@@ -79,7 +79,7 @@ def test_retention_that_overtakes_follows_the_policy_running_and_restarted(
 
 
 def _overtake(parts: Assembly, broker: Broker, topic: str) -> None:
-    """Delete what comes next while nothing of it is asked for."""
+    """Delete the next records while reading is paused."""
     parts.source.pause([Partition(topic, 0)])
     for _ in range(10):
         assert not parts.source.poll(0.1)

@@ -46,7 +46,7 @@ LOG = [*map(_event, range(AT)), POISON, *map(_event, range(25))]
 
 @pytest.fixture
 def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A decoder with a mistake: one content of a record ends it."""
+    """A decoder with a bug: one record makes it raise."""
     decode_many = Decoder.decode_many
 
     def mistaken(self: Decoder, values: Sequence[bytes | None]) -> Decoded:
@@ -69,7 +69,7 @@ def _written(folder: Path, broker: Broker, topic: str) -> Path:
 
 
 def _run(config: Config, until: Callable[[Snapshot], bool]) -> Snapshot:
-    """A daemon, until a snapshot is as wished; the last one."""
+    """Run a daemon until a snapshot meets a condition; returns the last snapshot."""
     shown: list[Snapshot] = []
     loop = Loop(assemble(config, {}, Clock()), shown.append, Clock(), lambda: None)
     loop.run(lambda: bool(shown) and until(shown[-1]))
@@ -95,7 +95,7 @@ def _parts(path: Path, topic: str) -> tuple[int, dict[str, bytes]]:
 
 
 def _without_the_record(config: Config, topic: str) -> dict[str, bytes]:
-    """The state of a log that never had it."""
+    """The state of a log without the record."""
     of, name = new_ingest(config), Partition(topic, 0)
     for start, stop in ((0, AT), (AT + 1, len(LOG))):
         values = LOG[start:stop]
@@ -155,7 +155,7 @@ def test_a_record_that_ends_the_daemon_is_named_skipped_and_kept_as_a_dead_lette
 
 @pytest.fixture
 def poisoned_streams(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Decoders of both streams with that mistake."""
+    """Decoders of both streams with that bug."""
     for kind in (Decoder, InteractionDecoder):
         monkeypatch.setattr(kind, "decode_many", _mistaken(kind.decode_many))
 
@@ -202,7 +202,7 @@ def _configured_join(folder: Path, broker: Broker, topics: dict[str, str]) -> tu
 
 
 def _streams(poisoned: str) -> dict[str, list[bytes]]:
-    """Lists and what was clicked in them; one record of one stream is the one that ends all."""
+    """Lists and clicks; one record of one stream makes the daemon stop."""
     shown = [{"ts": n, "request_id": n, "recommendations": ["a", "b"]} for n in range(100)]
     clicked = [{"ts": n + 2, "request_id": n, "item": "ab"[n % 2]} for n in range(100)]
     found = {"shown": shown, "clicked": clicked}
@@ -230,7 +230,7 @@ def test_a_record_of_either_joined_stream_is_skipped_as_if_it_had_never_been(
 def _ends_as_if_it_had_never_been(
     broker: Broker, config: Config, topics: dict[str, str], logs: dict[str, list[bytes]], where: str
 ) -> None:
-    """A daemon has the state of logs without the record, which is in the dead letters."""
+    """Check that the state lacks the record, and that the record is a dead letter."""
     calm = new_ingest(config)
     home = Partition(topics["shown"], 0)
     calm.begin(home, {Partition(each, 0): 0 for each in topics.values()})
@@ -260,7 +260,7 @@ def _ends_as_if_it_had_never_been(
 
 @pytest.fixture
 def poisoned_counting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counting with a mistake: an event with one item ends it."""
+    """Counting with a bug: an event with one item makes it raise."""
     count = PartitionState.count
 
     def mistaken(self: PartitionState, decoded: Decoded) -> None:

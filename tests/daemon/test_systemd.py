@@ -1,4 +1,4 @@
-"""What systemd is told, through a real socket of the kind that it listens on."""
+"""Messages to systemd through a real notification socket."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Listener:
         self._socket.bind("\0" + name[1:] if name[0] == "@" else name)
 
     def waiting(self) -> list[str]:
-        """The messages that have come."""
+        """The messages received so far."""
         self._socket.settimeout(0)
         found: list[str] = []
         while True:
@@ -53,7 +53,7 @@ class Listener:
                 return found
 
     def until(self, beginning: str) -> list[str]:
-        """The messages up to one that begins so."""
+        """The messages up to one with this prefix."""
         self._socket.settimeout(PATIENCE)
         found = [self._socket.recv(4096).decode()]
         while not found[-1].startswith(beginning):
@@ -127,7 +127,7 @@ def test_keep_alives_come_often_enough_and_not_with_every_beat(
 
 
 class Stuck(Script):
-    """Delivers some batches, and then waits for an hour inside of one poll."""
+    """A source that delivers some batches, and then blocks in `poll` for an hour."""
 
     def __init__(self, hands: Hands, listener: Listener) -> None:
         super().__init__(hands, [[EVENT]] * 50)

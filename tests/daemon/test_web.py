@@ -1,4 +1,4 @@
-"""TLS, users, addresses and prefix of the real daemon, and what a reload does to them."""
+"""TLS, users, addresses and prefix of the real daemon, also after reloads."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def web(**users: str) -> str:
 
 
 class Client:
-    """Asks an encrypted daemon as a user."""
+    """Queries a daemon with TLS as a user."""
 
     def __init__(self, daemon: Running, trust: ssl.SSLContext, *user: str) -> None:
         assert daemon.address.startswith("https://")
@@ -53,7 +53,7 @@ class Client:
         return self.get(path).status_code
 
     def reloaded(self) -> bool:
-        """Whether it says that its last reload succeeded."""
+        """Whether the last reload succeeded, according to its metrics."""
         return "\nstreameval_config_last_reload_successful 1.0\n" in self.get("/metrics").text
 
 

@@ -1,4 +1,4 @@
-"""Letters of every kind, the places where they go, and a way to read what is there."""
+"""Dead letters, destinations, and readers of destinations."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.kafka.topics import create
 
 
 class Paper:
-    """A writer that can be told to fail, before or after it has written."""
+    """A writer that can fail before or after writing."""
 
     def __init__(self) -> None:
         self.written: list[int] = []
@@ -53,7 +53,7 @@ def letter(
     key: bytes | None = b"key",
     headers: tuple[tuple[str, bytes], ...] = (("trace", b"7"),),
 ) -> DeadLetter:
-    """A letter about a record that is no JSON."""
+    """A letter of a record that is not JSON."""
     return DeadLetter(
         partition=Partition(topic, number),
         offset=offset,
@@ -85,7 +85,7 @@ letters = st.builds(
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where letters go.
+    """A destination of letters.
 
     Attributes:
         topic: of the records.
@@ -99,7 +99,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def topic_place(broker: Broker, partitions: int = 2) -> Place:
-    """A topic for the letters of a fresh topic."""
+    """A dead letter topic of a new topic."""
     topic = create(broker, partitions=partitions)
     source = KafkaOptions(topics=[topic], kafka={"bootstrap_servers": broker.bootstrap_servers})
     return Place(
@@ -110,7 +110,7 @@ def topic_place(broker: Broker, partitions: int = 2) -> Place:
 
 
 def file_place(folder: Path) -> Place:
-    """A file, which no program has opened before."""
+    """A new file."""
     path = folder / f"{uuid.uuid4().hex}.ndjson"
     return Place(
         topic="events",
@@ -122,7 +122,7 @@ def file_place(folder: Path) -> Place:
 def destination(
     source: SourceOptions, *, topic: str | None = None, path: str | None = None
 ) -> DeadLetters:
-    """Where the dead letters of a source go."""
+    """The destination of a source's dead letters."""
     found = dead_letters_of(source, {}, topic=topic, path=path)
     assert found is not None
     return found

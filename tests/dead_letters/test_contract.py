@@ -1,4 +1,4 @@
-"""What holds wherever dead letters go."""
+"""The contract of all destinations of dead letters."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _letters(place: Place, count: int, begin: int = 0) -> list[DeadLetter]:
 
 
 def _assert_kept(place: Place, expected: list[DeadLetter]) -> None:
-    """Each at least once, in the order in which they were sent, and nothing else."""
+    """Check that each letter was written at least once, in order, and nothing else."""
     assert list(dict.fromkeys(place.kept())) == expected
 
 

@@ -28,7 +28,7 @@ def _offsets(path: Path) -> list[int]:
 
 @contextmanager
 def _no_larger_than(size: int) -> Iterator[None]:
-    """Within, the system refuses to let a file of this process grow beyond a size."""
+    """Limit the size of this process's files within the block."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:

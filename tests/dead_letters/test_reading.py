@@ -16,7 +16,7 @@ pytestmark = pytest.mark.kafka
 
 
 def _dead(broker: Broker, count: int) -> str:
-    """A topic whose dead letters are so many."""
+    """A topic with this many dead letters."""
     topic = create(broker)
     with closing(destination(options(broker, topic))) as letters:
         letters.send([letter(offset, topic=topic) for offset in range(count)])

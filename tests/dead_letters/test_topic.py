@@ -32,7 +32,7 @@ def _writer(address: str, *topics: str, seconds: float = 8.0) -> DeadLetterTopic
 
 
 def _limit(size: int) -> Any:
-    """The setting of a topic that takes records of so many bytes at most."""
+    """The topic setting for the largest record."""
     return {"max.message.bytes": str(size)}
 
 

@@ -1,4 +1,4 @@
-"""What the tests of /metrics share."""
+"""Shared fixtures of the tests of /metrics."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ def hands() -> Hands:
 
 @pytest.fixture
 def exporter(hands: Hands) -> PrometheusExporter:
-    """One that shows new series as they are."""
+    """An exporter without `first_exposure`."""
     return PrometheusExporter(version="1.2.3", kafka=True, clock=hands, first_exposure=0)

@@ -1,4 +1,4 @@
-"""Reports of experiments, from group sums that are drawn."""
+"""Reports of experiments from random group sums."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def report(
     experiment: Experiment | None = None,
     method: Method = "anytime",
 ) -> Report:
-    """Treatment is better in two metrics, worse in the one that is guarded, and alike in one."""
+    """Treatment is better in two metrics, worse in the guardrail, and equal in one."""
     usual = {"control": variant(CONTROL), "treatment": variant(TREATMENT, seed=2)}
     asked = Experiment(primary=["ndcg@10"], guardrails={"mrr": -0.01})
     return compared(

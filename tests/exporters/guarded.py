@@ -1,4 +1,4 @@
-"""A real server whose snapshot a test sets, behind a web configuration file that it writes."""
+"""A real server with a given snapshot and web configuration file."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.ports import WEB
 
 
 class Guarded:
-    """The server, its web configuration file, and a way to ask it.
+    """The server, its web configuration file, and a client.
 
     Attributes:
         snapshot: that it shows.
@@ -80,14 +80,14 @@ class Guarded:
 
 @contextmanager
 def guarded(file: Path, text: str = "", **options: Any) -> Iterator[Guarded]:
-    """A server that serves."""
+    """A running server."""
     site = Guarded(file, text, **options)
     with site.server:
         yield site
 
 
 def trusting(authority: Path, own: tuple[Path, Path] | None = None) -> ssl.SSLContext:
-    """A client that trusts an authority, with a certificate and key of its own perhaps."""
+    """A client that trusts an authority, optionally with a client certificate."""
     context = ssl.create_default_context(cafile=authority)
     context.verify_flags &= ~ssl.VerifyFlags.VERIFY_X509_STRICT
     if own is not None:
@@ -96,13 +96,13 @@ def trusting(authority: Path, own: tuple[Path, Path] | None = None) -> ssl.SSLCo
 
 
 def hashed(password: str) -> str:
-    """By bcrypt, as cheaply as it allows."""
+    """A bcrypt hash with the lowest cost."""
     return bcrypt.hashpw(password.encode(), bcrypt.gensalt(4)).decode()
 
 
 @contextmanager
 def connections(port: int, count: int, opening: bytes = b"") -> Iterator[list[socket.socket]]:
-    """So many, that say this and then nothing."""
+    """Connections that send these bytes and then nothing."""
     with ExitStack() as stack:
         made = []
         for _ in range(count):
@@ -117,7 +117,7 @@ def port_of(server: Server) -> int:
 
 
 def ended(connection: socket.socket) -> bool:
-    """Waits until the other side has ended it."""
+    """Whether the other side closes the connection."""
     try:
         while connection.recv(65_536):
             pass

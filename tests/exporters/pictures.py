@@ -1,4 +1,4 @@
-"""Snapshots built by hand, for everything that shows one, and expositions as tests read them."""
+"""Snapshots built by hand, and a parser of expositions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def mean(text: str, labels: tuple[str, ...], total: float, count: int) -> Series
 def property_of_all(
     text: str, labels: tuple[str, ...], value: float, lists: int = 10, **more: Any
 ) -> Series:
-    """A metric that does not add up, such as coverage."""
+    """A property of all lists, such as coverage."""
     reading = Reading(metric=text, value=value, count=lists, lists=lists, **more)
     return Series(parse(text), labels, reading)
 
@@ -54,7 +54,7 @@ def health(
     trouble: str | None = None,
     **more: Any,
 ) -> Health:
-    """The pipeline's counts, every reason at 0 unless said otherwise."""
+    """The pipeline's counts; every reason at 0 unless given."""
     reasons = dict.fromkeys(map(str, REASONS), 0) | dict(invalid or {})
     valid = consumed - sum(reasons.values())
     return Health(
@@ -70,7 +70,7 @@ def health(
 
 
 def busy_health() -> Health:
-    """Everything that there is to say about a pipeline, said."""
+    """A health with every field set."""
     parts = (partition(0, 5, 9, 1_500_000), partition(1, 3, 3, 2_000_000))
     offsets = {each.partition: 3 for each in parts}
     failures = {"store": 1, "dead_letters": 1, "timeout": 0}
@@ -98,7 +98,7 @@ def windowed(entry: Series, window: str, family: int = 0) -> Series:
 
 
 def refused(text: str, labels: tuple[str, ...]) -> Series:
-    """A value that a convention refuses."""
+    """A value that a convention leaves undefined."""
     reading = UndefinedReading(
         metric=text, value=math.nan, count=3, lists=4, problem="it raises an error on 2 lists"
     )
@@ -138,13 +138,13 @@ def picture(
 def partition(
     number: int, position: int, end: int | None, event_time: int | None = None
 ) -> PartitionHealth:
-    """How far one partition of a topic has been read."""
+    """The progress of one partition."""
     where = Partition("recommendation-events", number)
     return PartitionHealth(partition=where, position=position, end=end, event_time=event_time)
 
 
 class Hands:
-    """A clock that is turned by hand."""
+    """A manual clock."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -154,7 +154,7 @@ class Hands:
 
 
 def samples(exporter: PrometheusExporter, snapshot: Snapshot | None) -> Samples:
-    """Every sample of a scrape, none twice."""
+    """Every sample of a scrape; checks that there are no duplicates."""
     text = exporter.exposition(snapshot).decode()
     found = [each for family in text_string_to_metric_families(text) for each in family.samples]
     read = {(each.name, frozenset(each.labels.items())): each.value for each in found}
@@ -163,5 +163,5 @@ def samples(exporter: PrometheusExporter, snapshot: Snapshot | None) -> Samples:
 
 
 def at(read: Samples, name: str, **labels: str) -> float | None:
-    """One sample; None where it is absent."""
+    """One sample, or None if it is absent."""
     return read.get((f"streameval_{name}", frozenset(labels.items())))

@@ -1,4 +1,4 @@
-"""An experiment says the same on every surface, and no more than it knows."""
+"""An experiment on all surfaces: page, API, Prometheus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much memory the process may use, from the files in which Linux says it."""
+"""The memory limit of the process, from Linux's files."""
 
 from __future__ import annotations
 

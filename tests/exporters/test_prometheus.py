@@ -160,7 +160,7 @@ def test_the_release_is_there_before_the_first_snapshot(exporter: PrometheusExpo
 
 
 class Door:
-    """A lock that knows who has come to it, so that a test can wait for the second."""
+    """A lock that counts its waiters, so that a test can wait for the second one."""
 
     def __init__(self) -> None:
         self.second = threading.Event()

@@ -1,4 +1,4 @@
-"""Answers that take long, and clients that do not take them."""
+"""Slow responses, and clients that do not receive them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ASKED = b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 def greedy(limits: Limits) -> Server:
-    """Answers with more than any buffer holds."""
+    """Sends more than any buffer holds."""
     routes = [
         Route("/large", lambda _: Response(bytes(32_000_000))),
         Route("/", lambda _: Response()),
@@ -33,7 +33,7 @@ def greedy(limits: Limits) -> Server:
 
 @contextmanager
 def clogged(port: int, count: int) -> Iterator[list[socket.socket]]:
-    """So many that ask, and take only the beginning of their answers."""
+    """Connections that send a request, and receive only the beginning of the response."""
     with connections(port, count, b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n") as made:
         for each in made:
             assert each.recv(12) == b"HTTP/1.1 200"
@@ -61,7 +61,7 @@ def test_a_server_stops_with_unreceived_responses(caplog: pytest.LogCaptureFixtu
 
 
 class Slow:
-    """Answers when it is told to."""
+    """Responds on request of the test."""
 
     def __init__(self) -> None:
         self.asked, self.go = threading.Event(), threading.Event()

@@ -24,7 +24,7 @@ MINUTE = 60_000_000
 
 
 class Site:
-    """The API of a real server, as others ask it."""
+    """The API of a real server."""
 
     def __init__(self, server: Guarded) -> None:
         self.server = server
@@ -44,7 +44,7 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 
 def full(version: int = 1) -> Snapshot:
-    """Something of everything: windows, a segment, a refusal, a property, kept panes."""
+    """A snapshot with windows, a segment, an undefined value, a property and panes."""
     series = [
         windowed(mean("ndcg@10", (*variant, *country), 3.0 * number, 10), window, family)
         for family, country in enumerate([(), ("nl",)])

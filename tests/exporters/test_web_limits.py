@@ -1,4 +1,4 @@
-"""Clients that take more than they need: none of them delays a scrape."""
+"""Abusive clients, none of which delays a scrape."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.exporters.guarded import Guarded, connections, ended, guarded, trusti
 
 _ENDLESS = b"POST /-/reload HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999\r\n\r\n"
 _CLIENT_HELLO = bytes([22, 3, 1, 2, 0, 1, 0, 1, 252])
-"""The head of a first message of TLS that is never finished."""
+"""The beginning of a TLS ClientHello that is never finished."""
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Certificates and passwords that change while a server runs, and never open or break it."""
+"""Certificates and passwords that change while a server runs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def users(**passwords: str) -> str:
 
 
 class Told:
-    """What a server says of its files."""
+    """The outcomes that a server reports about its files."""
 
     def __init__(self, site: Guarded) -> None:
         self.errors: list[ConfigError | None] = []
@@ -40,21 +40,21 @@ class Told:
 
 @pytest.fixture
 def authority(tmp_path: Path) -> Authority:
-    """That has signed what a server uses."""
+    """The authority that signed the server's certificate."""
     made = Authority(tmp_path)
     use(tmp_path, made.issue("first"))
     return made
 
 
 def use(folder: Path, issued: tuple[Path, Path]) -> None:
-    """As cert-manager and certbot do: a file takes the place of another one."""
+    """Replace a file atomically, as cert-manager and certbot do."""
     for file, name in zip(issued, ("used.crt", "used.key"), strict=True):
         shutil.copy(file, folder / "new")
         (folder / "new").replace(folder / name)
 
 
 def serial(site: Guarded, authority: Authority) -> int:
-    """Of the certificate that a new connection is shown."""
+    """The serial number of the certificate of a new connection."""
     with (
         socket.create_connection(("127.0.0.1", site.port), timeout=300) as plain,
         trusting(authority.file).wrap_socket(plain, server_hostname="127.0.0.1") as secure,

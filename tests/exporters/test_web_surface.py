@@ -1,4 +1,4 @@
-"""Prefix, addresses and warnings about them."""
+"""Prefix, addresses, host names and warnings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Encrypted connections, and clients that show who they are, as real ones."""
+"""TLS, and client certificates, with real connections."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture
 def tls(authority: Authority) -> Callable[..., str]:
-    """The text of a web configuration file with a certificate of ours."""
+    """A web configuration file with our certificate."""
 
     def text(*more: str, name: str = "server") -> str:
         certificate, key = authority.issue(name)

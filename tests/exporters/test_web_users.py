@@ -1,4 +1,4 @@
-"""Names and passwords, and what must pass without them."""
+"""Basic authentication, and requests that need none."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_a_long_password_is_cut_as_by_bcrypt() -> None:
 
 
 class Checks:
-    """bcrypt's own check, counted, and the threads it ran on."""
+    """bcrypt's check with the number and threads of its calls."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.hashes: list[bytes] = []

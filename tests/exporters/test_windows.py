@@ -1,4 +1,4 @@
-"""Windows, segments and durable state, as Prometheus is shown them."""
+"""Windows, segments and durable state in the exposition."""
 
 from __future__ import annotations
 

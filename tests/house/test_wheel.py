@@ -166,7 +166,7 @@ def test_an_unreachable_registry_is_an_error_with_a_remedy(
     monkeypatch.setenv("npm_config_registry", NOWHERE)
     monkeypatch.setenv("npm_config_fetch_retries", "0")
     monkeypatch.setenv("npm_config_cache", str(tmp_path / "cache"))
-    with pytest.raises(ChartsError, match="registry of npm must be within reach"):
+    with pytest.raises(ChartsError, match="needs access to an npm registry"):
         install(BUILDING, tmp_path / "goal")
     assert not (tmp_path / "goal").exists()
 

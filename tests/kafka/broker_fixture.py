@@ -1,4 +1,4 @@
-"""The real broker of a test run: started once, for whoever asks for the fixture `broker`."""
+"""The real broker of a test run, started once by the fixture `broker`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _session_broker(_secured: Secured) -> Broker:
 
 @pytest.fixture
 def broker(_session_broker: Broker) -> Broker:
-    """A broker that runs, whatever the test before did to it; topics of others may be in it."""
+    """A running broker, restarted if necessary; it may have topics of other tests."""
     _session_broker.start()
     return _session_broker
 

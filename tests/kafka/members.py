@@ -1,4 +1,4 @@
-"""Members of a group on the real broker, each with what it was told."""
+"""Members of a group on the real broker, with the calls to their owners."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.effort import PATIENCE
 
 
 class Told:
-    """An owner that goes on where it is, and keeps what happened.
+    """An owner that continues at its positions, and records all calls.
 
     Attributes:
         happened: what, and with which numbers of partitions.
@@ -53,7 +53,7 @@ _STEP = 0.1
 
 
 class Reading:
-    """A member that is open.
+    """An open member.
 
     Attributes:
         source: the member.
@@ -66,11 +66,11 @@ class Reading:
 
     @property
     def numbers(self) -> list[int]:
-        """Of the partitions that are ours."""
+        """Positions of the assigned partitions."""
         return sorted(each.number for each in self.told.own)
 
     def step(self, seconds: float = 0.05) -> None:
-        """One poll; asserts that what comes is ours."""
+        """Poll once; checks that all batches are of assigned partitions."""
         for batch in self.source.poll(seconds):
             assert batch.partition in self.told.own
             if batch.values:
@@ -80,7 +80,7 @@ class Reading:
 
 @contextmanager
 def reading(options: KafkaOptions) -> Iterator[Reading]:
-    """A member of the group, closed in the end."""
+    """A member of the group, closed at the end."""
     source, told = KafkaSource(options, {}, shared=True), Told()
     source.open(told)
     try:
@@ -90,7 +90,7 @@ def reading(options: KafkaOptions) -> Iterator[Reading]:
 
 
 def until(condition: Callable[[], bool], *members: Reading, seconds: float = _STEP) -> None:
-    """Let them poll side by side, as processes do, until it is so.
+    """Let members poll in parallel until a condition is true.
 
     One after the other, they may put each other off for ever: a group is joined by all or by none.
 

@@ -1,4 +1,4 @@
-"""A broker with a SCRAM user and a certificate, and an authority that knows nothing of it."""
+"""A broker with a SCRAM user and a certificate, and an unrelated authority."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def set_password(broker: Broker, user: str, password: str) -> None:
 
 
 def refuse_group(broker: Broker, user: str, group: str) -> None:
-    """The user may no longer join this group, and has all other rights."""
+    """Deny a user access to this group only."""
     group_of_that_name = ResourcePattern(ResourceType.GROUP, group)
     with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
         operation, kind = ACLOperation.READ, ACLPermissionType.DENY

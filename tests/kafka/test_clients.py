@@ -1,4 +1,4 @@
-"""Both clients count the same of one topic, to the last bit, and share one group."""
+"""Both clients give equal counts, and can share a group."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _config(source: KafkaOptions, store: Path | None = None) -> Config:
 
 
 def _counted(source: KafkaOptions) -> Ingest:
-    """A topic by one process, to its end."""
+    """Count a topic to its end with one process."""
     ingest = new_ingest(_config(source))
     with opened(source) as opened_source:
         while not ingest.positions or ingest.positions != opened_source.end_offsets():
@@ -96,7 +96,7 @@ def _counted(source: KafkaOptions) -> Ingest:
 
 
 def _run(config: Config, wanted: Mapping[Partition, int]) -> None:
-    """A daemon until it has come so far; it saves and commits in the end."""
+    """Run a daemon up to a position; it saves and commits at the end."""
     daemon = Daemon(config, {})
     ingest = daemon._loop._parts.ingest
 

@@ -82,14 +82,14 @@ def test_a_member_that_hears_of_two_rebalances_at_once_takes_part_in_the_next(
 
 
 def step_until(broker: Broker, group: str, wanted: str, member: Reading) -> None:
-    """Let it poll until the group has this state, and the client has had time to hear of it."""
+    """Poll until the group has this state and the client knows it."""
     while state(broker, group) != wanted:
         member.step(0.0)
         time.sleep(0.5)
 
 
 def state(broker: Broker, group: str) -> str:
-    """What the broker says of the group."""
+    """The broker's description of the group."""
     with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
         found: str = admin.describe_groups([group])[group]["group_state"]
     return found
@@ -106,7 +106,7 @@ def test_a_second_process_of_one_name_is_told_to_the_first(broker: Broker, clien
             said = a.source.commit(a.told.positions)
             # The other client commits in the background.
             assert client == "confluent" or "FencedInstanceIdError" in (said or "")
-            with pytest.raises(RefusedMemberError, match="give each process a `member` of its own"):
+            with pytest.raises(RefusedMemberError, match="give each process a unique `member`"):
                 until(lambda: False, a)
             assert b.source.commit(b.told.positions) is None
 

@@ -1,4 +1,4 @@
-"""A member of a group and its owner, with a client that only keeps what it is told."""
+"""A group member and its owner, with a fake client."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ONE, OTHER = Partition("events", 0), Partition("events", 1)
 
 
 class Client:
-    """Keeps what was committed and released."""
+    """A fake client that records commits and releases."""
 
     def __init__(self) -> None:
         self.commits: list[Mapping[Partition, int]] = []
@@ -37,7 +37,7 @@ class Client:
 
 
 class Refusing(Told):
-    """Cannot finish what is revoked, until it can."""
+    """An owner that fails to finish revoked partitions at first."""
 
     full = True
 

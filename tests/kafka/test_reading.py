@@ -94,7 +94,7 @@ def test_a_record_has_its_time_its_key_and_its_headers(broker: Broker) -> None:
 
 @on_each_client
 def test_an_open_transaction_holds_back_records_and_end(broker: Broker) -> None:
-    """What an aborted one leaves behind is passed over, see test_clients.py."""
+    """Gaps of aborted transactions are skipped, see test_clients.py."""
     topic = filled(broker, {0: [b"a"]})
     servers = broker.bootstrap_servers
     with closing(KafkaProducer(bootstrap_servers=servers, transactional_id=topic)) as producer:

@@ -32,7 +32,7 @@ pytestmark = pytest.mark.kafka
 
 
 def _poll_for_ever(source: Source) -> None:
-    """For what must end by an error; the run's own time limit guards it."""
+    """Poll until an error is raised; the time limit of the run guards it."""
     while True:
         source.poll(0.1)
 

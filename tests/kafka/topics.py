@@ -1,4 +1,4 @@
-"""Fresh topics with known content, and everything a source gives of one."""
+"""New topics with known content, and helpers to read them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _client: ContextVar[str] = ContextVar("client", default="kafka-python")
 
 @contextmanager
 def read_by(client: str) -> Iterator[None]:
-    """Let sources of `options` be read by this client."""
+    """Use this client for sources of `options`."""
     token = _client.set(client)
     try:
         yield
@@ -63,7 +63,7 @@ def create(broker: Broker, *, partitions: int = 1, name: str | None = None, **co
 def fill(
     broker: Broker, topic: str, records: Mapping[int, Sequence[bytes | None]], **settings: Any
 ) -> None:
-    """Append to each partition its records, in order; they are there when this returns."""
+    """Append records to each partition in order, and wait until they are written."""
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers, linger_ms=5, **settings)
     with closing(producer):
         sent = [
@@ -77,7 +77,7 @@ def fill(
 
 
 def filled(broker: Broker, records: Mapping[int, Sequence[bytes | None]]) -> str:
-    """A fresh topic with these records per partition, offsets from 0 without gaps."""
+    """A new topic with these records per partition, offsets from 0 without gaps."""
     topic = create(broker, partitions=max(records, default=0) + 1)
     fill(broker, topic, records)
     return topic
@@ -114,7 +114,7 @@ def options(
 def opened(
     options: KafkaOptions, positions: Mapping[Partition, int] | None = None
 ) -> Iterator[KafkaSource]:
-    """A source that is open, and closed in the end."""
+    """An open source, closed at the end."""
     with closing(KafkaSource(options, {}, shared=False)) as source:
         source.open(Positions(positions))
         yield source
@@ -136,7 +136,7 @@ def drained(source: Source, count: int) -> list[RecordBatch]:
 
 
 def by_partition(batches: Sequence[RecordBatch]) -> dict[Partition, list[bytes | None]]:
-    """The values of each partition, in the order in which they came."""
+    """The values of each partition in order."""
     values: dict[Partition, list[bytes | None]] = {}
     for batch in batches:
         values.setdefault(batch.partition, []).extend(batch.values)

@@ -1,4 +1,4 @@
-"""The registries that tests of several modules ask."""
+"""Fixtures of schema registries."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _apicurio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture(params=["small", pytest.param("apicurio", marks=pytest.mark.nightly)])
 def url(request: pytest.FixtureRequest) -> Iterator[str]:
-    """Of a registry: the small one, and at night a real one, too."""
+    """URL of a registry: the fake one, and nightly also a real one."""
     if request.param == "small":
         with small_registry() as registry:
             yield registry.url
@@ -27,6 +27,6 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
 
 @pytest.fixture
 def registry() -> Iterator[SmallRegistry]:
-    """The small one, which a test can make go away."""
+    """The fake registry, which a test can make unavailable."""
     with small_registry() as found:
         yield found

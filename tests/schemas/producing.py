@@ -1,4 +1,4 @@
-"""Producers of one shop: the same events as JSON, Avro of two versions, Protobuf, JSON Schema."""
+"""Producers of the same events as JSON, two versions of Avro, Protobuf and JSON Schema."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ type = "kind"
 [event.labels]
 variant = "arm.name"
 """
-"""How the events are read, whatever they are written in."""
+"""The [event] table for all formats."""
 
 ITEM = {
     "type": "record",
@@ -69,7 +69,7 @@ _FIELDS: list[dict[str, Any]] = [
     {"name": "clicked", "type": {"type": "array", "items": _CLICK}},
 ]
 AVRO = {"type": "record", "name": "Shown", "namespace": "shop", "fields": _FIELDS}
-"""The first version; an item is a schema of its own, which this one refers to."""
+"""The first version; it refers to a separate schema for items."""
 
 EVOLVED = AVRO | {
     "fields": [
@@ -82,7 +82,7 @@ EVOLVED = AVRO | {
         ),
     ]
 }
-"""A field more, in front of the others, and times in another unit."""
+"""A version with one more field in front, and times in another unit."""
 
 ITEM_PROTO = """
 syntax = "proto3";
@@ -144,18 +144,18 @@ def framed(number: int, payload: bytes) -> bytes:
 
 
 def as_json(found: Sequence[dict[str, Any]]) -> list[bytes]:
-    """Without any frame."""
+    """A record without a frame."""
     return [json.dumps(each).encode() for each in found]
 
 
 def as_json_schema(url: str, found: Sequence[dict[str, Any]]) -> list[bytes]:
-    """As JSON with the frame of a JSON schema."""
+    """A record as JSON with the frame of a JSON schema."""
     number = register(url, "shown-json-value", JSON_SCHEMA, "JSON")
     return [framed(number, each) for each in as_json(found)]
 
 
 def avro_id(url: str, schema: object = AVRO) -> int:
-    """The id of a version of the Avro schema, which refers to that of an item."""
+    """Register a version of the Avro schema with its reference; returns its id."""
     register(url, "shop-item", json.dumps(ITEM))
     item = Reference("shop.Item", "shop-item")
     return register(url, "shown-avro-value", json.dumps(schema), references=[item])
@@ -164,14 +164,14 @@ def avro_id(url: str, schema: object = AVRO) -> int:
 def as_avro(
     url: str, found: Sequence[dict[str, Any]], *, per_second: int = 1_000, schema: object = AVRO
 ) -> list[bytes]:
-    """In one version of the schema, whose times have so many units a second."""
+    """A record in one version of the schema, with this time unit."""
     number, factor = avro_id(url, schema), per_second // 1_000
     timed = [each | {"at": each["at"] * factor} for each in found]
     return [framed(number, each) for each in avro_payloads(timed, schema)]
 
 
 def avro_payloads(found: Sequence[dict[str, Any]], schema: object = AVRO) -> list[bytes]:
-    """In Avro, without a frame."""
+    """A record in Avro, without a frame."""
     named = dict[str, Any]()
     fastavro.parse_schema(ITEM, named_schemas=named)
     parsed = fastavro.parse_schema(json.loads(json.dumps(schema)), named_schemas=named)
@@ -216,13 +216,13 @@ def protobuf_id(url: str, *, binary: bool = False, more: str = "") -> int:
 
 
 def as_protobuf(url: str, found: Sequence[dict[str, Any]], *, binary: bool = False) -> list[bytes]:
-    """As the second message of a file."""
+    """A record of the second message of a file."""
     number = protobuf_id(url, binary=binary)
     return [framed(number, each) for each in protobuf_payloads(found)]
 
 
 def protobuf_payloads(found: Sequence[dict[str, Any]]) -> list[bytes]:
-    """In Protobuf, without a frame, but with the path of the message."""
+    """A record in Protobuf without a frame, but with the message path."""
     kind = shown_message()
     # The number of steps, and the step, as zigzag varints.
     return [b"\x02\x02" + _message(kind, each) for each in found]

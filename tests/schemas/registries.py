@@ -1,4 +1,4 @@
-"""Two schema registries: a small one in this process, and Apicurio as it is released."""
+"""Two schema registries: a fake one in this process, and a released Apicurio."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _RELEASE = "3.3.3"
 
 
 class Reference(NamedTuple):
-    """A registered schema that another one refers to by a name."""
+    """A named reference to a registered schema."""
 
     name: str
     subject: str
@@ -68,11 +68,11 @@ class SmallRegistry:
 
     @property
     def url(self) -> str:
-        """Its address, whether it is away or not."""
+        """The URL, also while it is unavailable."""
         return f"http{'s' if self._certificate else ''}://127.0.0.1:{self._port}"
 
     def start(self) -> None:
-        """Listen."""
+        """Start to listen."""
         registry = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -110,7 +110,7 @@ class SmallRegistry:
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     def stop(self) -> None:
-        """Be away; what was registered stays."""
+        """Become unavailable; registered schemas stay."""
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
@@ -147,7 +147,7 @@ class SmallRegistry:
 
 @contextmanager
 def small_registry(certificate: tuple[Path, Path] | None = None) -> Iterator[SmallRegistry]:
-    """A small registry that listens."""
+    """A running fake registry."""
     registry = SmallRegistry(certificate)
     registry.start()
     try:

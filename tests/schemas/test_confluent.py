@@ -1,4 +1,4 @@
-"""What Confluent's own serializers write is read, with a registry that they have registered in."""
+"""Records of Confluent's own serializers are read with their registry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The real daemon on the real broker: one shop's events in every format, with a registry."""
+"""The real daemon and broker with events in every format, and a registry."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ url = "{url}"
 
 
 def shop() -> list[dict[str, Any]]:
-    """Events without what the first version of the Avro schema has no field for."""
+    """Events without the fields that the first version of the Avro schema lacks."""
     return [
         {name: value for name, value in each.items() if number >= COUNT // 3 or name != "country"}
         for number, each in enumerate(events(COUNT))
@@ -78,7 +78,7 @@ def spread(broker: Broker, values: Sequence[bytes | None]) -> str:
 
 
 def state(folder: Path) -> dict[int, dict[str, bytes]]:
-    """What the newest checkpoint of each partition holds."""
+    """The content of the newest checkpoint of each partition."""
     store = folder_store(folder, Disk())
     found = {}
     for place in store.places():
@@ -161,7 +161,7 @@ def invalid(health: dict[str, Any]) -> dict[str, int]:
 
 
 def failures(daemon: Running) -> float:
-    """How often the registry could not be reached, as Prometheus is told."""
+    """The number of failed registry requests in /metrics."""
     name = 'streameval_schema_registry_failures_total{reason="unreachable"} '
     lines = daemon.get("/metrics").text.splitlines()
     return next((float(line.split()[-1]) for line in lines if line.startswith(name)), 0.0)

@@ -1,4 +1,4 @@
-"""A record means the same in every format; one that is not of its schema is invalid."""
+"""A record means the same in every format; one that does not match its schema is invalid."""
 
 from __future__ import annotations
 
@@ -76,18 +76,18 @@ def decoded(schemas: Schemas, encoding: Encoding, values: Sequence[bytes | None]
 
 
 def decoder_of_json() -> Decoder:
-    """Of the events as JSON."""
+    """The state counted from the events as JSON."""
     return Decoder(FIELDS, DIMENSIONS)
 
 
 def plain(found: Decoded) -> Any:
-    """Everything that was read, as something that can be compared."""
+    """All decoded events in a comparable form."""
     times = None if found.times is None else found.times.tolist()
     return msgspec.to_builtins(msgspec.structs.replace(found, times=cast("Any", times)))
 
 
 def json_of(found: list[dict[str, Any]]) -> Any:
-    """What the events are as JSON."""
+    """The events as JSON."""
     return plain(decoder_of_json().decode_many(as_json(found)))
 
 
@@ -306,13 +306,13 @@ UNSET = {
 
 @cache
 def message() -> type[Message]:
-    """The class of such a message."""
+    """The class of the message."""
     return GetMessageClass(protobuf.compiled({"r.proto": PROTO}).message_types_by_name["R"])
 
 
 @cache
 def reader_of_protobuf(unit: TimeUnit = "iso8601") -> ToText:
-    """What reads its messages; protoc takes longer than the test."""
+    """A reader of its messages, cached because protoc is slow."""
     return protobuf.reader(Definition("PROTOBUF", PROTO), unit)
 
 

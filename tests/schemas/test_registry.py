@@ -1,4 +1,4 @@
-"""What a registry is asked for and answers; the small one of the tests answers like a real one."""
+"""The client of a registry; the fake registry answers like a real one."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.schemas.registries import Reference, SmallRegistry, register, small_r
 
 
 def asking(url: str, **options: str) -> AbstractContextManager[Registry]:
-    """A client, until the end of a block."""
+    """A client, closed at the end of a block."""
     return closing(Registry(RegistryOptions(url=url, **options), {}))
 
 

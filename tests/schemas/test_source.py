@@ -1,4 +1,4 @@
-"""Records wait for their schemas, and nothing else does."""
+"""Only records whose schemas are missing wait."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ENCODING = Encoding("avro", "ms")
 
 
 class Stage:
-    """A log of two topics, one of which needs schemas; its group; and a member that reads it."""
+    """A log of two topics, one with schemas, a group, and a member that reads it."""
 
     def __init__(self, registry: SmallRegistry) -> None:
         self.registry = registry
@@ -62,7 +62,7 @@ def stage() -> Iterator[Stage]:
 
 
 def polled(source: SchemaSource, until: Callable[[list[RecordBatch]], bool]) -> list[RecordBatch]:
-    """Batches until something is true of them."""
+    """Poll until a condition on the batches is true."""
     batches: list[RecordBatch] = []
     deadline = time.monotonic() + PATIENCE
     while not until(batches):

@@ -1,4 +1,4 @@
-"""What must come of two simulated streams, by the slow join, which shares nothing with the real."""
+"""The expected result of two simulated streams, from an independent slow join."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from streameval.sources.simulated_streams import (
 from tests.join.offline import Case, Record, joined
 
 _DIGITS = {kind: 1_000.0**place for place, kind in enumerate(GAINS)}
-"""Gains whose sum has the number of interactions of each type in digits of its own."""
+"""Gains whose sum has the number of interactions of each type in separate digits."""
 
 
 class Outcomes(msgspec.Struct, kw_only=True, gc=False):
-    """What the events of a variant must hold.
+    """The expected events of a variant.
 
     Attributes:
         lists: how many.
@@ -39,7 +39,7 @@ class Outcomes(msgspec.Struct, kw_only=True, gc=False):
 
 
 class Truth(msgspec.Struct, kw_only=True):
-    """What must come of both streams: records by outcome, and variants by name.
+    """The expected result: records by outcome, and variants by name.
 
     `outside` are those of the counted whose item the list does not show.
     """
@@ -50,7 +50,7 @@ class Truth(msgspec.Struct, kw_only=True):
 
 
 def truth(streams: Streams) -> Truth:
-    """The join of both, when everything has come."""
+    """The join of both complete streams."""
     case = Case(
         streams=[[[_record(each) for each in log]] for log in streams],
         key="request_id",
@@ -82,7 +82,7 @@ def _record(given: Impression | Interaction | bytes) -> Record:
 
 
 def _types(whole: float) -> dict[str, int]:
-    """Interactions by type, of the digits of their sum."""
+    """Interactions by type, from the digits of their sum."""
     return {kind: n for kind, of in _DIGITS.items() if (n := int(whole // of % 1_000))}
 
 

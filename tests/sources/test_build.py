@@ -1,4 +1,4 @@
-"""What importing the sources costs."""
+"""Imports of the sources."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only files do: compression, damage, blank lines, many of them."""
+"""Files: compression, damage, blank lines, many files."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from streameval.sources.source import Positions, Source
 
 
 class Keeping(Positions):
-    """Keeps how partitions were described."""
+    """An owner that keeps the assignments."""
 
     def __init__(self) -> None:
         super().__init__()

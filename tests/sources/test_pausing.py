@@ -1,4 +1,4 @@
-"""A source leaves partitions alone for as long as it is told to, and goes on with the others."""
+"""Pausing partitions of a source."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.kafka.topics import drained, fill, filled, on_each_client, options
 
 
 def by_log(batches: list[RecordBatch]) -> dict[Partition, int]:
-    """How many records there are of each."""
+    """The number of records of each partition."""
     found: dict[Partition, int] = {}
     for batch in batches:
         if batch.values:
@@ -26,7 +26,7 @@ def by_log(batches: list[RecordBatch]) -> dict[Partition, int]:
 
 
 def quiet(source: Source, polls: int = 10) -> list[RecordBatch]:
-    """What comes in a while."""
+    """The batches of a short time."""
     return [batch for _ in range(polls) for batch in source.poll(0.1)]
 
 

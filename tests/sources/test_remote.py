@@ -1,4 +1,4 @@
-"""Objects of a real S3 server, evaluated as files are."""
+"""Evaluating objects of a real S3 server."""
 
 from __future__ import annotations
 

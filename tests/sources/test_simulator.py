@@ -1,4 +1,4 @@
-"""Simulated traffic: the same bytes always, at the pace asked for, with known true values."""
+"""Simulated traffic: deterministic bytes, a pace, and known true values."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def test_any_offset_has_the_same_bytes_each_time(offset: int) -> None:
 
 
 class _Time:
-    """A clock driven by hand; sleeping moves it."""
+    """A manual clock; sleeping advances it."""
 
     def __init__(self) -> None:
         self.now = 1000.0

@@ -12,7 +12,7 @@ P, Q = Partition("t", 0), Partition("t", 1)
 
 
 class Time:
-    """A watch over a clock that the test moves; stalls after 10 seconds."""
+    """A watchdog with a manual clock; stalls after 10 seconds."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -26,7 +26,7 @@ class Time:
         *,
         answers: bool = True,
     ) -> list[Stall]:
-        """What it says while so many seconds pass, looked at once a second."""
+        """The stalls reported while time passes, with a check every second."""
         found = []
         for _ in range(int(seconds)):
             self.now += 1.0

@@ -36,7 +36,7 @@ def reader() -> subprocess.Popen[bytes]:
 
 
 def _answer(reader: subprocess.Popen[bytes]) -> str:
-    """The next line of the reader that says something came."""
+    """The next line of the reader about a batch."""
     assert reader.stdout is not None
     return next(line for line in reader.stdout if line != b"nothing\n").decode().strip()
 

@@ -1,4 +1,4 @@
-"""Two simulated streams: the same always, with everything in them that real ones have."""
+"""Two simulated streams: deterministic, with every kind of record."""
 
 from __future__ import annotations
 

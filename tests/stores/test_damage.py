@@ -106,7 +106,7 @@ def test_a_file_with_the_header_of_another_offset_is_noticed(
     disk.create(FOLDER / file_of(300), [content])
     found = store.newest(PLACE)
     assert whole(found.saved) == 220
-    assert "says that it is of shop.events[3] at offset 220" in found.damaged[0]
+    assert "its header names shop.events[3] at offset 220" in found.damaged[0]
 
 
 def test_without_a_valid_checkpoint_every_reason_is_reported(
