@@ -62,11 +62,11 @@ def _summary(struct: StructType) -> str:
 
 
 def _table(heading: str, struct: StructType) -> Iterator[str]:
-    texts = documented(struct.cls)
+    docs = documented(struct.cls)
     if struct.tag_field is not None:
         yield f'- `{struct.tag_field}` (`"{struct.tag}"`, required)'
     for field in sorted(struct.fields, key=lambda field: not field.required):
-        yield f"- `{field.encode_name}` ({_brackets(heading, field)}): {_meaning(texts[field.name])}"
+        yield f"- `{field.encode_name}` ({_brackets(heading, field)}): {_meaning(docs[field.name])}"
 
 
 def _brackets(heading: str, field: Field) -> str:
