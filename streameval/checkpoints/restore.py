@@ -13,6 +13,7 @@ from streameval.checkpoints.settings import CheckpointSettings, Policies
 from streameval.checkpoints.store import SavedCheckpoint, Store
 from streameval.errors import StateVersionError
 from streameval.events.records import Assignment, Partition
+from streameval.windows.times import span_text
 
 
 class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -281,8 +282,8 @@ def other_settings(here: Mapping[str, Any], saved: Mapping[str, Any]) -> str | N
     """A message with all settings that differ, or None.
 
     Example:
-        >>> other_settings({"pane": 60, "labels": ["a"]}, {"pane": 30, "labels": ["a"]})
-        'its state was made with other settings: pane is 60 here and was 30'
+        >>> other_settings({"pane": 60_000_000}, {"pane": 300_000_000})
+        'its state was made with other settings: pane is "1m" here and was "5m"'
         >>> other_settings({"event": {"time": "at"}}, {"event": {"time": "ts"}})
         'its state was made with other settings: event.time is "at" here and was "ts"'
     """
@@ -326,5 +327,8 @@ def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
 def _shown(settings: Mapping[str, Any], key: str, longest: int | None = _LONGEST) -> str:
     if key not in settings:
         return "absent"
-    text = msgspec.json.encode(settings[key], order="sorted").decode()
+    value = settings[key]
+    # The state has microseconds, the configuration a text.
+    written = span_text(value) if key == "pane" and isinstance(value, int) else value
+    text = msgspec.json.encode(written, order="sorted").decode()
     return text if longest is None or len(text) <= longest else f"{text[:longest]}..."
