@@ -1,4 +1,4 @@
-"""How much tests try and how long they wait: little in `tests/run`, much in `tests/nightly`.
+"""Number of examples and time limits of tests: small in `tests/run`, large in `tests/nightly`.
 
 A test takes the profile as it is, or one of the two settings below where an example is dear or
 where a mistake is rare. Both are called, since the profile is chosen after this module is read.

@@ -1,4 +1,4 @@
-"""What Hypothesis draws from: events as streams have them, and the texts of every metric."""
+"""Hypothesis strategies: events of streams, and the texts of every metric."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _OPEN: Mapping[str, tuple[Value, ...]] = {
     "cut": (False,),
 }
 
-# A parameter that says something only where another has one of these values.
+# Parameters that matter only if another one has one of these values.
 _ONLY_WITH: Mapping[str, tuple[str, tuple[Value, ...]]] = {
     "rows": ("repeats", ("compact_after_cut",)),
     "q": ("statistic", ("quantile",)),
@@ -226,7 +226,7 @@ def _drawn(draw: random.Random, known: Mapping[str, tuple[Value, ...]]) -> Choic
 
 
 def _completed(choice: Choice, known: Mapping[str, tuple[Value, ...]]) -> Choice:
-    """The same with what its values need in order to say something."""
+    """The parameters, with others that their values need to matter."""
     needed = dict(choice)
     for key in choice:
         other, wanted = _ONLY_WITH.get(key, (None, ()))

@@ -117,7 +117,7 @@ def daily(numerators: FloatArray, denominators: IntArray) -> Daily:
 
     Args:
         numerators: shape (days, groups).
-        denominators: likewise; none of the days is without a list.
+        denominators: shape (days, groups); every day has lists.
     """
     shares = denominators.astype(np.float64)
     totals = shares.sum(axis=1)[:, None]
@@ -138,7 +138,7 @@ def standardised(numerators: FloatArray, denominators: IntArray, weights: FloatA
 
     Args:
         numerators: shape (days, groups).
-        denominators: likewise; none of the days is without a list.
+        denominators: shape (days, groups); every day has lists.
         weights: of the days; their sum is 1.
     """
     days = daily(numerators, denominators)
@@ -156,7 +156,7 @@ def accumulated(
 
     Args:
         numerators: shape (days, groups).
-        denominators: likewise; none of the days is without a list.
+        denominators: shape (days, groups); every day has lists.
         weights: of the days, above 0.
     """
     days = daily(numerators, denominators)

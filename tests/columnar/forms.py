@@ -1,4 +1,4 @@
-"""One stream of events in every form in which columns can be handed over."""
+"""One stream of events in every supported form of columns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streameval.events import Id
 
 Pairs: TypeAlias = Sequence[tuple[list[Id], list[Id]]]
 
-# Every statistic that there is, each way of finding hits, and what is kept list by list.
+# All statistics, all ways to find hits, and values of lists.
 METRICS = (
     *("hit_rate@2", "precision(denominator=length)@3", "recall@5", "mrr@2", "map@3", "ndcg@5"),
     *("recall(repeats=every)@5", "recall(counting=every)@4", "ndcg(min_gain=2.0)@3"),
@@ -32,7 +32,7 @@ def made(metrics: Sequence[str] = METRICS, max_items: int = 1_000_000) -> Accumu
 
 
 def bits(accumulator: Accumulator) -> str:
-    """State and values; JSON, so that an id of numpy's would not pass."""
+    """State and values as JSON, which refuses numpy ids."""
     readings = [repr(accumulator.read(metric.text)) for metric in accumulator.metrics]
     return json.dumps([accumulator.state_dict(), accumulator.lists, readings])
 
@@ -53,7 +53,7 @@ def array(ids: list[Id]) -> Any:
 
 
 def matrix(lists: Sequence[list[Id]]) -> tuple[Any, Any]:
-    """The rows filled up with the first id there is, and their lengths."""
+    """The rows padded with the first id, and their lengths."""
     width = max(map(len, lists), default=0)
     filler = next(chain.from_iterable(lists), 0)
     rows = [[*each, *[filler] * (width - len(each))] for each in lists]
@@ -77,7 +77,7 @@ def _ragged(shown: Any, acts: Any) -> Columns:
 
 
 def _objects(shown: Any, acts: Any) -> Columns:
-    """As pandas hands over a column of a parquet file."""
+    """A column as pandas reads it from a parquet file."""
     column = np.empty(len(shown), object)
     column[:] = [array(each) for each in shown]
     return Columns(recommendations=column, interactions=acts)
@@ -109,7 +109,7 @@ def _sliced_batch(shown: Any, acts: Any) -> Any:
 
 
 def _dictionary(shown: Any, acts: Any) -> Any:
-    """Strings as a parquet file has them that was written from categories."""
+    """Dictionary-encoded strings, as in a parquet file of categories."""
     table = _table(shown, acts)
     if not pa.types.is_string(kind(shown, acts).value_type):
         return table

@@ -1,4 +1,4 @@
-"""What columns may look like, and what is refused."""
+"""Supported and refused columns."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAIR = np.array([1, 2, 3]), np.array([0, 2, 3])
 
 
 class Unreadable:
-    """A column of a frame that Arrow has no array for."""
+    """A column of a frame without an Arrow type."""
 
     def __arrow_c_stream__(self, _: Any = None) -> Any:
         raise TypeError("mixed")
@@ -58,7 +58,7 @@ def test_part_of_an_arrow_array_is_that_part() -> None:
     assert np.isnan(read(Columns(recommendations=acts, interactions=[])))
 
 
-def test_columns_that_no_metric_reads_may_stand_in_a_table() -> None:
+def test_a_table_may_have_columns_that_no_metric_reads() -> None:
     table = pa.table({"user": ["u"], "recommendations": [[1, 2]], "interactions": [[2]]})
     assert read(table) == 1.0
 
@@ -130,7 +130,7 @@ def test_a_table_has_scores_and_positions_too() -> None:
         (pa.array([[b"a"], [b"b"]]), PAIR, "found binary"),
     ],
 )
-def test_what_is_no_column_of_ids_is_refused(shown: Any, acts: Any, says: str) -> None:
+def test_an_invalid_column_of_ids_is_refused(shown: Any, acts: Any, says: str) -> None:
     accumulator = Accumulator("recall@3", "distinct_items")
     with pytest.raises(InvalidEventError) as caught:
         accumulator.update_many(Columns(recommendations=shown, interactions=acts))
@@ -139,13 +139,13 @@ def test_what_is_no_column_of_ids_is_refused(shown: Any, acts: Any, says: str) -
 
 
 @every_case("lengths", [[1], [1, 4], [-1, 2], [0.5, 1.0], 2])
-def test_lengths_that_do_not_fit_are_refused(lengths: Any) -> None:
+def test_invalid_lengths_are_refused(lengths: Any) -> None:
     shown = np.array([[1, 2, 3], [4, 5, 6]])
     with pytest.raises(InvalidEventError, match="2 whole numbers from 0 to 3"):
         read(Columns(recommendations=shown, interactions=PAIR, lengths=lengths))
 
 
-def test_lengths_of_what_is_no_matrix_are_refused() -> None:
+def test_lengths_without_a_matrix_are_refused() -> None:
     for shown in (PAIR, [[1, 2], [3]], pa.array([[1, 2], [3]])):
         with pytest.raises(InvalidEventError, match="lists have lengths of their own"):
             read(Columns(recommendations=shown, interactions=PAIR, lengths=[1, 1]))
@@ -153,14 +153,14 @@ def test_lengths_of_what_is_no_matrix_are_refused() -> None:
 
 @every_case("name", ["users", "times"])
 @every_case("column", [5, "ab", {1: 2, 3: 4}, np.array(1), np.array([[1], [2]])])
-def test_what_is_not_one_value_for_each_event_is_refused(name: str, column: Any) -> None:
+def test_a_column_without_one_value_per_event_is_refused(name: str, column: Any) -> None:
     with pytest.raises(InvalidEventError, match=f"{name}: give one value for each event"):
         read(Columns(**{"recommendations": PAIR, "interactions": PAIR, name: column}))
 
 
 @every_case("name", ["gains", "positions", "scores"])
 @every_case("numbers", [[[1.0], [1.0]], [["a", "b"], ["c"]], [[1, 2]]])
-def test_numbers_that_do_not_fit_are_refused(name: str, numbers: Any) -> None:
+def test_numbers_that_do_not_match_the_items_are_refused(name: str, numbers: Any) -> None:
     columns = {"recommendations": PAIR, "interactions": PAIR, name: numbers}
     with pytest.raises(InvalidEventError, match=f"{name}: give one number for each item"):
         read(Columns(**columns))
@@ -184,12 +184,12 @@ def test_a_table_without_rows_may_have_columns_of_any_type() -> None:
     assert np.isnan(read(pa.table({"recommendations": nothing, "interactions": nothing})))
 
 
-def test_what_is_no_table_is_refused() -> None:
+def test_an_invalid_table_is_refused() -> None:
     with pytest.raises(InvalidEventError, match="is not a table of Arrow"):
         read(pa.array([1, 2]))
 
 
-def test_a_null_row_of_what_stands_beside_is_as_absent_as_none() -> None:
+def test_a_null_row_of_an_optional_column_is_like_none() -> None:
     rows = [["a", "b"], ["a", "b"], []]
     acts, numbers = [["b"], ["a"], []], [[2, 1], None, None]
     table = {"recommendations": pa.array(rows), "interactions": pa.array(acts)}

@@ -1,4 +1,4 @@
-"""Columns give the bits of events."""
+"""Columns give the same bits as events."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def test_columns_are_events_bit_for_bit(pairs: Pairs) -> None:
 
 @dear()
 @given(pairs=streams(), entries=st.integers(1, 20), cut=st.integers(0, 10))
-def test_how_columns_are_looked_at_changes_no_bit(pairs: Pairs, entries: int, cut: int) -> None:
-    """In parts of any size, with a filter that lets everything through, after other events."""
+def test_the_size_of_matched_parts_changes_no_bit(pairs: Pairs, entries: int, cut: int) -> None:
+    """Parts of any size, a filter without effect, and earlier events."""
     expected = bits(one_by_one(pairs, made()))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(matching, "_ENTRIES", entries)
@@ -68,10 +68,10 @@ def test_how_columns_are_looked_at_changes_no_bit(pairs: Pairs, entries: int, cu
 )
 @dear()
 @given(pairs=streams())
-def test_what_is_not_kept_changes_no_bit(
+def test_items_that_are_not_kept_change_no_bit(
     pairs: Pairs, metrics: tuple[str, ...], max_items: int
 ) -> None:
-    """Beyond the depth, and where items are a sample."""
+    """Items beyond the depth, and outside a sample."""
     found, expected = made(metrics, max_items), made(metrics, max_items)
     assert bits(_counted(pairs, found)) == bits(one_by_one(pairs, expected))
 
@@ -111,7 +111,7 @@ def test_integers_of_any_width_are_the_same_ids(kind: pa.DataType) -> None:
     assert bits(narrow) == bits(wide)
 
 
-def test_ids_beyond_64_bits_of_sign_are_still_themselves() -> None:
+def test_unsigned_ids_beyond_63_bits_are_kept() -> None:
     shown = np.array([[2**64 - 1, 2**63], [1, 2]], np.uint64)
     accumulator = made()
     accumulator.update_many(Columns(recommendations=shown, interactions=[[2**63], [2]]))

@@ -1,4 +1,4 @@
-"""Tensors and frames of other libraries, handed over as they are."""
+"""Tensors and frames of other libraries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORDS = {"recommendations": [["a", "b"], ["c", "d"]], "interactions": [["b"], []
 
 
 class Tensor:
-    """What a tensor says of itself by DLPack; on a device until `cpu` is called."""
+    """A tensor with DLPack that is on a device until `cpu` is called."""
 
     def __init__(self, values: Any, device: int = 1) -> None:
         self.values, self.device, self.requires_grad = np.asarray(values), device, False
@@ -47,7 +47,7 @@ def found(*given: Any, metric: str = "mrr") -> float:
 WANTED = found(np.array(TOP), [[each] for each in TRUTH])
 
 
-def test_tensors_and_vectors_of_targets_are_counted_as_lists_are() -> None:
+def test_tensors_and_vectors_of_targets_count_like_lists() -> None:
     assert found(Tensor(TOP), Tensor(TRUTH)) == WANTED
     assert found(np.array(TOP), np.array(TRUTH)) == WANTED
     assert found(Tensor(TOP), [Tensor([each]) for each in TRUTH]) == WANTED
@@ -60,12 +60,12 @@ def test_tensors_and_vectors_of_targets_are_counted_as_lists_are() -> None:
     assert found(np.array(TOP), np.array([1, -1, 9])) == pytest.approx((1 / 2 + 1 / 3) / 3)
 
 
-def test_what_is_in_the_main_memory_is_not_copied() -> None:
+def test_tensors_in_main_memory_are_not_copied() -> None:
     tensor = Tensor(TOP)
     assert np.shares_memory(as_numpy("recommendations", tensor), tensor.values)
 
 
-def test_what_is_on_a_device_is_moved_by_its_own_method() -> None:
+def test_tensors_on_a_device_are_copied_by_cpu() -> None:
     assert found(Tensor(TOP, device=2), Tensor(TRUTH, device=2)) == WANTED
 
 
@@ -96,14 +96,14 @@ class Stuck(Tensor):
         (Tensor(TOP), Tensor(TRUTH[:2]), "3 recommendations and 2 interactions"),
     ],
 )
-def test_what_cannot_be_read_names_column_type_and_shape(top: Any, truth: Any, says: str) -> None:
+def test_an_unreadable_tensor_is_named_with_type_and_shape(top: Any, truth: Any, says: str) -> None:
     with pytest.raises(InvalidEventError) as error:
         found(top, truth)
     assert says in str(error.value)
 
 
-def test_text_as_views_is_text() -> None:
-    """As Polars hands it over."""
+def test_string_views_are_text() -> None:
+    """Polars uses string views."""
     views = pa.list_(pa.string_view())
     table = pa.table({name: pa.array(lists, views) for name, lists in WORDS.items()})
     table = table.append_column("variant", pa.array(["x", "y"], pa.string_view()))
@@ -115,7 +115,7 @@ def test_text_as_views_is_text() -> None:
     }
 
 
-def test_frames_of_polars_are_counted_as_they_are() -> None:
+def test_polars_frames_are_counted() -> None:
     polars = pytest.importorskip("polars")
     frame = polars.DataFrame(WORDS)
     assert found(frame) == found(frame["recommendations"], frame["interactions"]) == 0.25
@@ -128,13 +128,13 @@ def test_frames_of_polars_are_counted_as_they_are() -> None:
         partials([frame.lazy()], "mrr")
 
 
-def test_frames_of_pandas_are_counted_as_they_are() -> None:
+def test_pandas_frames_are_counted() -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame(WORDS)
     assert found(frame) == found(frame["recommendations"], frame["interactions"]) == 0.25
 
 
-def test_tensors_of_torch_are_counted_as_they_are() -> None:
+def test_torch_tensors_are_counted() -> None:
     torch = pytest.importorskip("torch")
     top, truth = torch.tensor(TOP), torch.tensor(TRUTH)
     assert found(top, truth) == WANTED

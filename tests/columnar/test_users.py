@@ -1,4 +1,4 @@
-"""Columns that say who saw each list, and when."""
+"""Columns of users and times."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _table(users: Any, times: Any) -> pa.Table:
 
 
 @every_case("metric", ["ctr", "map(denominator=hits)", "user_novelty"])
-def test_every_form_of_columns_says_who_saw_a_list(metric: str) -> None:
+def test_every_form_of_columns_may_have_users(metric: str) -> None:
     of_lists = _sums(
         Batch(recommendations=SHOWN, interactions=ACTS, users=USERS, times=TIMES), metric
     )
@@ -54,7 +54,7 @@ def test_every_form_of_columns_says_who_saw_a_list(metric: str) -> None:
         assert _sums(columns, metric) == of_lists
 
 
-def test_users_and_items_of_integers_are_counted_without_lists_of_python() -> None:
+def test_integer_users_and_items_are_counted_without_python_lists() -> None:
     shown, acts = np.array([[1, 2], [3, -1], [1, 3]]), (np.array([2, 1]), np.array([0, 1, 1, 2]))
     columns = Columns(recommendations=shown, interactions=acts, users=np.array([7, 8, 7]))
     batch = Batch(
@@ -64,7 +64,7 @@ def test_users_and_items_of_integers_are_counted_without_lists_of_python() -> No
 
 
 @every_case(("users", "times"), [(["u1"], None), (None, [1]), ([1.5] * 4, None), (None, [1.5] * 4)])
-def test_columns_that_are_no_users_or_times_are_refused(users: Any, times: Any) -> None:
+def test_invalid_users_or_times_are_refused(users: Any, times: Any) -> None:
     columns = Columns(
         recommendations=pa.array(SHOWN), interactions=pa.array(ACTS), users=users, times=times
     )

@@ -1,4 +1,4 @@
-"""What metrics need besides events, as the package takes it and as the twins do."""
+"""Inputs of metrics besides events, for the package and for the twins."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.metrics.preparation import Id
 from tests.strategies import NUMBERS, WORDS
 
 USERS = 100
-"""So many users there are whose interactions make popularity."""
+"""Number of users behind the popularity."""
 
 
 class Inputs:
@@ -45,7 +45,7 @@ _WORDS, _NUMBERS = Inputs(WORDS), Inputs(NUMBERS)
 
 
 def inputs(events: Iterable[Event] = ()) -> Inputs:
-    """Those about the items of a stream: numbers where it has any, else words."""
+    """Inputs for the items of a stream: integers if it has any, otherwise words."""
     ids = chain.from_iterable(
         (*event.recommendations, *event.interactions, *(each.item for each in event.typed))
         for event in events

@@ -30,14 +30,14 @@ Texts = Sequence[str]
 
 
 def made(texts: Texts, events: Events = (), intervals: Intervals | None = None) -> Accumulator:
-    """An empty one, with inputs about the items of the events."""
+    """An empty accumulator with inputs for the items of the events."""
     return Accumulator(*texts, **inputs(events).of_package, intervals=intervals)
 
 
 def counted(
     texts: Texts, events: Events, inputs_of: Events = (), intervals: Intervals | None = None
 ) -> Accumulator:
-    """Events counted one by one, with inputs about their items, or about those of others."""
+    """Events counted one by one, with inputs for their items or for those of other events."""
     accumulator = made(texts, inputs_of or events, intervals)
     for event in events:
         update(accumulator, event)
@@ -57,7 +57,7 @@ def dumped(accumulator: Accumulator) -> bytes:
 
 
 def value(reading: Reading) -> float | None:
-    """The value; None where there cannot be one."""
+    """The value; None if the convention refuses it."""
     try:
         return reading.value
     except UndefinedMetricError:
@@ -75,7 +75,7 @@ def bits(accumulator: Accumulator) -> tuple[object, ...]:
 
 
 def seen(reading: Reading) -> tuple[object, ...]:
-    """All of a reading, so that only equal bits are equal."""
+    """All fields of a reading, which compare equal only for equal bits."""
     found = (repr(value(reading)), repr(reading.low), repr(reading.total))
     sure = repr(reading.interval), reading.no_interval
     return (*found, *sure, reading.metric, reading.count, reading.lists, reading.estimated)
@@ -91,13 +91,13 @@ def equals_its_twin(texts: Texts, events: Events) -> None:
         except RefusedError:
             expected = None
         found = value(reading)
-        # What lies between nearly equal values is nothing but their last bits.
+        # The difference of nearly equal values is only rounding.
         spread = metric.values.get("statistic") in ("standard_error", "half_width")
         near = 1e-12 if spread or metric.definition.per == "slice" else 0.0
         if spread:
             near *= _largest_gain(events)
         if "similarity" in metric.definition.inputs:
-            # 1 minus a cosine: of what lies near 0 there are only the last bits.
+            # 1 minus a cosine: a value near 0 is only rounding.
             near = 1e-12
         if digits := metric.values.get("digits"):
             near = 1.1 * 10.0 ** -int(digits)
@@ -108,7 +108,7 @@ def equals_its_twin(texts: Texts, events: Events) -> None:
 
 
 def _largest_gain(events: Events) -> float:
-    """At least 1: an error of values so large has no digits below their last bits."""
+    """Scale of the tolerance, at least 1."""
     acts = [event.interactions for event in events if isinstance(event.interactions, dict)]
     gains: list[float] = [gain for each in acts for gain in each.values()]
     gains += [each.gain for event in events for each in event.typed]
@@ -125,7 +125,7 @@ def any_order(
 def any_split(
     texts: Texts, events: Events, cuts: Sequence[int], intervals: Intervals | None = None
 ) -> None:
-    """Parts merged from the left, from the right, and into an empty one."""
+    """Parts merged from the left, from the right, and into an empty accumulator."""
     whole = bits(counted(texts, events, intervals=intervals))
     edges = [0, *sorted(cuts), len(events)]
     parts = [events[start:stop] for start, stop in pairwise(edges)]
@@ -163,7 +163,7 @@ def pairs_are_events(texts: Texts, events: Events) -> None:
 
 
 def state_returns(texts: Texts, events: Events, intervals: Intervals | None = None) -> None:
-    """By JSON, by pickle and as a dump in place of other events; and it goes on counting."""
+    """JSON, pickle and a dump that replaces other events restore it, and it counts on."""
     accumulator = counted(texts, events, intervals=intervals)
     loaded, adopted = made(texts, events, intervals), counted(texts, events[:2], events, intervals)
     loaded.load_state_dict(json.loads(state(accumulator)))
@@ -177,7 +177,7 @@ def state_returns(texts: Texts, events: Events, intervals: Intervals | None = No
 
 
 def other_metrics_adopt_what_they_need(few: Texts, many: Texts, events: Events) -> None:
-    """From few to many the others start empty; from many to few the others are left out."""
+    """With more metrics the new ones start empty; with fewer the others are dropped."""
     small, large = counted(few, events), counted(many, events)
     grown, shrunk = made(many, events), made(few, events)
     missing = grown.adopt(dumped(small))

@@ -1,4 +1,4 @@
-"""One fixed stream with every oddity that streams have, and the texts of the whole catalogue."""
+"""A fixed stream with every special case, and the texts of the whole catalogue."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.strategies import CUTOFFS, TIMES, WORDS, shown, takes_k
 NAMES = tuple(catalogue())
 CASES = [(name, k) for name in NAMES for k in (CUTOFFS if takes_k(name) else (None,))]
 DUMPED = [(name, k) for name, k in CASES if k in (1, 5, None)]
-"""A cut-off says how deep lists are kept; one place, some, and all of them are dumped unlike."""
+"""Cut-offs, which set the depth: one rank, some, and whole lists have different dumps."""
 
 _GAINS = (1, 1, 2, 0.5, 0, -1, 3.25, 1e16, 1e-20)
 _SCORES = (0.0, 0.125, 0.25, 0.3, 0.3, 0.7, 0.95, 1.0, 1 / 3, 1e-9)

@@ -1,4 +1,4 @@
-"""What an Accumulator does besides adding up: copies, merges, refusals, advice."""
+"""Accumulators: versions, copies, merges, refused arguments and warnings."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ SUMS = GroupSums(np.zeros(0, int), np.zeros((0, 16)), np.zeros((0, 16), int))
 
 
 class Frame(list[str]):
-    """Like a frame of pandas: its elements are the names of its columns."""
+    """Like a pandas frame, which iterates over the names of its columns."""
 
     ndim = 2
 
@@ -68,7 +68,7 @@ def test_every_change_changes_the_version_and_no_read_does() -> None:
         assert accumulator.version == seen[-1]
 
 
-def test_what_was_given_may_be_changed_at_once() -> None:
+def test_arguments_may_be_changed_after_update() -> None:
     accumulator = Accumulator("recall@2", "distinct_items@2")
     items, acts = ["a", "b"], ["b"]
     for _ in range(2):
@@ -97,7 +97,7 @@ def test_unchanged_content_is_read_once() -> None:
         (Accumulator("item_coverage", catalog=["b"]), Accumulator("item_coverage", catalog=["a"])),
     ],
 )
-def test_unlike_accumulators_are_not_merged_and_both_are_named(
+def test_different_accumulators_do_not_merge_and_both_are_named(
     left: Accumulator, right: Accumulator
 ) -> None:
     for one, other in ((left, right), (right, left)):
@@ -110,7 +110,7 @@ def test_unlike_accumulators_are_not_merged_and_both_are_named(
         assert one.state_dict() == before
 
 
-def test_what_differs_is_said_in_words() -> None:
+def test_differences_are_described_in_words() -> None:
     with pytest.raises(UnlikeStateError) as error:
         Accumulator("mrr@5", "ndcg@3").merge(Accumulator("mrr@6", "distinct_items@6"))
     here = "here depth 5, hits(depth=5), values of ndcg@3 with gains"
@@ -121,7 +121,7 @@ def test_what_differs_is_said_in_words() -> None:
     assert "popularity" not in str(error.value)
 
 
-def test_what_is_no_accumulator_and_no_state_is_refused() -> None:
+def test_an_invalid_accumulator_or_state_is_refused() -> None:
     for accumulator in (Accumulator("mrr"), SharedAccumulator("mrr")):
         with pytest.raises(UnlikeStateError, match="here 'Accumulator'; there 'dict'"):
             accumulator.merge(accumulator.state_dict())  # type: ignore[arg-type]  # the mistake
@@ -164,7 +164,7 @@ def test_a_larger_depth_keeps_more_cutoffs_readable() -> None:
 
 
 @every_case("name", ["ndcg", "dcg", "ndcg(gain=exp2)", "dcg(gain=exp2)"])
-def test_gains_are_kept_for_the_cutoffs_that_were_named(name: str) -> None:
+def test_gains_are_kept_for_named_cutoffs(name: str) -> None:
     accumulator = Accumulator(f"{name}@5")
     accumulator.update(["a", "b"], ["b"])
     assert accumulator.read(f"{name}@2").count == 1
@@ -174,7 +174,7 @@ def test_gains_are_kept_for_the_cutoffs_that_were_named(name: str) -> None:
         accumulator.read(f"{name}@2")
 
 
-def test_a_meaning_of_repeats_that_was_not_kept_is_refused() -> None:
+def test_a_rule_for_repeats_that_was_not_kept_is_refused() -> None:
     with pytest.raises(NotKeptError, match="every"):
         Accumulator("mrr@5").read("mrr(repeats=every)@5")
 
@@ -191,19 +191,19 @@ def test_a_catalogue_is_a_number_or_the_ids(catalog: Collection[Id] | int, expec
 
 
 @every_case("catalog", [0, -1, "abc", b"abc", 8.5, Frame(["a"])])
-def test_what_is_no_catalogue_is_refused(catalog: object) -> None:
+def test_an_invalid_catalogue_is_refused(catalog: object) -> None:
     with pytest.raises(MetricError, match="catalog="):
         Accumulator("item_coverage", catalog=catalog)  # type: ignore[arg-type]  # the mistake
 
 
-def test_of_an_empty_catalogue_there_is_no_coverage() -> None:
+def test_the_coverage_of_an_empty_catalogue_is_undefined() -> None:
     accumulator = Accumulator("item_coverage", catalog=[])
     accumulator.update(["a"], [])
     with pytest.raises(UndefinedMetricError, match="empty"):
         _ = accumulator.read("item_coverage").value
 
 
-def test_no_metric_and_no_item_kept_are_refused() -> None:
+def test_no_metrics_or_no_kept_items_are_refused() -> None:
     with pytest.raises(MetricError, match="at least one"):
         Accumulator()
     with pytest.raises(MetricError, match="max_items=0"):
@@ -240,9 +240,7 @@ def test_no_metric_and_no_item_kept_are_refused() -> None:
         (lambda: compare_sums(SUMS, SUMS, method="anytme"), "'anytime'"),  # type: ignore[arg-type]  # the mistake
     ],
 )
-def test_an_argument_that_is_not_what_it_should_be_is_refused_at_once(
-    made: Callable[[], object], named: str
-) -> None:
+def test_an_invalid_argument_is_refused_at_once(made: Callable[[], object], named: str) -> None:
     with pytest.raises(MetricError, match=re.escape(named)):
         made()
 
@@ -265,7 +263,7 @@ def test_integers_of_numpy_are_whole_numbers() -> None:
         (None, "many lists at once"),
     ],
 )
-def test_what_cannot_be_lists_in_an_order_is_refused(given: Any, named: str) -> None:
+def test_unordered_recommendations_are_refused(given: Any, named: str) -> None:
     accumulator = Accumulator("mrr")
     with pytest.raises(InvalidEventError, match=named):
         accumulator.update_many(given)
@@ -286,7 +284,7 @@ def test_plain_lists_one_at_a_time_have_the_state_of_many_at_once(metrics: tuple
     assert b"".join(single.dump()) == b"".join(together.dump())
 
 
-def test_many_lists_without_a_hit_are_advised_about() -> None:
+def test_many_lists_without_a_hit_give_a_warning() -> None:
     accumulator = Accumulator("hit_rate@5", "distinct_items")
     accumulator.update_many([(["1", "2"], ["9"])] * 999)
     accumulator.update_many([(["1", "2"], [])] * 999)
@@ -302,7 +300,7 @@ def test_many_lists_without_a_hit_are_advised_about() -> None:
         accumulator.compute()
 
 
-def test_recommendations_and_truth_may_be_given_as_two() -> None:
+def test_recommendations_and_truth_may_be_separate_arguments() -> None:
     top, truth = np.array([[1, 2, 3], [4, 5, 6]]), np.array([[3], [9]])
     for shown, acts in (
         (top, truth),

@@ -1,4 +1,4 @@
-"""A saved state under other metrics, with other inputs, damaged, or of another release."""
+"""Saved states with other metrics, other inputs, damage, or another version."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_pieces_are_one_msgpack_value() -> None:
 
 
 @given(st.data())
-def test_a_part_of_a_dump_is_damaged_and_nothing_changes(data: st.DataObject) -> None:
+def test_a_truncated_dump_is_damaged_and_changes_nothing(data: st.DataObject) -> None:
     accumulator = laws.counted(FEW, stream(3))
     before = dumped(accumulator)
     cut = data.draw(st.integers(0, len(SHORT) - 1))
@@ -53,8 +53,8 @@ def test_a_part_of_a_dump_is_damaged_and_nothing_changes(data: st.DataObject) ->
 
 @rare()
 @given(place=st.integers(0, len(SHORT) - 1), other=st.integers(1, 255))
-def test_a_byte_that_breaks_the_structure_is_an_error_of_ours(place: int, other: int) -> None:
-    """Where the structure holds, it is the digest of the file that tells."""
+def test_a_changed_byte_that_breaks_the_structure_is_a_typed_error(place: int, other: int) -> None:
+    """Other changes are detected by the digest of the file."""
     flipped = bytearray(SHORT)
     flipped[place] ^= other
     accumulator = laws.made(FEW)
@@ -69,7 +69,7 @@ def test_a_byte_that_breaks_the_structure_is_an_error_of_ours(place: int, other:
     "data",
     [b"", b"\xc0", b"\x95\x02\xc0\x90\x90\xc0", b"{}", b"\x91" * 5_000, SHORT * 2, SHORT + b"\x00"],
 )
-def test_what_is_no_dump_is_damaged(data: bytes) -> None:
+def test_an_invalid_dump_is_damaged(data: bytes) -> None:
     with pytest.raises(DamagedStateError):
         laws.made(FEW).adopt(data)
 
@@ -82,7 +82,7 @@ def test_a_dump_of_another_version_is_refused(version: object) -> None:
     assert error.value.found == version
 
 
-def test_what_does_not_read_an_input_survives_its_change() -> None:
+def test_a_statistic_survives_the_change_of_an_input_that_it_does_not_read() -> None:
     texts = ["mrr@5", "item_coverage@5", "novelty@5", "list_diversity@5"]
     old = laws.counted(texts, stream())
     similarity = Similarity(["a", "b"], vectors=[[1.0], [2.0]])
@@ -92,7 +92,7 @@ def test_what_does_not_read_an_input_survives_its_change() -> None:
     assert new.read("item_coverage@5").value == 1.0
 
 
-def test_values_made_with_other_inputs_are_refused_and_both_are_named() -> None:
+def test_values_with_other_inputs_are_refused_and_both_are_named() -> None:
     old = laws.counted(["novelty@5", "mrr"], stream())
     new = Accumulator("novelty@5", "mrr", popularity=Popularity({"a": 1}))
     before = dumped(new)
@@ -108,8 +108,8 @@ def _lists_with_gains(accumulator: Accumulator) -> int:
     return int(hits.view(np.array([0])).graded[0])
 
 
-def test_what_starts_late_reads_what_came_since() -> None:
-    """Lists with gains that came before are no part of a mean that needs their gains."""
+def test_a_metric_added_later_reads_only_later_events() -> None:
+    """Earlier lists with gains are not in a mean that needs their gains."""
     events, late = stream(), stream(seed=8)
     early = laws.counted(["mrr@5"], events)
     grown = laws.made(["mrr@5", "ndcg@5"])
@@ -127,7 +127,7 @@ def test_what_starts_late_reads_what_came_since() -> None:
     assert grown.lists == len(events) + len(late)
 
 
-def test_what_started_late_is_saved_and_merged_as_it_is() -> None:
+def test_a_metric_added_later_is_saved_and_merged() -> None:
     early = laws.counted(["mae"], stream())
     grown = laws.made(["mae", "rmse"])
     grown.adopt(dumped(early))
@@ -160,10 +160,10 @@ def test_what_started_late_is_saved_and_merged_as_it_is() -> None:
         (["mae"], ["mae", "rmse"], {"events:rmse"}),
     ],
 )
-def test_another_metric_restarts_nothing_that_was_counted(
+def test_another_metric_keeps_the_existing_counts(
     old: list[str], new: list[str], begins: set[str]
 ) -> None:
-    """All that both have stays bit for bit; what is new counts what comes from then on."""
+    """Common statistics keep their bits; new ones count from then on."""
     early, late = stream(), stream(seed=8)
     grown = laws.made(new)
     assert grown.adopt(dumped(laws.counted(old, early))) == begins
@@ -178,14 +178,14 @@ def test_another_metric_restarts_nothing_that_was_counted(
 
 
 @every_case("metric", ["auc", "rmse", "distinct_items@2", "mrr(statistic=median)@5"])
-def test_what_is_not_kept_rests_on_nothing(metric: str) -> None:
+def test_a_metric_that_is_not_kept_reads_no_statistic(metric: str) -> None:
     with pytest.raises(NotKeptError):
         Accumulator("mrr@5").needs(metric)
     with pytest.raises(CutoffExceedsDepthError):
         Accumulator("mrr@5").needs("mrr@6")
 
 
-def test_a_late_start_is_no_sign_of_missing_scores() -> None:
+def test_a_later_start_gives_no_warning_of_missing_scores() -> None:
     early, late = Accumulator("mrr"), Accumulator("mrr", "auc")
     early.update_many([(["a"], ["a"])] * 10_000)
     late.adopt(dumped(early))
@@ -202,7 +202,7 @@ def test_an_adopted_dump_changes_the_version() -> None:
     assert accumulator.read("mrr") != before
 
 
-def test_what_was_loaded_goes_on_with_single_lists_as_if_it_had_counted_all() -> None:
+def test_single_lists_count_on_after_a_load() -> None:
     accumulator = Accumulator("ndcg(statistic=median)@10")
     accumulator.update(["a", "b"], ["b"])
     loaded = pickle.loads(pickle.dumps(accumulator))
@@ -227,7 +227,7 @@ def test_a_state_without_a_part_is_refused_and_nothing_changes(key: str) -> None
 
 
 @every_case("part", [None, {}, "text", "dGV4dA==", [1, 2]])
-def test_a_part_of_another_kind_is_refused(part: object) -> None:
+def test_a_part_of_another_type_is_refused(part: object) -> None:
     accumulator = _saved()
     with pytest.raises(DamagedStateError, match="Nothing was loaded"):
         accumulator.load_state_dict(accumulator.state_dict() | {"content": part})

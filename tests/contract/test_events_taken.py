@@ -1,4 +1,4 @@
-"""What an Accumulator takes as an event, and what it refuses without having counted."""
+"""Valid events of an Accumulator, and events that it refuses without counting."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def test_any_collection_of_ids_is_an_event(shown: Any, acts: Any) -> None:
         (["b", "b"], ["b"]),
     ],
 )
-def test_any_mapping_has_gains_a_gain_of_1_is_none_and_repeats_are_one(
+def test_mappings_have_gains_a_gain_of_1_is_the_default_and_repeats_count_once(
     acts: Any, same: Any
 ) -> None:
     assert _counted((["a", "b"], acts)) == _counted((["a", "b"], same))
 
 
-def test_ids_of_numpy_are_the_ids_they_hold() -> None:
+def test_numpy_ids_equal_python_ids() -> None:
     shown: list[list[Any]] = [[np.int64(3), 10], [3, np.int32(10)], [np.int64(10)], [3]]
     words: list[list[Any]] = [[np.str_("a"), "b"], ["a", np.str_("b")]]
     for lists in (shown, words):
@@ -66,7 +66,7 @@ def test_ids_of_numpy_are_the_ids_they_hold() -> None:
         assert json.dumps(other.state_dict()) == json.dumps(plain.state_dict())
 
 
-def test_numbers_of_numpy_are_the_numbers_they_hold() -> None:
+def test_numpy_numbers_equal_python_numbers() -> None:
     found = []
     for number, kind in ((np.float32, np.array), (float, list)):
         accumulator = Accumulator(*METRICS, "auc", "mae", "dcg(type=click)")
@@ -89,7 +89,7 @@ def test_numbers_of_numpy_are_the_numbers_they_hold() -> None:
     "gain",
     [math.nan, math.inf, -math.inf, "2", None, 10**400, -(10**400), 2.0**1000 * 1.01, -1e308],
 )
-def test_a_gain_that_is_no_number_up_to_2_to_the_1000_is_refused(gain: Any) -> None:
+def test_a_gain_that_is_not_a_number_up_to_2_to_the_1000_is_refused(gain: Any) -> None:
     _refused("invalid_gain", (["a"], {"a": gain}))
 
 
@@ -107,7 +107,7 @@ def test_a_gain_that_is_no_number_up_to_2_to_the_1000_is_refused(gain: Any) -> N
         [1, 2**80],
     ],
 )
-def test_positions_that_are_no_ranks_are_refused(positions: Any) -> None:
+def test_invalid_positions_are_refused(positions: Any) -> None:
     _refused("invalid_positions", (["a", "b"], ["a"], positions))
 
 
@@ -129,11 +129,11 @@ def test_positions_that_are_no_ranks_are_refused(positions: Any) -> None:
         (np.array([["a"]]), ["a"]),  # as a frame, whose columns are no items
     ],
 )
-def test_what_is_no_list_is_refused(event: tuple[Any, ...]) -> None:
+def test_an_invalid_list_is_refused(event: tuple[Any, ...]) -> None:
     _refused("wrong_type", event)
 
 
-def test_typed_interactions_come_in_any_sequence() -> None:
+def test_typed_interactions_may_be_any_sequence() -> None:
     clicks = [Interaction("a", 2.0, "click")]
     found = []
     for typed in (clicks, np.array(clicks, object), [], np.array([]), None):
@@ -186,7 +186,7 @@ def _refused(reason: str, event: tuple[Any, ...]) -> None:
         [Event(recommendations=["a"], interactions=["a"], typed=[Interaction("a", math.nan)])],
     ],
 )
-def test_a_batch_that_does_not_fit_is_refused_before_it_is_counted(batch: Any) -> None:
+def test_an_invalid_batch_is_refused_before_it_is_counted(batch: Any) -> None:
     accumulator = Accumulator(*METRICS)
     with pytest.raises(InvalidEventError):
         accumulator.update_many(batch)
@@ -216,7 +216,7 @@ def test_any_finite_gain_has_a_value_within_bounds(gains: Mapping[str, float]) -
     assert accumulator.read("dcg@5").count == 6
 
 
-def test_an_item_at_the_last_rank_there_is_costs_no_memory() -> None:
+def test_an_item_at_the_largest_rank_needs_no_memory() -> None:
     accumulator = Accumulator("dcg", "map", "ctr", "precision", "distinct_items")
     accumulator.update(["a", "b"], ["b"], [1, LARGEST_RANK])
     assert accumulator.read("dcg").value == pytest.approx(1 / 31, rel=1e-9)
@@ -224,7 +224,7 @@ def test_an_item_at_the_last_rank_there_is_costs_no_memory() -> None:
     assert len(str(accumulator.state_dict())) < 2_000
 
 
-def test_an_event_is_left_as_it_was() -> None:
+def test_an_event_is_not_changed() -> None:
     shown, acts, ranks = ["b", "a", "b"], {"a": 2.0, "c": 0.5}, [3, 1, 2]
     accumulator = Accumulator(*METRICS, "mrr(repeats=compact_before_cut)@2")
     accumulator.update(shown, acts, ranks)

@@ -1,4 +1,4 @@
-"""Ids are text or integers, of one kind in an accumulator, at every door of every metric."""
+"""Ids of an accumulator are all text or all integers, in every argument of every metric."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ Door = Callable[[Accumulator, list[Any], list[Any]], None]
 
 NAMES = tuple(catalogue())
 ASKED = [*((name,) for name in NAMES[:: 1 if thorough() else 12]), NAMES]
-"""What accumulators are asked for: some by itself, for each reads other parts, and all at once."""
+"""Metrics of the accumulators: some alone, because each reads other fields, and all at once."""
 
 
 class Tensor:
-    """Like a tensor of a float, which has __index__ whatever it holds."""
+    """Like a tensor of a float, which always has __index__."""
 
     def __index__(self) -> int:
         raise TypeError("only integer tensors can be an index")
@@ -48,7 +48,7 @@ NUMBERS = event_of([1, 2], [2])
 
 
 def _gains(accumulator: Accumulator, shown: list[Any], acts: list[Any]) -> None:
-    # What cannot be a key can only be shown.
+    # An unhashable id can only be in recommendations.
     gains = {item: 2.0 for item in acts if item.__hash__}
     accumulator.update(shown if len(gains) == len(acts) else [*shown, *acts], gains)
 
@@ -107,7 +107,7 @@ def test_ids_of_the_other_kind_are_refused_by_every_metric(door: Door) -> None:
 
 
 @every_door
-def test_what_is_no_id_is_refused_by_every_metric(door: Door) -> None:
+def test_an_invalid_id_is_refused_by_every_metric(door: Door) -> None:
     for names, event in product(ASKED, (TEXT, NUMBERS)):
         good = event.recommendations[0]
         for accumulator in (laws.made(names, [event]), laws.counted(names, [event])):
@@ -131,7 +131,7 @@ def test_the_first_event_decides_also_within_itself(door: Door) -> None:
 
 
 @every_case("bad", NO_IDS)
-def test_an_id_that_is_none_is_named_with_its_place(bad: Any) -> None:
+def test_an_invalid_id_is_named_with_its_place(bad: Any) -> None:
     accumulator = Accumulator("mrr")
     with pytest.raises(InvalidEventError, match=r"recommendations\[1\] is .* text or integers"):
         accumulator.update(["a", bad], ["a"])
@@ -140,7 +140,7 @@ def test_an_id_that_is_none_is_named_with_its_place(bad: Any) -> None:
     assert accumulator.lists == 0
 
 
-def test_a_column_of_floats_is_told_where_it_may_come_from() -> None:
+def test_the_error_for_float_ids_names_their_likely_origin() -> None:
     with pytest.raises(InvalidEventError, match="integers with missing values become floats"):
         Accumulator("mrr").update([3.0, 4.0], [3.0])  # type: ignore[list-item]  # the mistake
 
@@ -218,7 +218,7 @@ def test_baselines_and_typed_interactions_are_of_that_kind_too() -> None:
         lambda: Accumulator("mrr", ids="string"),  # type: ignore[arg-type]  # the mistake
     ],
 )
-def test_inputs_of_two_kinds_or_of_none_are_refused(make: Callable[[], Any]) -> None:
+def test_inputs_of_two_kinds_or_of_an_invalid_kind_are_refused(make: Callable[[], Any]) -> None:
     with pytest.raises(MetricError, match="ids"):
         make()
 
@@ -229,7 +229,7 @@ def _after(event: Event, *texts: str) -> Accumulator:
     return accumulator
 
 
-def test_states_of_the_other_kind_are_neither_merged_nor_loaded() -> None:
+def test_states_with_ids_of_the_other_kind_are_neither_merged_nor_loaded() -> None:
     words, numbers = _after(TEXT, "mrr"), _after(NUMBERS, "mrr")
     before = laws.bits(words)
     fixed = Accumulator("mrr", ids="text")
@@ -246,7 +246,7 @@ def test_states_of_the_other_kind_are_neither_merged_nor_loaded() -> None:
     assert fixed.lists == 0
 
 
-def test_the_kind_travels_with_the_state() -> None:
+def test_the_state_has_the_kind_of_ids() -> None:
     numbers = _after(NUMBERS, "mrr")
     loaded, adopted, merged = (Accumulator("mrr") for _ in range(3))
     loaded.load_state_dict(json.loads(json.dumps(numbers.state_dict())))

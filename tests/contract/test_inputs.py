@@ -1,4 +1,4 @@
-"""What metrics need besides events: refused where it is missing, unlike or no number."""
+"""Inputs of metrics besides events: missing, changed and invalid ones are refused."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SCORED = ("auc", "gauc", "log_loss", "mae", "normalised_entropy", "expected_cali
         ("gini(over=catalog)@5", "catalog="),
     ],
 )
-def test_an_input_that_is_not_there_is_named(text: str, missing: str) -> None:
+def test_a_missing_input_is_named(text: str, missing: str) -> None:
     with pytest.raises(MissingInputError, match=missing):
         Accumulator(text)
 
@@ -77,7 +77,7 @@ def test_a_changed_input_is_refused_by_merge_and_load(other: dict[str, Any]) -> 
 
 
 @every_case("text", SCORED)
-def test_lists_without_scores_are_no_evidence(text: str) -> None:
+def test_lists_without_scores_give_no_evidence(text: str) -> None:
     accumulator = Accumulator(text)
     accumulator.update(["a", "b"], ["a"])
     accumulator.update([], [], scores=[])
@@ -89,7 +89,7 @@ def test_lists_without_scores_are_no_evidence(text: str) -> None:
 @every_case(
     "scores", [[0.5], [0.5, 0.5, 0.5], [0.5, math.nan], [0.5, math.inf], [0.5, "1"], [0.5, None]]
 )
-def test_scores_that_are_not_one_number_an_item_are_refused(scores: Any) -> None:
+def test_scores_without_one_number_per_item_are_refused(scores: Any) -> None:
     accumulator = Accumulator("auc", "rmse")
     before = accumulator.state_dict()
     with pytest.raises(InvalidEventError) as error:
@@ -110,12 +110,12 @@ def test_scores_that_are_not_one_number_an_item_are_refused(scores: Any) -> None
         {"vectors": [[1.0], [2.0], [3.0]]},
     ],
 )
-def test_a_similarity_that_does_not_fit_its_ids_is_refused(given: dict[str, Any]) -> None:
+def test_a_similarity_that_does_not_match_its_ids_is_refused(given: dict[str, Any]) -> None:
     with pytest.raises(MetricError, match="similarity"):
         Similarity(["a", "b"], **given)
 
 
-def test_a_reading_that_is_refused_leaves_the_others_alone() -> None:
+def test_a_refused_reading_does_not_affect_others() -> None:
     texts = ["capri:recall@5", "recall@5", "capri:personalization@5", "capri:list_diversity@5"]
     accumulator = laws.counted(texts, stream())
     readings = accumulator.compute()

@@ -1,4 +1,4 @@
-"""Sums by user group: those of the raw lists, for every metric that has any, bit for bit."""
+"""Group sums equal those of the raw lists, bit for bit, for every metric that has them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_the_sums_of_each_group_are_those_of_its_lists(name: str, k: int | None)
 
 
 @every_case("name", NAMES)
-def test_all_groups_together_give_the_value_that_is_shown(name: str) -> None:
+def test_the_sums_of_all_groups_give_the_value(name: str) -> None:
     texts = [text for text in ALL if parse(text).name == name]
     events = [replace(event, user=event.user or "nobody") for event in EVENTS]
     accumulator = laws.counted(texts, events, intervals=KEPT)
@@ -89,7 +89,7 @@ def test_all_groups_together_give_the_value_that_is_shown(name: str) -> None:
         assert math.isclose(found, reading.value, rel_tol=1e-9, abs_tol=3e-10), text
 
 
-def test_what_is_no_mean_has_no_sums() -> None:
+def test_a_metric_that_is_not_a_mean_has_no_sums() -> None:
     without = {name for name in catalogue() if not parse(name).has_interval}
     assert without >= UNGROUPED_ALWAYS
     assert not parse("ndcg(statistic=median)@5").has_interval
@@ -108,7 +108,7 @@ def test_a_state_without_sums_starts_them_empty() -> None:
         later.load_state_dict(before.state_dict())
 
 
-def test_a_metric_that_is_added_starts_empty_and_the_others_go_on() -> None:
+def test_an_added_metric_starts_empty_and_the_others_continue() -> None:
     before, both = made(["dcg@5", "mrr"], EVENTS), made(["ctr@5", "dcg@5", "mrr"], EVENTS)
     before.update_many(EVENTS)
     both.adopt(b"".join(before.dump()))
@@ -132,7 +132,7 @@ def _same(left: GroupSums | None, right: GroupSums | None) -> bool:
     return all(np.array_equal(*both) for both in zip(left, right, strict=True))
 
 
-def test_sums_are_kept_by_day_and_the_oldest_days_together() -> None:
+def test_sums_are_kept_by_day_and_the_oldest_days_are_merged() -> None:
     days = [*range(100), 50, 3, -2]
     order = random.Random(5).sample(days, len(days))
     found = []
@@ -209,7 +209,7 @@ def test_without_intervals_nothing_is_kept_by_user() -> None:
     assert found == (None, None, None)
 
 
-def test_another_cutoff_than_those_named_has_a_value_and_no_interval() -> None:
+def test_a_cutoff_that_was_not_named_has_a_value_but_no_interval() -> None:
     accumulator = made(["recall@5"], ())
     accumulator.update_many(_traffic(500, 1_000))
     reading = accumulator.read("recall@3")

@@ -1,4 +1,4 @@
-"""Names go round, cut-offs stay within the depth, and documentation says what it must."""
+"""Texts round-trip, cut-offs stay within the depth, and documentation is complete."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ UNDER_A_CONVENTION = [
 ]
 
 
-def test_the_text_of_every_metric_goes_round() -> None:
+def test_the_text_of_every_metric_round_trips() -> None:
     own = [text for name, k in CASES for text in texts_of(name, k)]
     for text in (*own, *UNDER_A_CONVENTION):
         metric = parse(text)
@@ -41,7 +41,7 @@ def test_the_text_of_every_metric_goes_round() -> None:
 
 
 @every_case("name", RANKED)
-def test_what_is_chosen_as_it_is_anyway_leaves_the_text(name: str) -> None:
+def test_default_values_are_omitted_from_the_text(name: str) -> None:
     assert parse(f" {name}( repeats = first,min_gain=0.0 )@5 ").text == f"{name}@5"
     assert (
         parse(f"{name}( repeats=every , min_gain=1)@5").text
@@ -68,7 +68,7 @@ def test_any_cutoff_up_to_the_depth_can_be_read(name: str) -> None:
 
 
 @every_case("name", EXPOSED)
-def test_items_shown_can_only_be_read_where_they_were_counted(name: str) -> None:
+def test_items_shown_can_only_be_read_at_counted_cutoffs(name: str) -> None:
     accumulator = laws.counted([f"{name}@10"], PLAIN)
     with pytest.raises(NotKeptError, match=f"{name}@7"):
         accumulator.read(f"{name}@7")
@@ -95,7 +95,7 @@ def test_bounds_and_direction_are_declared(name: str) -> None:
     assert definition.additive == (definition.per != "slice" and not definition.finish)
 
 
-def test_a_metric_is_written_once_however_often_it_is_asked_for() -> None:
+def test_a_repeated_metric_is_read_once() -> None:
     accumulator = Accumulator("hit_rate@3", "hit_rate(empty=zero)@3", " hit_rate@3")
     assert [metric.text for metric in accumulator.metrics] == ["hit_rate@3"]
 
@@ -108,7 +108,7 @@ _WITHOUT_INTERACTIONS = {
 
 
 @every_case("name", sorted(catalogue()))
-def test_what_the_user_did_can_be_of_one_type_wherever_it_plays_a_part(name: str) -> None:
+def test_every_metric_that_reads_interactions_takes_a_type(name: str) -> None:
     text = f"{name}(type=click)"
     if name in _WITHOUT_INTERACTIONS:
         with pytest.raises(MetricParameterError, match="type"):

@@ -1,4 +1,4 @@
-"""Every metric of the catalogue, by every choice of its parameters, keeps every law."""
+"""Every metric of the catalogue satisfies every law for every choice of its parameters."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_every_metric_has_a_twin_and_every_twin_a_metric() -> None:
     assert set(twins()) == set(catalogue())
 
 
-def test_no_twin_imports_what_it_checks() -> None:
+def test_no_twin_imports_the_package() -> None:
     folder = Path(preparation.__file__).parent
     sources = [*folder.glob("[a-s]*.py"), *(folder / "twins").glob("*.py")]
     assert len(sources) > 6
@@ -47,7 +47,7 @@ def test_every_choice_of_parameters_equals_the_twin(k: int | None) -> None:
 
 
 def _asked(k: int | None) -> list[str]:
-    """Metrics that can be asked for at this cut-off."""
+    """Metrics that take this cut-off."""
     return [name for name in NAMES if k is None or takes_k(name)]
 
 
@@ -64,7 +64,7 @@ def test_every_metric_equals_its_twin(texts: Texts, events: list[Event]) -> None
     intervals=st.sampled_from([None, Intervals(groups=16)]),
     data=st.data(),
 )
-def test_metrics_that_are_counted_together_keep_every_law(
+def test_metrics_counted_together_satisfy_every_law(
     texts: Texts, events: list[Event], intervals: Intervals | None, data: st.DataObject
 ) -> None:
     cuts = data.draw(st.lists(st.integers(0, len(events)), max_size=3))
@@ -78,18 +78,18 @@ def test_metrics_that_are_counted_together_keep_every_law(
 
 
 @pytest.mark.parametrize(("name", "k"), sampled(DUMPED, 18))
-def test_every_metric_returns_from_a_dump_whatever_else_is_asked_for(
+def test_every_metric_is_restored_from_a_dump_with_any_other_metrics(
     name: str, k: int | None
 ) -> None:
     few, events = texts_of(name, k), stream(20)
-    # All at one cut-off: what is kept to another depth is another statistic.
+    # All at one cut-off, because another depth is another statistic.
     others = [f"{other}@{k}" for other in NAMES if takes_k(other)] if k else NAMES
     laws.state_returns(few, events)
     laws.other_metrics_adopt_what_they_need(few, [*few, *others], events)
 
 
 @every_case("k", sampled([3, None, 1, 10], 4))
-def test_every_metric_keeps_what_users_hold_their_own_to(k: int | None) -> None:
+def test_every_metric_satisfies_the_public_laws(k: int | None) -> None:
     events, seeds = (40, 5) if thorough() else (8, 1)
     for name in NAMES:
         check_metric(f"{name}@{k}" if k and takes_k(name) else name, events=events, seeds=seeds)

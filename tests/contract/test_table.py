@@ -1,4 +1,4 @@
-"""A table of many cells is as many accumulators: counted, moved, saved and read at once."""
+"""A table of many cells equals one accumulator per cell: counted, moved, saved and read."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_all_cells_are_read_in_one_pass_with_the_bits_of_each() -> None:
 
 @dear()
 @given(places, st.permutations([0, 1, 3, 4, 9]))
-def test_it_returns_from_bytes_under_other_numbers(cells: list[int], order: list[int]) -> None:
+def test_it_is_restored_with_other_cell_numbers(cells: list[int], order: list[int]) -> None:
     table = _counted(cells)
     data = b"".join(table.dump(order))
     numbers = [70, 20, 30, 10, 50]
@@ -112,7 +112,7 @@ def test_bytes_of_more_cells_than_are_named_are_damaged() -> None:
         _table().load(data, [0, 1])
 
 
-def test_a_table_with_a_set_of_users_or_a_thinned_cell_says_that_it_is_reduced() -> None:
+def test_a_table_with_users_or_a_thinned_cell_is_reduced() -> None:
     assert _counted([0] * 60).reduced
     assert not _pane([0] * 60).reduced
     assert _pane([0] * 60, max_items=2).reduced
@@ -136,7 +136,7 @@ def test_tables_of_other_statistics_are_refused() -> None:
         _table(["mrr"]).add(_table(["ndcg@5"]))
 
 
-def test_what_was_read_before_a_change_is_read_anew_behind_it() -> None:
+def test_a_change_invalidates_cached_readings() -> None:
     mrr = laws.made(["mrr"], EVENTS).metrics[0]
     here, there = _pane([0] * 60), _pane([1] * 60)
     changes: list[tuple[Callable[[], None], list[int]]] = [

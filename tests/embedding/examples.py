@@ -1,4 +1,4 @@
-"""The examples of the documents, as a user starts them."""
+"""Runs the examples of the documentation like a user."""
 
 from __future__ import annotations
 

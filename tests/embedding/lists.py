@@ -1,4 +1,4 @@
-"""Lists with outcomes, the same in every run, and what an exposition says of them."""
+"""Reproducible lists with interactions, and the samples of an exposition."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ __all__ = ["browser"]
 
 
 class Service:
-    """Somebody's service, with its evaluation under a path of its own."""
+    """A service with the evaluation mounted under a path."""
 
     def __init__(self) -> None:
         self.variants = {name: Accumulator("ndcg@10", "ctr") for name in ("control", "treatment")}
@@ -50,7 +50,7 @@ def service() -> Iterator[Service]:
         yield service
 
 
-def test_the_path_itself_leads_to_the_page(service: Service) -> None:
+def test_the_mount_path_redirects_to_the_page(service: Service) -> None:
     answer = service.client.get(service.address, follow_redirects=True)
     assert str(answer.url) == f"{service.address}/"
     assert '<h1 id="source">the shop</h1>' in answer.text
@@ -58,7 +58,7 @@ def test_the_path_itself_leads_to_the_page(service: Service) -> None:
     assert policy.startswith("default-src 'self'; base-uri 'none'")
 
 
-def test_everything_that_the_page_asks_for_is_below_its_path(service: Service) -> None:
+def test_all_requests_of_the_page_are_below_its_path(service: Service) -> None:
     page = service.get("").text
     links = set(re.findall(r'(?:href|src)="([^"#]+)"', page))
     assert {"static/page.js", "static/page.css", "metrics", "api/v1/metrics"} <= links
@@ -83,12 +83,12 @@ def test_the_api_has_the_values_with_every_digit(service: Service) -> None:
     assert found["state"] == {"ready": True, "word": "Ready", "why": "reading the shop."}
 
 
-def test_what_has_not_changed_is_not_sent_again(service: Service) -> None:
+def test_an_unchanged_page_is_not_sent_again(service: Service) -> None:
     def again() -> int:
         tag = service.get("api/v1/catalogue").headers["etag"]
         return service.get("api/v1/catalogue", **{"If-None-Match": tag}).status_code
 
-    # Another picture is taken every second, so one of so many may fall between two.
+    # A snapshot is taken every second, so one of the requests may see a new one.
     assert any(again() == httpx.codes.NOT_MODIFIED for _ in range(20))
 
 
@@ -111,17 +111,17 @@ def test_health_checks_answer(service: Service) -> None:
     assert service.get("-/ready").text.startswith("Ready: reading the shop. The snapshot is ")
 
 
-def test_what_is_not_there_is_said(service: Service) -> None:
+def test_an_unknown_path_is_reported(service: Service) -> None:
     answer = service.get("nothing")
     assert (answer.status_code, answer.text[:10]) == (404, "Nothing at")
 
 
-def test_labels_that_do_not_fit_are_refused_at_once() -> None:
+def test_labels_that_do_not_match_are_refused_at_once() -> None:
     with pytest.raises(NotShownError, match="does not match the labels none"):
         app({"a": Accumulator("ctr")})
 
 
-def test_what_is_asked_for_often_is_read_once_a_second() -> None:
+def test_frequent_requests_read_once_a_second() -> None:
     accumulator, now = Accumulator("ctr"), [100.0]
     shown = _Latest(AccumulatorSnapshots(accumulator, (), "a test"), lambda: now[0])
     first = shown.current()
@@ -152,6 +152,6 @@ def test_the_page_moves_in_a_browser_under_its_path(service: Service, browser: B
 
 
 def _shown(page: Page, service: Service) -> Locator:
-    """The place where the script of the page shows the value that there is now."""
+    """The element in which the page's script shows the current value."""
     value = service.variants["control"].read("ndcg@10").value
     return page.locator(f'#live data[value="{value!r}"]').first

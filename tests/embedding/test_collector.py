@@ -44,7 +44,7 @@ def _registered(collector: Collector) -> CollectorRegistry:
 
 
 def _daemons(variants: dict[str, Accumulator]) -> list[str]:
-    """What the daemon's exporter would say of the same, of metrics only."""
+    """The metrics that the daemon's exporter has for the same accumulators."""
     exporter = PrometheusExporter(version="1", first_exposure=0)
     series = [
         Series(metric, (variant,), accumulator.read(metric.text))
@@ -65,7 +65,7 @@ def _of_metrics(text: str) -> list[str]:
     ]
 
 
-def test_it_says_what_the_daemon_says_line_by_line() -> None:
+def test_it_exports_the_lines_of_the_daemon() -> None:
     variants = {"a": _counted(90), "b": _counted(60, seed=1)}
     registry = _registered(Collector(variants, labels="variant", first_exposure=20))
     found = _of_metrics(generate_latest(registry).decode())
@@ -74,7 +74,7 @@ def test_it_says_what_the_daemon_says_line_by_line() -> None:
 
 
 @pytest.mark.prometheus
-def test_promtool_has_nothing_against_it() -> None:
+def test_promtool_accepts_it() -> None:
     registry = _registered(Collector({"a": _counted(9)}, labels="variant"))
     command = [program("promtool"), "check", "metrics"]
     text = generate_latest(registry)
@@ -82,7 +82,7 @@ def test_promtool_has_nothing_against_it() -> None:
     assert (result.returncode, result.stdout + result.stderr) == (0, b"")
 
 
-def test_a_counter_stands_at_0_for_its_first_exposure() -> None:
+def test_a_counter_is_0_for_its_first_exposure() -> None:
     accumulator = Accumulator("hit_rate@2")
     # Scrapes are 20 seconds apart here.
     registry = _registered(Collector(accumulator, first_exposure=60))
@@ -91,7 +91,7 @@ def test_a_counter_stands_at_0_for_its_first_exposure() -> None:
     assert [scraped(registry)[name] for _ in range(4)] == [0, 0, 0, 1]
 
 
-def test_a_counter_of_what_was_counted_before_begins_with_that() -> None:
+def test_a_counter_starts_with_earlier_counts() -> None:
     variants = {"a": _counted(30, "ctr"), "b": Accumulator("ctr")}
     registry = _registered(Collector(variants, labels="variant", first_exposure=20))
     variants["a"].update(["x"], ["x"])
@@ -101,7 +101,7 @@ def test_a_counter_of_what_was_counted_before_begins_with_that() -> None:
     assert found["streameval_ctr_count{variant=b}"] == 0
 
 
-def test_restored_counts_begin_at_0_and_their_increase_is_exact() -> None:
+def test_restored_counts_start_at_0_and_their_increase_is_exact() -> None:
     accumulator = _counted(30, "hit_rate@1")
     before = accumulator.read("hit_rate@1")
     registry = _registered(Collector(accumulator, restored=True, first_exposure=20))
@@ -111,7 +111,7 @@ def test_restored_counts_begin_at_0_and_their_increase_is_exact() -> None:
     assert accumulator.read("hit_rate@1").count == before.count + 1
 
 
-def test_a_counter_goes_on_from_what_it_had_after_a_reset() -> None:
+def test_a_counter_continues_after_a_reset() -> None:
     accumulator = _counted(30, "hit_rate@1")
     registry = _registered(Collector(accumulator, first_exposure=20))
     before = scraped(registry)
@@ -133,7 +133,7 @@ def test_a_value_without_evidence_has_no_sample() -> None:
     assert list(scraped(registry)) == ["streameval_item_coverage{k=10}"]
 
 
-def test_a_value_that_a_convention_does_not_have_is_counted_and_left_out() -> None:
+def test_a_value_that_a_convention_refuses_is_counted_and_omitted() -> None:
     accumulator = Accumulator("capri:recall@5")
     registry = _registered(Collector(accumulator, first_exposure=20))
     accumulator.update(["a"], [])
@@ -193,7 +193,7 @@ def test_a_registry_refuses_a_second_one_with_the_same_names() -> None:
         (Accumulator("ctr"), "variant"),
     ],
 )
-def test_keys_that_do_not_fit_the_labels_are_refused(
+def test_keys_that_do_not_match_the_labels_are_refused(
     accumulators: Accumulator | dict[object, Accumulator], labels: str | tuple[str, ...]
 ) -> None:
     with pytest.raises(NotShownError, match="give labels=, and as key a string"):
@@ -211,7 +211,7 @@ def test_keys_that_do_not_fit_the_labels_are_refused(
         ((Accumulator("ctr"), (), -1), "first_exposure=-1; give seconds, 0 or more"),
     ],
 )
-def test_an_argument_of_another_kind_is_refused_at_once(given: tuple[Any, ...], says: str) -> None:
+def test_an_argument_of_another_type_is_refused_at_once(given: tuple[Any, ...], says: str) -> None:
     accumulators, *rest = given
     named = dict(zip(("labels", "first_exposure"), rest, strict=False))
     for shown in (Collector, app):
@@ -219,7 +219,7 @@ def test_an_argument_of_another_kind_is_refused_at_once(given: tuple[Any, ...], 
             shown(accumulators, **named)
 
 
-def test_a_key_that_does_not_fit_is_refused_when_it_is_met() -> None:
+def test_a_later_key_that_does_not_match_is_refused_by_the_scrape() -> None:
     slices: dict[object, Accumulator] = {"a": Accumulator("ctr")}
     registry = _registered(Collector(slices, labels="variant", first_exposure=20))
     slices["b", "c"] = Accumulator("ctr")
@@ -229,7 +229,7 @@ def test_a_key_that_does_not_fit_is_refused_when_it_is_met() -> None:
         scraped(registry)
 
 
-def test_a_scrape_changes_nothing_that_was_counted() -> None:
+def test_a_scrape_does_not_change_the_counts() -> None:
     accumulator, twin = _counted(40), _counted(40)
     registry = _registered(Collector(accumulator, first_exposure=20))
     scraped(registry)

@@ -30,11 +30,11 @@ def _records(found: list[List]) -> dict[int, list[bytes | None]]:
     return records
 
 
-def test_the_consumer_goes_on_exactly_where_its_state_ends(broker: Broker, tmp_path: Path) -> None:
+def test_the_consumer_resumes_exactly_where_its_state_ends(broker: Broker, tmp_path: Path) -> None:
     topic, state, found = create(broker, partitions=2), tmp_path / "state.json", [*lists(600)]
     ends = [(0, 300, signal.SIGTERM), (300, 500, signal.SIGKILL), (500, 600, signal.SIGTERM)]
     for first, last, end in ends:
-        # Where it was killed it counts again what it had not saved, and that once.
+        # After a kill it counts unsaved records again, exactly once.
         port, saved = free_port(), _lists(state)
         arguments = (broker.bootstrap_servers, topic, str(state), str(port))
         with started("confluent_consumer", tmp_path, *arguments) as consumer:

@@ -37,9 +37,7 @@ def client(example: ModuleType) -> Iterator[httpx.Client]:
         yield client
 
 
-def test_the_service_counts_what_is_sent_from_everywhere_at_once(
-    example: ModuleType, client: httpx.Client
-) -> None:
+def test_the_service_counts_concurrent_requests(example: ModuleType, client: httpx.Client) -> None:
     def send(number: int) -> None:
         for shown, clicked in lists(EACH, number):
             outcome = {"variant": "control", "shown": shown, "clicked": sorted(clicked)}
@@ -66,7 +64,7 @@ def test_the_service_has_the_page(client: httpx.Client) -> None:
     ]
 
 
-def test_the_service_refuses_what_is_no_outcome(client: httpx.Client) -> None:
+def test_the_service_refuses_an_invalid_outcome(client: httpx.Client) -> None:
     outcome = {"variant": "nobody's", "shown": ["a"], "clicked": []}
     assert client.post("/outcomes", json=outcome).status_code == 422
 
@@ -86,7 +84,7 @@ def test_the_loop_is_scraped_by_a_real_prometheus_and_no_list_is_lost(tmp_path: 
             loop.stdin.write(f"{json.dumps(event)}\n")
         loop.stdin.flush()
         assert server.settled(count, 500) == 500
-        # From the first sample, at 0, to the last: `increase` would guess beyond both.
+        # From the first sample, at 0, to the last, because `increase` extrapolates.
         assert (
             server.settled(f"max_over_time({count}[5m]) - min_over_time({count}[5m])", 500) == 500
         )

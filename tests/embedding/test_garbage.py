@@ -1,4 +1,4 @@
-"""Counting leaves nothing behind that only the garbage collector frees."""
+"""Counting creates no reference cycles."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from streameval import Accumulator
 _METRICS = ("ndcg@5", "mrr(statistic=median)@5", "item_coverage@5", "mae", "auc", "personalization")
 
 
-def test_what_is_counted_is_freed_without_the_collector() -> None:
+def test_counted_events_are_freed_without_the_garbage_collector() -> None:
     _counted()
     gc.collect()
     gc.disable()

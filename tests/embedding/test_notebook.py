@@ -52,7 +52,7 @@ def test_the_notebook_has_two_charts(folder: Path) -> None:
     assert len(pictures) == 2
 
 
-def test_the_notebook_draws_what_the_events_say(folder: Path) -> None:
+def test_the_notebook_draws_the_values_of_the_events(folder: Path) -> None:
     windows = json.loads("".join(_outputs(folder)[-1]["text"]))
     lines = (folder / "events.ndjson").read_text(encoding="utf-8").splitlines()
     last = Accumulator("ndcg@10")
@@ -81,7 +81,7 @@ def _rows(values: dict[str, list[float | None]]) -> list[dict[str, Any]]:
     return found
 
 
-def test_what_has_no_value_breaks_the_line() -> None:
+def test_an_undefined_value_breaks_the_line() -> None:
     lines = over_time(_rows({"a": [1, None, 0], "b": [0, 1]}), "hit_rate@1").lines
     found = {
         str(line.get_label()): [str(y) for y in np.asarray(line.get_ydata())] for line in lines
@@ -89,7 +89,7 @@ def test_what_has_no_value_breaks_the_line() -> None:
     assert found == {"a": ["1.0", "nan", "0.0"], "b": ["0.0", "1.0", "nan"]}
 
 
-def test_it_draws_where_it_is_told_to() -> None:
+def test_it_draws_on_given_axes() -> None:
     axes = over_time(_rows({"a": [1, 0]}), "hit_rate@1")
     assert over_time(_rows({"b": [0, 1]}), "hit_rate@1", axes) is axes
     assert [line.get_label() for line in axes.lines] == ["a", "b"]

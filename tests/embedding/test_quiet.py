@@ -1,4 +1,4 @@
-"""In somebody's own program nothing is printed that they did not ask for."""
+"""In a user's program nothing is printed unless logging is configured."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_nothing_is_printed_by_default() -> None:
         "logging.getLogger('streameval').addHandler(logging.StreamHandler())",
     ],
 )
-def test_who_listens_is_told_and_told_once(listen: str) -> None:
+def test_a_configured_log_gets_a_warning_once(listen: str) -> None:
     printed, logged = _said(listen)
     assert printed == ""
     assert logged.count("lists with interactions and no hit") == 1

@@ -22,7 +22,7 @@ EACH = 3_000
 
 @pytest.fixture(autouse=True)
 def _restless() -> Iterator[None]:
-    """Threads take turns as often as they can, so that what is not safe shows."""
+    """Threads switch as often as possible, so that races show."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     yield
@@ -109,7 +109,7 @@ def test_a_scrape_waits_for_the_list_that_is_being_counted() -> None:
     assert scrape.result()["streameval_hit_rate_count{k=1}"] == 1
 
 
-def test_a_scrape_is_of_one_moment() -> None:
+def test_a_scrape_is_consistent() -> None:
     accumulator, over = Accumulator("hit_rate@1", "precision@1"), threading.Event()
     registry = CollectorRegistry()
     registry.register(Collector(accumulator, first_exposure=0))
@@ -123,7 +123,7 @@ def test_a_scrape_is_of_one_moment() -> None:
         assert len(set(shown.values())) == 1
 
 
-def test_two_that_merge_each_other_do_not_wait_for_ever() -> None:
+def test_two_accumulators_that_merge_each_other_do_not_deadlock() -> None:
     one, other = SharedAccumulator("ctr"), SharedAccumulator("ctr")
     for each in (one, other):
         each.update(["a"], ["a"])
@@ -137,7 +137,7 @@ def test_two_that_merge_each_other_do_not_wait_for_ever() -> None:
     assert one.lists > 30
 
 
-def test_sharing_keeps_the_object_and_what_it_counted() -> None:
+def test_sharing_keeps_the_object_and_its_counts() -> None:
     accumulator = _new()
     accumulator.update(["a"], ["a"])
     shared = share(accumulator)
@@ -161,13 +161,13 @@ def test_a_shared_one_can_be_pickled_and_saved() -> None:
 
 
 def test_every_method_that_reads_or_counts_takes_the_lock() -> None:
-    """What is not listed here neither reads nor changes what is counted."""
+    """Methods that are not listed here neither read nor change counts."""
     harmless = {"needs", "ids", "table", "version"}
     public = {name for name in vars(Accumulator) if not name.startswith("_")}
     assert public - harmless <= set(vars(SharedAccumulator))
 
 
-def test_a_class_of_ones_own_is_refused() -> None:
+def test_a_user_defined_subclass_is_refused() -> None:
     class Own(Accumulator):
         pass
 

@@ -1,4 +1,4 @@
-"""The examples of training loops, by stand-ins of what they plug into and by the real packages."""
+"""The examples of training loops, with stand-ins for their frameworks and with the real ones."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOP = np.array([[1, 2, 3], [4, 5, 6]])
 TRUTH = np.array([2, 9])
 
 
-def test_the_callback_counts_each_validation_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_callback_resets_for_each_validation(monkeypatch: pytest.MonkeyPatch) -> None:
     pytorch: Any = ModuleType("lightning.pytorch")
     pytorch.Callback = object
     package: Any = ModuleType("lightning")
@@ -37,7 +37,7 @@ def test_the_callback_counts_each_validation_anew(monkeypatch: pytest.MonkeyPatc
         assert (logged, callback.accumulator.lists) == ({"val/mrr": 0.25}, 4)
 
 
-def test_the_metrics_of_a_trainer_leave_out_what_the_loss_leaves_out() -> None:
+def test_the_metrics_of_a_trainer_ignore_what_the_loss_ignores() -> None:
     ranking = imported("hugging_face_metrics").Ranking("mrr", k=2)
     scores = np.array([[0.1, 0.9, 0.5], [0.3, 0.2, 0.1], [1.0, 0.0, 0.0]])
     batch = SimpleNamespace(predictions=scores, label_ids=np.array([2, 0, -100]))
@@ -47,7 +47,7 @@ def test_the_metrics_of_a_trainer_leave_out_what_the_loss_leaves_out() -> None:
 
 
 class Distributed:
-    """Two ranks of torch.distributed, of which the other one has counted."""
+    """Two ranks of torch.distributed, where the other one has counted."""
 
     def __init__(self, other: Accumulator) -> None:
         self._other = other
@@ -59,7 +59,7 @@ class Distributed:
         into[:] = [mine, self._other.state_dict()]
 
 
-def test_states_of_all_ranks_come_to_the_bits_of_one_process() -> None:
+def test_states_of_all_ranks_merge_to_the_bits_of_one_process() -> None:
     mine, other, alone = (Accumulator("ndcg@3", "distinct_items@3") for _ in range(3))
     mine.update_many(TOP, TRUTH)
     other.update_many(TOP + 1, TRUTH)

@@ -1,4 +1,4 @@
-"""What a list and its outcome are to a metric, from the definitions and nothing else."""
+"""Preparation of lists and interactions for the twins, from the definitions alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Interactions: TypeAlias = Sequence[Id] | AbstractSet[Id] | Mapping[Id, float]
 
 
 class Shown(Protocol):
-    """An event: what was shown, what was done with it, where each item stood, and the rest."""
+    """An event: recommendations, interactions, positions, and the rest."""
 
     recommendations: Sequence[Id]
     interactions: Any
@@ -97,7 +97,7 @@ class Reader:
         return {item: gain for item, gain in given.items() if gain > 0 and gain >= self.min_gain}
 
     def _placed(self, event: Shown) -> list[tuple[int, Id]]:
-        """Items with their ranks; a list is closed up only where its ranks are its own order."""
+        """Items with their ranks; repeats are removed only in lists without positions."""
         if event.positions is not None:
             return list(zip(event.positions, event.recommendations, strict=True))
         items = list(event.recommendations)
@@ -132,7 +132,7 @@ def gains_of(interactions: Interactions) -> dict[Id, float]:
 
 
 def of_type(event: Shown, wanted: str) -> Shown:
-    """The event with the best interaction of each item that is of one type, where one is named."""
+    """The event with the best interaction of each item, of one type if one is given."""
     if not wanted:
         return event
     found = [each for each in event.typed if each.type == wanted]
@@ -149,7 +149,7 @@ Twin: TypeAlias = Callable[..., float]
 
 
 def by_type(twin: Twin) -> Twin:
-    """The same of interactions of one type, where one is named."""
+    """The metric on interactions of one type, if one is given."""
 
     @wraps(twin)
     def read(events: Sequence[Shown], k: int | None, **how: Any) -> float:
@@ -160,7 +160,7 @@ def by_type(twin: Twin) -> Twin:
 
 
 def per_list(*, empty: str, **of: Any) -> Callable[[Callable[..., Number]], Twin]:
-    """A metric from its value of each list; `empty` says what lists without relevant items are."""
+    """A metric from its value per list; `empty` is the rule for lists without relevant items."""
 
     def averaged(value: Callable[..., Number]) -> Twin:
         @wraps(value)
@@ -194,7 +194,7 @@ def _fate(outcome: Outcome, empty: str, empty_list: str = "any") -> str:
 
 
 def per_event(value: Callable[..., Number | None]) -> Twin:
-    """A metric from its value of each event."""
+    """A metric from its value per event."""
 
     @wraps(value)
     def twin(events: Sequence[Shown], k: int | None, **how: Any) -> float:
@@ -212,7 +212,7 @@ def over_events(
     least: int = 0,
     **summing: Any,
 ) -> float:
-    """What is read from values of events: None is left out, NaN has none."""
+    """The summary of values of events: None is left out, NaN is undefined."""
     given = [value for value in values if value is not None]
     known = [value for value in given if not math.isnan(value)]
     if (undefined == "error" and len(known) < len(given)) or (events and len(known) < least):
@@ -223,7 +223,7 @@ def over_events(
 
 
 def pairs_in_order(outcomes: Sequence[tuple[float, bool]]) -> tuple[float, int]:
-    """Pairs of a positive scored above a negative, ties one half; and how many pairs there are."""
+    """Pairs of a positive scored above a negative, ties one half, and the number of pairs."""
     positives = [score for score, good in outcomes if good]
     negatives = [score for score, good in outcomes if not good]
     right = sum((p > n) + (p == n) / 2 for p in positives for n in negatives)
@@ -231,7 +231,7 @@ def pairs_in_order(outcomes: Sequence[tuple[float, bool]]) -> tuple[float, int]:
 
 
 def rows_read(items: Sequence[Id], k: int | None, repeats: str, rows: int) -> list[Id]:
-    """The first k items; of all rows, or of the first `rows` of them, closed up where asked for."""
+    """The first k items of all rows, or of the first `rows`, without repeats if chosen."""
     if repeats == "compact_after_cut":
         return once(items[: rows or k])[:k]
     return once(items)[:k] if repeats == "compact_before_cut" else list(items[:k])

@@ -1,4 +1,4 @@
-"""What is read from many values, the way a textbook does it."""
+"""Summary statistics of values, as in a textbook."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Number: TypeAlias = Fraction | float
 
 
 class RefusedError(Exception):
-    """There is no value: the convention's original raises an error."""
+    """No value, because the convention's system raises an error."""
 
 
 def summary_of(
@@ -27,7 +27,7 @@ def summary_of(
     deviation: str = "double",
     finish: Callable[[float], float] = float,
 ) -> float:
-    """The statistic asked for, of the values that are one."""
+    """The chosen summary statistic of the defined values."""
     known = [value for value in values if not math.isnan(value)]
     if not known:
         return math.nan

@@ -1,4 +1,4 @@
-"""Numbers that others printed for real data sets, which stand beside the repository."""
+"""Published numbers of real data sets, which are next to the repository."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from streameval import Accumulator, Event
 
 DATASETS = Path(__file__).parents[3] / "shared" / "datasets"
 
-pytestmark = pytest.mark.skipif(not DATASETS.is_dir(), reason="the data sets are not beside us")
+pytestmark = pytest.mark.skipif(not DATASETS.is_dir(), reason="the data sets are not installed")
 
 
 def _counted(name: str, *texts: str, by: tuple[str, ...]) -> Mapping[tuple[str, ...], Accumulator]:
@@ -47,7 +47,7 @@ def test_logged_clicks_are_all_there() -> None:
         assert found[labels].read("hit_rate").value == reading.value
 
 
-def test_every_line_of_trec_evals_own_test_is_given_to_the_printed_digits() -> None:
+def test_every_line_of_the_test_of_trec_eval_is_matched_to_the_printed_digits() -> None:
     lines = _lines("expected_all.txt.gz")
     expected = {_text(name): value for name, _, value in lines if name not in ("runid", "num_q")}
     accumulator = Accumulator(*expected, "ctr")

@@ -1,4 +1,4 @@
-"""How metrics are written, and what a slip is answered with."""
+"""The text form of metrics, and the errors for misspelt ones."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def test_a_text_has_one_canonical_form(text: str, canonical: str) -> None:
         "5ndcg",
     ],
 )
-def test_what_is_not_how_a_metric_is_written_is_refused(text: str) -> None:
+def test_an_invalid_metric_text_is_refused(text: str) -> None:
     with pytest.raises(MetricSyntaxError, match="ndcg@10"):
         parse(text)
 
@@ -151,7 +151,7 @@ def test_a_users_own_metric_is_read_like_any_other() -> None:
 
 
 @pytest.mark.usefixtures("own")
-def test_a_name_that_the_module_does_not_have_is_refused_with_those_it_has() -> None:
+def test_an_unknown_name_of_a_module_is_refused_with_the_known_ones() -> None:
     with pytest.raises(UnknownMetricError, match="late_hits"):
         parse("own_metrics:late@5")
     with pytest.raises(UnknownMetricError):
@@ -222,6 +222,6 @@ def test_a_name_of_trec_eval_is_ours(name: str) -> None:
 
 
 @every_case("name", _ABSENT)
-def test_what_trec_eval_has_and_we_have_not_is_said_to_be_absent(name: str) -> None:
+def test_a_metric_that_only_trec_eval_has_is_reported_as_absent(name: str) -> None:
     with pytest.raises(AbsentMetricError, match=r"does not have .* of trec_eval"):
         parse(f"trec:{name}")

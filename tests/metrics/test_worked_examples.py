@@ -1,4 +1,4 @@
-"""What the metrics mean: examples worked by hand or printed elsewhere, digit for digit."""
+"""Worked examples of metrics, by hand or from publications, to the printed digits."""
 
 from __future__ import annotations
 
@@ -30,16 +30,14 @@ def test_judged_documents_give_the_printed_digits(text: str, printed: str) -> No
         ("compact_after_cut", 2, 0),
     ],
 )
-def test_an_item_that_stands_twice_keeps_or_closes_its_gap(
-    repeats: str, rows: int, expected: float
-) -> None:
+def test_a_repeated_item_keeps_or_closes_its_gap(repeats: str, rows: int, expected: float) -> None:
     text = f"mrr(repeats={repeats},rows={rows})@3"
     accumulator = Accumulator(text)
     accumulator.update(["a", "a", "b", "b"], ["b"])
     assert accumulator.read(text).value == expected
 
 
-def test_every_place_of_an_item_counts_where_that_was_chosen() -> None:
+def test_every_place_of_an_item_can_count() -> None:
     texts = ("precision@4", "precision(repeats=every)@4", "recall(repeats=every)@4")
     accumulator = Accumulator(*texts)
     accumulator.update(["a", "b", "a", "b"], ["a", "z"])
@@ -55,7 +53,7 @@ def test_positions_are_the_ranks() -> None:
     assert accumulator.read("precision(denominator=length)@10").value == 1 / 2
 
 
-def test_what_a_value_is_the_mean_of() -> None:
+def test_the_denominator_of_a_mean() -> None:
     accumulator = Accumulator("recall@3", "ctr@2", "distinct_items@2")
     for acts in ("ac", "bxyz", "x", ""):
         accumulator.update(list("abcde"), list(acts))

@@ -1,4 +1,4 @@
-"""Parts of an evaluation come to the same bits, however the events were divided."""
+"""Partial results merge to the same bits, however the events are divided."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_any_division_of_the_events_gives_the_same_bytes(sizes: list[int], seed:
     assert repacked([*repacked(apart[:half]), *repacked(apart[half:])]) == whole
 
 
-def test_a_cell_has_what_an_accumulator_counts_of_its_events() -> None:
+def test_a_cell_equals_an_accumulator_of_its_events() -> None:
     rows = events(150)
     found = merged(counted(table(rows)))
     assert sum(each.lists for each in found.values()) == len(rows)
@@ -146,7 +146,7 @@ def test_without_splitting_there_is_one_row_and_variants_of_it_are_compared() ->
     assert (whole.labels, whole.start, whole.lists) == ((), None, len(rows))
 
 
-def test_rows_come_back_from_engines_as_sequences_and_mappings() -> None:
+def test_rows_may_be_sequences_or_mappings() -> None:
     rows = counted(table(events(50)))
     wanted = {cell: each.state_dict() for cell, each in merged(rows).items()}
     lists = [[list(row.labels), *row[1:3], bytearray(row.state)] for row in rows]
@@ -158,7 +158,7 @@ def test_rows_come_back_from_engines_as_sequences_and_mappings() -> None:
 
 
 @every_case("every", ["1h", None])
-def test_rows_come_back_from_pandas_with_floats_for_starts(every: str | None) -> None:
+def test_starts_may_be_floats_as_in_pandas(every: str | None) -> None:
     rows = [*counted(table(events(30)), every=every), *counted(table(events(20, 1)), every=every)]
     floats: list[Any] = [
         (
@@ -188,7 +188,7 @@ def test_rows_come_back_from_pandas_with_floats_for_starts(every: str | None) ->
         lambda row: row._replace(state="text"),
     ],
 )
-def test_what_is_no_row_is_refused(damage: Callable[[Partial], Any]) -> None:
+def test_an_invalid_row_is_refused(damage: Callable[[Partial], Any]) -> None:
     row, *others = counted(table(events(30)))
     with pytest.raises(DamagedStateError, match="partial: the saved state is damaged"):
         merged([*others, damage(row)])
@@ -205,7 +205,7 @@ def test_one_changed_bit_anywhere_in_a_row_is_found() -> None:
 
 
 def test_rows_without_a_checksum_are_read() -> None:
-    """As releases wrote them before there was one."""
+    """Earlier releases wrote no checksum."""
     rows = counted(table(events(30)))
     older = [
         row._replace(state=msgspec.msgpack.encode(msgspec.msgpack.decode(row.state)[:-1]))
@@ -215,7 +215,7 @@ def test_rows_without_a_checksum_are_read() -> None:
     assert older != rows
 
 
-def test_nothing_comes_to_nothing() -> None:
+def test_no_events_give_no_rows() -> None:
     assert partials([], "mrr") == []
     assert counted(table([])) == []
     assert merged([]) == {}
@@ -223,7 +223,7 @@ def test_nothing_comes_to_nothing() -> None:
 
 
 class Frame:
-    """All that is known of a table of another library."""
+    """A table of another library, with only the Arrow interface."""
 
     def __init__(self, table: pa.Table) -> None:
         self._table = table
@@ -232,7 +232,7 @@ class Frame:
         return self._table.__arrow_c_stream__(requested_schema)
 
 
-def test_frames_of_others_and_record_batches_are_tables() -> None:
+def test_frames_of_other_libraries_and_record_batches_are_tables() -> None:
     rows = table(events(40))
     assert counted(Frame(rows)) == counted(*rows.to_batches(max_chunksize=7)) == counted(rows)
     assert counted(rows, by="variant") == counted(rows, by=["variant"])
@@ -289,14 +289,14 @@ def test_other_input_is_refused_with_what_to_give() -> None:
             partials([], "mrr", every=every)
 
 
-def test_rows_split_otherwise_are_refused() -> None:
+def test_rows_with_another_split_are_refused() -> None:
     shown = table(events(20))
     for options, found in (({"every": "30m"}, "1800000000"), ({"by": ["pro"]}, "pro")):
         with pytest.raises(UnlikeStateError, match=found):
             merged([*counted(shown), *counted(shown, **options)])
 
 
-def test_rows_that_do_not_belong_together_are_refused() -> None:
+def test_rows_with_different_settings_are_refused() -> None:
     shown = table(events(20)).select(["recommendations", "interactions"])
     one, other = (partials([shown], metric) for metric in ("mrr", "hit_rate@2"))
     with pytest.raises(UnlikeStateError, match="hit_rate@2"):

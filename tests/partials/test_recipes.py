@@ -1,4 +1,4 @@
-"""Recipes of docs/how-to/distribute.md run as they stand, where their engine is installed."""
+"""Recipes of docs/how-to/distribute.md run unchanged, if their engine is installed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENGINES = {"Ray Data": "ray.data", "Beam": "apache_beam", "DuckDB": "duckdb"}
 pytestmark = [
     pytest.mark.nightly,
     pytest.mark.timeout(600),
-    # Engines warn of what they find on the machine.
+    # Engines warn about properties of the machine.
     pytest.mark.filterwarnings("default"),
 ]
 

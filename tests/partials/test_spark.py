@@ -1,4 +1,4 @@
-"""Spark, for any partitioning, comes to the bits of one process."""
+"""Spark gives the bits of one process for any partitioning."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ sql: Any = pytest.importorskip("pyspark.sql", reason="pip install 'streameval[sp
 pytestmark = [
     pytest.mark.nightly,
     pytest.mark.timeout(1200),
-    # Spark warns of what it finds on the machine.
+    # Spark warns about properties of the machine.
     pytest.mark.filterwarnings("default"),
 ]
 
@@ -40,7 +40,7 @@ ROWS = events(600)
 def spark() -> Iterator[Any]:
     if shutil.which("java") is None:
         pytest.skip("Spark needs Java")
-    # Else workers are the first python3 of the path, whatever that has installed.
+    # Otherwise workers run the first python3 of the path, which may lack the packages.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = sql.SparkSession.builder.master("local[2]").appName("streameval")
     for name, value in {
@@ -95,7 +95,7 @@ def test_a_catalogue_is_known_to_executors_and_driver(spark: Any) -> None:
 
 
 @pytest.mark.parametrize("partitions", [1, 13])
-def test_it_joins_the_state_of_a_daemon(spark: Any, tmp_path: Path, partitions: int) -> None:
+def test_it_merges_into_the_state_of_a_daemon(spark: Any, tmp_path: Path, partitions: int) -> None:
     world = World(tmp_path)
     given = frame(spark, history(world.records[:BEFORE])).repartition(partitions, "users")
     options: dict[str, Any] = {"catalog": 1200, "intervals": Intervals(groups=64)}
@@ -142,7 +142,7 @@ def test_variants_are_compared(spark: Any) -> None:
     assert compare(found[pair[0]], found[pair[1]], "hit_rate@2") == wanted
 
 
-def test_a_batch_that_is_delivered_again_changes_nothing(spark: Any, tmp_path: Path) -> None:
+def test_a_redelivered_batch_changes_nothing(spark: Any, tmp_path: Path) -> None:
     def count(batch: Any, number: int) -> None:
         folder = str(tmp_path / "partials" / f"batch={number}")
         evaluated(batch).partials.write.mode("overwrite").parquet(folder)
@@ -156,12 +156,12 @@ def test_a_batch_that_is_delivered_again_changes_nothing(spark: Any, tmp_path: P
     assert {cell: each.state_dict() for cell, each in merged(rows).items()} == WANTED
 
 
-def test_parquet_is_read_where_it_lies(spark: Any, tmp_path: Path) -> None:
+def test_parquet_is_read_in_place(spark: Any, tmp_path: Path) -> None:
     frame(spark).repartition(4).write.parquet(str(tmp_path / "events"))
     assert states(evaluated(spark.read.parquet(str(tmp_path / "events")))) == WANTED
 
 
-def test_mistakes_are_told_before_anything_runs(spark: Any) -> None:
+def test_errors_are_raised_before_anything_runs(spark: Any) -> None:
     with pytest.raises(InvalidEventError, match="no column 'campaign'; its columns: recomm"):
         evaluated(frame(spark), by=["campaign"])
     with pytest.raises(MetricError):

@@ -1,4 +1,4 @@
-"""The statistics there are, each with what it counts, for laws that hold for all of them."""
+"""All statistics with the input that each counts, for laws that hold for all of them."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ from streameval.statistics.vocabulary import Items
 from tests.strategies import WORDS, gains, lists
 
 Valued = tuple[float, int]
-"""A value and how often it came."""
+"""A value and its count."""
 
 Piece = tuple[int, Any]
-"""A cell and what is counted there."""
+"""A cell and the input counted there."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Kind:
 
 
 def state(statistic: Statistic) -> bytes:
-    """Its content, with items by their names."""
+    """The content of a statistic, with items by name."""
     statistic.fold()
     found = {}
     for name, relation in statistic.relations.items():
@@ -79,7 +79,7 @@ def _put(statistic: Values, cell: int, piece: Valued) -> None:
 
 
 def _wait(statistic: Values, cell: int, piece: Event) -> None:
-    """A value that may be left out, infinite or undefined."""
+    """A value, which may be left out, infinite or undefined."""
     shown, acts = len(piece.recommendations), len(piece.interactions)
     ratio = shown / acts if acts else math.inf if shown % 2 else math.nan
     statistic.add_lists(np.array([cell]))

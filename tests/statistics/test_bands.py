@@ -1,4 +1,4 @@
-"""Bounds of what is estimated from a share of the items hold, however skewed the counts are."""
+"""Bounds of estimates from a sample of the items hold for any distribution of counts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def slow_sums(counts: Counts) -> tuple[float, float]:
 
 @every_case("population", POPULATIONS)
 @every_case("share", [0.5, 0.125])
-def test_the_truth_lies_within(population: str, share: float) -> None:
+def test_the_bounds_contain_the_truth(population: str, share: float) -> None:
     for seed in range(10 if thorough() else 1):
         random = np.random.default_rng(seed)
         counts = POPULATIONS[population](random)
@@ -56,7 +56,7 @@ def test_the_truth_lies_within(population: str, share: float) -> None:
             assert low <= even <= high
 
 
-def test_many_items_that_are_nearly_alike_have_narrow_bounds() -> None:
+def test_many_similar_items_have_narrow_bounds() -> None:
     random = np.random.default_rng(1)
     counts = random.poisson(20, 200_000) + 1
     kept = random.random(counts.size) < 0.5
@@ -68,7 +68,7 @@ def test_many_items_that_are_nearly_alike_have_narrow_bounds() -> None:
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=60), st.integers(0, 2**32))
-def test_no_population_within_the_band_passes_its_sums(found: list[int], seed: int) -> None:
+def test_no_population_within_the_band_exceeds_its_sums(found: list[int], seed: int) -> None:
     known, rest = np.sort(np.array(found)), 40
     band, random = Band(known, 0.5, rest), np.random.default_rng(seed)
     unknown, left = band.low.copy(), rest - float(band.length @ band.low)
@@ -89,7 +89,7 @@ METRICS = ("gini@1", "shannon_entropy@1", "shannon_entropy(unit=nats,divisor=ite
 KNOWN = ("gini(over=catalog)@1", "gini(over=catalog,unknown=count)@1")
 
 
-def test_what_a_sample_of_the_items_says_has_bounds() -> None:
+def test_estimates_from_a_sample_of_items_have_bounds() -> None:
     for seed in range(5 if thorough() else 1):
         random = np.random.default_rng(seed)
         counts = zipf(random, 0.7, 20_000)

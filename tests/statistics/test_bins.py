@@ -1,4 +1,4 @@
-"""Bins are in the order of their values, narrow, and each holds its middle."""
+"""Bins are ordered like their values, are narrow, and contain their middle."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def test_a_bin_is_narrow(values: list[float]) -> None:
     assert (off <= np.maximum(np.abs(floats) / 2048, SMALLEST)).all()
 
 
-def test_values_crowded_near_1_are_told_apart_like_those_near_0() -> None:
+def test_values_near_1_have_the_resolution_of_those_near_0() -> None:
     crowded = np.array([2.0**-power for power in range(2, 32)])
     assert len(set(bin_keys(crowded).tolist())) == len(set(bin_keys(1.0 - crowded).tolist())) == 30
 
 
-def test_there_are_so_many_bins_and_no_more() -> None:
+def test_the_number_of_bins_is_limited() -> None:
     edges = bin_keys(np.array([-1.7e308, 1.7e308]))
     assert np.array_equal(edges, bin_keys(np.array([-LARGEST, LARGEST])))
     assert edges[1] > edges[0]

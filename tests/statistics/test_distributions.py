@@ -60,7 +60,7 @@ def test_a_small_spread_of_large_values_is_not_lost(offset: float) -> None:
     assert _of(content).standard_error == pytest.approx(math.sqrt(5 / 12))
 
 
-def test_a_spread_beyond_the_largest_float_is_no_error() -> None:
+def test_a_spread_beyond_the_largest_float_is_infinite_not_an_error() -> None:
     distribution = _of([2.0**1000, 0.0])
     assert distribution.standard_error == pytest.approx(2.0**999)
     assert _of([1.7e308, -1.7e308]).standard_error > 1e307
@@ -94,7 +94,7 @@ def test_a_stream_that_never_repeats_a_value_is_bounded() -> None:
 
 
 @every_case("cap", [1, 65_536])
-def test_what_is_no_number_is_only_counted(cap: int) -> None:
+def test_nan_and_infinity_are_only_counted(cap: int) -> None:
     distribution = _of([math.nan, 1.0, math.nan, 3.0], cap)
     assert (distribution.undefined, distribution.count, distribution.total) == (2, 2, 4.0)
     assert distribution.quantile(0.5) in (1.0, pytest.approx(1.0, rel=BIN))

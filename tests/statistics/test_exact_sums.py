@@ -1,4 +1,4 @@
-"""Sums of floats against fractions, which are exact by nature."""
+"""Sums of floats against exact fractions."""
 
 from __future__ import annotations
 

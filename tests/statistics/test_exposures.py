@@ -1,4 +1,4 @@
-"""Items shown: exact up to max_items, a sample that depends on the items alone beyond."""
+"""Items shown: exact up to max_items, beyond it a sample that depends only on the items."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_a_number_and_its_text_are_two_items_and_keep_their_kind() -> None:
 
 
 def test_the_truth_lies_within_the_bounds_of_an_estimate() -> None:
-    """Other names for the same items have other hashes: each is a sample of its own."""
+    """Other names of the same items have other hashes, which gives independent samples."""
     for trial in range(60):
         items: list[Id] = [f"{trial}/{number}" for number in range(2_000)]
         counted = _counted([items[start : start + 10] for start in range(0, 2_000, 10)], 150)
@@ -78,13 +78,13 @@ def test_the_truth_lies_within_the_bounds_of_an_estimate() -> None:
         assert low <= 1_000 <= high <= 1_000
 
 
-def test_what_is_exact_has_no_bounds_to_speak_of() -> None:
+def test_the_bounds_of_an_exact_value_are_the_value() -> None:
     exposures = _of(_counted([["a", "b"]], 150))
     assert exposures.bounds() == (2.0, 2.0)
     assert exposures.bounds(frozenset("a")) == (1.0, 1.0)
 
 
-def test_where_no_user_is_known_nobody_was_counted() -> None:
+def test_without_known_users_nothing_is_counted() -> None:
     accumulator = Accumulator("users_covered", "users_covered(having=hit)")
     accumulator.update(["a"], ["a"])
     accumulator.update_many(Batch(recommendations=[["a"]], interactions=[["a"]]))
@@ -96,7 +96,7 @@ def test_where_no_user_is_known_nobody_was_counted() -> None:
     assert (covered.value, covered.lists, hit.value, hit.lists) == (1.0, 1, 0.0, 1)
 
 
-def test_a_user_is_covered_from_the_first_rank_on_at_which_an_item_stood() -> None:
+def test_a_user_is_covered_from_the_rank_of_the_first_item() -> None:
     accumulator = Accumulator("users_covered@1")
     accumulator.update(["a", "b"], [], [9, 1], user="u")
     accumulator.update(["a", "b"], [], [9, 2], user="v")

@@ -1,4 +1,4 @@
-"""Both ways of adding up equal keys agree, also where floats can no longer count."""
+"""Both ways to sum equal keys agree, even beyond the exact integers of floats."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_a_count_beyond_the_exact_floats_keeps_its_last_bit(count: int) -> None:
     assert _grouped(table) == [[0, 1, count + 1, 2], [0, 2, count, 1]]
 
 
-def test_far_keys_cost_no_memory() -> None:
+def test_distant_keys_need_no_memory() -> None:
     assert _grouped([(2**20, 2**31, 1, 2), (0, 0, 3, 4)]) == [[0, 0, 3, 4], [2**20, 2**31, 1, 2]]
 
 
@@ -59,7 +59,7 @@ def test_keys_that_do_not_fit_into_one_integer_are_grouped_too(low: int) -> None
 
 
 @every_case("far", [5, 2**62])
-def test_what_ascends_already_is_left_as_it_is(far: int) -> None:
+def test_ascending_rows_are_returned_unchanged(far: int) -> None:
     keys, counts = [np.array([0, 0, 2]), np.array([-far, far, 0])], [np.array([1, 1, 1])]
     found, _ = grouped(keys, counts)
     assert all(one is other for one, other in zip(found, keys, strict=True))

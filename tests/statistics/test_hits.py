@@ -42,14 +42,14 @@ def test_a_fold_in_between_changes_no_bit(most: int, fold_at: Fold) -> None:
 
 
 def _profiles(count: int) -> list[Event]:
-    """Lists that all differ in where their hits are."""
+    """Lists with distinct profiles."""
     draw = random.Random(11)
     items = list(range(60))
     return [shown(items, draw.sample(items, 8)) for _ in range(count)]
 
 
 def _waiting(hits: Hits) -> int:
-    """Everything that is held and not yet folded."""
+    """All pending counts."""
     pending = [hits._outcomes, hits._shown]
     return sum(map(len, [*pending, *hits._pending.values()]))
 
@@ -60,7 +60,7 @@ def _view(hits: Hits) -> HitsOfCells:
 
 @every_case("form", ["ids", "gains", "ones", "positions", "empty"])
 @every_case("cells", [0, np.array([0])])
-def test_what_waits_to_be_folded_is_bounded(form: str, cells: Cells, fold_at: Fold) -> None:
+def test_pending_lists_are_bounded(form: str, cells: Cells, fold_at: Fold) -> None:
     fold_at(50)
     hits = Hits(HitsOptions(depth=40), Items())
     for event in _profiles(300):
@@ -121,9 +121,7 @@ def test_ranks_beyond_the_depth_are_not_kept() -> None:
         (HitsOptions(repeats="every"), 0, 1),
     ],
 )
-def test_a_list_has_one_profile_in_whichever_way_it_is_found(
-    options: HitsOptions, kind: int, interacted: int
-) -> None:
+def test_all_ways_to_find_a_profile_agree(options: HitsOptions, kind: int, interacted: int) -> None:
     items, acts = ["x", "a"], ["a", "a"]
     expected = (kind, interacted, 2, *([1] if interacted else []))
     assert profiler(options)(items, acts) == expected

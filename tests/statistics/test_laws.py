@@ -1,4 +1,4 @@
-"""Every statistic is a commutative monoid, cell by cell, and a function of what it counted."""
+"""Every statistic is a commutative monoid per cell, and a function of the events counted."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ def _merged(kind: Kind, *parts: Any) -> Any:
     return whole
 
 
-# One draw of events is dear: each test below tries on it all that it has to say.
+# Drawing events is expensive, so each test checks several properties of one draw.
 
 
 @every_kind
-def test_counted_in_parts_and_in_any_order_it_is_the_same(kind: Kind) -> None:
+def test_merging_is_associative_and_commutative(kind: Kind) -> None:
     @dear()
     @given(_pieces(kind), _pieces(kind), _pieces(kind), st.data())
     def check(a: list[Piece], b: list[Piece], c: list[Piece], data: st.DataObject) -> None:
@@ -50,7 +50,7 @@ def test_counted_in_parts_and_in_any_order_it_is_the_same(kind: Kind) -> None:
 
 
 @every_kind
-def test_what_was_counted_merged_or_copied_is_left_as_it_was(kind: Kind) -> None:
+def test_counting_merging_and_copying_leave_their_inputs_unchanged(kind: Kind) -> None:
     @dear()
     @given(_pieces(kind), _pieces(kind))
     def check(before: list[Piece], after: list[Piece]) -> None:
@@ -73,7 +73,7 @@ def test_what_was_counted_merged_or_copied_is_left_as_it_was(kind: Kind) -> None
 
 
 @every_kind
-def test_cells_are_chosen_renamed_and_handed_out_with_what_was_counted_there(kind: Kind) -> None:
+def test_cells_are_selected_renamed_and_distributed_with_their_counts(kind: Kind) -> None:
     @dear()
     @given(_pieces(kind), _pieces(kind), st.sampled_from([0, 1, 5]))
     def check(pieces: list[Piece], known: list[Piece], cell: int) -> None:
@@ -87,13 +87,13 @@ def test_cells_are_chosen_renamed_and_handed_out_with_what_was_counted_there(kin
             kind.count(renamed, number, piece)
         expected = [(names.get(number, number), piece) for number, piece in pieces]
         assert state(renamed) == state(kind.counted([*expected, *known]))
-        _check_handed_out(kind, pieces, known)
+        _check_distributed(kind, pieces, known)
 
     check()
 
 
-def _check_handed_out(kind: Kind, pieces: list[Piece], known: list[Piece]) -> None:
-    """By the upper bits of their cells."""
+def _check_distributed(kind: Kind, pieces: list[Piece], known: list[Piece]) -> None:
+    """Distribution by the upper bits of cells."""
     statistic = kind.counted(pieces)
     parts = {cell >> 2: statistic.empty() for cell, _ in (*pieces, *known)}
     for cell, piece in known:
@@ -105,7 +105,7 @@ def _check_handed_out(kind: Kind, pieces: list[Piece], known: list[Piece]) -> No
 
 
 @every_case("kind", [kind for kind in KINDS if not kind.name.startswith("values")])
-def test_one_batch_of_many_cells_is_event_by_event(kind: Kind) -> None:
+def test_a_batch_of_many_cells_equals_its_events_one_by_one(kind: Kind) -> None:
     @dear()
     @given(_pieces(kind))
     def check(pieces: Sequence[Piece]) -> None:
@@ -119,7 +119,7 @@ def test_one_batch_of_many_cells_is_event_by_event(kind: Kind) -> None:
 
 
 @every_kind
-def test_unlike_ones_are_refused_and_both_are_named(kind: Kind) -> None:
+def test_different_options_do_not_merge_and_both_are_named(kind: Kind) -> None:
     here, there = kind.make(), kind.unlike()
     with pytest.raises(UnlikeStateError) as error:
         here.merge(there)

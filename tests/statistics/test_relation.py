@@ -1,4 +1,4 @@
-"""Relations, small and large: what waits, what is alike and what is shared adds up."""
+"""Relations of any size add up, with pending rows, equal keys and shared parts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from streameval.statistics.relation import Relation, Shape, column_of, integers
 from tests.effort import every_case
 
 _SIZES = (1, 63, 1_023, 1_025, 3_000)
-"""Below, at and beyond what may wait."""
+"""Sizes below, at and above the number of rows that may wait."""
 
 int64 = st.integers(-(2**63), 2**63 - 1)
 
@@ -51,7 +51,7 @@ def test_a_relation_added_to_itself_is_twice_it(size: int) -> None:
 
 
 @every_case("size", _SIZES)
-def test_whoever_shares_a_part_does_not_notice(size: int) -> None:
+def test_relations_that_share_parts_are_independent(size: int) -> None:
     part = _relation(size)
     whole = Relation(Shape(keys=1))
     whole.merge(part)
@@ -63,14 +63,14 @@ def test_whoever_shares_a_part_does_not_notice(size: int) -> None:
     assert twin.rows() == _expected((size, 0), (3, 9))
 
 
-def test_what_is_taken_away_leaves_no_row() -> None:
+def test_subtracted_rows_are_removed() -> None:
     whole = _relation(10)
     whole.merge(_relation(5, 3))
     whole.subtract(_relation(10))
     assert whole.rows() == _expected((5, 3))
 
 
-def test_the_largest_of_equal_keys_is_kept_where_that_is_how_they_combine() -> None:
+def test_a_maximum_combines_equal_keys() -> None:
     relation = Relation(Shape(keys=1, combine=np.maximum))
     for count in (3, 7, 5):
         relation.add([np.array([2])], [np.array([count])])
@@ -78,7 +78,7 @@ def test_the_largest_of_equal_keys_is_kept_where_that_is_how_they_combine() -> N
     assert relation.value(np.array([1, 2, 9])).tolist() == [0, 7, 0]
 
 
-def test_rows_of_cells_come_in_the_order_asked_for() -> None:
+def test_rows_follow_the_order_of_the_cells() -> None:
     relation = Relation(Shape(keys=2))
     relation.add([np.array([4, 4, 9]), np.array([1, 0, 8])], [np.array([10, 20, 30])])
     owner, (keys, counts) = relation.of(np.array([9, 3, 4]))
@@ -86,7 +86,7 @@ def test_rows_of_cells_come_in_the_order_asked_for() -> None:
 
 
 @given(st.lists(int64))
-def test_any_integers_return_in_the_fewest_bytes(values: list[int]) -> None:
+def test_integers_are_restored_from_the_fewest_bytes(values: list[int]) -> None:
     saved = integers(np.array(values, np.int64))
     assert column_of(saved).tolist() == values
     bits = max(((value if value >= 0 else ~value).bit_length() + 1 for value in values), default=1)
@@ -105,6 +105,6 @@ def test_any_integers_return_in_the_fewest_bytes(values: list[int]) -> None:
         ([Ext(1, b"\x05"), Ext(1, b"a")], "code 5 of only 3 codes"),
     ],
 )
-def test_what_is_no_relation_is_refused(saved: list[Ext], message: str) -> None:
+def test_an_invalid_relation_is_refused(saved: list[Ext], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Relation(Shape(keys=1)).restored(saved, np.arange(3), np.arange(0))

@@ -1,4 +1,4 @@
-"""Scores, rank sums and pairings against every pair, one by one."""
+"""Scores, rank sums and pairings against loops over all pairs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Users as numbers that never change, and samples of them that forget nothing they may keep."""
+"""Hashes of users never change, and samples keep every user below their threshold."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GOLDEN = {
     "0123456789abcdef": 0xE361C0EE22B655CD,
     "a" * 40: 0x9E4977B57CE8E07C,
 }
-"""Groups of users are saved: another hash would put users of one state into other groups."""
+"""Fixed, because states have user groups: another hash would move users between groups."""
 
 
 @every_case(("user", "expected"), GOLDEN.items())
@@ -61,7 +61,7 @@ def _counted(hashes: list[int], most: int) -> Users:
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), max_size=60), st.integers(1, 20))
-def test_a_sample_holds_every_user_below_its_threshold(hashes: list[int], most: int) -> None:
+def test_a_sample_has_every_user_below_its_threshold(hashes: list[int], most: int) -> None:
     (found,) = _counted(hashes, most).view(HERE)
     assert found.hashes.tolist() == sorted({each for each in hashes if each < found.threshold})
     assert found.hashes.size <= most or found.threshold <= 2**11

@@ -1,4 +1,4 @@
-"""Names of items as bytes: any ids, in any order, to the same ones, in small pieces."""
+"""The encoding of item names restores any ids, depends only on them, and has small pieces."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def _read(data: bytes) -> list[Id]:
 
 
 @given(ids)
-def test_any_ids_return_in_the_order_written(names: list[Id]) -> None:
-    """Lone surrogates and integers beyond 64 bits too."""
+def test_ids_are_restored_in_written_order(names: list[Id]) -> None:
+    """Including lone surrogates and integers beyond 64 bits."""
     pieces, order = _pieces(names)
     assert _read(b"".join(pieces)) == order
     assert set(order) == set(names)
@@ -55,12 +55,12 @@ def test_many_items_are_written_in_small_pieces(more: Sequence[int]) -> None:
     assert _pieces(reversed(names))[0] == pieces
 
 
-def test_ids_of_special_kinds_are_written_as_what_they_are() -> None:
+def test_subtypes_of_ids_are_written_as_str_and_int() -> None:
     special = [np.str_("a"), np.int64(7), True]
     assert _pieces(special)[0] == _pieces(["a", 7, 1])[0]
     assert {type(item) for item in _read(b"".join(_pieces(special)[0]))} == {str, int}
 
 
-def test_a_name_that_stands_there_twice_is_refused() -> None:
+def test_a_repeated_name_is_refused() -> None:
     with pytest.raises(ValueError, match="twice"):
         loaded(Items(), [["a", "b"], ["a"]])

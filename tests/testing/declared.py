@@ -1,4 +1,4 @@
-"""Metrics as somebody else would write them: some right, and some that break a law each."""
+"""User-defined metrics: valid ones, and ones that each break a law."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def length(event: Event, k: int | None) -> float:
 
 @metric(bounds=(0, 1), source="our own rule")
 def ndcg(event: Event) -> float:
-    """Has the name of another one, and is told apart by its module."""
+    """Has the name of another metric, but another module."""
     return 0.25 if event.recommendations else 0.75
 
 

@@ -1,4 +1,4 @@
-"""The laws for metrics of somebody's own: kept by ours, and each of them bites."""
+"""The public laws of metrics: each of them detects a violation."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def by_hand(events: Sequence[Event], k: int, power: float) -> float:
     return sum(values) / len(values) if values else math.nan
 
 
-def test_a_metric_of_somebodys_own_keeps_every_law_and_equals_its_twin() -> None:
+def test_a_user_defined_metric_satisfies_every_law_and_equals_its_twin() -> None:
     text = "tests.testing.declared:dcg2(power=1.5)@3"
     check_metric(text, twin=lambda events: by_hand(events, 3, 1.5), seeds=2)
     found = metric_at(declared.dcg2, k=3)
@@ -57,7 +57,7 @@ def test_a_metric_of_somebodys_own_keeps_every_law_and_equals_its_twin() -> None
 
 
 @every_case("law", BROKEN)
-def test_the_law_that_is_broken_is_named_with_the_events_that_show_it(law: str) -> None:
+def test_a_broken_law_is_named_with_minimal_events(law: str) -> None:
     with pytest.raises(MetricLawError) as raised:
         check_metric(BROKEN[law], events=20)
     assert raised.value.law == law
@@ -66,7 +66,7 @@ def test_the_law_that_is_broken_is_named_with_the_events_that_show_it(law: str) 
 
 
 @every_case("law", BREAKS)
-def test_every_law_says_what_is_wrong(law: str) -> None:
+def test_every_law_describes_the_violation(law: str) -> None:
     found = metric_at(BREAKS[law])
     try:
         wrong = LAWS[law](found, traffic(20))
@@ -79,7 +79,7 @@ def test_every_law_has_a_metric_here_that_breaks_it() -> None:
     assert {*BREAKS, "name goes round"} == set(LAWS)
 
 
-def test_a_metric_that_no_text_can_name_is_told_so() -> None:
+def test_a_metric_without_a_valid_text_is_reported() -> None:
     @metric(bounds=(0, 1), source="our own rule")
     def local(event: Event) -> float:
         return float(bool(event.recommendations))
@@ -89,7 +89,7 @@ def test_a_metric_that_no_text_can_name_is_told_so() -> None:
     assert raised.value.law == "name goes round"
 
 
-def test_no_bounds_hold_infinity() -> None:
+def test_an_infinite_value_is_outside_all_bounds() -> None:
     with pytest.raises(MetricLawError, match="its value is inf, outside of its bounds 0 to 1"):
         check_metric(declared.infinite, seeds=1)
 
@@ -122,7 +122,7 @@ def test_a_twin_that_differs_is_shown_with_both_values() -> None:
     assert "Event(recommendations=" in str(raised.value)
 
 
-def test_the_laws_need_nothing_that_the_core_does_not() -> None:
+def test_the_laws_import_only_what_the_core_imports() -> None:
     used = "import sys, streameval.testing; print(sorted({n.split('.')[0] for n in sys.modules}))"
     bare = subprocess.run([sys.executable, "-c", used], capture_output=True, text=True, check=True)
     assert not {"hypothesis", "pytest", "kafka", "typer", "rich"}.intersection(eval(bare.stdout))

@@ -1,4 +1,4 @@
-"""Metrics of somebody's own: named in a text, given as functions, and what is wrong with some."""
+"""User-defined metrics: named in a text, passed as functions, and invalid ones."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def test_a_name_of_the_catalogue_can_be_used_again() -> None:
     assert names == ["streameval_tests_testing_declared_ndcg", "streameval_ndcg"]
 
 
-def test_a_convention_goes_before_a_module_of_its_name(
+def test_a_convention_takes_precedence_over_a_module_of_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "recbole.py").write_text("raise SystemExit\n", encoding="utf-8")
@@ -71,7 +71,7 @@ def test_a_convention_goes_before_a_module_of_its_name(
     assert parse("recbole:ndcg@7").convention == "recbole"
 
 
-def test_a_function_of_nowhere_counts_too() -> None:
+def test_a_local_function_can_be_counted() -> None:
     def local(event: Event, k: int | None) -> float:
         return float(len(event.recommendations) + (k or 0))
 
@@ -81,7 +81,7 @@ def test_a_function_of_nowhere_counts_too() -> None:
     assert accumulator.read(found.text).value == 5.0
 
 
-def test_an_accumulator_of_functions_travels_to_another_process() -> None:
+def test_an_accumulator_of_functions_can_be_pickled() -> None:
     accumulator = Accumulator(metric_at(declared.length, k=2))
     accumulator.update(["a", "b", "c"], [])
     there = pickle.loads(pickle.dumps(accumulator))
@@ -100,7 +100,7 @@ def test_a_declaration_without_parentheses_or_source_says_how_to_write_it() -> N
 
 
 class Tensor:
-    """Of one number: it has __iter__, which raises."""
+    """An array of one number, whose __iter__ raises."""
 
     def __iter__(self) -> Iterator[float]:
         raise TypeError("iteration over a 0-d tensor")
@@ -131,22 +131,20 @@ def _declared(source: str, bounds: Any = (0, 1), **options: Any) -> Callable[...
         ("ours = lambda event: 1.0", "write a function with def"),
     ],
 )
-def test_a_declaration_that_cannot_be_called_is_refused_where_it_stands(
-    source: str, problem: str
-) -> None:
+def test_an_invalid_declaration_is_refused_at_the_decorator(source: str, problem: str) -> None:
     with pytest.raises(MetricDeclarationError, match=r"^@metric of .*: ") as told:
         _declared(source)
     assert problem in str(told.value)
 
 
 @every_case("bounds", [(1, 0), (math.nan, 1), (0, 1, 2), "01", 5, (0, 0)])
-def test_bounds_that_bound_nothing_are_refused(bounds: object) -> None:
+def test_invalid_bounds_are_refused(bounds: object) -> None:
     with pytest.raises(MetricDeclarationError, match="must be the smallest and the largest value"):
         _declared("def ours(event): ...", bounds)
 
 
 @every_case("option", [{"higher_is_better": "yes"}, {"higher_is_better": 1}, {"per": "user"}])
-def test_an_option_that_says_nothing_is_refused(option: dict[str, Any]) -> None:
+def test_an_invalid_option_is_refused(option: dict[str, Any]) -> None:
     (name,) = option
     with pytest.raises(MetricDeclarationError, match=f"{name}=.* is not one of "):
         _declared("def ours(event): ...", **option)
@@ -165,7 +163,7 @@ def test_an_option_that_says_nothing_is_refused(option: dict[str, Any]) -> None:
         ("[np.float32(0.5), None] [:1]", 0.5),
     ],
 )
-def test_whatever_is_a_number_is_a_value(returned: str, value: float) -> None:
+def test_any_number_is_a_value(returned: str, value: float) -> None:
     ours = _declared(f"def ours(event): return {returned}")
     for intervals in (None, Intervals()):
         accumulator = Accumulator(ours, intervals=intervals)
@@ -190,7 +188,7 @@ def test_whatever_is_a_number_is_a_value(returned: str, value: float) -> None:
         "def ours(exposures): return '0.5'",
     ],
 )
-def test_a_value_of_another_kind_is_told_with_the_metric(source: str) -> None:
+def test_a_value_of_another_type_is_reported_with_the_metric(source: str) -> None:
     accumulator = Accumulator(_declared(source))
 
     def count_and_read() -> None:
@@ -202,7 +200,7 @@ def test_a_value_of_another_kind_is_told_with_the_metric(source: str) -> None:
         count_and_read()
 
 
-def test_two_functions_of_one_name_are_not_counted_as_one() -> None:
+def test_two_functions_with_one_name_are_refused() -> None:
     one = _declared("def ours(event): return 0.1")
     other = _declared("def ours(event): return 0.9")
     with pytest.raises(SameNameError, match="'a_notebook:ours' names two different functions"):
@@ -210,7 +208,7 @@ def test_two_functions_of_one_name_are_not_counted_as_one() -> None:
     assert len(Accumulator(one, metric_at(one)).metrics) == 1
 
 
-def test_a_text_names_the_function_as_it_is_declared_now(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_text_names_the_latest_declaration(monkeypatch: pytest.MonkeyPatch) -> None:
     for value in (0.25, 0.75):
         monkeypatch.setattr(
             declared,
@@ -224,7 +222,7 @@ def test_a_text_names_the_function_as_it_is_declared_now(monkeypatch: pytest.Mon
 
 
 @every_case("given", [len, 7, None, "ndcg@10".split])
-def test_what_is_no_metric_is_refused(given: object) -> None:
+def test_an_invalid_metric_is_refused(given: object) -> None:
     with pytest.raises(UndeclaredMetricError, match="is not a metric; give its text"):
         Accumulator(given)  # type: ignore[arg-type]  # the mistake under test
 
@@ -237,12 +235,12 @@ def test_what_is_no_metric_is_refused(given: object) -> None:
         ("recbol:ndcg", UnknownConventionError, "Did you mean 'recbole'"),
     ],
 )
-def test_a_text_that_leads_nowhere_says_why(text: str, error: type[MetricError], said: str) -> None:
+def test_an_unresolvable_text_is_explained(text: str, error: type[MetricError], said: str) -> None:
     with pytest.raises(error, match=said):
         parse(text)
 
 
-def test_a_parameter_that_means_something_else_already_is_refused() -> None:
+def test_a_parameter_with_the_name_of_a_shared_one_is_refused() -> None:
     @metric(bounds=(0, 9), source="a notebook")
     def local(event: Event, *, least: float = 3.0) -> float:
         return least * len(event.recommendations)
@@ -270,7 +268,7 @@ def test_the_program_finds_modules_in_the_folder_it_is_started_in(tmp_path: Path
         encoding="utf-8",
     )
     program = "import sys; from streameval.cli.app import main; sys.path.remove(''); main()"
-    # As the installed program is: the folder it is started in is no place of modules by itself.
+    # Like the installed program, which does not have the working directory on its path.
     done = subprocess.run(
         [sys.executable, "-c", program, "metrics", "ours:length@3"],
         cwd=tmp_path,

@@ -1,4 +1,4 @@
-"""Two accumulators compared: the paired test by user that is known from other evaluators."""
+"""Comparisons of two accumulators agree with the usual paired test by user."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ITEMS = [f"i{place}" for place in range(5)]
 
 
 def pair(random: np.random.Generator, users: int, lift: float) -> tuple[list[int], list[int]]:
-    """The rank of the one relevant item of each user, by two models that are much alike."""
+    """The rank of each user's one relevant item, for two similar models."""
     skill = random.beta(2, 3, users)
     luck = random.random((2, users))
     ranks = (5 * np.clip(0.7 * (1 - skill) + 0.3 * luck - [[0.0], [lift]], 0, 0.999)).astype(int)
@@ -69,7 +69,7 @@ def test_lists_without_a_user_are_not_trusted() -> None:
     assert compare(arm, arm, "mrr").verdict == "do not trust"
 
 
-def test_what_cannot_be_compared_says_why() -> None:
+def test_a_metric_that_cannot_be_compared_gives_the_reason() -> None:
     plain, kept = Accumulator("mrr"), Accumulator("mrr", "gini@3", intervals=Intervals())
     with pytest.raises(NotComparableError, match="with intervals"):
         compare(plain, kept, "mrr")

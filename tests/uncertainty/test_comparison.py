@@ -76,7 +76,7 @@ def test_the_arms_change_places(method: Method) -> None:
     assert (1 + there.lift) * (1 + back.lift) == pytest.approx(1.0)
 
 
-def test_lower_may_be_better_and_neither_end_may() -> None:
+def test_lower_may_be_better_or_neither_direction() -> None:
     one, other = binomial(3, 0.1), binomial(4, 0.12)
     assert compare_sums(one, other, higher_is_better=False).verdict == "worse"
     assert compare_sums(other, one, higher_is_better=False).verdict == "better"
@@ -85,7 +85,7 @@ def test_lower_may_be_better_and_neither_end_may() -> None:
 
 @every_case("factor", [1.0, 1.01, 1.03, 1.1, 1.5])
 @every_case("method", ["anytime", "fixed"])
-def test_bounds_evidence_and_verdict_say_one_thing(factor: float, method: Method) -> None:
+def test_bounds_evidence_and_verdict_agree(factor: float, method: Method) -> None:
     found = compare_sums(binomial(5, 0.1), scaled(binomial(6, 0.1), factor), method=method)
     enough = found.p_value < 0.05
     if method == "anytime":
@@ -96,7 +96,7 @@ def test_bounds_evidence_and_verdict_say_one_thing(factor: float, method: Method
     assert (found.kind, found.confidence) == (method, 0.95)
 
 
-def test_evidence_ends_where_numbers_would() -> None:
+def test_evidence_is_capped() -> None:
     lists = np.full(256, 10_000)
     clicks = np.tile([999.0, 1001.0], 128)
     found = compare_sums(sums(clicks, lists), sums(clicks[::-1] * 5, lists))
@@ -104,7 +104,7 @@ def test_evidence_ends_where_numbers_would() -> None:
     assert math.isfinite(found.evidence)
 
 
-def test_much_data_without_a_difference_says_how_small_it_is() -> None:
+def test_much_data_without_a_difference_bounds_it() -> None:
     control = binomial(7, 0.5, lists=40_000)
     found = compare_sums(control, binomial(8, 0.5, lists=40_000))
     assert found.verdict == "no difference"
@@ -114,8 +114,8 @@ def test_much_data_without_a_difference_says_how_small_it_is() -> None:
     assert bounds(compare_sums(control, control)) == [None] * 4
 
 
-def test_days_are_compared_each_for_itself() -> None:
-    """The treatment grows while clicks fall: pooled it looks worse, day by day it is the same."""
+def test_each_day_is_compared_with_itself() -> None:
+    """The treatment grows while clicks fall: pooled it looks worse, by day it is equal."""
     shown = [[950, 800, 500], [50, 200, 500]]
     clicks = np.array([0.30, 0.20, 0.10])
     arms = [np.tile(np.array(each)[:, None], (1, 64)) for each in shown]
@@ -133,7 +133,7 @@ def test_days_are_compared_each_for_itself() -> None:
     assert compare_sums(*whole).verdict == "worse"
 
 
-def test_days_weigh_as_much_as_they_say_about_the_difference() -> None:
+def test_days_are_weighted_by_their_information() -> None:
     lists = np.array([[90, 10], [50, 50]])
     rates = np.array([[0.2, 0.4], [0.3, 0.3]])  # by day and arm
     control, treatment = (
@@ -143,7 +143,7 @@ def test_days_weigh_as_much_as_they_say_about_the_difference() -> None:
     assert compare_sums(control, treatment).difference == pytest.approx(expected)
 
 
-def test_a_day_of_one_arm_only_says_nothing() -> None:
+def test_a_day_of_only_one_arm_is_ignored() -> None:
     control, treatment = binomial(9, 0.1, days=3), binomial(10, 0.1, days=3)
     early = sums(np.full((1, 256), 9.0), np.full((1, 256), 10), [-1])
     longer = sums(
@@ -174,7 +174,7 @@ def test_an_arm_without_a_click_has_no_bounds() -> None:
     assert (found.verdict, found.lift, bounds(found)) == ("too few users", None, [None] * 4)
 
 
-def test_wide_bounds_stay_numbers() -> None:
+def test_wide_bounds_are_finite() -> None:
     lists = np.full(20, 3)
     rare = np.zeros(20)
     rare[3] = 1.0
@@ -183,9 +183,9 @@ def test_wide_bounds_stay_numbers() -> None:
     assert found.verdict == "not enough evidence"
 
 
-def test_each_day_says_what_was_known_at_its_end() -> None:
+def test_each_day_has_the_result_at_its_end() -> None:
     control, treatment = binomial(7, 0.1, days=6), scaled(binomial(8, 0.1, days=6), 1.08)
-    # The second day is missing in one arm, the fourth is without a list in the other.
+    # One arm lacks the second day, and the other has no lists on the fourth.
     control = chosen(control, control.days != control.days[1])
     treatment.denominators[3] = 0
     treatment.numerators[3] = 0

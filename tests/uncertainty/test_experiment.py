@@ -69,7 +69,7 @@ def test_every_metric_of_every_variant_is_compared_with_control() -> None:
     assert row(found, "ctr", "a").among == 6
 
 
-def test_what_is_no_variant_is_not_compared() -> None:
+def test_label_values_that_are_not_variants_are_not_compared() -> None:
     variants = {
         name: variant(10 * place)
         for place, name in enumerate(["control", "treatment", "__other__", "__missing__", "old"])
@@ -98,7 +98,7 @@ def test_primary_metrics_share_the_error() -> None:
 
 
 def test_a_finding_among_many_needs_more_evidence() -> None:
-    """One of many metrics whose bounds exclude 0 by a little is expected where nothing differs."""
+    """Without a difference, some of many metrics have bounds that barely exclude 0."""
     lifts = np.linspace(1.0, 1.2, 60)
     control = binomial(1, 0.1)
     near = next(
@@ -139,10 +139,10 @@ def _with(found: Variant, ctr: GroupSums) -> Variant:
         ("log_loss", 0.8, 0.05, "kept"),
     ],
 )
-def test_a_guardrail_has_a_verdict_of_its_own(
+def test_a_guardrail_has_its_own_verdict(
     metric: str, lift: float, limit: float, expected: str
 ) -> None:
-    """Of a metric where lower is better, the limit lies above."""
+    """If lower is better, the limit is positive."""
     texts = [metric, "ndcg@10"]
     arms = variant(50, metrics=texts, lists=2_000), variant(60, 0.1 * lift, texts, lists=2_000)
     variants = dict(zip(("control", "treatment"), arms, strict=True))
@@ -161,8 +161,8 @@ def test_a_split_of_48_to_52_is_found() -> None:
     assert found > 160
 
 
-def test_evidence_of_a_split_is_fair_where_there_is_none() -> None:
-    """The mean of an e-value is 1: over all outcomes of 50 users, exactly."""
+def test_evidence_against_a_fair_split_has_mean_1() -> None:
+    """The mean of an e-value over all outcomes of 50 users is exactly 1."""
     mean = sum(
         comb(50, one) * 0.3**one * 0.7 ** (50 - one) * ratio_evidence([one, 50 - one], [0.3, 0.7])
         for one in range(51)
@@ -170,7 +170,7 @@ def test_evidence_of_a_split_is_fair_where_there_is_none() -> None:
     assert mean == pytest.approx(1.0)
 
 
-def test_evidence_of_shared_users_is_fair_at_the_most_that_is_allowed() -> None:
+def test_evidence_of_shared_users_has_mean_1_at_the_limit() -> None:
     mean = sum(
         comb(60, shared) * 0.01**shared * 0.99 ** (60 - shared) * shared_evidence(shared, 60)
         for shared in range(61)
@@ -195,7 +195,7 @@ def test_missing_users_are_reported() -> None:
     assert report(planned, {"control": control, "treatment": treatment}).checks.trouble == ()
 
 
-def test_a_variant_that_never_ran_is_told_of() -> None:
+def test_a_variant_that_never_ran_is_reported() -> None:
     planned = Experiment(shares={"control": 1, "treatment": 1})
     found = report(planned, {"control": variant(10)})
     assert len(found.checks.trouble) == 1
@@ -280,7 +280,7 @@ def _later(table: GroupSums, first: int) -> GroupSums:
         (Experiment(shares={"a": 1, "b": 1}), "they are of a, b; give one for 'control', too"),
     ],
 )
-def test_what_does_not_fit_together_is_refused(experiment: Experiment, message: str) -> None:
+def test_inconsistent_settings_are_refused(experiment: Experiment, message: str) -> None:
     with pytest.raises(ConfigError) as raised:
         experiment.check([parse(text) for text in [*METRICS, "log_loss"]])
     assert message in str(raised.value)

@@ -1,4 +1,4 @@
-"""An interval of one mean: against leaving each group out, and when there is none."""
+"""Intervals of a mean: against an explicit jackknife, and the cases without an interval."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.uncertainty.worlds import binomial, sums
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
-def test_the_standard_error_is_that_of_leaving_each_group_out() -> None:
+def test_the_standard_error_is_that_of_the_jackknife() -> None:
     table = binomial(1, 0.1, groups=20, lists=30)
     (numerators,), (denominators,) = table[1:]
     whole = numerators.sum() / denominators.sum()
@@ -54,7 +54,7 @@ def test_a_fixed_interval_is_students() -> None:
 
 
 @every_case("kind", KINDS)
-def test_a_wider_promise_is_a_wider_interval(kind: Kind) -> None:
+def test_a_stronger_guarantee_widens_the_interval(kind: Kind) -> None:
     narrow = interval(binomial(4, 0.1), Intervals(confidence=0.9), kind)
     wide = interval(binomial(4, 0.1), Intervals(confidence=0.99), kind)
     assert narrow is not None
@@ -63,7 +63,7 @@ def test_a_wider_promise_is_a_wider_interval(kind: Kind) -> None:
     assert (narrow.kind, narrow.confidence) == (kind, 0.9)
 
 
-def test_looking_always_costs_about_half_as_much_again_at_best() -> None:
+def test_an_anytime_interval_is_about_half_as_wide_again_at_best() -> None:
     tightest = min(boundary(0.05, relative) for relative in np.geomspace(0.01, 10, 200))
     assert 3.0 < tightest < 3.15
     # ... and stays near that from a tenth of the precision's data to a thousand times it.
@@ -77,7 +77,7 @@ def test_the_boundary_is_where_the_evidence_is_enough(alpha: float, relative: fl
 
 
 @every_case("relative", [1.0, 3.0, 50.0])
-def test_evidence_is_fair_where_there_is_no_effect(relative: float) -> None:
+def test_evidence_without_an_effect_has_mean_1(relative: float) -> None:
     z = np.linspace(-60, 60, 6_001)
     fair = np.array([log_evidence(each, 0.05, relative) for each in z]) - z * z / 2
     assert np.exp(fair).sum() * 0.02 / math.sqrt(2 * math.pi) == pytest.approx(1.0, abs=1e-6)
@@ -98,14 +98,12 @@ def test_a_precision_is_where_an_interval_is_tightest() -> None:
     ("click", "lists"),
     [
         *((0.3, np.where(np.arange(256) < users, 10, 0)) for users in (0, 1, 5, 12)),
-        # One user who is nearly everything counts as one.
+        # A user with nearly all lists counts as one group.
         (0.3, np.where(np.arange(256) == 7, 10_000, 1)),
         (0.0, np.full(256, 10)),
     ],
 )
-def test_few_users_or_none_who_clicked_have_no_interval(
-    click: float, lists: Any, kind: Kind
-) -> None:
+def test_few_users_or_no_clicks_have_no_interval(click: float, lists: Any, kind: Kind) -> None:
     assert interval(sums(lists * click, lists), Intervals(), kind, bounds=(0, 1)) is None
 
 
@@ -123,8 +121,8 @@ def test_a_window_stays_from_0_to_1(rate: float) -> None:
     assert found.low <= table.numerators.sum() / table.denominators.sum() <= found.high
 
 
-def test_wilson_is_that_of_the_lists_where_they_are_independent() -> None:
-    """Clicks without users behind them: Wilson's interval of the clicks themselves, nearly."""
+def test_for_independent_lists_wilson_is_that_of_the_lists() -> None:
+    """For clicks that are independent of users, it is nearly Wilson's interval of the clicks."""
     table = binomial(7, 0.02, groups=1024, lists=20)
     found = interval(table, Intervals(), "pointwise", bounds=(0, 1))
     assert found is not None

@@ -21,7 +21,7 @@ def records(campaign: str) -> list[dict[str, Any]]:
 
 
 def oracle(events: list[dict[str, Any]]) -> tuple[float, float]:
-    """Difference of the click-through rates and its standard error: each user left out of both."""
+    """Difference of the click-through rates and its standard error by a jackknife over users."""
     sums: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0, 0.0, 0.0])
     for event in events:
         place = 2 * (event["variant"] == "bts")
@@ -54,5 +54,5 @@ def test_bounds_are_those_of_sums_by_user(campaign: str, tmp_path: Path) -> None
     assert row["difference"] == pytest.approx(difference, abs=1e-9)
     half = (row["high"] - row["low"]) / 2
     assert half == pytest.approx(1.96 * error, rel=0.12)
-    # Users are cohorts here, and few of them are most of the traffic.
+    # Users are cohorts here, and a few of them have most of the traffic.
     assert 12 < row["groups"] < 256

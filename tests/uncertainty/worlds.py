@@ -1,4 +1,4 @@
-"""Group sums made by hand, and as a simulated month of users would leave them."""
+"""Group sums by hand and of a simulated month of users."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def sums(
 def binomial(
     seed: int, rate: float, *, groups: int = 256, lists: int = 400, days: int = 1
 ) -> GroupSums:
-    """Clicks on lists that have nothing to do with each other."""
+    """Clicks on independent lists."""
     random = np.random.default_rng(seed)
     shown = random.poisson(lists, (days, groups))
     return sums(random.binomial(shown, rate), shown)

@@ -1,4 +1,4 @@
-"""The slow textbook twin of every metric: a function of its name, in the file of its family."""
+"""Twins: a slow textbook implementation of every metric, by family."""
 
 from __future__ import annotations
 

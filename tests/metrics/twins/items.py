@@ -1,4 +1,4 @@
-"""Twins of what is read from the items and users of all lists together."""
+"""Twins of metrics of the items and users of all lists together."""
 
 from __future__ import annotations
 

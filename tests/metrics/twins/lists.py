@@ -1,4 +1,4 @@
-"""Twins of what is read from the items of each list."""
+"""Twins of metrics of the items of each list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Twins of what is read from the ranks and gains of hits."""
+"""Twins of metrics of the ranks and gains of hits."""
 
 from __future__ import annotations
 
@@ -227,18 +227,18 @@ def ctr(events: Sequence[Shown], k: int | None, *, rank: int = 0, **reading: Any
 
 
 def hits(events: Sequence[Shown], k: int | None, **reading: Any) -> float:
-    """How many hits there are."""
+    """Number of hits."""
     outcomes = Reader(k, **reading).outcomes(events)
     return float(sum(len(outcome.hits) for outcome in outcomes)) if events else math.nan
 
 
 def relevant(events: Sequence[Shown], k: int | None, **reading: Any) -> float:
-    """How many relevant items there are."""
+    """Number of relevant items."""
     outcomes = Reader(k, **reading).outcomes(events)
     return float(sum(outcome.interacted for outcome in outcomes)) if events else math.nan
 
 
 def retrieved(events: Sequence[Shown], k: int | None, **reading: Any) -> float:
-    """How many items stand in the lists."""
+    """Number of items in the lists."""
     outcomes = Reader(k, **reading).outcomes(events)
     return float(sum(len(outcome.shown) for outcome in outcomes)) if events else math.nan

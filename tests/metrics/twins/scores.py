@@ -1,4 +1,4 @@
-"""Twins of what is read from the scores of items and what happened to them."""
+"""Twins of metrics of the scores and outcomes of items."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Outcomes: TypeAlias = Sequence[tuple[float, bool]]
 
 
 def _samples(event: Shown) -> list[tuple[float, float | None]]:
-    """Score and gain of every scored item of one list; None where nothing was done with it."""
+    """Score and gain of every scored item of one list; None without an interaction."""
     if event.scores is None:
         return []
     gains = gains_of(event.interactions)
@@ -75,7 +75,7 @@ def rmse(score: float, rating: float | None, _: str) -> Fraction | None:
 
 @_per_sample()
 def log_loss(score: float, gain: float | None, outcome: str) -> float:
-    """-ln of the probability that was given to what happened."""
+    """-ln of the predicted probability of the outcome."""
     chance = min(max(score, 1e-15), 1 - 1e-15)
     share = (gain or 0.0) if outcome == "gain" else float((gain or 0.0) > 0)
     return -share * math.log(chance) - (1 - share) * math.log(1 - chance)
