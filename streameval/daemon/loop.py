@@ -145,7 +145,7 @@ class Loop:
         return RuntimeStatus(
             health=Health(
                 ready=self._ready,
-                trouble=source.trouble,
+                trouble=source.trouble or self._backpressure.trouble,
                 checkpoint=owner.health,
                 commit_failures=owner.commit_failures,
                 dead_lettered=None if parts.letters is None else invalid,
@@ -235,22 +235,26 @@ def _check_keys(parts: Assembly) -> None:
 
 
 class Backpressure:
-    """Pauses logs that lead too far in a join; all logs while dead letters cannot be written."""
+    """Pauses logs that lead too far in a join; all logs while dead letters cannot be written.
+
+    Attributes:
+        trouble: why all logs are paused; None while they are not.
+    """
 
     def __init__(self, parts: Assembly) -> None:
+        self.trouble: str | None = None
         self._parts = parts
-        self._full = False
 
     def apply(self) -> None:
         """Pause and resume; called between batches."""
         letters, ingest = self._parts.letters, self._parts.ingest
         full = letters is not None and letters.full
-        if full and not self._full:
-            problem = "dead letters cannot be written, and too many wait in memory"
-            emit(logging.WARNING, "reading_paused", problem=problem)
-        elif self._full and not full:
+        if full and self.trouble is None:
+            self.trouble = "reading is paused: too many dead letters wait, and none can be written."
+            emit(logging.WARNING, "reading_paused", trouble=self.trouble)
+        elif not full and self.trouble is not None:
+            self.trouble = None
             emit(logging.INFO, "reading_resumed")
-        self._full = full
         self._parts.source.pause(ingest.positions if full else ingest.backpressured)
 
 

@@ -303,6 +303,7 @@ def test_reading_pauses_while_dead_letters_cannot_be_written(
     parts.owner = MemoryOnly(parts.ingest, queue, hands.clock, Inline())
     stop, paper.fails = Countdown(300), True
     counted_meanwhile = []
+    published: list[Snapshot] = []
 
     def until() -> bool:
         paper.fails = hands.now < 1_030.0
@@ -311,7 +312,9 @@ def test_reading_pauses_while_dead_letters_cannot_be_written(
         return stop()
 
     with caplog.at_level(logging.INFO):
-        Loop(parts, lambda _: None, hands.clock, lambda: None, Inline()).run(until)
+        Loop(parts, published.append, hands.clock, lambda: None, Inline()).run(until)
+    assert any("reading is paused" in str(each.health.trouble) for each in published)
+    assert published[-1].health.trouble is None
     # A letter counts a thousand bytes and those of its value.
     assert max(counted_meanwhile) == 3
     assert parts.ingest.positions == {HERE: 20}
