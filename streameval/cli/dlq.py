@@ -20,9 +20,8 @@ from typer.core import TyperGroup
 from streameval.cli.errors import UsageError, config_errors_in, output, report
 from streameval.cli.terminal import rendered
 from streameval.config import Config, load
-from streameval.dead_letters import replay as work
 from streameval.dead_letters.file import read_letters
-from streameval.dead_letters.replay import DeadLetterReader
+from streameval.dead_letters.replay import DeadLetterReader, republish, selected
 from streameval.dead_letters.topic import topics_for
 from streameval.decoding.invalid import REASONS
 from streameval.engine.dead_letters import DeadLetter, Identity
@@ -122,9 +121,9 @@ def replay(
         raise UsageError(f"{config}: only records of Kafka topics can be replayed.")
 
     topics: set[str] = set()
-    picked = work.selected(_recording_topics(letters.found or (), topics), source.topics, reasons)
+    chosen = selected(_recording_topics(letters.found or (), topics), source.topics, reasons)
     client = source_config(source, os.environ)
-    count = sum(1 for _ in picked) if dry_run else work.replay(picked, client)
+    count = sum(1 for _ in chosen) if dry_run else republish(chosen, client)
     records = "1 record" if count == 1 else f"{count:,} records"
     done = "would be" if dry_run else "was" if count == 1 else "were"
     with output():

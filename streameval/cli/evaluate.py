@@ -245,8 +245,7 @@ def evaluate_tables(request: Request) -> None:
     """Evaluate files with one event per row, and write the readings."""
     config = configured(request)
     _span_length(config, request)
-    counted = counted_tables(request, config)
-    _written(counted.found, config, request)
+    _written(counted_tables(request, config).found, config, request)
 
 
 def evaluate_pair(request: Request) -> None:

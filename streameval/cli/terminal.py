@@ -37,7 +37,10 @@ def csv_text(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(heads)
-    writer.writerows(map(_cell, row) for row in rows)
+    writer.writerows(
+        [json.dumps(each) if isinstance(each, bool | float) else each for each in row]
+        for row in rows
+    )
     return text.getvalue()
 
 
@@ -45,10 +48,6 @@ def json_text(value: object, indent: int | None = None) -> str:
     """JSON; characters outside the encoding of standard output are escaped."""
     escaped = codecs.lookup(sys.stdout.encoding).name != "utf-8"
     return json.dumps(value, indent=indent, ensure_ascii=escaped)
-
-
-def _cell(value: object) -> object:
-    return json.dumps(value) if isinstance(value, bool | float) else value
 
 
 @contextmanager

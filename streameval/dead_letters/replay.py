@@ -86,7 +86,7 @@ def selected(
             yield letter
 
 
-def replay(letters: Iterable[DeadLetter], config: Mapping[str, Any]) -> int:
+def republish(letters: Iterable[DeadLetter], config: Mapping[str, Any]) -> int:
     """Republish the record of each letter to its topic and partition.
 
     Key, value and headers are unchanged; an added header names the original record. Records

@@ -11,7 +11,7 @@ import msgspec
 
 from streameval.catalogue import parse
 from streameval.catalogue.grammar import spelling
-from streameval.catalogue.metric import Metric, Value
+from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.engine.evidence import counts_up
 from streameval.engine.snapshot import LIFETIME, CounterValue, Snapshot
@@ -77,7 +77,9 @@ def metric_labels(metric: Metric) -> dict[str, str]:
         {'gain': 'exp2', 'k': '10'}
     """
     labels = {
-        _legal(name): _text(value) for name, value in metric.options.items() if name != "statistic"
+        _legal(name): str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in metric.options.items()
+        if name != "statistic"
     }
     return labels if metric.k is None else {**labels, "k": str(metric.k)}
 
@@ -114,10 +116,6 @@ def _what_is_read(metric: Metric) -> list[str]:
 def _legal(name: str) -> str:
     legal = re.sub(r"[^a-zA-Z0-9_]", "_", name)
     return f"_{legal}" if legal[:1].isdigit() else legal
-
-
-def _text(value: Value) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 _SUMMARY: Final = (

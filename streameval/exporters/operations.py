@@ -339,19 +339,15 @@ def _of_groups(root: Path) -> Iterator[int]:
         group = top / path.lstrip("/")
         for folder in (group, *group.parents):
             if folder.is_relative_to(top):
-                yield from _number(_text(folder / name))
+                text = _text(folder / name).strip()
+                if text.isdigit():  # v2 writes "max" for no limit
+                    yield int(text)
 
 
 def _of_machine(root: Path) -> Iterator[int]:
     for line in _text(root / "proc/meminfo").splitlines():
         if line.startswith("MemTotal:"):
             yield 1024 * int(line.split()[1])
-
-
-def _number(text: str) -> Iterator[int]:
-    """The number, or nothing if the text is "max" or empty."""
-    if text.strip().isdigit():
-        yield int(text)
 
 
 def _text(path: Path) -> str:

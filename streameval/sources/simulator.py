@@ -155,16 +155,13 @@ def _record(
 
 @cache
 def _audience() -> Audience:
-    hashes = np.array([_hash(f"user-{number}") for number in range(_USERS)], dtype=np.int64)
+    digests = (hashlib.blake2b(f"user-{n}".encode(), digest_size=7).digest() for n in range(_USERS))
+    hashes = np.array(list(map(int.from_bytes, digests)), dtype=np.int64)
     first = hashes // 8 % _GENRES
     second = (first + 1 + hashes // 128 % (_GENRES - 1)) % _GENRES
     genres = np.arange(ITEMS) % _GENRES
     likes = (genres == first[:, None]) | (genres == second[:, None])
     return Audience(hashes // 65536, hashes % 3, hashes // 2 % len(COUNTRIES), ~likes)
-
-
-def _hash(text: str) -> int:
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=7).digest())
 
 
 def records(options: SimulatorOptions) -> Iterator[bytes]:

@@ -206,5 +206,5 @@ def test_old_events_have_a_date_and_live_ones_an_age(site: Site, page: Page) -> 
 def test_counts_of_this_process_are_marked_as_such(site: Site, page: Page) -> None:
     page.goto(site.address)
     expect(page.locator("section[aria-labelledby=pipeline]")).to_contain_text(
-        "Counts are since this process started."
+        "Counts since the start of this process."
     )

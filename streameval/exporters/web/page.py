@@ -186,8 +186,9 @@ def _window_row(
 def _cell(entry: Series | None, longest: float) -> Markup:
     if entry is None:
         return tag("td")
-    count = tag("small", "of ", _count(entry), title=counted(entry.metric))
-    return tag("td", _value(entry), _bar(entry, longest), count, kind="one")
+    count = tag("data", f"{entry.reading.count:,}", value=str(entry.reading.count))
+    small = tag("small", "of ", count, title=counted(entry.metric))
+    return tag("td", _value(entry), _bar(entry, longest), small, kind="one")
 
 
 def _largest(series: Iterable[Series]) -> float:
@@ -201,10 +202,6 @@ def _value(entry: Series) -> Markup:
         return tag("span", figure(math.nan), kind="undefined", title=why)
     value, sure = tag("data", figure(reading.value), value=repr(reading.value)), certainty(reading)
     return tag("span", value, " ", tag("small", sure)) if sure else value
-
-
-def _count(entry: Series) -> Markup:
-    return tag("data", f"{entry.reading.count:,}", value=str(entry.reading.count))
 
 
 def _bar(entry: Series, longest: float) -> Markup:

@@ -176,12 +176,8 @@ class KafkaPythonConsumer:
 
     def _gaps(self, positions: Mapping[Partition, int]) -> list[RecordBatch]:
         """Empty batches for offsets without records."""
-        reached = {each: self._reached(each) for each in positions}
-        return [skip_to(p, offset) for p, offset in reached.items() if offset > positions[p]]
-
-    def _reached(self, partition: Partition) -> int:
-        position = self._consumer.position(_topic_partition(partition), timeout_ms=0)
-        return 0 if position is None else int(position)
+        reached = {p: self._consumer.position(_topic_partition(p), timeout_ms=0) for p in positions}
+        return [skip_to(p, offset) for p, offset in reached.items() if (offset or 0) > positions[p]]
 
 
 def batch_of(partition: Partition, records: Sequence[Any]) -> RecordBatch:

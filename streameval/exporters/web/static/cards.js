@@ -1,7 +1,7 @@
 // A card for each metric: each variant's value, count and difference to the control, and a chart.
 
 import { Chart, swatch } from "./chart.js";
-import { become, tag } from "./markup.js";
+import { morph, tag } from "./markup.js";
 import { certainty, difference, figure, moment, number, windowName } from "./words.js";
 
 const dataOf = (value, text) => tag("data", { value: String(value) }, text);
@@ -63,11 +63,11 @@ export class Card {
     const meaning = context.meaning(this.metric);
     const link = tag("a", { href: context.choice.link(this.metric), "data-view": this.metric },
       this.metric);
-    become(this.head, tag("div", {},
+    morph(this.head, tag("div", {},
       tag("h3", {}, link),
       tag("p", { class: "quiet" }, `${meaning?.summary ?? ""} ${direction(meaning)}`)));
     const caption = `${this.metric}, ${windowName(context.choice.shown)}`;
-    become(this.body, tag("div", {}, table(entries, context, caption), sinceOf(entries)));
+    morph(this.body, tag("div", {}, table(entries, context, caption), sinceOf(entries)));
   }
 }
 

@@ -1,6 +1,6 @@
 // One chart: lines over time that differ in dashes as well as in colour.
 
-import { drawn, tag } from "./markup.js";
+import { svg, tag } from "./markup.js";
 import { figure } from "./words.js";
 
 const DASHES = [[], [9, 5], [2, 4], [10, 4, 2, 4]];
@@ -12,11 +12,11 @@ const css = (name) => getComputedStyle(document.documentElement).getPropertyValu
 const colour = (index) => css(`--line-${index % COLOURS}`);
 
 export function swatch(index) {
-  const line = drawn("line", {
+  const line = svg("line", {
     x1: 0, y1: 5, x2: 30, y2: 5, class: `stroke-${index % COLOURS}`,
     "stroke-dasharray": DASHES[index % DASHES.length].join(" ") || null,
   });
-  return drawn("svg", { viewBox: "0 0 30 10", class: "swatch", "aria-hidden": "true" }, line);
+  return svg("svg", { viewBox: "0 0 30 10", class: "swatch", "aria-hidden": "true" }, line);
 }
 
 // One row of times, and a row of values for each line. undefined: the line has no point at that

@@ -6,7 +6,7 @@ export function tag(name, attributes = {}, ...content) {
   return filled(document.createElement(name), attributes, content);
 }
 
-export function drawn(name, attributes = {}, ...content) {
+export function svg(name, attributes = {}, ...content) {
   return filled(document.createElementNS(SVG, name), attributes, content);
 }
 
@@ -20,29 +20,29 @@ function filled(element, attributes, content) {
   return element;
 }
 
-function attributes(there, next) {
+function attributes(shown, next) {
   for (const { name, value } of next.attributes) {
-    if (there.getAttribute(name) !== value) there.setAttribute(name, value);
+    if (shown.getAttribute(name) !== value) shown.setAttribute(name, value);
   }
-  for (const { name } of [...there.attributes]) {
+  for (const { name } of [...shown.attributes]) {
     // A <details> that the user opened stays open.
-    if (name !== "open" && !next.hasAttribute(name)) there.removeAttribute(name);
+    if (name !== "open" && !next.hasAttribute(name)) shown.removeAttribute(name);
   }
 }
 
-export function become(there, next) {
-  if (there.nodeName !== next.nodeName) {
-    there.replaceWith(next);
-  } else if (there.nodeType === Node.TEXT_NODE) {
-    if (there.data !== next.data) there.data = next.data;
+export function morph(shown, next) {
+  if (shown.nodeName !== next.nodeName) {
+    shown.replaceWith(next);
+  } else if (shown.nodeType === Node.TEXT_NODE) {
+    if (shown.data !== next.data) shown.data = next.data;
   } else {
-    if (there.nodeType === Node.ELEMENT_NODE) attributes(there, next);
-    const old = [...there.childNodes];
-    const wanted = [...next.childNodes];
-    wanted.forEach((child, index) => {
-      if (index < old.length) become(old[index], child);
-      else there.append(child);
+    if (shown.nodeType === Node.ELEMENT_NODE) attributes(shown, next);
+    const old = [...shown.childNodes];
+    const children = [...next.childNodes];
+    children.forEach((child, index) => {
+      if (index < old.length) morph(old[index], child);
+      else shown.append(child);
     });
-    old.slice(wanted.length).forEach((child) => child.remove());
+    old.slice(children.length).forEach((child) => child.remove());
   }
 }

@@ -2,7 +2,7 @@
 
 import { direction, nameOf, sinceOf, table } from "./cards.js";
 import { Chart, MOST, swatch } from "./chart.js";
-import { become, tag } from "./markup.js";
+import { morph, tag } from "./markup.js";
 import { figure, moment, windowName } from "./words.js";
 
 export class View {
@@ -21,11 +21,11 @@ export class View {
 
   show(entries, context) {
     const meaning = context.meaning(this.metric);
-    become(this.head, tag("div", {},
+    morph(this.head, tag("div", {},
       tag("p", {}, tag("a", { href: context.choice.link(""), "data-view": "" }, "\u2190 All metrics")),
       tag("h3", { class: "large", tabindex: "-1" }, this.metric),
       meaning ? definition(meaning) : null));
-    become(this.body, tag("div", { class: "card" },
+    morph(this.body, tag("div", { class: "card" },
       tag("h4", {}, `Now: ${windowName(context.choice.shown)}`),
       entries.length ? table(entries, context, `${this.metric}, ${windowName(context.choice.shown)}`)
         : tag("p", { class: "quiet" }, "No data for this selection."),
@@ -43,7 +43,7 @@ export class View {
     }
     for (const [title, lines] of found) {
       const chart = this.charts.get(title) ?? this.add(title);
-      become(chart.legend, legend(lines));
+      morph(chart.legend, legend(lines));
       chart.show(`${this.metric}, ${title}`, lines);
     }
     this.found = found;
@@ -51,7 +51,7 @@ export class View {
   }
 
   tabulate() {
-    if (this.details.open && this.found) become(this.recent, recent(this.found));
+    if (this.details.open && this.found) morph(this.recent, recent(this.found));
   }
 
   add(title) {

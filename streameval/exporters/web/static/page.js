@@ -2,22 +2,22 @@
 
 import { Card, nameOf } from "./cards.js";
 import { Choice } from "./choice.js";
-import { become, tag } from "./markup.js";
+import { morph, tag } from "./markup.js";
 import { View, drawings } from "./metric.js";
 
 const EVERY = 2000;
-const known = new Map();
+const responses = new Map();
 const cards = new Map();
-const seen = new Set();
-const by = document.getElementById("by");
+const visible = new Set();
+const timeKind = document.getElementById("by");
 const live = document.getElementById("live");
 const grid = tag("div", { class: "cards" });
-const words = tag("span", { role: "status" });
+const status = tag("span", { role: "status" });
 const button = tag("button", { type: "button" }, "Pause");
 const watcher = new IntersectionObserver((entries) => {
   for (const { target, isIntersecting } of entries) {
-    if (isIntersecting) seen.add(target);
-    else seen.delete(target);
+    if (isIntersecting) visible.add(target);
+    else visible.delete(target);
   }
   if (entries.some((entry) => entry.isIntersecting)) histories();
 }, { rootMargin: "200px" });
@@ -32,23 +32,23 @@ const choice = new Choice(() => { render(); histories(); });
 
 // The server draws these, with and without scripts.
 async function sections() {
-  const drawn = await ask("sections", (answer) => answer.text());
-  const next = new DOMParser().parseFromString(drawn, "text/html");
+  const html = await request("sections", (answer) => answer.text());
+  const next = new DOMParser().parseFromString(html, "text/html");
   for (const id of ["state", "experiment", "health"]) {
-    become(document.getElementById(id), next.getElementById(id));
+    morph(document.getElementById(id), next.getElementById(id));
   }
 }
 
 // Requests a document only if it changed, by the ETag of the last response.
-async function ask(path, read = (answer) => answer.json()) {
-  const before = known.get(path);
+async function request(path, read = (answer) => answer.json()) {
+  const before = responses.get(path);
   const headers = before ? { "If-None-Match": before.tag } : {};
   const answer = await fetch(path, { headers, cache: "no-store", signal: AbortSignal.timeout(10000) });
   if (answer.status === 304) return before.content;
   if (!answer.ok) throw new Error((await answer.text()).trim());
   const content = await read(answer);
-  if (known.size > 200) known.clear();
-  known.set(path, { tag: answer.headers.get("etag"), content });
+  if (responses.size > 200) responses.clear();
+  responses.set(path, { tag: answer.headers.get("etag"), content });
   return content;
 }
 
@@ -108,7 +108,7 @@ function overview(shown) {
   for (const [metric, card] of cards) {
     if (!wanted.includes(metric)) {
       watcher.unobserve(card.element);
-      seen.delete(card.element);
+      visible.delete(card.element);
       card.chart.close();
       card.element.remove();
       cards.delete(metric);
@@ -142,9 +142,9 @@ async function histories() {
   })}`;
   if (view) return whole(view, path);
   const { shown } = choice;
-  await Promise.all([...cards.values()].filter((card) => seen.has(card.element)).map(async (card) => {
-    const { series, time } = await ask(path(card.metric, shown));
-    by.textContent = time === "event" ? "event time" : "processing time since this process started";
+  await Promise.all([...cards.values()].filter((card) => visible.has(card.element)).map(async (card) => {
+    const { series, time } = await request(path(card.metric, shown));
+    timeKind.textContent = time === "event" ? "event time" : "processing time since this process started";
     if (choice.shown !== shown || choice.family.segment !== segment) return;
     const lines = series.filter((each) => context.picked(each.labels));
     card.chart.show(card.metric, lines.map((each) => (
@@ -152,24 +152,24 @@ async function histories() {
   }));
 }
 
-async function whole(there, path) {
+async function whole(current, path) {
   const windows = ["pane", ...choice.family.windows];
-  const answers = await Promise.all(windows.map((window) => ask(path(there.metric, window))));
-  if (view !== there) return;
-  there.draw(drawings(new Map(windows.map((window, place) => [window, answers[place].series])),
+  const answers = await Promise.all(windows.map((window) => request(path(current.metric, window))));
+  if (view !== current) return;
+  current.draw(drawings(new Map(windows.map((window, place) => [window, answers[place].series])),
     choice.shown, context));
 }
 
-function say(text, old = false) {
-  if (words.textContent !== text) words.textContent = text;
-  words.parentElement.classList.toggle("old", old);
+function announce(text, old = false) {
+  if (status.textContent !== text) status.textContent = text;
+  status.parentElement.classList.toggle("old", old);
 }
 
 async function update() {
-  const next = await ask("api/v1/metrics");
+  const next = await request("api/v1/metrics");
   if (next !== found) {
     if (next.metrics.some((entry) => !meanings.has(entry.metric))) {
-      const { metrics } = await ask("api/v1/catalogue");
+      const { metrics } = await request("api/v1/catalogue");
       meanings = new Map(metrics.map((each) => [each.metric, each]));
     }
     if (paused) return;
@@ -180,7 +180,7 @@ async function update() {
     document.body.classList.add("moving");
     await histories();
   }
-  say("Updates automatically.");
+  announce("Updates automatically.");
 }
 
 // A hidden tab requests nothing; slow responses make requests less frequent.
@@ -191,7 +191,7 @@ async function turn() {
     try {
       await update();
     } catch (error) {
-      say(error instanceof TypeError || error.name === "TimeoutError"
+      announce(error instanceof TypeError || error.name === "TimeoutError"
         ? "The daemon does not respond; these values are outdated." : error.message, true);
     }
   }
@@ -201,7 +201,7 @@ async function turn() {
 button.addEventListener("click", () => {
   paused = !paused;
   button.textContent = paused ? "Resume" : "Pause";
-  say(paused ? "Paused." : "Updates automatically.");
+  announce(paused ? "Paused." : "Updates automatically.");
   if (!paused) turn();
 });
 document.addEventListener("visibilitychange", () => { if (!document.hidden) turn(); });
@@ -212,6 +212,6 @@ document.addEventListener("click", (event) => {
   choice.open(link.dataset.view);
   document.querySelector("#live [tabindex='-1']")?.focus();
 });
-document.getElementById("updates").append(words, button);
-say("Updates automatically.");
+document.getElementById("updates").append(status, button);
+announce("Updates automatically.");
 turn();
