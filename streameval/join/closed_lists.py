@@ -24,76 +24,75 @@ class ClosedLists:
 
     def __init__(
         self,
-        shown: ImpressionBuffer,
+        buffer: ImpressionBuffer,
         rows: Sequence[int],
         attributed: Sequence[Sequence[InteractionRecord]],
     ) -> None:
-        self._shown = shown
+        self._buffer = buffer
         self._attributed = attributed
-        self._parts = [*shown.by_bucket(rows)]
-        self._lists = shown.lists(self._parts)
+        self._parts = [*buffer.by_bucket(rows)]
+        self._lists = buffer.lists(self._parts)
 
     def events(self, how: Literal["max", "sum"]) -> Decoded:
         """The lists as events, in order.
 
         `how`: how gains of several interactions with one item are combined.
         """
-        outcomes = [combined(found, how) if found else _NOTHING for found in self._attributed]
-        acts = [each[0] for each in outcomes]
-        found = [each[1] for each in outcomes]
-        typed = found if any(found) else None
+        pairs = [combined(found, how) if found else _NOTHING for found in self._attributed]
+        interactions = [each for each, _ in pairs]
+        typed = [each for _, each in pairs] if any(each for _, each in pairs) else None
         parts = self._parts
         times = [np.array(bucket.times, dtype=np.int64)[places] for bucket, places in parts]
         labels = (np.array(bucket.dimensions)[places].tolist() for bucket, places in parts)
         return Decoded(
-            batch=self._coded(acts, typed) or self._named(acts, typed),
-            places=range(len(acts)),
+            batch=self._coded(interactions, typed) or self._named(interactions, typed),
+            places=range(len(interactions)),
             times=np.concatenate(times),
-            dimensions=[each for codes in labels for each in self._shown.labelled(codes)],
+            dimensions=[each for codes in labels for each in self._buffer.labelled(codes)],
             event_ids=None,
             invalid=(),
             tombstones=(),
         )
 
-    def within(self) -> list[bool]:
+    def inside(self) -> list[bool]:
         """Whether each interaction, list by list, is with an item of the list."""
         items = [each.item for found in self._attributed for each in found]
         if not items:
             return []
         owners = np.repeat(np.arange(len(self._lists)), [*map(len, self._attributed)])
         lists = self._lists.take(owners)
-        alike = lists.values == lists.spread(self._shown.codes(items))
+        matches = lists.values == lists.spread(self._buffer.codes(items))
         found = np.zeros(len(items), dtype=np.bool_)
-        found[lists.owners(np.flatnonzero(alike))] = True
+        found[lists.owners(np.flatnonzero(matches))] = True
         return found.tolist()
 
-    def _coded(self, acts: Sequence[Any], typed: Any) -> CodedBatch | None:
+    def _coded(self, interactions: Sequence[Any], typed: Any) -> CodedBatch | None:
         """Events as the item numbers of the join; None if they hold more than ids."""
         columns = ("positions", "scores", "baselines")
         more = any(getattr(bucket, name) for bucket, _ in self._parts for name in columns)
-        if more or dict in set(map(type, acts)):
+        if more or dict in set(map(type, interactions)):
             return None
         return CodedBatch(
             recommendations=self._lists,
             interactions=Ragged.of_lengths(
-                self._shown.codes(chain.from_iterable(acts)),
-                np.fromiter(map(len, acts), np.int64, len(acts)),
+                self._buffer.codes(chain.from_iterable(interactions)),
+                np.fromiter(map(len, interactions), np.int64, len(interactions)),
             ),
-            ids=self._shown.names,
+            ids=self._buffer.names,
             typed=typed,
             users=_optional(self._parts, "users", _user),
             event_ids=_requests(self._parts),
         )
 
-    def _named(self, acts: Sequence[Any], typed: Any) -> Batch:
-        shown, parts = self._shown, self._parts
+    def _named(self, interactions: Sequence[Any], typed: Any) -> Batch:
+        buffer, parts = self._buffer, self._parts
         return Batch(
-            recommendations=self._lists.cut(shown.named(self._lists.values.tolist())),
-            interactions=acts,
+            recommendations=self._lists.cut(buffer.named(self._lists.values.tolist())),
+            interactions=interactions,
             typed=typed,
             positions=_optional(parts, "positions", _positions),
             scores=_optional(parts, "scores", _scores),
-            baselines=_optional(parts, "baselines", _baseline(shown)),
+            baselines=_optional(parts, "baselines", _baseline(buffer)),
             users=_optional(parts, "users", _user),
             event_ids=_requests(parts),
         )
@@ -109,11 +108,11 @@ def combined(found: Sequence[InteractionRecord], how: Literal["max", "sum"]) -> 
         gains.setdefault(each.item, []).append(each.gain)
         typed.setdefault((each.item, each.type), []).append(each.gain)
     combine = max if how == "max" else _sum
-    whole = {item: combine(all_of) for item, all_of in gains.items()}
-    by_type = tuple(Interaction(item, combine(some), kind) for (item, kind), some in typed.items())
+    by_item = {item: combine(each) for item, each in gains.items()}
+    by_type = tuple(Interaction(item, combine(each), kind) for (item, kind), each in typed.items())
     known = any(each.type is not None for each in by_type)
-    plain = set(whole.values()) == {1.0}
-    return (list(whole) if plain else whole), (by_type if known else ())
+    plain = set(by_item.values()) == {1.0}
+    return (list(by_item) if plain else by_item), (by_type if known else ())
 
 
 def _sum(gains: Sequence[float]) -> float:
@@ -162,8 +161,8 @@ def _scores(bucket: ImpressionBucket, place: int) -> list[float] | None:
     return found if found and not math.isnan(found[0]) else None
 
 
-def _baseline(shown: ImpressionBuffer) -> Callable[[ImpressionBucket, int], list[Id] | None]:
+def _baseline(buffer: ImpressionBuffer) -> Callable[[ImpressionBucket, int], list[Id] | None]:
     def read(bucket: ImpressionBucket, place: int) -> list[Id] | None:
-        return shown.named(bucket.baselines[place]) if bucket.baselines else None
+        return buffer.named(bucket.baselines[place]) if bucket.baselines else None
 
     return read

@@ -138,11 +138,11 @@ class CopartitionedOwner:
         groups: dict[Partition, list[Assignment]] = {}
         for each in assignments:
             groups.setdefault(self._partition_of(each.partition), []).append(each)
-        whole = [self._whole(partition, logs) for partition, logs in sorted(groups.items())]
-        if whole and not self._inspected:
+        joined = [self._joined(partition, logs) for partition, logs in sorted(groups.items())]
+        if joined and not self._inspected:
             self._inspect()
             self._inspected = True
-        return self._owner.assigned(whole)
+        return self._owner.assigned(joined)
 
     def revoked(self, partitions: Sequence[Partition]) -> None:
         """See `Owner.revoked`."""
@@ -155,7 +155,7 @@ class CopartitionedOwner:
     def _partitions(self, partitions: Sequence[Partition]) -> list[Partition]:
         return sorted({self._partition_of(each) for each in partitions})
 
-    def _whole(self, partition: Partition, logs: Sequence[Assignment]) -> Assignment:
+    def _joined(self, partition: Partition, logs: Sequence[Assignment]) -> Assignment:
         ordered = sorted(logs, key=lambda log: self._topics.index(log.partition.topic))
         counts = {log.partition.topic: log.partitions for log in ordered}
         missing = [topic for topic in self._topics if topic not in counts]

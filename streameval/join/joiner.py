@@ -103,7 +103,7 @@ class Joiner:
 
     Attributes:
         watermark: no earlier record is expected, microseconds; NEVER at first.
-        accounts: outcomes of the records of each stream.
+        outcomes: of the records of each stream.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class Joiner:
             if self._users is None
             else LastTouchMatcher(self.impressions, self._users, rules, slack, recent)
         )
-        self._found: defaultdict[int, list[InteractionRecord]] = defaultdict(list)
+        self._attributions: defaultdict[int, list[InteractionRecord]] = defaultdict(list)
         self._last_closed: Sequence[int] = ()
         self._counted_later: set[tuple[int, InteractionRecord]] = set()
         self._deduplicators = [Deduplicator(rules.window + rules.lateness) for _ in self.outcomes]
@@ -164,21 +164,21 @@ class Joiner:
         found = self.interactions.between(before, goal, AT_ONCE)
         if len(found) > AT_ONCE:
             watermark = max(found[AT_ONCE].time, found[0].time + 1)
-        begin, end = self._closed(before), self._closed(watermark)
-        closed = self.impressions.moment_after(begin, end, AT_ONCE)
-        if closed < end:
-            watermark = closed + self.rules.window
+        begin, end = self._closing_time(before), self._closing_time(watermark)
+        until = self.impressions.moment_after(begin, end, AT_ONCE)
+        if until < end:
+            watermark = until + self.rules.window
         self.watermark = watermark
         for interaction in found:
             if interaction.time < watermark:
                 self._attribute(interaction)
         self._last_closed = rows = self.impressions.between(
-            self._closed(before), self._closed(watermark)
+            self._closing_time(before), self._closing_time(watermark)
         )
         if rows:
-            attributed = [self._found.pop(row, ()) for row in rows]
+            attributed = [self._attributions.pop(row, ()) for row in rows]
             lists = ClosedLists(self.impressions, rows, attributed)
-            self._account(rows, attributed, lists.within())
+            self._count_closed(rows, attributed, lists.inside())
             sink(lists.events(self.rules.combine))
         self._drop(min(watermark, newest))
         if watermark == goal:
@@ -189,7 +189,7 @@ class Joiner:
 
         Counts each list alone with `sink`, which must not keep events. None if all succeed.
         """
-        found = self._attributed(self._last_closed)
+        found = self._interactions_of(self._last_closed)
         for row in self._last_closed:
             try:
                 lists = ClosedLists(self.impressions, [row], [found.get(row, ())])
@@ -215,7 +215,7 @@ class Joiner:
                 self.outcomes[self._streams[interaction.log]].counted += 1
         self.outcomes[0].records -= 1
         self.impressions.remove(row)
-        self._index()
+        self._rebuild_indexes()
         return True
 
     @property
@@ -239,7 +239,7 @@ class Joiner:
 
     def is_counted(self, row: int) -> bool:
         """Whether a list has become an event."""
-        return self.impressions.time(row) < self._closed(self.watermark)
+        return self.impressions.time(row) < self._closing_time(self.watermark)
 
     def sections(self) -> Iterator[Section]:
         """The buffers and the remembered event ids."""
@@ -269,21 +269,21 @@ class Joiner:
             own = _of(parts, prefix)
             held = {name.removeprefix(prefix): each for name, each in own.items()}
             deduplicator.restore(held, newest[stream])
-        self._index()
+        self._rebuild_indexes()
 
     def _add_impressions(self, slices: Sequence[RecordSlice]) -> None:
         late = late_masks(slices, self.rules.lateness, self.watermark)
         for number, rows in runs(slices):
             part = slices[number]
             lists = cast("Impressions", part.content)
-            own, lateness = part.own_offsets, late[number]
-            if len(rows) < len(own):
-                lists, own, lateness = lists.take(rows), own[rows], lateness[rows]
-            kept = self._unrefused(lists, part.log, own, lateness)
-            if kept is not None:
-                lists, own = lists.take(kept), own[kept]
-            if len(own):
-                self._keep(lists, part.log, own)
+            offsets, late_rows = part.own_offsets, late[number]
+            if len(rows) < len(offsets):
+                lists, offsets, late_rows = lists.take(rows), offsets[rows], late_rows[rows]
+            rows_to_keep = self._rows_to_keep(lists, part.log, offsets, late_rows)
+            if rows_to_keep is not None:
+                lists, offsets = lists.take(rows_to_keep), offsets[rows_to_keep]
+            if len(offsets):
+                self._keep(lists, part.log, offsets)
 
     def _refuse_future(self, stream: int, part: RecordSlice) -> None:
         """Refuse records from the future."""
@@ -295,7 +295,7 @@ class Joiner:
         for row in range(len(offsets)):
             self._refuse_list("future", lists, row, part.log, int(offsets[row]))
 
-    def _unrefused(
+    def _rows_to_keep(
         self, lists: Impressions, log: int, offsets: IntArray, late: BoolArray
     ) -> IntArray | None:
         """Rows of the lists to keep, or None for all; refuses late lists and duplicates."""
@@ -368,31 +368,31 @@ class Joiner:
     def _wait(self, interaction: InteractionRecord, rows: Sequence[int]) -> None:
         """Keep an interaction until its lists are counted; it counts with the last of them."""
         for row in rows:
-            self._found[row].append(interaction)
+            self._attributions[row].append(interaction)
         for row in rows[:-1]:
             self._counted_later.add((row, interaction))
 
-    def _account(
+    def _count_closed(
         self,
         rows: Sequence[int],
         attributed: Sequence[Sequence[InteractionRecord]],
-        within: Sequence[bool],
+        inside: Sequence[bool],
     ) -> None:
         """Count the outcomes of lists, and of interactions with the last of their lists."""
         self.outcomes[0].counted += len(rows)
         pairs = [(row, each) for row, own in zip(rows, attributed, strict=True) for each in own]
-        for pair, inside in zip(pairs, within, strict=True):
+        for pair, is_inside in zip(pairs, inside, strict=True):
             if pair in self._counted_later:
                 self._counted_later.remove(pair)
                 continue
             counts = self.outcomes[self._streams[pair[1].log]]
             counts.counted += 1
-            counts.outside += not inside
+            counts.outside += not is_inside
         if self._trace is not None:
             for row, own in zip(rows, attributed, strict=True):
                 self._trace.counted(self.impressions, row, own)
 
-    def _closed(self, watermark: int) -> int:
+    def _closing_time(self, watermark: int) -> int:
         """The time before which lists are complete."""
         return watermark if watermark in (NEVER, FOREVER) else watermark - self.rules.window
 
@@ -412,7 +412,7 @@ class Joiner:
             raise TooManyOpenError("max_bytes", self.size, self.rules.max_bytes)
 
     def _refuse(self, stream: int, outcome: Outcome, each: InteractionRecord) -> None:
-        self._end(stream, outcome)
+        self._count(stream, outcome)
         if self._trace is not None:
             record = RejectedRecord(
                 each.log, each.offset, each.time, each.key, item=each.item, type=each.type
@@ -422,7 +422,7 @@ class Joiner:
     def _refuse_list(
         self, outcome: Outcome, lists: Impressions, row: int, log: int, offset: int
     ) -> None:
-        self._end(0, outcome)
+        self._count(0, outcome)
         if self._trace is not None:
             request = None if lists.event_ids is None else lists.event_ids[row]
             user = None if lists.users is None else lists.users[row]
@@ -430,11 +430,11 @@ class Joiner:
             record = RejectedRecord(log, offset, time, request or "", user or "")
             self._trace.rejected(outcome, record)
 
-    def _end(self, stream: int, outcome: Outcome) -> None:
+    def _count(self, stream: int, outcome: Outcome) -> None:
         counts = self.outcomes[stream]
         setattr(counts, outcome, getattr(counts, outcome) + 1)
 
-    def _index(self) -> None:
+    def _rebuild_indexes(self) -> None:
         """Rebuild indexes and attributions from the buffers."""
         self._requests.clear()
         if self._users is not None:
@@ -445,14 +445,14 @@ class Joiner:
             for place, user in enumerate(bucket.users):
                 if self._users is not None:
                     self._users.add(user, number << PLACES | place)
-        closed = self._closed(self.watermark)
-        self._found.clear()
+        closed = self._closing_time(self.watermark)
+        self._attributions.clear()
         self._counted_later.clear()
         for interaction in self.interactions.between(NEVER, self.watermark):
             rows = self._matcher.match(interaction)
             self._wait(interaction, [row for row in rows if self.impressions.time(row) >= closed])
 
-    def _attributed(self, rows: Collection[int]) -> dict[int, list[InteractionRecord]]:
+    def _interactions_of(self, rows: Collection[int]) -> dict[int, list[InteractionRecord]]:
         """The interactions of closed lists."""
         wanted, found = set(rows), dict[int, list[InteractionRecord]]()
         for interaction in self.interactions.between(NEVER, self.watermark):

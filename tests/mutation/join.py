@@ -52,7 +52,7 @@ def _to_what_was_handed_over(kept: Any) -> Any:
 
 _BROKEN: dict[str, Broken] = {
     "a list is counted before its window is over": replaced(
-        Joiner, "_closed", lambda _, watermark: watermark
+        Joiner, "_closing_time", lambda _, watermark: watermark
     ),
     "an earlier interaction is dropped": replaced(
         closed_lists, "combined", lambda found, how: combined(found[-1:], how)
@@ -62,9 +62,9 @@ _BROKEN: dict[str, Broken] = {
     "lateness is not allowed": replaced(
         joiner, "late_masks", lambda slices, _, watermark: late_masks(slices, 0, watermark)
     ),
-    "what waits is not found after a restart": replaced(Joiner, "_index", lambda _: None),
+    "what waits is not found after a restart": replaced(Joiner, "_rebuild_indexes", lambda _: None),
     "the first touch gets it": lambda patch: patch.setattr(matching, "max", min, raising=False),
-    "a repeated list counts": replaced(Joiner, "_again", lambda *_: False),
+    "a repeated list counts": replaced(Joiner, "_is_duplicate", lambda *_: False),
     "the fastest log sets the watermark": around(Logs, "watermark", _of_the_fastest),
     "a restart goes on after what was only handed over": around(
         Logs, "state", _to_what_was_handed_over
