@@ -82,7 +82,7 @@ def evaluate(
         inputs: catalog, popularity, similarity, depth, max_items and ids.
 
     Raises:
-        InvalidEventError: the frame lacks a column.
+        InvalidEventError: the frame is not one of pyspark, or lacks a column.
         MetricError: a metric is unknown, or lacks an input.
         MissingExtraError: pyarrow is not installed.
         ValueError: `every` is not a duration.
@@ -90,6 +90,9 @@ def evaluate(
     by = (by,) if isinstance(by, str) else by
     # Raise errors of arguments here rather than on an executor.
     partials((), *metrics, by=by, every=every, intervals=intervals, **inputs)
+    if not hasattr(frame, "mapInArrow"):
+        problem = f"give a DataFrame of pyspark, found {type(frame).__name__}"
+        raise InvalidEventError("wrong_type", problem)
     needed = ["recommendations", "interactions", *by, *(["times"] if every else [])]
     for name in needed:
         if name not in frame.columns:

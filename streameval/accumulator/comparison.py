@@ -23,8 +23,8 @@ from streameval.accumulator.uncertainty import (
     standard_error,
     standardised,
 )
-from streameval.catalogue import parse
-from streameval.errors import NotComparableError, UnlikeStateError
+from streameval.catalogue import metric_of
+from streameval.errors import MetricError, NotComparableError, UnlikeStateError
 from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.intervals import GroupSums, Intervals, check_method
 
@@ -243,7 +243,7 @@ def compare(
     Raises:
         NotComparableError: the metric is not a mean over lists or items, or has no sums by user.
         UnlikeStateError: the numbers of groups differ.
-        MetricError: method or precision is not valid.
+        MetricError: an argument is not valid.
 
     Example:
         >>> from streameval import Accumulator, Intervals
@@ -254,8 +254,11 @@ def compare(
         >>> compare(one, other, "hit_rate").verdict
         'better'
     """
+    for name, given in (("control", control), ("treatment", treatment)):
+        if not isinstance(given, Accumulator):
+            raise MetricError(f"{name}={given!r:.80}: give a streameval.Accumulator")
     known = {each.text: each for each in control.metrics}
-    asked = known.get(metric) or parse(metric)
+    asked = known.get(metric) or metric_of(metric)
     intervals = control.intervals or Intervals()
     if precision is not None:
         intervals = msgspec.structs.replace(intervals, precision=precision)

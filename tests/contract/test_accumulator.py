@@ -237,6 +237,9 @@ def test_no_metrics_or_no_kept_items_are_refused() -> None:
         (lambda: compare(MADE, MADE, "mrr", method="anytme"), "'anytime'"),  # type: ignore[arg-type]  # the mistake
         (lambda: compare(MADE, MADE, "mrr", precision=-1), "precision=-1"),
         (lambda: MADE.interval("mrr", precision=2), "precision=2"),
+        (lambda: compare("mrr", MADE, MADE), "control='mrr': give a streameval.Accumulator"),  # type: ignore[arg-type]  # the mistake
+        (lambda: compare(MADE, None, "mrr"), "treatment=None: give a streameval.Accumulator"),  # type: ignore[arg-type]  # the mistake
+        (lambda: compare(MADE, MADE, 5), "5 is not a metric"),  # type: ignore[arg-type]  # the mistake
         (lambda: compare_sums(SUMS, SUMS, method="anytme"), "'anytime'"),  # type: ignore[arg-type]  # the mistake
     ],
 )

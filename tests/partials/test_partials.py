@@ -26,6 +26,7 @@ from streameval.errors import (
     UnlikeStateError,
 )
 from streameval.partials import Cell, Partial, arrow_table, merged, partials, repacked
+from streameval.spark import evaluate
 from tests.effort import dear, every_case
 
 METRICS = ("ndcg@3", "hit_rate@2", "auc", "shannon_entropy", "ctr")
@@ -283,6 +284,8 @@ def test_other_input_is_refused_with_what_to_give() -> None:
     timed = table(events(5)).set_column(4, "times", [["2026-01-01"] * 5])
     with pytest.raises(InvalidEventError, match="times: string; give timestamps"):
         counted(timed)
+    with pytest.raises(InvalidEventError, match="give a DataFrame of pyspark, found Table"):
+        evaluate(table(events(2)), "mrr")
     durations: list[Any] = ["often", "0s", 3600]
     for every in durations:
         with pytest.raises(ValueError, match="every: found"):
