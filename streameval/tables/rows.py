@@ -197,6 +197,10 @@ def row_warnings(shown: Rows, truth: Rows) -> Iterator[str]:
             "the recommendations keep the order of their file, because no column has a usual name "
             f"of a score (not read: {', '.join(shown.unread)}); name it with --column score=NAME."
         )
+    files = {"recommendations": shown, "truth": truth}
+    empty = [name for name, rows in files.items() if not len(rows.users)]
+    if len(empty) == 1:
+        yield f"--{empty[0]} has no rows."
     pairs = (("user", shown.users, truth.users), ("item", shown.items, truth.items))
     for what, mine, theirs in pairs:
         alike = of_one_kind([mine, theirs])

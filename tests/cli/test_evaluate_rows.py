@@ -141,10 +141,10 @@ def test_without_scores_a_column_that_may_hold_them_is_named(tmp_path: Path) -> 
         ("user,item\n7,1\n", None),
         ("user,item\n7.0,1\n", "no user is in both files: one starts with '7'"),
         ("user,item\n7, 1\n", "no item is in both files: one starts with '1'"),
-        ("user,item\n", None),
+        ("user,item\n", "--truth has no rows."),
     ],
 )
-def test_ids_that_differ_between_files_are_reported(
+def test_files_that_do_not_fit_each_other_are_reported(
     tmp_path: Path, truth: str, says: str | None
 ) -> None:
     both = written(tmp_path, "user,item,score\n7,1,0.5\n", truth)
