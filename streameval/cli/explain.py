@@ -191,7 +191,7 @@ def _list(partition: Partition, each: ExplainedList, names: list[str]) -> Iterat
     yield f"{partition}: shown {moment_text(each.time)}{f' ({labels})' if labels else ''}"
     yield f"  items   {', '.join(map(str, each.items)) or 'none'}"
     if each.outcome == "counted":
-        yield "  counted its window is over"
+        yield "  counted after the end of its window"
     else:
         yield f"  open    until every log has passed {moment_text(each.complete_at)}"
 

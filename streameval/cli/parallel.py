@@ -77,7 +77,7 @@ def map_in_processes(
     if processes < 2:
         yield map(count, tasks)
         return
-    # A forked process would inherit locked locks of other threads (Arrow, progress bar).
+    # A forked process would inherit locks that other threads hold (Arrow, progress bar).
     context = multiprocessing.get_context("spawn")
     others = multiprocessing.active_children()
     pool = ProcessPoolExecutor(processes - 1, context, initializer=_start_worker, initargs=(count,))

@@ -276,8 +276,8 @@ def attribution_problems(config: Config) -> Iterator[Problem]:
         problem = "with [attribution], lists are deduplicated by request_id, and interactions by"
         yield "dedup", f"{problem} event_id in [[attribution.interactions]]; remove dedup."
     for index, name in enumerate(options.per):
-        if problem_ := unknown_name_problem(name, config.labels, "`labels`"):
-            yield f"attribution.per[{index}]", problem_
+        if label_problem := unknown_name_problem(name, config.labels, "`labels`"):
+            yield f"attribution.per[{index}]", label_problem
     if config.event.time is not None:
         yield from _impression_problems(config, options)
         for index, each in enumerate(options.interactions):

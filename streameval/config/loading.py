@@ -149,7 +149,7 @@ def _files_below(path: Path, options: T) -> T:
     return msgspec.structs.replace(options, **there)
 
 
-_METRIC_TABLE = "a metric with a table of its own goes under [[metric]]"
+_METRIC_TABLE = "a metric with its own table goes under [[metric]]"
 _MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `\$\.?(?P<key>.*)`)?")
 _FIELD = re.compile(r"Object .* field `(?P<name>.*)`")
 _EXPECTED = re.compile(

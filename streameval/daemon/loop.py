@@ -238,7 +238,7 @@ class Backpressure:
     """Pauses logs that lead too far in a join; all logs while dead letters cannot be written.
 
     Attributes:
-        trouble: why all logs are paused; None while they are not.
+        trouble: reason why all logs are paused, else None.
     """
 
     def __init__(self, parts: Assembly) -> None:
@@ -278,19 +278,19 @@ class JoinDriver:
             return
         parts = self._parts
         parts.ingest.end(parts.source.ended)
-        for home, state in list(parts.ingest.partitions.items()):
+        for partition, state in list(parts.ingest.partitions.items()):
             if isinstance(state, JoinedState):
-                self._exclude_idle(home, state)
+                self._exclude_idle(partition, state)
 
     def health(self) -> JoinHealth | None:
         """The health of the joins; None without [attribution]."""
         return None if self._stats is None else self._stats.health(self._parts.ingest.partitions)
 
-    def _exclude_idle(self, home: Partition, state: JoinedState) -> None:
+    def _exclude_idle(self, partition: Partition, state: JoinedState) -> None:
         # A proposal takes effect only once a checkpoint has it, so that a restart repeats it.
         owner = self._parts.owner
         if state.proposed_at is not None:
-            if owner.saved(home, state.proposed_at):
+            if owner.saved(partition, state.proposed_at):
                 state.accept()
             return
         if self._timeout is None:
@@ -315,7 +315,7 @@ class JoinDriver:
 
 
 _MIN_INTERVAL = 1.0
-"""Least time between snapshots, seconds."""
+"""Minimum time between snapshots, seconds."""
 
 
 class SnapshotReader:

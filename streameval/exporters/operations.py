@@ -140,7 +140,7 @@ _CONNECTIONS: Final = {
     ),
     _FromAttribute("kafka_connection_failures", "counter", "connection_failures", "reason"): (
         "Failed attempts to reach Kafka, by reason; an attempt follows a second after the last one "
-        "failed. /-/ready and the log say what to do."
+        "failed. /-/ready and the log have the remedy."
     ),
     _FromAttribute("schema_registry_failures", "counter", "registry_failures", "reason"): (
         "Failed requests to the schema registry, by reason; absent without a registry. While it "

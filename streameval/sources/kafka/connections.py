@@ -200,9 +200,9 @@ def failure_of(error: Exception, config: Mapping[str, Any]) -> Failure:
     where = ", ".join(addresses(config))
     silent = isinstance(error, (*NO_ANSWER, ConnectionEndedError))
     if silent or isinstance(error, KafkaConnectionError):
-        problem_ = None if config.get("proxy_url") else _refusal(addresses(config)[0])
-        if problem_ is not None:
-            return Failure("unreachable", f"cannot reach Kafka at {where}: {problem_}", _START)
+        network_error = None if config.get("proxy_url") else _refusal(addresses(config)[0])
+        if network_error is not None:
+            return Failure("unreachable", f"cannot reach Kafka at {where}: {network_error}", _START)
     if silent:
         problem = f"no Kafka answer from {where} (security_protocol is {_protocol(config)})"
         return Failure("silent", problem, "check the broker, or correct the port")

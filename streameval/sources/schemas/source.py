@@ -32,7 +32,7 @@ _MAX_REFUSED: Final = 1_000
 
 
 class SchemaRequest(NamedTuple):
-    """What reads some records is wanted."""
+    """A request for the schema of records with this header."""
 
     encoding: Encoding
     header: bytes
