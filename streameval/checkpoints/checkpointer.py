@@ -222,8 +222,8 @@ class Checkpointer:
 
     def take_log_events(self) -> Sequence[LogEvent]:
         """The log events since the last call."""
-        taken, self._log_events = self._log_events, []
-        return taken
+        events, self._log_events = self._log_events, []
+        return events
 
     def _save_all(self, partitions: Sequence[Partition], most: float = math.inf) -> None:
         if self._abandoned:
@@ -404,8 +404,8 @@ class MemoryOnly:
 
     def take_log_events(self) -> Sequence[LogEvent]:
         """The log events since the last call."""
-        taken, self._log_events = self._log_events, []
-        return taken
+        events, self._log_events = self._log_events, []
+        return events
 
     def _flush_letters(self) -> None:
         if self._letters is not None:

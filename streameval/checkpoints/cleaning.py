@@ -109,9 +109,9 @@ class Cleaner:
         known = self._references_of(folder, files, file_of(offset))
         if known is None:
             return []
-        mine = [each for name, each in known.items() if offset_of(name) == each.offset <= offset]
-        keep = kept(mine)
-        superseded = [file_of(each.offset) for each in mine if each.offset not in keep]
+        current = [each for name, each in known.items() if offset_of(name) == each.offset <= offset]
+        keep = kept(current)
+        superseded = [file_of(each.offset) for each in current if each.offset not in keep]
         if any(each.blobs is None for each in known.values()):
             return superseded
         referenced = frozenset().union(*(each.blobs or () for each in known.values()))

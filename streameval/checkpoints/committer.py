@@ -153,13 +153,13 @@ class DurableCounters:
 
     def totals(self) -> Mapping[CounterKey, CounterValue]:
         """The counter of every key seen so far, sorted by key."""
-        found = defaultdict(list)
+        values = defaultdict(list)
         for key, pair in self._settled.items():
-            found[key].append(pair)
+            values[key].append(pair)
         for _, series in sorted(self._series.items()):
             for entry in series.values():
-                found[entry.shown_as].append(entry.contribution)
-        for key, pairs in found.items():
+                values[entry.shown_as].append(entry.contribution)
+        for key, pairs in values.items():
             self._shown[key] = _raised(self._shown.get(key, _NOTHING), pairs)
         return {key: self._shown[key] for key in sorted(self._shown)}
 
@@ -168,11 +168,11 @@ class DurableCounters:
     ) -> None:
         entry = series.pop(key)
         self._settle(entry)
-        found = series.get(target)
-        if found is None:
-            found = series[target] = _Series(_NOTHING, _NOTHING, shown(target))
-        found.baseline = _sum((found.baseline, entry.last))
-        found.last = _sum((found.last, entry.last))
+        merged = series.get(target)
+        if merged is None:
+            merged = series[target] = _Series(_NOTHING, _NOTHING, shown(target))
+        merged.baseline = _sum((merged.baseline, entry.last))
+        merged.last = _sum((merged.last, entry.last))
 
     def _redirect(
         self, series: dict[CounterKey, _Series], key: CounterKey, shown_as: CounterKey

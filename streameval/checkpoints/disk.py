@@ -99,9 +99,9 @@ class Disk:
         """At most `size` bytes from `start`; fewer at the end of the file."""
         with path.open("rb", buffering=0) as file:
             file.seek(start)
-            found = file.read(size)
+            data = file.read(size)
         self._progress()
-        return found
+        return data
 
     def size(self, path: Path) -> int:
         """Bytes of a file."""

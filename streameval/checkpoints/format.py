@@ -214,8 +214,8 @@ def file_of(offset: int) -> str:
 
 def offset_of(name: str) -> int | None:
     """The offset in a file's name; None if it is not a checkpoint's."""
-    found = _CHECKPOINT.fullmatch(name)
-    return int(found[1]) if found else None
+    match = _CHECKPOINT.fullmatch(name)
+    return int(match[1]) if match else None
 
 
 def offsets_in(names: Iterable[str]) -> list[int]:

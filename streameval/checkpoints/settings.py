@@ -169,12 +169,12 @@ def scheme_of(path: str) -> str:
         's3'
     """
     how = "give a folder, or s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or az://CONTAINER/PREFIX"
-    found = urlsplit(path)
-    if found.scheme not in SCHEMES:
-        raise ValueError(f"found {path!r}; {found.scheme}:// is not known: {how}.")
-    if not found.netloc or found.query or found.fragment or "@" in found.netloc:
+    url = urlsplit(path)
+    if url.scheme not in SCHEMES:
+        raise ValueError(f"found {path!r}; {url.scheme}:// is not known: {how}.")
+    if not url.netloc or url.query or url.fragment or "@" in url.netloc:
         raise ValueError(f"found {path!r}; that is not a bucket and prefix: {how}.")
-    prefix = found.path.strip("/")
+    prefix = url.path.strip("/")
     if any(part in ("", ".", "..") for part in prefix.split("/") if prefix):
         raise ValueError(f"found {path!r}; its prefix has an empty part, '.' or '..': {how}.")
-    return found.scheme
+    return url.scheme

@@ -129,11 +129,11 @@ class Store:
             ForeignStoreError: it belongs to another cluster or group.
             StoreError: it cannot be used; UnownedStoreError if it has no claim, and checkpoints.
         """
-        found = self._owner() or self._claim(Claim(cluster=cluster, group=group))
+        owner = self._owner() or self._claim(Claim(cluster=cluster, group=group))
         for what, here in (("cluster", cluster), ("group", group)):
-            there = getattr(found, what)
-            if here != there:
-                raise ForeignStoreError(self.path, what, here, there)
+            claimed = getattr(owner, what)
+            if here != claimed:
+                raise ForeignStoreError(self.path, what, here, claimed)
         self._claimed = True
 
     def _claim(self, wanted: Claim) -> Claim:
@@ -142,8 +142,8 @@ class Store:
         if not headers:
             self._storage.put_new(CLAIM, f"{wanted}\n".encode())
             return self.owner()
-        if (found := self._owner()) is not None:
-            return found
+        if (owner := self._owner()) is not None:
+            return owner
         known = [header for header in headers.values() if header is not None]
         owners = {str(Claim(cluster=each.cluster, group=each.group)) for each in known}
         said = f"; its checkpoints say {' or '.join(sorted(owners))}" if owners else ""
@@ -181,9 +181,9 @@ class Store:
         """The places with checkpoints, and their offsets; takes four requests in sequence."""
         topics = self._within([""])
         numbers = self._within(self._within(topics))
-        found = [place for place in map(place_of, numbers) if place is not None]
-        offsets = self.gather(self.offsets, found, _BLOBS_AT_ONCE)
-        return {place: each for place, each in zip(found, offsets, strict=True) if each}
+        places = [place for place in map(place_of, numbers) if place is not None]
+        offsets = self.gather(self.offsets, places, _BLOBS_AT_ONCE)
+        return {place: each for place, each in zip(places, offsets, strict=True) if each}
 
     def _within(self, folders: Sequence[str]) -> list[str]:
         """The entries of these folders that may belong to places."""
@@ -210,8 +210,8 @@ class Store:
         headers = self.gather(self._header, places.items(), _BLOBS_AT_ONCE)
         return dict(zip(places, headers, strict=True))
 
-    def _header(self, found: tuple[Place, Sequence[int]]) -> Header | None:
-        place, offsets = found
+    def _header(self, offsets_of_place: tuple[Place, Sequence[int]]) -> Header | None:
+        place, offsets = offsets_of_place
         for offset in reversed(offsets):
             key = f"{folder_of(place)}/{file_of(offset)}"
             read = partial(self._storage.get_range, key, 0)
@@ -282,8 +282,8 @@ class Store:
             # Local parts are read again instead of being kept in memory.
             return SavedCheckpoint(path, content, lambda entry: read([entry])[entry.name])
         parts = {each.name: _part(data, each) for each in content.entries if each.blob is None}
-        for found in blobs:
-            parts |= found
+        for parts_of_blob in blobs:
+            parts |= parts_of_blob
         return SavedCheckpoint(path, content, lambda entry: parts[entry.name])
 
     def _parts(self, key: str, entries: Sequence[Entry]) -> dict[str, bytes]:
@@ -463,11 +463,11 @@ def is_store(path: str, options: BucketOptions = AS_ENVIRONMENT) -> bool:
 
 def _by_blob(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
     """The entries of each blob."""
-    found: dict[str, list[Entry]] = {}
+    blobs: dict[str, list[Entry]] = {}
     for each in entries:
         if each.blob is not None:
-            found.setdefault(each.blob, []).append(each)
-    return found
+            blobs.setdefault(each.blob, []).append(each)
+    return blobs
 
 
 def _to_absorb(entries: Iterable[Entry], files: Files, most: int) -> list[Entry]:
@@ -477,7 +477,7 @@ def _to_absorb(entries: Iterable[Entry], files: Files, most: int) -> list[Entry]
     fewest needed bytes is chosen.
     """
     blobs = _by_blob(entries)
-    needed = {name: sum(each.size for each in found) for name, found in blobs.items()}
+    needed = {name: sum(each.size for each in parts) for name, parts in blobs.items()}
     candidates = [name for name in blobs if 2 * needed[name] < files[f"{BLOBS}/{name}"].size]
     if len(blobs) > most:
         candidates = list(blobs)

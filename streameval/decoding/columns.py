@@ -55,8 +55,8 @@ class Decoded(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     def take(self, rows: NDArray[np.intp]) -> Decoded:
         """The events of these rows, in this order."""
         columns = ("places", "times", "dimensions", "event_ids")
-        found = {name: take_rows(getattr(self, name), rows) for name in columns}
-        return msgspec.structs.replace(self, batch=self.named.take(rows.tolist()), **found)
+        selected = {name: take_rows(getattr(self, name), rows) for name in columns}
+        return msgspec.structs.replace(self, batch=self.named.take(rows.tolist()), **selected)
 
 
 def concatenated(parts: Sequence[Decoded]) -> Decoded:
@@ -88,10 +88,10 @@ def take_rows(column: Any, rows: NDArray[np.int64] | slice) -> Any:
 
 def _batches(parts: Sequence[Batch]) -> Batch:
     def column(name: str, absent: object = None) -> list[Any] | None:
-        found = [getattr(part, name) for part in parts]
-        if all(each is None for each in found):
+        columns = [getattr(part, name) for part in parts]
+        if all(each is None for each in columns):
             return None
-        sized = zip(found, parts, strict=True)
+        sized = zip(columns, parts, strict=True)
         return _chained([[absent] * len(part) if one is None else one for one, part in sized])
 
     return Batch(

@@ -21,7 +21,7 @@ from streameval.events import Event
 _MOST_DOUBLINGS = 6
 
 
-class _Sorted(msgspec.Struct):
+class _DecodedRecords(msgspec.Struct):
     """The records of a batch by kind.
 
     Attributes:
@@ -65,70 +65,72 @@ class Decoder:
 
     def decode_many(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode a batch of records to columns."""
-        found = self._sorted(values)
-        parts = self._parts(found)
+        records = self._sorted(values)
+        parts = self._parts(records)
         decoded = concatenated(parts)
         if len(parts) > 1:
             decoded = decoded.take(np.argsort(decoded.places))
-        return msgspec.structs.replace(decoded, invalid=found.invalid, tombstones=found.tombstones)
+        return msgspec.structs.replace(
+            decoded, invalid=records.invalid, tombstones=records.tombstones
+        )
 
-    def _sorted(self, values: Sequence[bytes | None]) -> _Sorted:
+    def _sorted(self, values: Sequence[bytes | None]) -> _DecodedRecords:
         """Decode and sort records by kind; within a kind they keep their order."""
-        found = _Sorted([[] for _ in self._forms], [[] for _ in self._forms])
+        records = _DecodedRecords([[] for _ in self._forms], [[] for _ in self._forms])
         rest, place, since = iter(values), 0, 0
         while place < len(values):
             if not self._forms or self._prediction.pause > 0:
                 self._prediction.pause -= 1
-                self._decode_one(next(rest), place, found)
+                self._decode_one(next(rest), place, records)
                 place += 1
                 continue
-            end = self._run(rest, place, found)
+            end = self._run(rest, place, records)
             since += end - place
-            if end < len(values) and self._decode_one(values[end], end, found):
+            if end < len(values) and self._decode_one(values[end], end, records):
                 self._prediction.missed(since=since)
                 since = 0
             place = end + 1
-        return found
+        return records
 
-    def _run(self, rest: Iterator[Any], place: int, found: _Sorted) -> int:
+    def _run(self, rest: Iterator[Any], place: int, records: _DecodedRecords) -> int:
         """Decode records while they have the predicted form; returns the place of the next.
 
         Consumes the next one from `rest` as well.
         """
         form = self._prediction.form
-        rows, decode = found.rows[form], self._forms[form].decode
+        rows, decode = records.rows[form], self._forms[form].decode
         before = len(rows)
         # Most batches are one loop in C; rows decoded before a failure stay in the list.
         with suppress(TypeError, *FAILURES):  # a tombstone raises TypeError
             rows.extend(map(decode, rest))
         end = place + len(rows) - before
         if end > place:
-            found.runs[form].append(range(place, end))
+            records.runs[form].append(range(place, end))
         return end
 
-    def _decode_one(self, value: bytes | None, place: int, found: _Sorted) -> bool:
+    def _decode_one(self, value: bytes | None, place: int, records: _DecodedRecords) -> bool:
         """Decode a record with the general decoder; returns whether it is valid."""
         if value is None:
-            found.tombstones.append(place)
+            records.tombstones.append(place)
             return False
         event = self._general.decode(value)
         if isinstance(event, InvalidEvent):
-            found.invalid.append((place, event))
+            records.invalid.append((place, event))
             return False
-        found.events.append(event)
-        found.event_places.append(place)
+        records.events.append(event)
+        records.event_places.append(place)
         return True
 
-    def _parts(self, found: _Sorted) -> list[Decoded]:
+    def _parts(self, records: _DecodedRecords) -> list[Decoded]:
         """The columns of each form that occurs; at least one part."""
-        known = zip(self._forms, found.runs, found.rows, strict=True)
+        known = zip(self._forms, records.runs, records.rows, strict=True)
         parts = [
             form.columns(rows, runs[0] if len(runs) == 1 else list(chain.from_iterable(runs)))
             for form, runs, rows in known
             if rows
         ]
-        if found.events or not parts:
-            parts.append(self._general.columns(found.events, found.event_places))
+        if records.events or not parts:
+            parts.append(self._general.columns(records.events, records.event_places))
         return parts
 
 

@@ -65,10 +65,10 @@ class FramedDecoder(Generic[T]):
             except Refusal as refusal:
                 refused[place] = refusal.invalid
                 texts.append(None)
-        found = self._decoder.decode_many(texts)
+        decoded = self._decoder.decode_many(texts)
         if refused:
-            found = _without(found, refused)
-        return found
+            decoded = _without(decoded, refused)
+        return decoded
 
 
 def by_schema(readers: Mapping[bytes, ToText]) -> ToText:
@@ -87,12 +87,12 @@ def by_schema(readers: Mapping[bytes, ToText]) -> ToText:
     return to_text
 
 
-def _without(found: Any, refused: Mapping[int, InvalidEvent]) -> Any:
+def _without(decoded: Any, refused: Mapping[int, InvalidEvent]) -> Any:
     """The columns with refused records as invalid ones instead of tombstones."""
     return msgspec.structs.replace(
-        found,
-        invalid=sorted([*found.invalid, *refused.items()], key=lambda each: each[0]),
-        tombstones=[place for place in found.tombstones if place not in refused],
+        decoded,
+        invalid=sorted([*decoded.invalid, *refused.items()], key=lambda each: each[0]),
+        tombstones=[place for place in decoded.tombstones if place not in refused],
     )
 
 

@@ -92,10 +92,10 @@ def _second_column(seconds: NDArray[np.float64]) -> NDArray[np.int64]:
     tenths = (seconds - whole) * 1e7
     nearest = np.rint(tenths)
     sure = (seconds >= 2.0**29) & (seconds < 2.0**32) & (np.abs(tenths - nearest) != 0.5)
-    found = whole.astype(np.int64) * _PER_SECOND + np.rint(nearest / 10).astype(np.int64)
+    result = whole.astype(np.int64) * _PER_SECOND + np.rint(nearest / 10).astype(np.int64)
     for place in np.flatnonzero(~sure).tolist():
-        found[place] = _from_seconds(seconds[place].item())
-    return found
+        result[place] = _from_seconds(seconds[place].item())
+    return result
 
 
 def _moment_column(since: Sequence[timedelta]) -> NDArray[np.int64]:

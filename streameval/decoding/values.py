@@ -59,10 +59,10 @@ class Ids:
 
     def one(self, value: object, field: str) -> Id:
         """One id."""
-        found = self._convert(value, field)
-        if type(found) is not int or found.bit_length() > _WORD:
-            check_bytes(str(found), self._most, field, "id_too_long")
-        return found
+        item_id = self._convert(value, field)
+        if type(item_id) is not int or item_id.bit_length() > _WORD:
+            check_bytes(str(item_id), self._most, field, "id_too_long")
+        return item_id
 
     def each(self, values: Sequence[Any], field: str) -> list[Id]:
         """A list of ids."""

@@ -65,8 +65,8 @@ class Clock:
     @property
     def recent(self) -> list[int]:
         """The last `recent` event times, in the order of the log."""
-        found: list[int] = self._recent.tolist()
-        return found
+        times: list[int] = self._recent.tolist()
+        return times
 
     @property
     def latest(self) -> int | None:
@@ -97,9 +97,9 @@ class Clock:
 
     def copy(self) -> Clock:
         """An independent copy."""
-        twin = Clock(self.max_ahead, self.size)
-        twin.now, twin._agreed, twin._recent = self.now, self._agreed, self._recent
-        return twin
+        copy = Clock(self.max_ahead, self.size)
+        copy.now, copy._agreed, copy._recent = self.now, self._agreed, self._recent
+        return copy
 
     def state(self) -> list[Any]:
         """The state as plain integers."""
@@ -133,8 +133,8 @@ class Clock:
         spread = np.abs(windows - medians[:, np.newaxis])
         spread.partition(self.size // 2, axis=1)
         limits = settled + np.maximum(self.max_ahead, _DEVIATIONS * spread[:, self.size // 2])
-        found = np.where(windows <= limits[:, np.newaxis], windows, NEVER).max(axis=1)
-        accepted: Clocks = np.maximum(found, self.now)
+        highest = np.where(windows <= limits[:, np.newaxis], windows, NEVER).max(axis=1)
+        accepted: Clocks = np.maximum(highest, self.now)
         return accepted
 
 

@@ -87,8 +87,8 @@ class SeenIds:
 
     def _load(self, name: str, content: bytes) -> None:
         if name == _AHEAD:
-            held = msgspec.msgpack.decode(content, type=list[tuple[bytes, int, int]])
-            for digest, bucket, events in held:
+            entries = msgspec.msgpack.decode(content, type=list[tuple[bytes, int, int]])
+            for digest, bucket, events in entries:
                 self._ahead.append((digest, bucket, self._events - events))
                 self._known[digest] = bucket
             return
@@ -138,8 +138,8 @@ class SeenIds:
                     del self._known[digest]
 
     def _ahead_content(self) -> Callable[[], Iterator[bytes]]:
-        held = [(digest, bucket, self._events - event) for digest, bucket, event in self._ahead]
-        return lambda: iter([msgspec.msgpack.encode(held)])
+        entries = [(digest, bucket, self._events - event) for digest, bucket, event in self._ahead]
+        return lambda: iter([msgspec.msgpack.encode(entries)])
 
     def _content(self, bucket: int) -> Callable[[], Iterator[bytes]]:
         digests = list(self._buckets[bucket])

@@ -70,7 +70,7 @@ def _folded(foldings: Sequence[Folding]) -> Fold:
 def _totals(
     views: Sequence[FamilyView], copies: Sequence[FamilyCopy]
 ) -> dict[CounterKey, CounterValue]:
-    found: dict[CounterKey, CounterValue] = {}
+    totals: dict[CounterKey, CounterValue] = {}
     for index, (view, copy) in enumerate(zip(views, copies, strict=True)):
         view.refresh([copy])
         table = view.values()
@@ -79,5 +79,5 @@ def _totals(
         for metric in filter(counts_up, view.spec.metrics):
             for number, reading in zip(numbers, readings_of(metric, table, slices), strict=True):
                 if reading.total is not None:
-                    found[index, view.labels(number), metric.text] = reading.total, reading.count
-    return found
+                    totals[index, view.labels(number), metric.text] = reading.total, reading.count
+    return totals

@@ -280,10 +280,10 @@ class Ingest:
     @property
     def progress(self) -> dict[Partition, Progress]:
         """How far each log was counted."""
-        found: dict[Partition, Progress] = {}
+        progress: dict[Partition, Progress] = {}
         for state in self._partitions.values():
-            found |= state.progress()
-        return found
+            progress |= state.progress()
+        return progress
 
     @property
     def clock(self) -> int | None:
@@ -375,10 +375,10 @@ class Ingest:
     def _check_limits(
         limits: Limits, batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]
     ) -> None:
-        found = limits.observe(len(batch.values), [place for place, _ in invalid])
-        if found is not None:
+        exceeded = limits.observe(len(batch.values), [place for place, _ in invalid])
+        if exceeded is not None:
             example = letters_of(batch, invalid[-1:])[0] if invalid else "among the first ones"
-            raise TooManyInvalidError(*found, str(example))
+            raise TooManyInvalidError(*exceeded, str(example))
 
 
 def described(error: Exception) -> str:

@@ -254,12 +254,12 @@ class PartitionState:
 
     def sections(self) -> list[Section]:
         """The content as sections, sorted by name; equal content gives equal bytes."""
-        found = [Section(META, self._version, self._meta)]
+        sections = [Section(META, self._version, self._meta)]
         for family in self._families.values():
-            found.extend(family.sections())
+            sections.extend(family.sections())
         if self._seen_ids is not None:
-            found.extend(self._seen_ids.sections())
-        return sorted(found, key=lambda section: section.name)
+            sections.extend(self._seen_ids.sections())
+        return sorted(sections, key=lambda section: section.name)
 
     def remove(self, record: Identity) -> bool:  # noqa: ARG002  only records of a join wait
         """Remove a record that waits to be counted; returns whether it waited."""
@@ -285,16 +285,18 @@ class PartitionState:
         kept = self._restore_meta(parts)
         now = 0 if self.clock is None else self.clock
         for name, family in self._families.items():
-            own = {part: held for part, held in parts.items() if part.startswith(f"{name}/")}
-            new = family.restore(own) if own else frozenset((ALL,))
+            sections = {
+                part: content for part, content in parts.items() if part.startswith(f"{name}/")
+            }
+            new = family.restore(sections) if sections else frozenset((ALL,))
             if self.time.is_final:
                 family.advance(self.time.now)
             self.since |= {f"{name}:{each}": now for each in new}
-            if own and family.kept > kept.get(name, 0):
+            if sections and family.kept > kept.get(name, 0):
                 self.since[f"{name}:{PANES}"] = now - kept.get(name, 0)
         if self._seen_ids is not None:
-            own = {part: held for part, held in parts.items() if part.startswith(PREFIX)}
-            self._seen_ids.restore(own)
+            sections = {part: content for part, content in parts.items() if part.startswith(PREFIX)}
+            self._seen_ids.restore(sections)
 
     def _unseen(self, decoded: Decoded, clocks: Clocks | None) -> NDArray[np.bool_]:
         """Mask of the events that are no duplicates."""

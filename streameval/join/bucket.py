@@ -70,11 +70,11 @@ class ImpressionBucket(msgspec.Struct, eq=False):
 
     def place_of(self, log: int, offset: int) -> int | None:
         """The place of a record's list, or None."""
-        found = np.flatnonzero(
+        places = np.flatnonzero(
             (np.array(self.offsets, dtype=np.int64) == offset)
             & (np.array(self.logs, dtype=np.int64) == log)
         )
-        return int(found[0]) if found.size else None
+        return int(places[0]) if places.size else None
 
     def remove(self, place: int) -> None:
         """Remove a list; the lists after it move up."""
@@ -90,11 +90,11 @@ class ImpressionBucket(msgspec.Struct, eq=False):
 
     def copy(self) -> ImpressionBucket:
         """An independent copy."""
-        twin = ImpressionBucket()
+        copy = ImpressionBucket()
         for name in self.__struct_fields__:
-            found = getattr(self, name)
-            setattr(twin, name, found if name == "version" else found[:])
-        return twin
+            column = getattr(self, name)
+            setattr(copy, name, column if name == "version" else column[:])
+        return copy
 
 
 def written(
@@ -152,7 +152,7 @@ def _saved(
 ) -> _Saved:
     columns = [np.array(each, dtype=np.int64) for each in (bucket.items, *bucket.baselines)]
     codes, places = _first_seen(np.concatenate(columns))
-    kinds, dimensions = _first_seen(np.array(bucket.dimensions, dtype=np.int64))
+    label_codes, dimensions = _first_seen(np.array(bucket.dimensions, dtype=np.int64))
     shown, *baselines = np.split(places, np.cumsum([each.size for each in columns])[:-1])
     ends = np.array(bucket.ends, dtype=np.int64)
     return _Saved(
@@ -161,7 +161,7 @@ def _saved(
         items=integers(shown),
         names=[portable(items[code]) for code in codes.tolist()],
         dimensions=integers(dimensions),
-        labels=[list(labels[code]) for code in kinds.tolist()],
+        labels=[list(labels[code]) for code in label_codes.tolist()],
         requests=bucket.requests,
         users=bucket.users,
         positions=integers(np.array(bucket.positions, dtype=np.int64)),

@@ -61,18 +61,18 @@ class ImpressionBuffer:
         numbers = lists.times // self._width
         rows = np.zeros(numbers.size, dtype=np.int64)
         for number in np.unique(numbers).tolist():
-            mine = np.flatnonzero(numbers == number)
+            selected = np.flatnonzero(numbers == number)
             bucket = self.buckets.setdefault(number, ImpressionBucket())
             begin = len(bucket)
-            if begin + mine.size > _PLACE:
-                raise TooManyOpenError("max_open", begin + mine.size, _PLACE)
-            rows[mine] = (number << PLACES) + begin + np.arange(mine.size)
-            self._extend(bucket, lists if mine.size == numbers.size else lists.take(mine))
-            bucket.logs.extend([log] * mine.size)
-            bucket.offsets.frombytes(offsets[mine].tobytes())
+            if begin + selected.size > _PLACE:
+                raise TooManyOpenError("max_open", begin + selected.size, _PLACE)
+            rows[selected] = (number << PLACES) + begin + np.arange(selected.size)
+            self._extend(bucket, lists if selected.size == numbers.size else lists.take(selected))
+            bucket.logs.extend([log] * selected.size)
+            bucket.offsets.frombytes(offsets[selected].tobytes())
             bucket.version = next_version()
-        found: list[int] = rows.tolist()
-        return found
+        result: list[int] = rows.tolist()
+        return result
 
     def time(self, row: int) -> int:
         """The event time of a list."""
@@ -102,23 +102,23 @@ class ImpressionBuffer:
 
     def by_bucket(self, rows: Sequence[int]) -> Iterator[tuple[ImpressionBucket, list[int]]]:
         """The buckets of consecutive rows, each with the places in it."""
-        found = np.array(rows, dtype=np.int64)
-        numbers, places = found >> PLACES, found & _PLACE
+        ordered = np.array(rows, dtype=np.int64)
+        numbers, places = ordered >> PLACES, ordered & _PLACE
         edges = np.flatnonzero(np.diff(numbers, prepend=-1, append=-1)).tolist()
         for start, stop in pairwise(edges):
             yield self.buckets[int(numbers[start])], places[start:stop].tolist()
 
     def lists(self, parts: Parts) -> Ragged:
         """The items of lists, as numbers."""
-        found = []
+        ragged = []
         for bucket, places in parts:
             offsets = np.zeros(len(bucket) + 1, dtype=np.int64)
             offsets[1:] = bucket.ends
             items = Ragged(np.asarray(bucket.items), offsets)
             taken = items.take(np.array(places, dtype=np.int64))
             # Copied: an array with an exported buffer cannot grow.
-            found.append(Ragged(taken.values.astype(np.int64), taken.offsets))
-        return Ragged.joined(found)
+            ragged.append(Ragged(taken.values.astype(np.int64), taken.offsets))
+        return Ragged.joined(ragged)
 
     def codes(self, items: Iterable[Id]) -> IntArray:
         """The numbers of items; a new item gets the next."""
@@ -164,13 +164,13 @@ class ImpressionBuffer:
 
     def between(self, begin: int, end: int) -> list[int]:
         """Rows of the lists shown in [begin, end), by time and order of arrival."""
-        found: list[int] = []
+        rows: list[int] = []
         for number, times in self._times_in(begin, end):
             order = np.argsort(times, kind="stable")
             ordered = times[order]
             first, last = np.searchsorted(ordered, [begin, end])
-            found += ((number << PLACES) + order[first:last]).tolist()
-        return found
+            rows += ((number << PLACES) + order[first:last]).tolist()
+        return rows
 
     def moment_after(self, begin: int, end: int, most: int) -> int:
         """A time up to `end`, so that about `most` lists were shown from `begin` until then.
@@ -198,8 +198,8 @@ class ImpressionBuffer:
 
     def drop(self, before: int) -> list[tuple[int, ImpressionBucket]]:
         """Remove and return all buckets that end at or before a time."""
-        gone = [number for number in self.buckets if (number + 1) * self._width <= before]
-        dropped = [(number, self.buckets.pop(number)) for number in sorted(gone)]
+        expired = [number for number in self.buckets if (number + 1) * self._width <= before]
+        dropped = [(number, self.buckets.pop(number)) for number in sorted(expired)]
         self.size -= sum(self._bytes(bucket) for _, bucket in dropped)
         if dropped:
             self._compact()
@@ -285,21 +285,21 @@ class ImpressionBuffer:
         items, labels = self._items.values, self._labels.values
 
         def copied() -> Callable[[], Iterator[bytes]]:
-            twin = bucket.copy()
-            return lambda: iter([written(twin, items, labels)])
+            copy = bucket.copy()
+            return lambda: iter([written(copy, items, labels)])
 
         return copied
 
 
 def _extend_padded(
     column: array[Any],
-    found: Sequence[Sequence[float] | None],
+    values: Sequence[Sequence[float] | None],
     lengths: Sequence[int],
     begin: int,
     absent: float,
 ) -> None:
     """Extend a column to the length of the items, padded with `absent`, if any list has values."""
-    if column or any(found):
+    if column or any(values):
         column.extend([absent] * (begin - len(column)))
-        for each, length in zip(found, lengths, strict=True):
+        for each, length in zip(values, lengths, strict=True):
             column.extend(each or [absent] * length)

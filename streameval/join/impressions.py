@@ -148,5 +148,5 @@ class Impressions(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             *("places", "times", "labels", "event_ids", "users"),
             *("positions", "scores", "baselines"),
         )
-        found = {name: take_rows(getattr(self, name), rows) for name in columns}
-        return msgspec.structs.replace(self, items=items, **found)
+        selected = {name: take_rows(getattr(self, name), rows) for name in columns}
+        return msgspec.structs.replace(self, items=items, **selected)

@@ -51,10 +51,10 @@ class _Saved(NamedTuple):
 
 
 class _Bucket:
-    __slots__ = ("found", "version")
+    __slots__ = ("interactions", "version")
 
-    def __init__(self, found: list[InteractionRecord]) -> None:
-        self.found = found
+    def __init__(self, interactions: list[InteractionRecord]) -> None:
+        self.interactions = interactions
         self.version = next_version()
 
 
@@ -70,17 +70,17 @@ class InteractionBuffer:
         self._buckets: dict[int, _Bucket] = {}
 
     def __len__(self) -> int:
-        return sum(len(bucket.found) for bucket in self._buckets.values())
+        return sum(len(bucket.interactions) for bucket in self._buckets.values())
 
-    def extend(self, reported: Iterable[InteractionRecord]) -> None:
+    def extend(self, interactions: Iterable[InteractionRecord]) -> None:
         """Add interactions."""
         version, buckets, width = next_version(), self._buckets, self._width
-        for each in reported:
+        for each in interactions:
             number = each.time // width
             bucket = buckets.get(number)
             if bucket is None:
                 bucket = buckets[number] = _Bucket([])
-            bucket.found.append(each)
+            bucket.interactions.append(each)
             bucket.version = version
             self.size += _BYTES + len(each.key)
 
@@ -89,21 +89,21 @@ class InteractionBuffer:
 
         `most`: may stop after more than the first `most`.
         """
-        found: list[InteractionRecord] = []
+        selected: list[InteractionRecord] = []
         for number in sorted(self._buckets):
             if (number + 1) * self._width > begin and number * self._width < end:
-                own = self._buckets[number].found
-                found += [each for each in own if begin <= each.time < end]
-                if len(found) > most:
+                interactions = self._buckets[number].interactions
+                selected += [each for each in interactions if begin <= each.time < end]
+                if len(selected) > most:
                     break
-        return sorted(found, key=attrgetter("time", "log"))
+        return sorted(selected, key=attrgetter("time", "log"))
 
     def drop(self, before: int) -> None:
         """Drop all buckets that end at or before a time."""
-        gone = [number for number in self._buckets if (number + 1) * self._width <= before]
-        for number in gone:
-            found = self._buckets.pop(number).found
-            self.size -= sum(_BYTES + len(each.key) for each in found)
+        expired = [number for number in self._buckets if (number + 1) * self._width <= before]
+        for number in expired:
+            interactions = self._buckets.pop(number).interactions
+            self.size -= sum(_BYTES + len(each.key) for each in interactions)
 
     def sections(self) -> Iterator[Section]:
         """One section for each bucket."""
@@ -116,12 +116,12 @@ class InteractionBuffer:
         for name, content in sorted(sections.items()):
             number = int(name.removeprefix(PREFIX))
             saved = msgspec.msgpack.decode(content, type=list[_Saved])
-            found = [
+            interactions = [
                 InteractionRecord(each.time, each.key, restored(each.item), *each[3:])
                 for each in saved
             ]
-            self._buckets[number] = _Bucket(found)
-            self.size += sum(_BYTES + len(each.key) for each in found)
+            self._buckets[number] = _Bucket(interactions)
+            self.size += sum(_BYTES + len(each.key) for each in interactions)
 
 
 class Deduplicator:
@@ -139,16 +139,16 @@ class Deduplicator:
         self._seen_ids = SeenIds(span, recent=1)
 
     def duplicates(
-        self, found: Sequence[InteractionColumns], rows: Sequence[tuple[int, int]]
+        self, slices: Sequence[InteractionColumns], rows: Sequence[tuple[int, int]]
     ) -> set[tuple[int, int]]:
         """The rows whose ids were seen before; remembers the ids of the others.
 
         `rows`: slice and row of each interaction, in join order.
         """
-        ids = [each.event_ids[row] for n, row in rows if (each := found[n]).event_ids is not None]
+        ids = [each.event_ids[row] for n, row in rows if (each := slices[n]).event_ids is not None]
         if not ids:
             return set()
-        times = np.array([found[n].times[row] for n, row in rows], dtype=np.int64)
+        times = np.array([slices[n].times[row] for n, row in rows], dtype=np.int64)
         clocks = np.maximum(
             np.maximum.accumulate(times), NEVER if self.newest is None else self.newest
         )
@@ -168,14 +168,14 @@ class Deduplicator:
 
 def _content(bucket: _Bucket) -> Callable[[], Callable[[], Iterator[bytes]]]:
     def copied() -> Callable[[], Iterator[bytes]]:
-        found = bucket.found[:]
-        return lambda: iter([_written(found)])
+        interactions = bucket.interactions[:]
+        return lambda: iter([_written(interactions)])
 
     return copied
 
 
-def _written(found: list[InteractionRecord]) -> bytes:
+def _written(interactions: list[InteractionRecord]) -> bytes:
     """The bytes of a bucket, in log order: independent of which log was read first."""
-    ordered = sorted(found, key=lambda each: (each.log, each.offset))
+    ordered = sorted(interactions, key=lambda each: (each.log, each.offset))
     saved = [_Saved(each.time, each.key, portable(each.item), *each[3:]) for each in ordered]
     return msgspec.msgpack.encode(saved)

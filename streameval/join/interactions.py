@@ -56,8 +56,8 @@ class InteractionColumns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def _of(self, rows: NDArray[np.int64] | slice) -> InteractionColumns:
         columns = ("places", "times", "keys", "items", "types", "gains", "event_ids", "counts")
-        found = {name: take_rows(getattr(self, name), rows) for name in columns}
-        return msgspec.structs.replace(self, **found)
+        selected = {name: take_rows(getattr(self, name), rows) for name in columns}
+        return msgspec.structs.replace(self, **selected)
 
 
 class InteractionDecoder:
@@ -125,23 +125,23 @@ class InteractionDecoder:
 
     def _slow(self, value: bytes) -> Any:
         record = self._general(value)
-        found = {name: path.of(record) for name, path in self._paths.items()}
+        fields = {name: path.of(record) for name, path in self._paths.items()}
         for name in ("key", "item", "time", "event_id"):
-            if name in found and found[name] is None:
+            if name in fields and fields[name] is None:
                 raise Refusal("missing_field", f"{self._paths[name].text} is absent or null")
-        found["key"] = self._names.one(found["key"], self._paths["key"].text)
-        found["item"] = self._ids.one(found["item"], self._paths["item"].text)
-        found["time"] = written_time(found["time"], self._unit, self._paths["time"].text)
-        if found["type"] is not None and type(found["type"]) is not str:
-            problem = f"{self._options.type}: {excerpt(found['type'])} is not a string"
+        fields["key"] = self._names.one(fields["key"], self._paths["key"].text)
+        fields["item"] = self._ids.one(fields["item"], self._paths["item"].text)
+        fields["time"] = written_time(fields["time"], self._unit, self._paths["time"].text)
+        if fields["type"] is not None and type(fields["type"]) is not str:
+            problem = f"{self._options.type}: {excerpt(fields['type'])} is not a string"
             raise Refusal("wrong_type", problem)
-        if found["type"] is not None:
-            check_bytes(found["type"], self._longest_type, self._options.type, "label_too_long")
-        if found.get("gain") is not None:
-            found["gain"] = finite(found["gain"], self._paths["gain"].text, "invalid_gain")
-        if "event_id" in found:
-            found["event_id"] = self._names.one(found["event_id"], self._paths["event_id"].text)
-        return self._row(**found)
+        if fields["type"] is not None:
+            check_bytes(fields["type"], self._longest_type, self._options.type, "label_too_long")
+        if fields.get("gain") is not None:
+            fields["gain"] = finite(fields["gain"], self._paths["gain"].text, "invalid_gain")
+        if "event_id" in fields:
+            fields["event_id"] = self._names.one(fields["event_id"], self._paths["event_id"].text)
+        return self._row(**fields)
 
     def _columns(
         self,

@@ -139,9 +139,9 @@ class Joiner:
             counts.invalid += len(part.invalid)
             if part.future is not None:
                 self._refuse_future(stream, part._replace(content=part.future))
-        found = [part for part in slices if len(part.content.places)]
-        if found:
-            self._add_interactions(stream, found) if stream else self._add_impressions(found)
+        valid = [part for part in slices if len(part.content.places)]
+        if valid:
+            self._add_interactions(stream, valid) if stream else self._add_impressions(valid)
 
     def advance(self, watermark: int, newest: int, sink: Callable[[Decoded], object]) -> None:
         """Advance the watermark, by at most about `AT_ONCE` lists and interactions.
@@ -161,15 +161,15 @@ class Joiner:
             self._refuse_too_many()
             return
         before, goal = self.watermark, watermark
-        found = self.interactions.between(before, goal, AT_ONCE)
-        if len(found) > AT_ONCE:
-            watermark = max(found[AT_ONCE].time, found[0].time + 1)
+        interactions = self.interactions.between(before, goal, AT_ONCE)
+        if len(interactions) > AT_ONCE:
+            watermark = max(interactions[AT_ONCE].time, interactions[0].time + 1)
         begin, end = self._closing_time(before), self._closing_time(watermark)
         until = self.impressions.moment_after(begin, end, AT_ONCE)
         if until < end:
             watermark = until + self.rules.window
         self.watermark = watermark
-        for interaction in found:
+        for interaction in interactions:
             if interaction.time < watermark:
                 self._attribute(interaction)
         self._last_closed = rows = self.impressions.between(
@@ -189,10 +189,10 @@ class Joiner:
 
         Counts each list alone with `sink`, which must not keep events. None if all succeed.
         """
-        found = self._interactions_of(self._last_closed)
+        interactions = self._interactions_of(self._last_closed)
         for row in self._last_closed:
             try:
-                lists = ClosedLists(self.impressions, [row], [found.get(row, ())])
+                lists = ClosedLists(self.impressions, [row], [interactions.get(row, ())])
                 sink(lists.events(self.rules.combine))
             except Exception:  # noqa: BLE001  any exception of the first attempt
                 return self.impressions.origin(row)
@@ -234,7 +234,9 @@ class Joiner:
             (each, self._matcher.match(each)) for each in self.interactions.between(NEVER, FOREVER)
         ]
         return [
-            (each, own) for each, own in found if each.key == key or not set(own).isdisjoint(rows)
+            (each, rows_of_each)
+            for each, rows_of_each in found
+            if each.key == key or not set(rows_of_each).isdisjoint(rows)
         ]
 
     def is_counted(self, row: int) -> bool:
@@ -266,9 +268,9 @@ class Joiner:
         self.interactions.restore(_of(parts, INTERACTIONS))
         for stream, deduplicator in enumerate(self._deduplicators):
             prefix = f"{_SEEN}{stream}/"
-            own = _of(parts, prefix)
-            held = {name.removeprefix(prefix): each for name, each in own.items()}
-            deduplicator.restore(held, newest[stream])
+            prefixed = _of(parts, prefix)
+            sections = {name.removeprefix(prefix): each for name, each in prefixed.items()}
+            deduplicator.restore(sections, newest[stream])
         self._rebuild_indexes()
 
     def _add_impressions(self, slices: Sequence[RecordSlice]) -> None:
@@ -337,12 +339,12 @@ class Joiner:
 
     def _add_interactions(self, stream: int, slices: Sequence[RecordSlice]) -> None:
         late = [each.tolist() for each in late_masks(slices, self.rules.lateness, self.watermark)]
-        found = [cast("InteractionColumns", part.content) for part in slices]
-        counts = [each.counts.tolist() for each in found]
+        columns = [cast("InteractionColumns", part.content) for part in slices]
+        counts = [each.counts.tolist() for each in columns]
         order = [(n, row) for n, rows in runs(slices) for row in rows.tolist()]
         candidates = [(n, row) for n, row in order if not late[n][row] and counts[n][row]]
-        duplicates = self._deduplicators[stream].duplicates(found, candidates)
-        interactions = [interactions_of(*each) for each in zip(slices, found, strict=True)]
+        duplicates = self._deduplicators[stream].duplicates(columns, candidates)
+        interactions = [interactions_of(*each) for each in zip(slices, columns, strict=True)]
         if len(candidates) == len(order) and not duplicates:
             self.interactions.extend(interactions[n][row] for n, row in order)
             return
@@ -454,11 +456,11 @@ class Joiner:
 
     def _interactions_of(self, rows: Collection[int]) -> dict[int, list[InteractionRecord]]:
         """The interactions of closed lists."""
-        wanted, found = set(rows), dict[int, list[InteractionRecord]]()
+        wanted, interactions = set(rows), dict[int, list[InteractionRecord]]()
         for interaction in self.interactions.between(NEVER, self.watermark):
             for row in wanted.intersection(self._matcher.match(interaction)):
-                found.setdefault(row, []).append(interaction)
-        return found
+                interactions.setdefault(row, []).append(interaction)
+        return interactions
 
 
 def _of(parts: Mapping[str, bytes], prefix: str) -> dict[str, bytes]:

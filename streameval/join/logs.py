@@ -313,12 +313,12 @@ class Logs:
         first = min(self.cursors, key=lambda cursor: (cursor.horizon, cursor.number))
         near = min(cursor.clock_before(most) for cursor in self.cursors)
         self.has_more = near < first.horizon
-        found: dict[int, list[RecordSlice]] = {}
+        slices: dict[int, list[RecordSlice]] = {}
         for cursor in self.cursors:
             including = self.has_more or cursor.number <= first.number
             for part in cursor.take(min(near, first.horizon), including=including):
-                found.setdefault(cursor.stream, []).append(part)
-        return dict(sorted(found.items()))
+                slices.setdefault(cursor.stream, []).append(part)
+        return dict(sorted(slices.items()))
 
     def watermark(self, rules: Rules) -> tuple[int, int]:
         """The event time before which no record is expected, and the newest event time."""
@@ -358,13 +358,17 @@ class Logs:
 
     def restore(self, saved: Sequence[Any]) -> None:
         """Continue from the output of `state`."""
-        there = [Partition(*log) for log, *_ in saved]
-        if there != self.partitions:
-            raise UnlikeStateError("logs", list(map(str, self.partitions)), list(map(str, there)))
+        saved_logs = [Partition(*log) for log, *_ in saved]
+        if saved_logs != self.partitions:
+            raise UnlikeStateError(
+                "logs", list(map(str, self.partitions)), list(map(str, saved_logs))
+            )
         for number, (_, position, clock, idle, ended) in enumerate(saved):
             time = self._clock()
             time.restore(clock)
-            fresh = LogCursor(number, self.cursors[number].stream, there[number], position, time)
+            fresh = LogCursor(
+                number, self.cursors[number].stream, saved_logs[number], position, time
+            )
             fresh.idle, fresh.ended = idle, ended
             self.cursors[number] = fresh
         self._by_partition = {cursor.partition: cursor for cursor in self.cursors}

@@ -57,8 +57,8 @@ class Index:
 
     def rows(self, key: str) -> Sequence[int]:
         """The rows of a key, in the order in which they were added; a view."""
-        found = self._rows.get(key, ())
-        return (found,) if isinstance(found, int) else found
+        rows = self._rows.get(key, ())
+        return (rows,) if isinstance(rows, int) else rows
 
     def forget(self, keys: Iterable[str], first: int) -> None:
         """Remove one row of each key: `first`, `first` + 1, ..."""

@@ -93,8 +93,8 @@ class JoinedState(PartitionState):
     def apply(self, batch: RecordBatch, content: DecodedStream) -> Applied:
         """Add a batch; `proceed` counts the lists that it completes."""
         buffer = self.joiner.impressions
-        found = buffer.numbered(content) if isinstance(content, Decoded) else content
-        self.logs.push(batch, found)
+        columns = buffer.numbered(content) if isinstance(content, Decoded) else content
+        self.logs.push(batch, columns)
         self.unfinished = True
         tally = Tally(consumed=len(batch.values), tombstones=len(content.tombstones))
         tally.valid = len(content.places)
@@ -125,10 +125,10 @@ class JoinedState(PartitionState):
             UncountableRecordError: a list cannot be counted, because of a bug.
         """
         if self.joiner.watermark >= self._goal[0]:
-            for stream, found in self.logs.take(AT_ONCE).items():
-                for part in found:
+            for stream, slices in self.logs.take(AT_ONCE).items():
+                for part in slices:
                     self._note(part)
-                self.joiner.add(stream, found)
+                self.joiner.add(stream, slices)
             self._goal = self.logs.watermark(self.joiner.rules)
         try:
             self.joiner.advance(*self._goal, self._sink or self.count)
@@ -160,18 +160,18 @@ class JoinedState(PartitionState):
 
     def accept(self) -> None:
         """Skip the proposed logs, which the others no longer wait for, unless records have come."""
-        still = [
+        idle = [
             cursor
             for cursor in self.logs.cursors
             if self._proposed.get(cursor.number) == cursor.expected
         ]
         self._proposed, self.proposed_at = {}, None
         self._join_version = next_version()
-        for cursor in still:
+        for cursor in idle:
             cursor.idle = True
             cursor.settle()
-        if still:
-            self.idle_timeouts += len(still)
+        if idle:
+            self.idle_timeouts += len(idle)
             self._advances += 1
             self.unfinished = True
 
@@ -195,18 +195,18 @@ class JoinedState(PartitionState):
         """The content as sections, sorted by name; finishes counting first."""
         self.finish()
         own = Section(PREFIX, self._join_version, self._join_meta)
-        found = [own, *super().sections(), *self.joiner.sections()]
-        return sorted(found, key=lambda section: section.name)
+        sections = [own, *super().sections(), *self.joiner.sections()]
+        return sorted(sections, key=lambda section: section.name)
 
     def restore(self, parts: Mapping[str, bytes]) -> None:
         """Replace the content with the output of `sections`; see `PartitionState.restore`."""
-        own = {name: held for name, held in parts.items() if name.startswith(PREFIX)}
-        super().restore({name: parts[name] for name in parts.keys() - own.keys()})
+        join_parts = {name: content for name, content in parts.items() if name.startswith(PREFIX)}
+        super().restore({name: parts[name] for name in parts.keys() - join_parts.keys()})
         try:
-            state: dict[str, Any] = msgspec.msgpack.decode(own[PREFIX])
+            state: dict[str, Any] = msgspec.msgpack.decode(join_parts[PREFIX])
             self.logs.restore(state["logs"])
             self._advances = int(state["advances"])
-            self.joiner.restore(state["joiner"], own)
+            self.joiner.restore(state["joiner"], join_parts)
         except (LookupError, TypeError, ValueError, msgspec.MsgspecError) as error:
             raise DamagedStateError(PREFIX, f"{type(error).__name__}: {error}") from error
         self._before = [msgspec.structs.replace(counts) for counts in self.outcomes]

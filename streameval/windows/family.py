@@ -239,9 +239,9 @@ class Family:
         table = self.spec.table.empty()
         missing = table.load(content, [number])
         if missing:
-            kept = tuple(table.statistics)
-            there = tuple(name for name in kept if name not in missing)
-            raise UnlikeStateError(f"statistics of {self.spec.name}", kept, there)
+            expected = tuple(table.statistics)
+            found_names = tuple(name for name in expected if name not in missing)
+            raise UnlikeStateError(f"statistics of {self.spec.name}", expected, found_names)
         self._pending.settle()
         table.distribute(_SLICE_BITS, {0: self._pane(target)})
         self.add_users(table)
@@ -267,14 +267,14 @@ class Family:
         """The content as sections, sorted by name; equal content gives equal bytes."""
         self._pending.settle()
         name = self.spec.name
-        found = [Section(f"{name}/{_META}", self.version, self._meta)]
+        sections = [Section(f"{name}/{_META}", self.version, self._meta)]
         tables = dict(self._panes)
         if self._users is not None:
             tables |= {Pane(DAY, day * DAY): each for day, each in self._users.days.items()}
             content = partial(self._copied_users, self._users.users)
-            found.append(Section(f"{name}/{_USERS}", self._users.version, content))
+            sections.append(Section(f"{name}/{_USERS}", self._users.version, content))
         for pane, table in tables.items():
-            found.append(
+            sections.append(
                 Section(
                     section_name(name, pane),
                     table.version,
@@ -282,7 +282,7 @@ class Family:
                     closed=self._closed(pane),
                 )
             )
-        return sorted(found, key=lambda section: section.name)
+        return sorted(sections, key=lambda section: section.name)
 
     def restore(self, sections: Mapping[str, bytes]) -> frozenset[str]:
         """Replace the content with the sections of a family of this name.
@@ -302,16 +302,16 @@ class Family:
 
     def _load(self, sections: Mapping[str, bytes]) -> frozenset[str]:
         prefix, new = f"{self.spec.name}/", set[str]()
-        own = {name: data for name, data in sections.items() if name.startswith(prefix)}
-        self._load_meta(prefix + _META, own.pop(prefix + _META, b""))
-        if section_name(self.spec.name, PAST_PANE) not in own:
+        own_sections = {name: data for name, data in sections.items() if name.startswith(prefix)}
+        self._load_meta(prefix + _META, own_sections.pop(prefix + _META, b""))
+        if section_name(self.spec.name, PAST_PANE) not in own_sections:
             raise DamagedStateError(section_name(self.spec.name, PAST_PANE), "it is missing")
-        users = own.pop(prefix + _USERS, None)
+        users = own_sections.pop(prefix + _USERS, None)
         if users is not None and self._users is not None:
             table, _ = self._loaded(prefix + _USERS, users, self.spec.table.plan.of_users)
             self._users.add_users(cast("Users", table.audience))
-        for name in sorted(own):
-            new |= self._load_pane(name, own[name])
+        for name in sorted(own_sections):
+            new |= self._load_pane(name, own_sections[name])
         self._admit_loaded()
         return frozenset(new)
 

@@ -72,9 +72,9 @@ class Cap(Generic[T]):
 
     def copy(self) -> Cap[T]:
         """An independent copy."""
-        twin: Cap[T] = Cap(self.size)
-        twin.kept, twin.edge = self.kept.copy(), self.edge
-        return twin
+        copy: Cap[T] = Cap(self.size)
+        copy.kept, copy.edge = self.kept.copy(), self.edge
+        return copy
 
     def state(self) -> list[Any]:
         """The edge and the sorted kept values."""
@@ -89,17 +89,17 @@ class Cap(Generic[T]):
         self._shrunk()
 
     def _shrunk(self) -> Sequence[T]:
-        gone: list[T] = []
+        folded: list[T] = []
         while len(self.kept) > self.size:
-            gone += self._cut(max(self.kept.values()))
-        return gone
+            folded += self._cut(max(self.kept.values()))
+        return folded
 
     def _cut(self, edge: int) -> list[T]:
         self.edge = edge
-        gone = sorted(value for value, hashed in self.kept.items() if hashed >= edge)
-        for value in gone:
+        folded = sorted(value for value, hashed in self.kept.items() if hashed >= edge)
+        for value in folded:
             del self.kept[value]
-        return gone
+        return folded
 
 
 @lru_cache(maxsize=65_536)
@@ -184,9 +184,9 @@ class Folding:
 
     def settled(self, key: Labels) -> Labels:
         """The slice of a combination that was admitted here or in a merged folding."""
-        found = self._by_values(key)
-        kept = found in self.series.kept or self._never_folds(found)
-        return found if kept else self._all
+        slice_labels = self._by_values(key)
+        kept = slice_labels in self.series.kept or self._never_folds(slice_labels)
+        return slice_labels if kept else self._all
 
     def merged(self, others: Iterable[Folding]) -> Folding:
         """The folding of several partitions together, in any order."""
@@ -205,10 +205,10 @@ class Folding:
 
     def copy(self) -> Folding:
         """An independent copy."""
-        twin = Folding(self._options, 0)
-        twin._fixed, twin._all = self._fixed, self._all
-        twin.values, twin.series = [cap.copy() for cap in self.values], self.series.copy()
-        return twin
+        copy = Folding(self._options, 0)
+        copy._fixed, copy._all = self._fixed, self._all
+        copy.values, copy.series = [cap.copy() for cap in self.values], self.series.copy()
+        return copy
 
     def state(self) -> list[Any]:
         """The content as plain integers and strings; equal content gives equal state."""
@@ -273,9 +273,9 @@ class Slices:
 
     def number(self, labels: Labels) -> int:
         """The number of a combination; a new combination gets the next."""
-        found = self._numbers.get(labels)
-        if found is not None:
-            return found
+        number = self._numbers.get(labels)
+        if number is not None:
+            return number
         # Views on other threads number the combinations that merged foldings create.
         with self._lock:
             if labels not in self._numbers:
@@ -329,8 +329,8 @@ class SliceAssigner:
         return Assigned(numbers, by_number)
 
     def _number(self, raw: Labels, moves: dict[Labels, Labels]) -> int:
-        found = self._known.get(raw)
-        return self._admit(raw, moves) if found is None else found
+        number = self._known.get(raw)
+        return self._admit(raw, moves) if number is None else number
 
     def _admit(self, raw: Labels, moves: dict[Labels, Labels]) -> int:
         admitted = self._folding.admit(raw)
@@ -385,15 +385,15 @@ class SliceActivity:
 
     def move(self, moves: Mapping[int, int]) -> None:
         """Merge folded slices into others."""
-        twin = SliceActivity()
-        twin.add(self, moves)
-        self._events, self._latest = twin._events, twin._latest
+        moved = SliceActivity()
+        moved.add(self, moves)
+        self._events, self._latest = moved._events, moved._latest
 
     def copy(self) -> SliceActivity:
         """An independent copy."""
-        twin = SliceActivity()
-        twin._events, twin._latest = self._events.copy(), self._latest.copy()
-        return twin
+        copy = SliceActivity()
+        copy._events, copy._latest = self._events.copy(), self._latest.copy()
+        return copy
 
     @property
     def numbers(self) -> NDArray[np.int64]:
@@ -408,8 +408,8 @@ class SliceActivity:
     @property
     def latest(self) -> dict[int, int | None]:
         """Latest event time of each slice, microseconds; None without event time."""
-        found = self._latest[self.numbers].tolist()
-        pairs = zip(self.numbers.tolist(), found, strict=True)
+        times = self._latest[self.numbers].tolist()
+        pairs = zip(self.numbers.tolist(), times, strict=True)
         return {number: None if time == _NO_TIME else time for number, time in pairs}
 
     def state(self, slices: Slices) -> list[Any]:
@@ -419,10 +419,10 @@ class SliceActivity:
 
     def load(self, state: ActivityState, slices: Slices) -> None:
         """Replace the content with the output of `state`."""
-        found = {slices.number(labels): (latest, events) for labels, latest, events in state}
+        activity = {slices.number(labels): (latest, events) for labels, latest, events in state}
         self._events = self._latest = np.zeros(0, np.int64)
-        self._grow(max(found, default=-1) + 1)
-        for number, (latest, events) in found.items():
+        self._grow(max(activity, default=-1) + 1)
+        for number, (latest, events) in activity.items():
             self._events[number] = events
             self._latest[number] = _NO_TIME if latest is None else latest
 

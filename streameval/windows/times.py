@@ -54,18 +54,18 @@ def microseconds(text: str) -> int:
         >>> microseconds("90s"), microseconds("1h")
         (90000000, 3600000000)
     """
-    found = _DURATION.fullmatch(text)
-    if found is None:
+    match = _DURATION.fullmatch(text)
+    if match is None:
         raise DurationError(f"found {text!r}; {HOW}.{_hint(text)}")
-    length = int(found["number"]) * _UNITS[found["unit"]]
+    length = int(match["number"]) * _UNITS[match["unit"]]
     if length > _LONGEST:
         raise DurationError(f"found {text!r}; that is more than a hundred years.")
     return length
 
 
 def _hint(text: str) -> str:
-    found = _LOOSE.fullmatch(text)
-    return f" Did you mean '{found['number']}{found['unit'].lower()}'?" if found else ""
+    match = _LOOSE.fullmatch(text)
+    return f" Did you mean '{match['number']}{match['unit'].lower()}'?" if match else ""
 
 
 class Windowing(msgspec.Struct, frozen=True, kw_only=True):

@@ -80,11 +80,11 @@ class FamilyUsers:
     def _sum_up_days(self) -> None:
         if len(self.days) <= MOST_DAYS:
             return
-        found: defaultdict[int, list[int]] = defaultdict(list)
+        days_of_cell: defaultdict[int, list[int]] = defaultdict(list)
         for day in sorted(self.days, reverse=True):
             for cell in self.days[day].cells.tolist():
-                found[cell].append(day)
-        full = {cell: days for cell, days in found.items() if len(days) > MOST_DAYS}
+                days_of_cell[cell].append(day)
+        full = {cell: days for cell, days in days_of_cell.items() if len(days) > MOST_DAYS}
         firsts = {cell: days[MOST_DAYS - 1] for cell, days in full.items()}
         for day in sorted(self.days) if firsts else ():
             table = self.days[day]
@@ -101,50 +101,50 @@ def copies_of(
     tables: Mapping[K, Table], before: Mapping[K, tuple[int, Table]]
 ) -> dict[K, tuple[int, Table]]:
     """Copies of tables with their versions; unchanged tables keep their earlier copy."""
-    found: dict[K, tuple[int, Table]] = {}
+    copies: dict[K, tuple[int, Table]] = {}
     for key, table in tables.items():
         known = before.get(key)
         same = known is not None and known[0] == table.version
-        found[key] = known if known and same else (table.version, table.copy())
-    return found
+        copies[key] = known if known and same else (table.version, table.copy())
+    return copies
 
 
 def users_alone(users: Users, like: Table) -> Table:
     """Users as a table that can be saved and loaded."""
-    found = like.empty(like.plan.of_users)
-    found.set_statistics({"users": users})
-    return found
+    table = like.empty(like.plan.of_users)
+    table.set_statistics({"users": users})
+    return table
 
 
 def with_users(events: Table, days: Table, users: Users, plan: Plan) -> Table:
     """Events together with their users, for reading only."""
-    found = days.empty(plan)
-    own = {**events.copy().statistics, **days.copy().statistics, "users": users}
-    found.events = events.events.copy()
-    found.set_statistics({name: own[name] for name in found.statistics})
-    return found
+    table = days.empty(plan)
+    statistics = {**events.copy().statistics, **days.copy().statistics, "users": users}
+    table.events = events.events.copy()
+    table.set_statistics({name: statistics[name] for name in table.statistics})
+    return table
 
 
 def _by_day(table: Table, bits: int) -> dict[int, Table]:
     """The sums by user group of each event day; the lower bits of a cell are its number."""
-    found: dict[int, Table] = {}
+    tables: dict[int, Table] = {}
     for day, groups in table.groups.by_day(bits).items() if table.groups else ():
-        found[day] = _of_groups(table, groups)
+        tables[day] = _of_groups(table, groups)
         cells, _, _, lists = groups.relations["lists"].columns
-        found[day].events.add([cells], [lists])
-    return found
+        tables[day].events.add([cells], [lists])
+    return tables
 
 
 def _dated(table: Table, day: int) -> Table:
     """The table with all sums by user group moved to one day."""
     if table.groups is None:
         return table
-    found = _of_groups(table, table.groups.dated(day))
-    found.events = table.events
-    return found
+    result = _of_groups(table, table.groups.dated(day))
+    result.events = table.events
+    return result
 
 
 def _of_groups(like: Table, groups: Groups) -> Table:
-    found = like.empty(like.plan.by_day)
-    found.set_statistics(dict.fromkeys(found.statistics, groups))
-    return found
+    table = like.empty(like.plan.by_day)
+    table.set_statistics(dict.fromkeys(table.statistics, groups))
+    return table

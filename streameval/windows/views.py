@@ -64,13 +64,13 @@ class RunningSum:
         return self._whole
 
     def _settle(self, steady: _Parts) -> None:
-        gone = [part for key, part in self._settled.items() if steady.get(key) is not part]
-        come = [part for key, part in steady.items() if self._settled.get(key) is not part]
-        if gone and (len(gone) > len(steady) or self._sum.reduced):
-            self._sum, gone, come = self._empty.empty(), [], list(steady.values())
-        for part in gone:
+        removed = [part for key, part in self._settled.items() if steady.get(key) is not part]
+        added = [part for key, part in steady.items() if self._settled.get(key) is not part]
+        if removed and (len(removed) > len(steady) or self._sum.reduced):
+            self._sum, removed, added = self._empty.empty(), [], list(steady.values())
+        for part in removed:
             self._sum.subtract(part)
-        self._sum.add(*come)
+        self._sum.add(*added)
         self._settled = steady
 
 
@@ -171,8 +171,8 @@ class FamilyView:
 
     def forget_panes(self, but: Collection[Pane]) -> None:
         """Drop the sums of all other panes."""
-        gone = [key for key in self._sums if isinstance(key, Pane) and key not in but]
-        for key in gone:
+        dropped = [key for key in self._sums if isinstance(key, Pane) and key not in but]
+        for key in dropped:
             del self._sums[key]
 
     def slices(self, table: Table) -> NDArray[np.int64]:
@@ -238,12 +238,12 @@ class FamilyView:
     def _folded_of(
         self, before: Mapping[_K, tuple[_C, _C]], parts: Mapping[_K, _C]
     ) -> dict[_K, tuple[_C, _C]]:
-        found: dict[_K, tuple[_C, _C]] = {}
+        folded: dict[_K, tuple[_C, _C]] = {}
         for at, part in parts.items():
             known = before.get(at)
             same = known is not None and known[0] is part
-            found[at] = known if known and same else (part, self._renamed(part))
-        return found
+            folded[at] = known if known and same else (part, self._renamed(part))
+        return folded
 
     def _folding_moved(self) -> bool:
         moves: dict[int, int] = {}
