@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 
 from streameval.checkpoints.checkpoint import Entry, LogEvent, Place
 from streameval.engine.evidence import EvidenceReader, Fold, Totals
 from streameval.engine.snapshot import CounterKey, CounterValue
-from streameval.events.records import Assignment, Partition
+from streameval.events.records import PENDING, Assignment, Partition
 
-Commit: TypeAlias = Callable[[Mapping[Partition, int]], str | None]
-"""Commits offsets to the consumer group; returns the failure, or None."""
+
+class Commit(Protocol):
+    """Commits offsets to the consumer group; see `Source.commit`."""
+
+    def __call__(self, positions: Mapping[Partition, int], *, wait: bool) -> str | None:
+        """Returns the problem, PENDING, or None once the group has accepted them."""
+
 
 _NOTHING: CounterValue = (0.0, 0)
 
@@ -45,10 +50,14 @@ class OffsetCommitter:
     The commit comes first and must succeed. The group refuses commits from a member that it has
     removed, and the new owner counts those records. So no two replicas show the same evidence, and
     counters never show more than the group has committed. Failed commits are retried.
+
+    Attributes:
+        pending: whether the group has not answered the last commit.
     """
 
     def __init__(self, commit: Commit, counters: DurableCounters, evidence: EvidenceReader) -> None:
         self.failures = 0
+        self.pending = False
         self.shown: dict[Place, int] = {}
         self._commit = commit
         self._counters = counters
@@ -65,8 +74,12 @@ class OffsetCommitter:
         for partition in partitions:
             self._waiting.pop(partition, None)
 
-    def commit(self) -> LogEvent | None:
-        """Commit and show all queued checkpoints; returns a new failure, a recovery, or None."""
+    def commit(self, *, wait: bool) -> LogEvent | None:
+        """Commit and show all queued checkpoints; returns a new failure, a recovery, or None.
+
+        Without `wait` the answer may be `pending`: call again.
+        """
+        self.pending = False
         if not self._waiting:
             return None
         offsets = {
@@ -74,7 +87,10 @@ class OffsetCommitter:
             for _, each in sorted(self._waiting.items())
             for log, offset in each.offsets.items()
         }
-        problem = self._commit(offsets)
+        problem = self._commit(offsets, wait=wait)
+        self.pending = problem == PENDING
+        if self.pending:
+            return None
         if problem is not None:
             return self._failed(problem)
         for partition, durable in sorted(self._waiting.items()):
@@ -91,7 +107,7 @@ class OffsetCommitter:
         Otherwise, after a kill, the old commit would look like progress of another store.
         """
         offsets = {log.partition: log.start for log in logs if (log.committed or 0) > log.start}
-        problem = self._commit(offsets) if offsets else None
+        problem = self._commit(offsets, wait=True) if offsets else None
         return None if problem is None else self._failed(problem)
 
     def _failed(self, problem: str) -> LogEvent | None:

@@ -142,6 +142,8 @@ class CheckpointScheduler:
     def advance(self, owned: Mapping[Partition, PartitionCheckpoints]) -> list[LogEvent]:
         """Handle finished checkpoints and start the next; copies at most one partition."""
         log_events = self._take_done(owned.values())
+        if self._committer.pending:
+            log_events += self._commit()
         if self._spent and not self._queue and not any(each.job for each in owned.values()):
             self._pace.note(sum(self._spent))
             self._spent = []
@@ -181,7 +183,7 @@ class CheckpointScheduler:
             if idle and self._clock.monotonic() < until:
                 checkpoints.job = self._submitted(checkpoints)
                 log_events += self.wait([checkpoints], until)
-        return log_events + self._commit()
+        return log_events + self._commit(wait=True)
 
     def wait(
         self, chosen: Iterable[PartitionCheckpoints], until: float | None = None
@@ -273,8 +275,8 @@ class CheckpointScheduler:
         fields = {"partition": str(checkpoints.plan.place), "problem": checkpoints.cleanup_failure}
         return [LogEvent("warning", "older checkpoints were not removed", fields)]
 
-    def _commit(self) -> list[LogEvent]:
-        log_event = self._committer.commit()
+    def _commit(self, *, wait: bool = False) -> list[LogEvent]:
+        log_event = self._committer.commit(wait=wait)
         return [] if log_event is None else [log_event]
 
     def _failed(

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import msgspec
+
+PENDING: Final = "no answer yet"
+"""What a commit returns while the group has not answered; ask again with the same offsets."""
 
 
 class Partition(NamedTuple):

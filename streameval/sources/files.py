@@ -179,7 +179,7 @@ class FilesSource:
             if batches or self.finished or time.monotonic() >= deadline:
                 return batches
 
-    def commit(self, positions: Mapping[Partition, int]) -> str | None:
+    def commit(self, positions: Mapping[Partition, int], *, wait: bool = True) -> str | None:
         """None: there is no trouble to report."""
 
     @property

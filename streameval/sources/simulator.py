@@ -237,7 +237,7 @@ class SimulatorSource:
     def pause(self, partitions: Collection[Partition]) -> None:
         """Ignored: all partitions advance together."""
 
-    def commit(self, positions: Mapping[Partition, int]) -> str | None:
+    def commit(self, positions: Mapping[Partition, int], *, wait: bool = True) -> str | None:
         """None: there is no trouble to report."""
 
     def end_offsets(self) -> Mapping[Partition, int]:

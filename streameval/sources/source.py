@@ -54,10 +54,10 @@ class Source(Protocol):
         Records already requested may still arrive. Sources that cannot pause ignore the call.
         """
 
-    def commit(self, positions: Mapping[Partition, int]) -> str | None:
-        """Publish the counted positions; returns the problem in one sentence, or None.
+    def commit(self, positions: Mapping[Partition, int], *, wait: bool = True) -> str | None:
+        """Commit the counted positions; returns the problem in one sentence, or None once accepted.
 
-        Correctness does not depend on it.
+        Without `wait` it may return PENDING: ask again after the next `poll`.
         """
 
     @property

@@ -95,7 +95,7 @@ class ScriptedSource:
             time.sleep(min(seconds, 0.01))
         return found or ()
 
-    def commit(self, _positions: Mapping[Partition, int]) -> str | None:
+    def commit(self, *_: Any, **__: Any) -> str | None:
         return None
 
     def pause(self, _partitions: Collection[Partition]) -> None:

@@ -128,7 +128,7 @@ def _made(store: Store, interval: float) -> _Run:
             fingerprint=config.settings(),
             interval=interval,
         ),
-        commit=lambda _: None,
+        commit=lambda *_, **__: None,
         evidence=EvidenceReader(ingest),
         letters=None,
         clock=Clock(),

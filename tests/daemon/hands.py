@@ -63,7 +63,7 @@ class Script:
             RecordBatch(partition=HERE, values=values, offsets=offsets, next_offset=self._offset)
         ]
 
-    def commit(self, positions: Mapping[Partition, int]) -> str | None:
+    def commit(self, positions: Mapping[Partition, int], **_: bool) -> str | None:
         self.committed = dict(positions)
         return None
 

@@ -96,7 +96,7 @@ class Kept(Member):
         """Log events since the last call."""
         return self.checkpointer.take_log_events()
 
-    def commit(self, positions: Mapping[Partition, int]) -> str | None:
+    def commit(self, positions: Mapping[Partition, int], **_: bool) -> str | None:
         if self.trouble is None:
             self.commits.append(positions)
         return self.trouble

@@ -98,7 +98,7 @@ class Member:
         )
 
     @abstractmethod
-    def commit(self, positions: Mapping[Partition, int]) -> str | None:
+    def commit(self, positions: Mapping[Partition, int], *, wait: bool) -> str | None:
         """Commit them to the group; the failure, or None."""
 
 
@@ -138,7 +138,8 @@ class Process(Member):
     def checkpoint(self) -> None:
         """Run a round of checkpoints."""
         self.now += SETTINGS.interval
-        for _ in range(len(self.positions) + 1):
+        # The group answers the commit of each at a second call.
+        for _ in range(2 * (len(self.positions) + 1)):
             self.checkpointer.advance()
 
     def end(self) -> None:
@@ -146,8 +147,8 @@ class Process(Member):
         self.checkpointer.finish()
         self.source.close()
 
-    def commit(self, positions: Mapping[Partition, int]) -> str | None:
+    def commit(self, positions: Mapping[Partition, int], *, wait: bool) -> str | None:
         self._passing("commit: before")
-        answer = self.source.commit(positions)
+        answer = self.source.commit(positions, wait=wait)
         self._passing("commit: after")
         return answer

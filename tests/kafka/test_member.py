@@ -32,8 +32,9 @@ class Client:
     def release(self, partitions: Collection[Partition]) -> None:
         self.released += partitions
 
-    def commit(self, offsets: Mapping[Partition, int]) -> None:
+    def commit(self, offsets: Mapping[Partition, int], **_: bool) -> bool:
         self.commits.append(offsets)
+        return True
 
 
 class Refusing(Told):
@@ -80,13 +81,14 @@ def test_only_what_was_assigned_is_committed_even_before_it_is_started() -> None
     member, client = _member(Told())
     strange = Partition("events", 2)
     assert (
-        member.commit({ONE: 3, strange: 1})
+        member.commit({ONE: 3, strange: 1}, wait=True)
         == "events[2]: not committed, because not assigned to us."
     )
     member.start({ONE: 3, OTHER: 4})
     member.enqueue(Rebalance("lost", (ONE,)))
     member.dispatch()
     assert (
-        member.commit({ONE: 5, OTHER: 6}) == "events[0]: not committed, because not assigned to us."
+        member.commit({ONE: 5, OTHER: 6}, wait=True)
+        == "events[0]: not committed, because not assigned to us."
     )
     assert client.commits == [{ONE: 3}, {OTHER: 6}]

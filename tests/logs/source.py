@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from streameval.errors import SourceError
-from streameval.events.records import Assignment, Origin, Owner, Partition, RecordBatch
+from streameval.events.records import PENDING, Assignment, Origin, Owner, Partition, RecordBatch
 from streameval.sources.source import NO_COUNTS, UNHURRIED
 from tests.logs.group import Group, Member, Order
 
@@ -33,6 +33,7 @@ class LogSource:
         self._member: Member | None = None
         self._positions: dict[Partition, int] = {}
         self._owned: set[Partition] = set()
+        self._asked: Mapping[Partition, int] = {}
         self.joined = False
 
     @property
@@ -57,9 +58,16 @@ class LogSource:
             self._group.released(self._name, order)
         return self._records(member)
 
-    def commit(self, positions: Mapping[Partition, int]) -> str | None:
-        """Taken for the partitions that are ours, as the group knows."""
+    def commit(self, positions: Mapping[Partition, int], *, wait: bool = True) -> str | None:
+        """Taken for the partitions that are ours, as the group knows.
+
+        Without `wait` it is taken at the second call: much may happen in between.
+        """
         member, _ = self._alive()
+        if not wait and self._asked != positions:
+            self._asked = dict(positions)
+            return PENDING
+        self._asked = {}
         landed = member.failing.popleft() if member.failing else None
         if landed is False:
             return "the group refused the commit."

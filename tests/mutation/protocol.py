@@ -31,7 +31,7 @@ def _before_each_save(act: Callable[[CheckpointScheduler, PartitionCheckpoints],
 
 
 def _commit(self: CheckpointScheduler, checkpoints: PartitionCheckpoints) -> None:
-    self._committer._commit({checkpoints.partition: checkpoints.position})
+    self._committer._commit({checkpoints.partition: checkpoints.position}, wait=True)
 
 
 def _publish(self: CheckpointScheduler, checkpoints: PartitionCheckpoints) -> None:

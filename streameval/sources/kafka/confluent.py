@@ -10,7 +10,7 @@ import time
 from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from contextlib import closing, suppress
 from itertools import groupby
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from kafka import errors
@@ -56,16 +56,18 @@ _LOCAL: Final[Mapping[str, type[errors.KafkaError]]] = {
 _FENCED: Final = KafkaError(KafkaError.FENCED_INSTANCE_ID).str()
 """A fatal error has its cause only in its text."""
 
-_LEFT: Final = (errors.IllegalGenerationError, errors.UnknownMemberIdError)
+_LEFT: Final = (
+    errors.IllegalGenerationError,
+    errors.UnknownMemberIdError,
+    # `poll` gets it too, and finds out whether another process uses our name.
+    errors.FencedInstanceIdError,
+)
 
 _CREDENTIALS_SECONDS: Final = 1.0
 """Seconds between reads of credential files."""
 
 _ATTEMPT_SECONDS: Final = 10.0
 """Seconds for which an error counts as current, unless records arrive."""
-
-_MAX_COMMITS: Final = 8
-"""Most unanswered commits."""
 
 _ANSWER_MS: Final = 5_000
 
@@ -100,8 +102,8 @@ class ConfluentConsumer:
         self._failure: errors.KafkaError | None = None
         self._fatal: errors.KafkaError | None = None
         self._trouble: tuple[float, errors.KafkaError] | None = None
-        self._unanswered = 0
-        self._refusal: errors.KafkaError | None = None
+        self._asked: Mapping[Partition, int] = {}
+        self._answer: KafkaError | Literal["accepted"] | None = None
         self._settings = {**settings, "on_commit": self._committed, "logger": _CLIENT_LOG}
         self._client = self._subscribed()
 
@@ -155,26 +157,39 @@ class ConfluentConsumer:
     def release(self, partitions: Collection[Partition]) -> None:
         """Ignored: the client waits until its callback returns."""
 
-    def commit(self, offsets: Mapping[Partition, int]) -> None:
-        """See `Consumer`; asynchronous: `poll` gets the answer, and the next commit raises it.
+    def commit(self, offsets: Mapping[Partition, int], *, wait: bool) -> bool:
+        """See `Consumer`; the client itself waits, until its session ends at the latest."""
+        if wait:
+            self._commit_now(offsets)
+            return True
+        if self._asked and self._answer is None:
+            return False
+        answer, answered = self._answer, self._asked == offsets
+        self._asked, self._answer = {}, None
+        if answered and isinstance(answer, KafkaError):
+            raise _refused(_translated(answer))
+        if not answered:
+            self._send(offsets, asynchronous=True)
+            self._asked = dict(offsets)
+        return answered
 
-        For a partition that is still held it is synchronous: the owner starts over, and archives
-        its state only after the commit.
-        """
-        if self._unanswered >= _MAX_COMMITS:
-            raise errors.KafkaTimeoutError(f"the last {_MAX_COMMITS} commits have no answer yet")
-        background = offsets.keys() <= set(_places(self._client.assignment()))
+    def _commit_now(self, offsets: Mapping[Partition, int]) -> None:
+        if self._monitor.trouble is not None:
+            raise errors.KafkaConnectionError(self._monitor.trouble.rstrip("."))
+        refusal = _first_error(None, self._send(offsets, asynchronous=False))
+        if refusal is not None:
+            raise _refused(_translated(refusal))
+
+    def _send(
+        self, offsets: Mapping[Partition, int], *, asynchronous: bool
+    ) -> Sequence[TopicPartition]:
         try:
-            if background:
+            if asynchronous:
                 self._client.commit(offsets=_at(offsets), asynchronous=True)
-            else:
-                self._client.commit(offsets=_at(offsets), asynchronous=False)
+                return ()
+            return self._client.commit(offsets=_at(offsets), asynchronous=False) or ()
         except KafkaException as error:
             raise _refused(_translated(error.args[0])) from error
-        self._unanswered += background
-        refusal, self._refusal = self._refusal, None
-        if refusal is not None:
-            raise refusal
 
     def close(self) -> None:
         """See `Consumer`; a pending commit finishes first."""
@@ -207,7 +222,7 @@ class ConfluentConsumer:
         # A client with a fatal error closes without reporting its partitions as lost.
         self._noted("lost", lost)
         self._client.close()
-        self._fatal, self._refusal, self._unanswered = None, None, 0
+        self._fatal, self._asked, self._answer = None, {}, None
         self._client = self._subscribed()
 
     def _name_is_taken(self) -> bool:
@@ -308,10 +323,8 @@ class ConfluentConsumer:
                 self._rebalances.dispatch()
 
     def _committed(self, error: KafkaError | None, given: Sequence[TopicPartition]) -> None:
-        self._unanswered -= 1
-        found = error or next((each.error for each in given if each.error is not None), None)
-        if found is not None:
-            self._refusal = _refused(_translated(found))
+        if {Partition(each.topic, each.partition): each.offset for each in given} == self._asked:
+            self._answer = _first_error(error, given) or "accepted"
 
     def _renew_credentials(self) -> None:
         """Read credential files now and then; the next connection uses changes."""
@@ -371,6 +384,11 @@ def _translated(error: KafkaError) -> errors.KafkaError:
     if kind is None:
         kind = errors.for_code(error.code()) if error.code() > 0 else errors.KafkaError
     return kind(error.str())
+
+
+def _first_error(error: KafkaError | None, answers: Sequence[TopicPartition]) -> KafkaError | None:
+    """The error of a commit, or of the first partition that has one."""
+    return error or next((each.error for each in answers if each.error is not None), None)
 
 
 def _refused(error: errors.KafkaError) -> errors.KafkaError:

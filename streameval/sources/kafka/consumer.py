@@ -70,12 +70,15 @@ class Consumer(Protocol):
     def release(self, partitions: Collection[Partition]) -> None:
         """Give up these partitions, which the owner has finished or forgotten."""
 
-    def commit(self, offsets: Mapping[Partition, int]) -> None:
-        """Commit to the group, within a second or in the background.
+    def commit(self, offsets: Mapping[Partition, int], *, wait: bool) -> bool:
+        """Commit to the group; returns whether it has accepted these offsets.
+
+        With `wait` it has. Without, it may not have answered yet: `poll` receives the answer, and
+        the next call with these offsets returns it.
 
         Raises:
             FencedInstanceIdError: another process uses our member name.
-            KafkaError: this commit or the previous one failed.
+            KafkaError: this commit, or one without an answer until now, failed.
         """
 
     def close(self) -> None:

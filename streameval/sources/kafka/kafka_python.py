@@ -139,10 +139,11 @@ class KafkaPythonConsumer:
         """See `Consumer`."""
         self._listener.release(partitions)
 
-    def commit(self, offsets: Mapping[Partition, int]) -> None:
-        """See `Consumer`; synchronous."""
+    def commit(self, offsets: Mapping[Partition, int], *, wait: bool) -> bool:  # noqa: ARG002  it does
+        """See `Consumer`; it always waits, for a second at most."""
         wanted = {_topic_partition(p): OffsetAndMetadata(o, "", -1) for p, o in offsets.items()}
         self._consumer.commit(wanted, timeout_ms=_COMMIT_MS)
+        return True
 
     def close(self) -> None:
         """See `Consumer`."""

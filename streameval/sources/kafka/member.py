@@ -18,7 +18,7 @@ from kafka import KafkaConsumer
 from kafka.errors import CommitFailedError, FencedInstanceIdError, KafkaError
 
 from streameval.errors import MissingExtraError
-from streameval.events.records import Assignment, Owner, Partition, RecordBatch
+from streameval.events.records import PENDING, Assignment, Owner, Partition, RecordBatch
 from streameval.sources.kafka.client import connect
 from streameval.sources.kafka.cluster import Cluster, assignments_of
 from streameval.sources.kafka.consumer import Consumer, Rebalance, Rebalances, skip_to
@@ -160,14 +160,14 @@ class GroupMember:
             self._consumer.resume(self.paused - wanted)
             self.paused = wanted
 
-    def commit(self, positions: Mapping[Partition, int]) -> str | None:
-        """Commit the assigned partitions; returns the problem in one sentence, or None."""
+    def commit(self, positions: Mapping[Partition, int], *, wait: bool) -> str | None:
+        """Commit the assigned partitions; returns the problem in one sentence, PENDING or None."""
         mine = {*self.positions, *(self.unstarted or ())}
         ours = {each: offset for each, offset in positions.items() if each in mine}
         foreign = ", ".join(str(each) for each in sorted(positions) if each not in ours)
         try:
-            if ours:
-                self._consumer.commit(ours)
+            if ours and not self._consumer.commit(ours, wait=wait):
+                return PENDING
         except FencedInstanceIdError:
             raise
         except CommitFailedError as error:

@@ -139,12 +139,12 @@ class KafkaSource:
         self._check_for_stalls(member)
         return batches
 
-    def commit(self, positions: Mapping[Partition, int]) -> str | None:
+    def commit(self, positions: Mapping[Partition, int], *, wait: bool = True) -> str | None:
         """Commit to the group, for assigned partitions only; takes a second at most."""
         if self._member is None:
             return f"nothing was committed to group {self._config['group_id']!r}: not joined."
         try:
-            return self._member.commit(positions)
+            return self._member.commit(positions, wait=wait)
         except KafkaError as error:
             # A commit only reports the error; the next `poll` raises it.
             self._fenced = error

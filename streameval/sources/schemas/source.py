@@ -282,9 +282,9 @@ class SchemaSource:
         self._request_schemas()
         return found
 
-    def commit(self, positions: Mapping[Partition, int]) -> str | None:
+    def commit(self, positions: Mapping[Partition, int], *, wait: bool = True) -> str | None:
         """See `Source.commit`."""
-        return self._source.commit(positions)
+        return self._source.commit(positions, wait=wait)
 
     def end_offsets(self) -> Mapping[Partition, int]:
         """See `Source.end_offsets`."""
