@@ -29,7 +29,7 @@ sys.stdin.read()
 """
 
 
-def test_it_leads_a_process_group_of_its_own(broker: Broker) -> None:
+def test_the_broker_leads_a_separate_process_group(broker: Broker) -> None:
     """That nothing is left in the end is for the demo's test, which also begins one."""
     assert broker.pid is not None
     assert os.getpgid(broker.pid) == broker.pid != os.getpgid(0)

@@ -55,7 +55,7 @@ def topic(_session_broker: Broker) -> str:
     return topic
 
 
-def test_daemons_of_both_clients_go_on_where_the_other_stopped_and_count_the_same_bytes(
+def test_daemons_of_both_clients_continue_each_others_state_with_equal_bytes(
     broker: Broker, topic: str, tmp_path: Path
 ) -> None:
     whole = _counted(options(broker, topic))

@@ -39,7 +39,7 @@ FOUR = {number: [b"%d" % number] * 3 for number in range(4)}
 
 
 @on_each_client_at_night
-def test_ranges_keep_equal_numbers_of_two_topics_together(broker: Broker) -> None:
+def test_range_assignment_keeps_equal_partition_numbers_together(broker: Broker) -> None:
     left, right = filled(broker, FOUR), filled(broker, FOUR)
     mine = options(broker, left, right, group=left)
     with reading(mine) as a, reading(mine) as b:
@@ -52,7 +52,7 @@ def test_ranges_keep_equal_numbers_of_two_topics_together(broker: Broker) -> Non
 
 
 @on_each_client_at_night
-def test_a_static_member_that_restarts_moves_nothing(broker: Broker) -> None:
+def test_a_restart_of_a_static_member_moves_no_partition(broker: Broker) -> None:
     topic = filled(broker, FOUR)
     first = options(broker, topic, group=topic, heartbeat_interval_ms=3_000, member="first")
     second = options(broker, topic, group=topic, heartbeat_interval_ms=3_000, member="second")
@@ -67,7 +67,7 @@ def test_a_static_member_that_restarts_moves_nothing(broker: Broker) -> None:
         assert a.told.happened == happened
 
 
-def test_a_member_that_hears_of_two_rebalances_at_once_takes_part_in_the_next(
+def test_a_member_that_receives_two_rebalances_at_once_joins_the_next(
     broker: Broker,
 ) -> None:
     topic = filled(broker, FOUR)
@@ -96,7 +96,7 @@ def state(broker: Broker, group: str) -> str:
 
 
 @on_each_client_at_night
-def test_a_second_process_of_one_name_is_told_to_the_first(broker: Broker, client: str) -> None:
+def test_a_second_process_with_the_same_name_fences_the_first(broker: Broker, client: str) -> None:
     topic = filled(broker, FOUR)
     mine = options(broker, topic, group=topic, member="same")
     with reading(mine) as a:
@@ -112,7 +112,7 @@ def test_a_second_process_of_one_name_is_told_to_the_first(broker: Broker, clien
 
 
 @on_each_client
-def test_a_second_process_of_one_name_is_told_to_a_first_that_was_busy(
+def test_a_second_process_with_the_same_name_fences_a_busy_first(
     broker: Broker, client: str
 ) -> None:
     topic = filled(broker, FOUR)
@@ -127,7 +127,7 @@ def test_a_second_process_of_one_name_is_told_to_a_first_that_was_busy(
                 until(lambda: False, a)
 
 
-def test_a_fenced_member_goes_on_where_the_other_has_gone(broker: Broker) -> None:
+def test_a_fenced_member_continues_after_the_other_has_left(broker: Broker) -> None:
     topic = filled(broker, FOUR)
     # A refused heartbeat is final for this client, whoever has the name by then.
     with read_by("confluent"):
@@ -145,7 +145,7 @@ def test_a_fenced_member_goes_on_where_the_other_has_gone(broker: Broker) -> Non
         assert a.source.commit(a.told.positions) is None
 
 
-def test_a_fatal_error_that_comes_with_a_rebalance_is_heard(
+def test_a_fatal_error_during_a_rebalance_is_noticed(
     broker: Broker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic = filled(broker, FOUR)
@@ -171,7 +171,7 @@ def test_a_fatal_error_that_comes_with_a_rebalance_is_heard(
 
 
 @on_each_client_at_night
-def test_a_member_that_was_away_too_long_is_refused_and_begins_anew(broker: Broker) -> None:
+def test_a_member_that_was_absent_too_long_rejoins(broker: Broker) -> None:
     topic = filled(broker, FOUR)
     slow = options(
         broker,
@@ -192,7 +192,7 @@ def test_a_member_that_was_away_too_long_is_refused_and_begins_anew(broker: Brok
 
 
 @on_each_client_at_night
-def test_added_partitions_are_shared_too(broker: Broker) -> None:
+def test_added_partitions_are_assigned(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a"]})
     with reading(options(broker, topic, group=topic, start="latest")) as a:
         until(lambda: a.numbers == [0], a)
@@ -204,7 +204,7 @@ def test_added_partitions_are_shared_too(broker: Broker) -> None:
 
 
 @on_each_client_at_night
-def test_a_topic_that_is_made_late_is_shared_too_by_those_who_poll_briefly(broker: Broker) -> None:
+def test_a_topic_created_later_is_assigned_even_with_short_polls(broker: Broker) -> None:
     there = filled(broker, {0: [b"a"]})
     late = f"{there}-late"
     with reading(options(broker, there, late, group=there)) as a:
@@ -214,7 +214,7 @@ def test_a_topic_that_is_made_late_is_shared_too_by_those_who_poll_briefly(broke
 
 
 @on_each_client_at_night
-def test_a_group_without_a_topic_has_joined_all_the_same(broker: Broker) -> None:
+def test_a_group_without_a_topic_counts_as_joined(broker: Broker) -> None:
     with reading(options(broker, "not-there", group="nothing")) as a:
         until(lambda: a.source.joined, a)
         assert "not-there" in (a.source.trouble or "")
@@ -241,7 +241,7 @@ def test_a_broker_that_restarts_loses_and_repeats_nothing(broker: Broker) -> Non
 
 
 @on_each_client_at_night
-def test_a_partition_that_stands_is_sought_then_joined_anew(broker: Broker) -> None:
+def test_a_stalled_partition_is_sought_and_then_rejoined(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a"]})
     mine = options(broker, topic, group=topic, stall_timeout=2.0)
     with reading(mine) as a:
@@ -272,14 +272,14 @@ def test_the_name_of_a_member_may_come_from_the_environment() -> None:
         ({"group_instance_id": "x"}, "`member` in"),
     ],
 )
-def test_names_that_cannot_be_are_refused(table: dict[str, Any], says: str) -> None:
+def test_invalid_names_are_rejected(table: dict[str, Any], says: str) -> None:
     with pytest.raises(ConfigError) as raised:
         KafkaSource(options("127.0.0.1:1", "topic", **table), {"SPACED": "a b"}, shared=True)
     assert says in str(raised.value)
 
 
 @on_each_client_at_night
-def test_a_group_of_another_kind_is_left_alone(broker: Broker) -> None:
+def test_a_group_with_another_assignment_strategy_is_an_error(broker: Broker) -> None:
     topic = filled(broker, FOUR)
     other = KafkaConsumer(
         topic,
@@ -302,7 +302,7 @@ def test_a_group_of_another_kind_is_left_alone(broker: Broker) -> None:
 
 
 @on_each_client_at_night
-def test_a_member_goes_on_where_its_state_is_and_not_where_the_groups_commit_is(
+def test_a_member_continues_at_its_state_and_not_at_the_groups_commit(
     broker: Broker,
 ) -> None:
     topic = filled(broker, {0: [b"%d" % number for number in range(60)]})
@@ -317,7 +317,7 @@ def test_a_member_goes_on_where_its_state_is_and_not_where_the_groups_commit_is(
 
 
 @on_each_client
-def test_an_owner_that_starts_over_moves_the_groups_commit_back_before_anything_is_read(
+def test_an_owner_that_starts_over_first_moves_the_groups_commit_back(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = filled(broker, {0: [b"%d" % number for number in range(60)]})
@@ -344,7 +344,7 @@ def test_an_owner_that_starts_over_moves_the_groups_commit_back_before_anything_
     assert answers == [None, None]
 
 
-def test_a_position_that_a_rebalance_took_is_not_replaced_by_the_groups_commit(
+def test_a_position_lost_in_a_rebalance_is_not_replaced_by_the_groups_commit(
     broker: Broker,
 ) -> None:
     topic = filled(broker, {0: [b"%d" % number for number in range(60)]})

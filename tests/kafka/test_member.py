@@ -63,7 +63,7 @@ def _member(owner: Told) -> tuple[GroupMember, Client]:
     return member, client
 
 
-def test_an_owner_that_cannot_finish_a_revoked_partition_is_told_of_it_again() -> None:
+def test_a_failed_revocation_is_repeated() -> None:
     owner = Refusing()
     member, client = _member(owner)
     member.start({ONE: 3, OTHER: 4})

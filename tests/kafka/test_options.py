@@ -46,17 +46,17 @@ PLAIN = {
         """,
     ],
 )
-def test_names_of_python_java_and_librdkafka_mean_the_same(written: str) -> None:
+def test_names_of_python_java_and_librdkafka_are_equivalent(written: str) -> None:
     assert client_config(tomllib.loads(written), {"PASSWORD": "xyzzy"}) == PLAIN
 
 
-def test_text_becomes_the_kind_that_the_client_needs() -> None:
+def test_text_is_converted_to_the_type_of_the_setting() -> None:
     table = {"fetch.min.bytes": "65536", "check.crcs": "false", "client.id": "12"}
     config = client_config(table, {})
     assert config == {"fetch_min_bytes": 65536, "check_crcs": False, "client_id": "12"}
 
 
-def test_secrets_come_from_files_without_their_line_end(tmp_path: Path) -> None:
+def test_secrets_from_files_lose_their_newline(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("xyzzy\n")
     table = {**PLAIN, "sasl_plain_password": f"${{file:{tmp_path / 'password'}}}"}
     assert client_config(table, {}) == PLAIN
@@ -67,11 +67,11 @@ def test_an_address_may_be_written_in_any_form(servers: str) -> None:
     assert client_config({"bootstrap_servers": servers}, {}) == {"bootstrap_servers": servers}
 
 
-def test_a_doubled_dollar_stands_for_itself() -> None:
+def test_a_doubled_dollar_is_a_literal_one() -> None:
     assert client_config({"client_id": "$${HOME}"}, {"HOME": "x"}) == {"client_id": "${HOME}"}
 
 
-def test_a_list_of_servers_may_hold_variables() -> None:
+def test_a_list_of_servers_may_have_variables() -> None:
     table = {"bootstrap_servers": ["${A}:1", "b:2"]}
     assert client_config(table, {"A": "a"}) == {"bootstrap_servers": ["a:1", "b:2"]}
 
@@ -104,7 +104,7 @@ def test_a_list_of_servers_may_hold_variables() -> None:
         ({"bootstrap_servers": ["a:"]}, "bootstrap_servers", "found 'a:'; give HOST:PORT"),
     ],
 )
-def test_a_wrong_setting_is_named_with_its_reason(
+def test_an_invalid_setting_is_named_with_a_reason(
     table: dict[str, Any], key: str, says: str
 ) -> None:
     with pytest.raises(ConfigError) as raised:
@@ -113,7 +113,7 @@ def test_a_wrong_setting_is_named_with_its_reason(
     assert says in str(raised.value)
 
 
-def test_an_error_does_not_print_the_secret_beside_it() -> None:
+def test_an_error_does_not_print_other_secrets() -> None:
     with pytest.raises(ConfigError) as raised:
         client_config({**PLAIN, "security_protocol": "${PASSWORD}"}, {"PASSWORD": "SSL"})
     assert "xyzzy" not in str(raised.value)
@@ -128,12 +128,12 @@ def test_what_is_logged_holds_no_secret() -> None:
 
 
 @every_case(("topics", "says"), [([], "no topic is named"), (["a/b"], "is illegal")])
-def test_topics_that_cannot_be_are_refused(topics: list[str], says: str) -> None:
+def test_invalid_topics_are_rejected(topics: list[str], says: str) -> None:
     with pytest.raises((ConfigError, SourceError), match=says):
         KafkaSource(options("127.0.0.1:1", *topics), {}, shared=False)
 
 
-def test_a_client_that_there_is_not_is_refused() -> None:
+def test_an_unknown_client_is_rejected() -> None:
     with pytest.raises(ConfigError, match=r"client: found 'java'; give one of kafka-python, conf"):
         KafkaSource(options("127.0.0.1:1", "topic", client="java"), {}, shared=False)
 
@@ -204,7 +204,7 @@ def test_settings_reach_librdkafka_under_its_names(
         ),
     ],
 )
-def test_what_librdkafka_cannot_do_is_refused_by_name(
+def test_settings_that_librdkafka_lacks_are_rejected_by_name(
     table: dict[str, Any], key: str, says: str
 ) -> None:
     with pytest.raises(ConfigError) as raised:

@@ -52,7 +52,7 @@ def _keys(broker: Broker, topic: str, count: int) -> list[tuple[int, bytes | Non
     return found
 
 
-def test_lines_arrive_byte_for_byte_in_the_order_of_their_users_each_in_one_partition(
+def test_lines_of_a_user_arrive_unchanged_in_order_in_one_partition(
     broker: Broker, tmp_path: Path
 ) -> None:
     topic = f"test-{tmp_path.name}-bytes"
@@ -109,7 +109,7 @@ def test_a_file_that_is_missing_is_an_error_of_that_file(broker: Broker, tmp_pat
         _publish(broker, create(broker), tmp_path / "nowhere")
 
 
-def test_a_topic_with_an_impossible_name_is_refused(broker: Broker) -> None:
+def test_a_topic_with_an_invalid_name_is_rejected(broker: Broker) -> None:
     with pytest.raises(PublishError, match="is illegal, it contains a character other than"):
         _publish(broker, "no topic!")
 
@@ -120,7 +120,7 @@ def test_an_unreachable_broker_is_an_error() -> None:
         publish_records(LINES, Destination(topic="t", kafka=settings), {})
 
 
-def test_a_setting_of_a_reader_is_none_of_a_writer() -> None:
+def test_a_setting_of_a_reader_is_unknown_to_a_writer() -> None:
     settings = {"bootstrap_servers": "127.0.0.1:1", "fetch_min_bytes": 1}
     with pytest.raises(ConfigError, match="fetch_min_bytes: the Kafka client has no such setting"):
         publish_records([], Destination(topic="t", kafka=settings), {})

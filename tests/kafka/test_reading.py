@@ -25,7 +25,7 @@ RECORDS = [b'{"user": "u%d"}' % number for number in range(50)]
 
 
 @on_each_client
-def test_partitions_of_several_topics_come_whole(broker: Broker) -> None:
+def test_partitions_of_several_topics_are_read_completely(broker: Broker) -> None:
     records: dict[int, list[bytes | None]] = {0: [*RECORDS], 1: [], 2: [b"a", None, b"c"]}
     first, second = filled(broker, records), filled(broker, {0: RECORDS[:7]})
     with opened(options(broker, first, second)) as source:
@@ -39,7 +39,7 @@ def test_partitions_of_several_topics_come_whole(broker: Broker) -> None:
 
 
 @on_each_client
-def test_compressed_records_come_back_as_they_were(broker: Broker) -> None:
+def test_compressed_records_are_read_unchanged(broker: Broker) -> None:
     topic, kinds = create(broker), ("gzip", "snappy", "lz4", "zstd")
     for compression in kinds:
         fill(broker, topic, {0: RECORDS}, compression_type=compression)
@@ -58,7 +58,7 @@ def test_a_poll_that_has_no_time_left_returns(broker: Broker) -> None:
 
 
 @on_each_client
-def test_reading_everything_takes_nothing_from_the_group_and_commits_nothing(
+def test_reading_without_a_group_takes_no_partitions_and_commits_nothing(
     broker: Broker,
 ) -> None:
     topic = filled(broker, {0: RECORDS})

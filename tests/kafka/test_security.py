@@ -128,7 +128,7 @@ def _settings(safe: Secured, protocol: str, settings: dict[str, str]) -> dict[st
 
 @on_each_client_at_night
 @pytest.mark.parametrize("name", sampled(CASES, 3))
-def test_a_wrong_setting_of_security_is_named(safe: Secured, name: str) -> None:
+def test_an_invalid_security_setting_is_named(safe: Secured, name: str) -> None:
     port, protocol, wrong, reason, says = CASES[name]
     table = options(safe.addresses[port], "topic", **_settings(safe, protocol, wrong))
     with opened(table) as source:
@@ -145,7 +145,7 @@ def test_a_wrong_setting_of_security_is_named(safe: Secured, name: str) -> None:
 @pytest.mark.parametrize(
     "name", sampled(["another authority", "a wrong password", "no TLS where there is"], 3)
 )
-def test_a_probe_names_the_same_culprit(safe: Secured, name: str) -> None:
+def test_a_probe_names_the_same_cause(safe: Secured, name: str) -> None:
     port, protocol, wrong, _, says = CASES[name]
     settings = _settings(safe, protocol, wrong)
     # A busy machine may not get an answer in two seconds.
@@ -164,7 +164,7 @@ def _refusal(safe: Secured, port: str, settings: dict[str, Any], *, timeout: int
 
 
 @on_each_client_at_night
-def test_a_host_that_the_certificate_does_not_name_is_told(safe: Secured) -> None:
+def test_a_host_name_mismatch_is_reported(safe: Secured) -> None:
     address = safe.addresses["SSL"].replace("127.0.0.1", "localhost")
     table = options(address, "topic", **_settings(safe, "SSL", AUTHORITY))
     with opened(table) as source:
@@ -172,7 +172,7 @@ def test_a_host_that_the_certificate_does_not_name_is_told(safe: Secured) -> Non
 
 
 @on_each_client
-def test_the_right_settings_read(safe: Secured) -> None:
+def test_valid_security_settings_work(safe: Secured) -> None:
     topic = create(safe.broker)
     table = options(
         safe.addresses["SASL_SSL"], topic, **_settings(safe, "SASL_SSL", {**SCRAM, **AUTHORITY})
@@ -184,7 +184,7 @@ def test_the_right_settings_read(safe: Secured) -> None:
 
 
 @on_each_client
-def test_a_group_that_the_user_may_not_join_is_told_of(safe: Secured) -> None:
+def test_missing_permission_for_the_group_is_reported(safe: Secured) -> None:
     topic = create(safe.broker)
     refuse_group(safe.broker, USER, topic)
     settings = _settings(safe, "SASL_SSL", {**SCRAM, **AUTHORITY})

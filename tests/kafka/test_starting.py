@@ -27,7 +27,7 @@ pytestmark = pytest.mark.kafka
 
 
 @on_each_client
-def test_latest_reads_only_what_comes_after(broker: Broker) -> None:
+def test_latest_reads_only_later_records(broker: Broker) -> None:
     topic = filled(broker, {0: [b"old"] * 5, 1: [b"old"]})
     with opened(options(broker, topic, start="latest")) as source:
         awaited(source, None)
@@ -38,7 +38,7 @@ def test_latest_reads_only_what_comes_after(broker: Broker) -> None:
 
 
 @on_each_client
-def test_a_time_reads_what_was_written_at_or_after_it(broker: Broker) -> None:
+def test_a_start_time_reads_records_written_at_or_after_it(broker: Broker) -> None:
     topic = filled(broker, {0: [b"before"], 1: [b"before"]})
     time.sleep(0.01)
     start = datetime.now(UTC).isoformat()
@@ -54,7 +54,7 @@ def test_a_time_reads_what_was_written_at_or_after_it(broker: Broker) -> None:
     ("offset", "says"),
     [(4, "the topic ends at 3"), (1, "the topic now begins at 2: 1 records were deleted unread")],
 )
-def test_a_position_outside_the_log_is_refused(broker: Broker, offset: int, says: str) -> None:
+def test_a_position_outside_the_log_is_rejected(broker: Broker, offset: int, says: str) -> None:
     topic = filled(broker, {0: [b"a", b"b", b"c"]})
     shortened(broker, topic, 2)
     with (
@@ -67,7 +67,7 @@ def test_a_position_outside_the_log_is_refused(broker: Broker, offset: int, says
 
 
 @on_each_client
-def test_earliest_begins_behind_what_was_deleted(broker: Broker) -> None:
+def test_earliest_begins_after_deleted_records(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a", b"b", b"c"]})
     shortened(broker, topic, 2)
     with opened(options(broker, topic)) as source:
@@ -76,7 +76,7 @@ def test_earliest_begins_behind_what_was_deleted(broker: Broker) -> None:
 
 
 @on_each_client
-def test_records_deleted_while_reading_are_not_passed_over_in_silence(broker: Broker) -> None:
+def test_records_deleted_while_reading_are_an_error(broker: Broker) -> None:
     topic = create(broker)
     with opened(options(broker, topic)) as source:
         awaited(source, None)
@@ -92,6 +92,6 @@ def test_records_deleted_while_reading_are_not_passed_over_in_silence(broker: Br
 
 
 @every_case("start", ["yesterday", "2026-01-31T08:00:00", "1900-01-01T00:00:00Z", ""])
-def test_a_start_that_is_none_is_refused(start: str) -> None:
+def test_an_invalid_start_is_rejected(start: str) -> None:
     with pytest.raises(ConfigError, match=r"source: start: found '.*give .earliest."):
         KafkaSource(options("127.0.0.1:1", "topic", start=start), {}, shared=False)

@@ -38,7 +38,7 @@ def _poll_for_ever(source: Source) -> None:
 
 
 @on_each_client
-def test_a_record_that_fails_its_checksum_ends_reading_after_what_stands_before(
+def test_a_record_with_a_wrong_checksum_is_an_error_after_the_records_before_it(
     broker: Broker,
 ) -> None:
     topic = filled(broker, {0: [b"whole"]})
@@ -56,7 +56,7 @@ def test_a_record_that_fails_its_checksum_ends_reading_after_what_stands_before(
 
 @on_each_client
 @pytest.mark.nightly
-def test_a_broker_that_comes_late_is_awaited(broker: Broker) -> None:
+def test_a_broker_that_starts_later_is_waited_for(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a", b"b"]})
     broker.stop()
     with opened(options(broker, topic)) as source:
@@ -91,7 +91,7 @@ def test_a_broker_that_crashes_while_reading_loses_and_repeats_nothing_and_fills
 
 
 @on_each_client_at_night
-def test_a_broker_that_is_silent_is_in_trouble_until_it_speaks(broker: Broker) -> None:
+def test_a_silent_broker_is_trouble_until_it_answers(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a"]})
     with opened(options(broker, topic)) as source:
         drained(source, 1)
@@ -106,7 +106,7 @@ def test_a_broker_that_is_silent_is_in_trouble_until_it_speaks(broker: Broker) -
         assert by_partition(drained(source, 1)) == {Partition(topic, 0): [b"b"]}
 
 
-def test_an_error_of_the_client_that_nobody_expects_is_told_and_passes(
+def test_an_unexpected_error_of_the_client_is_reported_and_retried(
     broker: Broker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def surprised(*_: object) -> Topics:
@@ -122,7 +122,7 @@ def test_an_error_of_the_client_that_nobody_expects_is_told_and_passes(
 
 
 @on_each_client
-def test_a_topic_that_is_made_late_holds_up_no_other_and_is_read_from_its_beginning(
+def test_a_topic_created_later_is_read_from_its_beginning_and_delays_no_other(
     broker: Broker,
 ) -> None:
     there = filled(broker, {0: [b"a"]})
@@ -140,7 +140,7 @@ def test_a_topic_that_is_made_late_holds_up_no_other_and_is_read_from_its_beginn
 
 
 @on_each_client
-def test_a_topic_made_again_is_refused(broker: Broker) -> None:
+def test_a_recreated_topic_is_rejected(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a"]})
     with opened(options(broker, topic)) as source:
         drained(source, 1)
@@ -151,7 +151,7 @@ def test_a_topic_made_again_is_refused(broker: Broker) -> None:
             _poll_for_ever(source)
 
 
-def test_settings_that_do_not_fit_together_are_refused_and_not_retried(broker: Broker) -> None:
+def test_inconsistent_settings_are_rejected_and_not_retried(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a"]})
     wrong = options(broker, topic, request_timeout_ms=20_000, fetch_max_wait_ms=30_000)
     with opened(wrong) as source, pytest.raises(SourceError, match=r"correct \[source\.kafka\]"):
@@ -161,19 +161,19 @@ def test_settings_that_do_not_fit_together_are_refused_and_not_retried(broker: B
 
 
 @on_each_client
-def test_a_probe_says_what_is_there(broker: Broker) -> None:
+def test_a_probe_describes_the_topics(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a"] * 1200, 1: [b"b"]})
     said = probe(options(broker, topic), {})
     assert said == f"Kafka answers: {topic}: 2 partitions, 1,201 offsets in use."
 
 
 @on_each_client
-def test_a_probe_refuses_a_missing_topic(broker: Broker) -> None:
+def test_a_probe_rejects_a_missing_topic(broker: Broker) -> None:
     with pytest.raises(SourceError, match="topic 'missing': not found on this cluster; create"):
         probe(options(broker, "missing"), {})
 
 
 @on_each_client
-def test_a_probe_refuses_a_broker_that_is_not_there() -> None:
+def test_a_probe_rejects_an_unreachable_broker() -> None:
     with pytest.raises(SourceError, match=r"cannot reach Kafka at 127.0.0.1:1: connection refused"):
         probe(options("127.0.0.1:1", "topic", bootstrap_timeout_ms=500), {})

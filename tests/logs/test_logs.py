@@ -39,7 +39,7 @@ def _offsets(batches: Sequence[RecordBatch]) -> list[int]:
     return [offset for batch in batches for offset in batch.offsets]
 
 
-def test_a_zombie_delivers_and_its_commits_are_refused(world: World) -> None:
+def test_a_zombie_delivers_and_its_commits_fail(world: World) -> None:
     world.group.assign("a", [P])
     world.group.deliver("a", P, 1)
     world.a.poll(0)
@@ -52,7 +52,7 @@ def test_a_zombie_delivers_and_its_commits_are_refused(world: World) -> None:
     assert world.a.poll(0) == []
 
 
-def test_a_crash_leaves_everything_to_others(world: World) -> None:
+def test_a_crash_leaves_all_partitions_to_others(world: World) -> None:
     world.group.assign("a", [P, Q])
     world.group.crash("a")
     world.group.assign("b", [P, Q])

@@ -57,7 +57,7 @@ def _json_schema(client: SchemaRegistryClient) -> Callable[[dict[str, Any]], byt
     ("format_", "serialize"),
     [("avro", _avro), ("protobuf", _protobuf), ("json-schema", _json_schema)],
 )
-def test_what_confluents_serializers_write_is_read(
+def test_records_of_confluents_serializers_are_read(
     url: str, format_: Format, serialize: Serialize
 ) -> None:
     found = [

@@ -117,7 +117,7 @@ def test_the_same_events_in_every_format_give_the_same_values_and_the_same_state
         assert parts == kept["json-schema"], format_
 
 
-def test_while_the_registry_is_away_records_wait_and_none_is_lost_or_invalid(
+def test_while_the_registry_is_unavailable_records_wait_and_none_is_lost(
     broker: Broker, registry: SmallRegistry, tmp_path: Path
 ) -> None:
     values = as_protobuf(registry.url, events(COUNT))
@@ -167,7 +167,7 @@ def failures(daemon: Running) -> float:
     return next((float(line.split()[-1]) for line in lines if line.startswith(name)), 0.0)
 
 
-def test_what_cannot_be_read_is_a_dead_letter_as_it_was(
+def test_an_undecodable_record_is_an_unchanged_dead_letter(
     broker: Broker, registry: SmallRegistry, tmp_path: Path
 ) -> None:
     good = as_avro(registry.url, events(COUNT))

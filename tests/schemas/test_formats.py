@@ -100,7 +100,7 @@ def json_of(found: list[dict[str, Any]]) -> Any:
     ],
     ids=["evolved avro", "protobuf", "protobuf as a descriptor"],
 )
-def test_the_events_are_those_of_json(
+def test_events_equal_those_of_json(
     registry: SmallRegistry,
     schemas: Schemas,
     encoding: Encoding,
@@ -126,7 +126,7 @@ def test_json_behind_the_id_of_a_schema_is_json(registry: SmallRegistry) -> None
     assert (list(bare.places), list(bare.tombstones)) == ([1], [2])
 
 
-def test_interactions_are_those_of_json(registry: SmallRegistry, schemas: Schemas) -> None:
+def test_interactions_equal_those_of_json(registry: SmallRegistry, schemas: Schemas) -> None:
     options = InteractionOptions(source="clicks", request_id="id", item="arm.name")
     event = EventFields(time="at", time_unit="us")
     of_json, encoding = InteractionDecoder(options, event, "request_id"), Encoding("avro", "us")
@@ -143,7 +143,7 @@ def test_interactions_are_those_of_json(registry: SmallRegistry, schemas: Schema
 
 
 @pytest.mark.parametrize("encoding", [Encoding("avro", "ms"), Encoding("protobuf", "ms")])
-def test_what_is_not_of_its_schema_is_invalid_and_the_rest_is_not(
+def test_a_record_that_does_not_match_its_schema_is_invalid(
     registry: SmallRegistry, schemas: Schemas, encoding: Encoding
 ) -> None:
     produce = as_avro if encoding.format == "avro" else as_protobuf
@@ -225,7 +225,7 @@ def test_a_uuid_of_sixteen_bytes_becomes_its_text() -> None:
 
 
 @given(st.integers(-62_135_596_800_000, 253_402_300_799_999), st.sampled_from(["millis", "micros"]))
-def test_a_timestamp_comes_in_the_unit_of_the_stream(millis: int, written: str) -> None:
+def test_a_timestamp_is_converted_to_the_unit_of_the_stream(millis: int, written: str) -> None:
     value = millis * (1_000 if written == "micros" else 1)
     kind = {"type": "long", "logicalType": f"timestamp-{written}"}
     schema = {"type": "record", "name": "R", "fields": [{"name": "x", "type": kind}]}
@@ -242,7 +242,7 @@ def test_a_timestamp_comes_in_the_unit_of_the_stream(millis: int, written: str) 
         assert time == millis * 1_000
 
 
-def test_a_local_timestamp_is_no_moment() -> None:
+def test_a_local_timestamp_has_no_time_zone() -> None:
     kind = {"type": "long", "logicalType": "local-timestamp-millis"}
     found = read_avro(kind, 1_790_000_000_000, "ms")
     assert found == "2026-09-21T14:13:20"
@@ -265,7 +265,7 @@ def test_a_local_timestamp_is_no_moment() -> None:
         ),
     ],
 )
-def test_an_avro_schema_that_cannot_be_used_says_why(text: str, problem: str) -> None:
+def test_an_unusable_avro_schema_has_a_reason(text: str, problem: str) -> None:
     with pytest.raises(UnusableSchemaError, match=problem):
         avro.reader(Definition("AVRO", text), "ms")
 
@@ -322,7 +322,7 @@ def read_protobuf(given: Mapping[str, Any], unit: TimeUnit = "iso8601") -> Any:
     return json.loads(reader_of_protobuf(unit)(record))
 
 
-def test_an_unset_scalar_is_its_default_and_what_has_presence_is_absent() -> None:
+def test_an_unset_scalar_is_its_default_and_an_unset_optional_is_absent() -> None:
     assert read_protobuf({}) == UNSET
 
 
@@ -375,7 +375,7 @@ def test_a_path_names_the_message_of_the_file(path: bytes, found: object) -> Non
 
 
 @every_case("path", [b"", b"\x02", b"\x02\x04", b"\x01", b"\xff" * 6, b"\x04\x00\x02"])
-def test_a_path_that_names_none_is_refused(path: bytes) -> None:
+def test_an_unknown_message_path_is_rejected(path: bytes) -> None:
     with pytest.raises(Refusal) as found:
         reader_of_protobuf()(framed(1, path))
     assert found.value.invalid.reason == "not_of_its_schema"
@@ -391,7 +391,7 @@ def test_a_path_that_names_none_is_refused(path: bytes) -> None:
         ('syntax = "proto3";', {"--x.proto": ""}, "not a file name"),
     ],
 )
-def test_a_protobuf_schema_that_cannot_be_used_says_why(
+def test_an_unusable_protobuf_schema_has_a_reason(
     text: str, references: dict[str, str], problem: str
 ) -> None:
     with pytest.raises(UnusableSchemaError, match=problem):

@@ -33,7 +33,7 @@ def client(url: str) -> Iterator[Registry]:
         yield client
 
 
-def test_a_schema_comes_with_what_it_refers_to(url: str, client: Registry) -> None:
+def test_a_schema_includes_its_references(url: str, client: Registry) -> None:
     found = client.definition(avro_id(url))
     assert found.kind == "AVRO"
     assert json.loads(found.text)["name"] == "Shown"
@@ -41,7 +41,7 @@ def test_a_schema_comes_with_what_it_refers_to(url: str, client: Registry) -> No
     assert (name, json.loads(item)["name"]) == ("shop.Item", "Item")
 
 
-def test_a_protobuf_schema_comes_as_it_was_registered(url: str, client: Registry) -> None:
+def test_a_protobuf_schema_is_returned_as_registered(url: str, client: Registry) -> None:
     found = client.definition(protobuf_id(url))
     assert found.kind == "PROTOBUF"
     assert found.text.split() == PROTO.split()
@@ -49,7 +49,7 @@ def test_a_protobuf_schema_comes_as_it_was_registered(url: str, client: Registry
     assert found.references["shop/item.proto"].split() == ITEM_PROTO.split()
 
 
-def test_an_id_that_is_not_there_is_unknown(client: Registry) -> None:
+def test_a_missing_id_is_unknown(client: Registry) -> None:
     with pytest.raises(UnknownSchemaError, match="999999 not found"):
         client.definition(999_999)
 
@@ -62,12 +62,12 @@ def test_a_wrong_path_is_not_an_unknown_schema(url: str) -> None:
             client.check()
 
 
-def test_it_says_that_it_answers(url: str, client: Registry) -> None:
+def test_the_check_reports_the_supported_types(url: str, client: Registry) -> None:
     told = f"The schema registry at {url} answers: AVRO, JSON, PROTOBUF."
     assert client.check() == told
 
 
-def test_one_that_is_away_cannot_be_asked(registry: SmallRegistry) -> None:
+def test_an_unavailable_registry_is_unreachable(registry: SmallRegistry) -> None:
     registry.stop()
     with asking(registry.url) as client:
         with pytest.raises(RegistryError, match="cannot be reached") as found:
@@ -76,7 +76,7 @@ def test_one_that_is_away_cannot_be_asked(registry: SmallRegistry) -> None:
 
 
 @every_case("status", [429, 500, 503])
-def test_one_in_trouble_cannot_be_asked(registry: SmallRegistry, status: int) -> None:
+def test_an_error_status_of_the_registry_is_reported(registry: SmallRegistry, status: int) -> None:
     registry.status = status
     with (
         asking(registry.url) as client,
@@ -85,7 +85,7 @@ def test_one_in_trouble_cannot_be_asked(registry: SmallRegistry, status: int) ->
         client.definition(1)
 
 
-def test_what_is_no_registry_is_told(registry: SmallRegistry) -> None:
+def test_a_server_that_is_not_a_registry_is_reported(registry: SmallRegistry) -> None:
     number = register(registry.url, "a", '"string"')
     registry.status = 200
     with asking(registry.url) as client:
@@ -109,7 +109,7 @@ def test_a_password_is_read_for_each_request(registry: SmallRegistry, tmp_path: 
         assert client.definition(number).text == '"string"'
 
 
-def test_address_and_user_may_come_from_the_environment(registry: SmallRegistry) -> None:
+def test_url_and_user_may_come_from_the_environment(registry: SmallRegistry) -> None:
     number = register(registry.url, "a", '"string"')
     registry.user = ("reader", "first")
     environment = {"URL": registry.url, "USER": "reader", "PASSWORD": "first"}
@@ -118,12 +118,12 @@ def test_address_and_user_may_come_from_the_environment(registry: SmallRegistry)
         assert client.definition(number).text == '"string"'
 
 
-def test_a_password_that_is_not_there_is_a_mistake_of_the_configuration() -> None:
+def test_a_missing_password_is_a_configuration_error() -> None:
     with pytest.raises(ConfigError, match=r"\[registry\]: password: .*ABSENT is not set"):
         asking("http://127.0.0.1:1", user="reader", password="${ABSENT}")
 
 
-def test_its_certificate_is_checked(tmp_path: Path) -> None:
+def test_the_certificate_of_the_registry_is_verified(tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     with small_registry(authority.issue("registry")) as registry:
         with asking(registry.url, ca_file=str(authority.file)) as client:
@@ -134,14 +134,14 @@ def test_its_certificate_is_checked(tmp_path: Path) -> None:
             assert found.value.failure == "certificate"
 
 
-def test_a_file_without_certificates_is_a_mistake_of_the_configuration(tmp_path: Path) -> None:
+def test_a_file_without_certificates_is_a_configuration_error(tmp_path: Path) -> None:
     file = tmp_path / "empty.pem"
     file.write_text("")
     with pytest.raises(ConfigError, match=r"\[registry\]: ca_file: .*has no certificates"):
         asking("https://127.0.0.1:1", ca_file=str(file))
 
 
-def test_references_that_go_round_end(registry: SmallRegistry) -> None:
+def test_circular_references_end(registry: SmallRegistry) -> None:
     # A registry refuses such; ours is not left to it.
     number = register(registry.url, "a", '"string"', references=[Reference("b", "b")])
     register(registry.url, "b", '"long"', references=[Reference("a", "a")])

@@ -83,7 +83,7 @@ def count(batches: list[RecordBatch]) -> int:
     return sum(len(each.values) for each in batches)
 
 
-def test_each_record_comes_once_and_in_order_whatever_schemas_it_has(stage: Stage) -> None:
+def test_each_record_is_delivered_once_and_in_order_for_any_schemas(stage: Stage) -> None:
     ids = [stage.schema(f"s{n}") for n in range(4)]
     records = [framed(ids[n % 4], b"%d" % n) if n % 11 else None for n in range(300)]
     stage.write(AVRO[0], *records)
@@ -97,7 +97,7 @@ def test_each_record_comes_once_and_in_order_whatever_schemas_it_has(stage: Stag
     assert source.trouble is None
 
 
-def test_while_the_registry_is_away_only_what_needs_it_waits(stage: Stage) -> None:
+def test_while_the_registry_is_unavailable_only_records_that_need_it_wait(stage: Stage) -> None:
     known, new = stage.schema("known"), stage.schema("new")
     stage.write(AVRO[0], framed(known, b"0"))
     source = stage.member("a")
@@ -126,7 +126,7 @@ def test_while_the_registry_is_away_only_what_needs_it_waits(stage: Stage) -> No
     assert source.trouble is None
 
 
-def test_what_waits_of_a_partition_that_goes_is_the_next_owners(stage: Stage) -> None:
+def test_waiting_records_of_a_revoked_partition_are_dropped(stage: Stage) -> None:
     new = stage.schema("new")
     stage.registry.stop()
     for partition in AVRO:
@@ -149,14 +149,14 @@ def test_what_waits_of_a_partition_that_goes_is_the_next_owners(stage: Stage) ->
     second._source.close()
 
 
-def test_what_is_framed_wrongly_waits_for_nothing(stage: Stage) -> None:
+def test_a_record_with_an_invalid_frame_does_not_wait(stage: Stage) -> None:
     stage.registry.stop()
     stage.write(AVRO[0], b"", b"\0\0", b"{}", None, b"\1\0\0\0\7x")
     source = stage.member("a")
     assert count(polled(source, lambda found: count(found) == 5)) == 5
 
 
-def test_it_is_in_trouble_until_the_registry_has_answered_once(stage: Stage) -> None:
+def test_the_source_reports_trouble_until_the_registry_answers(stage: Stage) -> None:
     stage.registry.stop()
     source = stage.member("a")
     assert "has not answered yet" in str(source.trouble)
@@ -169,7 +169,7 @@ def test_it_is_in_trouble_until_the_registry_has_answered_once(stage: Stage) -> 
     assert source.trouble is None
 
 
-def test_a_schema_that_is_not_there_is_asked_for_again_later(stage: Stage) -> None:
+def test_a_missing_schema_is_requested_again_later(stage: Stage) -> None:
     stage.write(AVRO[0], framed(1, b"\x02x"))
     source = stage.member("a")
     polled(source, lambda found: count(found) == 1)
@@ -185,7 +185,7 @@ def test_a_schema_that_is_not_there_is_asked_for_again_later(stage: Stage) -> No
     assert readers[framed(1, b"")](framed(1, b"\x02x")) == b'"x"'
 
 
-def test_it_waits_no_longer_than_it_is_told_for_a_sample(stage: Stage) -> None:
+def test_loading_schemas_for_a_sample_has_a_time_limit(stage: Stage) -> None:
     number = stage.schema("sample")
     assert stage.schemas.load(ENCODING, [framed(number, b"\x02x"), None], PATIENCE)
     stage.registry.stop()
@@ -193,7 +193,7 @@ def test_it_waits_no_longer_than_it_is_told_for_a_sample(stage: Stage) -> None:
     assert not stage.schemas.load(ENCODING, [framed(number + 1, b"\x02x")], 0.05)
 
 
-def test_it_can_be_closed_while_it_waits(stage: Stage) -> None:
+def test_the_source_can_be_closed_while_records_wait(stage: Stage) -> None:
     stage.registry.stop()
     stage.write(AVRO[0], framed(1, b"x"))
     source = stage.member("a")
