@@ -106,12 +106,7 @@ class Clock:
         return [self.now, self._agreed, self.recent]
 
     def restore(self, state: Sequence[Any]) -> None:
-        """Continue from the output of `state`.
-
-        Raises:
-            ValueError: it is something else.
-            TypeError: likewise.
-        """
+        """Continue from the output of `state`; raises ValueError or TypeError for other values."""
         now, agreed, recent = state
         self.now, self._agreed = int(now), int(agreed)
         self._recent = np.array(recent, dtype=np.int64)[-self.size :]
@@ -232,12 +227,7 @@ class UnconfirmedPanes:
         return [[start, *self._waiting[start]] for start in sorted(self._waiting)]
 
     def restore(self, state: Sequence[Any]) -> None:
-        """Continue from the output of `state`.
-
-        Raises:
-            ValueError: it is something else.
-            TypeError: likewise.
-        """
+        """Continue from the output of `state`; raises ValueError or TypeError for other values."""
         self._waiting = {int(start): (int(left), int(events)) for start, left, events in state}
 
     def _judge(

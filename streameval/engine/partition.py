@@ -109,11 +109,7 @@ class Tally(msgspec.Struct, gc=False):
 
     @classmethod
     def from_state_dict(cls, state: Mapping[str, Any]) -> Tally:
-        """The tally of a `state_dict`.
-
-        Raises:
-            msgspec.ValidationError: it is something else.
-        """
+        """The tally of a `state_dict`; raises msgspec.ValidationError for other values."""
         known = dict.fromkeys(REASONS, 0)
         return msgspec.convert({**state, "invalid": {**known, **state["invalid"]}}, cls)
 

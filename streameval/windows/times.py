@@ -88,18 +88,13 @@ class Windowing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Borders(NamedTuple):
-    """Which event time is kept at one clock, and how; microseconds.
-
-    Attributes:
-        kept: event time before it is in no pane.
-        fine: event time before it is kept by the hour.
-    """
+    """Before `kept` event time is in no pane, before `fine` it is kept by the hour; microseconds."""
 
     kept: int
     fine: int
 
 
-def unit(span: int, pane: int) -> int:
+def alignment(span: int, pane: int) -> int:
     """A window begins at a multiple of this: an hour if it is longer than FINE, else a pane."""
     return HOUR if span > FINE else pane
 
@@ -112,7 +107,7 @@ def borders(windowing: Windowing, clock: int) -> Borders:
     """
     if not windowing.spans:
         return Borders(-PAST - 1, PAST)
-    size = unit(windowing.spans[-1], windowing.pane)
+    size = alignment(windowing.spans[-1], windowing.pane)
     kept = (clock - windowing.kept) // size * size
     if size == windowing.pane:
         return Borders(kept, PAST)
@@ -237,7 +232,7 @@ def assign_panes(
     starts = times // windowing.pane * windowing.pane
     if not windowing.spans:
         return PaneAssignment(starts, np.zeros(len(times), dtype=np.bool_))
-    size = unit(windowing.spans[-1], windowing.pane)
+    size = alignment(windowing.spans[-1], windowing.pane)
     too_late = times < (clocks - windowing.kept) // size * size
     starts[too_late] = PAST
     return PaneAssignment(starts, too_late)

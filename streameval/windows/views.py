@@ -16,7 +16,7 @@ from streameval.statistics.users import Users, UsersOptions
 from streameval.statistics.vocabulary import Items
 from streameval.windows.family import FamilyCopy, FamilySpec
 from streameval.windows.labels import OTHER, Folding, Labels, SliceActivity
-from streameval.windows.times import DAY, HOUR, PAST_PANE, Pane, unit
+from streameval.windows.times import DAY, HOUR, PAST_PANE, Pane, alignment
 from streameval.windows.users import with_users
 
 _C = TypeVar("_C", Table, Users)
@@ -148,7 +148,7 @@ class FamilyView:
 
         `span`: microseconds; at most the longest of the spec.
         """
-        size = unit(span, self._pane)
+        size = alignment(span, self._pane)
         start = (clock - span) // size * size
         return self._sum(span).of(
             {
