@@ -51,7 +51,7 @@ class GeneralDecoder:
         self._parse = TopLevel(path.key for path in self._paths()).parse
 
     def decode(self, value: bytes) -> Event | InvalidEvent:
-        """Decode a record; returns invalid ones with the reason, whatever the bytes are."""
+        """Decode a record; returns an `InvalidEvent` instead of raising."""
         record: dict[str, Any] = {}
         try:
             record = self._parse(value)

@@ -360,7 +360,7 @@ class Ingest:
             state.apply(batch, self._frontend.decode(batch))
             while state.unfinished:
                 state.proceed()
-        except Exception:  # noqa: BLE001  whatever the first attempt raised
+        except Exception:  # noqa: BLE001  any exception of the first attempt
             return False
         return True
 

@@ -88,7 +88,7 @@ class Windowing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Borders(NamedTuple):
-    """Before `kept` event time is in no pane, before `fine` it is kept by the hour; microseconds."""
+    """Before `kept`, event time is in no pane; before `fine`, by the hour. Microseconds."""
 
     kept: int
     fine: int
