@@ -31,6 +31,10 @@ def test_a_daemon_that_makes_no_progress_is_started_again_as_in_kubernetes() -> 
     assert int(service["WatchdogSec"]) > STALL_SECONDS
 
 
+def test_the_name_of_a_member_is_there_as_in_the_image() -> None:
+    assert _service()["Environment"] == "HOSTNAME=%H"
+
+
 @pytest.mark.systemd
 def test_systemd_understands_every_line_and_would_say_otherwise(tmp_path: Path) -> None:
     text = UNIT.read_text(encoding="utf-8")
