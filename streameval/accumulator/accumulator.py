@@ -16,7 +16,7 @@ from streameval.accumulator.intake import (
     COLLECTIONS,
     LISTS,
     Pair,
-    columns,
+    as_batch,
     kind_of_users,
     of_one_kind,
     side_by_side,
@@ -115,7 +115,7 @@ class Accumulator:
         ids: IdKind | None = None,
         intervals: Intervals | None = None,
     ) -> None:
-        self.metrics = _each_once(map(metric_of, metrics))
+        self.metrics = _distinct(map(metric_of, metrics))
         self.context = Context(
             catalog=catalog_of(catalog), popularity=popularity, similarity=similarity
         )
@@ -144,7 +144,7 @@ class Accumulator:
     @property
     def lists(self) -> int:
         """Number of events counted."""
-        return self._lists + _MOST_WAITING - self._room
+        return self._lists + _MOST_WAITING - self._rows_left
 
     @property
     def version(self) -> int:
@@ -198,22 +198,22 @@ class Accumulator:
             except TypeError:
                 pass  # The general path below raises the error, or accepts other types of ids.
             else:
-                self._keep(self._row_of(recommendations, interactions))
-                self._room -= 1
-                if not self._room:
+                self._append_row(self._row_of(recommendations, interactions))
+                self._rows_left -= 1
+                if not self._rows_left:
                     self._count_rows()
                 return
         self.update_many(
             Batch(
                 recommendations=[recommendations],
                 interactions=[interactions],
-                positions=_given(positions),
-                scores=_given(scores),
-                baselines=_given(baseline),
-                typed=_given(None if typed is _UNTYPED else typed),
-                histories=_given(history),
-                users=_given(user),
-                times=_given(ts),
+                positions=_as_column(positions),
+                scores=_as_column(scores),
+                baselines=_as_column(baseline),
+                typed=_as_column(None if typed is _UNTYPED else typed),
+                histories=_as_column(history),
+                users=_as_column(user),
+                times=_as_column(ts),
             )
         )
 
@@ -236,7 +236,7 @@ class Accumulator:
             MissingExtraError: an Arrow table needs pyarrow, which is not installed.
         """
         given = batch if interactions is None else side_by_side(batch, interactions)
-        self._count(*of_one_kind(self._table.ids, columns(given)))
+        self._count(*of_one_kind(self._table.ids, as_batch(given)))
 
     def read(self, metric: str) -> Reading:
         """Read a metric: any that can be computed from the statistics kept, not only those named.
@@ -254,9 +254,8 @@ class Accumulator:
             asked = self._metric(metric)
             readings = readings_of(asked, self.table, _HERE)
             if self.intervals is not None:
-                readings = with_intervals(
-                    asked, readings, self.table, _HERE, IntervalMethod(self.intervals)
-                )
+                method = IntervalMethod(self.intervals)
+                readings = with_intervals(asked, readings, self.table, _HERE, method)
             (found,) = readings
             self._readings[metric] = found
         return found
@@ -332,7 +331,7 @@ class Accumulator:
         if self.context is not other.context and self.context.identity != other.context.identity:
             raise UnlikeStateError("inputs", self.context.identity, other.context.identity)
         self.table.add(other.table)
-        self._touch(other.lists)
+        self._note_change(other.lists)
 
     def reset(self) -> None:
         """Discard all counts."""
@@ -442,19 +441,19 @@ class Accumulator:
         table = self._table
         table.users, table.ids = kind_of_users(table.users, checked), kind
         table.count(checked)
-        self._touch(len(checked))
+        self._note_change(len(checked))
 
     def _begin(self, table: Table, lists: int = 0) -> None:
         """Continue with a table that has counted `lists` lists."""
         self._table, self._lists = table, lists
         self._rows: list[Any] = []
-        self._room = _MOST_WAITING
+        self._rows_left = _MOST_WAITING
         # Looked up once, because `update` needs them for every list.
         self._row_of: Any = table.row_of
-        self._keep = self._rows.append
-        self._touch(0)
+        self._append_row = self._rows.append
+        self._note_change(0)
 
-    def _touch(self, lists: int) -> None:
+    def _note_change(self, lists: int) -> None:
         self._check = CHECKS[self._table.ids if self._row_of else None]
         self._lists += lists
         self._changes += 1
@@ -463,7 +462,7 @@ class Accumulator:
         """Count the pending rows."""
         self._table.count_rows(self._rows)
         # The version must go back for a moment, not ahead: a concurrent scrape is then repeated.
-        self._room = _MOST_WAITING
+        self._rows_left = _MOST_WAITING
         self._lists += len(self._rows)
         self._rows.clear()
 
@@ -471,12 +470,12 @@ class Accumulator:
         return metric_of(next((each for each in self.metrics if each.text == given), given))
 
 
-def _given(found: T | None) -> list[T] | None:
+def _as_column(found: T | None) -> list[T] | None:
     """A field of one event as a column."""
     return None if found is None else [found]
 
 
-def _each_once(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
+def _distinct(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
     """The metrics without repeats, by text.
 
     Raises:

@@ -15,7 +15,7 @@ from streameval.statistics.arrays import IntArray
 from streameval.statistics.groups import Groups
 from streameval.statistics.relation import Relation
 from streameval.statistics.statistic import Statistic
-from streameval.statistics.vocabulary import Items, SavedItems, loaded, packed, saved
+from streameval.statistics.vocabulary import Items, SavedItems, decode_names, encode_names, packed
 
 VERSION: Final = 2
 _WHAT: Final = "accumulator"
@@ -46,7 +46,8 @@ def dumped(content: Content, order: Sequence[int]) -> Iterator[bytes]:
     yield packed(content.events.saved(cells, None))
     numbers = None
     used = [each.item_codes(cells) for each in content.statistics.values()]
-    for piece in saved(content.items, np.unique(np.concatenate([np.zeros(0, np.int64), *used]))):
+    codes = np.unique(np.concatenate([np.zeros(0, np.int64), *used]))
+    for piece in encode_names(content.items, codes):
         if isinstance(piece, bytes):
             yield piece
         else:
@@ -93,7 +94,7 @@ def _restored(
         raise StateVersionError(_WHAT, found, VERSION)
     ids, lists, names, entries = rest
     kind = one_kind("ids", content.ids, msgspec.msgpack.decode(ids, type=IdKind | None))
-    codes = loaded(content.items, msgspec.msgpack.decode(names, type=SavedItems))
+    codes = decode_names(content.items, msgspec.msgpack.decode(names, type=SavedItems))
     known = msgspec.msgpack.decode(entries, type=dict[str, msgspec.Raw])
     columns = msgspec.msgpack.decode(lists, type=list[Ext])
     events = content.events.restored(columns, cells, codes)

@@ -35,7 +35,9 @@ _MOST_TIMES: Final = 1e150
 _NOT_VARIANTS: Final = frozenset({"__other__", "__missing__"})
 """Label values that are not variants: folded values, and events without the label."""
 
-Kept: TypeAlias = Literal["kept", "broken", "not enough evidence", "too few users", "do not trust"]
+GuardrailVerdict: TypeAlias = Literal[
+    "kept", "broken", "not enough evidence", "too few users", "do not trust"
+]
 """The verdicts of a guardrail."""
 
 
@@ -114,7 +116,7 @@ class Guardrail(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     limit: float
-    verdict: Kept
+    verdict: GuardrailVerdict
 
 
 class Compared(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,7 +172,7 @@ class Report(NamedTuple):
         """The report with all verdicts withdrawn, for one more reason."""
         checks = msgspec.structs.replace(self.checks, trouble=(*self.checks.trouble, trouble))
         control = next(iter(checks.users))
-        return Report(checks, [_trusted(row, checks, control) for row in self.rows])
+        return Report(checks, [_with_sentence(row, checks, control) for row in self.rows])
 
 
 def compared(
@@ -187,32 +189,35 @@ def compared(
     """
     named = {name for name in variants if name not in _NOT_VARIANTS}
     chosen = [name for name in experiment.shares or sorted(named) if name != experiment.control]
-    nobody = Variant({}, Audience(np.zeros(0, np.uint64), 2**64, 0, 0))
-    there = {name: variants.get(name, nobody) for name in (experiment.control, *chosen)}
+    empty = Variant({}, Audience(np.zeros(0, np.uint64), 2**64, 0, 0))
+    arms = {name: variants.get(name, empty) for name in (experiment.control, *chosen)}
     checks = checked(
-        {name: variant.audience for name, variant in there.items()},
+        {name: variant.audience for name, variant in arms.items()},
         experiment.shares,
         same_users=experiment.same_users,
-        left_out=sorted(named.difference(there)),
+        left_out=sorted(named.difference(arms)),
     )
     primary = [metric for metric in metrics if metric.text in experiment.primary]
-    pairs = _Pairs(experiment, there, intervals, method, max(len(primary) * len(chosen), 1))
+    primaries = max(len(primary) * len(chosen), 1)
+    comparisons = _Comparisons(experiment, arms, intervals, method, primaries)
     known = [
-        metric for metric in metrics if any(metric.text in each.sums for each in there.values())
+        metric for metric in metrics if any(metric.text in each.sums for each in arms.values())
     ]
     followed = primary or known[:1]
     rows = [
-        pairs.row(metric, name, followed=metric in followed) for metric in known for name in chosen
+        comparisons.row(metric, name, followed=metric in followed)
+        for metric in known
+        for name in chosen
     ]
-    rows = _discovered(rows, 1.0 - intervals.confidence)
-    return Report(checks, [_trusted(row, checks, experiment.control) for row in rows])
+    rows = _filtered(rows, 1.0 - intervals.confidence)
+    return Report(checks, [_with_sentence(row, checks, experiment.control) for row in rows])
 
 
-class _Pairs(NamedTuple):
+class _Comparisons(NamedTuple):
     """Common data of the comparisons of an experiment."""
 
     experiment: Experiment
-    there: Mapping[str, Variant]
+    arms: Mapping[str, Variant]
     intervals: Intervals
     method: Method
     primaries: int
@@ -237,7 +242,7 @@ class _Pairs(NamedTuple):
             comparison=found,
             guardrail=None
             if limit is None
-            else Guardrail(limit=limit, verdict=_kept(plain, limit)),
+            else Guardrail(limit=limit, verdict=_guardrail_verdict(plain, limit)),
             days_left=_days_left(found, control, treatment, self.intervals.precision),
             days=self._days(control, treatment, alpha) if followed else (),
             sentence="",
@@ -263,7 +268,7 @@ class _Pairs(NamedTuple):
         return tuple(found)
 
     def _sums(self, metric: str, name: str) -> GroupSums:
-        found = self.there[name].sums.get(metric)
+        found = self.arms[name].sums.get(metric)
         if found is None:
             empty = np.zeros((0, self.intervals.groups))
             return GroupSums(np.zeros(0, np.int64), empty, empty.astype(np.int64))
@@ -289,7 +294,7 @@ def _value(sums: GroupSums) -> float | None:
     return pooled(sums).value if sums.denominators.any() else None
 
 
-def _kept(found: Comparison, limit: float) -> Kept:
+def _guardrail_verdict(found: Comparison, limit: float) -> GuardrailVerdict:
     """The verdict of a guardrail, from the bounds of the lift."""
     if found.verdict == "too few users":
         return "too few users"
@@ -303,16 +308,16 @@ def _kept(found: Comparison, limit: float) -> Kept:
     return "broken" if high < -abs(limit) else "not enough evidence"
 
 
-def _discovered(rows: Sequence[Compared], alpha: float) -> list[Compared]:
+def _filtered(rows: Sequence[Compared], alpha: float) -> list[Compared]:
     """Filter the verdicts of metrics that are not primary by BH, which over 1/E is e-BH."""
     others = sorted(row.comparison.p_value for row in rows if not row.primary)
     among = len(others)
     passed = [p for rank, p in enumerate(others, 1) if p * among <= rank * alpha]
     largest = max(passed, default=-1.0)
-    return [row if row.primary else _among(row, among, largest) for row in rows]
+    return [row if row.primary else _with_limit(row, among, largest) for row in rows]
 
 
-def _among(row: Compared, among: int, largest: float) -> Compared:
+def _with_limit(row: Compared, among: int, largest: float) -> Compared:
     """The row, with its verdict withdrawn if its p-value exceeds `largest`."""
     change = msgspec.structs.replace
     found = row.comparison
@@ -321,17 +326,17 @@ def _among(row: Compared, among: int, largest: float) -> Compared:
     return change(row, among=among, comparison=found)
 
 
-def _trusted(row: Compared, checks: Checks, control: str) -> Compared:
+def _with_sentence(row: Compared, checks: Checks, control: str) -> Compared:
     """The row with its sentence; the verdict is withdrawn if the checks raise an alarm."""
     change = msgspec.structs.replace
     if checks.trouble and row.comparison.verdict != "too few users":
         row = change(row, comparison=change(row.comparison, verdict="do not trust"))
         if row.guardrail is not None:
             row = change(row, guardrail=change(row.guardrail, verdict="do not trust"))
-    return change(row, sentence=explained(row, control, checks.trouble))
+    return change(row, sentence=sentence_of(row, control, checks.trouble))
 
 
-def explained(row: Compared, control: str, trouble: Sequence[str]) -> str:
+def sentence_of(row: Compared, control: str, trouble: Sequence[str]) -> str:
     """The reason for a verdict, in one sentence."""
     found, name = row.comparison, row.variant
     if found.verdict == "do not trust":

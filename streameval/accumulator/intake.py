@@ -64,7 +64,7 @@ def side_by_side(recommendations: Any, interactions: Any) -> Columns | list[Pair
     return list(zip(recommendations, interactions, strict=True))
 
 
-def columns(
+def as_batch(
     batch: Batch | Columns | ArrowTable | Iterable[Event] | Iterable[Pair],
 ) -> Batch | CodedBatch:
     """Events, (recommendations, interactions) pairs, or columns of any kind, as a checked batch.
@@ -83,10 +83,10 @@ def columns(
         rows = _rows(batch)
         batch = _of_events(rows) if rows and isinstance(rows[0], Event) else _of_pairs(rows)
     _check_lengths(batch)
-    if not _trusted(batch):
+    if not _is_plain(batch):
         placed = batch.positions or [None] * len(batch)
         lists = zip(batch.recommendations, batch.interactions, placed, strict=True)
-        checked = list(starmap(_event, lists))
+        checked = list(starmap(_checked_event, lists))
         batch = msgspec.structs.replace(
             batch,
             recommendations=[row[0] for row in checked],
@@ -125,7 +125,7 @@ def of_one_kind(
     rows: list[Event] = []
     for row, each in enumerate(batch.events()):
         try:
-            kind, known = _known(kind, each)
+            kind, known = _normalised(kind, each)
         except InvalidEventError as error:
             where = f"event {row}: " if len(batch) > 1 else ""
             raise InvalidEventError(error.reason, where + error.detail) from None
@@ -164,7 +164,7 @@ def _kind_of_codes(kind: IdKind | None, coded: CodedBatch) -> IdKind | None:
     return kind
 
 
-def _known(kind: IdKind | None, given: Event) -> tuple[IdKind | None, Event]:
+def _normalised(kind: IdKind | None, given: Event) -> tuple[IdKind | None, Event]:
     """An event with built-in ids, all of one kind."""
     kind, shown = of_kind(kind, given.recommendations, "recommendations")
     kind, acts = of_kind(kind, given.interactions, "interactions")
@@ -172,12 +172,12 @@ def _known(kind: IdKind | None, given: Event) -> tuple[IdKind | None, Event]:
         acts = dict(zip(acts, given.interactions.values(), strict=True))
     baseline, history, user = given.baseline, given.history, given.user
     if baseline is not None:
-        kind, baseline = of_kind(kind, _listed("baseline", baseline), "baseline")
+        kind, baseline = of_kind(kind, _as_list("baseline", baseline), "baseline")
     if history is not None:
-        kind, history = of_kind(kind, _listed("history", history), "history")
+        kind, history = of_kind(kind, _as_list("history", history), "history")
     if user is not None:
         user = of_kind(None, [user], "user")[1][0]
-    kind, typed = _typed(kind, _listed("typed", given.typed))
+    kind, typed = _typed(kind, _as_list("typed", given.typed))
     return kind, msgspec.structs.replace(
         given,
         recommendations=shown,
@@ -202,22 +202,22 @@ def _typed(kind: IdKind | None, typed: list[Any]) -> tuple[IdKind | None, Sequen
     )
 
 
-def _event(
+def _checked_event(
     recommendations: Sequence[Id], interactions: Interactions, positions: Sequence[int] | None
 ) -> tuple[Sequence[Id], Interactions, Sequence[int] | None]:
     """A checked event with plain lists and dicts."""
     if type(recommendations) not in LISTS:
-        recommendations = _listed("recommendations", recommendations)
+        recommendations = _as_list("recommendations", recommendations)
     if isinstance(interactions, Mapping):
         interactions = _gains(interactions)
     elif type(interactions) not in COLLECTIONS:
-        interactions = _listed("interactions", interactions)
+        interactions = _as_list("interactions", interactions)
     if positions is not None:
         positions = _ranks(recommendations, positions)
     return recommendations, interactions, positions
 
 
-def _trusted(batch: Batch) -> bool:
+def _is_plain(batch: Batch) -> bool:
     return (
         batch.positions is None
         and len(batch.recommendations) == len(batch.interactions)
@@ -267,7 +267,7 @@ def _of_pairs(rows: list[Any]) -> Batch:
 def _whole_times(times: Sequence[Any]) -> Sequence[int | None]:
     wrong: list[Any] = []
     if not set(map(type, times)) <= _TIMES:
-        times = _plain(times)
+        times = _builtin_numbers(times)
         wrong = [each for each in times if type(each) not in _TIMES]
     if not wrong:
         # filter drops None, and 0, which is always valid, in a C loop.
@@ -282,13 +282,13 @@ def _whole_times(times: Sequence[Any]) -> Sequence[int | None]:
 def _scores(recommendations: Sequence[Id], found: Any) -> Sequence[float] | None:
     if found is None:
         return None
-    scores: Sequence[Any] = found if type(found) in LISTS else _listed("scores", found)
+    scores: Sequence[Any] = found if type(found) in LISTS else _as_list("scores", found)
     if len(scores) != len(recommendations):
         detail = f"{len(recommendations)} items and {len(scores)} scores"
         raise InvalidEventError("invalid_scores", detail)
     if _NUMBERS.issuperset(map(type, scores)) and _are_finite(scores):
         return scores
-    scores = _plain(scores)
+    scores = _builtin_numbers(scores)
     for score in scores:
         if not isinstance(score, (int, float)) or not abs(score) <= float_info.max:
             detail = f"score {score!r:.80} is not a finite number"
@@ -303,12 +303,12 @@ def _are_finite(numbers: Iterable[float]) -> bool:
         return False
 
 
-def _plain(numbers: Iterable[Any]) -> list[Any]:
+def _builtin_numbers(numbers: Iterable[Any]) -> list[Any]:
     """Built-in numbers instead of NumPy numbers."""
     return [each.item() if isinstance(each, np.number) else each for each in numbers]
 
 
-def _listed(what: str, found: Any) -> list[Any]:
+def _as_list(what: str, found: Any) -> list[Any]:
     if what in _ORDERED and isinstance(found, set | frozenset):
         detail = f"{what} are a set, which has no order; give a list, rank 1 first"
         raise InvalidEventError("wrong_type", detail)
@@ -322,7 +322,7 @@ def _listed(what: str, found: Any) -> list[Any]:
 def _gains(interactions: Mapping[Any, Any]) -> dict[Any, float]:
     gains = dict(interactions)
     if not _NUMBERS.issuperset(map(type, gains.values())):
-        gains = dict(zip(gains, _plain(gains.values()), strict=True))
+        gains = dict(zip(gains, _builtin_numbers(gains.values()), strict=True))
     for item, gain in gains.items():
         if not isinstance(gain, (int, float)) or not abs(gain) <= LARGEST_GAIN:
             detail = f"the gain of item {item!r} is {gain!r}; gains are numbers up to 2^1000"
@@ -331,7 +331,7 @@ def _gains(interactions: Mapping[Any, Any]) -> dict[Any, float]:
 
 
 def _ranks(recommendations: Sequence[Id], positions: Sequence[Any]) -> list[int]:
-    ranks = _plain(_listed("positions", positions))
+    ranks = _builtin_numbers(_as_list("positions", positions))
     if len(ranks) != len(recommendations):
         detail = f"{len(recommendations)} items and {len(ranks)} positions"
         raise InvalidEventError("invalid_positions", detail)

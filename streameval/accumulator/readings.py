@@ -67,7 +67,7 @@ def readings_of(metric: Metric, table: Table, cells: IntArray) -> list[Reading]:
         return list(_of_lists(metric, table, cells))
     if metric.definition.reads == "event":
         return [_of_events(metric, values) for values in _values(metric, table, cells)]
-    return [_of_cell(metric, found, table) for found in _kept(metric, table).view(cells)]
+    return [_of_cell(metric, found, table) for found in _statistic(metric, table).view(cells)]
 
 
 def grouped(metric: Metric, table: Table, cells: IntArray) -> list[GroupSums] | None:
@@ -114,9 +114,8 @@ def with_intervals(
     sums = groups.of(metric.per_list, cells)
     lists, anonymous = groups.lists(cells)
     named = (lists - anonymous).tolist()
-    return [
-        _with_interval(metric, *each, method) for each in zip(readings, sums, named, strict=True)
-    ]
+    rows = zip(readings, sums, named, strict=True)
+    return [_with_interval(metric, *row, method) for row in rows]
 
 
 def statistics_of(metric: Metric, table: Table) -> frozenset[str]:
@@ -128,7 +127,7 @@ def statistics_of(metric: Metric, table: Table) -> frozenset[str]:
     """
     if metric.definition.reads == "event":
         return frozenset({_name_of_values(metric, table)})
-    _kept(metric, table)
+    _statistic(metric, table)
     names = {name_of(table.plan.need(metric))}
     if metric.needs_values:
         names.add(_name_of_values(metric, table))
@@ -143,7 +142,7 @@ def advice(table: Table, cells: IntArray, before: int = 0) -> list[str | None]:
     `before`: lists counted before some statistic began.
     """
     found: list[str | None] = [None] * cells.size
-    for at, sentence in (*_overfull(table, cells), *_unscored(table, cells, before)):
+    for at, sentence in (*_catalogue_mismatches(table, cells), *_unscored(table, cells, before)):
         found[at] = sentence
     for hits in _of_kind(table, Hits):
         view = hits.view(cells)
@@ -187,7 +186,7 @@ def _unscored(table: Table, cells: IntArray, before: int) -> Iterator[tuple[int,
             yield at, f"{int(lists[at]):,} {problem}"
 
 
-def _overfull(table: Table, cells: IntArray) -> Iterator[tuple[int, str]]:
+def _catalogue_mismatches(table: Table, cells: IntArray) -> Iterator[tuple[int, str]]:
     """Cells with more items shown than the catalogue has, or with no item of the catalogue."""
     catalog = table.context.catalog
     if not catalog:
@@ -211,18 +210,17 @@ def _of_kind(table: Table, kind: type[S]) -> list[S]:
     return [each for each in table.statistics.values() if isinstance(each, kind)]
 
 
-def _kept(metric: Metric, table: Table) -> Statistic:
+def _statistic(metric: Metric, table: Table) -> Statistic:
     """The statistic that a metric reads."""
     ranked = metric.definition.reads in ("hits", "lists")
     if ranked:
         check_depth(metric, table.plan.depth)
     options = table.plan.need(metric)
     if options not in table.plan.needs:
-        cutoff, hits = (
-            "it was not counted at that cut-off",
-            "hits were counted with other parameters",
-        )
-        raise NotKeptError(metric.text, hits if ranked else cutoff)
+        problem = "it was not counted at that cut-off"
+        if ranked:
+            problem = "hits were counted with other parameters"
+        raise NotKeptError(metric.text, problem)
     return table.statistics[name_of(options)]
 
 
@@ -240,7 +238,7 @@ def _values(metric: Metric, table: Table, cells: IntArray) -> list[Distribution]
 
 
 def _of_lists(metric: Metric, table: Table, cells: IntArray) -> Iterator[Reading]:
-    hits = cast("Hits", _kept(metric, table)).view(cells)
+    hits = cast("Hits", _statistic(metric, table)).view(cells)
     counts, lists = lists_in_mean(metric, hits).tolist(), hits.count.tolist()
     refusing = lists_without_mean(metric, hits, "error").tolist()
     undefined = lists_without_mean(metric, hits, "nan").tolist()
@@ -289,7 +287,7 @@ def _of_cell(metric: Metric, statistic: Any, table: Table) -> Reading:
         bounded = Bounded(*[number_of(metric, found, "a number, or Bounded(value, low, high)")] * 3)
     return Reading(
         metric=metric.text,
-        value=_summed_up(metric, bounded.value),
+        value=_summary_of(metric, bounded.value),
         count=lists,
         lists=lists,
         estimated=getattr(statistic, "estimated", False),
@@ -298,7 +296,7 @@ def _of_cell(metric: Metric, statistic: Any, table: Table) -> Reading:
     )
 
 
-def _summed_up(metric: Metric, value: float) -> float:
+def _summary_of(metric: Metric, value: float) -> float:
     """The summary statistic of the one value of a slice."""
     if metric.values.get("statistic", "mean") in _LEVELS:
         return value

@@ -325,9 +325,8 @@ class Table:
             if isinstance(statistic, Hits):
                 statistic.listener = self._listener(statistic.options)
                 statistic.collector = self._list_collector(statistic.options)
-                (counters.counting if statistic.collector is None else counters.ordered).append(
-                    statistic
-                )
+                unordered = statistic.collector is None
+                (counters.counting if unordered else counters.ordered).append(statistic)
             elif not isinstance(statistic, Values | Groups | Users):
                 counters.counting.append(statistic)
         return counters

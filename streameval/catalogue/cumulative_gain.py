@@ -67,11 +67,11 @@ def ideal(relevant: IntArray, kind: Discount = "log2") -> FloatArray:
     return np.array(_IDEALS[kind])[relevant]
 
 
-def worth(gain: FloatArray, kind: Gain) -> FloatArray:
+def gain_value(gain: FloatArray, kind: Gain) -> FloatArray:
     """The value of each gain, capped at 2^1000.
 
     Example:
-        >>> worth(np.array([1.0, 2.0]), "exp2").tolist()
+        >>> gain_value(np.array([1.0, 2.0]), "exp2").tolist()
         [1.0, 3.0]
     """
     if kind == "binary":

@@ -106,7 +106,7 @@ _SAMPLE_PARAMETERS = (
     Parameter("single", default=False),
     _TYPE,
 )
-_SUMMING_UP = "replay"
+_SUMMARISING = "replay"
 """Prefix of the conventions whose system summarises even a single value, such as coverage."""
 
 _EMPTY = ("skip", "zero", "nan", "error")
@@ -137,7 +137,7 @@ def parameters(definition: Definition, convention: str | None = None) -> Mapping
         MetricParameterError: a parameter of the metric has the name of a shared one.
     """
     shared = _shared(definition)
-    if definition.reads == "exposures" and (convention or "").startswith(_SUMMING_UP):
+    if definition.reads == "exposures" and (convention or "").startswith(_SUMMARISING):
         shared |= {parameter.name: parameter for parameter in summary.PARAMETERS}
     for name in shared.keys() & definition.parameters:
         allowed = "all metrics of its kind have a parameter with this name; choose another name"
@@ -183,19 +183,19 @@ def parse(text: str) -> Metric:
     if spelled.prefix is None or spelled.prefix in CONVENTIONS:
         return _built_in(text)
     # Not cached, because a notebook or importlib.reload may declare the function again.
-    return _made(text, spelled, _declared(spelled.prefix, spelled.name), None)
+    return _metric(text, spelled, _user_definition(spelled.prefix, spelled.name), None)
 
 
 @cache
 def _spelled(text: str) -> Spelling:
     _refuse_absent(text)
-    return _own_spelling(spelling(text))
+    return _canonical(spelling(text))
 
 
 @cache
 def _built_in(text: str) -> Metric:
     spelled = _spelled(text)
-    return _made(text, spelled, *_resolve(text, spelled))
+    return _metric(text, spelled, *_resolve(text, spelled))
 
 
 def metric_at(function: Callable[..., Any], k: int | None = None, **parameters: Value) -> Metric:
@@ -223,7 +223,7 @@ def metric_at(function: Callable[..., Any], k: int | None = None, **parameters: 
     built_in = catalogue().get(definition.name) is definition
     prefix = None if built_in else function.__module__
     text = str(Spelling(prefix, definition.name, tuple(sorted(parameters.items())), k))
-    return _made(text, spelling(text), definition, None)
+    return _metric(text, spelling(text), definition, None)
 
 
 def metric_of(given: object) -> Metric:
@@ -241,7 +241,7 @@ def metric_of(given: object) -> Metric:
     raise UndeclaredMetricError(given)
 
 
-def _made(text: str, spelled: Spelling, definition: Definition, convention: str | None) -> Metric:
+def _metric(text: str, spelled: Spelling, definition: Definition, convention: str | None) -> Metric:
     if spelled.k is not None and not definition.takes_k:
         raise MetricSyntaxError(text, f"{definition.name} has no cut-off")
     known = parameters(definition, convention)
@@ -261,7 +261,7 @@ def _made(text: str, spelled: Spelling, definition: Definition, convention: str 
     )
 
 
-def _own_spelling(spelled: Spelling) -> Spelling:
+def _canonical(spelled: Spelling) -> Spelling:
     """The spelling with aliases and names of systems replaced by the catalogue's name."""
     if spelled.prefix is None and spelled.name in ALIASES:
         meant = spelling(ALIASES[spelled.name])
@@ -305,7 +305,7 @@ def _resolve(text: str, spelled: Spelling) -> tuple[Definition, str | None]:
     return catalogue()[spelled.name], spelled.prefix
 
 
-def _declared(module: str, name: str) -> Definition:
+def _user_definition(module: str, name: str) -> Definition:
     """The metric with this name in a user's module."""
     content = vars(_imported(module)).values()
     found = {each.name: each for each in filter(None, map(definition_of, content))}

@@ -12,8 +12,8 @@ from msgspec.msgpack import Ext
 from numpy.typing import NDArray
 
 from streameval.events import Id
-from streameval.statistics.relation import column_of, integers
-from streameval.statistics.vocabulary import exact
+from streameval.statistics.relation import decode_column, encode_column
+from streameval.statistics.vocabulary import builtin_id
 from streameval.windows.sections import next_version
 
 _NUMBER: Final = 105
@@ -110,19 +110,19 @@ def read(
     """The bucket of these bytes."""
     saved = msgspec.msgpack.decode(content, type=_Saved)
     bucket = ImpressionBucket()
-    bucket.times.extend(column_of(saved.times).tolist())
-    lengths = column_of(saved.lengths)
+    bucket.times.extend(decode_column(saved.times).tolist())
+    lengths = decode_column(saved.lengths)
     bucket.ends.extend(np.cumsum(lengths).tolist())
     codes = np.array([item(restored(each)) for each in saved.names], dtype=np.int64)
-    bucket.items.extend(codes[column_of(saved.items)].tolist())
+    bucket.items.extend(codes[decode_column(saved.items)].tolist())
     labels = [label(tuple(each)) for each in saved.labels]
-    bucket.dimensions.extend([labels[each] for each in column_of(saved.dimensions)])
+    bucket.dimensions.extend([labels[each] for each in decode_column(saved.dimensions)])
     bucket.requests, bucket.users = saved.requests, saved.users
-    bucket.positions.extend(column_of(saved.positions).tolist())
+    bucket.positions.extend(decode_column(saved.positions).tolist())
     bucket.scores.extend(saved.scores)
-    bucket.baselines = [array("I", codes[column_of(each)].tolist()) for each in saved.baselines]
+    bucket.baselines = [array("I", codes[decode_column(each)].tolist()) for each in saved.baselines]
     for column, kept, absent in ((bucket.logs, saved.logs, 0), (bucket.offsets, saved.offsets, -1)):
-        column.extend([absent] * len(lengths) if kept is None else column_of(kept).tolist())
+        column.extend([absent] * len(lengths) if kept is None else decode_column(kept).tolist())
     lists = {len(lengths), len(bucket.times), len(bucket.logs), len(bucket.offsets)}
     if lengths.sum() != len(bucket.items) or len(lists) > 1:
         raise ValueError(f"{len(bucket.items)} items for lists of {lengths.sum()} in all")
@@ -156,19 +156,19 @@ def _saved(
     shown, *baselines = np.split(places, np.cumsum([each.size for each in columns])[:-1])
     ends = np.array(bucket.ends, dtype=np.int64)
     return _Saved(
-        times=integers(np.array(bucket.times, dtype=np.int64)),
-        lengths=integers(ends - np.concatenate([[0], ends[:-1]]) if ends.size else ends),
-        items=integers(shown),
+        times=encode_column(np.array(bucket.times, dtype=np.int64)),
+        lengths=encode_column(ends - np.concatenate([[0], ends[:-1]]) if ends.size else ends),
+        items=encode_column(shown),
         names=[portable(items[code]) for code in codes.tolist()],
-        dimensions=integers(dimensions),
+        dimensions=encode_column(dimensions),
         labels=[list(labels[code]) for code in label_codes.tolist()],
         requests=bucket.requests,
         users=bucket.users,
-        positions=integers(np.array(bucket.positions, dtype=np.int64)),
+        positions=encode_column(np.array(bucket.positions, dtype=np.int64)),
         scores=bucket.scores.tolist(),
-        baselines=[integers(each) for each in baselines],
-        logs=integers(np.array(bucket.logs, dtype=np.int64)),
-        offsets=integers(np.array(bucket.offsets, dtype=np.int64)),
+        baselines=[encode_column(each) for each in baselines],
+        logs=encode_column(np.array(bucket.logs, dtype=np.int64)),
+        offsets=encode_column(np.array(bucket.offsets, dtype=np.int64)),
     )
 
 
@@ -187,7 +187,7 @@ def portable(item: Id) -> str | int | Ext:
     >>> portable(2**70).data
     b'1180591620717411303424'
     """
-    item = exact(item)
+    item = builtin_id(item)
     if isinstance(item, int) and not -(2**63) <= item < 2**64:
         return Ext(_NUMBER, b"%d" % item)
     return item

@@ -2,7 +2,7 @@
 
 import math
 
-from streameval.catalogue.cumulative_gain import Base, Discount, Gain, discount, worth
+from streameval.catalogue.cumulative_gain import Base, Discount, Gain, discount, gain_value
 from streameval.catalogue.metric import metric
 from streameval.statistics.hitcells import HitsView, Total
 from streameval.statistics.lists import Lists
@@ -17,7 +17,7 @@ def _graded(
     base: Base = 2.0,
 ) -> Total:
     cells = lists.by_interacted(k)
-    discounted = worth(cells.gain, gain) * discount(cells.rank, discount_by)
+    discounted = gain_value(cells.gain, gain) * discount(cells.rank, discount_by)
     return cells.total(discounted * math.log2(base))
 
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import numpy as np
 
-from streameval.catalogue.cumulative_gain import worth
+from streameval.catalogue.cumulative_gain import gain_value
 from streameval.catalogue.metric import Span, metric
 from streameval.statistics.hitcells import Total
 from streameval.statistics.lists import Lists
@@ -31,7 +31,7 @@ def err(lists: Lists, k: int | None, *, max_grade: Annotated[float, Span(0, 1000
         0.625
     """
     cells = lists.by_interacted(k)
-    satisfied = worth(np.minimum(cells.gain, max_grade), "exp2") / 2.0**max_grade
+    satisfied = gain_value(np.minimum(cells.gain, max_grade), "exp2") / 2.0**max_grade
     found, looking = np.zeros(len(lists)), np.ones(len(lists))
     for place in range(1, int(cells.ordinals.max(initial=0)) + 1):
         here = np.flatnonzero(cells.ordinals == place)

@@ -2,7 +2,7 @@
 
 import math
 
-from streameval.catalogue.cumulative_gain import Base, Discount, Gain, discount, worth
+from streameval.catalogue.cumulative_gain import Base, Discount, Gain, discount, gain_value
 from streameval.catalogue.metric import metric
 from streameval.statistics.hitcells import Total
 from streameval.statistics.lists import Lists
@@ -38,5 +38,5 @@ def ideal_dcg(
         4.7619
     """
     best = lists.best(k)
-    discounted = worth(best.gain, gain) * discount(best.rank, discount_by)
+    discounted = gain_value(best.gain, gain) * discount(best.rank, discount_by)
     return best.total(discounted * math.log2(base))

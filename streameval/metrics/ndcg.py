@@ -5,7 +5,14 @@ from typing import Annotated, Literal
 import numpy as np
 from msgspec.structs import replace
 
-from streameval.catalogue.cumulative_gain import Discount, Gain, discount, ideal, single_dcg, worth
+from streameval.catalogue.cumulative_gain import (
+    Discount,
+    Gain,
+    discount,
+    gain_value,
+    ideal,
+    single_dcg,
+)
 from streameval.catalogue.metric import Span, metric
 from streameval.statistics.hitcells import HitsView, Total
 from streameval.statistics.lists import Lists
@@ -28,8 +35,9 @@ def _graded(
         room = (order.rank <= lists.length[order.owner]).astype(np.float64)
     every_rank = k if best == "ranks" else None
     if not digits:
-        found = cells.total(worth(cells.gain, gain) * discount(cells.rank, discount_by))
-        possible = order.total(room * worth(order.gain, gain) * discount(order.rank, discount_by))
+        found = cells.total(gain_value(cells.gain, gain) * discount(cells.rank, discount_by))
+        best_gains = room * gain_value(order.gain, gain)
+        possible = order.total(best_gains * discount(order.rank, discount_by))
         if every_rank is not None:
             possible = ideal(np.full(len(lists), every_rank), discount_by)
         with np.errstate(divide="ignore", invalid="ignore"):

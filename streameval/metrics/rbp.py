@@ -4,7 +4,7 @@ from typing import Annotated
 
 import numpy as np
 
-from streameval.catalogue.cumulative_gain import Gain, worth
+from streameval.catalogue.cumulative_gain import Gain, gain_value
 from streameval.catalogue.metric import Span, metric
 from streameval.statistics.hitcells import HitCells, HitsView, Total
 from streameval.statistics.lists import Lists
@@ -53,6 +53,6 @@ def rbp(
 def _expected(cells: HitCells, p: float, gain: Gain, max_grade: float) -> Total:
     seen = np.array([p ** (rank - 1) for rank in cells.rank.tolist()])
     useful = np.minimum(cells.gain, max_grade) if gain != "binary" else cells.gain
-    most = worth(np.array([max_grade]), gain)[0]
-    useful = worth(useful, gain) / most if most else np.zeros_like(useful)
+    most = gain_value(np.array([max_grade]), gain)[0]
+    useful = gain_value(useful, gain) / most if most else np.zeros_like(useful)
     return cells.total(cells.hits * useful * seen * (1.0 - p))

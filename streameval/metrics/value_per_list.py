@@ -1,6 +1,6 @@
 """Value per list."""
 
-from streameval.catalogue.cumulative_gain import worth
+from streameval.catalogue.cumulative_gain import gain_value
 from streameval.catalogue.metric import metric
 from streameval.statistics.hitcells import HitsView, Total
 from streameval.statistics.lists import Lists
@@ -8,7 +8,7 @@ from streameval.statistics.lists import Lists
 
 def _graded(lists: Lists, k: int | None) -> Total:
     cells = lists.by_interacted(k)
-    return cells.total(worth(cells.gain, "linear"))
+    return cells.total(gain_value(cells.gain, "linear"))
 
 
 @metric(

@@ -227,7 +227,7 @@ class Relation:
             ValueError: it is not the output of `saved`.
         """
         twin = Relation(self.shape)
-        twin.load([column_of(each) for each in saved])
+        twin.load([decode_column(each) for each in saved])
         twin = _translated(twin, 0, cells)
         column = self.shape.items
         return twin if column is None else _translated(twin, column, items)
@@ -281,11 +281,11 @@ def _translated(relation: Relation, column: int, table: IntArray) -> Relation:
     return relation if same else relation.mapped(column, table)
 
 
-def integers(column: IntArray) -> Ext:
+def encode_column(column: IntArray) -> Ext:
     """A column in its narrowest type; the extension's code is the number of bytes per integer.
 
     Example:
-        >>> saved = integers(np.array([1, 300]))
+        >>> saved = encode_column(np.array([1, 300]))
         >>> saved.code, saved.data.hex()
         (2, '01002c01')
     """
@@ -296,11 +296,11 @@ def _written(column: IntArray) -> Ext:
     return Ext(column.itemsize, column.tobytes())
 
 
-def column_of(saved: Ext) -> IntArray:
-    """Decode the output of `integers`; the column keeps its saved width.
+def decode_column(saved: Ext) -> IntArray:
+    """Decode the output of `encode_column`; the column keeps its saved width.
 
     Raises:
-        ValueError: it is not the output of `integers`.
+        ValueError: it is not the output of `encode_column`.
     """
     if saved.code not in (1, 2, 4, 8):
         message = f"integers of {saved.code} bytes"

@@ -69,7 +69,7 @@ class SampledStatistic(Statistic):
         for at in thinned.tolist():
             rows = slice(starts[at], starts[at] + counts[at])
             codes = relation.columns[relation.shape.items or 1][rows]
-            halvings[at] = halved(int(halvings[at]), self.unit_hashes(codes), self._most)
+            halvings[at] = halvings_for(int(halvings[at]), self.unit_hashes(codes), self._most)
         if thinned.size:
             limits = np.repeat(np.ldexp(1.0, -halvings), counts)
             codes = relation.columns[relation.shape.items or 1]
@@ -129,13 +129,13 @@ def _expected(kept: int, outside: float, inside: float, width: float) -> float:
     return outside
 
 
-def halved(halvings: int, hashes: FloatArray, most: int) -> int:
+def halvings_for(halvings: int, hashes: FloatArray, most: int) -> int:
     """How often a threshold must be halved so that at most `most` hashes are below it.
 
     `halvings`: halvings so far. `hashes`: one per row, scaled to [0, 1).
 
     Example:
-        >>> halved(0, np.array([0.1, 0.2, 0.6, 0.7]), 2)
+        >>> halvings_for(0, np.array([0.1, 0.2, 0.6, 0.7]), 2)
         1
     """
     in_order = np.sort(hashes)

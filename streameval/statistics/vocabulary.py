@@ -16,7 +16,7 @@ from streameval.events import Id, plain
 from streameval.statistics.arrays import FloatArray, IntArray
 
 SavedItems: TypeAlias = list[list[str | int | Ext]]
-"""Names in buckets, as written by `saved`."""
+"""Names in buckets, as written by `encode_names`."""
 
 _BUCKET: Final = 1_024
 """Approximate number of names that are sorted and written at once."""
@@ -78,7 +78,7 @@ class Items(dict[Id, int]):
         return self._hashes
 
 
-def saved(items: Items, codes: IntArray) -> Iterator[bytes | IntArray]:
+def encode_names(items: Items, codes: IntArray) -> Iterator[bytes | IntArray]:
     """Names as one msgpack array of buckets, in pieces, and finally the codes in written order.
 
     The order depends only on the names.
@@ -107,8 +107,8 @@ def saved(items: Items, codes: IntArray) -> Iterator[bytes | IntArray]:
     yield np.concatenate(written)
 
 
-def loaded(items: Items, buckets: SavedItems) -> IntArray:
-    """The codes of the names written by `saved`, in their order.
+def decode_names(items: Items, buckets: SavedItems) -> IntArray:
+    """The codes of the names written by `encode_names`, in their order.
 
     Raises:
         ValueError: a name appears twice.
@@ -124,7 +124,7 @@ def loaded(items: Items, buckets: SavedItems) -> IntArray:
     return codes
 
 
-def exact(item: Id) -> Id:
+def builtin_id(item: Id) -> Id:
     """The id as exactly str or int, not a subtype."""
     if type(item) is str or type(item) is int:
         return item
@@ -163,7 +163,7 @@ def _in_order(names: list[Id]) -> list[int]:
 
 def _bucket(names: list[Id]) -> bytes:
     if set(map(type, names)) - {str, int}:
-        names = list(map(exact, names))
+        names = list(map(builtin_id, names))
     try:
         return packed(names)
     except (UnicodeEncodeError, OverflowError):

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.msgpack import Ext
 
-from streameval.statistics.relation import Relation, Shape, column_of, integers
+from streameval.statistics.relation import Relation, Shape, decode_column, encode_column
 from tests.effort import every_case
 
 _SIZES = (1, 63, 1_023, 1_025, 3_000)
@@ -87,8 +87,8 @@ def test_rows_follow_the_order_of_the_cells() -> None:
 
 @given(st.lists(int64))
 def test_integers_are_restored_from_the_fewest_bytes(values: list[int]) -> None:
-    saved = integers(np.array(values, np.int64))
-    assert column_of(saved).tolist() == values
+    saved = encode_column(np.array(values, np.int64))
+    assert decode_column(saved).tolist() == values
     bits = max(((value if value >= 0 else ~value).bit_length() + 1 for value in values), default=1)
     assert saved.code == next(width for width in (1, 2, 4, 8) if bits <= 8 * width)
 

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.events import Id
-from streameval.statistics.vocabulary import Items, SavedItems, loaded, saved
+from streameval.statistics.vocabulary import Items, SavedItems, decode_names, encode_names
 
 texts = st.text(st.characters(exclude_categories=()), max_size=4)
 numbers = st.integers(-(2**70), 2**70)
@@ -21,14 +21,14 @@ ids = st.lists(st.one_of(texts, numbers), unique=True, max_size=30)
 
 def _pieces(names: Iterable[Any]) -> tuple[list[bytes], list[Id]]:
     items = Items()
-    *pieces, order = saved(items, items.codes(names))
+    *pieces, order = encode_names(items, items.codes(names))
     assert isinstance(order, np.ndarray)
     return [piece for piece in pieces if isinstance(piece, bytes)], items.named(order)
 
 
 def _read(data: bytes) -> list[Id]:
     items = Items()
-    return items.named(loaded(items, msgspec.msgpack.decode(data, type=SavedItems)))
+    return items.named(decode_names(items, msgspec.msgpack.decode(data, type=SavedItems)))
 
 
 @given(ids)
@@ -63,4 +63,4 @@ def test_subtypes_of_ids_are_written_as_str_and_int() -> None:
 
 def test_a_repeated_name_is_refused() -> None:
     with pytest.raises(ValueError, match="twice"):
-        loaded(Items(), [["a", "b"], ["a"]])
+        decode_names(Items(), [["a", "b"], ["a"]])
