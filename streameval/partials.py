@@ -132,7 +132,7 @@ def partials(
             per event and columns named as in `Columns`: recommendations, interactions, and
             optionally gains, positions, scores, users and times.
         metrics: as for an Accumulator; your own as "package.module:name@k".
-        by: columns whose values define the slices: text, integers or booleans; a text means one.
+        by: columns whose values define the slices (text, integers, booleans); a string is one.
         every: length of spans, like "1h", aligned to the epoch; None for all time.
         intervals: settings of confidence intervals; None for no intervals.
         inputs: catalog, popularity, similarity, depth, max_items and ids, as for an Accumulator.
@@ -457,7 +457,7 @@ def _state(data: object) -> _State:
         raise DamagedStateError("partial", f"{type(error).__name__}: {error}") from error
     if state.version != VERSION:
         raise StateVersionError("partial", state.version, VERSION)
-    # Rows of earlier releases have none.
+    # Rows of earlier releases have no checksum.
     if state.crc is not None and state != state.sealed():
         raise DamagedStateError("partial", "its CRC-32 differs")
     found: _State = state

@@ -67,7 +67,7 @@ _MOST_WAITING = 512
 """Lists given one by one are counted together in blocks of this size."""
 
 _UNTYPED: Sequence[Interaction] = ()
-"""What `update` takes for none; known by identity, as an array has no truth."""
+"""Default of `typed`; compared by identity, because an array has no truth value."""
 
 
 class Accumulator:

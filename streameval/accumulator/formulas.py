@@ -111,7 +111,7 @@ def formula(metric: Metric, context: Context) -> Formula:
 def _of_one(metric: Metric, found: object) -> float | list[float]:
     """The value of an event, or the list of its values."""
     wanted = "a number, several numbers, or None for an event without a value"
-    # Arrays, and tensors, of which those of one number look iterable.
+    # Arrays and tensors first, because a tensor of one number looks iterable.
     found = found.tolist() if hasattr(found, "tolist") else found
     if isinstance(found, Iterable) and not isinstance(found, (str, bytes, Mapping)):
         return [number_of(metric, each, wanted) for each in found]

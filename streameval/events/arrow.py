@@ -115,7 +115,7 @@ def in_microseconds(column: Any) -> Any:
     if not arrow.types.is_timestamp(kind):
         return column
     try:
-        # Only the digits of nanoseconds may be lost.
+        # The cast may only drop nanoseconds.
         micro = column.cast(arrow.timestamp("us", kind.tz), safe=kind.unit != "ns")
     except arrow.ArrowInvalid as error:
         raise InvalidEventError("wrong_type", f"times: {error}") from error
@@ -183,7 +183,7 @@ def _given(found: Any) -> Any:
 
 
 def _converted(given: Any, make: Callable[[Any], Any], what: str) -> Any:
-    """Of pyarrow, as which a library hands something over."""
+    """Convert an object of another library with a function of pyarrow."""
     try:
         return make(given)
     except (TypeError, ValueError, _arrow().ArrowException) as error:

@@ -128,7 +128,7 @@ def _column(name: str, found: Any, lengths: Any = None, *, optional: bool = Fals
     if isinstance(found, np.ndarray) and found.ndim == 2:
         return Column(matrix_column(name, found, lengths))
     if lengths is not None:
-        detail = f"{name}: lengths= are of the rows of a matrix; lists have lengths of their own"
+        detail = f"{name}: lengths= is only for a matrix; lists define their own lengths"
         raise InvalidEventError("wrong_type", detail)
     if isinstance(found, Column):
         return found

@@ -69,7 +69,7 @@ def _is_integer(item: Any) -> bool:
     try:
         operator.index(item)
     except TypeError:
-        # Tensors have __index__ whatever they hold.
+        # Tensors always have __index__, even tensors of floats.
         return False
     return not isinstance(item, (bool, np.bool_, np.ndarray))
 

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def is_list(found: object) -> bool:
-    """Whether it holds entries one by one: no text, no mapping, no table, no single number."""
+    """Whether this is a flat collection: not text, a mapping, a table or a single number."""
     listed = isinstance(found, Iterable) and not isinstance(found, (str, bytes, Mapping))
     return listed and getattr(found, "ndim", 1) == 1
 
@@ -193,12 +193,12 @@ def _checked(name: str, values: Array, offsets: Array) -> Ragged:
 
 
 def _joined(name: str, rows: Sequence[Any]) -> Ragged:
-    # Only interactions need no order.
-    unfit = (
-        (str, bytes, Mapping) if name == "interactions" else (str, bytes, Mapping, set, frozenset)
-    )
+    # Interactions may be sets; all other columns need an order.
+    refused: tuple[type, ...] = (str, bytes, Mapping)
+    if name != "interactions":
+        refused += (set, frozenset)
     for row in rows:
-        if isinstance(row, unfit) or not hasattr(row, "__len__"):
+        if isinstance(row, refused) or not hasattr(row, "__len__"):
             raise InvalidEventError(
                 "wrong_type", f"{name}: an entry is not a list, but {row!r:.80}"
             )

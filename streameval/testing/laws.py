@@ -108,12 +108,12 @@ def undefined_without_evidence(metric: Metric, _: Events) -> str | None:
 
 
 def has_a_value(metric: Metric, _: Events) -> str | None:
-    """Some events give it a value; without one, the other laws would hold of nothing."""
+    """Some events give it a value; otherwise the other laws would hold vacuously."""
     events = traffic(40)
-    # What compares lists needs two of one length.
+    # Metrics that compare lists need two of equal length.
     tries = (events, *([event] * times for event in events for times in (1, 2)))
     if all(math.isnan(value_of(counted(metric, some))) for some in tries):
-        return f"no event gives it a value, nor {len(events)} events together"
+        return f"neither a single event nor {len(events)} events together give it a value"
     return None
 
 

@@ -147,7 +147,7 @@ def test_invalid_lengths_are_refused(lengths: Any) -> None:
 
 def test_lengths_without_a_matrix_are_refused() -> None:
     for shown in (PAIR, [[1, 2], [3]], pa.array([[1, 2], [3]])):
-        with pytest.raises(InvalidEventError, match="lists have lengths of their own"):
+        with pytest.raises(InvalidEventError, match="lists define their own lengths"):
             read(Columns(recommendations=shown, interactions=PAIR, lengths=[1, 1]))
 
 
