@@ -231,4 +231,5 @@ def _sum(pairs: Iterable[CounterValue]) -> CounterValue:
 
 def _raised(before: CounterValue, pairs: Iterable[CounterValue]) -> CounterValue:
     total, count = _sum(pairs)
+    # Sums of other groupings may be an ulp lower, and a counter must not fall.
     return max(before[0], total), max(before[1], count)

@@ -11,6 +11,7 @@ from typing import Final
 
 from streameval.errors import StoreError
 
+# What file systems without hard links, and without fsync of folders, answer.
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _NO_FOLDER_SYNC: Final = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS})
 _BUFFER: Final = 1 << 20

@@ -29,6 +29,7 @@ SKIPS: Final = "skips"
 STOP: Final = ".stop"
 SKIP: Final = ".skip"
 TEMPORARY: Final = ".tmp"
+# No encoded name is a lone "%", so it can stand for the empty name.
 _EMPTY: Final = "%"
 _DOTTED: Final = frozenset({".", "..", CLAIM})
 _CHECKPOINT: Final = re.compile(r"([0-9]{20})\.checkpoint")

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple, Protocol
 from streameval.checkpoints.disk import Disk, store_error, store_errors
 from streameval.checkpoints.format import ARCHIVE, BLOBS, SKIPS, TEMPORARY
 
+# The disk reports progress after each read; one read of a large file could look like a hang.
 _CHUNK: Final = 1 << 20
 
 

@@ -19,6 +19,7 @@ from streameval.windows.sections import Section, next_version
 PREFIX: Final = "seen/"
 _AHEAD: Final = f"{PREFIX}ahead"
 _MINUTE: Final = 60_000_000
+# Ids are forgotten by whole buckets, so they are remembered up to a sixteenth longer.
 _BUCKETS: Final = 16
 _DIGEST: Final = 8
 

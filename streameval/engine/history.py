@@ -32,7 +32,10 @@ LONGEST: Final = 200
 """Number of panes of a family that are read, the newest ones."""
 
 _LEAST: Final = 100
+"""Readings that a snapshot may always spend on changed panes, and on new ones."""
+
 _DENSE: Final = 24
+"""Number of latest snapshots that are all kept."""
 
 
 class HistoryReader:

@@ -325,6 +325,7 @@ class PartitionState:
             batch = msgspec.structs.replace(batch, event_ids=decoded.event_ids)
         times = seen = decoded.times
         if times is not None and clocks is not None:
+            # A wrong time far ahead must not keep an idle label value alive.
             seen = np.where(clocks == NEVER, times, np.minimum(times, clocks))
         for family in self._families.values():
             # Advance first, so that old events go to the panes where they belong now.

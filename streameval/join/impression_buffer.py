@@ -22,6 +22,8 @@ from streameval.windows.sections import Section, next_version
 PREFIX: Final = "~join/shown/"
 _PLACE: Final = (1 << PLACES) - 1
 _MANY: Final = 262_144
+"""Fewer interned values are never compacted: renumbering all buckets would cost more."""
+
 Parts: TypeAlias = Sequence[tuple[ImpressionBucket, list[int]]]
 """Buckets, each with places of lists in it."""
 
