@@ -35,6 +35,7 @@ class _Read(NamedTuple):
     lists: int
     series: tuple[Series, ...]
     advice: str | None
+    resets: int
 
 
 class AccumulatorSnapshots:
@@ -85,6 +86,10 @@ class AccumulatorSnapshots:
                 health=self._health(),
             )
 
+    def resets(self) -> dict[tuple[str, ...], int]:
+        """How often each accumulator had been reset at the last snapshot, by label values."""
+        return {labels: read.resets for labels, read in self._reads.items()}
+
     def _read_all(self) -> None:
         before, self._reads = self._reads, {}
         for labels, accumulator in self._items():
@@ -134,7 +139,7 @@ def _read(labels: tuple[str, ...], accumulator: Accumulator) -> _Read:
     version = accumulator.version
     copy = accumulator.copy()
     series = tuple(Series(metric, labels, copy.read(metric.text)) for metric in copy.metrics)
-    return _Read(accumulator, version, copy.lists, series, copy.advice())
+    return _Read(accumulator, version, copy.lists, series, copy.advice(), copy.resets)
 
 
 def _values(key: object, labels: tuple[str, ...]) -> tuple[str, ...]:
@@ -205,13 +210,14 @@ class Collector(ClientCollector):
         self._growth = Growth()
         snapshot = self._snapshots.take()
         if restored:
-            self._growth.leave_out(snapshot.series)
+            self._growth.leave_out(snapshot.series, self._snapshots.resets())
         else:
             self._families.resume(snapshot)
 
     def describe(self) -> Iterable[ClientMetric]:
         """The current families without samples, for the registry's check of duplicate names."""
-        sheet = FamilySet(self._snapshots.take())
+        with self._lock:
+            sheet = FamilySet(self._snapshots.take())
         return [client_metric(family) for family in sheet.families]
 
     def collect(self) -> Iterator[ClientMetric]:
@@ -219,7 +225,7 @@ class Collector(ClientCollector):
         with self._lock:
             snapshot = self._snapshots.take()
             families = [
-                *self._families.families(self._growth.of(snapshot)),
+                *self._families.families(self._growth.of(snapshot, self._snapshots.resets())),
                 undefined_readings(snapshot),
             ]
         return iter([client_metric(family) for family in families if family.samples])
@@ -232,6 +238,11 @@ class _Grown(msgspec.Struct):
     more_count: int = 0
     total: float = 0.0
     count: int = 0
+    resets: int = 0
+
+
+Resets: TypeAlias = Mapping[tuple[str, ...], int]
+"""How often the accumulator of these label values was reset."""
 
 
 class Growth:
@@ -240,27 +251,30 @@ class Growth:
     def __init__(self) -> None:
         self._grown: dict[Key, _Grown] = {}
 
-    def leave_out(self, series: Iterable[Series]) -> None:
+    def leave_out(self, series: Iterable[Series], resets: Resets) -> None:
         """Start these series at 0."""
         for entry in series:
             total, count = entry.reading.total, entry.reading.count
             if total is not None and math.isfinite(total):
                 key = ("", entry.labels, entry.metric.text)
-                self._grown[key] = _Grown(-total, -count, total, count)
+                self._grown[key] = _Grown(-total, -count, total, count, resets[entry.labels])
 
-    def of(self, snapshot: Snapshot) -> Snapshot:
+    def of(self, snapshot: Snapshot, resets: Resets) -> Snapshot:
         """The snapshot with totals and counts that include those before resets."""
-        return msgspec.structs.replace(snapshot, series=tuple(map(self._of, snapshot.series)))
+        series = (self._of(entry, resets[entry.labels]) for entry in snapshot.series)
+        return msgspec.structs.replace(snapshot, series=tuple(series))
 
-    def _of(self, entry: Series) -> Series:
+    def _of(self, entry: Series, resets: int) -> Series:
         total, count = entry.reading.total, entry.reading.count
         if total is None or not math.isfinite(total):
             return entry
-        grown = self._grown.setdefault(("", entry.labels, entry.metric.text), _Grown())
-        if count < grown.count:
+        key = ("", entry.labels, entry.metric.text)
+        grown = self._grown.setdefault(key, _Grown(resets=resets))
+        # Another state in the accumulator, or another accumulator, is seen by its smaller count.
+        if resets != grown.resets or count < grown.count:
             grown.more += grown.total
             grown.more_count += grown.count
-        grown.total, grown.count = total, count
+        grown.total, grown.count, grown.resets = total, count, resets
         reading = msgspec.structs.replace(
             entry.reading, total=grown.more + total, count=grown.more_count + count
         )

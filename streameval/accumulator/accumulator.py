@@ -127,6 +127,7 @@ class Accumulator:
         self._plan = planned(self.metrics, depth, max_items, intervals.groups if intervals else 0)
         self._readings: dict[str, Reading] = {}
         self._read_at = self._changes = self._before = 0
+        self.resets = 0
         self._begin(Table(self._plan, self.context, ids=self._ids))
 
     @property
@@ -338,12 +339,14 @@ class Accumulator:
         self._changes += self.lists
         self._begin(Table(self._plan, self.context, ids=self._ids))
         self._before = 0
+        self.resets += 1
 
     def copy(self) -> Accumulator:
         """An independent accumulator with the same content."""
         twin = object.__new__(Accumulator)
         twin.metrics, twin.context, twin._plan = self.metrics, self.context, self._plan
         twin._ids, twin.intervals, twin._before = self._ids, self.intervals, self._before
+        twin.resets = self.resets
         twin._readings, twin._read_at, twin._changes = {}, 0, 0
         twin._begin(self.table.copy(), self.lists)
         return twin
@@ -434,6 +437,7 @@ class Accumulator:
         self.metrics, self.context, self._plan = made["metrics"], made["context"], made["plan"]
         self._ids, self.intervals = made["ids"], made["intervals"]
         self._readings, self._read_at, self._changes, self._before = {}, 0, 0, 0
+        self.resets = 0
         self._begin(Table(self._plan, self.context, ids=self._ids))
         self.load_state_dict(made["state"])
 

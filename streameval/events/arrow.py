@@ -90,7 +90,8 @@ def list_column(name: str, found: Any, *, optional: bool = False) -> Column | Ar
         raise InvalidEventError("wrong_type", f"{name}: {kind} is not a type of lists")
     values = column.flatten()
     if values.null_count or (column.null_count and not optional):
-        detail = f"{name}: null is neither a list nor an id; use an empty list"
+        wrong = "is not a number" if optional else "is neither a list nor an id; use an empty list"
+        detail = f"{name}: null {wrong}"
         raise InvalidEventError("wrong_type", detail)
     if column.null_count:
         lengths = [0 if row is None else len(row) for row in column.to_pylist()]

@@ -14,6 +14,7 @@ from streameval.partials import partials
 from tests.columnar.forms import bits
 from tests.effort import every_case
 
+NUMBERS = pa.list_(pa.float64())
 PAIR = np.array([1, 2, 3]), np.array([0, 2, 3])
 
 
@@ -164,6 +165,12 @@ def test_numbers_that_do_not_match_the_items_are_refused(name: str, numbers: Any
     columns = {"recommendations": PAIR, "interactions": PAIR, name: numbers}
     with pytest.raises(InvalidEventError, match=f"{name}: give one number for each item"):
         read(Columns(**columns))
+
+
+def test_a_null_among_numbers_is_no_missing_list() -> None:
+    for null in ([[0.5, None], [1.0]], [[None, None], None]):
+        with pytest.raises(InvalidEventError, match=r"scores: null is not a number\.$"):
+            read(Columns(recommendations=PAIR, interactions=PAIR, scores=pa.array(null, NUMBERS)))
 
 
 def test_a_table_without_a_column_is_refused() -> None:

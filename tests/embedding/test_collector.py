@@ -125,6 +125,24 @@ def test_a_counter_continues_after_a_reset() -> None:
     }
 
 
+@every_case("restored", [False, True])
+def test_a_counter_continues_after_a_reset_that_no_scrape_saw(restored: bool) -> None:  # noqa: FBT001  a case
+    accumulator = _counted(3, "hit_rate@1")
+    accumulator.reset()
+    accumulator.update(["x"], ["x"])
+    registry = _registered(Collector(accumulator, restored=restored, first_exposure=0))
+    count, total = (f"streameval_hit_rate_{name}{{k=1}}" for name in ("count", "sum"))
+    before = scraped(registry)
+    for hits in (5, 1, 7):
+        accumulator.reset()
+        for _ in range(hits):
+            accumulator.update(["x"], ["x"])
+            accumulator.update(["x"], [])
+        after = scraped(registry)
+        assert (after[count] - before[count], after[total] - before[total]) == (2 * hits, hits)
+        before = after
+
+
 def test_a_value_without_evidence_has_no_sample() -> None:
     accumulator = Accumulator("item_coverage@10", "ndcg(statistic=median)@10", catalog=50)
     registry = _registered(Collector(accumulator, first_exposure=20))
