@@ -6,11 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, cast
 
 import pytest
+from kafka.errors import KafkaTimeoutError
 
 from streameval.errors import StoreError
 from streameval.events.records import Partition
 from streameval.sources.kafka.consumer import Rebalance
 from streameval.sources.kafka.member import GroupMember
+from tests.effort import every_case
 from tests.kafka.members import Told
 
 ONE, OTHER = Partition("events", 0), Partition("events", 1)
@@ -22,6 +24,7 @@ class Client:
     def __init__(self) -> None:
         self.commits: list[Mapping[Partition, int]] = []
         self.released: list[Partition] = []
+        self.error: Exception | None = None
 
     def hold(self, partitions: Sequence[Partition]) -> None:
         """Nothing is read here."""
@@ -33,6 +36,8 @@ class Client:
         self.released += partitions
 
     def commit(self, offsets: Mapping[Partition, int], **_: bool) -> bool:
+        if self.error is not None:
+            raise self.error
         self.commits.append(offsets)
         return True
 
@@ -92,3 +97,17 @@ def test_only_what_was_assigned_is_committed_even_before_it_is_started() -> None
         == "events[0]: not committed, because not assigned to us."
     )
     assert client.commits == [{ONE: 3}, {OTHER: 6}]
+
+
+@every_case(
+    ("error", "sentence"),
+    [
+        (KafkaTimeoutError(), "the commit to Kafka failed: KafkaTimeoutError."),
+        (KafkaTimeoutError(None), "the commit to Kafka failed: KafkaTimeoutError."),
+        (OSError("cut off"), "the commit to Kafka failed: OSError: cut off."),
+    ],
+)
+def test_a_failed_commit_is_told_in_one_sentence(error: Exception, sentence: str) -> None:
+    member, client = _member(Told())
+    client.error = error
+    assert member.commit({ONE: 3}, wait=True) == sentence

@@ -196,5 +196,7 @@ class GroupMember:
 
 
 def _why(error: Exception) -> str:
-    text = str(error).removeprefix(f"{type(error).__name__}: ").rstrip(".")
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    name = type(error).__name__
+    text = str(error).removeprefix(f"{name}: ").rstrip(".")
+    # kafka-python repeats the name or says None where it has nothing to say.
+    return name if text in ("", "None", name) else f"{name}: {text}"
