@@ -47,7 +47,7 @@ class Checkpointer:
 
     def __init__(
         self,
-        counts: Ingest,
+        ingest: Ingest,
         store: Store,
         settings: CheckpointSettings,
         *,
@@ -58,7 +58,7 @@ class Checkpointer:
         worker: Executor,
     ) -> None:
         self._skipped = 0
-        self._counts = counts
+        self._ingest = ingest
         self._store = store
         self._clock = clock
         self._settings = settings
@@ -106,24 +106,24 @@ class Checkpointer:
             if self._owned.pop(partition, None) is not None:
                 self._counters.forget(partition)
                 self._evidence.forget(partition)
-                self._counts.drop(partition)
+                self._ingest.drop(partition)
 
     def apply(self, batch: RecordBatch) -> None:
         """Count a batch and send its invalid records to the dead letters.
 
         Raises:
             SourceError: the batch begins before its partition's position.
-            UncountableRecordError: a record cannot be counted, because of a bug; see `note`.
+            UncountableRecordError: a record cannot be counted, because of a bug; see `record_stop`.
         """
-        checkpoints = self._owned[self._counts.partition_of(batch.partition)]
+        checkpoints = self._owned[self._ingest.partition_of(batch.partition)]
         for piece in _pieces(checkpoints, batch):
             if not checkpoints.showing and checkpoints.passes(piece):
                 self._show(checkpoints)
-            self._counts.apply(piece)
+            self._ingest.apply(piece)
         self._scheduler.events += len(batch.values)
-        send_letters(self._counts, self._letters)
+        send_letters(self._ingest, self._letters)
 
-    def note(self, error: UncountableRecordError) -> UncountableRecordError:
+    def record_stop(self, error: UncountableRecordError) -> UncountableRecordError:
         """Note the record in the store, for `streameval skip`; returns the error with this remedy.
 
         Raises:
@@ -131,7 +131,7 @@ class Checkpointer:
         """
         if error.offset is None:
             return error
-        partition = self._counts.partition_of(Partition(error.topic, error.partition))
+        partition = self._ingest.partition_of(Partition(error.topic, error.partition))
         stop = Stop(
             topic=error.topic,
             partition=error.partition,
@@ -140,7 +140,7 @@ class Checkpointer:
             at=self._clock.wall(),
             waiting=error.waiting,
         )
-        self._store.note(self._owned[partition].plan.place, stop)
+        self._store.record_stop(self._owned[partition].plan.place, stop)
         remedy = (
             "No later record is counted. To make it a dead letter and continue: streameval skip "
             f"CONFIG --topic {quote(error.topic)} --partition {error.partition} "
@@ -240,7 +240,7 @@ class Checkpointer:
             return self._begin(plan)
         try:
             parts = {name: saved.read(name) for name in sorted(saved.digests)}
-            self._counts.restore(plan.assignment.partition, plan.offsets, parts)
+            self._ingest.restore(plan.assignment.partition, plan.offsets, parts)
         except UnlikeStateError as error:
             problem = f"its state cannot be loaded: {error}".rstrip(".")
             restart = planner.restart(plan.assignment, "on_other_settings", problem)
@@ -261,18 +261,18 @@ class Checkpointer:
             failure = self._committer.reset(plan.assignment.logs)
             self._log_events += [] if failure is None else [failure]
             self._store.archive(plan.place)
-        self._counts.begin(plan.assignment.partition, plan.offsets)
+        self._ingest.begin(plan.assignment.partition, plan.offsets)
         self._scheduler.first(self._own(plan))
         return plan
 
     def _own(self, plan: RestorePlan) -> PartitionCheckpoints:
-        checkpoints = PartitionCheckpoints(plan, self._counts, self._evidence)
+        checkpoints = PartitionCheckpoints(plan, self._ingest, self._evidence)
         self._owned[checkpoints.partition] = checkpoints
-        self._counts.skip({each.stop.record: each.message for each in plan.skips})
+        self._ingest.skip({each.stop.record: each.message for each in plan.skips})
         for each in plan.skips:
             if each.letter is not None:
-                self._counts.remove(each.letter)
-        send_letters(self._counts, self._letters)
+                self._ingest.remove(each.letter)
+        send_letters(self._ingest, self._letters)
         if checkpoints.position >= checkpoints.counted:
             self._show(checkpoints)
         return checkpoints
@@ -309,10 +309,10 @@ def split(batch: RecordBatch, offset: int) -> list[RecordBatch]:
     return [head, batch.piece(below, len(batch.offsets), batch.next_offset)]
 
 
-def send_letters(counts: Ingest, letters: DeadLetters | None) -> None:
+def send_letters(ingest: Ingest, letters: DeadLetters | None) -> None:
     """Send the invalid records since the last call."""
     if letters is not None:
-        letters.send(counts.take_letters())
+        letters.send(ingest.take_letters())
 
 
 INTERVAL = 10.0
@@ -330,9 +330,9 @@ class MemoryOnly:
     commit_failures = 0
 
     def __init__(
-        self, counts: Ingest, letters: DeadLetters | None, clock: Clock, worker: Executor
+        self, ingest: Ingest, letters: DeadLetters | None, clock: Clock, worker: Executor
     ) -> None:
-        self._counts = counts
+        self._ingest = ingest
         self._letters = letters
         self._clock = clock
         self._worker = worker
@@ -343,7 +343,7 @@ class MemoryOnly:
     def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
         """Start each partition empty at its `start` offset."""
         for each in assignments:
-            self._counts.begin(each.partition, {log.partition: log.start for log in each.logs})
+            self._ingest.begin(each.partition, {log.partition: log.start for log in each.logs})
         return {log.partition: log.start for each in assignments for log in each.logs}
 
     def revoked(self, partitions: Sequence[Partition]) -> None:
@@ -353,7 +353,7 @@ class MemoryOnly:
     def lost(self, partitions: Sequence[Partition]) -> None:
         """Forget them."""
         for partition in partitions:
-            self._counts.drop(partition)
+            self._ingest.drop(partition)
 
     def apply(self, batch: RecordBatch) -> None:
         """Count a batch and send its invalid records to the dead letters.
@@ -361,10 +361,10 @@ class MemoryOnly:
         Raises:
             SourceError: the batch begins before its partition's position.
         """
-        self._counts.apply(batch)
-        send_letters(self._counts, self._letters)
+        self._ingest.apply(batch)
+        send_letters(self._ingest, self._letters)
 
-    def note(self, error: UncountableRecordError) -> UncountableRecordError:
+    def record_stop(self, error: UncountableRecordError) -> UncountableRecordError:
         """Return the error itself; without checkpoints there is nothing to resume from."""
         return error
 

@@ -299,7 +299,7 @@ class PartitionCheckpoints:
         job: the checkpoint in progress, or None.
     """
 
-    def __init__(self, plan: RestorePlan, counts: Ingest, evidence: EvidenceReader) -> None:
+    def __init__(self, plan: RestorePlan, ingest: Ingest, evidence: EvidenceReader) -> None:
         self.plan = plan
         self.partition = plan.assignment.partition
         self.offset: int | None = None
@@ -308,7 +308,7 @@ class PartitionCheckpoints:
         self.showing = False
         self.cleanup_failure: str | None = None
         self.job: Future[DurableCheckpoint] | None = None
-        self._counts = counts
+        self._ingest = ingest
         self._evidence = evidence
         self._last: Sequence[Entry] = ()
         self._versions: Mapping[str, int] = {}
@@ -316,12 +316,12 @@ class PartitionCheckpoints:
     @property
     def position(self) -> int:
         """The next offset to count; for joined logs, a number that grows with each record."""
-        return self._counts.partitions[self.partition].position
+        return self._ingest.partitions[self.partition].position
 
     @property
     def offsets(self) -> dict[Partition, int]:
         """The next offset of each log of the partition."""
-        found = self._counts.partitions[self.partition].progress()
+        found = self._ingest.partitions[self.partition].progress()
         return {log: each.position for log, each in found.items()}
 
     @property
@@ -362,7 +362,7 @@ class PartitionCheckpoints:
 
     def copied(self, settings: CheckpointSettings, written_at: float) -> Save:
         """Copy the state within milliseconds; returns a function that writes the copy."""
-        sections = self._counts.sections(self.partition)
+        sections = self._ingest.sections(self.partition)
         blobs = frozenset(each.name for each in self._last if each.blob is not None)
         draft = Draft(
             header=self._header(settings, written_at),
@@ -396,7 +396,7 @@ class PartitionCheckpoints:
             place=self.plan.place,
             offset=self.position,
             counted=max(self.position, self.counted),
-            clock=self._counts.partitions[self.partition].clock,
+            clock=self._ingest.partitions[self.partition].clock,
             settings=settings.fingerprint,
             schema=settings.schema,
             written_at=written_at,

@@ -373,7 +373,7 @@ class Store:
         self._storage.put(f"{folder}/{BLOBS}/{blob}", *parts.values())
         return entries
 
-    def note(self, place: Place, stop: Stop) -> None:
+    def record_stop(self, place: Place, stop: Stop) -> None:
         """Note a record that could not be counted, durably."""
         self._check_claim()
         self._storage.put(f"{folder_of(place)}/{note_file(stop, STOP)}", note_bytes(stop))

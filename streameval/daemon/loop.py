@@ -90,7 +90,7 @@ class Loop:
             self._ready = False
             self._parts.owner.abandon()
             if isinstance(error, UncountableRecordError):
-                raise self._parts.owner.note(error) from error
+                raise self._parts.owner.record_stop(error) from error
             raise
         finally:
             self._end()

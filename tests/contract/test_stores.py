@@ -153,7 +153,7 @@ def test_a_record_at_which_a_process_stopped_is_noted_and_not_skipped_by_that(
     opened().save(draft(17))
     stop = Stop(topic="shop/events", partition=2, offset=17, problem="KeyError: 'x'", at=1.5)
     for _ in range(2):
-        opened().note(PLACE, stop)
+        opened().record_stop(PLACE, stop)
     assert list(opened().skips(PLACE)) == []
     assert opened().places() == [PLACE]
     saved = opened().newest(PLACE).saved

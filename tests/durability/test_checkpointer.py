@@ -435,7 +435,7 @@ def test_a_record_that_is_skipped_after_a_stop_is_a_durable_dead_letter_before_a
     with pytest.raises(UncountableRecordError) as caught:
         kept.count(5, 10)
     kept.checkpointer.abandon()
-    noted = kept.checkpointer.note(caught.value)
+    noted = kept.checkpointer.record_stop(caught.value)
     assert "--topic events --partition 0 --offset 7" in str(noted)
     (place,) = store.places()
     (stop,) = store.stops(place)

@@ -172,7 +172,7 @@ def _saved(config: Config) -> _Saved:
             ingest.apply(_batch(log, start))
         store.save(_draft(ingest.positions, place, ingest.sections(home)))
     stop = Stop(topic=home.topic, partition=0, offset=3, problem="KeyError", at=1.0)
-    store.note(place, stop)
+    store.record_stop(place, stop)
     store.skip(place, Skip(stop=stop, by="ada", at=2.0))
     parts = {each.name: b"".join(each.content()()) for each in ingest.sections(home)}
     files = {path: disk.read(path, 0, disk.size(path)) for path in disk.files()}

@@ -247,7 +247,7 @@ def test_a_store_claimed_and_written_during_a_listing_is_not_unclaimed(
 def test_a_skip_whose_response_was_lost_belongs_to_its_caller(bucket: FaultyBucket) -> None:
     store = opened(bucket)
     stop = Stop(topic="shop/events", partition=2, offset=17, problem="KeyError: 'x'", at=1.5)
-    store.note(PLACE, stop)
+    store.record_stop(PLACE, stop)
     assert list(store.stops(PLACE)) == [stop]
     order = Skip(stop=stop, by="ada", at=2.0)
     assert store.skip(PLACE, order)
