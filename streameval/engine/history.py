@@ -43,7 +43,7 @@ class HistoryReader:
 
     def __init__(self, views: Sequence[FamilyView]) -> None:
         self._panes = [_Panes(view) for view in views]
-        self._columns: list[tuple[int, PastValues]] = []
+        self._seen: list[tuple[int, PastValues]] = []
         self._number = 0
 
     def take(self, now: float, clock: int | None, series: Sequence[Series]) -> ValueHistory:
@@ -54,21 +54,21 @@ class HistoryReader:
         """
         most = max(_LEAST, len(series) // 4)
         families = tuple(panes.take(clock, most) for panes in self._panes)
-        self._see(now if clock is None else clock / 1_000_000, series)
-        seen = tuple(column for _, column in self._columns)
+        self._add(now if clock is None else clock / 1_000_000, series)
+        seen = tuple(values for _, values in self._seen)
         return ValueHistory(clock=clock, families=families, seen=seen)
 
-    def _see(self, at: float, series: Sequence[Series]) -> None:
-        last = self._columns[-1][1] if self._columns else None
+    def _add(self, at: float, series: Sequence[Series]) -> None:
+        last = self._seen[-1][1] if self._seen else None
         if last is not None and at <= last.at:
-            self._columns.pop()
+            self._seen.pop()
         self._number += 1
         places = _places(series, {} if last is None else last.places)
         values = array("d", (_value(entry) for entry in series))
-        self._columns.append((self._number, PastValues(at, places, values)))
-        self._columns = [each for each in self._columns if self._lasts(each[0])]
+        self._seen.append((self._number, PastValues(at, places, values)))
+        self._seen = [each for each in self._seen if self._is_kept(each[0])]
 
-    def _lasts(self, number: int) -> bool:
+    def _is_kept(self, number: int) -> bool:
         """Whether the snapshot of this number is kept: half as many at twice the age."""
         return self._number - number < _DENSE * (number & -number)
 
@@ -92,14 +92,14 @@ class _Panes:
         if not self._metrics or clock is None:
             return FamilyHistory()
         before, self._known = self._known, {}
-        left = {True: most, False: most}
+        budgets = {True: most, False: most}
         kept = self._view.panes()
         for pane in kept[:LONGEST]:
             known = pane in before
-            if not known and left[known] <= 0:
+            if not known and budgets[known] <= 0:
                 break
-            self._known[pane], spent = self._read(pane, before.get(pane), left[known])
-            left[known] -= spent
+            self._known[pane], spent = self._read(pane, before.get(pane), budgets[known])
+            budgets[known] -= spent
         self._view.forget_panes(but=self._known)
         panes = tuple(means for _, means in reversed(self._known.values()))
         whole = len(panes) == len(kept)

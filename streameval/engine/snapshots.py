@@ -58,7 +58,7 @@ class RuntimeStatus(msgspec.Struct, frozen=True, kw_only=True):
     unread: int = 0
 
 
-class _Read(NamedTuple):
+class _WindowReadings(NamedTuple):
     """The readings of one window of one family.
 
     Attributes:
@@ -104,7 +104,7 @@ class Snapshots:
             )
             for spec in layout.families
         )
-        self._reads: dict[tuple[int, str], _Read] = {}
+        self._reads: dict[tuple[int, str], _WindowReadings] = {}
         self._history = HistoryReader(self._views)
         self._experiment = None
         if layout.experiment is not None and layout.intervals is not None:
@@ -151,7 +151,7 @@ class Snapshots:
 
     def _read(
         self, index: int, span: int | None, added: AddedStatistics, clock: int | None
-    ) -> _Read:
+    ) -> _WindowReadings:
         view = self._views[index]
         if span is None or clock is None:
             table, start = view.lifetime(), None
@@ -164,7 +164,7 @@ class Snapshots:
         window = LIFETIME if span is None else span_text(span)
         known = self._reads.get((index, window))
         if known is None or known.table is not table or known.since != since:
-            known = _Read(
+            known = _WindowReadings(
                 table, since, self._rows(index, window, table, since), _advice(view, table)
             )
             self._reads[index, window] = known
@@ -177,16 +177,16 @@ class Snapshots:
         slices = view.slices(table)
         numbers = slices.tolist()
         rows: dict[int, list[Series]] = {number: [] for number in numbers}
-        for metric, moment in zip(view.spec.metrics, since, strict=True):
+        for metric, complete_since in zip(view.spec.metrics, since, strict=True):
             readings = readings_of(metric, table, slices)
-            if (how := self._how(window)) is not None:
-                readings = with_intervals(metric, readings, table, slices, how)
+            if (method := self._interval_method(window)) is not None:
+                readings = with_intervals(metric, readings, table, slices, method)
             for number, reading in zip(numbers, readings, strict=True):
                 labels = view.labels(number)
-                rows[number].append(Series(metric, labels, reading, window, index, moment))
+                rows[number].append(Series(metric, labels, reading, window, index, complete_since))
         return rows
 
-    def _how(self, window: str) -> IntervalMethod | None:
+    def _interval_method(self, window: str) -> IntervalMethod | None:
         """Intervals of lifetimes hold at all times at once; those of windows are pointwise."""
         intervals = self._layout.intervals
         if intervals is None:
@@ -353,23 +353,23 @@ class AddedStatistics:
     """When statistics were added to a family, over all partitions."""
 
     def __init__(self, family: str, since: Iterable[Mapping[str, int]]) -> None:
-        self._found: dict[str, int] = {}
+        self._added: dict[str, int] = {}
         for each in since:
-            for key, moment in each.items():
+            for key, added_at in each.items():
                 owner, _, name = key.partition(":")
                 if owner == family:
-                    self._found[name] = max(moment, self._found.get(name, moment))
+                    self._added[name] = max(added_at, self._added.get(name, added_at))
 
     def complete_since(self, statistics: Iterable[str], start: int | None) -> float | None:
         """Since when values of these statistics are complete, seconds; None if they always were.
 
         `start`: of the window, microseconds; None for the lifetime.
         """
-        if not self._found:
+        if not self._added:
             return None
         names = [*statistics, ALL] if start is None else [*statistics, ALL, PANES]
-        found = [self._found[name] for name in names if name in self._found]
-        moments = [moment for moment in found if start is None or moment > start]
+        found = [self._added[name] for name in names if name in self._added]
+        moments = [each for each in found if start is None or each > start]
         return max(moments) / SECOND if moments else None
 
 
