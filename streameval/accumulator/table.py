@@ -72,12 +72,12 @@ class _Counters(NamedTuple):
 
     Attributes:
         ordered: statistics that must take the lists of all cells in order.
-        counting: all other statistics.
+        unordered: all other statistics.
         formulas: for each metric of events, its formula, values and collector.
     """
 
     ordered: list[Statistic]
-    counting: list[Statistic]
+    unordered: list[Statistic]
     formulas: list[tuple[Formula, Values, EventCollector | None]]
 
 
@@ -144,7 +144,7 @@ class Table:
             self.groups.begin(batch, cells, times)
             _count(counters.ordered, batch, cells)
         self._count_lists(len(batch), cells)
-        _count_by_cell(counters.counting, batch, cells)
+        _count_by_cell(counters.unordered, batch, cells)
         if counters.formulas:
             self._count_values(batch.batch if isinstance(batch, CodedBatch) else batch, cells)
         self.version = next(_VERSIONS)
@@ -157,14 +157,14 @@ class Table:
         """
         if self.plan.events or self.plan.groups or not all(map(_by_lists, self.plan.needs)):
             return None
-        own = [each.row_of for each in self._counting_lists]
+        own = [each.row_of for each in self._list_statistics]
         return own[0] if len(own) == 1 else lambda *of_list: [row_of(*of_list) for row_of in own]
 
     def count_rows(self, rows: list[Any]) -> None:
         """Count rows of `row_of` in cell 0."""
-        counting = self._counting_lists
-        columns = [rows] if len(counting) == 1 else zip(*rows, strict=True)
-        for statistic, column in zip(counting, columns, strict=True):
+        statistics = self._list_statistics
+        columns = [rows] if len(statistics) == 1 else zip(*rows, strict=True)
+        for statistic, column in zip(statistics, columns, strict=True):
             statistic.count_rows(column)
         self._count_lists(len(rows), 0)
         self.version = next(_VERSIONS)
@@ -311,8 +311,8 @@ class Table:
         self.__dict__.pop("_counters", None)
 
     @property
-    def _counting_lists(self) -> list[Hits | ItemsShown]:
-        return [each for each in self._counters.counting if isinstance(each, Hits | ItemsShown)]
+    def _list_statistics(self) -> list[Hits | ItemsShown]:
+        return [each for each in self._counters.unordered if isinstance(each, Hits | ItemsShown)]
 
     @cached_property
     def _counters(self) -> _Counters:
@@ -325,10 +325,10 @@ class Table:
             if isinstance(statistic, Hits):
                 statistic.listener = self._listener(statistic.options)
                 statistic.collector = self._list_collector(statistic.options)
-                unordered = statistic.collector is None
-                (counters.counting if unordered else counters.ordered).append(statistic)
+                any_order = statistic.collector is None
+                (counters.unordered if any_order else counters.ordered).append(statistic)
             elif not isinstance(statistic, Values | Groups | Users):
-                counters.counting.append(statistic)
+                counters.unordered.append(statistic)
         return counters
 
     def _values(self, name: str) -> Values:
@@ -425,19 +425,21 @@ class Table:
         return None
 
 
-def _count_by_cell(counting: Sequence[Statistic], batch: Batch | CodedBatch, cells: Cells) -> None:
+def _count_by_cell(
+    statistics: Sequence[Statistic], batch: Batch | CodedBatch, cells: Cells
+) -> None:
     if isinstance(cells, np.ndarray) and isinstance(batch, Batch) and len(batch) >= _ALONE:
         known = distinct(cells)
         if known.size * _ALONE <= len(batch):
             for cell in known.tolist():
                 own = batch.take(np.flatnonzero(cells == cell).tolist())
-                _count(counting, own, cell)
+                _count(statistics, own, cell)
             return
-    _count(counting, batch, cells)
+    _count(statistics, batch, cells)
 
 
-def _count(counting: Sequence[Statistic], batch: Batch | CodedBatch, cells: Cells) -> None:
-    for statistic in counting:
+def _count(statistics: Sequence[Statistic], batch: Batch | CodedBatch, cells: Cells) -> None:
+    for statistic in statistics:
         if isinstance(batch, CodedBatch):
             statistic.count_coded(batch, cells)
         else:

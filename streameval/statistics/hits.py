@@ -112,7 +112,7 @@ class Hits(Statistic):
                 # With many cells few lists are equal, and finding those costs more than it saves.
                 self._outcomes.extend(part)
                 self._cells.append(cells[start : start + _MOST_PENDING])
-                self._waits(self._cells[-1].size)
+                self._add_pending(self._cells[-1].size)
 
     def count_coded(self, coded: CodedBatch, cells: Cells) -> None:
         """`count` for a batch of coded ids; the same content."""
@@ -176,9 +176,9 @@ class Hits(Statistic):
             pending = self._pending[cell] = Counter()
         self._waiting -= len(pending)
         pending.update(outcomes)
-        self._waits(len(pending))
+        self._add_pending(len(pending))
 
-    def _waits(self, more: int) -> None:
+    def _add_pending(self, more: int) -> None:
         self._waiting += more
         if self._waiting >= _MOST_PENDING:
             self.fold()
@@ -248,10 +248,10 @@ class HitsOfCells(HitsView):
             "lists"
         ].of(cells)
         self._kind = kind >> 1
-        self.count = self._listed(kind >= 0)
-        self.graded = self._listed(kind & 1 > 0)
-        self.without_interactions = self._listed(self._interacted == 0)
-        self.refused = self._listed(self._kind & REFUSED > 0)
+        self.count = self._lists_where(kind >= 0)
+        self.graded = self._lists_where(kind & 1 > 0)
+        self.without_interactions = self._lists_where(self._interacted == 0)
+        self.refused = self._lists_where(self._kind & REFUSED > 0)
         self._known: dict[int, _Rows] = {}
 
     def without_gains(self) -> HitsOfCells:
@@ -260,25 +260,25 @@ class HitsOfCells(HitsView):
         twin = object.__new__(HitsOfCells)
         twin.__dict__.update(self.__dict__)
         twin._rows = tuple(column[kept] for column in self._rows)
-        twin._axis, twin._known = self._axis[kept], {FIRST: self._of_axis(FIRST)}
+        twin._axis, twin._known = self._axis[kept], {FIRST: self._cached_rows(FIRST)}
         return twin
 
     @property
     def hits(self) -> IntArray:
         """Hits of each cell."""
-        owner, _, _, hits, *_ = self._of_axis(INTERACTED)
+        owner, _, _, hits, *_ = self._cached_rows(INTERACTED)
         return sums(owner, hits, self.cells)
 
     def having(self, *, items: bool, interactions: bool) -> IntArray:
         """Lists of each cell with or without any item, and with or without any interaction."""
         here = (self._length > 0) == items
-        return self._listed(here & ((self._interacted > 0) == interactions))
+        return self._lists_where(here & ((self._interacted > 0) == interactions))
 
     def items(self, k: int | None) -> IntArray:
         """Number of items shown up to rank k."""
         whole = self._kind & POSITIONED == 0
         cut = self._length if k is None else np.minimum(self._length, k)
-        owner, _, rank, shown, *_ = self._of_axis(_SHOWN)
+        owner, _, rank, shown, *_ = self._cached_rows(_SHOWN)
         here = up_to(rank, k)
         return sums(self._owner[whole], (cut * self._lists)[whole], self.cells) + sums(
             owner[here], shown[here], self.cells
@@ -288,24 +288,24 @@ class HitsOfCells(HitsView):
         """Number of items interacted with."""
         return sums(self._owner, self._interacted * self._lists, self.cells)
 
-    def _of_axis(self, axis: int) -> _Rows:
+    def _cached_rows(self, axis: int) -> _Rows:
         if axis not in self._known:
-            self._known[axis] = self._firsts() if axis == FIRST else self._where(axis)
+            self._known[axis] = self._first_hits() if axis == FIRST else self._rows_of(axis)
         return self._known[axis]
 
-    def _where(self, axis: int) -> _Rows:
+    def _rows_of(self, axis: int) -> _Rows:
         here = self._axis == axis
         return tuple(column[here] for column in self._rows)
 
-    def _firsts(self) -> _Rows:
-        owner, _, rank, _, _, firsts = self._of_axis(INTERACTED)
+    def _first_hits(self) -> _Rows:
+        owner, _, rank, _, _, firsts = self._cached_rows(INTERACTED)
         some = firsts > 0
         (owner, rank), (lists,) = grouped([owner[some], rank[some]], [firsts[some]])
         return owner, np.ones_like(rank), rank, lists, lists, lists
 
     def cells_by(self, size: int, k: int | None) -> HitCells:
         """See `HitsView`."""
-        rows = self._of_axis(size)
+        rows = self._cached_rows(size)
         if k is not None:
             here = rows[2] <= k
             rows = tuple(column[here] for column in rows)
@@ -321,5 +321,5 @@ class HitsOfCells(HitsView):
             exact=True,
         )
 
-    def _listed(self, here: BoolArray) -> IntArray:
+    def _lists_where(self, here: BoolArray) -> IntArray:
         return sums(self._owner[here], self._lists[here], self.cells)
