@@ -252,10 +252,7 @@ class Counter:
             raise InvalidEventError("invalid_label", detail) from refusal
 
 
-def merged(
-    rows: Iterable[Row],
-    **known: Unpack[Known],
-) -> dict[Cell, Accumulator]:
+def merged(rows: Iterable[Row], **known: Unpack[Known]) -> dict[Cell, Accumulator]:
     """Merge rows of `partials`, in any order.
 
     Args:
@@ -287,13 +284,7 @@ def merged(
 
 
 def repacked(rows: Iterable[Row], **known: Unpack[Known]) -> list[Partial]:
-    """Merge rows to one row per cell, as a step of a distributed reduction.
-
-    Raises:
-        UnlikeStateError: the rows were made with different metrics, columns, spans or inputs.
-        StateVersionError: another release wrote them.
-        DamagedStateError: a state is not the output of `partials`.
-    """
+    """Merge rows to one row per cell, as a step of a distributed reduction; see `merged`."""
     listed = list(rows)
     if not listed:
         return []
@@ -340,11 +331,7 @@ def backfill(rows: Iterable[Row], dimensions: Sequence[str]) -> Backfill:
 
     `dimensions`: labels and segments of the daemon; the rows must be split by all of them.
 
-    Raises:
-        BackfillError: there are no rows, or they are not split by a dimension.
-        UnlikeStateError: the rows were made with different metrics, columns, spans or inputs.
-        StateVersionError: another release wrote them.
-        DamagedStateError: a state is not the output of `partials`.
+    Raises the errors of `merged`, and BackfillError without rows or without one of the dimensions.
     """
     alike = list(_with_states(rows))
     if not alike:

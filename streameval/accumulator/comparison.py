@@ -163,11 +163,7 @@ class Day(msgspec.Struct, frozen=True):
 
 
 def compare_days(
-    control: GroupSums,
-    treatment: GroupSums,
-    *,
-    precision: float = 0.02,
-    confidence: float = 0.95,
+    control: GroupSums, treatment: GroupSums, *, precision: float = 0.02, confidence: float = 0.95
 ) -> list[Day]:
     """The results of an anytime comparison at the end of each day that both slices have.
 

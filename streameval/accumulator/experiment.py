@@ -21,10 +21,7 @@ from streameval.accumulator.comparison import (
     percent,
     sure,
 )
-from streameval.accumulator.uncertainty import (
-    FEWEST_GROUPS,
-    pooled,
-)
+from streameval.accumulator.uncertainty import FEWEST_GROUPS, pooled
 from streameval.catalogue.metric import Metric
 from streameval.errors import ConfigError
 from streameval.statistics.intervals import Audience, GroupSums, Intervals

@@ -100,11 +100,7 @@ class Table:
     """
 
     def __init__(
-        self,
-        plan: Plan,
-        context: Context,
-        items: Items | None = None,
-        ids: IdKind | None = None,
+        self, plan: Plan, context: Context, items: Items | None = None, ids: IdKind | None = None
     ) -> None:
         self.plan = plan
         self.context = context

@@ -113,12 +113,7 @@ class Daily(NamedTuple):
 
 
 def daily(numerators: FloatArray, denominators: IntArray) -> Daily:
-    """The mean of each day.
-
-    Args:
-        numerators: shape (days, groups).
-        denominators: shape (days, groups); every day has lists.
-    """
+    """The mean of each day, from sums of shape (days, groups); every day must have lists."""
     shares = denominators.astype(np.float64)
     totals = shares.sum(axis=1)[:, None]
     values = numerators.sum(axis=1)[:, None] / totals
@@ -134,13 +129,7 @@ def daily(numerators: FloatArray, denominators: IntArray) -> Daily:
 
 
 def standardised(numerators: FloatArray, denominators: IntArray, weights: FloatArray) -> Estimate:
-    """The weighted mean of the means of days.
-
-    Args:
-        numerators: shape (days, groups).
-        denominators: shape (days, groups); every day has lists.
-        weights: of the days; their sum is 1.
-    """
+    """The weighted mean of `daily` means; `weights` of days sum to 1, shape (days,)."""
     days = daily(numerators, denominators)
     column = weights[:, None]
     np.multiply(days.moves, column, out=days.moves)
@@ -154,10 +143,7 @@ def accumulated(
 ) -> list[Estimate]:
     """The results of `standardised` for the first day, the first two days, and so on.
 
-    Args:
-        numerators: shape (days, groups).
-        denominators: shape (days, groups); every day has lists.
-        weights: of the days, above 0.
+    `weights`: of the days, positive, with any sum.
     """
     days = daily(numerators, denominators)
     column, whole = weights[:, None], weights.cumsum()
@@ -347,10 +333,7 @@ def _normal_at(log_tail: float) -> float:
 
 
 def _at(
-    log_tail: float,
-    start: float,
-    tail: Callable[[float], float],
-    density: Callable[[float], float],
+    log_tail: float, start: float, tail: Callable[[float], float], density: Callable[[float], float]
 ) -> float:
     """The argument at which the logarithm of a tail is `log_tail`.
 

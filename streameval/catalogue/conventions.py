@@ -33,7 +33,6 @@ class Convention(msgspec.Struct, frozen=True):
 _JULIA: Choices = {"empty_list": "zero"}
 _CAPRI: Choices = {"counting": "every"}
 
-_TREC: Choices = {"empty": "zero"}
 _ALL: Choices = {"relevant": "all"}
 _LENSKIT: Choices = {"gain": "binary", "discount_by": "log2_rank"}
 _SKIP: Choices = {"empty": "skip"}
@@ -195,12 +194,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "precision": {"denominator": "length", "empty_list": "error"},
             "recall": {**_CAPRI, "empty": "error"},
             "map": {**_CAPRI, "empty": "zero", "normalizer": 10},
-            "dcg": {
-                "repeats": "every",
-                "relevant": "all",
-                "gain": "exp2",
-                "discount_by": "ln",
-            },
+            "dcg": {"repeats": "every", "relevant": "all", "gain": "exp2", "discount_by": "ln"},
             "ndcg": {
                 **_CAPRI,
                 "repeats": "every",
@@ -287,16 +281,16 @@ CONVENTIONS: Mapping[str, Convention] = {
     "trec": Convention(
         system="trec_eval 9.0.8",
         metrics={
-            "map": {**_TREC, "denominator": "interacted"},
-            "gm_map": {**_TREC, "denominator": "interacted"},
-            "r_precision": _TREC,
-            "bpref": _TREC,
+            "map": {**_ZERO, "denominator": "interacted"},
+            "gm_map": {**_ZERO, "denominator": "interacted"},
+            "r_precision": _ZERO,
+            "bpref": _ZERO,
             "mrr": {},
-            "iprec_at_recall": _TREC,
+            "iprec_at_recall": _ZERO,
             "precision": {},
-            "recall": _TREC,
-            "f1": {**_TREC, "denominator": "length"},
-            "ndcg": _TREC,
+            "recall": _ZERO,
+            "f1": {**_ZERO, "denominator": "length"},
+            "ndcg": _ZERO,
             "hit_rate": {},
             "hits": {},
             "relevant": {},

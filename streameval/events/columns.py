@@ -9,13 +9,7 @@ import numpy as np
 
 from streameval.errors import InvalidEventError
 from streameval.events import Batch, Interactions, largest_gains
-from streameval.events.arrow import (
-    ArrowTable,
-    flat_column,
-    list_column,
-    null_rows,
-    table_columns,
-)
+from streameval.events.arrow import ArrowTable, flat_column, list_column, null_rows, table_columns
 from streameval.events.ragged import (
     Array,
     CodedBatch,

@@ -8,9 +8,7 @@ from streameval.statistics.scores import Scores
 
 
 @metric(
-    bounds=(0, 1),
-    per="slice",
-    source="Mann and Whitney 1947; Hanley and McNeil, Radiology 1982",
+    bounds=(0, 1), per="slice", source="Mann and Whitney 1947; Hanley and McNeil, Radiology 1982"
 )
 def auc(scores: Scores) -> Bounded:
     """Chance that an item interacted with is scored above one that is not, over all lists.

@@ -8,9 +8,7 @@ from streameval.statistics.hitcells import HitsView, Total
 
 
 @metric(
-    bounds=(0, 1),
-    per="item",
-    source="Richardson, Dominowska, Ragno, Predicting clicks, WWW 2007",
+    bounds=(0, 1), per="item", source="Richardson, Dominowska, Ragno, Predicting clicks, WWW 2007"
 )
 def ctr(hits: HitsView, k: int | None, *, rank: Annotated[int, Span(0, LARGEST_RANK)] = 0) -> Total:
     """Click-through rate: distinct items interacted with, of the items shown up to rank k.

@@ -11,8 +11,7 @@ from streameval.statistics.lists import Lists
 
 
 @metric(
-    bounds=(0, 1),
-    source="Chapelle, Metzler, Zhang, Grinspan, Expected reciprocal rank, CIKM 2009",
+    bounds=(0, 1), source="Chapelle, Metzler, Zhang, Grinspan, Expected reciprocal rank, CIKM 2009"
 )
 def err(lists: Lists, k: int | None, *, max_grade: Annotated[float, Span(0, 1000)] = 1.0) -> Total:
     """Expected reciprocal rank of the item that satisfies a user who looks from the top down.

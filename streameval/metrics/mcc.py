@@ -10,8 +10,7 @@ from streameval.events import Event
 
 
 @metric(
-    bounds=(-1, 1),
-    source="Matthews, Biochimica et Biophysica Acta 1975; RecTools 0.19.0 `MCC`",
+    bounds=(-1, 1), source="Matthews, Biochimica et Biophysica Acta 1975; RecTools 0.19.0 `MCC`"
 )
 def mcc(
     event: Event,

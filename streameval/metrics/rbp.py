@@ -19,11 +19,7 @@ def _graded(
     return _expected(lists.by_interacted(k), p, gain, max_grade)
 
 
-@metric(
-    bounds=(0, 1),
-    graded=_graded,
-    source="Moffat and Zobel, Rank-biased precision, TOIS 2008",
-)
+@metric(bounds=(0, 1), graded=_graded, source="Moffat and Zobel, Rank-biased precision, TOIS 2008")
 def rbp(
     hits: HitsView,
     k: int | None,

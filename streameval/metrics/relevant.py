@@ -4,12 +4,7 @@ from streameval.catalogue.metric import metric
 from streameval.statistics.hitcells import HitsView, Total
 
 
-@metric(
-    bounds=(0, float("inf")),
-    higher_is_better=None,
-    per="total",
-    source="trec_eval `num_rel`",
-)
+@metric(bounds=(0, float("inf")), higher_is_better=None, per="total", source="trec_eval `num_rel`")
 def relevant(hits: HitsView) -> Total:
     """Number of items interacted with, shown or not, over all lists: a sum, not a mean.
 

@@ -4,12 +4,7 @@ from streameval.catalogue.metric import metric
 from streameval.statistics.hitcells import HitsView, Total
 
 
-@metric(
-    bounds=(0, float("inf")),
-    higher_is_better=None,
-    per="total",
-    source="trec_eval `num_ret`",
-)
+@metric(bounds=(0, float("inf")), higher_is_better=None, per="total", source="trec_eval `num_ret`")
 def retrieved(hits: HitsView, k: int | None) -> Total:
     """Number of items shown up to rank k, over all lists: a sum, not a mean.
 

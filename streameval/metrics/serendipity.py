@@ -8,10 +8,7 @@ from streameval.events import Event
 from streameval.statistics.scores import gains_of
 
 
-@metric(
-    bounds=(0, 1),
-    source="Ge, Delgado-Battenfeld, Jannach, Beyond accuracy, RecSys 2010",
-)
+@metric(bounds=(0, 1), source="Ge, Delgado-Battenfeld, Jannach, Beyond accuracy, RecSys 2010")
 def serendipity(
     event: Event, k: int | None, *, denominator: Literal["k", "length"] = "k"
 ) -> float | None:

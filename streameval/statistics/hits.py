@@ -13,22 +13,8 @@ import numpy as np
 from streameval.events import Batch
 from streameval.events.ragged import CodedBatch
 from streameval.statistics.arrays import BoolArray, IntArray, grouped, sums, up_to
-from streameval.statistics.hitcells import (
-    FIRST,
-    IDEAL,
-    INTERACTED,
-    LENGTH,
-    HitCells,
-    HitsView,
-)
-from streameval.statistics.lists import (
-    POSITIONED,
-    REFUSED,
-    GradedLists,
-    Lists,
-    Outcome,
-    lists_of,
-)
+from streameval.statistics.hitcells import FIRST, IDEAL, INTERACTED, LENGTH, HitCells, HitsView
+from streameval.statistics.lists import POSITIONED, REFUSED, GradedLists, Lists, Outcome, lists_of
 from streameval.statistics.matching import can_be_matched, matched
 from streameval.statistics.profiles import HitsOptions, outcome_of, profiler
 from streameval.statistics.relation import Shape
