@@ -24,7 +24,7 @@ from streameval.errors import StreamevalError
 from streameval.exporters.web import try_address
 from streameval.sources.options import SourceOptions
 from streameval.sources.schemas.registry import Registry, RegistryOptions
-from streameval.sources.secrets import redacted
+from streameval.sources.secrets import redact
 from streameval.windows.times import span_text
 
 
@@ -81,7 +81,7 @@ def _plan(path: Path, config: Config, letters: str | None) -> Iterator[tuple[str
     event = config.event
     yield "time", f"{event.time} as {event.time_unit}" if event.time else "not read"
     if config.registry is not None:
-        yield "schemas", f"from the registry at {redacted({'url': config.registry.url})['url']}"
+        yield "schemas", f"from the registry at {redact({'url': config.registry.url})['url']}"
     if config.state is not None:
         yield "state", f"in {config.state.path}, every {config.state.interval}"
     if letters is not None:
@@ -100,7 +100,7 @@ def _divisions(config: Config) -> Iterator[tuple[str, str]]:
 
 
 def _source(options: SourceOptions) -> str:
-    table = redacted(msgspec.to_builtins(options))
+    table = redact(msgspec.to_builtins(options))
     kind = table.pop("type")
     client = table.pop("kafka", {})
     given = {name: value for name, value in (table | client).items() if value is not None}

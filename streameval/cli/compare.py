@@ -21,7 +21,7 @@ from streameval.accumulator.experiment import Compared, Experiment, Report, Vari
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.checkpoints.store import is_store
-from streameval.cli.counting import counted_records, counted_tables
+from streameval.cli.counting import count_records, count_tables
 from streameval.cli.errors import FAILED, UsageError, output, report
 from streameval.cli.request import (
     Columns,
@@ -31,11 +31,11 @@ from streameval.cli.request import (
     Request,
     Separators,
     UnitOfTime,
-    configured,
-    expanded_files,
+    config_of,
+    expand_paths,
 )
-from streameval.cli.state import newest_checkpoints, restored
-from streameval.cli.terminal import csv_text, json_text, rendered
+from streameval.cli.state import newest_checkpoints, restore
+from streameval.cli.terminal import csv_text, json_text, render
 from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.ingest import Ingest
@@ -163,7 +163,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
     """
     compare_files(
         Request(
-            paths=paths if is_state(paths) else expanded_files(paths),
+            paths=paths if is_state(paths) else expand_paths(paths),
             columns=column or [],
             separators=separator or [],
             metrics=metric or [],
@@ -265,23 +265,21 @@ def compare_files(request: Request, options: ExperimentOptions) -> None:
 def _of_files(
     request: Request, options: ExperimentOptions
 ) -> tuple[Experiment, Intervals, _Counted]:
-    config = configured(request)
+    config = config_of(request)
     label = request.labels[0] if request.labels else Experiment().label
     known = config.experiment or Experiment(label=label)
     if known.label not in config.labels:
-        config = configured(msgspec.structs.replace(request, labels=[known.label]))
+        config = config_of(msgspec.structs.replace(request, labels=[known.label]))
     experiment = msgspec.structs.replace(known, **options.experiment)
     intervals = msgspec.structs.replace(config.intervals or Intervals(), **options.intervals)
     if experiment.since is not None and config.event.time is None:
         raise UsageError("--since needs event time: name its field with --time.")
     config = msgspec.structs.replace(config, intervals=intervals)
     if request.is_tables:
-        empty, cells = counted_tables(
-            request, msgspec.structs.replace(config, labels=[known.label])
-        )
+        empty, cells = count_tables(request, msgspec.structs.replace(config, labels=[known.label]))
         variants = {cell.labels[0]: _variant(each) for cell, each in cells.items()}
         return experiment, intervals, _without_intervals(config, (empty.metrics, variants))
-    ingest = cast("Ingest", counted_records(config, None, request.processes))
+    ingest = cast("Ingest", count_records(config, None, request.processes))
     found = variants_in(ingest, known.label, config.labels)
     return experiment, intervals, _without_intervals(config, found)
 
@@ -309,7 +307,7 @@ def _of_states(
     checkpoints = newest_checkpoints(request.files)
     if not checkpoints:
         raise UsageError(f"no state in {', '.join(request.files)}.")
-    config, ingest = restored(checkpoints, Path(request.config) if request.config else None)
+    config, ingest = restore(checkpoints, Path(request.config) if request.config else None)
     if config.intervals is None:
         raise UsageError(
             f"{request.files[0]}: the state was made without intervals; add intervals = {{}} to "
@@ -440,7 +438,7 @@ def as_table(result: Result) -> str:
         )
     reasons = [f"{row.metric}: {row.sentence}" for row in rows]
     lines = "".join(f"{line}\n" for line in (*_checks(result), *_guardrails(rows), *reasons))
-    return f"{rendered(grid)}{lines}"
+    return f"{render(grid)}{lines}"
 
 
 FORMATS: Final[Mapping[str, Callable[[Result], str]]] = {

@@ -50,7 +50,7 @@ class Startable(Protocol):
         """Start with nothing counted."""
 
 
-def counted_records(config: Config, every: int | None, processes: int) -> Ingest | SpanCounting:
+def count_records(config: Config, every: int | None, processes: int) -> Ingest | SpanCounting:
     """Count all records of the files with a progress bar, and report the invalid ones.
 
     `every`: length of a span, microseconds; None to count as the daemon does. `processes`: the
@@ -298,7 +298,7 @@ class CountedTables(NamedTuple):
     found: Mapping[Cell, Accumulator]
 
 
-def counted_tables(request: Request, config: Config) -> CountedTables:
+def count_tables(request: Request, config: Config) -> CountedTables:
     """Count tables with one event per row, with a progress bar."""
     others = [path for path in request.paths if not is_table(path)]
     if others:

@@ -25,9 +25,9 @@ from typer import Option
 from streameval.accumulator.comparison import percent, verdict_text
 from streameval.accumulator.experiment import Experiment
 from streameval.cli.errors import UsageError, output, report
-from streameval.cli.terminal import rendered
+from streameval.cli.terminal import render
 from streameval.config import Config, WebOptions
-from streameval.config.checks import checked
+from streameval.config.checks import check_config
 from streameval.config.options import WindowsOptions
 from streameval.daemon import Daemon, Stop, configure
 from streameval.decoding.fields import EventFields
@@ -109,7 +109,7 @@ def demo(
         raise UsageError("--kafka and --attribution exclude each other; give one of them.")
     traffic = SimulatorOptions(seed=seed, events_per_second=events_per_second)
     configure(logging.WARNING)
-    base = checked("command line", _config(traffic, listen))
+    base = check_config("command line", _config(traffic, listen))
     prepared: AbstractContextManager[Config] = nullcontext(base)
     if kafka or attribution:
         prepared = (through_kafka if kafka else two_streams)(traffic, base)
@@ -148,7 +148,7 @@ def screen() -> Iterator[Screen]:
     show = Screen(None)
     yield show
     if show.last is not None:
-        sys.stdout.write(rendered(table(show.last)))
+        sys.stdout.write(render(table(show.last)))
 
 
 class Screen:
@@ -247,7 +247,7 @@ def two_streams(traffic: SimulatorOptions, base: Config) -> Iterator[Config]:
             windows=_STREAM_WINDOWS,
             experiment=Experiment(shares={"control": 2.0, "treatment": 1.0}),
         )
-        yield checked("command line", joined)
+        yield check_config("command line", joined)
 
 
 def _write(traffic: SimulatorOptions, paths: list[str]) -> None:

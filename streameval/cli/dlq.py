@@ -18,7 +18,7 @@ from typer import Argument, Option
 from typer.core import TyperGroup
 
 from streameval.cli.errors import UsageError, config_errors_in, output, report
-from streameval.cli.terminal import rendered
+from streameval.cli.terminal import render
 from streameval.config import Config, load
 from streameval.dead_letters.file import read_letters
 from streameval.dead_letters.replay import DeadLetterReader, republish, selected
@@ -242,7 +242,7 @@ def _table(groups: Sequence[ReasonGroup]) -> str:
         first, last = _instant(group.first_ms), _instant(group.last_ms)
         cells = (printable(group.reason), group.stage, f"{group.count:,}", first, last)
         table.add_row(*map(Text, cells))
-    return rendered(table)
+    return render(table)
 
 
 def _sample(letter: DeadLetter) -> str:

@@ -11,7 +11,7 @@ from typer import Argument, Exit, Option
 from streameval.accumulator import Accumulator
 from streameval.accumulator.formulas import needed_inputs
 from streameval.catalogue import parse
-from streameval.cli.counting import SpanCounting, counted_records, counted_tables, of_kind
+from streameval.cli.counting import SpanCounting, count_records, count_tables, of_kind
 from streameval.cli.errors import FAILED, UsageError, as_usage_error, report
 from streameval.cli.readings import SpanReadings, snapshot_of, write_series
 from streameval.cli.request import (
@@ -24,8 +24,8 @@ from streameval.cli.request import (
     Request,
     Separators,
     UnitOfTime,
-    configured,
-    expanded_files,
+    config_of,
+    expand_paths,
     unknown_column,
 )
 from streameval.config import Config
@@ -124,8 +124,9 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
     ```
 
     With --config, -m replaces the metrics of that file and --by its labels; files on the command
-    line replace its [source]. Invalid records are left out and reported on standard error. The exit
-    status is 1 without a valid event, or if most records with interactions are invalid.
+    line replace its [source], which may be missing then. Invalid records are left out and reported
+    on standard error. The exit status is 1 without a valid event, or if most records with
+    interactions are invalid.
 
     Lists in CSV are JSON lists, or ids separated by |, white space or --separator. Any other cell
     is an error that names the line.
@@ -138,7 +139,7 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
     read unchanged; for others, --column names the columns: user, item, score or rating.
     """
     request = Request(
-        paths=expanded_files(paths or []),
+        paths=expand_paths(paths or []),
         recommendations=recommendations,
         truth=truth,
         form=form,
@@ -175,8 +176,8 @@ def _refuse_without_catalog(metrics: Sequence[str]) -> None:
 
 def evaluate_records(request: Request) -> None:
     """Evaluate the files and write the readings."""
-    config = configured(request)
-    counting = counted_records(config, _span_length(config, request), request.processes)
+    config = config_of(request)
+    counting = count_records(config, _span_length(config, request), request.processes)
     join = _join_health(counting, config)
     warning = counting.tally.warning() or (join.warning() if join is not None else None)
     if not counting.tally.valid:
@@ -243,15 +244,15 @@ def _report_absent_labels(snapshots: Sequence[Snapshot]) -> None:
 
 def evaluate_tables(request: Request) -> None:
     """Evaluate files with one event per row, and write the readings."""
-    config = configured(request)
+    config = config_of(request)
     _span_length(config, request)
-    _written(counted_tables(request, config).found, config, request)
+    _written(count_tables(request, config).found, config, request)
 
 
 def evaluate_pair(request: Request) -> None:
     """Evaluate recommendations against the truth, and write the readings."""
     paths = _pair(request)
-    config = configured(request)
+    config = config_of(request)
     if config.labels:
         raise UsageError("--by splits events; --recommendations and --truth have no labels.")
     every = _span_length(config, request)

@@ -17,7 +17,7 @@ from streameval.catalogue.grammar import written
 from streameval.catalogue.lookup import aliases
 from streameval.catalogue.metric import KINDS, Definition, Metric, Parameter, Reads
 from streameval.cli.errors import output
-from streameval.cli.terminal import rendered
+from streameval.cli.terminal import render
 
 
 def metrics(
@@ -45,7 +45,7 @@ def metrics(
         elif asked:
             sys.stdout.write(_documentation(asked))
         else:
-            sys.stdout.write(rendered(_table()))
+            sys.stdout.write(render(_table()))
 
 
 _MEANS: Mapping[str, str] = {

@@ -15,7 +15,7 @@ from rich.text import Text
 from streameval.accumulator.readings import advice
 from streameval.catalogue.reading import Reading, UndefinedReading
 from streameval.cli.errors import output, report
-from streameval.cli.terminal import csv_text, json_text, rendered
+from streameval.cli.terminal import csv_text, json_text, render
 from streameval.engine.snapshot import Health, Series, SeriesFamily, Snapshot
 from streameval.engine.spans import Slice
 from streameval.exporters.view import (
@@ -121,8 +121,8 @@ def as_csv(spans: Sequence[SpanReadings]) -> str:
 def as_table(spans: Sequence[SpanReadings]) -> str:
     """A table for people: up to four slices side by side, more one per row."""
     if all(each.start is None for each in spans):
-        return "".join(rendered(table(each.snapshot)) for each in spans)
-    return rendered(_over_time(spans))
+        return "".join(render(table(each.snapshot)) for each in spans)
+    return render(_over_time(spans))
 
 
 FORMATS: Final[Mapping[str, Callable[[Sequence[SpanReadings]], str]]] = {

@@ -14,12 +14,12 @@ from streameval.accumulator.formulas import needed_inputs
 from streameval.catalogue import parse
 from streameval.cli.errors import UsageError, as_usage_error
 from streameval.config import Config, WebOptions, load
-from streameval.config.checks import checked
+from streameval.config.checks import check_config
 from streameval.config.pipeline import for_files
 from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.errors import SourceError, suggestion
 from streameval.join.options import AttributionOptions
-from streameval.sources.opening import expanded
+from streameval.sources.opening import expand
 from streameval.sources.options import FilesOptions
 from streameval.tables.events import GAINS
 from streameval.tables.files import is_table
@@ -138,10 +138,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return self.column_names.get(GAINS, GAINS)
 
 
-def expanded_files(paths: Iterable[str]) -> list[str]:
+def expand_paths(paths: Iterable[str]) -> list[str]:
     """The files that paths, folders and patterns name."""
     with as_usage_error(SourceError):
-        found = [each for path in paths for each in expanded(path, _holds_events)]
+        found = [each for path in paths for each in expand(path, _holds_events)]
     for path, count in Counter(found).most_common(1):
         if count > 1:
             raise UsageError(f"{path}: given twice; give each file once.")
@@ -153,7 +153,7 @@ def _holds_events(path: str) -> bool:
     return is_table(path) or name.endswith(_LINES)
 
 
-def configured(request: Request) -> Config:
+def config_of(request: Request) -> Config:
     """The configuration of a request; files on the command line replace its source."""
     if request.config is None and not request.metrics:
         raise UsageError(
@@ -170,7 +170,7 @@ def configured(request: Request) -> Config:
     else:
         source = FilesOptions(paths=request.files) if request.files else None
         base = load(request.config, lambda config: _for_files(config, request), source)
-    return checked("command line", _overridden(base, request))
+    return check_config("command line", _overridden(base, request))
 
 
 _INPUTS: Final = {

@@ -16,7 +16,7 @@ from typer import Argument, Option
 from streameval.checkpoints.checkpoint import Header, Place, Skip, Stop
 from streameval.checkpoints.store import SavedCheckpoint, Store
 from streameval.cli.errors import UsageError, output
-from streameval.cli.state import StoredCheckpoint, restored, store_at
+from streameval.cli.state import StoredCheckpoint, restore, store_at
 from streameval.config import Config, load
 from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.dead_letters import DeadLetter, Identity, letters_of
@@ -96,7 +96,7 @@ def _is_waiting(path: Path, recorded: _RecordedStop, saved: SavedCheckpoint) -> 
     """Whether the checkpoint holds the record as a list that waits for interactions."""
     if not recorded.stop.waiting:
         return False
-    _, counts = restored([StoredCheckpoint(str(path), recorded.place, saved)], path)
+    _, counts = restore([StoredCheckpoint(str(path), recorded.place, saved)], path)
     (state,) = counts.partitions.values()
     return state.remove(recorded.stop.record)
 

@@ -21,7 +21,7 @@ from streameval.checkpoints.settings import AS_ENVIRONMENT, BucketOptions, is_ur
 from streameval.checkpoints.store import Blob, SavedCheckpoint, Store, is_store, store_of
 from streameval.cli.errors import FAILED, UsageError, as_usage_error, output, report
 from streameval.cli.readings import SpanReadings, write_series
-from streameval.cli.terminal import rendered
+from streameval.cli.terminal import render
 from streameval.config import Config, load
 from streameval.config.config import from_schema
 from streameval.config.pipeline import new_ingest, with_saved_depth
@@ -139,7 +139,7 @@ def export(
     checkpoints = newest_checkpoints(paths, partition or ())
     if not checkpoints:
         raise UsageError(f"no state in {', '.join(paths)}.")
-    settings, ingest = restored(checkpoints, config)
+    settings, ingest = restore(checkpoints, config)
     snapshot = ingest_snapshot(ingest, labels=settings.labels, now=time.time())
     write_series([SpanReadings(None, snapshot)], format)
 
@@ -255,7 +255,7 @@ def _text(store: Mapping[str, Any]) -> str:
     found = [place["checkpoint"]["settings"] for place in store["places"] if place["checkpoint"]]
     settings = {(key, json.dumps(value)) for each in found for key, value in each.items()}
     lines = [f"  {name} = {value}\n" for name, value in sorted(settings)]
-    return rendered(table) + (f"settings\n{''.join(lines)}" if lines else "")
+    return render(table) + (f"settings\n{''.join(lines)}" if lines else "")
 
 
 def _row(place: Mapping[str, Any]) -> Iterator[str]:
@@ -297,7 +297,7 @@ def _with_backfills(
 
     Windows and lifetime are sums over all partitions, so one partition can take every backfill.
     """
-    config, ingest = restored(checkpoints, None)
+    config, ingest = restore(checkpoints, None)
     # Partitions are in the order in which they were restored.
     partition, place = list(ingest.partitions)[target], checkpoints[target].place
     lines = []
@@ -390,7 +390,7 @@ def newest_checkpoints(
     return [each for each in found if f"{each.place.topic}/{each.place.number}" in wanted]
 
 
-def restored(
+def restore(
     checkpoints: Sequence[StoredCheckpoint], config_path: Path | None
 ) -> tuple[Config, Ingest]:
     """The configuration of the checkpoints, and one ingest restored from all of them.

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 _PLAIN_WIDTH = 160
 
 
-def rendered(content: RenderableType) -> str:
+def render(content: RenderableType) -> str:
     """The content as text for standard output.
 
     Colours appear on terminals only; box lines only if the encoding has them.

@@ -41,7 +41,7 @@ _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _RESERVED = frozenset({"k", "le", "quantile", "window", "job", "instance", "convention", "metric"})
 
 
-def checked(path: str, config: Config) -> Config:
+def check_config(path: str, config: Config) -> Config:
     """Check rules that the types of the tables cannot express; returns the configuration.
 
     Raises:

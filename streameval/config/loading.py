@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from streameval.checkpoints.settings import is_url
-from streameval.config.checks import checked
+from streameval.config.checks import check_config
 from streameval.config.config import Config
 from streameval.errors import ConfigError, OptionError, nearest, suggestion
 from streameval.sources.options import SourceOptions
@@ -51,7 +51,7 @@ def load(
         config = msgspec.convert(table, Config)
     except msgspec.ValidationError as error:
         raise config_error(str(path), error, table) from None
-    return checked(str(path), change(_with_paths_below(Path(path), config)))
+    return check_config(str(path), change(_with_paths_below(Path(path), config)))
 
 
 def _table(path: Path) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Limits, Server, application
 from streameval.exporters.web.health import state
 from streameval.sources.options import KafkaOptions
-from streameval.sources.secrets import redacted
+from streameval.sources.secrets import redact
 from streameval.windows.times import SECOND, microseconds
 
 _NO_STATE = (
@@ -173,7 +173,7 @@ class Daemon:
             "started",
             version=version("streameval"),
             address=self.address if len(self._addresses) == 1 else self._addresses,
-            configuration=redacted(msgspec.to_builtins(self._config)),
+            configuration=redact(msgspec.to_builtins(self._config)),
             note=_NO_STATE if self._config.state is None else None,
         )
         danger = self._server.danger

@@ -18,7 +18,7 @@ from typing import Final
 
 from streameval.errors import SourceError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
-from streameval.sources.opening import decompressed, opened, size, unreadable
+from streameval.sources.opening import decompress, open_descriptor, size, unreadable
 from streameval.sources.options import STDIN, FilesOptions
 from streameval.sources.remote import is_remote
 from streameval.sources.source import NO_COUNTS, NO_END, UNHURRIED, Positions
@@ -48,8 +48,8 @@ class NdjsonFile:
         self.lines_read = 0
         self.finished = False
         self._damage: SourceError | None = None
-        self._descriptor = opened(path)
-        self._lists = _lists_of_lines(decompressed(path, self._blocks()))
+        self._descriptor = open_descriptor(path)
+        self._lists = _lists_of_lines(decompress(path, self._blocks()))
 
     def fileno(self) -> int:
         """The descriptor, for polling."""
@@ -286,7 +286,7 @@ def _identity(path: str) -> str:
 
 def _first_line(path: str, head: bytes) -> bytes:
     try:
-        content = next(filter(None, decompressed(path, iter((head,)))), b"")
+        content = next(filter(None, decompress(path, iter((head,)))), b"")
     except SourceError:
         # The reader reports the damage, after delivering the lines before it.
         content = b""

@@ -26,7 +26,7 @@ _BLOCK = 1 << 20
 _WILD: Final = re.compile(r"[*?[]")
 
 
-def expanded(path: str, wanted: Callable[[str], bool]) -> list[str]:
+def expand(path: str, wanted: Callable[[str], bool]) -> list[str]:
     """The files that a path names: one file, the matches of a pattern, or the files in a folder.
 
     Args:
@@ -115,7 +115,7 @@ def unreadable(path: str, error: OSError) -> SourceError:
     return SourceError(path, problem, remedy)
 
 
-def opened(path: str) -> int:
+def open_descriptor(path: str) -> int:
     """A file descriptor, open for reading."""
     if remote.is_remote(path):
         return remote.opened(path)
@@ -128,9 +128,9 @@ def opened(path: str) -> int:
 
 def content(path: str) -> Iterator[bytes]:
     """The decompressed content of a file, block by block."""
-    descriptor = opened(path)
+    descriptor = open_descriptor(path)
     try:
-        yield from decompressed(path, iter(lambda: os.read(descriptor, _BLOCK), b""))
+        yield from decompress(path, iter(lambda: os.read(descriptor, _BLOCK), b""))
     except OSError as error:
         raise unreadable(path, error) from error
     finally:
@@ -151,7 +151,7 @@ _SUFFIXES = {".gz": "gzip", ".zst": "zstd"}
 _LONGEST = max(map(len, [*_FORMATS, *_UNREAD]))
 
 
-def decompressed(path: str, blocks: Iterator[bytes]) -> Iterator[bytes]:
+def decompress(path: str, blocks: Iterator[bytes]) -> Iterator[bytes]:
     """The decompressed content of a file's blocks: plain, gzip or zstd, members joined.
 
     Each input block yields one output block, possibly empty, so that a caller reading from a pipe

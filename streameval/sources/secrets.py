@@ -13,7 +13,7 @@ _SECRET = re.compile(r"password|secret|token|jaas", re.IGNORECASE)
 _CREDENTIALS = re.compile(r"//[^/@]*@")
 
 
-def substituted(text: str, environment: Mapping[str, str]) -> str:
+def substitute(text: str, environment: Mapping[str, str]) -> str:
     """Replace ${NAME} from the environment and ${file:PATH} from files; $${ is a literal ${.
 
     Newlines at the end of a file are removed.
@@ -21,7 +21,7 @@ def substituted(text: str, environment: Mapping[str, str]) -> str:
     Raises:
         ValueError: names the missing variable or file.
 
-    >>> substituted("${HOST}:9092", {"HOST": "kafka"})
+    >>> substitute("${HOST}:9092", {"HOST": "kafka"})
     'kafka:9092'
     """
     return _PLACE.sub(lambda match: _value(match, environment), text)
@@ -102,10 +102,10 @@ class Latest(Mapping[str, Any]):
         return len(self._settings)
 
 
-def redacted(config: Mapping[str, Any]) -> dict[str, Any]:
+def redact(config: Mapping[str, Any]) -> dict[str, Any]:
     """`config` for a log: passwords, and credentials in URLs, are replaced by ***.
 
-    >>> redacted({"sasl_plain_password": "xyzzy", "proxy_url": "socks5://me:xyzzy@host:1"})
+    >>> redact({"sasl_plain_password": "xyzzy", "proxy_url": "socks5://me:xyzzy@host:1"})
     {'sasl_plain_password': '***', 'proxy_url': 'socks5://***@host:1'}
     """
     return {key: _shown(key, value) for key, value in config.items()}
@@ -113,7 +113,7 @@ def redacted(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _shown(key: str, value: Any) -> Any:
     if isinstance(value, Mapping):
-        return redacted(value)
+        return redact(value)
     if value is not None and _SECRET.search(key):
         return "***"
     return _CREDENTIALS.sub("//***@", value) if isinstance(value, str) else value

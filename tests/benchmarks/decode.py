@@ -16,7 +16,7 @@ from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.decoding.framing import BatchDecoder, FramedDecoder, ToText, unframed
 from streameval.sources.schemas import avro, protobuf
-from streameval.sources.schemas.protobuf import compiled
+from streameval.sources.schemas.protobuf import compile_files
 from streameval.sources.schemas.registry import Definition
 from tests.benchmarks import traffic
 from tests.benchmarks.timing import best_of
@@ -76,7 +76,7 @@ def _formats(plain: Sequence[bytes]) -> None:
     """The same records with schemas, relative to JSON."""
     records = [msgspec.json.decode(each) for each in plain]
     schema = fastavro.parse_schema(json.loads(_AVRO))
-    kind = GetMessageClass(compiled({"r.proto": _PROTO}).message_types_by_name["Record"])
+    kind = GetMessageClass(compile_files({"r.proto": _PROTO}).message_types_by_name["Record"])
     by_avro = [framed(1, payload(schema, each)) for each in records]
     by_protobuf = [framed(1, b"\0" + kind(**each).SerializeToString()) for each in records]
     tasks = {

@@ -42,7 +42,7 @@ POINTS: Mapping[str, Point] = MappingProxyType(
     {
         "in-first": Point(*_SCHEDULER, "first"),
         "before-letters": Point(*_LETTERS, "write"),
-        "amid-letters": Point(*_LETTERS, "_answered"),
+        "amid-letters": Point(*_LETTERS, "_await"),
         "after-letters": Point(*_LETTERS, "write", after=True),
         "after-blob": Point(*_DISK, "rename", after=True, about=_BLOB),
         "before-write": Point(*_DISK, "create", about=_CHECKPOINT),

@@ -24,9 +24,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from streameval.cli.counting import counted_records, counted_tables
+from streameval.cli.counting import count_records, count_tables
 from streameval.cli.parallel import LostProcessError, map_in_processes
-from streameval.cli.request import Request, configured, expanded_files
+from streameval.cli.request import Request, config_of, expand_paths
 from streameval.config import Config
 from streameval.engine.ingest import Ingest
 from streameval.errors import InvalidEventError, SourceError
@@ -109,8 +109,8 @@ def test_several_processes_give_the_same_state_with_intervals_and_labels(
             every=every,
             processes=processes,
         )
-        config = with_intervals(configured(request))
-        counted = counted_tables(request, config).found
+        config = with_intervals(config_of(request))
+        counted = count_tables(request, config).found
         found.append({place: b"".join(each.dump()) for place, each in counted.items()})
     assert found[0] == found[1]
     assert len(found[0]) == 3 if every is None else len(found[0]) > 10
@@ -123,8 +123,8 @@ def with_intervals(config: Config) -> Config:
 def test_several_processes_give_the_same_state_of_json_lines(tmp_path: Path) -> None:
     paths = [str(json_lines(tmp_path / f"{n}.ndjson", events(40, n))) for n in range(3)]
     request = Request(paths=paths, metrics=METRICS, labels=["variant"], time="ts", time_unit="s")
-    config = with_intervals(configured(request))
-    one, two = (counted_records(config, None, processes) for processes in (1, 2))
+    config = with_intervals(config_of(request))
+    one, two = (count_records(config, None, processes) for processes in (1, 2))
     assert isinstance(one, Ingest)
     assert isinstance(two, Ingest)
     assert one.tally == two.tally
@@ -183,10 +183,10 @@ def test_a_folder_means_the_files_in_it(tmp_path: Path) -> None:
     (tmp_path / ".b.pq.crc").touch()
     (tmp_path / "README.md").touch()
     wanted = sorted(map(str, (first, second)))
-    assert expanded_files([f"{tmp_path}/"]) == expanded_files([str(tmp_path)]) == wanted
-    assert expanded_files([f"{tmp_path}/**/*.p*q*"])[-1] == str(first)
-    assert expanded_files([f"{tmp_path}/day=?/*.parquet"]) == [str(first)]
-    assert expanded_files([str(second)]) == [str(second)]
+    assert expand_paths([f"{tmp_path}/"]) == expand_paths([str(tmp_path)]) == wanted
+    assert expand_paths([f"{tmp_path}/**/*.p*q*"])[-1] == str(first)
+    assert expand_paths([f"{tmp_path}/day=?/*.parquet"]) == [str(first)]
+    assert expand_paths([str(second)]) == [str(second)]
     done = ran("evaluate", tmp_path, "-m", "mrr", "--format", "json")
     assert json.loads(done.stdout)[0]["count"] == 40
 

@@ -27,7 +27,7 @@ from msgspec.inspect import (
 )
 
 from streameval.config import Config
-from streameval.exporters.web.openapi import documented
+from streameval.exporters.web.openapi import attribute_texts
 
 _HEAD = """# Configuration: every table and key
 
@@ -62,7 +62,7 @@ def _summary(struct: StructType) -> str:
 
 
 def _table(heading: str, struct: StructType) -> Iterator[str]:
-    docs = documented(struct.cls)
+    docs = attribute_texts(struct.cls)
     if struct.tag_field is not None:
         yield f'- `{struct.tag_field}` (`"{struct.tag}"`, required)'
     for field in sorted(struct.fields, key=lambda field: not field.required):

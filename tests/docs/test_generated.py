@@ -13,7 +13,7 @@ from streameval.catalogue.metric import Reads
 from streameval.cli.metrics import STATISTICS
 from streameval.config import Config
 from streameval.config.options import WebOptions
-from streameval.exporters.web.openapi import documented
+from streameval.exporters.web.openapi import attribute_texts
 from streameval.exporters.web.webconfig import TlsServerConfig, WebConfig
 from tests.docs import configuration, metrics
 from tests.docs.generated import MIGRATE, REFERENCE, files, lagging
@@ -41,7 +41,7 @@ def test_every_statistic_is_explained() -> None:
 @every_case("struct", [Config, WebOptions])
 def test_every_key_is_documented(struct: type[msgspec.Struct]) -> None:
     names = {field.name for field in msgspec.structs.fields(struct)}
-    assert set(documented(struct)) >= names
+    assert set(attribute_texts(struct)) >= names
 
 
 def test_every_duration_listed_by_name_is_in_the_page() -> None:

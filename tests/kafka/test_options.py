@@ -11,7 +11,7 @@ from streameval.errors import ConfigError, MissingExtraError, SourceError
 from streameval.sources.kafka.librdkafka import librdkafka_config
 from streameval.sources.kafka.settings import client_config, group_config
 from streameval.sources.kafka.source import KafkaSource
-from streameval.sources.secrets import redacted
+from streameval.sources.secrets import redact
 from tests.effort import every_case
 from tests.kafka.topics import options
 
@@ -121,7 +121,7 @@ def test_an_error_does_not_print_other_secrets() -> None:
 
 def test_what_is_logged_holds_no_secret() -> None:
     nested = {"sasl": {"jaas.config": "xyzzy", "oauth_token": "xyzzy"}, "client_id": "me"}
-    shown = redacted({**PLAIN, **nested, "proxy_url": "socks5://me:xyzzy@host:1"})
+    shown = redact({**PLAIN, **nested, "proxy_url": "socks5://me:xyzzy@host:1"})
     assert "xyzzy" not in str(shown)
     assert shown["client_id"] == "me"
     assert shown["proxy_url"] == "socks5://***@host:1"

@@ -13,7 +13,7 @@ import fastavro
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 
-from streameval.sources.schemas.protobuf import compiled
+from streameval.sources.schemas.protobuf import compile_files
 from tests.schemas.registries import Reference, register
 
 EVENT = """
@@ -195,7 +195,7 @@ def as_evolved_avro(url: str, found: Sequence[dict[str, Any]]) -> list[bytes]:
 @cache
 def shown_message() -> type[Message]:
     """The class of a Protobuf event."""
-    file = compiled({"shop/item.proto": ITEM_PROTO, "shown.proto": PROTO})
+    file = compile_files({"shop/item.proto": ITEM_PROTO, "shown.proto": PROTO})
     return GetMessageClass(file.message_types_by_name["Shown"])
 
 

@@ -307,7 +307,7 @@ UNSET = {
 @cache
 def message() -> type[Message]:
     """The class of the message."""
-    return GetMessageClass(protobuf.compiled({"r.proto": PROTO}).message_types_by_name["R"])
+    return GetMessageClass(protobuf.compile_files({"r.proto": PROTO}).message_types_by_name["R"])
 
 
 @cache

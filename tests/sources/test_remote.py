@@ -12,7 +12,7 @@ import pytest
 
 from streameval.errors import SourceError
 from streameval.sources import remote
-from streameval.sources.opening import content, expanded
+from streameval.sources.opening import content, expand
 from tests.cli.program import ran
 from tests.effort import every_case
 from tests.stores import s3
@@ -42,13 +42,13 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
 
 
 def test_folders_and_patterns_of_objects_are_expanded(bucket: str) -> None:
-    assert expanded(f"{bucket}/lines/", lambda _: True) == [f"{bucket}/lines/c.ndjson"]
+    assert expand(f"{bucket}/lines/", lambda _: True) == [f"{bucket}/lines/c.ndjson"]
     wanted = [f"{bucket}/{key}" for key in KEYS[:2]]
-    assert expanded(f"{bucket}/day=*/*.parquet", lambda _: True) == wanted
-    assert expanded(f"{bucket}/**/?.parquet", lambda _: True) == wanted[1:]
-    assert expanded(f"{bucket}/**/*.parquet", lambda _: True) == wanted
+    assert expand(f"{bucket}/day=*/*.parquet", lambda _: True) == wanted
+    assert expand(f"{bucket}/**/?.parquet", lambda _: True) == wanted[1:]
+    assert expand(f"{bucket}/**/*.parquet", lambda _: True) == wanted
     with pytest.raises(SourceError, match="no file of events in this folder"):
-        expanded(f"{bucket}/none/", lambda _: True)
+        expand(f"{bucket}/none/", lambda _: True)
 
 
 @every_case(("path", "lists", "processes"), [("day=?/*.parquet", 80, "2"), ("lines/", 40, "1")])

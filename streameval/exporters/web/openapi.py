@@ -70,7 +70,7 @@ def description() -> bytes:
     )
 
 
-def documented(struct: type) -> dict[str, str]:
+def attribute_texts(struct: type) -> dict[str, str]:
     """Attribute -> its text in the docstring of a class, on one line."""
     found = {}
     for each in reversed(struct.__mro__):
@@ -109,7 +109,7 @@ def _schemas() -> dict[str, Any]:
     """The schema of each object; all properties are required, and there are no others."""
     _, found = msgspec.json.schema_components(_OBJECTS, ref_template=_ref("{name}"))
     for struct in _OBJECTS:
-        schema, meanings = found[struct.__name__], documented(struct)
+        schema, meanings = found[struct.__name__], attribute_texts(struct)
         schema["description"] = inspect.cleandoc(struct.__doc__ or "").partition("\n")[0]
         for name, each in schema["properties"].items():
             each.pop("default", None)

@@ -29,7 +29,7 @@ from streameval.sources.kafka.connections import (
     addresses,
     failure_of,
 )
-from streameval.sources.kafka.settings import accepted
+from streameval.sources.kafka.settings import known_settings
 
 SETTINGS_ERRORS: Final = (KafkaConfigurationError, TypeError, ValueError, AssertionError)
 """Errors that a client raises for inconsistent settings."""
@@ -46,10 +46,10 @@ def connect(kind: Any, config: Mapping[str, Any]) -> Any:
         KafkaError: no broker answered; all threads and sockets of the attempt are closed. It is a
             ConnectionEndedError if a connection was tried: `failure_of` explains it.
     """
-    return connected(kind, config)[0]
+    return connect_watched(kind, config)[0]
 
 
-def connected(kind: Any, config: Mapping[str, Any]) -> tuple[Any, Connections]:
+def connect_watched(kind: Any, config: Mapping[str, Any]) -> tuple[Any, Connections]:
     """As `connect`; also returns the client's connections, which have the cluster's metadata."""
     made: list[tuple[Any, Connections]] = []
 
@@ -61,7 +61,7 @@ def connected(kind: Any, config: Mapping[str, Any]) -> tuple[Any, Connections]:
         return made[-1][0]
 
     try:
-        return kind(**accepted(config, kind), kafka_client=network), made[0][1]
+        return kind(**known_settings(config, kind), kafka_client=network), made[0][1]
     except BaseException as error:
         ends = [connections.end for _, connections in made if connections.end is not None]
         for client, _ in made:

@@ -12,7 +12,7 @@ from kafka.errors import FencedInstanceIdError, KafkaError
 from kafka.structs import OffsetAndMetadata
 
 from streameval.events.records import Origin, Partition, RecordBatch
-from streameval.sources.kafka.client import connected
+from streameval.sources.kafka.client import connect_watched
 from streameval.sources.kafka.consumer import Change, Rebalance, Rebalances, skip_to
 from streameval.sources.kafka.watchdog import ClusterMonitor
 
@@ -81,7 +81,7 @@ class KafkaPythonConsumer:
         monitor: ClusterMonitor,
     ) -> None:
         self._monitor = monitor
-        self._consumer, self._connections = connected(KafkaConsumer, config)
+        self._consumer, self._connections = connect_watched(KafkaConsumer, config)
         # After a rebalance the client would resume at the group's commit. The commit may be ahead
         # of our state, and records between would be lost; the owner decides instead.
         coordinator = self._consumer._coordinator  # noqa: SLF001  no setting turns it off

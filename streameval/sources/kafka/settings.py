@@ -24,7 +24,7 @@ from kafka.util import ensure_valid_topic_name
 
 from streameval.errors import ConfigError, SourceError, nearest
 from streameval.sources.options import KafkaOptions
-from streameval.sources.secrets import FileText, names_a_file, substituted
+from streameval.sources.secrets import FileText, names_a_file, substitute
 
 TABLE: Final = "source.kafka"
 """The table that errors name."""
@@ -193,7 +193,7 @@ def _member(written: str | None, environment: Mapping[str, str]) -> str | None:
     if written == "":
         raise ConfigError("source", "member", _EMPTY)
     try:
-        member = substituted(written, environment)
+        member = substitute(written, environment)
     except ValueError as error:
         raise ConfigError("source", "member", f"{error}.") from error
     if not _MEMBER.fullmatch(member):
@@ -233,7 +233,7 @@ def client_config(
             names = ", ".join(sorted(repeated))
             raise ConfigError(path, written, f"{names} is given twice; keep one of the names.")
         config.update(_rereadable(settings, read) if names_a_file(raw) else settings)
-    return secured(config, path)
+    return check_security(config, path)
 
 
 def _rereadable(
@@ -250,7 +250,7 @@ def _rereadable(
     }
 
 
-def accepted(config: Mapping[str, Any], client: Any) -> dict[str, Any]:
+def known_settings(config: Mapping[str, Any], client: Any) -> dict[str, Any]:
     """The part of `config` that this kind of client knows (a producer has no fetch sizes)."""
     return {key: value for key, value in config.items() if key in client.DEFAULT_CONFIG}
 
@@ -266,7 +266,7 @@ def _flattened(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str
 def _filled(raw: Any, environment: Mapping[str, str]) -> Any:
     if isinstance(raw, list):
         return [_filled(item, environment) for item in raw]
-    return substituted(raw, environment) if isinstance(raw, str) else raw
+    return substitute(raw, environment) if isinstance(raw, str) else raw
 
 
 def _sentence(error: ValueError) -> str:
@@ -325,7 +325,7 @@ def _converted(value: Any, default: Any) -> Any:
     return value
 
 
-def secured(config: Mapping[str, Any], path: str) -> dict[str, Any]:
+def check_security(config: Mapping[str, Any], path: str) -> dict[str, Any]:
     """`config` with protocol and mechanism in capitals; raises if its settings are inconsistent."""
     upper = ("security_protocol", "sasl_mechanism")
     config = {key: str(value).upper() if key in upper else value for key, value in config.items()}

@@ -23,7 +23,7 @@ from streameval.sources.kafka.member import GroupMember, consumer_factory
 from streameval.sources.kafka.settings import client_of, group_config, source_topics
 from streameval.sources.kafka.watchdog import ClusterMonitor, Stall, Watchdog
 from streameval.sources.options import KafkaOptions, start_spec
-from streameval.sources.secrets import redacted
+from streameval.sources.secrets import redact
 from streameval.sources.source import Positions
 
 T = TypeVar("T")
@@ -104,7 +104,7 @@ class KafkaSource:
         self.close()
         silence_client_log()
         _LOG.info(
-            "reading Kafka topics %s by %s with %s", self.name, self._client, redacted(self._config)
+            "reading Kafka topics %s by %s with %s", self.name, self._client, redact(self._config)
         )
         self._owner = owner
         self._fenced, self._retrying, self.joined = None, None, False

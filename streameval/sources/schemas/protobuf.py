@@ -53,7 +53,7 @@ _encode = msgspec.json.Encoder().encode
 
 def reader(definition: Definition, unit: TimeUnit) -> ToText:
     """A function that converts records of a schema to JSON text."""
-    file = compiled({**definition.references, _MAIN: definition.text})
+    file = compile_files({**definition.references, _MAIN: definition.text})
     known: dict[tuple[int, ...], tuple[type[Message], Read]] = {}
     converters = _Converters(unit)
 
@@ -109,7 +109,7 @@ def _message(file: FileDescriptor, path: tuple[int, ...], value: bytes) -> Descr
     return messages[path[-1]]
 
 
-def compiled(files: Mapping[str, str]) -> FileDescriptor:
+def compile_files(files: Mapping[str, str]) -> FileDescriptor:
     """The compiled last file.
 
     `files`: name -> .proto text or FileDescriptorProto in base64; dependencies first.

@@ -15,7 +15,7 @@ from urllib.parse import quote
 import msgspec
 
 from streameval.errors import ConfigError, MissingExtraError, SourceError, StreamevalError
-from streameval.sources.secrets import substituted
+from streameval.sources.secrets import substitute
 
 if TYPE_CHECKING:
     import httpx
@@ -195,7 +195,7 @@ class Registry:
 
     def _filled(self, key: str) -> str:
         try:
-            return substituted(getattr(self._options, key) or "", self._environment)
+            return substitute(getattr(self._options, key) or "", self._environment)
         except ValueError as error:
             raise ConfigError("[registry]", key, f"{error}.") from error
 
