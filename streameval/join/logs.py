@@ -160,7 +160,7 @@ class LogCursor:
             offsets = np.array(batch.offsets, dtype=np.int64)
             chunk = _Chunk(content, offsets, batch.next_offset, before, self._tail.copy(), set())
             self._chunks.append(chunk)
-            self._judge(chunk, clocks)
+            self._resolve_unconfirmed(chunk, clocks)
         else:
             self.position = batch.next_offset
 
@@ -184,7 +184,7 @@ class LogCursor:
             self._chunks.popleft()
         return slices
 
-    def _judge(self, chunk: _Chunk, clocks: NDArray[np.int64]) -> None:
+    def _resolve_unconfirmed(self, chunk: _Chunk, clocks: NDArray[np.int64]) -> None:
         """Find records ahead of the clock; confirm or refute earlier ones."""
         times, first = chunk.content.times, self._events
         if not len(clocks):

@@ -60,15 +60,15 @@ class Cap(Generic[T]):
         if self.edge is not None and hashed >= self.edge:
             return (value,)
         self.kept[value] = hashed
-        return self._shrunk() if len(self.kept) > self.size else ()
+        return self._shrink() if len(self.kept) > self.size else ()
 
     def merge(self, other: Cap[T]) -> None:
         """Merge another cap, as if this one had seen the values of both."""
         self.kept |= other.kept
         edges = [edge for edge in (self.edge, other.edge) if edge is not None]
         if edges:
-            self._cut(min(edges))
-        self._shrunk()
+            self._fold_from(min(edges))
+        self._shrink()
 
     def copy(self) -> Cap[T]:
         """An independent copy."""
@@ -85,16 +85,18 @@ class Cap(Generic[T]):
         self.edge = edge
         self.kept = {value: _hash(value) for value in values}
         if edge is not None:
-            self._cut(edge)
-        self._shrunk()
+            self._fold_from(edge)
+        self._shrink()
 
-    def _shrunk(self) -> Sequence[T]:
+    def _shrink(self) -> Sequence[T]:
+        """Fold values until `size` remain; returns them."""
         folded: list[T] = []
         while len(self.kept) > self.size:
-            folded += self._cut(max(self.kept.values()))
+            folded += self._fold_from(max(self.kept.values()))
         return folded
 
-    def _cut(self, edge: int) -> list[T]:
+    def _fold_from(self, edge: int) -> list[T]:
+        """Fold the values with hashes from `edge` on."""
         self.edge = edge
         folded = sorted(value for value, hashed in self.kept.items() if hashed >= edge)
         for value in folded:
@@ -176,10 +178,10 @@ class Folding:
             zip(raw, self._fixed, self.values, strict=True)
         ):
             if value not in cap.kept and value not in fixed:
-                for gone in cap.add(value):
-                    stale = stale or gone != value
-                    self._fold_value(place, gone, moves)
-        key = self._placed(self._by_values(raw), moves)
+                for folded in cap.add(value):
+                    stale = stale or folded != value
+                    self._fold_value(place, folded, moves)
+        key = self._admit_combination(self._by_values(raw), moves)
         return Admitted(key, moves, stale or bool(moves))
 
     def settled(self, key: Labels) -> Labels:
@@ -221,8 +223,8 @@ class Folding:
             ValueError: it has another number of dimensions.
         """
         values, (edge, combinations) = state
-        for cap, (own, kept) in zip(self.values, values, strict=True):
-            cap.load(own, kept)
+        for cap, (own_edge, kept) in zip(self.values, values, strict=True):
+            cap.load(own_edge, kept)
         self.series.load(edge, combinations)
 
     def _by_values(self, raw: Labels) -> Labels:
@@ -235,19 +237,19 @@ class Folding:
                 return key == self._all
         return True
 
-    def _placed(self, key: Labels, moves: dict[Labels, Labels]) -> Labels:
+    def _admit_combination(self, key: Labels, moves: dict[Labels, Labels]) -> Labels:
         if key in self.series.kept or self._never_folds(key):
             return key
-        for gone in self.series.add(key):
-            if gone != key:
-                _move(moves, gone, self._all)
+        for folded in self.series.add(key):
+            if folded != key:
+                _move(moves, folded, self._all)
         return key if key in self.series.kept else self._all
 
     def _fold_value(self, place: int, value: str, moves: dict[Labels, Labels]) -> None:
         for key in sorted(key for key in self.series.kept if key[place] == value):
             del self.series.kept[key]
-            folded = (*key[:place], OTHER, *key[place + 1 :])
-            _move(moves, key, self._placed(folded, moves))
+            target = (*key[:place], OTHER, *key[place + 1 :])
+            _move(moves, key, self._admit_combination(target, moves))
 
 
 def _move(moves: dict[Labels, Labels], old: Labels, new: Labels) -> None:
