@@ -108,7 +108,7 @@ class Groups(Statistic):
 
     def fold(self) -> None:
         """Move pending lists into the relations, and merge the oldest days."""
-        users = self._user_collector.taken()
+        users = self._user_collector.drain()
         if users is not None:
             if self.users is not None:
                 who = slice(None) if users.named.all() else users.named
@@ -116,7 +116,7 @@ class Groups(Statistic):
             self.relations["lists"].add(*_lists(users))
             totals = GroupTotals(users, self.options.groups, len(self.options.metrics))
             for collector in self._collectors:
-                for part in collector.taken():
+                for part in collector.drain():
                     totals.add(part)
             self._add(totals.keys, totals.sums)
             for keys, counts in totals.exact:

@@ -119,7 +119,7 @@ class Hits(Statistic):
 
     def fold(self) -> None:
         """Move pending lists into the relations."""
-        for lists in self.collector.counted() if self.collector is not None else ():
+        for lists in self.collector.drain_lists() if self.collector is not None else ():
             self._fold_lists(lists)
         if self._waiting or self._shown:
             self._waiting = 0

@@ -85,7 +85,7 @@ class ListCollector:
         self._uncounted.append((self._outcomes, cells, codes))
         self.first += count
 
-    def counted(self) -> Iterator[Lists]:
+    def drain_lists(self) -> Iterator[Lists]:
         """The distinct lists of each cell among the outcomes taken since the last call."""
         uncounted, self._uncounted = self._uncounted, []
         together: dict[int, tuple[Outcomes, list[IntArray], list[IntArray]]] = {}
@@ -105,7 +105,7 @@ class ListCollector:
         """Take items at explicit positions, as (index of the list in the next `take`, rank)."""
         self._ranks.extend((self.first + row, rank) for row, rank in places)
 
-    def taken(self) -> Iterator[ListTerms]:
+    def drain(self) -> Iterator[ListTerms]:
         """The terms of everything taken since the last call."""
         coded, self._coded = self._coded, []
         if coded:
@@ -148,7 +148,7 @@ class EventCollector:
         self._values.append((self.first, numerator, denominator))
         self.first += 1
 
-    def taken(self) -> Iterator[ListTerms]:
+    def drain(self) -> Iterator[ListTerms]:
         """The terms of everything taken since the last call."""
         values, self._values = self._values, []
         if values:

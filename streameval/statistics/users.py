@@ -89,7 +89,7 @@ _AT_ONCE: Final = 256
 """A batch with this many users is hashed at once; smaller batches wait to be hashed together."""
 
 
-class _Taken(NamedTuple):
+class _PendingUsers(NamedTuple):
     """The users of the lists of one batch.
 
     Attributes:
@@ -131,7 +131,7 @@ class UserCollector:
 
     def __init__(self) -> None:
         self.waiting = 0
-        self._taken: list[_Taken] = []
+        self._pending: list[_PendingUsers] = []
 
     def take(self, batch: Batch | CodedBatch, cells: Cells, times: IntArray | None = None) -> None:
         """Take the users of a batch.
@@ -144,18 +144,18 @@ class UserCollector:
         users: Sequence[Any] = batch.users or ()
         events: Sequence[Any] = batch.event_ids or ()
         if not users or None in users:
-            taken = _Taken(where, days, None, [*users], [*events])
+            part = _PendingUsers(where, days, None, [*users], [*events])
         elif len(users) < _AT_ONCE:
-            taken = _Taken(where, days, None, [*users], ())
+            part = _PendingUsers(where, days, None, [*users], ())
         else:
-            taken = _Taken(where, days, user_hashes(users), (), ())
-        self._taken.append(taken)
+            part = _PendingUsers(where, days, user_hashes(users), (), ())
+        self._pending.append(part)
         self.waiting += len(batch)
 
-    def taken(self) -> ListUsers | None:
+    def drain(self) -> ListUsers | None:
         """The users of all lists taken since the last call, in order; None without lists."""
-        taken, self._taken, self.waiting = self._taken, [], 0
-        return _joined(taken) if taken else None
+        pending, self._pending, self.waiting = self._pending, [], 0
+        return _joined(pending) if pending else None
 
 
 class UsersOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -291,28 +291,28 @@ def _times(batch: Batch | CodedBatch) -> IntArray:
         return np.array([at or 0 for at in batch.times], np.int64)
 
 
-def _joined(taken: Sequence[_Taken]) -> ListUsers:
-    cells, days = (np.concatenate([each[column] for each in taken]) for column in (0, 1))
+def _joined(pending: Sequence[_PendingUsers]) -> ListUsers:
+    cells, days = (np.concatenate([each[column] for each in pending]) for column in (0, 1))
     waiting = np.repeat(
-        [each.hashes is None for each in taken], [len(each.cells) for each in taken]
+        [each.hashes is None for each in pending], [len(each.cells) for each in pending]
     )
     hashes = np.zeros(cells.size, np.uint64)
     named, grouped = (np.ones(cells.size, np.bool_) for _ in range(2))
     hashes[~waiting] = np.concatenate(
-        [np.zeros(0, np.uint64), *(each.hashes for each in taken if each.hashes is not None)]
+        [np.zeros(0, np.uint64), *(each.hashes for each in pending if each.hashes is not None)]
     )
     if waiting.any():
-        rest = [each for each in taken if each.hashes is None]
+        rest = [each for each in pending if each.hashes is None]
         hashes[waiting], named[waiting], grouped[waiting] = _hashed(rest)
     return ListUsers(cells, hashes, named, grouped, days)
 
 
-def _hashed(taken: Sequence[_Taken]) -> tuple[HashArray, BoolArray, BoolArray]:
+def _hashed(pending: Sequence[_PendingUsers]) -> tuple[HashArray, BoolArray, BoolArray]:
     """Hash pending users: hashes, whether each user is known, and whether there is a hash."""
-    users = _column([(len(each.cells), each.users) for each in taken])
+    users = _column([(len(each.cells), each.users) for each in pending])
     named = grouped = np.ones(len(users), np.bool_)
     if type(None) in set(map(type, users)):
-        events = _column([(len(each.cells), each.events) for each in taken])
+        events = _column([(len(each.cells), each.events) for each in pending])
         named = np.array([user is not None for user in users])
         pairs = zip(users, events, strict=True)
         users = [event if user is None else user for user, event in pairs]
