@@ -124,12 +124,12 @@ class Fed:
     """
 
     def __init__(
-        self, front: JoinFrontend, logs: Iterable[Partition], trace: Trace | None = None
+        self, frontend: JoinFrontend, logs: Iterable[Partition], trace: Trace | None = None
     ) -> None:
-        self.front, self._trace = front, trace
+        self.frontend, self._trace = frontend, trace
         self.events: list[Any] = []
         self.fed: dict[Partition, list[Any]] = {log: [] for log in logs}
-        self.state: JoinedState = front.state(dict.fromkeys(self.fed, 0), self._keep, trace)
+        self.state: JoinedState = frontend.state(dict.fromkeys(self.fed, 0), self._keep, trace)
 
     @property
     def counted(self) -> int:
@@ -144,7 +144,7 @@ class Fed:
             offsets=range(start, end),
             next_offset=end,
         )
-        self.state.apply(batch, self.front.decode(batch))
+        self.state.apply(batch, self.frontend.decode(batch))
         while self.state.unfinished and parts:
             self.state.proceed()
             parts -= 1
@@ -157,7 +157,7 @@ class Fed:
         positions = {log: each.position for log, each in found.items()}
         rest = {log: records[positions[log] :] for log, records in before.fed.items()}
         self.fed = {log: records[: positions[log]] for log, records in before.fed.items()}
-        self.state = self.front.state(positions, self._keep, self._trace)
+        self.state = self.frontend.state(positions, self._keep, self._trace)
         self.state.restore(content)
         assert self.content() == content
         return rest

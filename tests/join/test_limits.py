@@ -81,7 +81,7 @@ def test_an_idle_log_is_skipped_only_after_the_proposal_is_saved() -> None:
     fed.state.propose([DONE])
     assert (fed.counted, fed.state.proposed_at) == (0, before + 1)
 
-    again = fed.front.state({SHOWN: 0, DONE: 0})
+    again = fed.frontend.state({SHOWN: 0, DONE: 0})
     again.restore(fed.content())
     assert (again.proposed_at, again.position) == (None, before + 1), "it is proposed again"
 
@@ -140,12 +140,12 @@ def test_a_record_that_is_delivered_again_is_refused() -> None:
     fed.feed(SHOWN, [shown(0, "r0")])
     again = RecordBatch(partition=SHOWN, values=[b"{}"], offsets=[0], next_offset=1)
     with pytest.raises(SourceError, match="was delivered again"):
-        fed.state.apply(again, fed.front.decode(again))
+        fed.state.apply(again, fed.frontend.decode(again))
 
 
 def test_a_state_of_other_logs_is_refused() -> None:
     fed = fed_with()
-    other = fed.front.state({SHOWN: 0, DONE._replace(number=1): 0})
+    other = fed.frontend.state({SHOWN: 0, DONE._replace(number=1): 0})
     with pytest.raises(UnlikeStateError, match="logs"):
         other.restore(fed.content())
 
@@ -162,7 +162,7 @@ def test_outcomes_stay_when_a_partition_is_revoked() -> None:
     fed.end()
     first = stats.health({SHOWN: fed.state})
     assert dict(first.streams[0].outcomes)["duplicate"] == 1
-    restored = fed.front.state({SHOWN: 0, DONE: 0})
+    restored = fed.frontend.state({SHOWN: 0, DONE: 0})
     restored.restore(fed.content())
     assert stats.health({}).streams[0].outcomes == first.streams[0].outcomes
     assert stats.health({SHOWN: restored}).streams[0].outcomes == first.streams[0].outcomes
@@ -223,9 +223,9 @@ def test_damaged_parts_of_a_join_are_refused() -> None:
     held = {name: each for name, each in fed.content().items() if name.startswith("~join")}
     assert len(held) > 2
     for name, content in held.items():
-        state = fed.front.state({SHOWN: 0, DONE: 0}, lambda _: None)
+        state = fed.frontend.state({SHOWN: 0, DONE: 0}, lambda _: None)
         with pytest.raises(DamagedStateError):
             state.restore({**fed.content(), name: content[:-1]})
-    state = fed.front.state({SHOWN: 0, DONE: 0}, lambda _: None)
+    state = fed.frontend.state({SHOWN: 0, DONE: 0}, lambda _: None)
     with pytest.raises(DamagedStateError):
         state.restore({**fed.content(), "~join/shown/none": b"\x90"})
