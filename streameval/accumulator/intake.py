@@ -255,6 +255,11 @@ def _of_events(rows: list[Any]) -> Batch:
 
 
 def _of_pairs(rows: list[Any]) -> Batch:
+    # Two matrices in a tuple are columns; with two events, their rows would unpack as pairs.
+    arrays = any(hasattr(kind, "ndim") for kind in set(map(type, rows)))
+    if arrays and any(getattr(row, "ndim", 1) != 1 for row in rows):
+        detail = "a matrix is not a pair; give recommendations and interactions as two arguments"
+        raise InvalidEventError("wrong_type", detail)
     try:
         shown = [recommendations for recommendations, _ in rows]
         acts = [interactions for _, interactions in rows]

@@ -317,3 +317,10 @@ def test_recommendations_and_truth_may_be_separate_arguments() -> None:
         assert accumulator.read("mrr").value == 1 / 6
     with pytest.raises(InvalidEventError, match="2 recommendations and 1 interactions"):
         Accumulator("mrr").update_many(top.tolist(), [[3]])
+
+
+def test_pairs_may_be_the_rows_of_a_frame() -> None:
+    rows = np.array([(["a", "b"], ["b"]), (["c"], [])], object)
+    accumulator = Accumulator("mrr")
+    accumulator.update_many(rows)
+    assert (accumulator.lists, accumulator.read("mrr").value) == (2, 0.25)

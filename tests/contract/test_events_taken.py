@@ -171,6 +171,7 @@ def _refused(reason: str, event: tuple[Any, ...]) -> None:
         [Event(recommendations=["a"], interactions=["a"]), (["a"], ["a"])],
         [(["a"], ["a"]), Event(recommendations=["a"], interactions=["a"])],
         [(["a"],)],
+        (np.array([["a", "b"], ["c", "d"]]), np.array([["b", "x"], ["x", "c"]])),
         [(["a"], ["a"], [1])],
         [7],
         *(
