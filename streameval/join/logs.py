@@ -367,7 +367,7 @@ class Logs:
             time = self._clock()
             time.restore(clock)
             fresh = LogCursor(
-                number, self.cursors[number].stream, saved_logs[number], position, time
+                number, self.cursors[number].stream, saved_logs[number], int(position), time
             )
             fresh.idle, fresh.ended = idle, ended
             self.cursors[number] = fresh

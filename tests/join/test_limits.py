@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from streameval.errors import (
@@ -229,3 +230,8 @@ def test_damaged_parts_of_a_join_are_refused() -> None:
     state = fed.frontend.state({SHOWN: 0, DONE: 0}, lambda _: None)
     with pytest.raises(DamagedStateError):
         state.restore({**fed.content(), "~join/shown/none": b"\x90"})
+    meta = msgspec.msgpack.decode(held["~join"])
+    log, _, *others = meta["logs"][0]
+    meta["logs"][0] = [log, None, *others]
+    with pytest.raises(DamagedStateError):
+        state.restore({**fed.content(), "~join": msgspec.msgpack.encode(meta)})
