@@ -194,6 +194,7 @@ def test_missing_permission_for_the_group_is_reported(safe: Secured) -> None:
         awaited(source, "GroupAuthorizationFailedError")
         source.poll(0.1)
         assert "GroupAuthorizationFailedError" in (source.trouble or "")
+        assert "; allow this user to read the topics" in (source.trouble or "")
 
 
 @on_each_client_at_night

@@ -128,7 +128,7 @@ def test_a_topic_created_later_is_read_from_its_beginning_and_delays_no_other(
     there = filled(broker, {0: [b"a"]})
     late = f"{there}-late"
     with opened(options(broker, there, late, start="latest")) as source:
-        awaited(source, f"no topic '{late}' on this cluster")
+        awaited(source, f"no topic '{late}' on this cluster; create it, or correct [source] topics")
         while not source.joined:
             source.poll(0.1)
         fill(broker, there, {0: [b"c"]})
@@ -177,3 +177,12 @@ def test_a_probe_rejects_a_missing_topic(broker: Broker) -> None:
 def test_a_probe_rejects_an_unreachable_broker() -> None:
     with pytest.raises(SourceError, match=r"cannot reach Kafka at 127.0.0.1:1: connection refused"):
         probe(options("127.0.0.1:1", "topic", bootstrap_timeout_ms=500), {})
+
+
+def test_a_topic_that_may_not_be_read_comes_with_a_remedy() -> None:
+    why = {"events": "TopicAuthorizationFailedError"}
+    found = Topics(partitions=(), identities={}, missing=(), refused=why)
+    assert found.trouble == (
+        "Kafka does not describe topic 'events' (TopicAuthorizationFailedError); allow this user "
+        "to read it; still trying."
+    )

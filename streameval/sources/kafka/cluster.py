@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from kafka import KafkaAdminClient, TopicPartition
@@ -27,6 +27,9 @@ from streameval.errors import SourceError
 from streameval.events.records import Assignment, Owner, Partition
 from streameval.sources.kafka.client import connect
 from streameval.sources.options import EARLIEST, LATEST
+
+_CREATE: Final = "create it, or correct [source] topics"
+_ALLOW: Final = "allow this user to read it"
 
 
 class Topics(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,20 +50,19 @@ class Topics(msgspec.Struct, frozen=True, kw_only=True):
         """One sentence while not all topics can be read, else None."""
         if self.missing:
             names = " and ".join(map(repr, self.missing))
-            return f"no topic {names} on this cluster yet; still looking."
+            return f"no topic {names} on this cluster; {_CREATE}; still looking."
         if self.refused:
             reasons = ", ".join(f"{name!r} ({why})" for name, why in self.refused.items())
-            return f"Kafka does not describe topic {reasons}; still trying."
+            return f"Kafka does not describe topic {reasons}; {_ALLOW}; still trying."
         return None
 
     def require(self, names: Sequence[str]) -> None:
         """Raise a SourceError if one of these topics is missing, or any cannot be described."""
         for name in self.missing:
             if name in names:
-                remedy = "create it, or correct [source] topics"
-                raise SourceError(f"topic {name!r}", "not found on this cluster", remedy)
+                raise SourceError(f"topic {name!r}", "not found on this cluster", _CREATE)
         for name, why in self.refused.items():
-            raise SourceError(f"topic {name!r}", f"Kafka says {why}", "allow this user to read it")
+            raise SourceError(f"topic {name!r}", f"Kafka says {why}", _ALLOW)
 
 
 class Cluster:

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 from weakref import WeakSet
 
 from kafka.errors import (
+    AuthorizationError,
     FencedInstanceIdError,
     IllegalSaslStateError,
     InvalidReceiveError,
@@ -59,6 +60,8 @@ _VERSIONS_REQUEST: Final = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 _TIMEOUT: Final = 2.0
 _START: Final = "start the broker, or correct bootstrap_servers in [source.kafka]"
 _TRUST: Final = "name the authority that signed it by ssl_cafile in [source.kafka]"
+_GRANT: Final = "allow this user to read the topics, and the group"
+_CHECK: Final = "check the broker's log, or correct [source.kafka]"
 _NAME: Final = "name the broker in bootstrap_servers as its certificate does"
 _CERTIFICATE_REMEDIES: Final = {10: "renew the broker's certificate", 62: _NAME, 64: _NAME}
 """OpenSSL's verification error code -> remedy, for errors other than missing trust."""
@@ -207,7 +210,8 @@ def failure_of(error: Exception, config: Mapping[str, Any]) -> Failure:
         problem = f"no Kafka answer from {where} (security_protocol is {_protocol(config)})"
         return Failure("silent", problem, "check the broker, or correct the port")
     problem = f"cannot use Kafka at {where}: {type(error).__name__}: {_first_line(error)}"
-    return Failure("other", problem, "check the broker's log, or correct [source.kafka]")
+    denied = isinstance(error, AuthorizationError)
+    return Failure("other", problem, _GRANT if denied else _CHECK)
 
 
 def _cause(end: ConnectionEnd, config: Mapping[str, Any]) -> Failure | None:
