@@ -103,7 +103,9 @@ def test_a_second_process_with_the_same_name_fences_the_first(broker: Broker) ->
         until(lambda: a.told.values == FOUR, a)
         with reading(mine) as b:
             until(lambda: b.told.values == FOUR, b)
-            assert "FencedInstanceIdError" in (a.source.commit(a.told.positions) or "")
+            # The heartbeat of one client may be refused before, which is fatal for all it does.
+            said = a.source.commit(a.told.positions) or ""
+            assert "FencedInstanceIdError" in said or "Fatal error" in said
             with pytest.raises(RefusedMemberError, match="give each process a unique `member`"):
                 until(lambda: False, a)
             assert b.source.commit(b.told.positions) is None
