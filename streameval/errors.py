@@ -53,10 +53,10 @@ class UnknownMetricError(MetricError):
     def __init__(self, text: str, known: Iterable[str]) -> None:
         self.text = text
         self.known = sorted(known)
-        super().__init__(
-            f"unknown metric {text!r}.{suggestion(text, self.known)} "
-            f"Known: {', '.join(self.known) or 'none'}."
-        )
+        # The whole catalogue would fill the screen.
+        few = len(self.known) <= 40
+        listed = f"Known: {', '.join(self.known)}." if few else "`streameval metrics` lists all."
+        super().__init__(f"unknown metric {text!r}.{suggestion(text, self.known)} {listed}")
 
 
 class AbsentMetricError(MetricError):
