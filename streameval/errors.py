@@ -273,7 +273,7 @@ class ForeignStoreError(StoreError):
 
 
 class UnownedStoreError(StoreError):
-    """The store has checkpoints, and no file that can be read says whose."""
+    """The store has checkpoints, but no readable file with their owner."""
 
 
 class UnsavedStateError(StreamevalError):

@@ -303,7 +303,7 @@ class Table:
         self.audience = cast("Users | None", statistics.get("users"))
         if self.groups is not None:
             self.groups.users = self.audience
-        # Counters of the old statistics; they are made again if this table counts.
+        # Counters of the old statistics; they are rebuilt if this table counts.
         self.__dict__.pop("_counters", None)
 
     @property

@@ -153,7 +153,7 @@ class RestorePlanner:
             offsets = {log.partition: log.begin for log in assignment.logs}
         elif former:
             problem = (
-                f"the topic was deleted and made again: its id is {place.identity}, and there is "
+                f"the topic was deleted and recreated: its id is {place.identity}, and there is "
                 f"state of {', '.join(sorted(former))}"
             )
             return self.restart(assignment, "on_recreated", problem)

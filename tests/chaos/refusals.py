@@ -38,7 +38,7 @@ def retention(run: ScenarioRun) -> Problems:
 
 
 def recreated(run: ScenarioRun) -> Problems:
-    """The topic is deleted and made again."""
+    """The topic is deleted and recreated."""
     config = run.config()
     _counted(run, config, run.writer(config))
     removed(run.broker, config.topic)
@@ -47,7 +47,7 @@ def recreated(run: ScenarioRun) -> Problems:
     create(run.broker, partitions=PARTITIONS, name=config.topic)
     writer = run.writer(config)
     writer.write(500)
-    _refuses(run, config, "the topic was deleted and made again")
+    _refuses(run, config, "the topic was deleted and recreated")
     # Counters of the old topic are not part of the fold of the new one.
     run.counted.clear()
     anew = _with(config, 'on_recreated = "restart"')

@@ -158,7 +158,7 @@ def test_errors_that_need_a_decision_exit_with_2_and_temporary_ones_with_1() -> 
         TooManyOpenError("max_open", 11, 10),
         UnevenStreamsError(1, {"shown": 2, "clicks": 3}, []),
         SplitKeyError("r1", {"shown": 0, "clicks": 1}),
-        UnownedStoreError("state", "no store.json says whose", "bring it back"),
+        UnownedStoreError("state", "no store.json with their owner", "bring it back"),
     ]
     assert [status_of(error) for error in decided] == [2] * len(decided)
     assert status_of(SourceError("kafka", "no answer", "check the broker")) == 1
