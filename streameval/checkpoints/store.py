@@ -147,7 +147,7 @@ class Store:
         known = [header for header in headers.values() if header is not None]
         owners = {str(Claim(cluster=each.cluster, group=each.group)) for each in known}
         said = f"; its checkpoints say {' or '.join(sorted(owners))}" if owners else ""
-        problem = f"it has checkpoints of {len(headers)} partitions, but no {CLAIM} with their owner"
+        problem = f"it has checkpoints of {len(headers)} partitions and no {CLAIM} with their owner"
         remedy = f"bring {CLAIM} back{said}, or give another [state] path"
         raise UnownedStoreError(self.path, problem, remedy)
 

@@ -65,7 +65,7 @@ def test_unclaimed_checkpoints_are_refused_with_the_claim_they_need(tmp_path: Pa
     store.save(draft(5))
     claim = (tmp_path / "store.json").read_text().strip()
     (tmp_path / "store.json").unlink()
-    with pytest.raises(UnownedStoreError, match=r"of 1 partitions, and no store\.json") as raised:
+    with pytest.raises(UnownedStoreError, match=r"of 1 partitions and no store\.json") as raised:
         folder_store(tmp_path).claim("c1", "g1")
     said = raised.value.remedy.partition("say ")[2].partition(", or give")[0]
     assert not (tmp_path / "store.json").exists()
