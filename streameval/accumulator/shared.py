@@ -20,7 +20,7 @@ _SHARING: Final = threading.Lock()
 def _locked(
     method: Callable[Concatenate[Accumulator, P], T],
 ) -> Callable[Concatenate[Accumulator, P], T]:
-    """The method, holding the accumulator's lock."""
+    """The method, called with the accumulator's lock held."""
 
     def locked(self: Any, /, *args: P.args, **named: P.kwargs) -> T:
         with self._lock:

@@ -39,7 +39,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 Outcome: TypeAlias = Literal[
     "counted", "duplicate", "late", "future", "orphan", "ignored", "invalid", "tombstone"
 ]
-"""What became of a record; before that it is open."""
+"""The outcome of a record, which is open until its window ends."""
 
 OUTCOMES: Final[dict[Outcome, str]] = {
     "counted": "It is part of an event that was counted.",
