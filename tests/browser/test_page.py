@@ -89,6 +89,7 @@ def test_a_paused_page_stands_still_until_told_to_go_on(site: Site, own_page: Pa
     own_page.goto(site.address)
     expect(own_page.locator("#live article")).to_have_count(3)
     own_page.get_by_role("button", name="Pause").click()
+    own_page.wait_for_load_state("networkidle")
     site.snapshot = moment(2)
     asked: list[str] = []
     own_page.on("request", lambda request: asked.append(request.url))
@@ -102,6 +103,8 @@ def test_a_hidden_tab_asks_for_nothing(site: Site, own_page: Page) -> None:
     own_page.clock.install()
     own_page.goto(site.address)
     expect(own_page.locator("#live article")).to_have_count(3)
+    # Requests of the first drawing may come after its cards.
+    own_page.wait_for_load_state("networkidle")
     own_page.evaluate(_HIDE, arg=True)
     asked: list[str] = []
     own_page.on("request", lambda request: asked.append(request.url))
