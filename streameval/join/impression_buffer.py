@@ -106,8 +106,9 @@ class ImpressionBuffer:
         """The buckets of consecutive rows, each with the places in it."""
         ordered = np.array(rows, dtype=np.int64)
         numbers, places = ordered >> PLACES, ordered & _PLACE
-        edges = np.flatnonzero(np.diff(numbers, prepend=-1, append=-1)).tolist()
-        for start, stop in pairwise(edges):
+        edges = (np.flatnonzero(np.diff(numbers)) + 1).tolist()
+        # Numbers of buckets before 1970 are negative: no number can stand for an edge.
+        for start, stop in pairwise([0, *edges, numbers.size] if rows else ()):
             yield self.buckets[int(numbers[start])], places[start:stop].tolist()
 
     def lists(self, parts: Parts) -> Ragged:
