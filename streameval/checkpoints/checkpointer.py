@@ -11,7 +11,12 @@ from typing import Final
 import msgspec
 
 from streameval.checkpoints.checkpoint import LogEvent, Stop
-from streameval.checkpoints.committer import Commit, DurableCounters, OffsetCommitter
+from streameval.checkpoints.committer import (
+    Commit,
+    DurableCheckpoint,
+    DurableCounters,
+    OffsetCommitter,
+)
 from streameval.checkpoints.restore import RestorePlan, RestorePlanner
 from streameval.checkpoints.scheduler import (
     CheckpointScheduler,
@@ -254,7 +259,17 @@ class Checkpointer:
         checkpoints = self._own(plan)
         checkpoints.restored(saved)
         self._skipped += plan.skipped
+        self._catch_up(plan, checkpoints)
         return plan
+
+    def _catch_up(self, plan: RestorePlan, checkpoints: PartitionCheckpoints) -> None:
+        """Commit the offset of a checkpoint whose writer left the group before its commit."""
+        offset, offsets = checkpoints.position, checkpoints.durable
+        behind = any((log.committed or 0) < offsets[log.partition] for log in plan.assignment.logs)
+        if behind and offset >= plan.counted and not plan.skipped:
+            fold = self._evidence.folding(plan.assignment.partition)
+            durable = DurableCheckpoint(place=plan.place, offset=offset, offsets=offsets, fold=fold)
+            self._committer.add(plan.assignment.partition, durable)
 
     def _begin(self, plan: RestorePlan) -> RestorePlan:
         if plan.archive:

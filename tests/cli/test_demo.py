@@ -50,7 +50,7 @@ def test_the_demo_serves_values_until_ctrl_c() -> None:
 
 
 def test_the_demo_draws_the_variants_in_a_terminal() -> None:
-    shown = in_a_terminal("demo", "--seconds", "1", "--listen", "127.0.0.1:0")
+    shown = in_a_terminal("demo", "--seconds", "3", "--listen", "127.0.0.1:0")
     parts = ("control", "placebo", "treatment", "hit_rate@10", "true lift", "/metrics", "Ctrl-C")
     assert [part for part in parts if part not in shown] == []
 

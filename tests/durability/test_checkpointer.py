@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -24,6 +24,7 @@ from streameval.errors import (
 from streameval.events.records import Partition
 from tests.durability.checkpointing import Kept, P, Recorded, after, assignment, batch
 from tests.durability.counting import MINUTE, START, digests
+from tests.effort import every_case
 from tests.stores.memory import MemoryStore
 
 PANES = [f"labels/60/{START + minute}" for minute in range(3)]
@@ -333,6 +334,16 @@ def test_no_checkpoint_is_written_before_its_dead_letters_are_durable() -> None:
     assert [draft.header.offset for draft in store.drafts] == [0]
     kept.checkpoint()
     assert [draft.header.offset for draft in store.drafts] == [0, 5]
+
+
+@every_case(("committed", "commits"), [(None, [{P: 5}]), (3, [{P: 5}]), (5, [])])
+def test_a_commit_that_never_came_is_made_up_for(
+    committed: int | None, commits: list[Mapping[Partition, int]]
+) -> None:
+    kept = Kept(after(5))
+    kept.assign(committed=committed, end=5)
+    kept.checkpoint()
+    assert (kept.shown, kept.commits) == (0, commits)
 
 
 def test_evidence_is_not_shown_before_the_group_accepts_the_commit() -> None:
