@@ -444,7 +444,7 @@ def _state(data: object) -> _State:
         raise DamagedStateError("partial", f"{type(error).__name__}: {error}") from error
     if state.version != VERSION:
         raise StateVersionError("partial", state.version, VERSION)
-    # Rows of earlier releases have no checksum.
+    # Rows from before the checksum are read too; nothing else tells them from damaged ones.
     if state.crc is not None and state != state.sealed():
         raise DamagedStateError("partial", "its CRC-32 differs")
     found: _State = state

@@ -21,7 +21,7 @@ from streameval.errors import (
     UncountableRecordError,
     UnsavedStateError,
 )
-from streameval.events.records import Partition
+from streameval.events.records import PENDING, Partition
 from tests.durability.checkpointing import Kept, P, Recorded, after, assignment, batch
 from tests.durability.counting import MINUTE, START, digests
 from tests.effort import every_case
@@ -360,6 +360,18 @@ def test_evidence_is_not_shown_before_the_group_accepts_the_commit() -> None:
     kept.checkpoint()
     assert (kept.shown, kept.commits[-1]) == (5, {P: 5})
     assert kept.events == ["offsets were not committed", "commits recovered"]
+
+
+def test_a_commit_without_an_answer_is_asked_for_again_at_once() -> None:
+    kept = Kept()
+    kept.assign()
+    kept.count(0, 5)
+    kept.trouble = PENDING
+    kept.checkpoint()
+    assert (kept.shown, kept.checkpointer.commit_failures, kept.events) == (0, 0, [])
+    kept.trouble = None
+    kept.checkpointer.advance()
+    assert (kept.shown, kept.commits) == (5, [{P: 5}])
 
 
 def test_a_revoked_partition_is_saved_and_dropped_and_its_counters_stay() -> None:

@@ -206,7 +206,7 @@ def test_one_changed_bit_anywhere_in_a_row_is_found() -> None:
 
 
 def test_rows_without_a_checksum_are_read() -> None:
-    """Earlier releases wrote no checksum."""
+    """As they were written before there was one."""
     rows = counted(table(events(30)))
     older = [
         row._replace(state=msgspec.msgpack.encode(msgspec.msgpack.decode(row.state)[:-1]))
