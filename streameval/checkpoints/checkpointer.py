@@ -264,12 +264,21 @@ class Checkpointer:
 
     def _catch_up(self, plan: RestorePlan, checkpoints: PartitionCheckpoints) -> None:
         """Commit the offset of a checkpoint whose writer left the group before its commit."""
-        offset, offsets = checkpoints.position, checkpoints.durable
-        behind = any((log.committed or 0) < offsets[log.partition] for log in plan.assignment.logs)
-        if behind and offset >= plan.counted and not plan.skipped:
-            fold = self._evidence.folding(plan.assignment.partition)
-            durable = DurableCheckpoint(place=plan.place, offset=offset, offsets=offsets, fold=fold)
-            self._committer.add(plan.assignment.partition, durable)
+        behind = {
+            log.partition: offset
+            for log in plan.assignment.logs
+            if (log.committed or 0) < (offset := checkpoints.durable[log.partition])
+        }
+        # What retention skipped is in no checkpoint yet, and the next one commits it.
+        if not behind or checkpoints.changed:
+            return
+        durable = DurableCheckpoint(
+            place=plan.place,
+            offset=checkpoints.position,
+            offsets=behind,
+            fold=self._evidence.folding(checkpoints.partition),
+        )
+        self._committer.add(checkpoints.partition, durable)
 
     def _begin(self, plan: RestorePlan) -> RestorePlan:
         if plan.archive:

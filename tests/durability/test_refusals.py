@@ -11,7 +11,7 @@ import pytest
 from streameval.checkpoints.checkpoint import Place
 from streameval.checkpoints.settings import CHOICES, Policies
 from streameval.checkpoints.store import Found, Store
-from streameval.errors import ForeignStoreError, RefusedStateError, StateVersionError
+from streameval.errors import ForeignStoreError, RefusedStateError, StateVersionError, StoreError
 from streameval.events.records import Partition
 from tests.durability.checkpointing import Kept, P, Recorded, after, assignment, with_policy
 from tests.effort import every_case
@@ -286,3 +286,22 @@ def test_the_header_of_a_draft_is_enough_to_read_it_elsewhere() -> None:
     assert (header.offset, header.counted, header.partitions) == (10, 10, 4)
     assert header.clock == 1_700_000_000 // 60 * 60 * 1_000_000
     assert header.settings == {"pane": "1m"}
+
+
+def test_offsets_that_retention_skipped_are_committed_with_a_checkpoint_only(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    policies = with_policy("on_retention", next(iter(CHOICES["on_retention"])))
+    store = MemoryStore()
+    kept = Kept(after(10, store), policies=policies)
+    assert kept.assign(begin=15, committed=9) == 15
+
+    def full(_: object) -> None:
+        raise StoreError("memory", "no space left on device", "make room")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "save", full)
+        kept.checkpoint()
+    assert kept.commits == []
+    kept.checkpoint()
+    assert kept.commits == [{P: 15}]
