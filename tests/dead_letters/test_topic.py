@@ -135,7 +135,7 @@ def test_letters_are_written_after_a_broker_restarts(
         letters.flush()
         broker.stop()
         letters.send([letter(2, topic=topic)])
-        with pytest.raises(DeadLetterError, match="written again at the next checkpoint"):
+        with pytest.raises(DeadLetterError, match="retried at the next checkpoint"):
             letters.flush()
         letters.send([letter(3, topic=topic)])
         broker.start()
