@@ -323,16 +323,19 @@ class SliceAssigner:
         try:
             numbers = np.fromiter(map(self._known.__getitem__, raws), np.int64, events)
         except KeyError:
-            own = {raw: self._number(raw, moves) for raw in dict.fromkeys(raws)}
-            numbers = np.fromiter(map(own.__getitem__, raws), np.int64, events)
+            numbers = np.array(self._admitted(raws, moves), np.int64)
         by_number = self._slices.moves(moves)
         if by_number:
             numbers = renamed(numbers, by_number)
         return Assigned(numbers, by_number)
 
-    def _number(self, raw: Labels, moves: dict[Labels, Labels]) -> int:
-        number = self._known.get(raw)
-        return self._admit(raw, moves) if number is None else number
+    def _admitted(self, raws: Iterable[Labels], moves: dict[Labels, Labels]) -> list[int]:
+        """Event by event: a folded value changes the slices of combinations known before."""
+        known, numbers = self._known, []
+        for raw in raws:
+            number = known.get(raw)
+            numbers.append(self._admit(raw, moves) if number is None else number)
+        return numbers
 
     def _admit(self, raw: Labels, moves: dict[Labels, Labels]) -> int:
         admitted = self._folding.admit(raw)

@@ -69,6 +69,14 @@ def test_kept_combinations_do_not_depend_on_batches(
     assert sum(counted(seen, options, step).values()) == len(seen)
 
 
+def test_a_combination_known_before_one_of_its_values_is_folded_is_admitted_again() -> None:
+    seen = [("b", "p"), ("b", "s"), ("a", "r"), ("b", "s")]
+    options = FoldingOptions(cap=1, named=(frozenset("ab"), frozenset()), max_series=1)
+    assert counted(seen, options, 1) == {("b", OTHER): 2, (OTHER, OTHER): 2}
+    for step in (2, 3, 4):
+        assert counted(seen, options, step) == counted(seen, options, 1)
+
+
 @given(pairs, st.integers(0, 5), st.integers(0, 6))
 def test_no_more_combinations_stay_than_allowed(seen: list[Pair], cap: int, most: int) -> None:
     options = FoldingOptions(cap=cap, max_series=most)
