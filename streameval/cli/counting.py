@@ -185,7 +185,7 @@ class SpanCounting:
         self._families = [
             SeriesFamily(group.name, group.segment, group.dimensions) for group in config.families()
         ]
-        self.spans = Spans(settings.families, every)
+        self.spans = Spans(settings.families, every, settings.intervals)
         self._dedup, self._max_ahead = settings.dedup, settings.max_ahead
         self._decoder = Decoder(config.event, config.dimensions())
         self._join = (

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import numpy as np
 from rich.console import Group
 from rich.table import Table
@@ -91,6 +92,7 @@ def as_json(spans: Sequence[SpanReadings]) -> str:
 
     `start` of the span, `window` and `since` (the value is complete from then on) are present only
     if there are any; `estimated`, `low` and `high` only for inexact values, null without bounds.
+    With intervals, `interval` is an object, or null with the reason in `no_interval`.
     """
     listed = ",\n ".join(map(json_text, _objects(spans)))
     return f"[{listed}]\n"
@@ -100,7 +102,7 @@ def as_csv(spans: Sequence[SpanReadings]) -> str:
     """One line per reading: metric, a column for each label, value (empty if undefined), count.
 
     The span's start comes first, and the window before the value, if there are any; estimated,
-    low and high come last, if any value is inexact.
+    low and high come last, if any value is inexact, then the bounds of intervals.
     """
     rows, labels = list(_objects(spans)), _columns(spans)
 
@@ -109,10 +111,16 @@ def as_csv(spans: Sequence[SpanReadings]) -> str:
 
     front = [*present("start"), "metric"]
     behind = [*present("window"), "value", "count", *present("estimated", "low", "high")]
+    bounds = ("low", "high") if present("interval") else ()
     return csv_text(
-        [*front, *labels, *behind],
+        [*front, *labels, *behind, *(f"interval_{each}" for each in bounds)],
         (
-            [*map(row.get, front), *map(row["labels"].get, labels), *map(row.get, behind)]
+            [
+                *map(row.get, front),
+                *map(row["labels"].get, labels),
+                *map(row.get, behind),
+                *map((row.get("interval") or {}).get, bounds),
+            ]
             for row in rows
         ),
     )
@@ -144,14 +152,26 @@ def _objects(spans: Sequence[SpanReadings]) -> Iterator[dict[str, Any]]:
                 found["since"] = entry.since
             reading = entry.reading
             value = reading.value if reading.defined else None
-            yield found | {"value": value, "count": reading.count} | _certainty(reading)
+            found |= {"value": value, "count": reading.count}
+            yield found | _bounds(reading) | _interval(reading)
 
 
-def _certainty(reading: Reading) -> dict[str, object]:
+def _bounds(reading: Reading) -> dict[str, object]:
     """The bounds of an estimate; nothing for an exact value."""
     if not reading.estimated and reading.low is None:
         return {}
     return {"estimated": reading.estimated, "low": reading.low, "high": reading.high}
+
+
+def _interval(reading: Reading) -> dict[str, object]:
+    """The interval, or the reason that there is none; nothing without intervals."""
+    if reading.interval is not None:
+        return {"interval": msgspec.structs.asdict(reading.interval)}
+    return (
+        {}
+        if reading.no_interval is None
+        else {"interval": None, "no_interval": reading.no_interval}
+    )
 
 
 def _labels(snapshot: Snapshot, entry: Series) -> dict[str, str]:

@@ -42,6 +42,15 @@ class Decoded(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return self.batch.batch if isinstance(self.batch, CodedBatch) else self.batch
 
     @property
+    def identified(self) -> Batch | CodedBatch:
+        """The events with their ids, by which intervals group lists of unknown users."""
+        return (
+            msgspec.structs.replace(self.batch, event_ids=self.event_ids)
+            if isinstance(self.batch, Batch) and self.event_ids is not None
+            else self.batch
+        )
+
+    @property
     def engaged(self) -> int:
         """Number of events with interactions."""
         if isinstance(self.batch, CodedBatch):
@@ -97,11 +106,10 @@ def _batches(parts: Sequence[Batch]) -> Batch:
     return Batch(
         recommendations=column("recommendations") or [],
         interactions=column("interactions") or [],
-        # `Decoded` has a column of times itself.
         **{
             name: column(name, absent)
             for name, (_, absent) in OPTIONAL_COLUMNS.items()
-            if name != "times"
+            if name not in {"times", "event_ids"}
         },
     )
 

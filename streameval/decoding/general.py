@@ -63,7 +63,8 @@ class GeneralDecoder:
         """Decoded events as columns, in this order."""
         times = None if self._time is None else [event.ts for event in events]
         return Decoded(
-            batch=columns_of(events),
+            # `Decoded` has these two columns itself.
+            batch=msgspec.structs.replace(columns_of(events), times=None, event_ids=None),
             places=places,
             times=None if times is None else np.array(times, dtype=np.int64),
             dimensions=[event.labels for event in events] if self._dimensions else None,

@@ -17,7 +17,6 @@ from streameval.engine.clock import MAX_AHEAD, NEVER, RECENT, Clock, Clocks, Unc
 from streameval.engine.dead_letters import Identity
 from streameval.engine.dedup import PREFIX, SeenIds
 from streameval.errors import BackfillError, DamagedStateError, SourceError
-from streameval.events import Batch
 from streameval.events.records import Partition, RecordBatch
 from streameval.statistics.intervals import Intervals
 from streameval.windows.family import Family, FamilySpec
@@ -319,10 +318,7 @@ class PartitionState:
             decoded = decoded.keep(counts)
             starts = None if starts is None else starts[counts]
             clocks = None if clocks is None else clocks[counts]
-        batch = decoded.batch
-        known = self._layout.intervals is not None and decoded.event_ids is not None
-        if known and isinstance(batch, Batch):
-            batch = msgspec.structs.replace(batch, event_ids=decoded.event_ids)
+        batch = decoded.batch if self._layout.intervals is None else decoded.identified
         times = seen = decoded.times
         if times is not None and clocks is not None:
             # A wrong time far ahead must not keep an idle label value alive.

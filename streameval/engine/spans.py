@@ -7,13 +7,15 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from streameval.accumulator.readings import readings_of
+from streameval.accumulator.readings import IntervalMethod, readings_of, with_intervals
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.decoding.columns import Decoded
 from streameval.events import Batch
 from streameval.events.ragged import CodedBatch
+from streameval.statistics.arrays import IntArray
+from streameval.statistics.intervals import Intervals
 from streameval.windows.family import FamilySpec
 from streameval.windows.labels import Folding, Labels
 
@@ -22,23 +24,43 @@ Dumped: TypeAlias = tuple[Sequence[tuple[int, Labels]], bytes]
 
 
 class Slice(NamedTuple):
-    """A cell of a table, and its metrics."""
+    """A cell of a table.
+
+    Attributes:
+        metrics: its metrics.
+        table: the table.
+        cell: its number there.
+        method: how intervals are computed; None for no intervals.
+    """
 
     metrics: Sequence[Metric]
     table: Table
     cell: int
+    method: IntervalMethod | None = None
 
     def read(self, metric: Metric) -> Reading:
         """Read one metric of the cell."""
-        (reading,) = readings_of(metric, self.table, np.array([self.cell]))
-        return reading
+        cells = np.array([self.cell])
+        readings = readings_of(metric, self.table, cells)
+        if self.method is not None:
+            readings = with_intervals(metric, readings, self.table, cells, self.method)
+        return readings[0]
 
 
 class Spans:
-    """Spans of one length `every`, microseconds, aligned to the epoch; no event is late."""
+    """Spans of one length, aligned to the epoch; no event is late.
 
-    def __init__(self, families: Sequence[FamilySpec], every: int) -> None:
-        self._families = [_Family(spec) for spec in families]
+    Args:
+        families: specifications of the tables.
+        every: length of a span, microseconds.
+        intervals: confidence intervals of each span; None for no intervals.
+    """
+
+    def __init__(
+        self, families: Sequence[FamilySpec], every: int, intervals: Intervals | None = None
+    ) -> None:
+        method = None if intervals is None else IntervalMethod(intervals, "pointwise")
+        self._families = [_Family(spec, method) for spec in families]
         self._every = every
 
     def update(self, decoded: Decoded) -> None:
@@ -48,7 +70,7 @@ class Spans:
         starts = (np.floor_divide(decoded.times, self._every) * self._every).tolist()
         values = decoded.dimensions or [()] * len(starts)
         for family in self._families:
-            family.update(decoded.batch, starts, values)
+            family.update(decoded.identified, decoded.times, starts, values)
 
     def dump(self) -> list[Dumped]:
         """The counts for `add`; call it before `items`."""
@@ -73,21 +95,26 @@ class Spans:
 class _Family:
     """One table with a cell for each span and slice."""
 
-    def __init__(self, spec: FamilySpec) -> None:
+    def __init__(self, spec: FamilySpec, method: IntervalMethod | None) -> None:
         self._spec = spec
+        self._method = method
         self._cells: dict[tuple[int, Labels], int] = {}
         self._table = spec.table.empty()
         self.starts: dict[int, dict[Labels, int]] = {}
 
     def update(
-        self, batch: Batch | CodedBatch, starts: Sequence[int], values: Sequence[Labels]
+        self,
+        batch: Batch | CodedBatch,
+        times: IntArray,
+        starts: Sequence[int],
+        values: Sequence[Labels],
     ) -> None:
         keys = [
             (start, tuple(each[column] for column in self._spec.columns))
             for start, each in zip(starts, values, strict=True)
         ]
         cells = [self._cells.setdefault(key, len(self._cells)) for key in keys]
-        self._table.count(batch, np.array(cells))
+        self._table.count(batch, np.array(cells), times)
 
     def dump(self) -> Dumped:
         return list(self._cells), b"".join(self._table.dump(list(self._cells.values())))
@@ -100,7 +127,8 @@ class _Family:
     def slices(self, start: int) -> Mapping[Labels, Slice]:
         """The slices of one span, sorted by label values."""
         cells = self.starts[start].items()
-        return {labels: Slice(self._spec.metrics, self._table, cell) for labels, cell in cells}
+        common = self._spec.metrics, self._table
+        return {labels: Slice(*common, cell, self._method) for labels, cell in cells}
 
     def fold(self) -> None:
         """Fold label values above the caps, and sort the slices of each span."""
