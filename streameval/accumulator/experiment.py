@@ -377,7 +377,6 @@ def _not_enough(row: Compared, control: str) -> str:
     if found.lift_low is None or found.lift_high is None:
         where = f"difference lies between {found.low:+.4g} and {found.high:+.4g}"
     else:
-        where = (
-            f"lift lies between {percent(found.lift_low, '+')} and {percent(found.lift_high, '+')}"
-        )
+        low = percent(found.lift_low, "+", math.floor)
+        where = f"lift lies between {low} and {percent(found.lift_high, '+', math.ceil)}"
     return f"not enough evidence yet: the {where}, so it may be better or worse than {control}."

@@ -165,15 +165,15 @@ def has_windows(snapshot: Snapshot) -> bool:
 
 
 def lift_bounds(low: float | None, high: float | None) -> str:
-    """The interval of a lift.
+    """The interval of a lift; bounds are rounded outward, as verdicts are.
 
     Example:
-        >>> lift_bounds(0.01, 0.3), lift_bounds(None, None)
-        ('+1.0 % to +30.0 %', 'no interval')
+        >>> lift_bounds(0.0099, 0.29), lift_bounds(None, None)
+        ('+0.9 % to +29.0 %', 'no interval')
     """
     if low is None or high is None:
         return "no interval"
-    return f"{percent(low, '+')} to {percent(high, '+')}"
+    return f"{percent(low, '+', math.floor)} to {percent(high, '+', math.ceil)}"
 
 
 def _windows(family: SeriesFamily, series: Iterable[Series]) -> tuple[str, ...]:
