@@ -12,6 +12,7 @@ must be better. To compare variants, use `[experiment]`.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from textwrap import indent
@@ -36,7 +37,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--runbook", default=RUNBOOK, help="address of the runbook")
     options = parser.parse_args(arguments)
     metrics = list(dict.fromkeys(options.metrics))
+    for name in metrics:
+        if problem := _name_problem(name):
+            parser.error(f"{name!r}: {problem}.")
     sys.stdout.write(rules(metrics, options.labels.split(","), options.runbook))
+
+
+def _name_problem(name: str) -> str | None:
+    if not re.fullmatch(r"[a-zA-Z0-9_]+", name):
+        return "not a name in /metrics; give 'ndcg' for ndcg@10, 'recbole_ndcg' for recbole:ndcg@10"
+    if name.startswith("streameval_"):
+        return "give it without streameval_, and without _sum or _count"
+    return None
 
 
 def rules(

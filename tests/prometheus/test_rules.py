@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from deploy.prometheus.generate import METRICS
+from deploy.prometheus.generate import METRICS, main
 from streameval.catalogue import catalogue, parse
 from streameval.exporters.families import family_name
+from tests.effort import every_case
 from tests.house.checkout import ROOT
 from tests.prometheus.remembering import Remembering
 from tests.prometheus.server import program
@@ -81,6 +82,17 @@ def test_the_rules_ask_for_nothing_that_is_not_exported() -> None:
     }
     assert means <= exported
     assert asked - exported - parts == set()
+
+
+@every_case("name", ["ndcg@10", "recbole:ndcg", "streameval_ctr", ""])
+def test_the_generator_refuses_what_is_no_name_in_the_exposition(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["ctr", name])
+    told = capsys.readouterr()
+    assert (ended.value.code, told.out) == (2, "")
+    assert f"error: {name!r}: " in told.err
 
 
 def test_the_runbook_speaks_of_no_alert_that_is_gone() -> None:
