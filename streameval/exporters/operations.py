@@ -131,7 +131,7 @@ _EVENTS: Final = {
         "than label_cap or a family more combinations than max_series."
     ),
     _FromAttribute("dlq_events", "counter", "dead_lettered"): (
-        "Invalid records written to the dead letters, including those read again after a crash."
+        "Invalid records sent to the dead letters, including those read again after a crash."
     ),
 }
 _CONNECTIONS: Final = {
