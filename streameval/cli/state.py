@@ -51,7 +51,6 @@ streameval state verify s3://bucket/prefix
 
 state = typer.Typer(
     help=_HELP,
-    no_args_is_help=True,
     rich_markup_mode="markdown",
 )
 

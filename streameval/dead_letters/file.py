@@ -22,6 +22,8 @@ from streameval.events.records import Partition
 
 _LOG: Final = logging.getLogger(__name__)
 _BLOCK: Final = 64 * 1024
+_CORRECT: Final = "let this user write there, or correct [dead_letters] path"
+_RETRY: Final = "free space or correct [dead_letters] path; the letters are kept and retried"
 _PRIVATE: Final = 0o600
 """Letters contain users' actions, so only the daemon's user may read the file."""
 
@@ -43,7 +45,7 @@ class DeadLetterFile:
             self._opened()
         except OSError as error:
             self.close()
-            raise self._failure(error) from error
+            raise self._failure(error, _CORRECT) from error
 
     def write(self, letters: Sequence[DeadLetter]) -> None:
         """Write a line for each letter and sync them to disk."""
@@ -53,7 +55,7 @@ class DeadLetterFile:
             os.fsync(file.fileno())
         except OSError as error:
             self.close()
-            raise self._failure(error) from error
+            raise self._failure(error, _RETRY) from error
 
     def close(self) -> None:
         """Close the file; may be called twice."""
@@ -70,12 +72,11 @@ class DeadLetterFile:
             _sync_folder(Path(self._path).parent)
         return self._file
 
-    def _failure(self, error: OSError) -> DeadLetterError:
+    def _failure(self, error: OSError, remedy: str) -> DeadLetterError:
         if isinstance(error, BlockingIOError):
             problem, remedy = "another process writes it", "give each process its own file"
         else:
             problem = (error.strerror or str(error)).lower()
-            remedy = "free space or correct [dead_letters] path; the letters are kept and retried"
         return DeadLetterError(self._path, problem, remedy)
 
 

@@ -82,6 +82,7 @@ def test_the_help_of_every_command_has_examples_on_separate_lines(
         (["publish", "x", "--topic", "t"], "--bootstrap-servers"),
         (["dlq", "no-such.toml"], "no-such.toml: no such file"),
         (["dlq"], "missing command"),
+        (["state"], "missing command"),
         (["dlq", "replay"], "missing argument 'CONFIG'"),
         (["dlq", "plain.toml"], "plain.toml: this source has no dead letters; name a file in"),
         (["dlq", "replay", "letters.toml"], "only records of Kafka topics can be replayed"),

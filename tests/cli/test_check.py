@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from streameval.testing.broker import Broker
 from tests.certificates import Authority
 from tests.cli.program import ran, refused
 from tests.daemon.test_daemon import FILE, KAFKA, SECRET, SIMULATOR
+from tests.effort import every_case
 from tests.house.checkout import ROOT
 from tests.kafka.topics import filled
 from tests.ports import free_port
@@ -62,6 +64,44 @@ def test_an_address_with_tls_is_always_printed_as_https(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "https://127.0.0.1" in done.stdout
     assert "http://" not in done.stdout
+
+
+def _kept(path: str, letters: str) -> str:
+    return f'{SIMULATOR}[state]\npath = "{path}"\n[dead_letters]\npath = "{letters}"\n'
+
+
+def test_connect_tries_where_the_daemon_writes_and_creates_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = written(tmp_path, _kept("new/state", "dead.ndjson"))
+    done = ran("check", config, "--connect")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"{tmp_path}/new/state can be created\n" in done.stdout
+    assert f"{tmp_path}/dead.ndjson can be created\n" in done.stdout
+    assert [each.name for each in tmp_path.iterdir()] == [config.name]
+    monkeypatch.setattr("os.access", lambda _, mode: not mode & os.W_OK)
+    done = ran("check", config, "--connect")
+    assert done.returncode == 1
+    state, letters = done.stderr.splitlines()
+    assert f"{tmp_path}/new/state: permission denied; let this user read and write" in state
+    assert f"{tmp_path}/dead.ndjson: permission denied; let this user write there" in letters
+
+
+@every_case(
+    ("path", "letters", "said"),
+    [
+        ("streameval.toml", "dead.ndjson", "streameval.toml: not a directory; a file is in the"),
+        ("state", "none/dead.ndjson", "none/dead.ndjson: its folder does not exist; create it"),
+        ("state", ".", "is a directory; name a file in [dead_letters] path"),
+    ],
+)
+def test_connect_names_what_is_in_the_way_of_files(
+    path: str, letters: str, said: str, tmp_path: Path
+) -> None:
+    done = ran("check", written(tmp_path, _kept(path, letters)), "--connect")
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
 
 
 def test_connect_reports_each_failure(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     authority = Authority(made)
     authority.issue("server")
     authority.issue("other")
+    (made / "cut.crt").write_text((made / "server.crt").read_text()[:300])
     (made / "locked.key").write_text("-----BEGIN ENCRYPTED PRIVATE KEY-----\n")
     return made
 

@@ -92,6 +92,14 @@ def test_a_disk_that_fills_up_within_a_line_loses_nothing(tmp_path: Path) -> Non
     assert list(dict.fromkeys(_offsets(path))) == [1, 2, 3]
 
 
+def test_a_folder_that_is_missing_at_the_start_is_named_without_a_promise(tmp_path: Path) -> None:
+    with pytest.raises(DeadLetterError) as refused:
+        DeadLetterFile(str(tmp_path / "none" / "dead.ndjson"))
+    assert str(refused.value).endswith(
+        "no such file or directory; let this user write there, or correct [dead_letters] path."
+    )
+
+
 def test_a_full_disk_is_a_clear_error() -> None:
     with (
         closing(DeadLetterFile("/dev/full")) as file,

@@ -194,6 +194,12 @@ def _context(path: str, tls: TlsServerConfig) -> ssl.SSLContext:
     certificate = _pem(path, "cert_file", tls.cert_file)
     key = _pem(path, "key_file", tls.key_file)
     try:
+        # A client's store reads certificates alone, so the error is not about the key.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(certificate)
+    except ssl.SSLError as error:
+        problem = "the certificate is damaged or cut off; write it again."
+        raise _error(path, "cert_file", problem) from error
+    try:
         context.load_cert_chain(certificate, key, password="")
     except ssl.SSLError as error:
         raise _error(path, "key_file", _certificate_problem(error)) from error
