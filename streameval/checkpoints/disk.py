@@ -154,3 +154,18 @@ def store_error(store: Path, error: OSError) -> StoreError:
     return StoreError(
         where, problem, _REMEDIES.get(error.errno or 0, f"check the disk, {_ELSEWHERE}")
     )
+
+
+def try_folder(path: str) -> str:
+    """Whether this user may write a folder, or create it; creates nothing.
+
+    Raises:
+        StoreError: this user may not.
+    """
+    folder = Path(path).absolute()
+    there = next(each for each in (folder, *folder.parents) if os.path.exists(each))  # noqa: PTH110  False without rights
+    if not there.is_dir():
+        raise store_error(folder, OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path))
+    if not os.access(there, os.R_OK | os.W_OK | os.X_OK):
+        raise store_error(folder, OSError(errno.EACCES, os.strerror(errno.EACCES), path))
+    return f"{path} can be {'written' if there == folder else 'created'}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -13,7 +12,7 @@ from typing import Annotated
 import msgspec
 from typer import Argument, Exit, Option
 
-from streameval.checkpoints.disk import store_error
+from streameval.checkpoints.disk import try_folder
 from streameval.checkpoints.settings import is_url
 from streameval.cli.errors import FAILED, config_errors_in, output, report
 from streameval.config import Config, WebOptions, load
@@ -21,8 +20,9 @@ from streameval.config.options import StateOptions
 from streameval.config.pipeline import schemas_of
 from streameval.config.web_file import web_security
 from streameval.daemon.assembly import letter_destination, store
+from streameval.dead_letters.file import try_file
 from streameval.engine.snapshot import LIFETIME
-from streameval.errors import DeadLetterError, StreamevalError
+from streameval.errors import StreamevalError
 from streameval.exporters.web import try_address
 from streameval.sources.options import SourceOptions
 from streameval.sources.schemas.registry import Registry, RegistryOptions
@@ -123,7 +123,7 @@ def _connect(config: Config) -> None:
     if state is not None:
         attempts["state"] = lambda: _try_state(state)
     if letters is not None and (path := letters.path) is not None:
-        attempts["letters"] = lambda: _try_letters(path)
+        attempts["letters"] = lambda: try_file(path)
     if registry is not None:
         attempts["schemas"] = lambda: _try_registry(registry)
     failed = False
@@ -141,36 +141,9 @@ def _connect(config: Config) -> None:
 
 def _try_state(options: StateOptions) -> str:
     if not is_url(options.path):
-        return _try_folder(options.path)
+        return try_folder(options.path)
     places = store(options).places()
     return f"{options.path} is readable and has checkpoints of {len(places):,} partitions"
-
-
-def _try_folder(path: str) -> str:
-    """Whether this user may write a folder, or create it; creates nothing."""
-    folder = Path(path).absolute()
-    there = next(each for each in (folder, *folder.parents) if os.path.exists(each))  # noqa: PTH110  False without rights
-    if not there.is_dir():
-        raise store_error(folder, OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path))
-    if not os.access(there, os.R_OK | os.W_OK | os.X_OK):
-        raise store_error(folder, OSError(errno.EACCES, os.strerror(errno.EACCES), path))
-    return f"{path} can be {'written' if there == folder else 'created'}"
-
-
-def _try_letters(path: str) -> str:
-    """Whether this user may write a file of dead letters, or create it; creates nothing."""
-    there = os.path.exists(path)  # noqa: PTH110  False without rights
-    if there and Path(path).is_dir():
-        problem, remedy = "is a directory", "name a file in [dead_letters] path"
-    elif not there and not Path(path).parent.is_dir():
-        problem, remedy = "its folder does not exist", "create it, or correct [dead_letters] path"
-    elif os.access(path, os.R_OK | os.W_OK) or (
-        not there and os.access(Path(path).parent, os.W_OK | os.X_OK)
-    ):
-        return f"{path} can be {'written' if there else 'created'}"
-    else:
-        problem, remedy = "permission denied", "let this user write there"
-    raise DeadLetterError(path, problem, remedy)
 
 
 def _try_registry(options: RegistryOptions) -> str:

@@ -16,12 +16,15 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
+from streameval.checkpoints.disk import try_folder
 from streameval.checkpoints.restore import other_settings, same_shape
+from streameval.checkpoints.settings import is_url
 from streameval.config import Config
 from streameval.config.options import StateOptions
 from streameval.config.pipeline import new_ingest, schemas_of, with_saved_depth
 from streameval.daemon.assembly import letter_destination, store
 from streameval.daemon.log import emit
+from streameval.dead_letters.file import try_file
 from streameval.engine.snapshot import ReloadHealth
 from streameval.errors import StreamevalError, UnlikeStateError
 from streameval.events.records import Partition
@@ -109,6 +112,8 @@ def check_start(new: Config, running: Config, environment: Mapping[str, str]) ->
     new.source.build(environment, shared=new.state is not None)
     schemas_of(new, environment)
     letter_destination(new)
+    if new.dead_letters is not None and new.dead_letters.path is not None:
+        try_file(new.dead_letters.path)
     if new.state is None:
         new_ingest(new)
     else:
@@ -120,7 +125,10 @@ def _check_state(new: Config, options: StateOptions) -> None:
 
     Raises:
         RefusedStateError: the state does not match the configuration.
+        StoreError: the folder cannot be written.
     """
+    if not is_url(options.path):
+        try_folder(options.path)
     checkpoints = store(options)
     saved = checkpoints.settings()
     new = with_saved_depth(new, saved)

@@ -80,6 +80,26 @@ class DeadLetterFile:
         return DeadLetterError(self._path, problem, remedy)
 
 
+def try_file(path: str) -> str:
+    """Whether this user may write a file of dead letters, or create it; creates nothing.
+
+    Raises:
+        DeadLetterError: this user may not.
+    """
+    there = os.path.exists(path)  # noqa: PTH110  False without rights
+    if there and Path(path).is_dir():
+        problem, remedy = "is a directory", "name a file in [dead_letters] path"
+    elif not there and not Path(path).parent.is_dir():
+        problem, remedy = "its folder does not exist", "create it, or correct [dead_letters] path"
+    elif os.access(path, os.R_OK | os.W_OK) or (
+        not there and os.access(Path(path).parent, os.W_OK | os.X_OK)
+    ):
+        return f"{path} can be {'written' if there else 'created'}"
+    else:
+        problem, remedy = "permission denied", "let this user write there"
+    raise DeadLetterError(path, problem, remedy)
+
+
 def read_letters(path: str) -> Iterator[DeadLetter]:
     """The letters that a file has now, in order, without an incomplete last line."""
     try:

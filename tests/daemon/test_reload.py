@@ -112,6 +112,8 @@ def test_a_reload_rejects_what_cannot_start_and_a_new_metric_reads_old_counts(
             (written(port, more='segments = ["country"]'), "segments"),
             (written(port, more="max_items = 7"), "max_items"),
             (written(port, more='log_level = "loud"'), "log_level"),
+            (written(port, more='dead_letters = { path = "none/x" }'), "its folder does not exist"),
+            (written(port, state='[state]\npath = "streameval.toml"'), "a file is in the way"),
             (written(taken.getsockname()[1]), "in use"),
         ):
             assert problem in daemon.refused(refused)
