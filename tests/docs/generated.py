@@ -15,7 +15,7 @@ REFERENCE = ROOT / "docs" / "reference"
 MIGRATE = ROOT / "docs" / "how-to" / "migrate.md"
 _PARTS: Mapping[Path, Callable[[str], str]] = {
     MIGRATE: migration.with_tables,
-    REFERENCE / "prometheus.md": tables.with_pipeline,
+    REFERENCE / "prometheus.md": tables.with_families,
     ROOT / "docs" / "how-to" / "dead-letters.md": tables.with_reasons,
 }
 

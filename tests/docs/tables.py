@@ -11,7 +11,13 @@ from streameval.decoding.invalid import REASONS
 from streameval.engine.snapshot import JoinHealth, StreamHealth
 from streameval.events.records import Partition
 from streameval.exporters.families import Family
-from streameval.exporters.operations import build_information, memory_limit, operations
+from streameval.exporters.operations import (
+    build_information,
+    comparison_families,
+    memory_limit,
+    operations,
+)
+from tests.exporters.experiments import report
 from tests.exporters.pictures import busy_health, picture, refused
 
 _JOIN = JoinHealth(
@@ -26,9 +32,10 @@ _JOIN = JoinHealth(
 )
 
 
-def with_pipeline(page: str) -> str:
-    """The page of Prometheus with the families of the pipeline."""
-    return _with_list(page, "## The pipeline", map(_family, _families()))
+def with_families(page: str) -> str:
+    """The page of Prometheus with the families of the pipeline and of an experiment."""
+    page = _with_list(page, "## The pipeline", map(_family, _families()))
+    return _with_list(page, "## The experiment", map(_family, comparison_families(report())))
 
 
 def with_reasons(page: str) -> str:
