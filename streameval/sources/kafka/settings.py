@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -370,14 +370,15 @@ def _require_files(config: Mapping[str, Any], path: str) -> None:
                 raise ConfigError(path, key, f"the file cannot be read ({error}).") from error
 
 
-def _require_addresses(servers: str | Sequence[str], path: str) -> None:
+def _require_addresses(servers: object, path: str) -> None:
     listed = servers.split(",") if isinstance(servers, str) else servers
-    found = [each.strip() for each in map(str, listed)]
+    several = listed if isinstance(listed, list | tuple) else [listed]
+    texts = [each.strip() for each in several if isinstance(each, str)]
+    found = texts if len(texts) == len(several) else []
     wrong = [each for each in found if each and not _is_address(each)]
     if wrong or not any(found):
-        problem = (
-            f"found {', '.join(wrong or found)!r}; give HOST:PORT, for example 'broker-1:9092'."
-        )
+        told = repr(", ".join(wrong or found)) if len(texts) == len(several) else repr(servers)
+        problem = f"found {told}; give HOST:PORT, for example 'broker-1:9092'."
         raise ConfigError(path, "bootstrap_servers", problem)
 
 
