@@ -91,6 +91,9 @@ class CheckpointTrouble:
     def forget(self, partitions: Iterable[Partition]) -> None:
         """Forget partitions that other processes own now."""
         self._failing.difference_update(partitions)
+        if not self._failing:
+            self.last = None
+            self._logged.clear()
 
 
 class CheckpointScheduler:

@@ -17,28 +17,15 @@ from streameval.decoding.decode import Decoder
 from streameval.errors import (
     DamagedStateError,
     SourceError,
-    StoreError,
     UncountableRecordError,
-    UnsavedStateError,
 )
 from streameval.events.records import PENDING, Partition
-from tests.durability.checkpointing import Kept, P, Recorded, after, assignment, batch
+from tests.durability.checkpointing import Kept, P, Recorded, after, batch
 from tests.durability.counting import MINUTE, START, digests
 from tests.effort import every_case
 from tests.stores.memory import MemoryStore
 
 PANES = [f"labels/60/{START + minute}" for minute in range(3)]
-
-
-class Failing(MemoryStore):
-    """Refuses to save while it is full."""
-
-    full = False
-
-    def save(self, draft: Draft) -> Any:
-        if self.full:
-            raise StoreError("memory", "no space left on device", "make room")
-        return super().save(draft)
 
 
 class Rotting(MemoryStore):
@@ -65,17 +52,6 @@ class Rotting(MemoryStore):
 def _unreadable(entry: Entry) -> bytes:
     """Reads a part that was damaged after its check."""
     raise DamagedStateError(entry.name, "a bit has flipped")
-
-
-class Untidy(MemoryStore):
-    """Cannot remove superseded files, for this reason."""
-
-    reason: str | None = None
-
-    def save(self, draft: Draft) -> Any:
-        saved = super().save(draft)
-        self.cleanup_failure = self.reason
-        return saved
 
 
 class Costly(Recorded):
@@ -282,49 +258,6 @@ def test_panes_folded_by_a_restart_are_in_its_first_checkpoint() -> None:
     assert digests(again.ingest, P) == digests(heir.ingest, P)
 
 
-def test_a_failed_checkpoint_shows_and_commits_nothing_and_is_retried() -> None:
-    store = Failing()
-    kept = Kept(store)
-    kept.assign()
-    kept.count(0, 5)
-    store.full = True
-    kept.checkpoint()
-    assert (kept.shown, kept.commits[-1]) == (0, {P: 0})
-    assert kept.checkpointer.health.failures == {"store": 1, "dead_letters": 0, "timeout": 0}
-    (news,) = kept.news()
-    assert "no space left on device" in news.fields["problem"]
-    assert news.fields["resumes_at"] == 0
-    store.full = False
-    kept.checkpoint()
-    assert (kept.shown, kept.commits[-1]) == (5, {P: 5})
-    assert kept.checkpointer.health.offsets == {P: 5}
-
-
-def test_a_failed_cleanup_is_logged_once_until_it_succeeds() -> None:
-    store = Untidy()
-    kept = Kept(store)
-    kept.assign()
-    told = []
-    for place, trouble in enumerate(["permission denied", "permission denied", None, "read-only"]):
-        store.reason = trouble
-        kept.count(5 * place, 5 * place + 5)
-        kept.checkpoint()
-        told.append([each.fields["problem"] for each in kept.news()])
-    assert told == [["permission denied"], [], [], ["read-only"]]
-
-
-def test_a_failed_last_checkpoint_is_an_error() -> None:
-    store = Failing()
-    kept = Kept(store)
-    kept.assign()
-    kept.checkpointer.finish()
-    kept.count(0, 5)
-    store.full = True
-    with pytest.raises(UnsavedStateError, match=r"events.*no space left on device") as raised:
-        kept.checkpointer.finish()
-    assert len(raised.value.places) == 1
-
-
 def test_no_checkpoint_is_written_before_its_dead_letters_are_durable() -> None:
     kept = Kept(store := Recorded())
     kept.assign()
@@ -470,30 +403,3 @@ def test_a_record_that_is_skipped_after_a_stop_is_a_durable_dead_letter_before_a
     heir.checkpoint()
     assert (heir.shown, heir.checkpointer.health.offsets) == (4, {P: 10})
     assert heir.safe == {stop.record}
-
-
-def test_failing_checkpoints_are_logged_once_and_their_recovery_once() -> None:
-    kept = Kept(store := Failing())
-    other = Partition("events", 1)
-    kept.assign()
-    kept.checkpointer.assigned([assignment(partition=other)])
-    kept.news()
-    store.full = True
-    for offset in range(3):
-        kept.count(offset, offset + 1)
-        kept.checkpointer.apply(batch(offset, offset + 1, other))
-        kept.checkpoint()
-    (begin,) = kept.news()
-    assert (begin.level, begin.event) == ("warning", "a checkpoint was not written")
-    assert kept.checkpointer.health.failures["store"] == 6
-    store.full = False
-    kept.checkpoint()
-    (end,) = kept.news()
-    assert (end.level, end.event) == ("info", "checkpoints recovered")
-    kept.count(3, 4)
-    kept.checkpoint()
-    assert kept.events == []
-    store.full = True
-    kept.count(4, 5)
-    kept.checkpoint()
-    assert kept.events == ["a checkpoint was not written"]
