@@ -197,11 +197,14 @@ def config_error(
         return ConfigError(path, f"{key}.{within.key}".strip("."), within.problem)
     if field := _FIELD.fullmatch(what):
         return _key_error(path, f"{key}.{field['name']}".lstrip("."), tables, what)
-    key, value = _located(key, table)
+    choices = _choices(key.partition("[...]")[0], tables) if what.startswith("Invalid") else []
+    key, value = _located(key, table, choices)
     if expected := _EXPECTED.fullmatch(what):
         problem = f"found {_json(value)}; {_remedy(key, value, expected)}."
-    elif what.startswith("Invalid"):
-        problem = _choice_problem(value, _choices(key, tables))
+    elif choices:
+        problem = _choice_problem(value, choices)
+    elif "date" in what:
+        problem = f"found {_json(value)}; give a date, like 2026-03-01."
     else:
         problem = what
     return ConfigError(path, key, problem)
@@ -307,17 +310,32 @@ def _keys(struct: type[msgspec.Struct]) -> list[str]:
     return ([tag] if tag else []) + [field.name for field in msgspec.structs.fields(struct)]
 
 
-def _located(key: str, table: Mapping[str, Any]) -> tuple[str, Any]:
-    """The key and its value; finds the entry of a mapping that msgspec only calls [...]."""
+def _located(key: str, table: Mapping[str, Any], choices: list[object]) -> tuple[str, Any]:
+    """The key and its value; finds the entry of a mapping that msgspec only calls [...].
+
+    `choices`: values that are right; empty if any text is.
+    """
+    section, unnamed, rest = key.partition("[...]")
     found: Any = table
-    section = key.removesuffix("[...]")
     for step in re.findall(r"[^.\[\]]+", section):
         found = found[int(step)] if isinstance(found, list) else found[step]
-    if section == key:
+    if not unnamed:
         return key, found
-    others = [name for name, value in found.items() if not isinstance(value, str)]
-    name = (others or list(found))[0]
-    return f"{section}.{name}", found[name]
+    entries = dict(found)
+    if rest:
+        place = int(rest.strip("[]"))
+        entries = {
+            name: value[place]
+            for name, value in found.items()
+            if isinstance(value, list) and place < len(value)
+        }
+    others = [
+        name
+        for name, value in entries.items()
+        if not isinstance(value, str) or (choices and value not in choices)
+    ]
+    name = (others or list(entries))[0]
+    return f"{section}.{name}{rest}", entries[name]
 
 
 def _json(value: object) -> str:
