@@ -15,6 +15,7 @@ from streameval.checkpoints.settings import CheckpointSettings
 from streameval.checkpoints.store import Store, folder_store
 from streameval.engine.dead_letters import DeadLetter, Identity
 from streameval.engine.evidence import EvidenceReader, Totals
+from streameval.engine.ingest import Frontend, Ingest
 from streameval.errors import DeadLetterError
 from streameval.events.records import Partition, RecordBatch
 from tests.durability.counting import TIMES, ingest
@@ -77,10 +78,11 @@ class Member:
         safe: set[Identity],
         passing: Passing = lambda _: None,
         spans: tuple[int, ...] = TIMES.spans,
+        frontend: Frontend | None = None,
         **settings: Any,
     ) -> None:
         self.now = self.spent = 0.0
-        self.ingest = ingest(spans)
+        self.ingest = ingest(spans) if frontend is None else Ingest(frontend)
         self.letters = Letters(safe, passing)
         self.checkpointer = Checkpointer(
             self.ingest,

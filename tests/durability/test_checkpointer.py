@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
@@ -14,17 +15,18 @@ from streameval.checkpoints.format import Content
 from streameval.checkpoints.store import Found, SavedCheckpoint, Store
 from streameval.decoding.columns import Decoded
 from streameval.decoding.decode import Decoder
-from streameval.errors import (
-    DamagedStateError,
-    SourceError,
-    UncountableRecordError,
-)
-from streameval.events.records import PENDING, Partition
-from tests.durability.checkpointing import Kept, P, Recorded, after, batch
+from streameval.decoding.fields import EventFields
+from streameval.engine.partition import Layout
+from streameval.errors import DamagedStateError, SourceError, UncountableRecordError
+from streameval.events.records import PENDING, Partition, RecordBatch
+from streameval.join.frontend import JoinFrontend
+from streameval.join.options import AttributionOptions, InteractionOptions
+from tests.durability.checkpointing import Kept, P, Recorded, after, assignment, batch
 from tests.durability.counting import MINUTE, START, digests
 from tests.effort import every_case
 from tests.stores.memory import MemoryStore
 
+SHOWN, CLICKS = Partition("shown", 0), Partition("clicks", 0)
 PANES = [f"labels/60/{START + minute}" for minute in range(3)]
 
 
@@ -277,6 +279,54 @@ def test_a_commit_that_never_came_is_made_up_for(
     kept.assign(committed=committed, end=5)
     kept.checkpoint()
     assert (kept.shown, kept.commits) == (0, commits)
+
+
+@every_case(
+    ("committed", "commits"),
+    [
+        ((None, None), [{SHOWN: 1, CLICKS: 2}]),
+        ((1, 1), [{CLICKS: 2}]),
+        ((0, 2), [{SHOWN: 1}]),
+        ((1, 2), []),
+    ],
+)
+def test_a_commit_that_never_came_is_made_up_for_where_a_joined_log_lacks_it(
+    committed: tuple[int | None, int | None], commits: list[Mapping[Partition, int]]
+) -> None:
+    leaver = Kept(frontend=_join())
+    _assign_joined(leaver)
+    for log, records, time in ((SHOWN, 3, 5), (CLICKS, 2, 1)):
+        record = {"ts": time, "request_id": "r", "shown": ["a"], "item": "a"}
+        values = [json.dumps(record).encode()] * records
+        found = RecordBatch(
+            partition=log, values=values, offsets=range(records), next_offset=records
+        )
+        leaver.checkpointer.apply(found)
+    leaver.checkpointer.finish()
+    heir = Kept(leaver.store, frontend=_join())
+    # A join counts no further than to the time that its slowest log has reached.
+    assert _assign_joined(heir, committed) == {SHOWN: 1, CLICKS: 2}
+    heir.checkpoint()
+    assert heir.commits == commits
+
+
+def _join() -> JoinFrontend:
+    options = AttributionOptions(
+        impressions=[SHOWN.topic],
+        interactions=[InteractionOptions(source=[CLICKS.topic])],
+        request_id="request_id",
+        window="1h",
+    )
+    event = EventFields(recommendations="shown", time="ts", time_unit="s")
+    return JoinFrontend(options, event, [], Layout(families=[], recent=1))
+
+
+def _assign_joined(
+    kept: Kept, committed: tuple[int | None, int | None] = (None, None)
+) -> Mapping[Partition, int]:
+    logs = zip((SHOWN, CLICKS), committed, strict=True)
+    members = tuple(assignment(partition=log, committed=offset) for log, offset in logs)
+    return kept.checkpointer.assigned([assignment(partition=SHOWN, members=members)])
 
 
 def test_evidence_is_not_shown_before_the_group_accepts_the_commit() -> None:
