@@ -184,7 +184,7 @@ class Counter:
         intervals: Intervals | None = None,
         **inputs: Unpack[Inputs],
     ) -> None:
-        self._by = (by,) if isinstance(by, str) else tuple(by)
+        self._by = _names(by)
         self._label_bytes = label_bytes
         self._every = None if every is None else _span_length(every)
         self._empty = Accumulator(*metrics, intervals=intervals, **inputs)
@@ -285,7 +285,7 @@ def merged(rows: Iterable[Row], **known: Unpack[Known]) -> dict[Cell, Accumulato
 
 def repacked(rows: Iterable[Row], **known: Unpack[Known]) -> list[Partial]:
     """Merge rows to one row per cell, as a step of a distributed reduction; see `merged`."""
-    listed = list(rows)
+    listed = [*_listed(rows)]
     if not listed:
         return []
     settings = _state(_row(listed[0]).state)
@@ -306,7 +306,7 @@ def arrow_table(rows: Iterable[Row]) -> Any:
             "state": arrow().binary(),
         }
     )
-    return arrow().Table.from_pylist([row._asdict() for row in map(_row, rows)], schema)
+    return arrow().Table.from_pylist([row._asdict() for row in map(_row, _listed(rows))], schema)
 
 
 def stored(path: str | PathLike[str]) -> Iterator[Partial]:
@@ -318,7 +318,7 @@ def stored(path: str | PathLike[str]) -> Iterator[Partial]:
     """
     try:
         table = arrow("parquet").read_table(path, columns=list(Partial._fields))
-    except (OSError, ValueError, arrow().ArrowException) as error:
+    except (OSError, TypeError, ValueError, arrow().ArrowException) as error:
         problem = f"no rows of streameval.partials in parquet: {' '.join(str(error).split())}"
         remedy = "write them with arrow_table, or with result.partials.write.parquet on Spark"
         raise SourceError(str(path), problem, remedy) from error
@@ -347,6 +347,14 @@ def backfill(rows: Iterable[Row], dimensions: Sequence[str]) -> Backfill:
     return Backfill(rows=sorted(found, key=_order), every=made.every)
 
 
+def _names(by: Any) -> tuple[str, ...]:
+    names = (by,) if isinstance(by, str) else by
+    if not isinstance(names, Iterable) or not all(isinstance(each, str) for each in names):
+        detail = f"by={by!r:.80}; give the names of columns in a list, or one name"
+        raise InvalidEventError("wrong_type", detail)
+    return tuple(names)
+
+
 def _columns(by: Sequence[str], dimensions: Sequence[str]) -> list[int]:
     missing = [name for name in dimensions if name not in by]
     if missing:
@@ -358,6 +366,13 @@ def _columns(by: Sequence[str], dimensions: Sequence[str]) -> list[int]:
 
 def _order(row: BackfillRow) -> tuple[bool, int, tuple[str, ...], bytes]:
     return row.start is None, row.start or 0, row.labels, row.content
+
+
+def _listed(rows: Any) -> Iterable[Row]:
+    if not isinstance(rows, Iterable):
+        problem = f"{rows!r:.80} is not a list or an iterator of rows"
+        raise DamagedStateError("partials", problem)
+    return rows
 
 
 def _row(row: Row) -> Partial:
@@ -384,7 +399,7 @@ def _whole(start: Any) -> int:
 def _with_states(rows: Iterable[Row]) -> Iterator[tuple[Partial, _State]]:
     """Rows with their decoded states, which must have the same settings."""
     first: _State | None = None
-    for row in map(_row, rows):
+    for row in map(_row, _listed(rows)):
         state = _state(row.state)
         first = first or state.without_content()
         if state.without_content() != first:

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from numbers import Real
+from typing import TYPE_CHECKING, Any, Final
 
 from streameval.accumulator.comparison import Comparison, verdict_text
 from streameval.catalogue.reading import Reading
-from streameval.errors import MissingExtraError
+from streameval.errors import MetricError, MissingExtraError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+_FIELDS: Final = frozenset({"start", "metric", "labels", "value"})
+_ROWS: Final = (
+    "give the rows of `streameval evaluate --every 1h --format json`, or results of plot.row"
+)
 
 
 def row(start: float, reading: Reading, **labels: str) -> dict[str, Any]:
@@ -23,13 +29,18 @@ def row(start: float, reading: Reading, **labels: str) -> dict[str, Any]:
         reading: reading of the span; an undefined value becomes None.
         labels: labels of the slice.
 
+    Raises:
+        MetricError: an argument is not valid.
+
     Example:
         >>> from streameval import Accumulator
         >>> row(1_735_689_600, Accumulator("mrr").read("mrr"), variant="a")["value"] is None
         True
     """
+    if not isinstance(reading, Reading):
+        raise MetricError(f"reading={reading!r:.80}: give the result of Accumulator.read")
     return {
-        "start": datetime.fromtimestamp(start, UTC).isoformat(),
+        "start": _moment(start).isoformat(),
         "metric": reading.metric,
         "labels": labels,
         "value": reading.value if reading.defined else None,
@@ -52,6 +63,7 @@ def over_time(rows: Iterable[Mapping[str, Any]], metric: str, axes: Axes | None 
         The axes.
 
     Raises:
+        MetricError: an argument or a row is not valid.
         MissingExtraError: matplotlib is not installed.
 
     Example:
@@ -63,8 +75,10 @@ def over_time(rows: Iterable[Mapping[str, Any]], metric: str, axes: Axes | None 
         >>> line.get_ydata().tolist()
         [0.5, nan]
     """
+    if not isinstance(metric, str):
+        raise MetricError(f"metric={metric!r:.80}: give the text of a metric, for example 'mrr'")
     drawn = _axes(axes)
-    starts, lines = _lines([row for row in rows if row["metric"] == metric])
+    starts, lines = _lines([each for each in _checked(rows) if each["metric"] == metric])
     for name, values in lines.items():
         drawn.plot(starts, values, marker=".", label=name)  # type: ignore[arg-type]  # it takes times
     drawn.set(title=metric, xlabel="event time, UTC")
@@ -88,6 +102,7 @@ def lifts(comparisons: Mapping[str, Comparison], axes: Axes | None = None) -> Ax
         The axes.
 
     Raises:
+        MetricError: an argument is not valid.
         MissingExtraError: matplotlib is not installed.
 
     Example:
@@ -98,6 +113,11 @@ def lifts(comparisons: Mapping[str, Comparison], axes: Axes | None = None) -> Ax
         >>> [text.get_text() for text in drawn.get_yticklabels()]
         ['ndcg@10: better: at least +10.0 %', 'ctr: too few users']
     """
+    if not isinstance(comparisons, Mapping):
+        raise MetricError(f"comparisons={comparisons!r:.80}: give name -> result of compare")
+    for name, found in comparisons.items():
+        if not isinstance(found, Comparison):
+            raise MetricError(f"comparisons[{name!r}]={found!r:.80}: give the result of compare")
     drawn = _axes(axes)
     for place, found in enumerate(comparisons.values()):
         if found.lift is None or found.lift_low is None or found.lift_high is None:
@@ -118,17 +138,57 @@ def _axes(axes: Axes | None) -> Axes:
         from matplotlib import pyplot as plt  # noqa: PLC0415  an extra, and slow to import
     except ImportError as error:
         raise MissingExtraError("drawing", "plot", error) from error
+    if not (axes is None or hasattr(axes, "axvline")):
+        raise MetricError(f"axes={axes!r:.80}: give one Axes of matplotlib")
     return plt.subplots()[1] if axes is None else axes
+
+
+def _moment(start: float) -> datetime:
+    try:
+        return datetime.fromtimestamp(start, UTC)
+    except (OSError, OverflowError, TypeError, ValueError):
+        raise MetricError(f"start={start!r:.80}: give seconds since the epoch") from None
+
+
+def _checked(rows: Any) -> Iterator[Mapping[str, Any]]:
+    """The rows; refuses what is no row."""
+    if not isinstance(rows, Iterable) or isinstance(rows, (str, bytes, Mapping)):
+        raise MetricError(f"rows={rows!r:.80}: {_ROWS}")
+    for place, each in enumerate(rows):
+        if not isinstance(each, Mapping) or not each.keys() >= _FIELDS:
+            raise MetricError(f"rows[{place}]={each!r:.80}: {_ROWS}")
+        yield each
 
 
 def _lines(rows: Sequence[Mapping[str, Any]]) -> tuple[list[datetime], dict[str, list[float]]]:
     """The starts of all spans, and the values of each slice in them, by its label values."""
-    starts = [datetime.fromisoformat(row["start"]) for row in rows]
+    starts = list(map(_start, rows))
+    if len({start.tzinfo is None for start in starts}) > 1:
+        raise MetricError("start: some have an offset from UTC and others not; give all one")
     spans = sorted(set(starts))
     places = {start: place for place, start in enumerate(spans)}
     lines: dict[str, list[float]] = {}
     for start, row in zip(starts, rows, strict=True):
-        name = " / ".join(row["labels"].values())
-        line = lines.setdefault(name, [math.nan] * len(spans))
-        line[places[start]] = math.nan if row["value"] is None else row["value"]
+        line = lines.setdefault(_name(row), [math.nan] * len(spans))
+        line[places[start]] = math.nan if row["value"] is None else _value(row)
     return spans, lines
+
+
+def _start(row: Mapping[str, Any]) -> datetime:
+    try:
+        return datetime.fromisoformat(row["start"])
+    except (TypeError, ValueError):
+        raise MetricError(f"start={row['start']!r:.80}: give ISO 8601 text") from None
+
+
+def _name(row: Mapping[str, Any]) -> str:
+    labels = row["labels"]
+    if not isinstance(labels, Mapping) or not all(isinstance(n, str) for n in labels.values()):
+        raise MetricError(f"labels={labels!r:.80}: give name -> text")
+    return " / ".join(labels.values())
+
+
+def _value(row: Mapping[str, Any]) -> float:
+    if not isinstance(row["value"], Real):
+        raise MetricError(f"value={row['value']!r:.80}: give a number, or None if undefined")
+    return float(row["value"])

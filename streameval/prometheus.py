@@ -145,11 +145,21 @@ def _read(labels: tuple[str, ...], accumulator: Accumulator) -> _Read:
 def _values(key: object, labels: tuple[str, ...]) -> tuple[str, ...]:
     values = key if isinstance(key, tuple) else (key,)
     if len(values) == len(labels) and all(isinstance(each, str) for each in values):
+        for each in values:
+            _check_encodable(each)
         return values
     names = ", ".join(labels) or "none"
     found = f"the key {key!r} does not match the labels {names}"
     remedy = "give labels=, and as key a string, or a tuple with one string per label"
     raise NotShownError(found, remedy)
+
+
+def _check_encodable(value: str) -> None:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        remedy = "decode it with errors='replace' before it becomes a key"
+        raise NotShownError(f"the key has {value!r:.80}, which is not UTF-8", remedy) from None
 
 
 class Collector(ClientCollector):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, get_args
 
 import msgspec
@@ -250,7 +250,9 @@ class Accumulator:
         """
         if self._read_at != self.version:
             self._readings, self._read_at = {}, self.version
-        found = self._readings.get(metric)
+        given: Any = metric
+        hashable = isinstance(given, Hashable)
+        found = self._readings.get(metric) if hashable else None
         if found is None:
             asked = self._metric(metric)
             readings = readings_of(asked, self.table, _HERE)
@@ -471,6 +473,8 @@ class Accumulator:
         self._rows.clear()
 
     def _metric(self, given: str | Metric) -> Metric:
+        if not isinstance(given, str):
+            return metric_of(given)
         return metric_of(next((each for each in self.metrics if each.text == given), given))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from datetime import date, timedelta
-from typing import Final, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
 import numpy as np
@@ -254,7 +254,8 @@ def compare(
         if not isinstance(given, Accumulator):
             raise MetricError(f"{name}={given!r:.80}: give a streameval.Accumulator")
     known = {each.text: each for each in control.metrics}
-    asked = known.get(metric) or metric_of(metric)
+    chosen: Any = metric
+    asked = (known.get(metric) if isinstance(chosen, str) else None) or metric_of(metric)
     intervals = control.intervals or Intervals()
     if precision is not None:
         intervals = msgspec.structs.replace(intervals, precision=precision)

@@ -142,7 +142,8 @@ def advice(table: Table, cells: IntArray, before: int = 0) -> list[str | None]:
     `before`: lists counted before some statistic began.
     """
     found: list[str | None] = [None] * cells.size
-    for at, sentence in (*_catalogue_mismatches(table, cells), *_unscored(table, cells, before)):
+    lacking = (*_unscored(table, cells, before), *_untyped(table, cells, before))
+    for at, sentence in (*_catalogue_mismatches(table, cells), *lacking):
         found[at] = sentence
     for hits in _of_kind(table, Hits):
         view = hits.view(cells)
@@ -184,6 +185,28 @@ def _unscored(table: Table, cells: IntArray, before: int) -> Iterator[tuple[int,
         if not any(each[at] for each in scored):
             problem = "lists without scores, which auc and similar metrics need"
             yield at, f"{int(lists[at]):,} {problem}"
+
+
+def _untyped(table: Table, cells: IntArray, before: int) -> Iterator[tuple[int, str]]:
+    """Cells with interactions, none of a type that a metric asks for."""
+    kept = [(each.options.type, each.view(cells)) for each in _of_kind(table, Hits)]
+    engaged = {name: view.count - view.without_interactions for name, view in kept if name}
+    if not engaged:
+        return
+    # Without a metric of all types, a list may have interactions that are not kept.
+    of_any = [view.count - view.without_interactions for name, view in kept if not name]
+    lists = np.min([table.lists(cells) - before, *of_any[:1]], axis=0)
+    typed = np.sum([*engaged.values()], axis=0)
+    asked = ", ".join(sorted(engaged))
+    for at in np.flatnonzero((lists >= _SUSPICIOUS) & (typed == 0)).tolist():
+        which = "with interactions" if of_any else "counted"
+        yield (
+            at,
+            (
+                f"{int(lists[at]):,} lists {which}, and no interaction of type {asked}: do the "
+                "events have types? Columns and tables cannot have them"
+            ),
+        )
 
 
 def _catalogue_mismatches(table: Table, cells: IntArray) -> Iterator[tuple[int, str]]:

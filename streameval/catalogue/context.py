@@ -118,6 +118,9 @@ class Similarity:
         given = vectors if vectors is not None else matrix
         if given is None or (vectors is not None and matrix is not None):
             raise MetricError("similarity: give either vectors= or matrix=")
+        listed: Any = ids
+        if not isinstance(listed, Iterable) or isinstance(listed, (str, bytes)):
+            raise MetricError(f"similarity: ids={ids!r:.80}; give the id of each row")
         self._pairs: Mapping[tuple[Id, Id], float] | None = None
         self.ids, items = ids_of_input("similarity", ids)
         self._rows = {item: row for row, item in enumerate(items)}
@@ -139,7 +142,12 @@ class Similarity:
             >>> Similarity.of_pairs({("a", "b"): 0.25}).between("b", "a")
             0.25
         """
+        if not isinstance(pairs, Mapping):
+            raise MetricError(f"similarity: {pairs!r:.80} is not a mapping; give (a, b) -> number")
         for pair, value in pairs.items():
+            both: Any = pair
+            if not isinstance(both, tuple) or len(both) != 2:
+                raise MetricError(f"similarity: {pair!r:.80} is not a pair; give (a, b) -> number")
             if not is_number(value):
                 raise MetricError(f"similarity of {pair!r}: {value!r:.80} is not a finite number")
         ids = list(dict.fromkeys(item for pair in pairs for item in pair))

@@ -14,6 +14,7 @@ import pytest
 from streameval import (
     Accumulator,
     Event,
+    Interaction,
     Intervals,
     Popularity,
     SharedAccumulator,
@@ -240,6 +241,11 @@ def test_no_metrics_or_no_kept_items_are_refused() -> None:
         (lambda: compare("mrr", MADE, MADE), "control='mrr': give a streameval.Accumulator"),  # type: ignore[arg-type]  # the mistake
         (lambda: compare(MADE, None, "mrr"), "treatment=None: give a streameval.Accumulator"),  # type: ignore[arg-type]  # the mistake
         (lambda: compare(MADE, MADE, 5), "5 is not a metric"),  # type: ignore[arg-type]  # the mistake
+        (lambda: compare(MADE, MADE, ["mrr"]), "['mrr'] is not a metric"),  # type: ignore[arg-type]  # the mistake
+        (lambda: MADE.read(["mrr"]), "['mrr'] is not a metric"),  # type: ignore[arg-type]  # the mistake
+        (lambda: Similarity(5, vectors=[[1]]), "ids=5; give the id of each row"),  # type: ignore[arg-type]  # the mistake
+        (lambda: Similarity.of_pairs([("a", "b")]), "is not a mapping; give (a, b)"),  # type: ignore[arg-type]  # the mistake
+        (lambda: Similarity.of_pairs({"ab": 0.5}), "'ab' is not a pair"),  # type: ignore[dict-item]  # the mistake
         (lambda: compare_sums(SUMS, SUMS, method="anytme"), "'anytime'"),  # type: ignore[arg-type]  # the mistake
     ],
 )
@@ -301,6 +307,26 @@ def test_many_lists_without_a_hit_give_a_warning() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         accumulator.compute()
+
+
+@every_case("metrics", [("hit_rate(type=click)",), ("mrr", "ctr(type=click)", "mrr(type=buy)")])
+def test_many_lists_without_a_type_that_a_metric_reads_give_a_warning(
+    metrics: tuple[str, ...],
+) -> None:
+    accumulator = Accumulator(*metrics)
+    accumulator.update_many([["a"]] * 999, [["a"]] * 999)
+    assert accumulator.advice() is None
+    accumulator.update_many([["a"]], [["a"]])
+    with pytest.warns(SuspiciousEventsWarning, match=r"no interaction of type .*click: do the eve"):
+        accumulator.compute()
+    accumulator.update(["a"], ["a"], typed=[Interaction("a", 1.0, "click")])
+    assert accumulator.advice() is None
+
+
+def test_lists_without_interactions_say_nothing_of_types() -> None:
+    accumulator = Accumulator("mrr", "hit_rate(type=click)")
+    accumulator.update_many([["a"]] * 2_000, [[]] * 2_000)
+    assert accumulator.advice() is None
 
 
 def test_recommendations_and_truth_may_be_separate_arguments() -> None:

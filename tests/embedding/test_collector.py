@@ -237,6 +237,12 @@ def test_an_argument_of_another_type_is_refused_at_once(given: tuple[Any, ...], 
             shown(accumulators, **named)
 
 
+def test_a_key_that_prometheus_cannot_encode_is_refused_at_once() -> None:
+    for key, labels in (("\ud800", "variant"), (("a", "b\udfff"), ("variant", "country"))):
+        with pytest.raises(NotShownError, match=r"which is not UTF-8; decode it with errors="):
+            Collector({key: Accumulator("ctr")}, labels)
+
+
 def test_a_later_key_that_does_not_match_is_refused_by_the_scrape() -> None:
     slices: dict[object, Accumulator] = {"a": Accumulator("ctr")}
     registry = _registered(Collector(slices, labels="variant", first_exposure=20))

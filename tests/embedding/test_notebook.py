@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,9 @@ import numpy as np
 import pytest
 
 from streameval import Accumulator
-from streameval.errors import MissingExtraError
-from streameval.plot import over_time, row
-from tests.effort import PATIENCE
+from streameval.errors import MetricError, MissingExtraError
+from streameval.plot import lifts, over_time, row
+from tests.effort import PATIENCE, every_case
 from tests.embedding.examples import EXAMPLES
 
 _SAY = """
@@ -111,6 +112,39 @@ def test_one_moment_is_one_point_however_it_is_written() -> None:
         [True, False],
         [False, True],
     ]
+
+
+ONE = {"start": "2025-01-01T00:00:00Z", "metric": "mrr", "labels": {"a": "b"}, "value": 0.5}
+READ = Accumulator("mrr").read("mrr")
+
+
+@every_case(
+    ("drawn", "named"),
+    [
+        (lambda: over_time(None, "mrr"), "rows=None: give the rows"),  # type: ignore[arg-type]  # the mistake
+        (lambda: over_time(ONE, "mrr"), "give the rows"),  # type: ignore[arg-type]  # the mistake
+        (lambda: over_time([ONE, 5], "mrr"), "rows[1]=5: give the rows"),  # type: ignore[list-item]  # the mistake
+        (lambda: over_time([{"metric": "mrr"}], "mrr"), "rows[0]={'metric': 'mrr'}"),
+        (lambda: over_time([ONE], READ), "give the text of a metric"),  # type: ignore[arg-type]  # the mistake
+        (lambda: over_time([ONE | {"start": 5}], "mrr"), "start=5: give ISO 8601"),
+        (lambda: over_time([ONE | {"start": "noon"}], "mrr"), "start='noon': give ISO 8601"),
+        (lambda: over_time([ONE, ONE | {"start": "2025-01-01"}], "mrr"), "an offset from UTC"),
+        (lambda: over_time([ONE | {"labels": ["b"]}], "mrr"), "labels=['b']: give name -> text"),
+        (lambda: over_time([ONE | {"value": "0.5"}], "mrr"), "value='0.5': give a number"),
+        (lambda: over_time([ONE], "mrr", [1]), "axes=[1]: give one Axes"),  # type: ignore[arg-type]  # the mistake
+        (lambda: lifts([]), "comparisons=[]: give name -> result"),  # type: ignore[arg-type]  # the mistake
+        (lambda: lifts({"mrr": READ}), "comparisons['mrr']=Reading("),  # type: ignore[dict-item]  # the mistake
+        (lambda: row("now", READ), "start='now': give seconds"),  # type: ignore[arg-type]  # the mistake
+        (lambda: row(1e99, READ), "start=1e+99: give seconds"),
+        (lambda: row(0.0, 0.5), "reading=0.5: give the result of Accumulator.read"),  # type: ignore[arg-type]  # the mistake
+    ],
+)
+def test_an_invalid_argument_is_refused_with_what_to_give(
+    drawn: Callable[[], object], named: str
+) -> None:
+    with pytest.raises(MetricError) as told:
+        drawn()
+    assert named in str(told.value)
 
 
 def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

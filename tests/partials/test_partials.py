@@ -21,11 +21,21 @@ from streameval.errors import (
     DamagedStateError,
     InvalidEventError,
     MetricError,
+    SourceError,
     StateVersionError,
     StreamevalError,
     UnlikeStateError,
 )
-from streameval.partials import Cell, Partial, arrow_table, merged, partials, repacked
+from streameval.partials import (
+    Cell,
+    Partial,
+    arrow_table,
+    backfill,
+    merged,
+    partials,
+    repacked,
+    stored,
+)
 from streameval.spark import evaluate
 from tests.effort import dear, every_case
 
@@ -193,6 +203,21 @@ def test_an_invalid_row_is_refused(damage: Callable[[Partial], Any]) -> None:
     row, *others = counted(table(events(30)))
     with pytest.raises(DamagedStateError, match="partial: the saved state is damaged"):
         merged([*others, damage(row)])
+
+
+@every_case("wrong", [None, 5])
+def test_what_holds_no_rows_is_refused(wrong: Any) -> None:
+    for take in (merged, repacked, arrow_table, lambda rows: backfill(rows, [])):
+        with pytest.raises(
+            DamagedStateError, match=rf"{wrong} is not a list or an iterator of row"
+        ):
+            take(wrong)
+    with pytest.raises(SourceError, match=f"{wrong}: no rows of streameval.partials"):
+        next(stored(wrong))
+    with pytest.raises(InvalidEventError, match=r"by=.*; give the names of columns in a list"):
+        partials([], "mrr", by=wrong)
+    with pytest.raises(InvalidEventError, match=r"by=.*; give the names of columns in a list"):
+        partials([], "mrr", by=[wrong])
 
 
 def test_one_changed_bit_anywhere_in_a_row_is_found() -> None:
