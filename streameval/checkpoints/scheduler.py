@@ -137,6 +137,7 @@ class CheckpointScheduler:
         self._queue: list[Partition] = []
         self._pace = Pace(0.0)
         self._spent: list[float] = []
+        self._flush: Future[None] | None = None
 
     def checkpoint_soon(self) -> None:
         """Start a round in the next call of `advance`."""
@@ -155,6 +156,8 @@ class CheckpointScheduler:
             self.events, self._soon = 0, False
             self._queue = sorted(partition for partition, each in owned.items() if each.changed)
             log_events += self._commit()
+            if not self._queue:
+                self._flush_full_letters()
         if self._queue and not any(each.job for each in owned.values()):
             checkpoints = owned.get(self._queue.pop(0))
             if checkpoints is not None and checkpoints.changed:
@@ -200,6 +203,17 @@ class CheckpointScheduler:
                 remaining = max(0.0, until - self._clock.monotonic())
                 log_events += self._take(checkpoints, checkpoints.job, remaining)
         return log_events
+
+    def _flush_full_letters(self) -> None:
+        """Write the letters for which reading is paused, if no checkpoint of a round does.
+
+        After a rebalance no partition has changed, and none can change while it is paused.
+        """
+        if self._flush is not None and self._flush.done():
+            self.failures["dead_letters"] += isinstance(self._flush.exception(), DeadLetterError)
+            self._flush = None
+        if self._flush is None and self._letters is not None and self._letters.full:
+            self._flush = self._worker.submit(self._letters.flush)
 
     def _due(self) -> bool:
         if self._queue:

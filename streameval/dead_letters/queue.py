@@ -109,8 +109,8 @@ class Queue:
     def send(self, letters: Sequence[DeadLetter]) -> None:
         """Queue letters until the next flush; never raises."""
         size = sum(map(_size, letters))
-        if self._bytes and self._bytes + size > self._max_bytes:
-            # The flush before each checkpoint raises the error again, so nothing is lost.
+        if self._bytes and not self.full and self._bytes + size > self._max_bytes:
+            # Only once: each failure takes seconds. The flush of a checkpoint raises it again.
             with suppress(DeadLetterError):
                 self.flush()
         with self._lock:

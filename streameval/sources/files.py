@@ -13,6 +13,7 @@ import stat
 import time
 from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -171,8 +172,7 @@ class FilesSource:
             self.joined = True
         deadline = time.monotonic() + seconds
         while True:
-            while self._waiting and len(self._files) < _SIDE_BY_SIDE + len(self._paused):
-                self._files.append(NdjsonFile(self._waiting.popleft()))
+            self._open_more()
             remaining = max(0.0, deadline - time.monotonic())
             read = [self._batch(file) for file in self._ready(remaining)]
             batches = [batch for batch in read if batch is not None]
@@ -200,6 +200,14 @@ class FilesSource:
         self._waiting.clear()
         while self._files:
             self._files.pop().close()
+
+    def _open_more(self) -> None:
+        """Open waiting files, so that enough are read besides those that are paused."""
+        read = sum(file.path not in self._paused for file in self._files)
+        unpaused = (path for path in self._waiting if path not in self._paused)
+        for path in list(islice(unpaused, max(0, _SIDE_BY_SIDE - read))):
+            self._waiting.remove(path)
+            self._files.append(NdjsonFile(path))
 
     def _ready(self, seconds: float) -> list[NdjsonFile]:
         poller = select.poll()

@@ -50,6 +50,19 @@ def test_letters_that_cannot_be_written_stay_in_the_queue() -> None:
     assert paper.written == [0, 1, 2, 3]
 
 
+def test_a_full_queue_is_not_flushed_by_sending() -> None:
+    paper = Paper()
+    queue = Queue(paper, max_bytes=1_500)
+    paper.fails = True
+    for offset in range(5):
+        queue.send([letter(offset)])
+    assert queue.full
+    assert paper.written == [0]
+    paper.fails = False
+    queue.flush()
+    assert paper.written == [0, *range(5)]
+
+
 def test_one_send_larger_than_the_queue_is_accepted() -> None:
     paper = Paper()
     queue = Queue(paper, max_bytes=10)

@@ -9,6 +9,7 @@ import pytest
 from streameval.checkpoints.checkpoint import Draft
 from streameval.errors import StoreError, UnsavedStateError
 from streameval.events.records import Partition
+from tests.dead_letters.places import letter
 from tests.durability.checkpointing import Kept, P, assignment, batch
 from tests.stores.memory import MemoryStore
 
@@ -119,3 +120,19 @@ def test_a_problem_leaves_with_the_partition_that_had_it() -> None:
     kept.checkpointer.apply(batch(0, 5, OTHER))
     kept.checkpoint()
     assert kept.events == []
+
+
+def test_full_dead_letters_are_written_although_no_partition_can_change() -> None:
+    kept = Kept()
+    kept.assign()
+    kept.checkpoint()
+    kept.letters.send([letter(1)])
+    kept.letters.full = kept.letters.failing = True
+    kept.checkpoint()
+    assert not kept.safe
+    kept.letters.full = False
+    kept.checkpoint()
+    assert (kept.safe, kept.checkpointer.health.failures["dead_letters"]) == (set(), 1)
+    kept.letters.full = True
+    kept.checkpoint()
+    assert kept.safe == {letter(1).identity}

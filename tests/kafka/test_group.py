@@ -18,6 +18,7 @@ from streameval.sources.kafka.confluent import ConfluentConsumer
 from streameval.sources.kafka.kafka_python import KafkaPythonConsumer
 from streameval.sources.kafka.settings import group_config
 from streameval.sources.kafka.source import KafkaSource
+from streameval.sources.kafka.watchdog import Stall
 from streameval.sources.source import Positions
 from streameval.testing.broker import Broker
 from tests.effort import PATIENCE, every_case
@@ -266,6 +267,26 @@ def test_a_stalled_partition_is_sought_and_then_rejoined(broker: Broker) -> None
         fill(broker, topic, {0: [b"b"]})
         until(lambda: a.told.values == {0: [b"a", b"b"]}, a)
     assert a.source.recoveries == {"seek": 1, "rejoin": 1}
+    assert [what for what, _ in a.told.happened] == ["assigned", "revoked", "assigned"]
+
+
+def test_records_read_by_a_poll_that_rejoins_are_read_again(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = filled(broker, {0: [b"a"]})
+    rejoined: list[bool] = []
+    with reading(options(broker, topic, group=topic)) as a:
+        until(lambda: a.told.values == {0: [b"a"]}, a)
+
+        def check(positions: Mapping[Partition, int], *_: object, **__: object) -> Stall | None:
+            if rejoined or positions == a.told.positions:
+                return None
+            rejoined.append(True)
+            return Stall("rejoin", positions)
+
+        monkeypatch.setattr(a.source._watchdog, "check", check)
+        fill(broker, topic, {0: [b"b"]})
+        until(lambda: a.told.values == {0: [b"a", b"b"]}, a)
     assert [what for what, _ in a.told.happened] == ["assigned", "revoked", "assigned"]
 
 

@@ -44,6 +44,22 @@ def test_files(tmp_path: Path) -> None:
         assert source.finished
 
 
+def test_paused_files_are_not_opened_and_hold_up_no_others(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{number:02}" for number in range(60)]
+    for path in paths:
+        path.write_text("{}\n")
+    with closing(FilesSource(FilesOptions(paths=list(map(str, paths))))) as source:
+        source.open(Positions())
+        source.pause([Partition(str(path), 0) for path in paths])
+        assert quiet(source, 1) == []
+        assert not source._files
+        source.pause([Partition(str(path), 0) for path in paths[:40]])
+        assert len(by_log(quiet(source, 4))) == 20
+        source.pause([])
+        assert len(by_log(quiet(source, 6))) == 40
+        assert source.finished
+
+
 @pytest.mark.kafka
 @on_each_client
 def test_topics(broker: Broker) -> None:

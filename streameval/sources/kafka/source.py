@@ -137,7 +137,8 @@ class KafkaSource:
         member.dispatch()
         batches += self._start_assigned(member, seconds)
         self._check_for_stalls(member)
-        return batches
+        # After a rejoin the owner has given up the partitions, and reads these records again.
+        return batches if self._member is member else []
 
     def commit(self, positions: Mapping[Partition, int], *, wait: bool = True) -> str | None:
         """Commit to the group, for assigned partitions only; takes a second at most."""
