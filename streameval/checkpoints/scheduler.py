@@ -169,11 +169,11 @@ class CheckpointScheduler:
         """Write the first checkpoint of a partition, synchronously.
 
         Raises:
-            DeadLetterError: dead letters of other partitions are not durable.
             StoreError: the write failed.
         """
         save = checkpoints.copied(self._settings, self._clock.wall())
-        self._written(checkpoints, save(self._store, self._letters))
+        # It has no record, so no dead letter: those of others may wait.
+        self._written(checkpoints, save(self._store, None))
 
     def save(
         self, chosen: Collection[PartitionCheckpoints], most: float = math.inf

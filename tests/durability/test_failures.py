@@ -136,3 +136,13 @@ def test_full_dead_letters_are_written_although_no_partition_can_change() -> Non
     kept.letters.full = True
     kept.checkpoint()
     assert kept.safe == {letter(1).identity}
+
+
+def test_a_partition_starts_while_dead_letters_of_others_cannot_be_written() -> None:
+    kept = Kept()
+    kept.assign()
+    kept.letters.send([letter(1)])
+    kept.letters.failing = True
+    kept.checkpointer.assigned([assignment(partition=OTHER)])
+    assert kept.checkpointer.health.offsets == {P: 0, OTHER: 0}
+    assert not kept.safe
