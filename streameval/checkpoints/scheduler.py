@@ -90,10 +90,8 @@ class CheckpointTrouble:
 
     def forget(self, partitions: Iterable[Partition]) -> None:
         """Forget partitions that other processes own now."""
+        # The problem stays, so that the next success is logged: a rebalance may return them.
         self._failing.difference_update(partitions)
-        if not self._failing:
-            self.last = None
-            self._logged.clear()
 
 
 class CheckpointScheduler:

@@ -107,19 +107,19 @@ def test_a_failed_last_checkpoint_is_an_error() -> None:
     assert len(raised.value.places) == 1
 
 
-def test_a_problem_leaves_with_the_partition_that_had_it() -> None:
+def test_a_recovery_after_a_rebalance_is_logged() -> None:
     kept = Kept(store := Failing())
     kept.assign()
-    kept.checkpointer.assigned([assignment(partition=OTHER)])
     store.full = True
     kept.count(0, 5)
     kept.checkpoint()
     assert kept.events == ["a checkpoint was not written"]
     store.full = False
     kept.checkpointer.lost([P])
-    kept.checkpointer.apply(batch(0, 5, OTHER))
+    kept.assign()
+    kept.count(0, 5)
     kept.checkpoint()
-    assert kept.events == []
+    assert kept.events == ["checkpoints recovered"]
 
 
 def test_full_dead_letters_are_written_although_no_partition_can_change() -> None:
