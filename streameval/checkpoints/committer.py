@@ -52,7 +52,7 @@ class OffsetCommitter:
     counters never show more than the group has committed. Failed commits are retried.
 
     Attributes:
-        pending: whether the group has not answered the last commit.
+        pending: whether to call `commit` again soon: an answer or a newer checkpoint waits.
     """
 
     def __init__(self, commit: Commit, counters: DurableCounters, evidence: EvidenceReader) -> None:
@@ -63,6 +63,7 @@ class OffsetCommitter:
         self._counters = counters
         self._evidence = evidence
         self._waiting: dict[Partition, DurableCheckpoint] = {}
+        self._asked: dict[Partition, DurableCheckpoint] = {}
         self._logged: set[str] = set()
 
     def add(self, partition: Partition, durable: DurableCheckpoint) -> None:
@@ -73,29 +74,33 @@ class OffsetCommitter:
         """Drop queued checkpoints of partitions that another replica owns now."""
         for partition in partitions:
             self._waiting.pop(partition, None)
+            self._asked.pop(partition, None)
 
     def commit(self, *, wait: bool) -> LogEvent | None:
         """Commit and show all queued checkpoints; returns a new failure, a recovery, or None.
 
-        Without `wait` the answer may be `pending`: call again.
+        Without `wait` the answer may be `pending`: call again. Checkpoints queued meanwhile wait,
+        because an answer is only about the offsets that were asked for.
         """
         self.pending = False
-        if not self._waiting:
+        if wait or not self._asked:
+            self._asked = dict(self._waiting)
+        if not self._asked:
             return None
-        offsets = {
-            log: offset
-            for _, each in sorted(self._waiting.items())
-            for log, offset in each.offsets.items()
-        }
+        asked = sorted(self._asked.items())
+        offsets = {log: offset for _, each in asked for log, offset in each.offsets.items()}
         problem = self._commit(offsets, wait=wait)
         self.pending = problem == PENDING
         if self.pending:
             return None
+        self._asked = {}
         if problem is not None:
             return self._failed(problem)
-        for partition, durable in sorted(self._waiting.items()):
+        for partition, durable in asked:
             self._show(partition, durable)
-        self._waiting.clear()
+            if self._waiting.get(partition) is durable:
+                del self._waiting[partition]
+        self.pending = bool(self._waiting)
         if not self._logged:
             return None
         self._logged.clear()

@@ -348,13 +348,30 @@ def test_evidence_is_not_shown_before_the_group_accepts_the_commit() -> None:
 def test_a_commit_without_an_answer_is_asked_for_again_at_once() -> None:
     kept = Kept()
     kept.assign()
+    kept.checkpoint()
     kept.count(0, 5)
     kept.trouble = PENDING
     kept.checkpoint()
     assert (kept.shown, kept.checkpointer.commit_failures, kept.events) == (0, 0, [])
     kept.trouble = None
     kept.checkpointer.advance()
-    assert (kept.shown, kept.commits) == (5, [{P: 5}])
+    assert (kept.shown, kept.commits) == (5, [{P: 0}, {P: 5}])
+
+
+def test_a_late_answer_shows_the_evidence_it_is_about_and_the_next_commit_follows() -> None:
+    kept = Kept()
+    kept.assign()
+    kept.checkpoint()
+    kept.count(0, 5)
+    kept.trouble = PENDING
+    kept.checkpoint()
+    kept.count(5, 8)
+    kept.checkpoint()
+    kept.trouble = None
+    kept.checkpointer.advance()
+    assert (kept.shown, kept.commits) == (5, [{P: 0}, {P: 5}])
+    kept.checkpointer.advance()
+    assert (kept.shown, kept.commits) == (8, [{P: 0}, {P: 5}, {P: 8}])
 
 
 def test_a_revoked_partition_is_saved_and_dropped_and_its_counters_stay() -> None:
