@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from streameval.accumulator.comparison import MOST_ANONYMOUS
+from streameval.accumulator.comparison import MOST_ANONYMOUS, percent
 from streameval.accumulator.uncertainty import LARGEST_EVIDENCE, log_beta_tail
 from streameval.statistics.intervals import Audience
 
@@ -131,18 +131,19 @@ def _counted(audiences: Sequence[Audience]) -> tuple[list[int], int, int]:
 def _trouble(checks: Checks) -> Iterator[str]:
     if checks.ratio_evidence >= ALARM:
         found = ", ".join(f"{name} {count:,.0f}" for name, count in checks.users.items())
-        planned = " : ".join(f"{share:.1%}" for share in checks.shares.values())
+        planned = " : ".join(map(percent, checks.shares.values()))
         yield (
             f"users are not split as planned ({found}; planned {planned}): something loses or adds "
             "users of one variant, and the missing users may differ from the others"
         )
     if checks.shared_evidence >= ALARM:
         yield (
-            f"{checks.shared:.1%} of the users are in several variants: the assignment is not "
+            f"{percent(checks.shared)} of the users are in several variants: the assignment is not "
             "stable; if it is by design, set same_users"
         )
     if checks.anonymous > MOST_ANONYMOUS:
         yield (
-            f"{checks.anonymous:.0%} of a variant's lists have no user id: their users may be "
-            f"counted many times; send user ids with at least {1 - MOST_ANONYMOUS:.0%} of the lists"
+            f"{percent(checks.anonymous)} of a variant's lists have no user id: their users may be "
+            "counted many times; send user ids with at least "
+            f"{percent(1 - MOST_ANONYMOUS)} of the lists"
         )

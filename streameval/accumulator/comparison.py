@@ -131,8 +131,8 @@ def compare_sums(
         >>> one = GroupSums(np.array([0]), clicks, lists)
         >>> other = GroupSums(np.array([0]), clicks[:, ::-1] * 1.1, lists)
         >>> found = compare_sums(one, other)
-        >>> found.verdict, f"{found.lift:.1%}, at least {found.lift_low:.1%}"
-        ('better', '10.0%, at least 0.5%')
+        >>> found.verdict, percent(found.lift), sure(found)
+        ('better', '10.0 %', 'at least +0.4 %')
     """
     check_method(method, get_args(Method))
     common = _common(control, treatment)

@@ -42,7 +42,7 @@ from streameval.engine.ingest import Ingest
 from streameval.engine.snapshots import variants_in
 from streameval.errors import suggestion
 from streameval.exporters.view import figure, lift_bounds
-from streameval.statistics.intervals import Audience, Intervals
+from streameval.statistics.intervals import Audience, Intervals, confidence_text
 from streameval.tables.files import finite
 
 
@@ -450,12 +450,13 @@ FORMATS: Final[Mapping[str, Callable[[Result], str]]] = {
 
 def _checks(result: Result) -> Iterator[str]:
     checks, rows = result.report
-    yield f"Intervals of {result.intervals.confidence:.0%} hold {_VALIDITY[result.method]}."
+    confidence = confidence_text(result.intervals.confidence)
+    yield f"Intervals of {confidence} hold {_VALIDITY[result.method]}."
     if any(row.primary for row in rows):
         among = next(row.among for row in rows if row.primary)
         yield f"* primary metric; the error is shared by {among}."
     users = ", ".join(f"{name} {count:,.0f}" for name, count in checks.users.items())
-    planned = " : ".join(f"{share:.0%}" for share in checks.shares.values())
+    planned = " : ".join(map(percent, checks.shares.values()))
     split = "NOT as planned" if checks.ratio_evidence >= ALARM else "as planned"
     split = "users see several variants" if checks.same_users else f"planned {planned}, {split}"
     heaviest = max((row.comparison.heaviest for row in rows), default=0.0)

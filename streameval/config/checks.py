@@ -39,6 +39,7 @@ Problem: TypeAlias = tuple[str, str]
 
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _RESERVED = frozenset({"k", "le", "quantile", "window", "job", "instance", "convention", "metric"})
+_SUMMED_AWAY = frozenset({"pod", "container", "endpoint"})
 
 
 def check_config(path: str, config: Config) -> Config:
@@ -174,6 +175,8 @@ def _label_name_problem(name: str) -> str | None:
         return f"{name!r} starts with __, which Prometheus reserves"
     if name in _RESERVED:
         return f"{name!r} is reserved: streameval or Prometheus sets this label"
+    if name in _SUMMED_AWAY:
+        return f"{name!r} is a label of Kubernetes targets, which the recording rules sum away"
     for definition in catalogue().values():
         if name in parameters(definition):
             return f"{name!r} is a parameter of the metric {definition.name!r}, exported as a label"
@@ -229,6 +232,9 @@ def source_problems(config: Config) -> Iterator[Problem]:
     """Problems of the source; dead letters without a destination, or with a topic but no Kafka."""
     for key, problem in config.source.problems():
         yield f"source.{key}", problem
+    if isinstance(config.source, KafkaOptions) and config.source.member and config.state is None:
+        problem = "no effect without [state]: the daemon reads all partitions in its own group"
+        yield "source.member", f"{problem}; add [state] with a path, or remove member."
     options = config.dead_letters
     if options is None:
         return

@@ -14,6 +14,7 @@ from streameval.accumulator.comparison import percent
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.engine.snapshot import LIFETIME, Series, SeriesFamily, Snapshot
+from streameval.statistics.intervals import confidence_text
 
 UNDEFINED = "\N{EN DASH}"
 """Shown for a value without evidence, which is never shown as 0."""
@@ -63,8 +64,9 @@ def certainty(reading: Reading) -> str:
         bounds = f"estimated, {bounds or 'without bounds'}"
     if found is None:
         return bounds
-    share = f"{100.0 * found.confidence:.3g}"
-    interval = f"{share} % interval {figure(found.low)} to {figure(found.high)}"
+    interval = (
+        f"{confidence_text(found.confidence)} interval {figure(found.low)} to {figure(found.high)}"
+    )
     return f"{bounds}; {interval}" if bounds else interval
 
 

@@ -101,7 +101,8 @@ class KafkaOptions(_Options, frozen=True, kw_only=True, tag="kafka"):
         group: consumer group whose members share the partitions. Without [state] it is a prefix:
             the daemon reads all partitions in its own group `<group>-<random>`.
         member: unique name of this member of the group (static membership): a restart within
-            session_timeout_ms moves no partition. ${NAME} is taken from the environment.
+            session_timeout_ms moves no partition. Needs [state]. ${NAME} is taken from the
+            environment.
         start: "earliest", "latest", or an ISO-8601 time with offset.
         stall_timeout: seconds without progress, although records wait, before the client is
             restarted.

@@ -106,8 +106,8 @@ def test_a_table_shows_a_significant_difference(tmp_path: Path) -> None:
     assert "ctr *" in done.stdout
     assert "better: at least +" in done.stdout
     assert re.search(r"\+\d+\.\d % to \+\d+\.\d %", done.stdout)
-    assert "Intervals of 95% hold for one planned look." in done.stdout
-    assert "users control 300, treatment 300: planned 50% : 50%, as planned" in done.stdout
+    assert "Intervals of 95 % hold for one planned look." in done.stdout
+    assert "users control 300, treatment 300: planned 50.0 % : 50.0 %, as planned" in done.stdout
     assert "ctr: treatment is better than control: at least +" in done.stdout
 
 

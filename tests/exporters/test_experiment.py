@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from streameval.accumulator.comparison import percent
 from streameval.accumulator.experiment import Experiment, Report, Variant
 from streameval.exporters.operations import comparison_families
 from streameval.exporters.prometheus import Text
@@ -179,5 +180,5 @@ def test_without_a_primary_metric_the_first_has_a_chart_for_anytime_only() -> No
 
 def test_the_heaviest_group_is_named(usual: Report) -> None:
     heaviest = max(usual.rows, key=lambda row: row.comparison.heaviest)
-    share = f"{heaviest.comparison.heaviest:.1%} of the variance"
+    share = f"{percent(heaviest.comparison.heaviest)} of the variance"
     assert f"{share} ({heaviest.metric} of treatment)" in section(usual)

@@ -190,7 +190,7 @@ def test_missing_users_are_reported() -> None:
     guardrail = row(found, "ctr").guardrail
     assert guardrail is not None
     assert guardrail.verdict == "do not trust"
-    assert "control 8,000, treatment 10,000; planned 50.0% : 50.0%" in row(found, "ctr").sentence
+    assert "control 8,000, treatment 10,000; planned 50.0 % : 50.0 %" in row(found, "ctr").sentence
     planned = Experiment(shares={"control": 4, "treatment": 5})
     assert report(planned, {"control": control, "treatment": treatment}).checks.trouble == ()
 

@@ -18,6 +18,7 @@ from streameval.accumulator.comparison import (
 from streameval.accumulator.experiment import Compared, Report
 from streameval.exporters.view import UNDEFINED, figure, lift_bounds
 from streameval.exporters.web.markup import Markup, grid, tag
+from streameval.statistics.intervals import confidence_text
 
 _HALF: Final = 100.0
 """Half of a forest plot's width, in SVG units."""
@@ -41,9 +42,9 @@ def section(report: Report) -> Markup:
         return tag("p", "No list of the experiment has been counted yet.", kind="quiet")
     kind, confidence = report.rows[0].comparison.kind, report.rows[0].comparison.confidence
     promise = (
-        f"{confidence:.0%} intervals hold however often you look."
+        f"{confidence_text(confidence)} intervals hold however often you look."
         if kind == "anytime"
-        else f"{confidence:.0%} intervals hold for one planned look."
+        else f"{confidence_text(confidence)} intervals hold for one planned look."
     )
     trouble = (f"Do not trust these numbers: {each}." for each in report.checks.trouble)
     return tag(
@@ -211,16 +212,16 @@ def _day_table(days: Sequence[Day], what: str) -> Markup:
 def _checks(report: Report) -> Markup:
     checks = report.checks
     users = " : ".join(f"{count:,.0f}" for count in checks.users.values())
-    planned = " : ".join(f"{share:.1%}" for share in checks.shares.values())
+    planned = " : ".join(map(percent, checks.shares.values()))
     facts = {
         f"users ({' : '.join(checks.users)})": f"{users}, planned {planned}",
         "split as planned": "no" if checks.ratio_evidence >= ALARM else "yes",
         "users in several variants": "by design" if checks.same_users else percent(checks.shared),
-        "lists without a user id": f"{checks.anonymous:.1%} at most",
+        "lists without a user id": f"{percent(checks.anonymous)} at most",
     }
     heaviest = max(report.rows, key=lambda row: row.comparison.heaviest)
     if heaviest.comparison.heaviest:
-        share = f"{heaviest.comparison.heaviest:.1%} of the variance"
+        share = f"{percent(heaviest.comparison.heaviest)} of the variance"
         facts["heaviest group of users"] = f"{share} ({heaviest.metric} of {heaviest.variant})"
     if checks.left_out:
         facts["not compared"] = ", ".join(checks.left_out)
