@@ -131,15 +131,10 @@ class CheckpointScheduler:
         self._clock = clock
         self._worker = worker
         self._began_at, self._began_own = clock.monotonic(), self._own_time
-        self._soon = False
         self._queue: list[Partition] = []
         self._pace = Pace(0.0)
         self._spent: list[float] = []
         self._flush: Future[None] | None = None
-
-    def checkpoint_soon(self) -> None:
-        """Start a round in the next call of `advance`."""
-        self._soon = True
 
     def advance(self, owned: Mapping[Partition, PartitionCheckpoints]) -> list[LogEvent]:
         """Handle finished checkpoints and start the next; copies at most one partition."""
@@ -151,7 +146,7 @@ class CheckpointScheduler:
             self._spent = []
         if self._due():
             self._began_at, self._began_own = self._clock.monotonic(), self._own_time
-            self.events, self._soon = 0, False
+            self.events = 0
             self._queue = sorted(partition for partition, each in owned.items() if each.changed)
             log_events += self._commit()
             if not self._queue:
@@ -216,8 +211,6 @@ class CheckpointScheduler:
     def _due(self) -> bool:
         if self._queue:
             return False
-        if self._soon:
-            return True
         if self._own_time - self._began_own < self._pace.interval:
             return False
         elapsed = self._clock.monotonic() - self._began_at

@@ -278,28 +278,21 @@ class JoinDriver:
             return
         parts = self._parts
         parts.ingest.end(parts.source.ended)
-        for partition, state in list(parts.ingest.partitions.items()):
+        for state in parts.ingest.partitions.values():
             if isinstance(state, JoinedState):
-                self._exclude_idle(partition, state)
+                self._exclude_idle(state)
 
     def health(self) -> JoinHealth | None:
         """The health of the joins; None without [attribution]."""
         return None if self._stats is None else self._stats.health(self._parts.ingest.partitions)
 
-    def _exclude_idle(self, partition: Partition, state: JoinedState) -> None:
-        # A proposal takes effect only once a checkpoint has it, so that a restart repeats it.
-        owner = self._parts.owner
-        if state.proposed_at is not None:
-            if owner.saved(partition, state.proposed_at):
-                state.accept()
-            return
+    def _exclude_idle(self, state: JoinedState) -> None:
         if self._timeout is None:
             return
         expected = state.logs.expected
         idle = [log for log in state.logs.slowest if self._is_idle(log, expected[log])]
         if idle and state.blocked:
-            state.propose(idle)
-            owner.checkpoint_soon()
+            state.skip_idle(idle)
 
     def _is_idle(self, log: Partition, expected: int) -> bool:
         """Whether no record has arrived for the idle timeout, and the log has no unread record."""

@@ -36,7 +36,6 @@ class JoinedState(PartitionState):
         joiner: the records that wait.
         logs: the logs, which put their records in order.
         idle_timeouts: how often an idle log was skipped since this object was made.
-        proposed_at: position of a proposal to skip idle logs that is not accepted yet.
     """
 
     def __init__(
@@ -51,12 +50,10 @@ class JoinedState(PartitionState):
         self.logs = Logs(logs, lambda: Clock(layout.max_ahead, layout.recent))
         self.joiner = Joiner(rules, [log.stream for log in logs], layout.recent, trace)
         self.idle_timeouts = 0
-        self.proposed_at: int | None = None
         self._sink = sink
         self._join_version = next_version()
         self._advances = 0
         self._goal = NEVER, NEVER
-        self._proposed: dict[int, int] = {}
         self._before = [OutcomeCounts() for _ in self.joiner.outcomes]
 
     @property
@@ -145,35 +142,16 @@ class JoinedState(PartitionState):
         self.unfinished = self.logs.has_more or self.joiner.watermark < self._goal[0]
         self._join_version = next_version()
 
-    def propose(self, partitions: Collection[Partition]) -> None:
-        """Propose to skip idle logs; call `accept` once a checkpoint has the proposal."""
-        wanted = {
-            cursor.number: cursor.expected
-            for cursor in self.logs.cursors
-            if cursor.partition in partitions
-        }
-        if wanted.keys() - self._proposed.keys():
-            self._proposed |= wanted
-            self._advances += 1
-            self._join_version = next_version()
-            self.proposed_at = self.position
-
-    def accept(self) -> None:
-        """Skip the proposed logs, which the others no longer wait for, unless records have come."""
-        idle = [
-            cursor
-            for cursor in self.logs.cursors
-            if self._proposed.get(cursor.number) == cursor.expected
-        ]
-        self._proposed, self.proposed_at = {}, None
-        self._join_version = next_version()
+    def skip_idle(self, partitions: Collection[Partition]) -> None:
+        """Skip idle logs: the others no longer wait for them until they have records again."""
+        idle = [cursor for cursor in self.logs.cursors if cursor.partition in partitions]
         for cursor in idle:
             cursor.idle = True
             cursor.settle()
-        if idle:
-            self.idle_timeouts += len(idle)
-            self._advances += 1
-            self.unfinished = True
+        self.idle_timeouts += len(idle)
+        self._advances += 1
+        self._join_version = next_version()
+        self.unfinished = True
 
     def remove(self, record: Identity) -> bool:
         """Remove the open list of a record; returns whether there was one."""
@@ -236,6 +214,5 @@ class JoinedState(PartitionState):
             "advances": self._advances,
             "joiner": self.joiner.state_dict(),
             "logs": self.logs.state(),
-            "proposed": sorted(self._proposed.items()),
         }
         return lambda: iter([msgspec.msgpack.encode(state)])

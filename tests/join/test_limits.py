@@ -73,51 +73,31 @@ def test_too_many_open_records_are_refused_with_the_name_of_the_limit(
     assert refused.value.allowed == limit[name]
 
 
-def test_an_idle_log_is_skipped_only_after_the_proposal_is_saved() -> None:
+def test_the_others_do_not_wait_for_an_idle_log() -> None:
     fed = fed_with()
     fed.feed(DONE, [click(1, "r0")])
     fed.feed(SHOWN, [shown(0, "r0"), shown(100, "r1")])
     assert (fed.counted, fed.state.logs.slowest) == (0, [DONE])
-    before = fed.state.position
-    fed.state.propose([DONE])
-    assert (fed.counted, fed.state.proposed_at) == (0, before + 1)
+    before, unskipped = fed.state.position, versions(fed)
+    fed.state.skip_idle([DONE])
+    fed.state.finish()
+    assert (fed.counted, fed.state.idle_timeouts) == (1, 1)
+    assert fed.state.position == before + 1, "a checkpoint has it"
+    assert versions(fed)["~join"] != unskipped["~join"]
 
     again = fed.frontend.state({SHOWN: 0, DONE: 0})
     again.restore(fed.content())
-    assert (again.proposed_at, again.position) == (None, before + 1), "it is proposed again"
-
-    fed.state.accept()
-    fed.state.finish()
-    assert (fed.counted, fed.state.idle_timeouts, fed.state.proposed_at) == (1, 1, None)
-    assert fed.state.position == before + 2
-    fed.state.propose([SHOWN])
-    fed.state.accept()
+    assert (again.logs.slowest, again.position) == (fed.state.logs.slowest, before + 1)
+    fed.state.skip_idle([SHOWN])
     fed.state.finish()
     assert fed.counted == 2, "if all logs are idle, everything is counted"
-
-
-def test_a_log_with_new_records_before_it_is_skipped_is_waited_for() -> None:
-    fed = fed_with()
-    fed.feed(DONE, [click(1, "r0")])
-    fed.feed(SHOWN, [shown(0, "r0"), shown(100, "r1")])
-    fed.state.propose([DONE])
-    fed.feed(DONE, [click(5, "r0")])
-    proposing = versions(fed)
-    fed.state.accept()
-    fed.state.finish()
-    assert (fed.counted, fed.state.idle_timeouts) == (0, 0)
-    assert versions(fed)["~join"] != proposing["~join"], "the withdrawn proposal is saved"
-    fed.feed(DONE, [click(200, "r1")])
-    assert fed.state.outcomes[1].late == 0
-    assert fed.state.outcomes[1].counted == 2
 
 
 def test_an_empty_batch_leaves_a_log_idle() -> None:
     fed = fed_with()
     fed.feed(DONE, [click(1, "r0")])
     fed.feed(SHOWN, [shown(0, "r0"), shown(100, "r1"), shown(200, "r2")])
-    fed.state.propose([DONE])
-    fed.state.accept()
+    fed.state.skip_idle([DONE])
     fed.state.finish()
     fed.feed(DONE, [])
     assert DONE not in fed.state.logs.slowest
@@ -127,8 +107,7 @@ def test_records_of_a_log_that_was_skipped_are_late() -> None:
     fed = fed_with()
     fed.feed(DONE, [click(1, "r0")])
     fed.feed(SHOWN, [shown(0, "r0"), shown(100, "r1")])
-    fed.state.propose([DONE])
-    fed.state.accept()
+    fed.state.skip_idle([DONE])
     fed.state.finish()
     fed.feed(DONE, [click(5, "r0"), click(101, "r1")])
     assert fed.state.outcomes[1].late == 1
