@@ -39,7 +39,7 @@ from streameval.cli.terminal import csv_text, json_text, render
 from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.ingest import Ingest
-from streameval.engine.snapshots import variants_in
+from streameval.engine.snapshots import ingest_snapshot, variants_in
 from streameval.errors import suggestion
 from streameval.exporters.view import figure, lift_bounds
 from streameval.statistics.intervals import Audience, Intervals, confidence_text
@@ -249,6 +249,9 @@ def compare_files(request: Request, options: ExperimentOptions) -> None:
     )
     experiment.check(counted.metrics, "command line")
     _check_variants(counted.variants, request, experiment)
+    missing = counted.variants.get(MISSING_LABEL)
+    if missing is not None and missing.audience.lists:
+        report(f"{missing.audience.lists:,} lists have no {experiment.label} and are left out.")
     for metric, reason in counted.left_out.items():
         report(f"{metric} is not compared: {reason}")
     method = options.method or ("anytime" if is_state(request.files) else "fixed")
@@ -277,9 +280,15 @@ def _of_files(
     config = msgspec.structs.replace(config, intervals=intervals)
     if request.is_tables:
         empty, cells = count_tables(request, msgspec.structs.replace(config, labels=[known.label]))
+        for cell, each in cells.items():
+            if advice := each.advice():
+                report(f"{known.label}={cell.labels[0]}: {advice}")
         variants = {cell.labels[0]: _variant(each) for cell, each in cells.items()}
         return experiment, intervals, _without_intervals(config, (empty.metrics, variants))
     ingest = cast("Ingest", count_records(config, None, request.processes))
+    trouble = ingest_snapshot(ingest, labels=config.labels, now=0.0).health.trouble
+    if trouble is not None:
+        report(trouble)
     found = variants_in(ingest, known.label, config.labels)
     return experiment, intervals, _without_intervals(config, found)
 

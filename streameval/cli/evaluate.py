@@ -27,6 +27,7 @@ from streameval.cli.request import (
     UnitOfTime,
     config_of,
     expand_paths,
+    lacking_field,
     unknown_column,
 )
 from streameval.config import Config
@@ -137,7 +138,7 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
 
     Rows of --recommendations and --truth are joined by user. A user without recommendations has an
     empty list; a user without truth has no interactions. Files of RecBole, RePlay and trec_eval are
-    read unchanged; for others, --column names the columns: user, item, score or rating.
+    read unchanged; for others, --column names the columns: user, item, score, rank or rating.
     """
     request = Request(
         paths=expand_paths(paths or []),
@@ -258,9 +259,7 @@ def evaluate_pair(request: Request) -> None:
         raise UsageError("--by splits events; --recommendations and --truth have no labels.")
     every = _span_length(config, request)
     with as_usage_error(SourceError):
-        trec = request.form == "trec" or (
-            request.form == "detect" and is_trec(paths[0], "results") and is_trec(paths[1], "qrels")
-        )
+        trec = request.form == "trec" or (request.form == "detect" and _are_trec(*paths))
         if trec and every is not None:
             raise UsageError("--every needs event time, and trec_eval's files have none.")
         shown, truth = _of_trec(*paths) if trec else _of_tables(paths, request, config)
@@ -299,6 +298,23 @@ def _pair(request: Request) -> tuple[str, str]:
     return request.recommendations, request.truth
 
 
+def _are_trec(results: str, qrels: str) -> bool:
+    """Whether both are trec_eval's files; refuses one of them alone, and both swapped."""
+    if is_trec(results, "qrels") and is_trec(qrels, "results"):
+        raise UsageError(
+            f"{results} looks like trec_eval's qrels and {qrels} like its results; give the "
+            "results as --recommendations and the qrels as --truth."
+        )
+    found = is_trec(results, "results"), is_trec(qrels, "qrels")
+    if found[0] != found[1]:
+        known, other = (results, qrels) if found[0] else (qrels, results)
+        raise UsageError(
+            f"{known} looks like a file of trec_eval and {other} does not; give two of trec_eval "
+            "or two tables, or say which they are with --form."
+        )
+    return all(found)
+
+
 def _of_tables(paths: tuple[str, str], request: Request, config: Config) -> tuple[Rows, Rows]:
     for role in request.column_names:
         if role not in ROLES:
@@ -323,6 +339,9 @@ def _of_trec(results: str, qrels: str) -> tuple[Rows, Rows]:
 def _written(found: Mapping[Cell, Accumulator], config: Config, request: Request) -> None:
     if config.windows is not None or config.segments or config.metric:
         report("windows, segments and [[metric]] apply to JSON lines only; they are ignored here.")
+    for text in config.metrics:
+        if lacking := lacking_field(text, config, tables=True):
+            report(f"do not use the value of {text}: it needs {lacking}.")
     if not any(each.lists for each in found.values()):
         _fail_without("no event", request.files)
     _write(_span_readings(found, config), request)

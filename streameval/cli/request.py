@@ -32,7 +32,7 @@ _LINES: Final = (".ndjson", ".jsonl", ".json")
 """File name extensions of JSON lines."""
 
 
-ROLES: Final = ("user", "item", "score", "rating")
+ROLES: Final = ("user", "item", "score", "rank", "rating")
 """Columns of files with one row per item."""
 
 
@@ -40,10 +40,15 @@ _NO_CAP = 2**62
 """A limit that no file reaches."""
 
 
-_NO_COLUMNS: Final = frozenset(
-    {"time_unit", "labels", "ids", "max_recommendations", "max_interactions"}
+_PATHS: Final = (
+    *("recommendations", "item", "score", "interactions", "interaction_item", "gain", "type"),
+    *("user", "time", "event_id", "positions", "scores", "baseline"),
 )
-"""Keys of [event] that do not name a field."""
+"""Keys of [event] that name a field of JSON lines."""
+
+
+_COLUMNS: Final = ("recommendations", "interactions", "positions", "scores", "user", "time")
+"""Keys of [event] that name a column of a table."""
 
 
 Metrics: TypeAlias = Annotated[
@@ -170,7 +175,23 @@ def config_of(request: Request) -> Config:
     else:
         source = FilesOptions(paths=request.files) if request.files else None
         base = load(request.config, lambda config: _for_files(config, request), source)
-    return check_config("command line", _overridden(base, request))
+    config = check_config("command line", _overridden(base, request))
+    for text in request.metrics:
+        if lacking := lacking_field(text, config, tables=request.is_tables):
+            raise UsageError(f"{text!r} needs {lacking}.")
+    return config
+
+
+def lacking_field(text: str, config: Config, *, tables: bool) -> str | None:
+    """What a metric needs and no event of these files can have, with a remedy; else None."""
+    metric = parse(text)
+    if tables and metric.values.get("type"):
+        return "types of interactions, which tables cannot have; give JSON lines"
+    if metric.name != "unexpectedness" or (config.event.baseline and not tables):
+        return None
+    if tables:
+        return "each list's baseline, which tables cannot have; give JSON lines"
+    return "each list's baseline; name its field with --column baseline=FIELD"
 
 
 _INPUTS: Final = {
@@ -263,14 +284,14 @@ def _fields(config: Config, request: Request) -> EventFields:
     """The fields of an event, overridden by --column, --time and --time-unit."""
     found: dict[str, str] = {}
     labels = dict(config.event.labels)
+    fields = _COLUMNS if request.is_tables else _PATHS
     for field, column in () if request.is_pair else request.column_names.items():
         if field in config.dimensions():
             labels[field] = column
-        elif field in EventFields.__struct_fields__ and field not in _NO_COLUMNS:
+        elif field in fields:
             found[field] = column
         elif field != GAINS or not request.is_tables:
-            known = [name for name in EventFields.__struct_fields__ if name not in _NO_COLUMNS]
-            known += [*([GAINS] if request.is_tables else []), *config.dimensions()]
+            known = [*fields, *([GAINS] if request.is_tables else []), *config.dimensions()]
             raise UsageError(unknown_column(field, known))
     event = msgspec.structs.replace(config.event, labels=labels, **found)
     time = request.time or event.time

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext, suppress
 from itertools import islice
 from typing import Any, Literal, NamedTuple, TypeAlias
 
@@ -40,7 +41,9 @@ _ITEM = (
     *("item", "itemid", "itemidx", "iid", "movieid", "docid", "docno"),
     *("product", "productid", "sku"),
 )
-_SCORE = ("score", "scores", "prediction", "predictedrating", "pred", "relevance", "rating")
+_RANK = ("rank",)
+_ONLY_SCORE = ("score", "scores", "prediction", "predictedrating", "pred")
+_SCORE = (*_ONLY_SCORE, "relevance", "rating")
 _RATING = ("rating", "relevance", "gain", "rel", "grade", "label")
 
 _TREC: dict[TrecFile, tuple[str, int]] = {
@@ -59,6 +62,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
 
     user: str | None = None
     item: str | None = None
+    rank: str | None = None
     score: str | None = None
     rating: str | None = None
     time: str | None = None
@@ -71,6 +75,8 @@ class Rows(NamedTuple):
     Attributes:
         worth: score or rating of each row, shape (rows,); None without such a column.
         times: event time of each row, microseconds since the epoch, shape (rows,); None without.
+        ranks: rank of each row, lowest first, shape (rows,); None without such a column.
+        by_rank: whether the ranks order the items, rather than the scores.
         unread: names of the other columns.
     """
 
@@ -78,6 +84,8 @@ class Rows(NamedTuple):
     items: Any
     worth: Array | None = None
     times: IntArray | None = None
+    ranks: Array | None = None
+    by_rank: bool = False
     unread: Sequence[str] = ()
 
     def take(self, rows: IntArray) -> Rows:
@@ -87,12 +95,14 @@ class Rows(NamedTuple):
             self.items.take(arrow().array(rows)),
             None if self.worth is None else self.worth[rows],
             None if self.times is None else self.times[rows],
+            None if self.ranks is None else self.ranks[rows],
+            self.by_rank,
         )
 
 
 def recommendation_rows(path: str, names: Names) -> Rows:
-    """The rows of a file of recommendations: user, item and, if present, score."""
-    return _rows(path, names, ("score", names.score, _SCORE))
+    """The rows of a file of recommendations: user, item and, if present, score or rank."""
+    return _rows(path, names, ("score", names.score, _SCORE), ("rank", names.rank, _RANK))
 
 
 def truth_rows(path: str, names: Names) -> Rows:
@@ -100,9 +110,16 @@ def truth_rows(path: str, names: Names) -> Rows:
     return _rows(path, names, ("rating", names.rating, _RATING))
 
 
-def _rows(path: str, names: Names, worth: tuple[str, str | None, Sequence[str]]) -> Rows:
+_Role: TypeAlias = tuple[str, str | None, Sequence[str]]
+"""What a column holds, its given name, and its usual names."""
+
+
+def _rows(path: str, names: Names, worth: _Role, rank: _Role | None = None) -> Rows:
     table = table_of(path)
     unread = set(table.names)
+
+    def holds(_role: str, named: str | None, usual: Sequence[str]) -> bool:
+        return bool(named or _found(None, usual, table.names))
 
     def column(role: str, named: str | None, usual: Sequence[str]) -> Any:
         name = _found(named, usual, table.names)
@@ -115,13 +132,22 @@ def _rows(path: str, names: Names, worth: tuple[str, str | None, Sequence[str]])
         unread.discard(name)
         return table.column(name, f"name it with --column {role}=NAME")
 
+    users = ids_of(column("user", names.user, _USER))
+    items = ids_of(column("item", names.item, _ITEM))
+    scored = holds(*worth)
+    by_rank = rank is not None and holds(*rank) and bool(names.rank or not scored)
+    ranks = None
+    if rank is not None and holds(*rank):
+        # Ranks that order nothing are only compared with the scores.
+        with nullcontext() if by_rank else suppress(SourceError):
+            ranks = numbers_of(column(*rank))
     return Rows(
-        users=ids_of(column("user", names.user, _USER)),
-        items=ids_of(column("item", names.item, _ITEM)),
-        worth=numbers_of(column(*worth))
-        if worth[1] or _found(None, worth[2], table.names)
-        else None,
+        users=users,
+        items=items,
+        worth=numbers_of(column(*worth)) if scored else None,
         times=times_of(column("time", names.time, ()), names.time_unit) if names.time else None,
+        ranks=ranks,
+        by_rank=by_rank,
         unread=[name for name in table.names if name in unread],
     )
 
@@ -192,10 +218,24 @@ def common_topics(results: Rows, qrels: Rows) -> tuple[Rows, Rows, int]:
 
 def row_warnings(shown: Rows, truth: Rows) -> Iterator[str]:
     """Warnings if the rows of two files look wrong, one sentence each."""
-    if shown.worth is None and shown.unread:
+    if shown.worth is None and not shown.by_rank and shown.unread:
         yield (
             "the recommendations keep the order of their file, because no column has a usual name "
-            f"of a score (not read: {', '.join(shown.unread)}); name it with --column score=NAME."
+            f"of a score or rank (not read: {', '.join(shown.unread)}); name it with --column "
+            "score=NAME or --column rank=NAME."
+        )
+    if _contradict(shown):
+        yield (
+            "scores and ranks of the recommendations order the items differently; they are sorted "
+            "by score, or with --column rank=NAME by rank."
+        )
+    yield from _repeated(shown)
+    unread = _found(None, _ONLY_SCORE, truth.unread)
+    if unread is not None:
+        yield (
+            f"--truth has a column {unread!r}, which is not read: name it with --column "
+            f"rating={_bare(unread)} if it is the gain; or are --recommendations and --truth "
+            "swapped?"
         )
     files = {"recommendations": shown, "truth": truth}
     empty = [name for name, rows in files.items() if not len(rows.users)]
@@ -210,6 +250,40 @@ def row_warnings(shown: Rows, truth: Rows) -> Iterator[str]:
                 f"no {what} is in both files: one starts with {mine[0].as_py()!r:.40}, the other "
                 f"with {theirs[0].as_py()!r:.40}; write their ids alike."
             )
+
+
+def _contradict(shown: Rows) -> bool:
+    """Whether a higher score has a later rank in the list of any user, and scores are used."""
+    if shown.worth is None or shown.ranks is None or shown.by_rank:
+        return False
+    users = _codes(shown.users)
+    order = np.lexsort((shown.ranks, -shown.worth, users))
+    same = np.diff(users[order]) == 0
+    return bool((same & (np.diff(shown.ranks[order]) < 0)).any())
+
+
+def _repeated(shown: Rows) -> Iterator[str]:
+    """A warning if a list has an item several times; spans of time may repeat one."""
+    if shown.times is not None or not len(shown.users):
+        return
+    users, items = _codes(shown.users), _codes(shown.items)
+    pairs = users * (int(items.max()) + 1) + items
+    repeats = len(pairs) - len(arrow().array(pairs).unique())
+    if repeats:
+        order = np.argsort(pairs, kind="stable")
+        row = int(order[1:][np.diff(pairs[order]) == 0].min())
+        user, item = shown.users[row].as_py(), shown.items[row].as_py()
+        yield (
+            f"rows of recommendations that repeat an item of the same user: {repeats:,}, for "
+            f"example item {item!r:.40} of user {user!r:.40}; each takes a rank of the list. "
+            "Remove them, unless the recommender repeats items."
+        )
+
+
+def _codes(ids: Any) -> IntArray:
+    """An integer for each id; equal ids have equal ones."""
+    found: IntArray = ids.dictionary_encode().indices.to_numpy().astype(np.int64)
+    return found
 
 
 def by_span(shown: Rows, truth: Rows, every: int | None) -> Iterator[tuple[int | None, Rows, Rows]]:
@@ -239,7 +313,7 @@ def joined(
 ) -> tuple[Kind, Columns]:
     """One event for each user of either file, in the order of first appearance.
 
-    A user's items are sorted by descending score; without scores they keep the order of the file. A
+    A user's items are sorted by descending score, or by rank; else they keep the file's order. A
     user in only the truth has an empty list, a user in only the recommendations no interactions. A
     rating is the gain of an interaction.
 
@@ -275,7 +349,9 @@ def _users(shown: Rows, truth: Rows) -> tuple[Any, IntArray, IntArray]:
 def _ranked(users: IntArray, items: Any, shown: Rows, ties: Ties) -> IntArray:
     """The indices of the rows by user, then by rank."""
     keys = [users]
-    if shown.worth is not None:
+    if shown.by_rank and shown.ranks is not None:
+        keys.insert(0, shown.ranks)
+    elif shown.worth is not None:
         keys.insert(0, -shown.worth)
         if ties == "id_desc":
             keys.insert(0, -_id_order(items))

@@ -241,6 +241,43 @@ def test_tables_and_json_lines_give_equal_comparisons(tmp_path: Path, form: str)
     assert compared(path, *arguments) == compared(file_of(tmp_path, lift=0.5), *arguments)
 
 
+@pytest.mark.parametrize("form", ["ndjson", "csv"])
+def test_ids_that_never_match_are_reported(tmp_path: Path, form: str) -> None:
+    path = tmp_path / f"events.{form}"
+    rows = [("treatment" if at % 2 else "control", f"u{at}") for at in range(2_400)]
+    if form == "csv":
+        pytest.importorskip("pyarrow")
+        lines = "".join(f"{user},{arm},a|b,A\n" for arm, user in rows)
+        path.write_text(f"user,variant,recommendations,interactions\n{lines}")
+    else:
+        record = {"recommendations": ["a", "b"], "interactions": ["A"]}
+        json_lines(path, [record | {"variant": arm, "user": user} for arm, user in rows])
+    said = ran("compare", path, "-m", "ctr").stderr
+    assert "variant=control: 1,200 lists with interactions and no hit" in said
+
+
+@pytest.mark.parametrize("form", ["ndjson", "csv"])
+def test_lists_without_a_variant_are_reported(tmp_path: Path, form: str) -> None:
+    path = tmp_path / f"events.{form}"
+    arms = ["control", "treatment", None, "control", None]
+    if form == "csv":
+        pytest.importorskip("pyarrow")
+        lines = "".join(f"u{at},{arm or ''},a|b,a\n" for at, arm in enumerate(arms))
+        path.write_text(f"user,variant,recommendations,interactions\n{lines}")
+    else:
+        record = {"recommendations": ["a", "b"], "interactions": ["a"]}
+        json_lines(path, [record | {"variant": arm, "user": at} for at, arm in enumerate(arms)])
+    assert "2 lists have no variant and are left out." in ran("compare", path, "-m", "ctr").stderr
+
+
+def test_mostly_invalid_records_are_reported(tmp_path: Path) -> None:
+    record = {"recommendations": ["a", "b"], "variant": "control", "user": "u"}
+    records = [record | {"interactions": ["a"]}] * 9 + [record | {"interactions": [1.5]}] * 20
+    path = json_lines(tmp_path / "events.ndjson", [*records, drawn()[0], drawn()[-1]])
+    said = ran("compare", path, "-m", "ctr").stderr
+    assert "records with interactions are invalid, most often invalid_id" in said
+
+
 def test_a_table_without_users_is_rejected(tmp_path: Path) -> None:
     pytest.importorskip("pyarrow")
     path = tmp_path / "events.csv"

@@ -129,10 +129,67 @@ def test_without_scores_items_are_ranked_in_file_order(tmp_path: Path) -> None:
 
 
 def test_without_scores_a_column_that_may_hold_them_is_named(tmp_path: Path) -> None:
-    both = written(tmp_path, "user,item,rank\n1,a,2\n1,b,1\n", "user,item\n1,a\n")
+    both = written(tmp_path, "user,item,place\n1,a,2\n1,b,1\n", "user,item\n1,a\n")
     said = ran("evaluate", *both, "-m", "mrr").stderr
-    assert "no column has a usual name of a score (not read: rank)" in said
-    assert ran("evaluate", *both, "-m", "mrr", "--column", "score=rank").stderr == ""
+    assert "no column has a usual name of a score or rank (not read: place)" in said
+    done = ran("evaluate", *both, "-m", "mrr", "--column", "rank=place", "--format", "csv")
+    assert (done.stdout, done.stderr) == ("metric,value,count\nmrr,0.5,1\n", "")
+
+
+@every_case("first", [0, 1])
+def test_without_scores_the_lowest_rank_comes_first(tmp_path: Path, first: int) -> None:
+    rows = [("a", 2), ("b", 0), ("c", 1), ("d", 10)]
+    shown = "".join(f"1,{item},{rank + first}\n" for item, rank in rows)
+    both = written(tmp_path, f"user,item,rank\n{shown}", "user,item\n1,d\n1,c\n")
+    assert found(*both, *asked(["mrr", "precision@3"])) == {
+        "mrr": (0.5, 1),
+        "precision@3": (1 / 3, 1),
+    }
+
+
+def test_scores_come_before_ranks_unless_these_are_named(tmp_path: Path) -> None:
+    recommended = "user,item,score,rank\n1,a,0.9,2\n1,b,0.5,1\n2,b,0.5,1\n"
+    both = written(tmp_path, recommended, "user,item\n1,a\n")
+    metrics = asked(["mrr", "auc"])
+    assert found(*both, *metrics) == {"mrr": (0.5, 2), "auc": (1.0, 2)}
+    assert found(*both, *metrics, "--column", "rank=rank") == {"mrr": (0.25, 2), "auc": (1.0, 2)}
+
+
+@every_case(
+    ("ranks", "says"),
+    [
+        ((2, 1, 1), "scores and ranks of the recommendations order the items differently"),
+        ((1, 2, 1), ""),
+        ((1, 1, 5), ""),
+        (("x", "y", "z"), ""),
+    ],
+)
+def test_ranks_that_contradict_the_scores_are_reported(
+    tmp_path: Path, ranks: tuple[int | str, ...], says: str
+) -> None:
+    scored = zip(("1,a,0.9", "1,b,0.5", "2,a,0.9"), ranks, strict=True)
+    rows = "".join(f"{row},{rank}\n" for row, rank in scored)
+    both = written(tmp_path, f"user,item,score,rank\n{rows}", "user,item\n1,a\n")
+    said = ran("evaluate", *both, "-m", "mrr").stderr
+    assert says in said
+    assert bool(said) == bool(says)
+
+
+def test_a_file_joined_twice_is_reported(tmp_path: Path) -> None:
+    rows = "1,a,3\n1,b,2\n2,a,1\n"
+    both = written(tmp_path, f"user,item,score\n{rows}", "user,item\n1,a\n")
+    assert ran("evaluate", *both, "-m", "mrr").stderr == ""
+    both = written(tmp_path, f"user,item,score\n{rows}1,b,2\n{rows}", "user,item\n1,a\n")
+    said = ran("evaluate", *both, "-m", "mrr").stderr
+    assert "repeat an item of the same user: 4, for example item 'b' of user '1'" in said
+
+
+def test_scores_in_the_truth_are_reported(tmp_path: Path) -> None:
+    truth, recommended = "user,item\n1,a\n", "user,item,score\n1,a,0.9\n"
+    said = ran("evaluate", *written(tmp_path, truth, recommended), "-m", "mrr").stderr
+    assert "or are --recommendations and --truth swapped?" in said
+    named = ("--column", "rating=score")
+    assert ran("evaluate", *written(tmp_path, truth, recommended), "-m", "mrr", *named).stderr == ""
 
 
 @every_case(
@@ -186,6 +243,16 @@ def test_trec_evals_files_are_known_by_their_first_lines(tmp_path: Path) -> None
     assert by_arrival["map"] == (1.0, 1)
     said = "2 topics are in only one file and are left out, as in trec_eval."
     assert said in ran("evaluate", *both, "-m", "mrr").stderr
+
+
+def test_trec_evals_files_in_the_wrong_place_are_explained(tmp_path: Path) -> None:
+    assert "give the results as --recommendations" in told(*written(tmp_path, QRELS, RUN))
+    table = "user,item\nq1,d1\n"
+    assert "truth.csv does not; give two of trec_eval" in told(*written(tmp_path, RUN, table))
+    unscored = RUN.replace("2.5", "nan")
+    both = written(tmp_path, unscored, QRELS)
+    assert "recs.csv does not; give two of trec_eval" in told(*both)
+    assert "row 1: found 'q1 Q0 d1 1 nan tag'" in told(*both, "--form", "trec")
 
 
 def test_the_trec_eval_sample_has_its_printed_digits_from_its_own_files() -> None:
@@ -306,7 +373,7 @@ def test_options_that_contradict_each_other_are_explained(pair: Arguments) -> No
     wrong = told(*pair, "--column", "user=wer")
     assert "no column 'wer'; its columns: user_id:token" in wrong
     assert "no column 'x'" in told(*pair, "--column", "score=x")
-    assert "known: user, item, score, rating" in told(*pair, "--column", "scores=x")
+    assert "known: user, item, score, rank, rating" in told(*pair, "--column", "scores=x")
     assert "--separator is for files with one event" in told(*pair, "--separator", "|")
     assert "no column 'at'" in told(*pair, "--every", "1h", "--time", "at")
     assert "no-such: no such file" in told(*pair[:2], "--truth", "no-such")

@@ -20,7 +20,7 @@ from streameval.decoding.fields import EventFields
 from streameval.errors import SourceError
 from streameval.tables.events import TableOptions, event_rows
 from streameval.tables.files import table_file, tables_of
-from tests.cli.program import asked, json_lines, readings, refused
+from tests.cli.program import asked, json_lines, ran, readings, refused
 from tests.effort import every_case
 
 METRICS = ("mrr", "recall@2", "ndcg@3", "distinct_items@2", "ctr")
@@ -274,8 +274,27 @@ def test_an_unknown_column_is_explained(events: Path) -> None:
     twice = told(events, "--column", "user=who", "--column", "user=whom")
     assert "--column: 'user' is given twice; give it once." in twice
     assert "unknown field 'gains'" in told("events.ndjson", "--column", "gains=x")
+    assert "Did you mean 'gains'" in told(events, "--column", "gain=worth")
+    assert "unknown field 'baseline'" in told(events, "--column", "baseline=x")
+    for setting in ("format=json", "max_id_bytes=99", "ids=integer"):
+        assert "--column: unknown field" in told("events.ndjson", "--column", setting)
     said = told(events, "--column", "gains=worth")
     assert "name the one that holds the gains with --column gains=NAME" in said
+
+
+def test_metrics_of_fields_that_no_table_has_are_refused(events: Path, tmp_path: Path) -> None:
+    typed = "hit_rate(type=buy)@3"
+    assert "types of interactions, which tables" in refused("evaluate", events, "-m", typed)
+    missing = "replay_0_22:unexpectedness@3"
+    assert "baseline, which tables cannot have" in refused("evaluate", events, "-m", missing)
+    config = tmp_path / "streameval.toml"
+    config.write_text(f'metrics = ["mrr", "{typed}"]\n')
+    said = ran("evaluate", events, "--config", config).stderr
+    assert f"do not use the value of {typed}: it needs types of interactions" in said
+    records = [{"recommendations": [1], "interactions": [1], "other": [1]}]
+    path = json_lines(tmp_path / "events.ndjson", records)
+    assert "--column baseline=FIELD" in refused("evaluate", path, "-m", missing)
+    assert found(path, "--column", "baseline=other", metrics=(missing,))[0]["value"] == 1 - 1 / 3
 
 
 def read_all(path: Path) -> None:
