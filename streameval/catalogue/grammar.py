@@ -73,7 +73,8 @@ def written(value: str | float) -> str:
     """
     if isinstance(value, bool):
         return str(value).lower()
-    return repr(value).removesuffix(".0") if isinstance(value, float) else str(value)
+    # Not repr(value), which NumPy overrides with "np.float64(0.8)".
+    return float.__repr__(value).removesuffix(".0") if isinstance(value, float) else str(value)
 
 
 def _cutoff(text: str, k: str | None) -> int | None:

@@ -221,7 +221,9 @@ def metric_at(function: Callable[..., Any], k: int | None = None, **parameters: 
     if definition is None:
         raise UndeclaredMetricError(function)
     built_in = catalogue().get(definition.name) is definition
-    prefix = None if built_in else function.__module__
+    # A spawned process of multiprocessing imports the program under the other name.
+    module = "__main__" if function.__module__ == "__mp_main__" else function.__module__
+    prefix = None if built_in else module
     text = str(Spelling(prefix, definition.name, tuple(sorted(parameters.items())), k))
     return _metric(text, spelling(text), definition, None)
 

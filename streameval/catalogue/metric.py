@@ -6,7 +6,8 @@ import inspect
 import math
 import typing
 from collections.abc import Callable, Iterator, Mapping
-from types import MappingProxyType
+from functools import lru_cache
+from types import MappingProxyType, SimpleNamespace
 from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 import msgspec
@@ -164,7 +165,7 @@ class Metric:
 
     def values_for(self, function: Callable[..., Any]) -> dict[str, Value]:
         """The values that one of the definition's functions takes."""
-        return {name: self.values[name] for name in function.__kwdefaults__ or ()}
+        return {name: self.values[name] for name in _keywords(function)}
 
     @property
     def needs_gains(self) -> bool:
@@ -254,7 +255,8 @@ def metric(
 
     def declare(function: F) -> F:
         options = {"higher_is_better": higher_is_better, "per": per, "empty": empty}
-        for problem in _problems(function, bounds, options):
+        of_lists = {"graded": graded, "finish": finish}
+        for problem in _problems(function, bounds, options, of_lists):
             raise MetricDeclarationError(function, problem=problem)
         definition = Definition(
             name=function.__name__.rstrip("_"),
@@ -293,7 +295,10 @@ _OPTIONS: Mapping[str, tuple[object, ...]] = {
 
 
 def _problems(
-    function: Callable[..., Any], bounds: object, options: Mapping[str, object]
+    function: Callable[..., Any],
+    bounds: object,
+    options: Mapping[str, object],
+    others: Mapping[str, object],
 ) -> Iterator[str]:
     match bounds:
         case [int() | float() as low, int() | float() as high] if low < high:
@@ -305,8 +310,13 @@ def _problems(
         allowed = list(map(repr, _OPTIONS[name]))
         if repr(found) not in allowed:
             yield f"{name}={found!r} is not one of {', '.join(allowed)}"
-    if inspect.ismethod(function) or not getattr(function, "__name__", "").isidentifier():
+    for name, other in others.items():
+        if other is not None and not callable(other):
+            yield f"{name}={other!r:.80} is not a function"
+    of_class = inspect.ismethod(function) or inspect.isclass(function)
+    if of_class or not getattr(function, "__name__", "").rstrip("_").isidentifier():
         yield "the metric needs a name; write a function with def"
+        return
     if inspect.iscoroutinefunction(function):
         yield "a coroutine cannot be a metric; write def without async"
     arguments = [*inspect.signature(function).parameters.values()]
@@ -325,6 +335,8 @@ def _misfit(argument: inspect.Parameter) -> str | None:
             return f"parameter {name} needs a default: a number, true or false, or a word"
     elif argument.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD and name not in INPUTS:
         return f"{name} is not {among}; write parameters after a *, as in (event, *, {name}=1)"
+    elif argument.default is not argument.empty and argument.default is not None:
+        return f"the default of {name} is never used; write {name} without it"
     return None
 
 
@@ -337,22 +349,56 @@ def _inputs(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def _optional(function: Callable[..., Any]) -> tuple[str, ...]:
-    hints = {**typing.get_type_hints(function), "k": int}
+    hints = {**_hints(function), "k": int}
     return tuple(n for n in _inputs(function) if type(None) in typing.get_args(hints.get(n)))
 
 
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """The annotations of inputs and parameters; others may exist only for type checkers.
+
+    Raises:
+        MetricDeclarationError: one of them cannot be evaluated.
+    """
+    plain = inspect.unwrap(function)
+    names = {*_inputs(function), *_keywords(function)} - {"k"}
+    try:
+        known = {name: hint for name, hint in plain.__annotations__.items() if name in names}
+        annotated: Any = SimpleNamespace(__annotations__=known)
+        return typing.get_type_hints(annotated, plain.__globals__, include_extras=True)
+    except NameError as error:
+        problem = f"an annotation names {error.name!r}; import it outside of `if TYPE_CHECKING`"
+        raise MetricDeclarationError(function, problem=problem) from error
+
+
+@lru_cache(maxsize=256)
+def _keywords(function: Callable[..., Any]) -> tuple[str, ...]:
+    """The names of the keyword-only arguments, also of a function in a wrapper."""
+    arguments = inspect.signature(function).parameters.values()
+    return tuple(each.name for each in arguments if each.kind is each.KEYWORD_ONLY)
+
+
 def _parameters(function: Callable[..., Any]) -> dict[str, Parameter]:
-    hints = typing.get_type_hints(function, include_extras=True)
-    keywords = inspect.signature(function).parameters.values()
-    return {
-        keyword.name: _parameter(keyword.name, keyword.default, hints.get(keyword.name))
-        for keyword in keywords
-        if keyword.kind is inspect.Parameter.KEYWORD_ONLY
+    hints, arguments = _hints(function), inspect.signature(function).parameters
+    found = {
+        name: _parameter(name, arguments[name].default, hints.get(name))
+        for name in _keywords(function)
     }
+    for name, parameter in found.items():
+        try:
+            parameter.check(function.__name__, parameter.default)
+        except MetricParameterError as error:
+            problem = f"the default of {name} is {parameter.default!r}; {error.allowed}"
+            raise MetricDeclarationError(function, problem=problem) from error
+    return found
 
 
 def _parameter(name: str, default: Value, hint: object) -> Parameter:
-    kind, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if kind is Annotated:
-        return Parameter(name, default, span=arguments[1])
-    return Parameter(name, default, arguments if kind is Literal else None)
+    limits: tuple[float, float] = (-math.inf, math.inf)
+    if typing.get_origin(hint) is Annotated:
+        hint, *notes = typing.get_args(hint)
+        limits = next((each for each in notes if isinstance(each, Span)), limits)
+    choices = typing.get_args(hint) if typing.get_origin(hint) is Literal else None
+    # Type checkers accept a whole number as a float, too.
+    if hint is float and type(default) is int:
+        default = float(default)
+    return Parameter(name, default, choices, limits)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +11,7 @@ import numpy.typing as npt
 IntArray: TypeAlias = npt.NDArray[np.int64]
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
+Column = TypeVar("Column", IntArray, FloatArray)
 
 _BYTE, _SHORT, _LONG = 2**7, 2**15, 2**31
 _FEW = 16_384
@@ -122,6 +123,13 @@ def among(values: IntArray, known: IntArray) -> BoolArray:
 def up_to(ranks: IntArray, k: int | None) -> BoolArray:
     """Which ranks are within cut-off k; None is the whole list."""
     return np.ones(ranks.size, np.bool_) if k is None else ranks <= k
+
+
+def read_only(column: Column) -> Column:
+    """A view of the column that nobody can write to."""
+    view = column.view()
+    view.flags.writeable = False
+    return view
 
 
 def bounds(columns: Sequence[IntArray]) -> tuple[list[int], list[int]]:

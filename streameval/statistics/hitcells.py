@@ -16,7 +16,7 @@ Total: TypeAlias = Any
 
 
 class HitCells(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """Hits at ranks up to a cut-off, as columns of equal length.
+    """Hits at ranks up to a cut-off, as read-only columns of equal length.
 
     Attributes:
         rank: rank, from 1.
@@ -37,6 +37,11 @@ class HitCells(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     owner: IntArray
     lists: int
     exact: bool = False
+
+    def __post_init__(self) -> None:
+        # Other metrics read the same columns.
+        for each in (self.rank, self.hits, self.ordinals, self.size, self.gain, self.owner):
+            each.flags.writeable = False
 
     def total(self, contributions: FloatArray | IntArray) -> Total:
         """Sum the contributions of rows by owner.

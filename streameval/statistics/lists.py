@@ -10,7 +10,7 @@ from typing import Any, Self, TypeAlias
 
 import numpy as np
 
-from streameval.statistics.arrays import FloatArray, IntArray, grouped, placed, up_to
+from streameval.statistics.arrays import FloatArray, IntArray, grouped, placed, read_only, up_to
 from streameval.statistics.hitcells import FIRST, IDEAL, INTERACTED, HitCells, HitsView
 
 Profile: TypeAlias = tuple[int, ...]
@@ -27,7 +27,7 @@ _HEAD = 3
 
 
 class Lists(HitsView):
-    """Distinct lists as columns, with one sum per list.
+    """Distinct lists as read-only columns, with one sum per list.
 
     Attributes:
         count: how often each list occurred, shape (n,).
@@ -45,15 +45,15 @@ class Lists(HitsView):
         widths = np.fromiter(map(len, profiles), np.int64, len(profiles))
         flat = np.fromiter(chain.from_iterable(profiles), np.int64, int(widths.sum()))
         starts = np.cumsum(widths) - widths
-        self.count, self.cell = counts, cells
-        self.kind: IntArray = flat[starts]
-        self.interacted: IntArray = flat[starts + 1]
-        self.length: IntArray = flat[starts + 2]
+        self.count, self.cell = read_only(counts), read_only(cells)
+        self.kind: IntArray = read_only(flat[starts])
+        self.interacted: IntArray = read_only(flat[starts + 1])
+        self.length: IntArray = read_only(flat[starts + 2])
         places = np.ones(flat.size, np.bool_)
         for each in range(_HEAD):
             places[starts + each] = False
-        self.rank: IntArray = flat[places] + 1
-        self.owner, self.ordinal = _ragged(widths - _HEAD)
+        self.rank: IntArray = read_only(flat[places] + 1)
+        self.owner, self.ordinal = map(read_only, _ragged(widths - _HEAD))
 
     @classmethod
     def of_hits(
@@ -67,16 +67,18 @@ class Lists(HitsView):
     ) -> Lists:
         """Lists that occurred once each, from the rank of each hit and the index of its list."""
         lists = cls.__new__(cls)
-        lists.count = np.ones(length.size, np.int64)
-        lists.cell, lists.kind, lists.interacted, lists.length = cell, kind, interacted, length
-        lists.rank = rank
-        lists.owner, lists.ordinal = _ragged(np.bincount(owner, minlength=length.size))
+        lists.count = read_only(np.ones(length.size, np.int64))
+        lists.cell, lists.kind = read_only(cell), read_only(kind)
+        lists.interacted, lists.length = read_only(interacted), read_only(length)
+        lists.rank = read_only(rank)
+        ragged = _ragged(np.bincount(owner, minlength=length.size))
+        lists.owner, lists.ordinal = map(read_only, ragged)
         return lists
 
     @cached_property
     def gain(self) -> FloatArray:
         """Gain of each hit; 1 without gains."""
-        return np.ones(self.rank.size)
+        return read_only(np.ones(self.rank.size))
 
     @cached_property
     def _ideal(self) -> tuple[IntArray, IntArray, FloatArray]:
@@ -87,7 +89,7 @@ class Lists(HitsView):
     def counted(self, counts: IntArray, cell: int) -> Self:
         """The same lists, with these counts in one cell."""
         twin = copy(self)
-        twin.count, twin.cell = counts, np.full_like(counts, cell)
+        twin.count, twin.cell = read_only(counts), read_only(np.full_like(counts, cell))
         return twin
 
     def __len__(self) -> int:
@@ -95,11 +97,11 @@ class Lists(HitsView):
 
     def items(self, k: int | None) -> IntArray:
         """Number of items of each list up to rank k, shape (n,)."""
-        return self.length if k is None else np.minimum(self.length, k)
+        return self.length.copy() if k is None else np.minimum(self.length, k)
 
     def wanted(self) -> IntArray:
         """Number of items interacted with, shape (n,)."""
-        return self.interacted
+        return self.interacted.copy()
 
     def best(self, k: int | None) -> HitCells:
         """The hits of the ideal order: the relevant items by descending gain, up to rank k."""
@@ -149,7 +151,7 @@ class GradedLists(Lists):
         super().__init__([profile for profile, _, _ in profiles], counts, cells)
         gains = chain.from_iterable(gains for _, gains, _ in profiles)
         ideals = [ideal for _, _, ideal in profiles]
-        self.gain = np.fromiter(gains, np.float64, self.rank.size)
+        self.gain = read_only(np.fromiter(gains, np.float64, self.rank.size))
         owner, rank = _ragged(np.fromiter(map(len, ideals), np.int64, len(ideals)))
         self._ideal = owner, rank, np.fromiter(chain.from_iterable(ideals), np.float64, owner.size)
 

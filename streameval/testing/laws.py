@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from streameval.accumulator import Accumulator
+from streameval.accumulator.formulas import formula
 from streameval.catalogue import metric_of, parse
 from streameval.catalogue.context import Popularity, Similarity
 from streameval.catalogue.metric import Metric
@@ -120,6 +121,19 @@ def has_a_value(metric: Metric, _: Events) -> str | None:
 def takes_any_event(metric: Metric, events: Events) -> str | None:
     """No valid event makes it raise: empty lists, no interactions, repeats, gains."""
     read(counted(metric, events))
+    return None
+
+
+def changes_no_event(metric: Metric, events: Events) -> str | None:
+    """An event stays as it is: the caller and other metrics read the same lists."""
+    if metric.definition.reads != "event":
+        return None  # Statistics are read only.
+    value = formula(metric, made(metric).context)
+    for event in events:
+        before = deepcopy(event)
+        value(event)
+        if event != before:
+            return f"it changes its event, to {event}"
     return None
 
 
@@ -306,6 +320,7 @@ LAWS: Mapping[str, Law] = {
     "name goes round": name_goes_round,
     "undefined without evidence": undefined_without_evidence,
     "takes any event": takes_any_event,
+    "changes no event": changes_no_event,
     "has a value": has_a_value,
     "within its bounds": within_bounds,
     "reading changes nothing": reading_changes_nothing,

@@ -81,3 +81,30 @@ def spoils_events(event: Event) -> float:
     if isinstance(items, list) and items:
         items.pop()
     return 1 / (1 + len(items))
+
+
+@metric(bounds=(0, 1), source="our own rule")
+def sorts(event: Event) -> float:
+    items = event.recommendations
+    if isinstance(items, list):
+        items.sort()
+    return float(bool(items) and items[0] == 0)
+
+
+@metric(bounds=(0, 1), source="our own rule")
+def replaces_items(event: Event) -> float:
+    event.recommendations = [item for item in event.recommendations if item]
+    return float(bool(event.recommendations))
+
+
+@metric(bounds=(0, math.inf), source="our own rule")
+def writes_to_hits(hits: HitsView, k: int | None) -> Total:
+    cells = hits.by_interacted(k)
+    cells.rank[cells.rank > 3] = 3
+    return cells.total(cells.hits / cells.rank)
+
+
+@metric(bounds=(0, 1), source="our own rule")
+def writes_to_lists(lists: Lists) -> Total:
+    lists.length[lists.length == 0] = 1
+    return np.minimum(lists.interacted / lists.length, 1)

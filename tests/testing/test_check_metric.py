@@ -21,6 +21,7 @@ from tests.testing import declared
 BROKEN: Mapping[str, Callable[..., Any]] = {
     "undefined without evidence": declared.never_undefined,
     "takes any event": declared.divides,
+    "changes no event": declared.spoils_events,
     "has a value": declared.never_a_value,
     "within its bounds": declared.too_large,
     "reading changes nothing": declared.changes_what_it_reads,
@@ -94,9 +95,19 @@ def test_an_infinite_value_is_outside_all_bounds() -> None:
         check_metric(declared.infinite, seeds=1)
 
 
-def test_a_metric_that_changes_its_events_is_found() -> None:
-    with pytest.raises(MetricLawError):
-        check_metric(declared.spoils_events)
+@every_case("broken", [declared.sorts, declared.replaces_items])
+def test_a_metric_that_changes_its_event_is_found_although_its_value_is_right(
+    broken: Callable[..., Any],
+) -> None:
+    with pytest.raises(MetricLawError, match="it changes its event, to Event") as raised:
+        check_metric(broken, seeds=1)
+    assert raised.value.law == "changes no event"
+
+
+@every_case("broken", [declared.writes_to_hits, declared.writes_to_lists])
+def test_columns_of_hits_and_lists_are_read_only(broken: Callable[..., Any]) -> None:
+    with pytest.raises(MetricLawError, match="read-only"):
+        check_metric(broken, seeds=1)
 
 
 @every_case(

@@ -8,14 +8,16 @@ import pickle
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pytest
 
 from streameval import Accumulator, Event, Intervals, metric, metric_at
 from streameval.catalogue import parse
+from streameval.catalogue.metric import Span
 from streameval.errors import (
     MetricDeclarationError,
     MetricError,
@@ -110,7 +112,8 @@ class Tensor:
 
 
 def _declared(source: str, bounds: Any = (0, 1), **options: Any) -> Callable[..., Any]:
-    made: dict[str, Any] = {"np": np, "Tensor": Tensor, "__name__": "a_notebook"}
+    made: dict[str, Any] = {"np": np, "Tensor": Tensor, "__name__": "a_notebook", "wraps": wraps}
+    made |= {"Annotated": Annotated, "Literal": Literal, "Span": Span}
     exec(source, made)  # as a notebook runs a cell
     declare: Any = metric(bounds=bounds, source="our own rule", **options)
     found: Callable[..., Any] = declare(made["ours"])
@@ -129,12 +132,59 @@ def _declared(source: str, bounds: Any = (0, 1), **options: Any) -> Callable[...
         ("def ours(event, *, k=10): ...", "k is an input, not a parameter; write it before the *"),
         ("async def ours(event): ...", "write def without async"),
         ("ours = lambda event: 1.0", "write a function with def"),
+        ("class ours:\n    def __init__(self, event): ...", "write a function with def"),
+        ("def __(event): ...\nours = __", "write a function with def"),
+        ("def ours(hits, k=10): ...", "the default of k is never used; write k without it"),
+        ("def ours(event, *, by: Literal['a']='b'): ...", "default of by is 'b'; choose one of a"),
+        (
+            "def ours(event, *, p: Annotated[float, Span(0, 1)]=2): ...",
+            "the default of p is 2.0; give a number from 0 to 1",
+        ),
+        ("def ours(event, *, p: 'Nowhere'=2): ...", "names 'Nowhere'; import it outside of `if T"),
+        ("def ours(event, catalog: 'Nowhere'): ...", "names 'Nowhere'; import it outside of `if T"),
     ],
 )
 def test_an_invalid_declaration_is_refused_at_the_decorator(source: str, problem: str) -> None:
     with pytest.raises(MetricDeclarationError, match=r"^@metric of .*: ") as told:
         _declared(source)
     assert problem in str(told.value)
+
+
+@every_case("option", ["graded", "finish"])
+def test_an_option_that_is_no_function_is_refused(option: str) -> None:
+    with pytest.raises(MetricDeclarationError, match=f"{option}='sqrt' is not a function"):
+        _declared("def ours(hits, k): ...", **{option: "sqrt"})
+
+
+def test_annotations_that_only_type_checkers_see_are_left_alone() -> None:
+    source = "def ours(event: 'Nowhere', k: 'Nowhere', *, power: float = 0.5) -> 'Nowhere': "
+    ours = _declared(source + "return power")
+    accumulator = Accumulator(metric_at(ours, k=3, power=0.25))
+    accumulator.update(["a"], ["a"])
+    assert [reading.value for reading in accumulator.compute().values()] == [0.25]
+
+
+@every_case("given", [0.25, np.float64(0.25), np.float32(0.25)])
+def test_a_number_may_have_a_whole_default_and_be_a_number_of_numpy(given: Any) -> None:
+    ours = _declared("def ours(event, *, price: float = 1): return price")
+    texts = [metric_at(ours, price=each).text for each in (given, 2, 1)]
+    assert texts == ["a_notebook:ours(price=0.25)", "a_notebook:ours(price=2)", "a_notebook:ours"]
+    accumulator = Accumulator(metric_at(ours, price=given))
+    accumulator.update(["a"], ["a"])
+    assert [reading.value for reading in accumulator.compute().values()] == [0.25]
+
+
+def test_a_function_in_a_wrapper_gets_its_parameters() -> None:
+    wrapped = "def ours(event, *, price: float = 1.0): return price\n"
+    wrapped += "ours = wraps(ours)(lambda *given, inner=ours, **named: inner(*given, **named))"
+    accumulator = Accumulator(metric_at(_declared(wrapped), price=0.25))
+    accumulator.update(["a"], ["a"])
+    assert [reading.value for reading in accumulator.compute().values()] == [0.25]
+
+
+def test_a_metric_of_the_program_has_one_name_in_spawned_processes() -> None:
+    ours = _declared("__name__ = '__mp_main__'\ndef ours(event): return 0.5")
+    assert metric_at(ours).text == "__main__:ours"
 
 
 @every_case("bounds", [(1, 0), (math.nan, 1), (0, 1, 2), "01", 5, (0, 0)])
@@ -181,9 +231,13 @@ def test_any_number_is_a_value(returned: str, value: float) -> None:
         "def ours(event): return 10**400",
         "def ours(hits, k): return 0.5",
         "def ours(hits, k): return None",
+        "def ours(hits, k): return np.array([None])",
+        "def ours(hits, k): return np.array(['1'])",
+        "def ours(hits, k): return np.array([1j])",
         "def ours(lists, k): return 0.5",
         "def ours(lists, k): return np.array([0.5])",
         "def ours(lists, k): return 'ab'",
+        "def ours(lists, k): return [None] * len(lists)",
         "def ours(exposures): return None",
         "def ours(exposures): return '0.5'",
     ],
