@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
+from numbers import Integral
 from typing import Any, TypeAlias
 
 import msgspec
@@ -237,13 +238,16 @@ def catalog_of(given: Any) -> Catalog | None:
     """
     if given is None:
         return None
+    number = isinstance(given, Integral)
     # Iterating over a frame gives the names of its columns.
-    flat = isinstance(given, (int, Collection)) and getattr(given, "ndim", 1) == 1
+    flat = number or (isinstance(given, Collection) and getattr(given, "ndim", 1) == 1)
     if isinstance(given, (str, bytes, bool)) or not flat:
         raise MetricError(f"catalog={given!r:.80}: give the number of items, or their ids")
-    if isinstance(given, int) and given < 1:
+    if not number:
+        return frozenset(ids_of_input("catalog", given)[1])
+    if given < 1:
         raise MetricError(f"catalog={given!r}: a catalogue has at least one item")
-    return given if isinstance(given, int) else frozenset(ids_of_input("catalog", given)[1])
+    return int(given)
 
 
 def _check_amount(what: str, found: Any) -> None:

@@ -33,7 +33,8 @@ def plain(item: Id) -> Id:
         5
     """
     if isinstance(item, str):
-        return str(item)
+        # Not str(item), which an enumeration of texts overrides with the name of the member.
+        return str.__str__(item)
     try:
         return operator.index(item)
     except TypeError:

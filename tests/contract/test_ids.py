@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Callable
+from enum import Enum
 from itertools import product
 from typing import Any
 
@@ -284,3 +285,20 @@ def test_users_are_of_one_kind() -> None:
     accumulator.reset()
     accumulator.update(["a"], [], user=1)
     assert accumulator.read("users_covered").value == 1.0
+
+
+class Product(str, Enum):  # noqa: UP042  str() of a StrEnum is the value, and would hide it
+    """Ids of an enumeration; its str() is the name of the member."""
+
+    TEA = "tea"
+    MILK = "milk"
+
+
+def test_members_of_an_enumeration_of_texts_are_saved_as_their_values() -> None:
+    members, texts = (Accumulator("distinct_items@2", "users_covered@2") for _ in range(2))
+    members.update([Product.TEA, Product.MILK], [Product.MILK], user=Product.TEA)
+    texts.update(["tea", "milk"], ["milk"], user="tea")
+    assert members.state_dict() == texts.state_dict()
+    texts.merge(pickle.loads(pickle.dumps(members)))
+    assert texts.read("distinct_items@2").value == 2
+    assert texts.read("users_covered@2").value == 1
