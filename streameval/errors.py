@@ -51,8 +51,7 @@ class UnknownMetricError(MetricError):
     """No metric has that name."""
 
     def __init__(self, text: str, known: Iterable[str]) -> None:
-        self.text = text
-        self.known = sorted(known)
+        self.text, self.known = text, sorted(known)
         # The whole catalogue would fill the screen.
         few = len(self.known) <= 40
         listed = f"Known: {', '.join(self.known)}." if few else "`streameval metrics` lists all."
@@ -74,8 +73,7 @@ class UnknownConventionError(MetricError):
     """No convention and no module has that name."""
 
     def __init__(self, text: str, known: Iterable[str]) -> None:
-        self.text = text
-        self.known = sorted(known)
+        self.text, self.known = text, sorted(known)
         super().__init__(
             f"unknown convention {text!r}, and no module of that name can be found."
             f"{suggestion(text, self.known)} Known conventions: {', '.join(self.known)}."
@@ -255,6 +253,13 @@ class DamagedStateError(StreamevalError):
         )
 
 
+class HalfCountedError(ProblemError):
+    """The counts of an Accumulator are in the middle of a change, or one stopped there."""
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__("counts are half-way through a change", problem, remedy)
+
+
 class StoreError(ProblemError):
     """Checkpoints cannot be written or read."""
 
@@ -318,12 +323,8 @@ class UncountableRecordError(StreamevalError):
         *,
         waiting: bool = False,
     ) -> None:
-        self.topic = topic
-        self.partition = partition
-        self.offsets = offsets
-        self.waiting = waiting
-        self.problem = problem
-        self.remedy = remedy
+        self.topic, self.partition, self.offsets = topic, partition, offsets
+        self.waiting, self.problem, self.remedy = waiting, problem, remedy
         first, last = offsets
         self.offset = first if first == last else None
         which = f"offset {first}: the record cannot be counted"

@@ -21,7 +21,7 @@ from streameval.accumulator.intake import (
     of_one_kind,
     side_by_side,
 )
-from streameval.accumulator.plan import planned
+from streameval.accumulator.plan import distinct_metrics, planned
 from streameval.accumulator.readings import (
     IntervalMethod,
     advice,
@@ -31,14 +31,13 @@ from streameval.accumulator.readings import (
     statistics_of,
     with_intervals,
 )
-from streameval.accumulator.table import Table
+from streameval.accumulator.table import Guard, Table
 from streameval.catalogue import metric_of
 from streameval.catalogue.context import Context, Popularity, Similarity, catalog_of, check_kind
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.errors import (
     DamagedStateError,
-    SameNameError,
     StateVersionError,
     SuspiciousEventsWarning,
     UnlikeStateError,
@@ -115,7 +114,7 @@ class Accumulator:
         ids: IdKind | None = None,
         intervals: Intervals | None = None,
     ) -> None:
-        self.metrics = _distinct(map(metric_of, metrics))
+        self.metrics = distinct_metrics(map(metric_of, metrics))
         self.context = Context(
             catalog=catalog_of(catalog), popularity=popularity, similarity=similarity
         )
@@ -140,12 +139,14 @@ class Accumulator:
         """The statistics, in cell 0; read only."""
         if self._rows:
             self._count_rows()
+        with self._guard:
+            self._table.fold()
         return self._table
 
     @property
     def lists(self) -> int:
         """Number of events counted."""
-        return self._lists + _MOST_WAITING - self._rows_left
+        return self._lists + len(self._rows)
 
     @property
     def version(self) -> int:
@@ -333,8 +334,12 @@ class Accumulator:
             raise UnlikeStateError("classes", "Accumulator", type(other).__name__)
         if self.context is not other.context and self.context.identity != other.context.identity:
             raise UnlikeStateError("inputs", self.context.identity, other.context.identity)
-        self.table.add(other.table)
-        self._note_change(other.lists)
+        mine, theirs = self.table, other.table
+        mine.kinds_with(theirs)
+        with self._guard:
+            self._changes += 1  # Also if it fails, so that no reading from before is returned.
+            mine.add(theirs)
+            self._note_change(other.lists)
 
     def reset(self) -> None:
         """Discard all counts."""
@@ -445,13 +450,16 @@ class Accumulator:
 
     def _count(self, kind: IdKind | None, checked: Batch | CodedBatch) -> None:
         table = self._table
-        table.users, table.ids = kind_of_users(table.users, checked), kind
-        table.count(checked)
-        self._note_change(len(checked))
+        users, values = kind_of_users(table.users, checked), table.event_values(checked)
+        with self._guard:
+            self._changes += 1  # Also if it fails, so that no reading from before is returned.
+            table.count(checked, values=values)
+            table.users, table.ids = users, kind
+            self._note_change(len(checked))
 
     def _begin(self, table: Table, lists: int = 0) -> None:
         """Continue with a table that has counted `lists` lists."""
-        self._table, self._lists = table, lists
+        self._table, self._lists, self._guard = table, lists, Guard()
         self._rows: list[Any] = []
         self._rows_left = _MOST_WAITING
         # Looked up once, because `update` needs them for every list.
@@ -466,11 +474,13 @@ class Accumulator:
 
     def _count_rows(self) -> None:
         """Count the pending rows."""
-        self._table.count_rows(self._rows)
-        # The version must go back for a moment, not ahead: a concurrent scrape is then repeated.
+        with self._guard:
+            self._table.count_rows(self._rows)
+            lists = len(self._rows)
+            # The version must go back for a moment, not ahead: a concurrent scrape then repeats.
+            self._rows.clear()
+            self._lists += lists
         self._rows_left = _MOST_WAITING
-        self._lists += len(self._rows)
-        self._rows.clear()
 
     def _metric(self, given: str | Metric) -> Metric:
         if not isinstance(given, str):
@@ -481,17 +491,3 @@ class Accumulator:
 def _as_column(found: T | None) -> list[T] | None:
     """A field of one event as a column."""
     return None if found is None else [found]
-
-
-def _distinct(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
-    """The metrics without repeats, by text.
-
-    Raises:
-        SameNameError: two different functions have one text.
-    """
-    found: dict[str, Metric] = {}
-    for metric in metrics:
-        first = found.setdefault(metric.text, metric)
-        if first.definition.function is not metric.definition.function:
-            raise SameNameError(metric.text)
-    return tuple(found.values())

@@ -23,6 +23,9 @@ from streameval.statistics.terms import SummedMetric, Values
 Formula: TypeAlias = Callable[[Event], float | Sequence[float] | None]
 """The value of an event or several values; None leaves the event out, NaN is undefined."""
 
+EventValues: TypeAlias = Sequence[Sequence[float | Sequence[float] | None]]
+"""For each event, the result of each formula."""
+
 _REMEDIES = {
     "catalog": ("a catalogue", "give catalog= the number of items there are, or their ids"),
     "popularity": ("the items' popularity", "give popularity= a Popularity(item -> users)"),
@@ -72,12 +75,14 @@ def array_of(metric: Metric, found: object, size: int) -> FloatArray:
         else "a sum over all lists, by cells.total(...)"
     )
     try:
-        values = np.asarray(found, np.float64)
+        values: Any = np.asarray(found)
     except (TypeError, ValueError):
         raise MetricValueError(metric.text, found, wanted) from None
-    if values.shape != (size,):
+    # Conversion would read None as NaN, text as numbers, and drop imaginary parts.
+    if values.dtype.kind not in "biuf" or values.shape != (size,):
         raise MetricValueError(metric.text, found, wanted)
-    return values
+    converted: FloatArray = values.astype(np.float64, copy=False)
+    return converted
 
 
 def number_of(metric: Metric, found: object, wanted: str) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from numbers import Integral
 from typing import Any
@@ -11,7 +11,7 @@ import msgspec
 
 from streameval.catalogue.grammar import written
 from streameval.catalogue.metric import Metric
-from streameval.errors import CutoffExceedsDepthError, MetricError
+from streameval.errors import CutoffExceedsDepthError, MetricError, SameNameError
 from streameval.statistics.exposures import MAX_ITEMS, Exposed, ExposuresOptions
 from streameval.statistics.pairings import PairingsOptions
 from streameval.statistics.profiles import HitsOptions
@@ -67,6 +67,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
     @property
+    def reads_lists_only(self) -> bool:
+        """Whether it reads only the recommendations and interactions of events, without types."""
+        return not (self.events or self.groups) and all(map(_reads_lists_only, self.needs))
+
+    @property
     def of_pane(self) -> Plan:
         """The plan of a pane, which can be summed into windows."""
         groups = min(self.groups, PANE_GROUPS)
@@ -118,6 +123,20 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             *(f"values:{metric.per_list}" for metric in self.values),
             *(f"events:{metric.per_list}" for metric in self.events),
         )
+
+
+def distinct_metrics(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
+    """The metrics without repeats, by text.
+
+    Raises:
+        SameNameError: two different functions have one text.
+    """
+    found: dict[str, Metric] = {}
+    for metric in metrics:
+        first = found.setdefault(metric.text, metric)
+        if first.definition.function is not metric.definition.function:
+            raise SameNameError(metric.text)
+    return tuple(found.values())
 
 
 def planned(metrics: Sequence[Metric], depth: int | None, max_items: int, groups: int = 0) -> Plan:
@@ -173,6 +192,12 @@ def check_depth(metric: Metric, depth: int | None) -> None:
     """
     if depth is not None and (metric.k is None or metric.k > depth):
         raise CutoffExceedsDepthError(metric.text, metric.k, depth)
+
+
+def _reads_lists_only(options: object) -> bool:
+    if isinstance(options, HitsOptions):
+        return not options.type
+    return isinstance(options, ExposuresOptions) and options.of == "items"
 
 
 def _exposed(metric: Metric) -> Exposed:

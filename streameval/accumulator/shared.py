@@ -8,6 +8,7 @@ from functools import update_wrapper
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar, cast
 
 from streameval.accumulator import Accumulator
+from streameval.accumulator.table import Table
 from streameval.errors import NotShownError
 from streameval.statistics.intervals import Audience
 
@@ -64,6 +65,13 @@ class SharedAccumulator(Accumulator):
     state_dict = _locked(Accumulator.state_dict)
     load_state_dict = _locked(Accumulator.load_state_dict)
     adopt = _locked(Accumulator.adopt)
+    needs = _locked(Accumulator.needs)
+
+    @property
+    def table(self) -> Table:
+        """As `Accumulator.table`; hold no reference to it while other threads count."""
+        with self._lock:
+            return super().table
 
     @property
     def lists(self) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 
 from streameval.accumulator.codec import Content, Inputs, dumped, one_kind, restored
 from streameval.accumulator.formulas import (
+    EventValues,
     Formula,
     bounded,
     formula,
@@ -23,7 +24,7 @@ from streameval.accumulator.formulas import (
 from streameval.accumulator.plan import Plan, hits_options, name_of
 from streameval.catalogue.context import Context
 from streameval.catalogue.metric import Metric
-from streameval.errors import UnlikeStateError
+from streameval.errors import HalfCountedError, UnlikeStateError
 from streameval.events import Batch, Id, Interactions
 from streameval.events.ids import IdKind
 from streameval.events.ragged import CodedBatch
@@ -62,8 +63,11 @@ _ALONE: Final = 256
 _MOST_WAITING: Final = 256
 """Number of batches at which their pending cells are counted."""
 
-_Kept: TypeAlias = tuple[Metric, Values]
+_RESTORE: Final = "call reset(), or load a saved state"
+_BETWEEN: Final = "an interrupt, a signal handler or another thread came in between"
+_SHARE: Final = f"share it as a SharedAccumulator, only set a flag in a handler, or {_RESTORE}"
 
+_Kept: TypeAlias = tuple[Metric, Values]
 RowOf: TypeAlias = Callable[[Sequence[Id], Interactions], Any]
 
 
@@ -79,6 +83,25 @@ class _Counters(NamedTuple):
     ordered: list[Statistic]
     unordered: list[Statistic]
     formulas: list[tuple[Formula, Values, EventCollector | None]]
+
+
+class Guard:
+    """Refuses a table while it changes, and after an exception has stopped a change half-way."""
+
+    __slots__ = ("_cause", "_changing")
+
+    def __init__(self) -> None:
+        self._changing, self._cause = False, ""
+
+    def __enter__(self) -> None:
+        if self._cause:
+            raise HalfCountedError(f"it stopped with {self._cause}", _RESTORE)
+        if self._changing:
+            raise HalfCountedError(_BETWEEN, _SHARE)
+        self._changing = True
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        self._changing, self._cause = False, "" if error is None else f"{error!r:.200}"
 
 
 class Table:
@@ -124,14 +147,21 @@ class Table:
         self.set_statistics(dict(sorted(made.items())))
 
     def count(
-        self, batch: Batch | CodedBatch, cells: Cells = 0, times: IntArray | None = None
+        self,
+        batch: Batch | CodedBatch,
+        cells: Cells = 0,
+        times: IntArray | None = None,
+        values: EventValues | None = None,
     ) -> None:
         """Count events.
 
         `times`: event time of each, microseconds since the epoch; by default those of the batch.
+        `values`: the `event_values` of the batch, if they are known.
         """
         if not len(batch):
             return
+        # First, because a formula may raise, and then nothing may be counted.
+        values = self.event_values(batch) if values is None else values
         counters = self._counters
         if self.groups is not None:
             if self.groups.is_full:
@@ -142,8 +172,16 @@ class Table:
         self._count_lists(len(batch), cells)
         _count_by_cell(counters.unordered, batch, cells)
         if counters.formulas:
-            self._count_values(batch.batch if isinstance(batch, CodedBatch) else batch, cells)
+            self._count_values(values, cells)
         self.version = next(_VERSIONS)
+
+    def event_values(self, batch: Batch | CodedBatch) -> EventValues:
+        """For each event, the value of each metric of events; raises what a formula raises."""
+        formulas = [value for value, _, _ in self._counters.formulas]
+        if not formulas:
+            return []
+        events = (batch.batch if isinstance(batch, CodedBatch) else batch).events()
+        return [[value(event) for value in formulas] for event in events]
 
     @property
     def row_of(self) -> RowOf | None:
@@ -151,7 +189,7 @@ class Table:
 
         None if the plan reads more of an event, or has formulas, which must fail on their event.
         """
-        if self.plan.events or self.plan.groups or not all(map(_by_lists, self.plan.needs)):
+        if not self.plan.reads_lists_only:
             return None
         own = [each.row_of for each in self._list_statistics]
         return own[0] if len(own) == 1 else lambda *of_list: [row_of(*of_list) for row_of in own]
@@ -237,19 +275,23 @@ class Table:
         Raises:
             UnlikeStateError: one has other statistics, or ids of the other kind.
         """
-        ids, users = self.ids, self.users
-        for other in others:
-            if not self.plan.within(other.plan):
-                raise UnlikeStateError("statistics", self.plan.names, other.plan.names)
-            ids, users = one_kind("ids", ids, other.ids), one_kind("users", users, other.users)
-            other.fold()
-        self.ids, self.users = ids, users
-        self.fold()
+        self.ids, self.users = self.kinds_with(*others)
+        for table in (*others, self):
+            table.fold()
         self.events.merge(*(other.events for other in others))
         for name, statistic in self.statistics.items():
             theirs: list[Any] = [other.counterpart(name) for other in others]
             statistic.merge(*theirs)
         self.version = next(_VERSIONS)
+
+    def kinds_with(self, *others: Table) -> tuple[IdKind | None, IdKind | None]:
+        """The kinds of item and user ids after `add`, which raises the same errors."""
+        ids, users = self.ids, self.users
+        for other in others:
+            if not self.plan.within(other.plan):
+                raise UnlikeStateError("statistics", self.plan.names, other.plan.names)
+            ids, users = one_kind("ids", ids, other.ids), one_kind("users", users, other.users)
+        return ids, users
 
     def subtract(self, other: Table) -> None:
         """Subtract counts that were added before; exact, if neither table is `reduced`."""
@@ -376,16 +418,14 @@ class Table:
             self._where.clear()
             self.events.add([cells], [np.ones_like(cells)])
 
-    def _count_values(self, batch: Batch, cells: Cells) -> None:
-        where = np.full(len(batch), cells) if isinstance(cells, int) else cells
-        for _, values, _ in self._counters.formulas:
-            values.add_lists(where)
-        for cell, event in zip(where.tolist(), batch.events(), strict=True):
-            for value, values, collector in self._counters.formulas:
-                found = value(event)
+    def _count_values(self, values: EventValues, cells: Cells) -> None:
+        where = np.full(len(values), cells) if isinstance(cells, int) else cells
+        for at, (_, kept, collector) in enumerate(self._counters.formulas):
+            kept.add_lists(where)
+            for cell, of_metrics in zip(where.tolist(), values, strict=True):
                 if collector is not None:
-                    collector.take(*of_event(found))
-                values.enqueue(cell, found)
+                    collector.take(*of_event(of_metrics[at]))
+                kept.enqueue(cell, of_metrics[at])
 
     def _mapped(self, change: Callable[[Relation], Relation]) -> Table:
         self.fold()
@@ -440,12 +480,6 @@ def _count(statistics: Sequence[Statistic], batch: Batch | CodedBatch, cells: Ce
             statistic.count_coded(batch, cells)
         else:
             statistic.count(batch, cells)
-
-
-def _by_lists(options: object) -> bool:
-    if isinstance(options, HitsOptions):
-        return not options.type
-    return isinstance(options, ExposuresOptions) and options.of == "items"
 
 
 def _is_not_hits(statistic: Statistic) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import warnings
@@ -255,6 +256,11 @@ def test_an_invalid_argument_is_refused_at_once(made: Callable[[], object], name
 
 
 def test_integers_of_numpy_are_whole_numbers() -> None:
+    catalog: Any = np.int64(4)
+    coverage = Accumulator("item_coverage@2", catalog=catalog)
+    coverage.update(["a", "b", "c"], [])
+    assert coverage.read("item_coverage@2").value == 0.5
+    assert coverage.state_dict() == json.loads(json.dumps(coverage.state_dict()))
     made: Any = {"depth": np.int64(3), "max_items": np.int32(2)}
     accumulator = Accumulator("distinct_items@2", "mrr@3", **made)
     other = Accumulator("distinct_items@2", "mrr@3", depth=3, max_items=2)

@@ -1,0 +1,171 @@
+"""A refused or interrupted change is counted as a whole, or not at all, or is reported."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streameval import Accumulator, Columns, Event, Intervals, SharedAccumulator, metric
+from streameval.errors import HalfCountedError, MetricValueError
+from streameval.statistics.exposures import ItemsShown
+from streameval.statistics.hits import Hits
+from streameval.statistics.lists import Lists
+from tests.effort import every_case
+
+LONG = ["a", "b", "c"], ["b"]
+SHORT = ["a"], ["a"]
+
+
+@metric(bounds=(0, 1), source="our own rule")
+def refuses_long(event: Event) -> float:
+    """An error for lists of three items."""
+    if len(event.recommendations) > 2:
+        raise KeyError("long")
+    return 1.0
+
+
+@metric(bounds=(0, 1), source="our own rule")
+def fails_on_long(lists: Lists) -> Any:
+    """An error for lists of three items, when lists are folded."""
+    if (lists.length > 2).any():
+        raise KeyError("long")
+    return np.ones(len(lists))
+
+
+@metric(bounds=(0, 1), source="our own rule")
+def words(event: Event) -> Any:
+    """A wrong value for lists of three items."""
+    return "long" if len(event.recommendations) > 2 else 1.0
+
+
+@every_case(
+    "given",
+    [
+        [SHORT, LONG, SHORT],
+        [Event(recommendations=shown, interactions=acts) for shown, acts in (SHORT, LONG)],
+        Columns(
+            recommendations=(np.array(["a", "a", "b", "c"]), np.array([0, 1, 4])),
+            interactions=(np.array(["a"]), np.array([0, 1, 1])),
+        ),
+    ],
+)
+@every_case("intervals", [None, Intervals()])
+def test_a_batch_on_which_a_metric_raises_is_not_counted(given: Any, intervals: Any) -> None:
+    for own, error in ((refuses_long, KeyError), (words, MetricValueError)):
+        accumulator = Accumulator("hit_rate@2", "distinct_items@2", own, intervals=intervals)
+        with pytest.raises(error):
+            accumulator.update_many([([1, 2, 3], [1])])
+        accumulator.update(*SHORT, user="u")
+        before = accumulator.state_dict()
+        for _ in range(2):
+            with pytest.raises(error):
+                accumulator.update_many(given)
+            with pytest.raises(error):
+                accumulator.update(*LONG, user="u")
+            assert accumulator.state_dict() == before
+        assert (accumulator.lists, accumulator.read("hit_rate@2").count) == (1, 1)
+        accumulator.update(*SHORT)
+        assert accumulator.read("hit_rate@2").count == 2
+
+
+def _unreadable(accumulator: Accumulator, cause: str) -> None:
+    """Nothing reads, saves or merges the counts; `reset` starts again."""
+    readers: list[Callable[[], object]] = [
+        accumulator.compute,
+        accumulator.copy,
+        accumulator.state_dict,
+        lambda: accumulator.read("hit_rate@2"),
+        lambda: accumulator.update_many([SHORT]),
+        lambda: Accumulator("hit_rate@2").merge(accumulator),
+        lambda: accumulator.merge(accumulator),
+    ]
+    for read in readers:
+        with pytest.raises(HalfCountedError, match=cause):
+            read()
+    accumulator.reset()
+    accumulator.update(*SHORT)
+    assert accumulator.read("hit_rate@2").count == accumulator.lists == 1
+
+
+@every_case("made", [Accumulator, SharedAccumulator])
+def test_a_metric_that_fails_later_loses_no_lists_in_silence(made: type[Accumulator]) -> None:
+    accumulator = made("hit_rate@2", fails_on_long)
+    accumulator.update(*SHORT)
+    assert accumulator.read("hit_rate@2").count == 1
+    state = accumulator.state_dict()
+    accumulator.update(*LONG)
+    with pytest.raises(KeyError, match="long"):
+        accumulator.read("hit_rate@2")
+    with pytest.raises(HalfCountedError, match=r"half-way .*: it stopped with KeyError\('long'\)"):
+        accumulator.read("hit_rate@2")
+    accumulator.load_state_dict(state)
+    assert accumulator.read("hit_rate@2").count == 1
+    accumulator.update(*LONG)
+    with pytest.raises(KeyError, match="long"):
+        accumulator.compute()
+    _unreadable(accumulator, "call reset")
+
+
+@every_case("kind", [Hits, ItemsShown])
+def test_an_interrupt_in_the_middle_of_a_change_is_reported(kind: type[Any]) -> None:
+    def fold(accumulator: Accumulator) -> None:
+        accumulator.update(*SHORT)
+        accumulator.compute()
+
+    changes: Mapping[str, Callable[[Accumulator], None]] = {
+        "count": lambda accumulator: accumulator.update_many([SHORT]),
+        "fold": fold,
+        "merge": lambda accumulator: accumulator.merge(accumulator.copy()),
+    }
+    for name, change in changes.items():
+        accumulator = Accumulator("hit_rate@2", "distinct_items@2")
+        accumulator.update(*SHORT)
+        assert math.isfinite(accumulator.read("hit_rate@2").value)
+
+        def interrupted(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(kind, name, interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                change(accumulator)
+        _unreadable(accumulator, r"it stopped with KeyboardInterrupt\(\); call reset")
+
+
+def test_reading_in_the_middle_of_a_change_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    accumulator = SharedAccumulator("hit_rate@2")
+    found: list[Exception] = []
+    count = Hits.count
+
+    def handled(*args: Any) -> None:
+        """As a signal handler that saves the state, and runs in the middle of an update."""
+        count(*args)
+        with pytest.raises(HalfCountedError, match="a signal handler or another thread") as told:
+            accumulator.state_dict()
+        found.append(told.value)
+
+    monkeypatch.setattr(Hits, "count", handled)
+    accumulator.update_many([SHORT])
+    assert len(found) == 1
+    assert accumulator.read("hit_rate@2").count == 1
+
+
+def test_an_interrupt_between_two_lists_leaves_equal_counts() -> None:
+    accumulator = Accumulator("hit_rate@2", ids="text")
+    append = accumulator._append_row
+
+    def interrupted(row: object) -> None:
+        append(row)
+        raise KeyboardInterrupt
+
+    accumulator._append_row = interrupted
+    with pytest.raises(KeyboardInterrupt):
+        accumulator.update(*SHORT)
+    accumulator._append_row = append
+    for _ in range(1_500):
+        accumulator.update(*SHORT)
+    assert accumulator.lists == accumulator.read("hit_rate@2").count == 1_501
