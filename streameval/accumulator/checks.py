@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from streameval.accumulator.comparison import MOST_ANONYMOUS, percent
-from streameval.accumulator.uncertainty import LARGEST_EVIDENCE, log_beta_tail
+from streameval.accumulator.comparison import percent
+from streameval.accumulator.uncertainty import LARGEST_EVIDENCE, MOST_ANONYMOUS, log_beta_tail
 from streameval.statistics.intervals import Audience
 
 ALARM: Final = 1000.0

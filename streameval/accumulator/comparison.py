@@ -13,6 +13,7 @@ import numpy as np
 from streameval.accumulator import Accumulator
 from streameval.accumulator.uncertainty import (
     LARGEST_EVIDENCE,
+    MOST_ANONYMOUS,
     NOISE,
     Estimate,
     accumulated,
@@ -44,9 +45,6 @@ Verdict: TypeAlias = Literal[
 
 _LARGEST_LOG: Final = 700.0
 """Largest logarithm of a lift whose exponential is finite."""
-
-MOST_ANONYMOUS: Final = 0.2
-"""Largest share of lists without a user id for a verdict."""
 
 DECIDED: Final = frozenset[Verdict]({"better", "worse", "different"})
 

@@ -44,7 +44,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     Attributes:
         label: label whose values are the variants.
         control: the value to compare with.
-        since: first day (UTC) that counts; None: all.
+        since: first day (UTC) that counts; None: all. The checks of users cover all days.
         shares: planned share of users of each variant, in any unit; empty: equal.
         primary: metrics that decide; they share the error rate.
         guardrails: metric -> lift that it may not fall below (rise above, if lower is better).

@@ -21,7 +21,7 @@ from streameval.accumulator.formulas import (
 )
 from streameval.accumulator.plan import check_depth, name_of
 from streameval.accumulator.table import Table
-from streameval.accumulator.uncertainty import FEWEST_GROUPS, interval, pooled
+from streameval.accumulator.uncertainty import FEWEST_GROUPS, MOST_ANONYMOUS, interval, pooled
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Bounded, Reading, UndefinedReading
 from streameval.catalogue.summary import summary
@@ -49,6 +49,9 @@ _SUSPICIOUS = 1_000
 
 _FEWEST_ITEMS = 10
 """Fewer items outside the catalogue may simply be new."""
+
+_COVERED = 0.98
+"""Share of the lists that the sums by user must cover, or the interval is not that of the value."""
 
 _LEVELS = ("mean", "median", "quantile")
 """Summary statistics that `finish` applies to; others are widths, not values."""
@@ -113,7 +116,7 @@ def with_intervals(
         return [replace(reading, no_interval=reason) for reading in readings]
     sums = groups.of(metric.per_list, cells)
     lists, anonymous = groups.lists(cells)
-    named = (lists - anonymous).tolist()
+    named = (1.0 - anonymous / np.maximum(lists, 1)).tolist()
     rows = zip(readings, sums, named, strict=True)
     return [_with_interval(metric, *row, method) for row in rows]
 
@@ -157,16 +160,29 @@ def advice(table: Table, cells: IntArray, before: int = 0) -> list[str | None]:
 
 
 def _with_interval(
-    metric: Metric, reading: Reading, sums: GroupSums, named: int, method: IntervalMethod
+    metric: Metric, reading: Reading, sums: GroupSums, named: float, method: IntervalMethod
 ) -> Reading:
+    """`named`: share of the lists in the sums that name their user."""
     if not reading.defined or not math.isfinite(reading.value):
         return replace(reading, no_interval=f"{metric.text} has no finite value.")
-    bounds = metric.definition.bounds
-    found = interval(sums, method.intervals, method.kind, bounds=bounds)
-    if found is not None:
-        return replace(reading, interval=found)
+    covered = float(sums.denominators.sum()) / max(reading.count, 1)
+    if covered >= _COVERED and named >= 1.0 - MOST_ANONYMOUS:
+        bounds = metric.definition.bounds
+        found = interval(sums, method.intervals, method.kind, bounds=bounds)
+        if found is not None:
+            return replace(reading, interval=found)
     if not named:
         reason = "No list names its user, and lists of one user resemble each other: give users."
+    elif covered < _COVERED:
+        reason = (
+            f"Only {math.floor(100 * covered)} % of the lists are counted by user: the others came "
+            "before that, or have neither a user nor an event id."
+        )
+    elif named < 1.0 - MOST_ANONYMOUS:
+        reason = (
+            f"{math.ceil(100 * (1 - named))} % of the lists do not name their user, and lists of "
+            "one user resemble each other: give users."
+        )
     elif pooled(sums).groups < FEWEST_GROUPS:
         reason = f"Too few users: they count as fewer than {FEWEST_GROUPS} groups of equal size."
     elif reading.value <= 0:

@@ -34,7 +34,7 @@ from streameval.cli.request import (
     config_of,
     expand_paths,
 )
-from streameval.cli.state import newest_checkpoints, restore
+from streameval.cli.state import newest_checkpoints, restore, without_copies
 from streameval.cli.terminal import csv_text, json_text, render
 from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
@@ -122,7 +122,11 @@ def compare(  # noqa: PLR0913  each is an option of the command
         ),
     ] = None,
     since: Annotated[
-        str | None, Option(metavar="DATE", help="First day to count (UTC), like 2026-03-01.")
+        str | None,
+        Option(
+            metavar="DATE",
+            help="First day to compare (UTC), like 2026-03-01; the checks of users cover all days.",
+        ),
     ] = None,
     column: Columns = None,
     separator: Separators = None,
@@ -313,7 +317,7 @@ def _of_states(
     request: Request, options: ExperimentOptions
 ) -> tuple[Experiment, Intervals, _Counted]:
     """The lifetime counts of saved states, all partitions together."""
-    checkpoints = newest_checkpoints(request.files)
+    checkpoints = without_copies(newest_checkpoints(request.files))
     if not checkpoints:
         raise UsageError(f"no state in {', '.join(request.files)}.")
     config, ingest = restore(checkpoints, Path(request.config) if request.config else None)
@@ -331,6 +335,9 @@ def _of_states(
     metrics, variants = variants_in(ingest, known.label, config.labels)
     if request.metrics:
         chosen = {parse(text).text for text in request.metrics}
+        known_texts = [metric.text for metric in metrics]
+        for text in sorted(chosen.difference(known_texts)):
+            raise UsageError(f"-m {text}: not in the state, which has {', '.join(known_texts)}.")
         metrics = [metric for metric in metrics if metric.text in chosen]
     experiment = msgspec.structs.replace(known, **options.experiment)
     intervals = msgspec.structs.replace(config.intervals, **options.intervals)
@@ -469,10 +476,11 @@ def _checks(result: Result) -> Iterator[str]:
     split = "NOT as planned" if checks.ratio_evidence >= ALARM else "as planned"
     split = "users see several variants" if checks.same_users else f"planned {planned}, {split}"
     heaviest = max((row.comparison.heaviest for row in rows), default=0.0)
+    days = "" if result.experiment.since is None else " of all days"
     yield (
-        f"Checks: users {users}: {split}; in several variants {percent(checks.shared)}; lists "
-        f"without a user id {percent(checks.anonymous)}; heaviest group {percent(heaviest)} of a "
-        "variance."
+        f"Checks{days}: users {users}: {split}; in several variants {percent(checks.shared)}; "
+        f"lists without a user id {percent(checks.anonymous)}; heaviest group {percent(heaviest)} "
+        "of a variance."
     )
     if checks.left_out:
         yield f"Left out, not among the planned variants: {', '.join(checks.left_out)}."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -128,14 +129,15 @@ def export(
     """Print the values of all states merged: every window and the lifetime.
 
     The command only reads checkpoints, so a daemon may be running on the store. --config may
-    choose other metrics, or name files that have moved.
+    choose other metrics, or name files that have moved. A partition in several stores, such as a
+    backup, counts once.
 
     ```
     streameval state export state
     streameval state export eu/state us/state --format table
     ```
     """
-    checkpoints = newest_checkpoints(paths, partition or ())
+    checkpoints = without_copies(newest_checkpoints(paths, partition or ()))
     if not checkpoints:
         raise UsageError(f"no state in {', '.join(paths)}.")
     settings, ingest = restore(checkpoints, config)
@@ -387,6 +389,36 @@ def newest_checkpoints(
             raise UsageError(f"--partition {name!r}: not in the stores, which have {there}.")
     wanted = set(partitions) or names
     return [each for each in found if f"{each.place.topic}/{each.place.number}" in wanted]
+
+
+def without_copies(checkpoints: Sequence[StoredCheckpoint]) -> list[StoredCheckpoint]:
+    """The checkpoints, and of several with records of one log only that with the highest offset.
+
+    Raises:
+        UsageError: one that would be left out has a backfill that the other lacks.
+    """
+    best: dict[tuple[str, Place], StoredCheckpoint] = {}
+    copies: Counter[tuple[str, str]] = Counter()
+    for each in checkpoints:
+        key = each.saved.header.cluster, each.place
+        known = best.setdefault(key, each)
+        if known is each:
+            continue
+        further = known.saved.header.offset < each.saved.header.offset
+        kept, other = (each, known) if further else (known, each)
+        extents = [backfills_in(one.saved.read(META)) for one in (kept, other)]
+        for extent in extents[1]:
+            if extent not in extents[0]:
+                raise UsageError(
+                    f"{other.path} has a backfill of {extent} with {other.place}; {kept.path} "
+                    "lacks it, but has read the same log as far or further. Give only one of them."
+                )
+        best[key] = kept
+        copies[other.path, kept.path] += 1
+    for (path, kept_path), count in copies.items():
+        partitions = f"{count:,} partition{'s' * (count > 1)}"
+        report(f"{path}: {partitions} left out, as {kept_path} has counted the same records.")
+    return [*best.values()]
 
 
 def restore(

@@ -54,6 +54,14 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
 _FEWEST = 10
 """Number of records below which there is no advice."""
 
+_KEYS: Final[Mapping[str, str]] = {
+    "invalid_time": "time and time_unit",
+    "invalid_label": "labels",
+    "invalid_score": "score and scores",
+    "invalid_positions": "positions",
+}
+"""Reason of invalid records -> the keys of [event] to check."""
+
 
 class Tally(msgspec.Struct, gc=False):
     """Counts of records; `consumed == valid + invalid + tombstones + duplicates`, always.
@@ -87,10 +95,11 @@ class Tally(msgspec.Struct, gc=False):
         if self.unusable < _FEWEST or self.unusable <= self.engaged:
             return None
         reason = max(self.invalid, key=lambda each: self.invalid[each])
+        keys = _KEYS.get(reason, "interactions, interaction_item and gain")
         return (
             f"{self.unusable:,} of {self.unusable + self.engaged:,} records with interactions are "
-            f"invalid, most often {reason}, so the values miss most interactions: do "
-            "interactions, interaction_item and gain in [event] name the right fields?"
+            f"invalid, most often {reason}, so the values miss most interactions: do {keys} in "
+            "[event] name the right fields?"
         )
 
     def add(self, other: Tally) -> None:

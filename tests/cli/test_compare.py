@@ -319,3 +319,5 @@ def test_a_state_compares_like_its_files_bit_for_bit(tmp_path: Path) -> None:
     }
     told = ran("compare", state, "--by", "arm").stderr
     assert "no such label in the state; its labels: variant, country" in told
+    told = ran("compare", state, "-m", "ndcg@10", "-m", "mrr").stderr
+    assert "-m mrr: not in the state, which has ctr, ndcg@10" in told

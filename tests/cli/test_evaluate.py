@@ -201,6 +201,15 @@ def test_losing_all_interactions_is_reported_and_fails(tmp_path: Path, written_a
     assert (right.returncode, right.stderr) == (0, "")
 
 
+def test_lost_interactions_are_reported_with_the_keys_of_their_reason(tmp_path: Path) -> None:
+    wrong = {"recommendations": ["a"], "interactions": ["a"], "ts": "2026-01-31T08:00:00Z"}
+    right = {"recommendations": ["a"], "interactions": [], "ts": 1}
+    path = json_lines(tmp_path / "events.ndjson", [*[wrong] * 20, right])
+    timed = ("--every", "1h", "--time", "ts", "--time-unit", "s")
+    done = ran("evaluate", path, "-m", "hit_rate@1", *timed)
+    assert "do time and time_unit in [event] name the right fields?" in done.stderr
+
+
 def test_a_few_lost_interactions_do_not_fail(tmp_path: Path) -> None:
     records = (clicked([each]) for each in [*["a"] * 30, *[True] * 29])
     path = json_lines(tmp_path / "events.ndjson", records)

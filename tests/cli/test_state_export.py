@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,14 @@ def test_several_stores_are_read_as_one_and_partitions_alone(monday: Path, tmp_p
     unknown = ran("state", "export", *stores, "--partition", "nowhere/7")
     assert unknown.returncode == 2
     assert f"not in the stores, which have {name}" in unknown.stderr
+
+
+def test_a_partition_in_several_stores_counts_once(monday: Path, tmp_path: Path) -> None:
+    """Twice the lists would also halve the intervals of `compare`."""
+    backup = shutil.copytree(monday, tmp_path / "backup")
+    done = ran("state", "export", monday, backup)
+    assert done.stdout == ran("state", "export", monday).stdout
+    assert f"{backup}: 1 partition left out" in done.stderr
 
 
 def test_export_reads_other_metrics_that_the_state_supports(monday: Path, tmp_path: Path) -> None:

@@ -230,6 +230,36 @@ def test_a_list_without_a_user_is_grouped_by_its_event() -> None:
     assert (audience.users, audience.lists, audience.anonymous) == (0, 10, 10)
 
 
+@every_case(
+    ("users", "events", "reason"),
+    [
+        (0, 1_000, "No list names its user"),
+        (790, 1_000, "21 % of the lists do not name their user"),
+        (800, 1_000, None),
+        (970, 0, "Only 97 % of the lists are counted by user"),
+        (980, 0, None),
+    ],
+)
+def test_an_interval_needs_the_users_of_nearly_all_lists(
+    users: int, events: int, reason: str | None
+) -> None:
+    """An interval of some of the lists need not even contain the value of all."""
+    accumulator = Accumulator("hit_rate", intervals=Intervals())
+    accumulator.update_many(
+        Event(
+            recommendations=["a"],
+            interactions=["a"] if n % 3 else [],
+            user=f"u{n}" if n < users else None,
+            event_id=f"e{n}" if n < events else None,
+        )
+        for n in range(1_000)
+    )
+    reading = accumulator.read("hit_rate")
+    assert (reading.interval is None) == (reason is not None)
+    assert (accumulator.interval("hit_rate", "fixed") is None) == (reason is not None)
+    assert str(reading.no_interval).startswith(str(reason))
+
+
 def test_values_without_bounds_are_summed_exactly() -> None:
     gains = [1e16, 1.0, 1e-9, 1e16, 3.0]
     events = [Event(recommendations=["a"], interactions={"a": gain}, user="u") for gain in gains]

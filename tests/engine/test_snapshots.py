@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from streameval import Intervals
 from streameval.decoding.invalid import REASONS
 from streameval.engine.ingest import Ingest
 from streameval.engine.snapshot import CounterKey, CounterValue
@@ -139,3 +140,31 @@ def test_series_of_new_statistics_say_since_when() -> None:
     found = {(each.metric.name, each.window): each.since for each in of.take().series}
     assert found["distinct_items", "5m"] is None
     assert found["distinct_items", "lifetime"] == 1_000.0
+
+
+def test_a_value_that_is_older_than_the_sums_by_user_has_no_interval() -> None:
+    """The interval would be that of the newer lists, and miss the value."""
+
+    def lists(first: int, *, hit: bool) -> list[bytes]:
+        return [
+            record(
+                ts=second,
+                id=f"e{second}",
+                user=f"u{second}",
+                interactions=["a"] * (hit or n % 9 == 0),
+            )
+            for n, second in enumerate(range(first, first + 600))
+        ]
+
+    spans, place = (5 * MINUTE, 60 * MINUTE), Partition("events", 0)
+    before = ingest_of(layout(["ctr"], spans=spans))
+    before.apply(batch(lists(0, hit=True)))
+    after = ingest_of(layout(["ctr"], spans=spans, intervals=Intervals()))
+    after.restore(place, {place: 600}, parts(before))
+    after.apply(batch(lists(600, hit=False), start=600))
+    found = {each.window: each.reading for each in Taking(after).take().series}
+    assert found["5m"].interval is not None
+    assert found["5m"].interval.low < found["5m"].value < found["5m"].interval.high
+    for window in ("1h", "lifetime"):
+        assert found[window].interval is None
+        assert "50 % of the lists are counted by user" in str(found[window].no_interval)
