@@ -20,6 +20,15 @@ from streameval.statistics.arrays import FloatArray
 Catalog: TypeAlias = int | frozenset[Id]
 """The number of items, or their ids."""
 
+Amounts: TypeAlias = Mapping[Id, float] | Mapping[str, float] | Mapping[int, float]
+"""Item -> number; a dict[str, int] is not a Mapping[Id, float], whose keys are invariant."""
+
+Pairs: TypeAlias = (
+    Mapping[tuple[Id, Id], float]
+    | Mapping[tuple[str, str], float]
+    | Mapping[tuple[int, int], float]
+)
+
 
 class Popularity:
     """The number of users who interacted with each item before; fixed while events are counted.
@@ -39,7 +48,7 @@ class Popularity:
 
     __slots__ = ("_least", "_tails", "counts", "ids", "users")
 
-    def __init__(self, counts: Mapping[Id, float], users: float | None = None) -> None:
+    def __init__(self, counts: Amounts, users: float | None = None) -> None:
         if not isinstance(counts, Mapping):
             raise MetricError(f"popularity: {counts!r:.80} is not a mapping; give item -> users")
         self.ids, items = ids_of_input("popularity", counts)
@@ -136,7 +145,7 @@ class Similarity:
         self._table = _normalised(table, cosine=self._cosine)
 
     @classmethod
-    def of_pairs(cls, pairs: Mapping[tuple[Id, Id], float]) -> Similarity:
+    def of_pairs(cls, pairs: Pairs) -> Similarity:
         """From (item, item) -> similarity; a pair is valid in both orders, a missing one is 0.
 
         Example:
@@ -153,7 +162,8 @@ class Similarity:
                 raise MetricError(f"similarity of {pair!r}: {value!r:.80} is not a finite number")
         ids = list(dict.fromkeys(item for pair in pairs for item in pair))
         made = cls(ids, matrix=np.zeros((len(ids), 0)))
-        made._pairs = {(b, a): value for (a, b), value in pairs.items()} | dict(pairs)
+        known: dict[tuple[Id, Id], float] = {(b, a): value for (a, b), value in pairs.items()}
+        made._pairs = known | dict(pairs.items())
         return made
 
     def knows(self, item: Id) -> bool:

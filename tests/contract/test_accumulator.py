@@ -246,7 +246,7 @@ def test_no_metrics_or_no_kept_items_are_refused() -> None:
         (lambda: MADE.read(["mrr"]), "['mrr'] is not a metric"),  # type: ignore[arg-type]  # the mistake
         (lambda: Similarity(5, vectors=[[1]]), "ids=5; give the id of each row"),  # type: ignore[arg-type]  # the mistake
         (lambda: Similarity.of_pairs([("a", "b")]), "is not a mapping; give (a, b)"),  # type: ignore[arg-type]  # the mistake
-        (lambda: Similarity.of_pairs({"ab": 0.5}), "'ab' is not a pair"),  # type: ignore[dict-item]  # the mistake
+        (lambda: Similarity.of_pairs({"ab": 0.5}), "'ab' is not a pair"),  # type: ignore[arg-type]  # the mistake
         (lambda: compare_sums(SUMS, SUMS, method="anytme"), "'anytime'"),  # type: ignore[arg-type]  # the mistake
     ],
 )

@@ -213,8 +213,8 @@ def test_baselines_and_typed_interactions_are_of_that_kind_too() -> None:
     [
         lambda: Accumulator("item_coverage", catalog=["a", 1]),
         lambda: Accumulator("item_coverage", catalog=[None]),  # type: ignore[list-item]  # the mistake
-        lambda: Popularity({"a": 1, 2: 1}),
-        lambda: Popularity({2.0: 1}),  # type: ignore[dict-item]  # the mistake
+        lambda: Popularity({"a": 1, 2: 1}),  # type: ignore[arg-type]  # the mistake
+        lambda: Popularity({2.0: 1}),  # type: ignore[arg-type]  # the mistake
         lambda: Similarity([True, False], vectors=[[1], [2]]),
         lambda: Accumulator("mrr", ids="string"),  # type: ignore[arg-type]  # the mistake
     ],

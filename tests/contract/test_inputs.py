@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -33,6 +34,21 @@ SCORED = ("auc", "gauc", "log_loss", "mae", "normalised_entropy", "expected_cali
 def test_a_missing_input_is_named(text: str, missing: str) -> None:
     with pytest.raises(MissingInputError, match=missing):
         Accumulator(text)
+
+
+def test_dicts_of_one_kind_of_ids_have_the_type_of_inputs_and_gains() -> None:
+    """The point is that mypy --strict takes the variables, as in the code of a user."""
+    clicks: dict[str, int] = {"a": 3, "b": 1}
+    sold: Counter[int] = Counter([1, 1, 2])
+    alike: dict[tuple[str, str], float] = {("a", "b"): 0.5}
+    by_number: dict[tuple[int, int], float] = {(1, 2): 0.25}
+    assert [Popularity(clicks).users, Popularity(sold).users] == [4, 3]
+    assert Similarity.of_pairs(alike).between("b", "a") == 0.5
+    assert Similarity.of_pairs(by_number).between(2, 1) == 0.25
+    accumulator = Accumulator("hit_rate@2", popularity=Popularity(clicks))
+    accumulator.update([*clicks], clicks)
+    accumulator.update([*clicks], clicks.keys())
+    assert accumulator.read("hit_rate@2").value == 1
 
 
 def test_an_input_that_no_parameter_asks_for_may_be_missing() -> None:
