@@ -19,7 +19,15 @@ from streameval.accumulator.shared import SharedAccumulator, share
 from streameval.engine.snapshot import Health, Series, SeriesFamily, Snapshot
 from streameval.errors import NotShownError
 from streameval.events.ids import is_number
-from streameval.exporters.families import FIRST_EXPOSURE, Counters, FamilySet, Key, MetricFamilies
+from streameval.exporters.families import (
+    FIRST_EXPOSURE,
+    Counters,
+    FamilySet,
+    Key,
+    MetricFamilies,
+    family_name,
+    same_name,
+)
 from streameval.exporters.operations import undefined_readings
 from streameval.exporters.prometheus import client_metric
 
@@ -47,7 +55,7 @@ class AccumulatorSnapshots:
     `accumulators`: one, or a mapping, which may change at any time.
 
     Raises:
-        NotShownError: a key does not match the labels.
+        NotShownError: a key does not match the labels, or two metrics have one name in Prometheus.
     """
 
     def __init__(
@@ -70,6 +78,7 @@ class AccumulatorSnapshots:
         self._version = 0
         for _, accumulator in self._items():
             share(accumulator)
+        _check_names(accumulator for _, accumulator in self._items())
 
     def take(self) -> Snapshot:
         """A snapshot of all readings; thread-safe."""
@@ -140,6 +149,13 @@ def _read(labels: tuple[str, ...], accumulator: Accumulator) -> _Read:
     copy = accumulator.copy()
     series = tuple(Series(metric, labels, copy.read(metric.text)) for metric in copy.metrics)
     return _Read(accumulator, version, copy.lists, series, copy.advice(), copy.resets)
+
+
+def _check_names(accumulators: Iterable[Accumulator]) -> None:
+    alike = same_name(metric for accumulator in accumulators for metric in accumulator.metrics)
+    if alike is not None:
+        texts = " and ".join(repr(each.text) for each in alike)
+        raise NotShownError(f"{texts} are both {family_name(alike[1])} in Prometheus", "rename one")
 
 
 def _values(key: object, labels: tuple[str, ...]) -> tuple[str, ...]:

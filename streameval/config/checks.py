@@ -18,6 +18,7 @@ from streameval.errors import (
     SourceError,
     suggestion,
 )
+from streameval.exporters.families import family_name, same_name
 from streameval.join.interactions import InteractionDecoder
 from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.join.rules import Key
@@ -55,10 +56,11 @@ def check_config(path: str, config: Config) -> Config:
 
 
 def metric_problems(config: Config) -> Iterator[Problem]:
-    """No metric, an unknown metric, or the same metric twice."""
+    """No metric, an unknown metric, the same metric twice, or two with one name in Prometheus."""
     if not config.metrics and not config.metric:
         yield "metrics", 'no metric is configured; add some, for example metrics = ["ndcg@10"].'
     seen: dict[str, str] = {}
+    known: list[Metric] = []
     for place, text in _places(config).items():
         key = f"{place}.name" if place.startswith("metric[") else place
         try:
@@ -72,6 +74,10 @@ def metric_problems(config: Config) -> Iterator[Problem]:
         if canonical in seen:
             yield key, f"{text!r} repeats {seen[canonical]}; remove one."
         seen.setdefault(canonical, place)
+        known.append(metric)
+        if alike := same_name(known):
+            name = family_name(metric)
+            yield key, f"{text!r} is {name} in Prometheus, as {alike[0].text!r} is; rename one."
 
 
 def _places(config: Config) -> dict[str, str]:

@@ -60,10 +60,27 @@ def family_name(metric: Metric, segment: str | None = None) -> str:
         >>> family_name(parse("ndcg@10"), "country")
         'streameval_ndcg_by_country'
     """
-    prefix = spelling(metric.text).prefix
+    prefix = _prefix(metric)
     words = [prefix] if prefix else []
     by = [] if segment is None else ["by", segment]
     return PREFIX + _legal("_".join([*words, metric.name, *_what_is_read(metric), *by]))
+
+
+def same_name(metrics: Iterable[Metric]) -> tuple[Metric, Metric] | None:
+    """The first two different metrics with one name in Prometheus; None if all names differ.
+
+    Parameters and cut-offs are labels, so `ndcg@5` and `ndcg@10` are one metric here.
+    """
+    found: dict[str, Metric] = {}
+    for metric in metrics:
+        first = found.setdefault(family_name(metric), metric)
+        if (first.name, _prefix(first)) != (metric.name, _prefix(metric)):
+            return first, metric
+    return None
+
+
+def _prefix(metric: Metric) -> str | None:
+    return spelling(metric.text).prefix
 
 
 def metric_labels(metric: Metric) -> dict[str, str]:

@@ -17,7 +17,7 @@ from streameval.accumulator.formulas import formula
 from streameval.catalogue import metric_of, parse
 from streameval.catalogue.context import Popularity, Similarity
 from streameval.catalogue.metric import Metric
-from streameval.errors import MetricLawError, UndefinedMetricError
+from streameval.errors import MetricError, MetricLawError, UndefinedMetricError
 from streameval.events import Batch, Event, Id, Interaction, Interactions, columns_of
 
 ITEMS: tuple[Id, ...] = tuple(range(12))
@@ -354,12 +354,14 @@ def check_metric(
 
     Raises:
         MetricLawError: it breaks a law; the message has the law and minimal events.
-        MetricError: the metric is unknown.
+        MetricError: the metric is unknown, or `events` or `seeds` is below 1.
 
     Example:
         >>> check_metric("ndcg@3")
     """
     chosen = metric_of(metric)
+    if min(events, seeds) < 1:
+        raise MetricError(f"events={events!r}, seeds={seeds!r}: give at least 1 of each")
     known = dict(LAWS) if twin is None else {**LAWS, "equals its twin": _equals(twin)}
     for name, law in known.items():
         for seed in range(1 if name in _WITHOUT_EVENTS else seeds):
@@ -385,7 +387,11 @@ def _broken(metric: Metric, law: Law, events: Sequence[Event]) -> str | None:
 
 def _equals(twin: Twin) -> Law:
     def equals_its_twin(metric: Metric, events: Sequence[Event]) -> str | None:
-        value, expected = value_of(counted(metric, events)), twin(events)
+        value = value_of(counted(metric, events))
+        try:
+            expected = float(twin(events))
+        except Exception as error:  # noqa: BLE001  a twin is a user's code, as the formula is
+            return f"its twin raises {type(error).__name__}: {error}"
         if math.isnan(value) and math.isnan(expected):
             return None
         if math.isclose(value, expected, rel_tol=_DIGITS, abs_tol=_DIGITS**2):

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import itertools
+import pickle
 import subprocess
 import time
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry, Counter, generate_latest
 
-from streameval import Accumulator
+from streameval import Accumulator, metric, metric_at
 from streameval.accumulator.shared import SharedAccumulator
 from streameval.asgi import app
 from streameval.engine.snapshot import Series
@@ -35,6 +37,29 @@ def _counted(count: int, *metrics: str, seed: int = 0) -> Accumulator:
 def _scrapes_are_20_seconds_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = SimpleNamespace(time=time.time, monotonic=itertools.count(0.0, 20.0).__next__)
     monkeypatch.setattr("streameval.prometheus.time", clock)
+
+
+def _named(module: str, name: str) -> Callable[..., Any]:
+    made: dict[str, Any] = {"__name__": module}
+    exec(f"def {name}(event): return 1.0", made)
+    declared: Callable[..., Any] = metric(bounds=(0, 1), source="our own rule")(made[name])
+    return declared
+
+
+def test_two_metrics_with_one_name_in_prometheus_are_refused() -> None:
+    """Prometheus would keep one of two equal samples."""
+    shop, other = _named("shop.lists", "short"), _named("shop", "lists_short")
+    for accumulators in (
+        Accumulator(shop, other),
+        {"a": Accumulator(shop, "ndcg@5"), "b": Accumulator("ndcg@5", other)},
+    ):
+        labels = "variant" if isinstance(accumulators, dict) else ()
+        for make in (Collector, app):
+            with pytest.raises(NotShownError, match="are both streameval_shop_lists_short in Prom"):
+                make(accumulators, labels)
+    alike = Accumulator(shop, metric_at(shop, type="click"), "ndcg@5", "ndcg@10", "recbole:ndcg@5")
+    again = pickle.loads(pickle.dumps(Accumulator("ndcg@5", "ndcg(statistic=median)@5")))
+    Collector({"a": alike, "b": again}, labels="variant")
 
 
 def _registered(collector: Collector) -> CollectorRegistry:

@@ -28,6 +28,12 @@ def length(event: Event, k: int | None) -> float:
     return float(len(event.recommendations[:k]))
 
 
+@metric(bounds=(0, math.inf), source="our own rule")
+def length_median(event: Event) -> float:
+    """In Prometheus it has the name of `length(statistic=median)`."""
+    return float(len(event.recommendations))
+
+
 @metric(bounds=(0, 1), source="our own rule")
 def ndcg(event: Event) -> float:
     """Has the name of another metric, but another module."""

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from streameval import Event, metric, metric_at
-from streameval.errors import MetricLawError, StreamevalError
+from streameval.errors import MetricError, MetricLawError, StreamevalError
 from streameval.testing import LAWS, check_metric, traffic
 from tests.effort import every_case
 from tests.house.checkout import ROOT
@@ -131,6 +131,22 @@ def test_a_twin_that_differs_is_shown_with_both_values() -> None:
         )
     assert raised.value.law == "equals its twin"
     assert "Event(recommendations=" in str(raised.value)
+
+
+@every_case(
+    ("twin", "said"),
+    [(lambda events: 1 / len(events), "ZeroDivisionError"), (lambda _: None, "TypeError: float")],
+)
+def test_a_twin_that_raises_is_not_taken_for_the_metric(twin: Any, said: str) -> None:
+    with pytest.raises(MetricLawError, match=f"its twin raises {said}") as raised:
+        check_metric("hit_rate@2", twin=twin, seeds=1)
+    assert raised.value.law == "equals its twin"
+
+
+@every_case("few", [{"events": 0}, {"seeds": 0}, {"seeds": -1}])
+def test_no_events_prove_nothing(few: Any) -> None:
+    with pytest.raises(MetricError, match="give at least 1 of each"):
+        check_metric("ndcg@3", **few)
 
 
 def test_the_laws_import_only_what_the_core_imports() -> None:
