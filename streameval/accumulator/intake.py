@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, starmap
@@ -12,7 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 import numpy as np
 
-from streameval.errors import InvalidEventError
+from streameval.errors import InvalidEventError, SuspiciousEventsWarning
 from streameval.events import (
     LARGEST_GAIN,
     LARGEST_RANK,
@@ -24,7 +25,7 @@ from streameval.events import (
     Interactions,
     columns_of,
 )
-from streameval.events.arrow import ArrowTable
+from streameval.events.arrow import ArrowTable, refuse_lazy
 from streameval.events.columns import Columns, read
 from streameval.events.ids import CHECKS, IdKind, of_kind
 from streameval.events.ragged import CodedBatch, is_list
@@ -44,6 +45,8 @@ COLLECTIONS = frozenset({list, tuple, set, frozenset})
 def side_by_side(recommendations: Any, interactions: Any) -> Columns | list[Pair]:
     """Combine recommendations and interactions: arrays to Columns, sequences to pairs.
 
+    Warns if they are series of pandas with different indexes.
+
     Raises:
         InvalidEventError: their lengths differ.
 
@@ -55,6 +58,10 @@ def side_by_side(recommendations: Any, interactions: Any) -> Columns | list[Pair
         <class 'streameval.events.columns.Columns'>
     """
     both = (recommendations, interactions)
+    if _are_labelled_differently(*both):
+        problem = "recommendations and interactions have different indexes, and are paired by"
+        remedy = "position: put them in one DataFrame, which aligns them, and fill what is missing"
+        warnings.warn(f"{problem} {remedy}.", SuspiciousEventsWarning, stacklevel=3)
     lists = all(isinstance(each, Sequence) for each in both)
     if not lists or any(isinstance(each, tuple) for each in both):
         return Columns(recommendations=recommendations, interactions=interactions)
@@ -62,6 +69,13 @@ def side_by_side(recommendations: Any, interactions: Any) -> Columns | list[Pair
         detail = f"{len(recommendations)} recommendations and {len(interactions)} interactions"
         raise InvalidEventError("wrong_type", f"columns of unequal length: {detail}")
     return list(zip(recommendations, interactions, strict=True))
+
+
+def _are_labelled_differently(one: Any, other: Any) -> bool:
+    """Whether both are series of pandas, whose indexes differ."""
+    mine, theirs = (getattr(each, "index", None) for each in (one, other))
+    equals = getattr(mine, "equals", None)
+    return equals is not None and hasattr(theirs, "equals") and not equals(theirs)
 
 
 def as_batch(
@@ -242,6 +256,7 @@ def _check_lengths(batch: Batch) -> None:
 
 
 def _rows(given: Any) -> list[Any]:
+    refuse_lazy(given)
     if not isinstance(given, Iterable):
         detail = f"update_many takes many lists at once, found {given!r:.80}"
         raise InvalidEventError("wrong_type", detail)

@@ -56,14 +56,19 @@ def as_table(given: Any) -> Any:
     Columns are not copied, except string views (from Polars), which pyarrow hardly supports.
     """
     arrow = _arrow()
-    if hasattr(given, "collect_schema") and hasattr(given, "collect"):
-        detail = f"{type(given).__name__} is lazy; give the result of its .collect()"
-        raise InvalidEventError("wrong_type", detail)
+    refuse_lazy(given)
     # `table` imports pandas if it is installed, which takes half a second per process.
     whole = isinstance(given, arrow.Table)
     found = given if whole else _converted(given, arrow.table, "a table")
     columns = [_settled(column) for column in found.columns]
     return arrow.Table.from_arrays(columns, names=found.column_names)
+
+
+def refuse_lazy(given: Any) -> None:
+    """Refuse a lazy table of Polars, which may lack the Arrow interface."""
+    if hasattr(given, "collect_schema") and hasattr(given, "collect"):
+        detail = f"{type(given).__name__} is lazy; give the result of its .collect()"
+        raise InvalidEventError("wrong_type", detail)
 
 
 def null_rows(found: Any) -> NDArray[np.bool_]:
@@ -87,7 +92,11 @@ def list_column(name: str, found: Any, *, optional: bool = False) -> Column | Ar
         return Column(Ragged(np.zeros(0, np.int64), np.zeros(len(column) + 1, np.int64)))
     fixed = arrow.types.is_fixed_size_list(kind)
     if not (fixed or arrow.types.is_list(kind) or arrow.types.is_large_list(kind)):
-        raise InvalidEventError("wrong_type", f"{name}: {kind} is not a type of lists")
+        remedy = "give a column with a list for each event"
+        if _is_text(kind):
+            remedy = "parse its text first, for example with json.loads"
+        detail = f"{name}: {kind} is not a type of lists; {remedy}"
+        raise InvalidEventError("wrong_type", detail)
     values = column.flatten()
     if values.null_count or (column.null_count and not optional):
         wrong = "is not a number" if optional else "is neither a list nor an id; use an empty list"

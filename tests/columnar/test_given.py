@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from streameval import Accumulator, Columns, Event
-from streameval.errors import InvalidEventError
+from streameval.errors import InvalidEventError, SuspiciousEventsWarning
 from streameval.partials import partials
 from tests.columnar.forms import bits
 from tests.effort import every_case
@@ -25,6 +25,34 @@ class Unreadable:
         raise TypeError("mixed")
 
 
+class Index:
+    """The index of a pandas series."""
+
+    def __init__(self, *users: str) -> None:
+        self.users = users
+
+    def equals(self, other: Index) -> bool:
+        return self.users == other.users
+
+
+class Series:
+    """A column of pandas: lists with an index."""
+
+    def __init__(self, lists: list[list[int]], index: Index) -> None:
+        self.lists, self.index = pa.chunked_array([lists]), index
+
+    def __arrow_c_stream__(self, wanted: Any = None) -> Any:
+        return self.lists.__arrow_c_stream__(wanted)
+
+
+class Lazy:
+    """A lazy frame of Polars, which has no Arrow interface."""
+
+    def collect_schema(self) -> None: ...
+
+    def collect(self) -> None: ...
+
+
 def read(columns: Any, metric: str = "recall@3") -> float:
     accumulator = Accumulator(metric)
     accumulator.update_many(columns)
@@ -35,6 +63,22 @@ def test_minus_one_ends_a_row() -> None:
     shown = np.array([[1, 2, -1], [-1, -1, -1]])
     columns = Columns(recommendations=shown, interactions=[[2, -1], [-1]])
     assert (read(columns), read(columns, "distinct_items")) == (0.25, 2.0)
+
+
+def test_series_of_other_users_are_paired_by_position_with_a_warning() -> None:
+    users, others = Index("u1", "u2"), Index("u2", "u3")
+    accumulator = Accumulator("recall@3")
+    with pytest.warns(SuspiciousEventsWarning, match="different indexes") as said:
+        accumulator.update_many(Series([[1, 2], [3]], users), Series([[3], [9]], others))
+    assert said[0].filename == __file__
+    assert accumulator.read("recall@3").value == 0.0
+    accumulator.update_many(Series([[1, 2], [3]], users), Series([[1], [3]], Index("u1", "u2")))
+    assert accumulator.read("recall@3").value == 0.5
+
+
+def test_a_lazy_frame_is_refused_with_its_remedy() -> None:
+    with pytest.raises(InvalidEventError, match=r"Lazy is lazy; give the result of its .collect"):
+        read(Lazy())
 
 
 def test_with_lengths_minus_one_is_an_id() -> None:
@@ -124,7 +168,8 @@ def test_a_table_has_scores_and_positions_too() -> None:
         ([[1], [2]], (np.array([1, 2]), np.array([0.0, 1.0, 2.0])), "offsets must not decrease"),
         ([{1, 2}, {3}], PAIR, "recommendations: an entry is not a list, but {1, 2}"),
         (Unreadable(), PAIR, "Unreadable is not an array of Arrow, Polars or pandas: mixed"),
-        (pa.array([1, 2]), PAIR, "recommendations: int64 is not a type of lists"),
+        (pa.array([1, 2]), PAIR, "int64 is not a type of lists; give a column with a list"),
+        (pa.array(["[1, 2]", "[]"]), PAIR, "string is not a type of lists; parse its text"),
         (pa.array([[1], None]), PAIR, "recommendations: null is neither a list nor an id"),
         (pa.array([[1], [None, 2]]), PAIR, "recommendations: null is neither a list nor an id"),
         (pa.array([[1.5], [2.5]]), PAIR, "recommendations: float64 is not a type of ids"),
