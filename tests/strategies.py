@@ -68,7 +68,6 @@ def shown(
     positions: Sequence[int] | None = None,
     **beside: Any,
 ) -> Event:
-    """One event."""
     return Event(
         recommendations=recommendations, interactions=interactions, positions=positions, **beside
     )
@@ -90,8 +89,7 @@ measurable_gains = st.one_of(
 
 
 scores = st.one_of(
-    st.sampled_from([0.0, 0.1, 0.2, 0.5, 0.5, 0.9, 1.0, 1e-12]),
-    st.floats(min_value=0, max_value=1),
+    st.sampled_from([0.0, 0.1, 0.2, 0.5, 0.5, 0.9, 1.0, 1e-12]), st.floats(min_value=0, max_value=1)
 )
 """Probabilities, many of them equal."""
 
@@ -192,9 +190,8 @@ def texts_of(name: str, k: int | None) -> list[str]:
 
 
 def takes_k(name: str) -> bool:
-    """Whether a metric can have a cut-off."""
-    definition = catalogue()[name]
-    return definition.takes_k
+
+    return catalogue()[name].takes_k
 
 
 def texts() -> SearchStrategy[tuple[str, ...]]:

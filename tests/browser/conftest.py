@@ -61,7 +61,6 @@ def _plain_tab(browser: Browser) -> Iterator[Page]:
 
 @pytest.fixture
 def plain_page(_plain_tab: Page) -> Iterator[Page]:
-    """The one window without scripts."""
     _plain_tab.set_viewport_size(_SIZE)
     yield _plain_tab
     _plain_tab.goto("about:blank")

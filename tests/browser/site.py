@@ -10,14 +10,7 @@ from playwright.sync_api import Locator, Page
 from streameval.engine.snapshot import FamilyHistory, PaneMeans, Snapshot, ValueHistory
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Server, application
-from tests.exporters.pictures import (
-    health,
-    mean,
-    partition,
-    picture,
-    property_of_all,
-    windowed,
-)
+from tests.exporters.pictures import health, mean, partition, picture, property_of_all, windowed
 from tests.ports import WEB
 
 MINUTE = 60_000_000
@@ -58,6 +51,21 @@ def values(page: Page, where: str = "#live") -> list[float]:
     return sorted(float(text) for text in found)
 
 
+def heard(page: Page) -> list[str]:
+    """What the page says on its console, errors included, from now on."""
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    return said
+
+
+def asked(page: Page) -> list[str]:
+    """The addresses of its requests from now on."""
+    found: list[str] = []
+    page.on("request", lambda request: found.append(request.url))
+    return found
+
+
 def records_read(page: Page) -> Locator:
     return page.locator(".totals dd").first
 
@@ -80,9 +88,7 @@ def with_windows(version: int) -> Snapshot:
     """Two variants in two windows, of a segment too, with kept panes."""
     series = [
         windowed(
-            mean(text, (variant, *country), version * (9.0 + number), 900 * version),
-            window,
-            family,
+            mean(text, (variant, *country), version * (9.0 + number), 900 * version), window, family
         )
         for family, country in enumerate([(), ("nl",)])
         for text in ("ndcg@10", "ndcg@5", "ctr")

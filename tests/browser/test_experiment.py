@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from streameval.statistics.intervals import Interval
-from tests.browser.site import Site, moment
+from tests.browser.site import Site, heard, moment
 from tests.exporters.experiments import CONTROL, TREATMENT, report, variant
 from tests.exporters.pictures import mean, picture
 
@@ -15,9 +15,7 @@ pytestmark = pytest.mark.browser
 
 
 def test_verdicts_move_with_the_experiment(site: Site, page: Page) -> None:
-    said: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
+    said = heard(page)
     site.snapshot = msgspec.structs.replace(moment(1), experiment=report())
     page.goto(site.address)
     better = page.locator("#experiment .verdict.better")
@@ -55,10 +53,7 @@ def test_evidence_by_day_stays_open_as_a_table_while_it_moves(site: Site, page: 
     expect(table).not_to_be_visible()
     page.locator("#experiment .days summary").click()
     expect(table.locator("tbody tr")).to_have_count(5)
-    longer = {
-        "control": variant(CONTROL, days=7),
-        "treatment": variant(TREATMENT, seed=2, days=7),
-    }
+    longer = {"control": variant(CONTROL, days=7), "treatment": variant(TREATMENT, seed=2, days=7)}
     site.snapshot = msgspec.structs.replace(moment(2), experiment=report(longer))
     expect(table.locator("tbody tr")).to_have_count(7)
     expect(table).to_be_visible()

@@ -10,18 +10,24 @@ from playwright.sync_api import Page, Response, expect
 from streameval.config import Config, WebOptions
 from streameval.daemon import Daemon
 from streameval.sources.options import SimulatorOptions
-from tests.browser.site import Site, moment, numbers, panes, records_read, values, with_windows
+from tests.browser.site import (
+    Site,
+    asked,
+    heard,
+    moment,
+    numbers,
+    panes,
+    records_read,
+    values,
+    with_windows,
+)
 from tests.exporters.pictures import health, mean, partition, picture
 
 pytestmark = pytest.mark.browser
 
 
 def test_a_browser_shows_what_the_api_says_and_keeps_up_with_it(site: Site, page: Page) -> None:
-    said: list[str] = []
-    asked: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("request", lambda request: asked.append(request.url))
+    said, requests = heard(page), asked(page)
     page.goto(site.address)
     expect(page.locator("#live article")).to_have_count(3)
     assert values(page) == site.expected()
@@ -31,7 +37,7 @@ def test_a_browser_shows_what_the_api_says_and_keeps_up_with_it(site: Site, page
     assert values(page) == site.expected()
     assert page.locator("#state .age").inner_text() == "2 s"
     assert said == []
-    assert {url for url in asked if not url.startswith(site.address)} == set()
+    assert {url for url in requests if not url.startswith(site.address)} == set()
 
 
 def test_values_move_while_traffic_flows(own_page: Page) -> None:
@@ -91,10 +97,9 @@ def test_a_paused_page_stands_still_until_told_to_go_on(site: Site, own_page: Pa
     own_page.get_by_role("button", name="Pause").click()
     own_page.wait_for_load_state("networkidle")
     site.snapshot = moment(2)
-    asked: list[str] = []
-    own_page.on("request", lambda request: asked.append(request.url))
+    requests = asked(own_page)
     own_page.clock.run_for(20_000)
-    assert asked == []
+    assert requests == []
     own_page.get_by_role("button", name="Resume").click()
     expect(records_read(own_page)).to_have_text("16")
 
@@ -106,10 +111,9 @@ def test_a_hidden_tab_asks_for_nothing(site: Site, own_page: Page) -> None:
     # Requests of the first drawing may come after its cards.
     own_page.wait_for_load_state("networkidle")
     own_page.evaluate(_HIDE, arg=True)
-    asked: list[str] = []
-    own_page.on("request", lambda request: asked.append(request.url))
+    requests = asked(own_page)
     own_page.clock.run_for(20_000)
-    assert asked == []
+    assert requests == []
     own_page.evaluate(_HIDE, arg=False)
     site.snapshot = moment(2)
     own_page.clock.run_for(4_000)

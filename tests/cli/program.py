@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import re
 import subprocess
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import (
+    AbstractContextManager,
+    contextmanager,
+    redirect_stderr,
+    redirect_stdout,
+    suppress,
+)
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, TextIO
@@ -121,6 +129,24 @@ def spawned(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
             process.kill()
         texts = [_content(file.fileno()) for file in (out, err)]
     return subprocess.CompletedProcess(arguments, status, *texts)
+
+
+def in_a_terminal(*arguments: str | Path) -> str:
+    """What the program writes on a terminal, without its colours."""
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
+    shown = b""
+    with subprocess.Popen(
+        command(*arguments), stdin=theirs, stdout=theirs, stderr=theirs, env=environment
+    ) as process:
+        os.close(theirs)
+        # Linux ends the reading with an error when the last process has closed the other end.
+        with suppress(OSError):
+            while block := os.read(ours, 1 << 16):
+                shown += block
+        assert process.wait(PATIENCE) == 0
+    os.close(ours)
+    return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
 
 
 def dataset(name: str) -> Path:

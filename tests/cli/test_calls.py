@@ -43,9 +43,7 @@ def test_without_a_command_the_help_is_printed() -> None:
 @every_case(
     "name", [*COMMANDS, *(f"state {name}" for name in ("show", "verify", "export", "merge"))]
 )
-def test_the_help_of_every_command_has_examples_on_separate_lines(
-    name: str,
-) -> None:
+def test_the_help_of_every_command_has_examples_on_separate_lines(name: str) -> None:
     done = ran(*name.split(), "--help")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.split("Usage")[1].splitlines()[1:]
@@ -87,10 +85,7 @@ def test_the_help_of_every_command_has_examples_on_separate_lines(
         (["dlq", "plain.toml"], "plain.toml: this source has no dead letters; name a file in"),
         (["dlq", "replay", "letters.toml"], "only records of Kafka topics can be replayed"),
         (["dlq", "replay", "x", "--reason", "not_jsn"], "unknown reason 'not_jsn'; see"),
-        (
-            ["dlq", "replay", "x", "--reason", "?"],
-            "unknown reason '?'; see `streameval dlq",
-        ),
+        (["dlq", "replay", "x", "--reason", "?"], "unknown reason '?'; see `streameval dlq"),
         (["dlq", "plain.toml", "--jsn"], "no such option: --jsn"),
         (["state", "show", "."], "not a store of checkpoints"),
         (["state", "verify", "."], "not a store of checkpoints"),

@@ -7,7 +7,7 @@ import importlib
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -199,6 +199,10 @@ def test_a_comparison_without_users_is_rejected(tmp_path: Path) -> None:
     told = refused(file_of(tmp_path, named=False), "-m", "ctr")
     assert "names its user" in told
     assert "--column user=FIELD" in told
+    table = tmp_path / "events.csv"
+    table.write_text("recommendations,interactions,variant\na|b,a,control\na|b,,treatment\n")
+    assert "--column user=FIELD" in refused(table, "-m", "ctr")
+    assert "no column 'who'" in refused(table, "-m", "ctr", "--column", "user=who")
 
 
 @every_case(
@@ -241,32 +245,29 @@ def test_tables_and_json_lines_give_equal_comparisons(tmp_path: Path, form: str)
     assert compared(path, *arguments) == compared(file_of(tmp_path, lift=0.5), *arguments)
 
 
-@pytest.mark.parametrize("form", ["ndjson", "csv"])
-def test_ids_that_never_match_are_reported(tmp_path: Path, form: str) -> None:
-    path = tmp_path / f"events.{form}"
-    rows = [("treatment" if at % 2 else "control", f"u{at}") for at in range(2_400)]
+def one_list_of_each(folder: Path, form: str, arms: Sequence[str | None], click: str) -> Path:
+    """A list of a new user for each variant, as JSON lines or CSV."""
+    path = folder / f"events.{form}"
     if form == "csv":
         pytest.importorskip("pyarrow")
-        lines = "".join(f"{user},{arm},a|b,A\n" for arm, user in rows)
+        lines = "".join(f"u{at},{arm or ''},a|b,{click}\n" for at, arm in enumerate(arms))
         path.write_text(f"user,variant,recommendations,interactions\n{lines}")
-    else:
-        record = {"recommendations": ["a", "b"], "interactions": ["A"]}
-        json_lines(path, [record | {"variant": arm, "user": user} for arm, user in rows])
+        return path
+    record = {"recommendations": ["a", "b"], "interactions": [click]}
+    return json_lines(path, [record | {"variant": arm, "user": at} for at, arm in enumerate(arms)])
+
+
+@pytest.mark.parametrize("form", ["ndjson", "csv"])
+def test_ids_that_never_match_are_reported(tmp_path: Path, form: str) -> None:
+    path = one_list_of_each(tmp_path, form, ["control", "treatment"] * 1_200, "A")
     said = ran("compare", path, "-m", "ctr").stderr
     assert "variant=control: 1,200 lists with interactions and no hit" in said
 
 
 @pytest.mark.parametrize("form", ["ndjson", "csv"])
 def test_lists_without_a_variant_are_reported(tmp_path: Path, form: str) -> None:
-    path = tmp_path / f"events.{form}"
     arms = ["control", "treatment", None, "control", None]
-    if form == "csv":
-        pytest.importorskip("pyarrow")
-        lines = "".join(f"u{at},{arm or ''},a|b,a\n" for at, arm in enumerate(arms))
-        path.write_text(f"user,variant,recommendations,interactions\n{lines}")
-    else:
-        record = {"recommendations": ["a", "b"], "interactions": ["a"]}
-        json_lines(path, [record | {"variant": arm, "user": at} for at, arm in enumerate(arms)])
+    path = one_list_of_each(tmp_path, form, arms, "a")
     assert "2 lists have no variant and are left out." in ran("compare", path, "-m", "ctr").stderr
 
 
@@ -276,14 +277,6 @@ def test_mostly_invalid_records_are_reported(tmp_path: Path) -> None:
     path = json_lines(tmp_path / "events.ndjson", [*records, drawn()[0], drawn()[-1]])
     said = ran("compare", path, "-m", "ctr").stderr
     assert "records with interactions are invalid, most often invalid_id" in said
-
-
-def test_a_table_without_users_is_rejected(tmp_path: Path) -> None:
-    pytest.importorskip("pyarrow")
-    path = tmp_path / "events.csv"
-    path.write_text("recommendations,interactions,variant\na|b,a,control\na|b,,treatment\n")
-    assert "--column user=FIELD" in refused(path, "-m", "ctr")
-    assert "no column 'who'" in refused(path, "-m", "ctr", "--column", "user=who")
 
 
 _ANYTIME = ("--format", "json", "--method", "anytime")

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import re
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.cli.program import command
+from tests.cli.program import command, in_a_terminal
 from tests.effort import PATIENCE
 from tests.ports import WEB
 
@@ -87,29 +84,3 @@ def _consumed(text: str) -> float:
     counted = re.search(r"^streameval_events_consumed_total (\S+)$", text, re.MULTILINE)
     assert counted is not None
     return float(counted[1])
-
-
-def in_a_terminal(*arguments: str) -> str:
-    """The output of the program on a terminal."""
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120", "LINES": "40"}
-    with subprocess.Popen(
-        command(*arguments), stdin=theirs, stdout=theirs, stderr=theirs, env=environment
-    ) as process:
-        os.close(theirs)
-        written: list[bytes] = []
-        reader = threading.Thread(target=_drain, args=(ours, written))
-        reader.start()
-        assert process.wait(PATIENCE) == 0
-        reader.join(PATIENCE)
-    os.close(ours)
-    return b"".join(written).decode()
-
-
-def _drain(descriptor: int, written: list[bytes]) -> None:
-    try:
-        while content := os.read(descriptor, 65536):
-            written.append(content)
-    except OSError:
-        # Linux says so when the last process has closed the other end.
-        return

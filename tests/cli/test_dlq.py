@@ -12,7 +12,7 @@ from streameval.dead_letters.file import DeadLetterFile
 from streameval.engine.dead_letters import ORIGINAL, DeadLetter
 from streameval.testing.broker import Broker
 from tests.cli.program import ran
-from tests.dead_letters.places import destination, letter, records_in
+from tests.dead_letters.places import deliver, destination, letter, records_in
 from tests.kafka.topics import create, options
 
 
@@ -41,9 +41,7 @@ def _dead_file(folder: Path, *letters: DeadLetter) -> None:
 
 def _dead_topic(broker: Broker, *letters: DeadLetter) -> None:
     (topic,) = {each.partition.topic for each in letters}
-    with closing(destination(options(broker, topic))) as there:
-        there.send(letters)
-        there.flush()
+    deliver(destination(options(broker, topic)), *letters)
 
 
 def test_show_prints_reasons_times_and_the_last_records(tmp_path: Path) -> None:

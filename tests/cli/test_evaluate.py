@@ -36,12 +36,12 @@ def events(tmp_path: Path) -> Path:
     return json_lines(tmp_path / "events.ndjson", EVENTS)
 
 
-def test_json_is_a_list_of_readings(events: Path) -> None:
-    assert readings(events, "-m", "hit_rate@3", "-m", "ndcg@1", "--by", "variant") == [
-        {"metric": "hit_rate@3", "labels": {"variant": "x"}, "value": 0.5, "count": 2},
-        {"metric": "hit_rate@3", "labels": {"variant": "y"}, "value": 1.0, "count": 1},
-        {"metric": "ndcg@1", "labels": {"variant": "x"}, "value": 0.0, "count": 1},
-        {"metric": "ndcg@1", "labels": {"variant": "y"}, "value": 1.0, "count": 1},
+def test_json_is_a_list_of_readings_with_null_for_undefined_ones(events: Path) -> None:
+    assert readings(events, "-m", "hit_rate@3", "-m", "recall@3", "--by", "arm") == [
+        {"metric": "hit_rate@3", "labels": {"arm": "1"}, "value": 1.0, "count": 2},
+        {"metric": "hit_rate@3", "labels": {"arm": "2"}, "value": 0.0, "count": 1},
+        {"metric": "recall@3", "labels": {"arm": "1"}, "value": 0.75, "count": 2},
+        {"metric": "recall@3", "labels": {"arm": "2"}, "value": None, "count": 0},
     ]
 
 
@@ -53,14 +53,6 @@ def test_csv_has_a_column_for_each_label(events: Path) -> None:
         ["recall@3", "x", "1", "1.0", "1"],
         ["recall@3", "x", "2", "", "0"],
         ["recall@3", "y", "1", "0.5", "1"],
-    ]
-
-
-def test_an_undefined_value_is_null_and_not_zero(events: Path) -> None:
-    found = readings(events, "-m", "recall@3", "--by", "arm")
-    assert [(each["labels"], each["value"], each["count"]) for each in found] == [
-        ({"arm": "1"}, 0.75, 2),
-        ({"arm": "2"}, None, 0),
     ]
 
 
@@ -88,27 +80,14 @@ def test_a_label_without_events_is_reported(events: Path) -> None:
     assert done.stderr.count("\n") == 1
 
 
-def test_a_byte_order_mark_is_ignored(events: Path) -> None:
-    marked = b"\xef\xbb\xbf" + events.read_bytes()
-    assert readings("-", "-m", "ctr", stdin=marked) == readings(events, "-m", "ctr")
-
-
-def test_a_label_neither_colours_nor_breaks_the_table(tmp_path: Path) -> None:
-    variants = ("[/red]", "\x1b[31mred")
-    events = ({"recommendations": ["a"], "interactions": [], "variant": each} for each in variants)
-    done = ran(
-        "evaluate", json_lines(tmp_path / "events.ndjson", events), "-m", "ctr", "--by", "variant"
-    )
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "[/red]" in done.stdout
-    assert r"\x1b[31mred" in done.stdout
-
-
-def test_standard_input_and_compressed_files_are_read_alike(events: Path, tmp_path: Path) -> None:
+def test_files_standard_input_and_compressed_files_are_read_alike(
+    events: Path, tmp_path: Path
+) -> None:
     packed = tmp_path / "events.ndjson.gz"
     packed.write_bytes(gzip.compress(events.read_bytes()))
     plain = readings(events, "-m", "map")
-    assert readings("-", "-m", "map", stdin=events.read_bytes()) == plain
+    for mark in (b"", b"\xef\xbb\xbf"):
+        assert readings("-", "-m", "map", stdin=mark + events.read_bytes()) == plain
     assert readings(packed, "-m", "map") == plain
 
 
@@ -254,15 +233,6 @@ def test_many_lists_without_a_hit_are_reported(tmp_path: Path) -> None:
     path.write_text('{"recommendations": ["a"], "interactions": ["b"], "v": 1}\n' * 1_000)
     done = ran("evaluate", path, "-m", "hit_rate@1", "--by", "v", "--format", "json")
     assert done.stderr.startswith("streameval: v=1: 1,000 lists with interactions and no hit")
-
-
-def test_a_damaged_file_fails_and_gives_no_values(events: Path, tmp_path: Path) -> None:
-    packed = tmp_path / "events.ndjson.gz"
-    packed.write_bytes(gzip.compress(events.read_bytes() * 1000)[:-20])
-    done = ran("evaluate", packed, "-m", "ctr")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert "events.ndjson.gz" in done.stderr
-    assert done.stderr.count("\n") == 1
 
 
 def test_an_estimate_says_so_in_every_format(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ import json
 import multiprocessing
 import os
 import pickle
-import pty
 import random
 import re
 import signal
@@ -31,12 +30,11 @@ from streameval.config import Config
 from streameval.engine.ingest import Ingest
 from streameval.errors import InvalidEventError, SourceError
 from streameval.statistics.intervals import Intervals
-from tests.cli.program import asked, command, json_lines, ran, refused
+from tests.cli.program import asked, command, in_a_terminal, json_lines, ran, refused
 from tests.effort import PATIENCE, sampled
 
 METRICS = ("ndcg@3", "hit_rate@2", "distinct_items@2", "mrr", "users_covered")
 HOUR = 3_600
-HOURLY = ["--every", "1h", "--time", "ts", "--time-unit", "s"]
 
 
 def events(number: int, seed: int) -> list[dict[str, Any]]:
@@ -67,28 +65,11 @@ def csv(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
     return path
 
 
-@pytest.mark.parametrize(
-    ("write", "split"),
-    sampled(
-        [
-            (csv, ["--by", "variant", *HOURLY]),
-            (parquet, []),
-            (parquet, ["--by", "variant", *HOURLY]),
-            (json_lines, ["--by", "variant", *HOURLY]),
-            (json_lines, ["--by", "variant"]),
-        ],
-        5,
-    ),
-)
-def test_the_output_is_the_same_whatever_the_number_of_processes(
-    tmp_path: Path, write: Any, split: list[str]
-) -> None:
-    ending = {"parquet": "pq", "csv": "csv", "json_lines": "ndjson"}[write.__name__]
-    files = [write(tmp_path / f"{n}.{ending}", events(40, n)) for n in range(3)]
-    one, two = (
-        ran("evaluate", *files, *asked(METRICS), *split, "--format", "json", "--processes", number)
-        for number in ("1", "2")
-    )
+def test_the_output_is_the_same_whatever_the_number_of_processes(tmp_path: Path) -> None:
+    files = [csv(tmp_path / f"{n}.csv", events(40, n)) for n in range(3)]
+    hourly = ["--by", "variant", "--every", "1h", "--time", "ts", "--time-unit", "s"]
+    call: list[str | Path] = [*files, *asked(METRICS), *hourly, "--format", "json", "--processes"]
+    one, two = (ran("evaluate", *call, number) for number in ("1", "2"))
     assert (two.returncode, two.stdout, two.stderr) == (0, one.stdout, one.stderr)
     assert len(json.loads(one.stdout)) >= len(METRICS)
 
@@ -98,19 +79,11 @@ def test_several_processes_give_the_same_state_with_intervals_and_labels(
     tmp_path: Path, every: str | None
 ) -> None:
     paths = [str(parquet(tmp_path / f"{n}.pq", events(40, n))) for n in range(2)]
+    usual: dict[str, Any] = {"labels": ["variant"], "time": "ts", "time_unit": "s"}
     found = []
     for processes in (1, 2):
-        request = Request(
-            paths=paths,
-            metrics=METRICS,
-            labels=["variant"],
-            time="ts",
-            time_unit="s",
-            every=every,
-            processes=processes,
-        )
-        config = with_intervals(config_of(request))
-        counted = count_tables(request, config).found
+        request = Request(paths=paths, metrics=METRICS, every=every, processes=processes, **usual)
+        counted = count_tables(request, with_intervals(config_of(request))).found
         found.append({place: b"".join(each.dump()) for place, each in counted.items()})
     assert found[0] == found[1]
     assert len(found[0]) == 3 if every is None else len(found[0]) > 10
@@ -208,17 +181,7 @@ def test_a_path_without_files_or_given_twice_is_rejected(
     assert says in refused("evaluate", path, f"{tmp_path}/{given}", "-m", "mrr")
 
 
-@pytest.mark.nightly
-def test_compare_counts_in_several_processes_too(tmp_path: Path) -> None:
-    paths = [parquet(tmp_path / f"{n}.pq", events(80, n)) for n in range(2)]
-    call = ["-m", "hit_rate@2", "--by", "variant", "--control", "a", "--format", "json"]
-    one, two = (ran("compare", *paths, *call, "--processes", number) for number in ("1", "2"))
-    assert one.returncode == two.returncode == 0, two.stderr
-    assert one.stdout == two.stdout
-
-
 def end_hard(task: int) -> int:
-    """Kill the worker process."""
     if multiprocessing.parent_process() is not None:
         os.kill(os.getpid(), signal.SIGKILL)
     return task
@@ -290,9 +253,7 @@ def test_an_interrupt_ends_all_processes_quietly(counting: subprocess.Popen[byte
     assert not psutil.wait_procs(found, PATIENCE)[1]
 
 
-def test_no_worker_process_outlives_its_parent(
-    counting: subprocess.Popen[bytes],
-) -> None:
+def test_no_worker_process_outlives_its_parent(counting: subprocess.Popen[bytes]) -> None:
     found = workers(counting)
     assert len(found) == 2
     counting.kill()
@@ -301,19 +262,5 @@ def test_no_worker_process_outlives_its_parent(
 
 def test_a_terminal_shows_the_rate_and_the_remaining_time(tmp_path: Path) -> None:
     paths = [parquet(tmp_path / f"{n}.pq", events(40, n)) for n in range(2)]
-    ours, theirs = pty.openpty()
-    process = subprocess.Popen(
-        command("evaluate", *paths, "-m", "mrr"),
-        stdout=subprocess.DEVNULL,
-        stderr=theirs,
-        env={**os.environ, "COLUMNS": "120"},
-    )
-    os.close(theirs)
-    shown = b""
-    with suppress(OSError):
-        while block := os.read(ours, 1 << 16):
-            shown += block
-    os.close(ours)
-    assert process.wait(PATIENCE) == 0
-    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
-    assert re.search(r"80 events +[\d,]+/s +\d:\d\d:\d\d", text), text
+    shown = in_a_terminal("evaluate", *paths, "-m", "mrr")
+    assert re.search(r"80 events +[\d,]+/s +\d:\d\d:\d\d", shown), shown

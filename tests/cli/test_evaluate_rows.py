@@ -66,7 +66,6 @@ def files(recommendations: Path, truth: Path) -> Arguments:
 
 
 def written(folder: Path, recommendations: str, truth: str, ending: str = ".csv") -> Arguments:
-    """Both files with this text."""
     paths = [folder / f"{name}{ending}" for name in ("recs", "truth")]
     for path, text in zip(paths, (recommendations, truth), strict=True):
         path.write_text(text, encoding="latin-1")

@@ -18,7 +18,6 @@ _FILES = {"impressions.ndjson", "interactions.ndjson", "streameval.toml"}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The default output."""
     made = tmp_path_factory.mktemp("streams") / "a" / "b"
     done = ran("simulate", "--streams", made)
     assert (done.returncode, done.stderr) == (0, "")

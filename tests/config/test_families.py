@@ -1,4 +1,4 @@
-"""Families of series: their metrics and names."""
+"""Families of series: their metrics, names and settings; the depth that a saved state keeps."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streameval.checkpoints.restore import other_settings
 from streameval.config import Config, load
 from streameval.config.config import Group
 from streameval.config.options import MetricOptions, WindowsOptions
+from streameval.config.pipeline import with_saved_depth
 from streameval.decoding.fields import EventFields
 from streameval.sources.options import SimulatorOptions
 from streameval.windows.times import HOUR, SECOND, DurationError, Windowing, microseconds, span_text
@@ -149,3 +151,33 @@ def test_a_table_of_one_metric_is_enough(tmp_path: Path) -> None:
     file.write_text('[source]\ntype = "simulator"\n[[metric]]\nname = "mrr"\n')
     config = load(file)
     assert [metric.text for metric in config.accumulator().metrics] == ["mrr"]
+
+
+@every_case(
+    ("old", "new", "depth"),
+    [
+        (["ndcg@20"], ["ndcg@10"], 20),
+        (["ndcg@20"], ["ndcg@20", "mrr@5"], 20),
+        (["mrr"], ["ndcg@10"], None),
+        (["ndcg@20"], ["item_coverage@50"], 20),
+        (["mrr"], ["item_coverage@50"], None),
+    ],
+)
+def test_a_sufficient_saved_depth_is_kept(old: list[str], new: list[str], depth: int) -> None:
+    saved = _config(metrics=old, catalog=100).settings()
+    now = with_saved_depth(_config(metrics=new, catalog=100), saved)
+    assert now.kept_depth() == depth
+    assert other_settings(now.settings(), saved) is None
+
+
+@every_case(
+    ("new", "depth"), [(["ndcg@10"], None), (["mrr"], None), (["ndcg@2"], 2), (["ndcg@2"], 9)]
+)
+def test_an_insufficient_saved_depth_is_rejected_with_a_remedy(
+    new: list[str], depth: int | None
+) -> None:
+    saved = _config(metrics=["ndcg@5"]).settings()
+    now = with_saved_depth(_config(metrics=new, depth=depth), saved)
+    problem = str(other_settings(now.settings(), saved))
+    assert "depth is" in problem
+    assert "and was 5 (it can be kept with depth = 5 and no cut-off beyond that)" in problem

@@ -18,8 +18,7 @@ from streameval.sources.options import FilesOptions, SimulatorOptions, SourceOpt
 from streameval.sources.simulator import BLOCK, block
 from streameval.sources.source import Source
 from streameval.testing.broker import Broker
-from tests.logs.group import Group
-from tests.logs.log import Log
+from tests.logs.group import Group, Log
 from tests.logs.source import LogSource
 
 Records: TypeAlias = Mapping[Partition, Sequence[tuple[int, bytes]]]

@@ -1,14 +1,22 @@
-"""A manual clock and a scripted source."""
+"""A manual clock, a scripted source, and the loop that they drive."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
+from streameval.config import Config
 from streameval.daemon import Clock
+from streameval.daemon.assembly import Assembly
+from streameval.daemon.loop import Loop
+from streameval.engine.snapshot import Snapshot
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
+from streameval.sources.options import SimulatorOptions
 from streameval.sources.source import NO_COUNTS, UNHURRIED
+from tests.durability.inline import Inline
 
 HERE = Partition("here", 0)
+CONFIG = Config(metrics=["hit_rate@10"], source=SimulatorOptions())
+HIT = b'{"recommendations": ["a", "b"], "interactions": ["b"]}'
 
 
 class Hands:
@@ -28,6 +36,12 @@ class Hands:
         return Clock(wall=self.read, monotonic=self.read, busy=lambda: 0.0, sleep=self.turn)
 
 
+def loop_of(
+    parts: Assembly, hands: Hands, publish: Callable[[Snapshot], None] = lambda _: None
+) -> Loop:
+    return Loop(parts, publish, hands.clock, lambda: None, Inline())
+
+
 class Script:
     """A source that delivers one batch per poll, after a delay."""
 
@@ -39,7 +53,7 @@ class Script:
     recoveries = connection_failures = NO_COUNTS
 
     def __init__(self, hands: Hands, batches: Sequence[Sequence[bytes | None]]) -> None:
-        self._hands = hands
+        self.hands = hands
         self._batches = list(batches)
         self._offset = 0
         self.trouble: str | None = None
@@ -53,7 +67,7 @@ class Script:
         self._offset = owner.assigned([mine])[HERE]
 
     def poll(self, seconds: float) -> Sequence[RecordBatch]:
-        self._hands.turn(seconds)
+        self.hands.turn(seconds)
         if self.paused or not self._batches:
             return ()
         values = self._batches.pop(0)

@@ -8,13 +8,14 @@ import re
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
 import httpx
 
+from streameval.testing.broker import Broker
 from tests.effort import PATIENCE
 from tests.ports import WEB
 from tests.warm import WarmProcess, started
@@ -23,11 +24,25 @@ _FIRST_PAUSE, _LAST_PAUSE = 0.02, 0.3
 """Seconds between polls of a daemon; each poll costs about 20 ms on both sides."""
 
 
+def kafka_source(
+    broker: Broker, *topics: str, kafka: Mapping[str, object] | None = None, **settings: str
+) -> str:
+    """The last tables of a configuration: these topics, read by a group."""
+    source = {"type": "kafka", "topics": topics, "group": topics[0]} | settings
+    client = {"bootstrap_servers": broker.bootstrap_servers} | dict(kafka or {})
+    return _table("source", source) + _table("source.kafka", client)
+
+
+def _table(name: str, keys: Mapping[str, object]) -> str:
+    return f"[{name}]\n" + "".join(f"{key} = {json.dumps(keys[key])}\n" for key in keys)
+
+
 class Running:
     """A running daemon, its log, and its HTTP responses."""
 
-    def __init__(self, process: WarmProcess, log: IO[str]) -> None:
+    def __init__(self, process: WarmProcess, log: IO[str], config: Path) -> None:
         self.process = process
+        self.config = config
         self._log = log
         self.log: list[str] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -57,6 +72,20 @@ class Running:
     def get(self, path: str) -> httpx.Response:
         return WEB.get(f"{self.address}{path}")
 
+    def sum_of(self, name: str) -> float:
+        """The sum of the samples in /metrics whose lines begin so."""
+        lines = self.get("/metrics").text.splitlines()
+        return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name))
+
+    def reload(self, config: str | None = None, event: str = "started") -> str:
+        """Send SIGHUP, with this new configuration if given; the log line of what came of it."""
+        if config is not None:
+            self.config.write_text(config)
+        before = len(self.said(event))
+        self.process.send_signal(signal.SIGHUP)
+        self.until(lambda: len(self.said(event)) > before)
+        return self.said(event)[-1]
+
     def document(self) -> dict[str, Any]:
         """The document at /api/v1/metrics; empty before the first snapshot."""
         answer = self.get("/api/v1/metrics")
@@ -74,7 +103,6 @@ class Running:
         return found
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Stop the daemon; returns its exit status."""
         self.process.send_signal(number)
         return self.ended()
 
@@ -85,7 +113,6 @@ class Running:
         return status
 
     def end(self) -> None:
-        """Kill the process if it still runs."""
         self.process.kill()
         self.process.wait(PATIENCE)
         self._reader.join(PATIENCE)
@@ -108,7 +135,7 @@ def running(
         config = folder / "streameval.toml"
     process, log = _started("run", str(config), *options, environment=environment)
     with log:
-        daemon = Running(process, log)
+        daemon = Running(process, log, config)
         try:
             daemon.until(lambda: daemon.said("started"))
             found = re.search(r'address=\S*?(https?://[^\s"\\]+)', daemon.said("started")[0])

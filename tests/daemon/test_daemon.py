@@ -72,9 +72,7 @@ def test_everything_is_served(simulated: Running) -> None:
     assert variants == {"control", "placebo", "treatment"}
 
 
-def test_the_first_log_line_has_version_address_and_configuration(
-    simulated: Running,
-) -> None:
+def test_the_first_log_line_has_version_address_and_configuration(simulated: Running) -> None:
     (line,) = simulated.said("started")
     assert "address=http://127.0.0.1:" in line
     assert "no [state] in the configuration: metrics reset on restart" in line
@@ -101,9 +99,7 @@ def test_an_address_in_use_is_a_usage_error(simulated: Running, tmp_path: Path) 
         assert done.stderr.count("\n") == 1
 
 
-def test_after_the_end_of_files_it_serves_on_and_has_logged_invalid_records(
-    tmp_path: Path,
-) -> None:
+def test_after_the_end_of_files_it_serves_on_and_has_logged_invalid_records(tmp_path: Path) -> None:
     path = tmp_path / "events.ndjson"
     event = {"recommendations": ["a"], "ts": "2026-01-01T00:00:00Z"}
     good, bad = (event | {"interactions": [each]} for each in ("a", True))

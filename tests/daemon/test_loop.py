@@ -1,36 +1,41 @@
-"""The ingest loop with a manual clock and a scripted source."""
+"""The ingest loop with a manual clock and a scripted source; its pace, and how it stops."""
 
 from __future__ import annotations
 
+import gc
 import logging
+import signal
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from streameval.checkpoints.checkpointer import MemoryOnly
 from streameval.checkpoints.disk import Disk
-from streameval.config import Config
+from streameval.config import Config, WebOptions
 from streameval.config.options import DeadLetterOptions, StateOptions
-from streameval.daemon import assembly
+from streameval.daemon import Daemon, Stop, assembly
 from streameval.daemon.assembly import Assembly, Pulse, assemble
 from streameval.daemon.loop import Loop
 from streameval.dead_letters.queue import Queue
 from streameval.decoding.fields import EventFields
 from streameval.engine.ingest import AT_ONCE
+from streameval.engine.pace import Pace
 from streameval.engine.snapshot import Snapshot
 from streameval.errors import SourceError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.join.state import JoinedState
 from streameval.sources.options import FilesOptions, SimulatorOptions
-from tests.daemon.hands import HERE, Countdown, Hands, Script
+from tests.daemon.hands import CONFIG, HERE, HIT, Countdown, Hands, Script, loop_of
 from tests.dead_letters.places import Paper
 from tests.durability.inline import Inline
+from tests.effort import every_case
 
-CONFIG = Config(metrics=["hit_rate@10"], source=SimulatorOptions())
 JOINING = Config(
     metrics=["hit_rate@10"],
     source=FilesOptions(paths=["shown", "done"]),
@@ -41,42 +46,41 @@ JOINING = Config(
         interactions=[InteractionOptions(source="done", types={"click": 1.0})],
     ),
 )
-HIT = b'{"recommendations": ["a", "b"], "interactions": ["b"]}'
 MISS = b'{"recommendations": ["a", "b"], "interactions": ["z"]}'
 HALF = b'{"recommendations": ["a", '
 
 
-def looping(hands: Hands, script: Script, publish: Callable[[Snapshot], None]) -> Loop:
-    parts = assemble(CONFIG, {}, hands.clock, script)
-    return Loop(parts, publish, hands.clock, lambda: None, Inline())
+def looping(hands: Hands, script: Script | None, publish: Callable[[Snapshot], None]) -> Loop:
+    return loop_of(assemble(CONFIG, {}, hands.clock, script), hands, publish)
 
 
-def run(hands: Hands, script: Script, turns: int) -> list[Snapshot]:
+def run(script: Script, turns: int) -> list[Snapshot]:
     published: list[Snapshot] = []
-    looping(hands, script, published.append).run(Countdown(turns))
+    looping(script.hands, script, published.append).run(Countdown(turns))
     return published
 
 
+def ran(batches: Sequence[Sequence[bytes | None]], turns: int) -> list[Snapshot]:
+    return run(Script(Hands(), batches), turns)
+
+
 def test_the_daemon_is_not_ready_before_the_source_answers() -> None:
-    hands = Hands()
-    script = Script(hands, [])
+    script = Script(Hands(), [])
     script.trouble = "no broker"
-    published = run(hands, script, 12)
+    published = run(script, 12)
     assert not any(snapshot.health.ready for snapshot in published)
     assert {snapshot.health.trouble for snapshot in published} == {"no broker"}
 
 
 def test_a_snapshot_is_taken_every_second_even_without_records() -> None:
-    hands = Hands()
-    published = run(hands, Script(hands, []), 51)
+    published = ran([], 51)
     taken = [snapshot.taken_at for snapshot in published[:-1]]
     between = [round(later - earlier, 6) for earlier, later in pairwise(taken)]
     assert between == [1.0] * 10
 
 
 def test_values_are_those_of_the_records() -> None:
-    hands = Hands()
-    last = run(hands, Script(hands, [[HIT, MISS, None], [HIT, HALF]]), 5)[-1]
+    last = ran([[HIT, MISS, None], [HIT, HALF]], 5)[-1]
     (series,) = last.series
     assert (series.reading.total, series.reading.count) == (2.0, 3)
     assert (last.health.consumed, last.health.valid, last.health.tombstones) == (5, 3, 1)
@@ -84,9 +88,8 @@ def test_values_are_those_of_the_records() -> None:
 
 
 def test_the_last_snapshot_holds_the_last_batch_and_is_not_ready() -> None:
-    hands = Hands()
-    script = Script(hands, [[HIT]] * 3)
-    published = run(hands, script, 3)
+    script = Script(Hands(), [[HIT]] * 3)
+    published = run(script, 3)
     assert published[0].health.ready
     assert published[-1].health.consumed == 3
     assert not published[-1].health.ready
@@ -99,7 +102,7 @@ def test_a_large_batch_is_counted_in_pieces_with_a_pulse_after_each() -> None:
     parts = assemble(CONFIG, {}, hands.clock, script)
     tally = parts.ingest.tally
     parts.pulse = Pulse(hands.read, lambda: beats.append(tally.consumed))
-    Loop(parts, lambda _: None, hands.clock, lambda: None, Inline()).run(Countdown(2))
+    loop_of(parts, hands).run(Countdown(2))
     assert max(after - before for before, after in pairwise([0, *beats])) == AT_ONCE
     assert tally.consumed == 3 * AT_ONCE + 1
 
@@ -108,7 +111,7 @@ def test_only_a_poll_with_few_records_counts_as_waiting(monkeypatch: pytest.Monk
     hands, waited = Hands(), list[float]()
     parts = assemble(CONFIG, {}, hands.clock, Script(hands, [[HIT] * AT_ONCE, [HIT]]))
     monkeypatch.setattr(parts.owner, "waited", waited.append)
-    Loop(parts, lambda _: None, hands.clock, lambda: None, Inline()).run(Countdown(3))
+    loop_of(parts, hands).run(Countdown(3))
     assert waited == pytest.approx([0.2, 0.2])
 
 
@@ -145,7 +148,7 @@ def test_a_snapshot_has_no_half_counted_records() -> None:
         beats.append(state.outcomes[0].counted)
 
     parts.pulse = Pulse(hands.read, beat)
-    Loop(parts, published.append, hands.clock, lambda: None, Inline()).run(Countdown(12))
+    loop_of(parts, hands, published.append).run(Countdown(12))
     shown = {sum(each.reading.count for each in snapshot.series) for snapshot in published}
     assert shown == {0, lists}
     assert max(after - before for before, after in pairwise(beats)) <= AT_ONCE
@@ -174,9 +177,8 @@ class Damaged(Script):
 def test_the_first_invalid_records_are_logged_and_the_others_counted(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    hands = Hands()
     with caplog.at_level(logging.INFO):
-        run(hands, Script(hands, [[HALF]] * 40), 100)
+        ran([[HALF]] * 40, 100)
     told = [record for record in caplog.records if record.msg == "%s"]
     names = [record.getMessage() for record in told]
     assert names.count("invalid_record") == 3
@@ -209,11 +211,10 @@ def test_lasting_trouble_is_logged_when_it_begins_and_ends(
 def test_lost_interactions_are_logged_once_and_stay_in_the_snapshot(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    hands = Hands()
     lost = b'{"recommendations": ["a"], "interactions": [{"item": "a"}]}'
     none = b'{"recommendations": ["a"], "interactions": []}'
     with caplog.at_level(logging.INFO):
-        published = run(hands, Script(hands, [[lost] * 10, [lost, none]]), 100)
+        published = ran([[lost] * 10, [lost, none]], 100)
     told = [record for record in caplog.records if record.getMessage() == "advice"]
     assert len(told) == 1
     trouble = str(published[-1].health.trouble)
@@ -221,9 +222,8 @@ def test_lost_interactions_are_logged_once_and_stay_in_the_snapshot(
 
 
 def test_advice_is_given_once(caplog: pytest.LogCaptureFixture) -> None:
-    hands = Hands()
     with caplog.at_level(logging.INFO):
-        published = run(hands, Script(hands, [[MISS] * 10_000, [MISS]]), 100)
+        published = ran([[MISS] * 10_000, [MISS]], 100)
     assert [record.getMessage() for record in caplog.records] == ["advice"]
     assert "and no hit" in str(published[-1].health.trouble)
 
@@ -231,7 +231,7 @@ def test_advice_is_given_once(caplog: pytest.LogCaptureFixture) -> None:
 def _kept(path: Path, hands: Hands, script: Script) -> tuple[Assembly, Loop]:
     config = msgspec.structs.replace(CONFIG, state=StateOptions(path=str(path)))
     parts = assemble(config, {}, hands.clock, script)
-    return parts, Loop(parts, lambda _: None, hands.clock, lambda: None, Inline())
+    return parts, loop_of(parts, hands)
 
 
 @pytest.mark.parametrize(("seconds", "healthy"), [(40, True), (61, False)])
@@ -286,9 +286,7 @@ class Backlog(Script):
 def test_a_snapshot_of_a_source_without_counts_has_all_answers() -> None:
     hands = Hands()
     published: list[Snapshot] = []
-    Loop(
-        assemble(CONFIG, {}, hands.clock), published.append, hands.clock, lambda: None, Inline()
-    ).run(Countdown(3))
+    looping(hands, None, published.append).run(Countdown(3))
     assert msgspec.json.decode(msgspec.json.encode(published[-1].health))["recoveries"] == {}
 
 
@@ -312,7 +310,7 @@ def test_reading_pauses_while_dead_letters_cannot_be_written(
         return stop()
 
     with caplog.at_level(logging.INFO):
-        Loop(parts, published.append, hands.clock, lambda: None, Inline()).run(until)
+        loop_of(parts, hands, published.append).run(until)
     assert any("reading is paused" in str(each.health.trouble) for each in published)
     assert published[-1].health.trouble is None
     # A letter counts a thousand bytes and those of its value.
@@ -321,3 +319,72 @@ def test_reading_pauses_while_dead_letters_cannot_be_written(
     assert sorted(set(paper.written)) == list(range(20))
     told = [record.getMessage() for record in caplog.records]
     assert told.index("reading_paused") < told.index("reading_resumed")
+
+
+def test_a_cheap_step_is_due_again_after_the_shortest_interval() -> None:
+    pace = Pace(1.0)
+    assert pace.interval == 1.0
+    pace.note(0.01)
+    assert pace.interval == 1.0
+
+
+@given(st.floats(min_value=0, max_value=100))
+def test_expensive_steps_take_at_most_a_twentieth_of_the_time(cost: float) -> None:
+    pace = Pace(1.0)
+    pace.note(cost)
+    pace.note(cost)
+    assert pace.interval >= 1
+    assert cost <= pace.interval / 20 * (1 + 1e-9)
+
+
+def test_a_single_slow_step_does_not_delay_the_next() -> None:
+    pace = Pace(1.0)
+    for cost in (4.0, 0.0, 4.0):
+        pace.note(cost)
+        assert pace.interval == 1.0
+
+
+@every_case("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_only_requests_a_stop_and_is_handled_as_before_afterwards(
+    number: signal.Signals,
+) -> None:
+    before = signal.getsignal(number)
+    with Stop().on_signals() as stop:
+        assert not stop()
+        signal.raise_signal(number)
+        assert stop()
+        assert stop.signal == number.name
+    assert signal.getsignal(number) is before
+
+
+def test_a_second_signal_is_not_handled() -> None:
+    with Stop().on_signals():
+        signal.raise_signal(signal.SIGTERM)
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+
+
+def test_the_stop_is_due_after_the_given_seconds() -> None:
+    hands = Hands()
+    stop = Stop(2.5, hands.read)
+    hands.turn(2.0)
+    assert not stop()
+    hands.turn(0.5)
+    assert stop()
+
+
+def test_garbage_collection_is_rare_while_counting() -> None:
+    found: list[tuple[int, int]] = []
+
+    def until() -> bool:
+        found.append((gc.get_freeze_count(), gc.get_threshold()[0]))
+        return True
+
+    web = WebOptions(listen="127.0.0.1:0")
+    config = Config(metrics=["ndcg@10"], source=SimulatorOptions(), web=web)
+    before = gc.get_threshold()
+    Daemon(config, {}).run(until)
+    frozen, young = found[0]
+    assert frozen > len(gc.get_objects()) / 2
+    assert young > 10 * before[0]
+    assert (gc.get_freeze_count(), gc.get_threshold()) == (0, before)

@@ -20,6 +20,7 @@ from streameval.daemon.assembly import assemble
 from streameval.daemon.loop import Loop
 from streameval.decoding.columns import Decoded
 from streameval.decoding.decode import Decoder
+from streameval.engine.ingest import Ingest
 from streameval.engine.partition import PartitionState
 from streameval.engine.snapshot import Snapshot
 from streameval.errors import StreamevalError, UncountableRecordError
@@ -28,6 +29,7 @@ from streameval.events.records import Partition, RecordBatch
 from streameval.join.interactions import InteractionDecoder
 from streameval.testing.broker import Broker
 from tests.cli.program import ran
+from tests.daemon.running import kafka_source
 from tests.dead_letters.places import records_in
 from tests.kafka.topics import create, fill
 
@@ -35,6 +37,7 @@ pytestmark = pytest.mark.kafka
 
 POISON = b'{"recommendations": ["a", "b"], "interactions": ["b"], "note": "poison"}'
 AT = 40
+HASTY = {"fetch_max_wait_ms": 50}
 
 
 def _event(number: int) -> bytes:
@@ -46,25 +49,26 @@ LOG = [*map(_event, range(AT)), POISON, *map(_event, range(25))]
 
 @pytest.fixture
 def poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A decoder with a bug: one record makes it raise."""
-    decode_many = Decoder.decode_many
+    """Decoders with a bug: one record makes them raise."""
+    for kind in (Decoder, InteractionDecoder):
+        monkeypatch.setattr(kind, "decode_many", _mistaken(kind.decode_many))
 
-    def mistaken(self: Decoder, values: Sequence[bytes | None]) -> Decoded:
-        if POISON in values:
+
+def _mistaken(decode_many: Callable[..., Any]) -> Callable[..., Any]:
+    def mistaken(self: object, values: Sequence[bytes | None]) -> Any:
+        if any(value is not None and b"poison" in value for value in values):
             raise KeyError("note")
         return decode_many(self, values)
 
-    monkeypatch.setattr(Decoder, "decode_many", mistaken)
+    return mistaken
 
 
 def _written(folder: Path, broker: Broker, topic: str) -> Path:
     path = folder / "streameval.toml"
-    path.write_text(
-        f'metrics = ["hit_rate@1", "item_coverage@2"]\ncatalog = 10\n[source]\ntype = "kafka"\n'
-        f'topics = ["{topic}"]\ngroup = "{topic}"\n[source.kafka]\n'
-        f'bootstrap_servers = "{broker.bootstrap_servers}"\nfetch_max_wait_ms = 50\n'
-        f'[state]\npath = "{folder / "state"}"\n'
+    config = (
+        'metrics = ["hit_rate@1", "item_coverage@2"]\ncatalog = 10\nstate = { path = "state" }\n'
     )
+    path.write_text(config + kafka_source(broker, topic, kafka=HASTY))
     return path
 
 
@@ -94,16 +98,24 @@ def _parts(path: Path, topic: str) -> tuple[int, dict[str, bytes]]:
     return saved.header.offset, {name: saved.read(name) for name in saved.digests}
 
 
-def _without_the_record(config: Config, topic: str) -> dict[str, bytes]:
-    """The state of a log without the record."""
-    of, name = new_ingest(config), Partition(topic, 0)
-    for start, stop in ((0, AT), (AT + 1, len(LOG))):
-        values = LOG[start:stop]
-        piece = RecordBatch(
-            partition=name, values=values, offsets=range(start, stop), next_offset=stop
-        )
-        of.apply(piece)
-    return {each.name: b"".join(each.content()()) for each in of.sections(name)}
+def _without_the_record(config: Config, logs: dict[str, list[bytes]], where: str) -> Ingest:
+    """The topics, the first of which has the state, without the one record of one topic."""
+    calm = new_ingest(config)
+    calm.begin(Partition(next(iter(logs)), 0), {Partition(each, 0): 0 for each in logs})
+    for topic, log in logs.items():
+        gap = AT if topic == where else len(log)
+        for start, stop in ((0, gap), (gap + 1, len(log))):
+            if values := log[start:stop]:
+                at, offsets = Partition(topic, 0), range(start, stop)
+                calm.apply(
+                    RecordBatch(partition=at, values=values, offsets=offsets, next_offset=stop)
+                )
+    return calm
+
+
+def _content(ingest: Ingest, topic: str) -> dict[str, bytes]:
+    sections = ingest.sections(Partition(topic, 0))
+    return {each.name: b"".join(each.content()()) for each in sections}
 
 
 def _skip(path: Path, topic: str, offset: int, *more: str) -> tuple[int, str]:
@@ -135,7 +147,7 @@ def test_a_record_that_ends_the_daemon_is_named_skipped_and_kept_as_a_dead_lette
     assert last.health.invalid["skipped"] == last.health.dead_lettered == 1
     offset, parts = _parts(tmp_path, topic)
     assert offset == len(LOG)
-    assert parts == _without_the_record(config, topic)
+    assert parts == _content(_without_the_record(config, {topic: LOG}, topic), topic)
     (letter,) = records_in(broker, f"{topic}.dlq")
     headers = {name: value.decode() for name, value in letter.headers}
     said = headers.pop("streameval.dlq.message")
@@ -153,51 +165,23 @@ def test_a_record_that_ends_the_daemon_is_named_skipped_and_kept_as_a_dead_lette
     assert f"--offset {len(LOG)}" in str(_stopped(config))
 
 
-@pytest.fixture
-def poisoned_streams(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Decoders of both streams with that bug."""
-    for kind in (Decoder, InteractionDecoder):
-        monkeypatch.setattr(kind, "decode_many", _mistaken(kind.decode_many))
-
-
-def _mistaken(decode_many: Callable[..., Any]) -> Callable[..., Any]:
-    def mistaken(self: object, values: Sequence[bytes | None]) -> Any:
-        if any(value is not None and b"poison" in value for value in values):
-            raise KeyError("note")
-        return decode_many(self, values)
-
-    return mistaken
-
-
 JOIN = """
 metrics = ["hit_rate@1", "ndcg@2"]
-[windows]
-spans = ["5m"]
-[event]
-time = "ts"
-time_unit = "s"
+windows = {{ spans = ["5m"] }}
+event = {{ time = "ts", time_unit = "s" }}
+state = {{ path = "state" }}
 [attribution]
 impressions = "{shown}"
 window = "5s"
 lateness = "1s"
-[[attribution.interactions]]
-source = "{clicked}"
-[source]
-type = "kafka"
-topics = ["{shown}", "{clicked}"]
-group = "{shown}"
-[source.kafka]
-bootstrap_servers = "{servers}"
-fetch_max_wait_ms = 50
-[state]
-path = "{state}"
+interactions = [{{ source = "{clicked}" }}]
 """
 
 
 def _configured_join(folder: Path, broker: Broker, topics: dict[str, str]) -> tuple[Path, Config]:
     path = folder / "streameval.toml"
-    written = {**topics, "servers": broker.bootstrap_servers, "state": folder / "state"}
-    path.write_text(JOIN.format(**written))
+    source = kafka_source(broker, topics["shown"], topics["clicked"], kafka=HASTY)
+    path.write_text(JOIN.format(**topics) + source)
     return path, load(path)
 
 
@@ -210,48 +194,38 @@ def _streams(poisoned: str) -> dict[str, list[bytes]]:
     return {name: [json.dumps(each).encode() for each in log] for name, log in found.items()}
 
 
-@pytest.mark.usefixtures("poisoned_streams")
-@pytest.mark.parametrize("poisoned", ["shown", "clicked"])
+@pytest.mark.usefixtures("poisoned")
+@pytest.mark.parametrize("stream", ["shown", "clicked"])
 def test_a_record_of_either_joined_stream_is_skipped_as_if_it_had_never_been(
-    broker: Broker, tmp_path: Path, poisoned: str
+    broker: Broker, tmp_path: Path, stream: str
 ) -> None:
-    logs = _streams(poisoned)
+    logs = _streams(stream)
     topics = {name: create(broker) for name in logs}
     path, config = _configured_join(tmp_path, broker, topics)
-    topic = topics[poisoned]
+    topic = topics[stream]
     for name, log in logs.items():
         fill(broker, topics[name], {0: log})
     assert f"--topic {topic} --partition 0 --offset {AT}" in str(_stopped(config))
     assert _skip(path, topic, AT, "--by", "ada")[0] == 0
 
-    _ends_as_if_it_had_never_been(broker, config, topics, logs, poisoned)
+    _ends_as_if_it_had_never_been(broker, config, topics, logs, stream)
 
 
 def _ends_as_if_it_had_never_been(
     broker: Broker, config: Config, topics: dict[str, str], logs: dict[str, list[bytes]], where: str
 ) -> None:
     """Check that the state lacks the record, and that the record is a dead letter."""
-    calm = new_ingest(config)
-    home = Partition(topics["shown"], 0)
-    calm.begin(home, {Partition(each, 0): 0 for each in topics.values()})
-    for name, log in logs.items():
-        gap = AT if name == where else len(log)
-        for start, stop in ((0, gap), (gap + 1, len(log))):
-            values, offsets = log[start:stop], range(start, stop)
-            if values:
-                at = Partition(topics[name], 0)
-                piece = RecordBatch(partition=at, values=values, offsets=offsets, next_offset=stop)
-                calm.apply(piece)
-    wanted = {each: calm.positions[each] for each in calm.positions}
+    by_topic = {topics[name]: log for name, log in logs.items()}
+    calm = _without_the_record(config, by_topic, topics[where])
+    wanted = dict(calm.positions)
     last = _run(
         config,
         lambda now: wanted == {each.partition: each.position for each in now.health.partitions},
     )
     assert last.health.invalid["skipped"] == last.health.dead_lettered == 1
     assert config.state is not None
-    assert _parts(Path(config.state.path).parent, topics["shown"])[1] == {
-        each.name: b"".join(each.content()()) for each in calm.sections(home)
-    }
+    _, parts = _parts(Path(config.state.path).parent, topics["shown"])
+    assert parts == _content(calm, topics["shown"])
     (letter,) = records_in(broker, f"{topics[where]}.dlq")
     said = dict(letter.headers)["streameval.dlq.message"].decode()
     assert letter.value == logs[where][AT]

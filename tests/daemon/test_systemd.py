@@ -13,19 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from streameval.config import Config
 from streameval.daemon.assembly import assemble
-from streameval.daemon.loop import Loop
 from streameval.daemon.systemd import Supervisor
 from streameval.events.records import RecordBatch
-from streameval.sources.options import SimulatorOptions
-from tests.daemon.hands import Countdown, Hands, Script
+from tests.daemon.hands import CONFIG, HIT, Countdown, Hands, Script, loop_of
 from tests.daemon.running import running
-from tests.durability.inline import Inline
 from tests.effort import PATIENCE
 
-CONFIG = Config(metrics=["hit_rate@10"], source=SimulatorOptions())
-EVENT = b'{"recommendations": ["a", "b"], "interactions": ["b"]}'
 SIMULATED = """
 metrics = ["hit_rate@10"]
 [source]
@@ -130,7 +124,7 @@ class Stuck(Script):
     """A source that delivers some batches, and then blocks in `poll` for an hour."""
 
     def __init__(self, hands: Hands, listener: Listener) -> None:
-        super().__init__(hands, [[EVENT]] * 50)
+        super().__init__(hands, [[HIT]] * 50)
         self._listener = listener
         self.before: list[str] = []
         self.meanwhile: list[str] = []
@@ -139,7 +133,7 @@ class Stuck(Script):
         found = super().poll(seconds)
         if not found:
             self.before = self._listener.waiting()
-            self._hands.turn(3_600)
+            self.hands.turn(3_600)
             self.meanwhile = self._listener.waiting()
         return found
 
@@ -148,7 +142,7 @@ def test_a_stuck_loop_sends_no_keep_alive(listener: Listener) -> None:
     hands = Hands()
     source = Stuck(hands, listener)
     parts = assemble(CONFIG, _environment(listener), hands.clock, source)
-    Loop(parts, lambda _: None, hands.clock, lambda: None, Inline()).run(Countdown(51))
+    loop_of(parts, hands).run(Countdown(51))
     assert source.before.count("WATCHDOG=1") >= 5
     assert source.meanwhile == []
 

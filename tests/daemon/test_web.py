@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import resource
-import signal
 import socket
 import ssl
 from contextlib import ExitStack
@@ -57,13 +56,6 @@ class Client:
         return "\nstreameval_config_last_reload_successful 1.0\n" in self.get("/metrics").text
 
 
-def reload(daemon: Running, event: str = "started") -> str:
-    told = len(daemon.said(event))
-    daemon.process.send_signal(signal.SIGHUP)
-    daemon.until(lambda: len(daemon.said(event)) > told)
-    return daemon.said(event)[-1]
-
-
 @pytest.fixture
 def authority(tmp_path: Path) -> Authority:
     made = Authority(tmp_path)
@@ -92,12 +84,12 @@ def test_users_and_certificates_are_read_anew_and_a_bad_file_keeps_the_old(
         daemon.until(lambda: not second.reloaded())
         (refused,) = daemon.said("web_config_refused")
         assert "the file has no PEM certificate" in refused
-        assert "the file has no PEM certificate" in reload(daemon, "reload_refused")
+        assert "the file has no PEM certificate" in daemon.reload(event="reload_refused")
 
         file.write_text("")
         assert second.ask("/metrics") == 200
         (tmp_path / "server.crt").write_text(certificate)
-        assert "tls_server_config: the key was removed" in reload(daemon, "reload_refused")
+        assert "tls_server_config: the key was removed" in daemon.reload(event="reload_refused")
         assert second.ask("/metrics") == 200
 
         file.write_text(web(ana="next"))
@@ -107,7 +99,7 @@ def test_users_and_certificates_are_read_anew_and_a_bad_file_keeps_the_old(
         with pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"):
             second.ask("/metrics")
 
-        reload(daemon)
+        daemon.reload()
         again = Client(daemon, trusting(renewed.file), "ana", "next")
         daemon.until(again.reloaded)
         assert daemon.stop() == 0
@@ -122,8 +114,7 @@ def test_a_configuration_that_is_refused_keeps_no_password_from_changing(
         first, second = Client(daemon, trust, "ana", "first"), Client(daemon, trust, "ana", "next")
         daemon.until(lambda: first.ask("/-/ready") == 200)
         changed = CONFIG.replace("ctr@10", "no_such") + 'config_file = "web.yml"\n'
-        (tmp_path / "streameval.toml").write_text(changed)
-        assert "unknown metric" in reload(daemon, "reload_refused")
+        assert "unknown metric" in daemon.reload(changed, "reload_refused")
         (tmp_path / "web.yml").write_text(web(ana="next"))
         assert (first.ask("/metrics"), second.ask("/metrics")) == (401, 200)
         daemon.until(lambda: daemon.said("web_config_reloaded"))
@@ -184,9 +175,7 @@ def test_an_exposed_address_is_logged_once(tmp_path: Path) -> None:
     assert " level=warning " in line
 
 
-def test_a_scrape_is_answered_when_no_more_files_can_be_opened(
-    tmp_path: Path,
-) -> None:
+def test_a_scrape_is_answered_when_no_more_files_can_be_opened(tmp_path: Path) -> None:
     with running(CONFIG, tmp_path) as daemon, ExitStack() as stack:
         daemon.until(lambda: daemon.get("/-/ready").status_code == 200)
         resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (64, 64))
@@ -229,3 +218,4 @@ def test_check_prints_addresses_and_users(tmp_path: Path, authority: Authority) 
         "serves    https://127.0.0.1:0/eval/, https://127.0.0.2:0/eval/ with /eval/metrics and "
         "/eval/api/v1/metrics for 2 users\n" in done.stdout
     )
+    assert "http://" not in done.stdout

@@ -99,7 +99,6 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def topic_place(broker: Broker, partitions: int = 2) -> Place:
-    """A dead letter topic of a new topic."""
     topic = create(broker, partitions=partitions)
     source = KafkaOptions(topics=[topic], kafka={"bootstrap_servers": broker.bootstrap_servers})
     return Place(
@@ -110,7 +109,6 @@ def topic_place(broker: Broker, partitions: int = 2) -> Place:
 
 
 def file_place(folder: Path) -> Place:
-    """A new file."""
     path = folder / f"{uuid.uuid4().hex}.ndjson"
     return Place(
         topic="events",
@@ -122,10 +120,16 @@ def file_place(folder: Path) -> Place:
 def destination(
     source: SourceOptions, *, topic: str | None = None, path: str | None = None
 ) -> DeadLetters:
-    """The destination of a source's dead letters."""
     found = dead_letters_of(source, {}, topic=topic, path=path)
     assert found is not None
     return found
+
+
+def deliver(place: DeadLetters, *letters: DeadLetter) -> None:
+    """Write letters to a destination and close it."""
+    with closing(place):
+        place.send(letters)
+        place.flush()
 
 
 def in_topic(broker: Broker, topic: str) -> list[tuple[int, DeadLetter]]:

@@ -45,9 +45,7 @@ def test_a_flush_writes_every_letter_unchanged(place: Place) -> None:
         _assert_kept(place, [odd, empty])
 
 
-def test_letters_of_several_flushes_and_restarts_are_in_order(
-    place: Place,
-) -> None:
+def test_letters_of_several_flushes_and_restarts_are_in_order(place: Place) -> None:
     for begin in (0, 4):
         with closing(place.new()) as letters:
             letters.send(_letters(place, 2, begin))

@@ -1,20 +1,32 @@
+"""Dead letters in the queue, in a file, and as records and lines."""
+
 from __future__ import annotations
 
+import json
 import logging
 import os
 import resource
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from hypothesis import given
 
-from streameval.dead_letters.file import DeadLetterFile, line_of, read_letters
+from streameval.cli import dlq
+from streameval.config.options import DeadLetterOptions
+from streameval.dead_letters.file import DeadLetterFile, letter_in, line_of, read_letters
+from streameval.dead_letters.queue import CHUNK, Queue
+from streameval.dead_letters.topic import HEADERS, headers_of, letter_of
+from streameval.engine.dead_letters import ORIGINAL, DeadLetter
+from streameval.engine.limits import FEWEST, WINDOW
 from streameval.errors import DeadLetterError
-from tests.dead_letters.places import letter
+from tests.dead_letters.places import Paper, letter, letters
+from tests.effort import every_case
+from tests.house.checkout import ROOT
 
 
 def _write(path: Path, *offsets: int) -> None:
@@ -108,11 +120,6 @@ def test_a_full_disk_is_a_clear_error() -> None:
         file.write([letter(1)])
 
 
-def test_a_missing_folder_is_an_error_at_once(tmp_path: Path) -> None:
-    with pytest.raises(DeadLetterError, match="no such file or directory"):
-        DeadLetterFile(str(tmp_path / "nowhere" / "dead.ndjson"))
-
-
 def test_a_second_writer_of_a_file_is_rejected(tmp_path: Path) -> None:
     path = str(tmp_path / "dead.ndjson")
     with (
@@ -166,3 +173,155 @@ def test_flushed_letters_survive_a_kill(tmp_path: Path) -> None:
     found = _offsets(path)
     assert found == [*range(len(found) - 1), 10**7]
     assert len(found) > safe
+
+
+def test_the_next_flush_retries_letters_that_failed() -> None:
+    paper = Paper()
+    queue = Queue(paper)
+    queue.send([letter(1), letter(2)])
+    paper.fails = True
+    with pytest.raises(DeadLetterError, match="dead letters to paper: it is wet; dry it"):
+        queue.flush()
+    queue.send([letter(3)])
+    paper.fails = False
+    queue.flush()
+    queue.flush()
+    assert paper.written == [1, 2, 1, 2, 3]
+
+
+def test_sending_writes_nothing_until_the_queue_is_full() -> None:
+    paper = Paper()
+    queue = Queue(paper, max_bytes=5_000)
+    for offset in range(4):
+        queue.send([letter(offset)])
+    assert paper.written == []
+    queue.send([letter(4, value=b"x" * 3_000)])
+    assert paper.written == [0, 1, 2, 3]
+    queue.flush()
+    assert paper.written == [0, 1, 2, 3, 4]
+
+
+def test_a_full_queue_is_not_flushed_by_sending() -> None:
+    paper = Paper()
+    queue = Queue(paper, max_bytes=1_500)
+    paper.fails = True
+    for offset in range(5):
+        queue.send([letter(offset)])
+    assert queue.full
+    assert paper.written == [0]
+    paper.fails = False
+    queue.flush()
+    assert paper.written == [0, *range(5)]
+
+
+def test_one_send_larger_than_the_queue_is_accepted() -> None:
+    paper = Paper()
+    queue = Queue(paper, max_bytes=10)
+    queue.send([letter(1), letter(2)])
+    queue.flush()
+    assert paper.written == [1, 2]
+
+
+def test_many_letters_are_written_in_chunks() -> None:
+    paper = Paper()
+    queue = Queue(paper)
+    queue.send([letter(offset) for offset in range(2 * CHUNK + 1)])
+    paper.fails_after = 2
+    with pytest.raises(DeadLetterError):
+        queue.flush()
+    paper.fails_after = None
+    queue.flush()
+    assert paper.written == [*range(2 * CHUNK + 1), 2 * CHUNK]
+
+
+def test_only_letters_that_are_not_durable_are_retried() -> None:
+    class Choosy(Paper):
+        def write(self, letters: Sequence[DeadLetter]) -> None:
+            try:
+                super().write(letters)
+            except DeadLetterError as error:
+                error.durable = frozenset({0, 2})
+                raise
+
+    paper = Choosy()
+    queue = Queue(paper)
+    queue.send([letter(1), letter(2), letter(3)])
+    paper.fails = True
+    with pytest.raises(DeadLetterError):
+        queue.flush()
+    paper.fails = False
+    queue.flush()
+    assert paper.written == [1, 2, 3, 2]
+
+
+PAGE = (ROOT / "docs" / "how-to" / "dead-letters.md").read_text(encoding="utf-8")
+
+
+@given(letters)
+def test_a_letter_is_read_back_from_its_record_whatever_headers_it_had(letter: DeadLetter) -> None:
+    assert letter_of(letter.key, letter.value, headers_of(letter)) == letter
+
+
+@given(letters)
+def test_a_letter_is_read_back_from_its_line(letter: DeadLetter) -> None:
+    line = line_of(letter)
+    assert line.endswith(b"\n")
+    assert line.count(b"\n") == 1
+    assert letter_in(line) == letter
+
+
+def test_the_added_headers_are_those_that_are_documented_in_their_order() -> None:
+    added = headers_of(letter(headers=()))
+    rows = [line for line in PAGE.splitlines() if line.startswith("| `streameval.dlq.")]
+    assert rows == [f"| `{name}` | {text} |" for name, text in HEADERS.items()]
+    assert f"`{ORIGINAL}`" in PAGE
+    assert [name for name, _ in added] == list(HEADERS)
+    assert dict(added) == {
+        "streameval.dlq.topic": b"events",
+        "streameval.dlq.partition": b"0",
+        "streameval.dlq.offset": b"14",
+        "streameval.dlq.timestamp": b"1700000000014",
+        "streameval.dlq.stage": b"decode",
+        "streameval.dlq.reason": b"not_json",
+        "streameval.dlq.message": b"found 14 at the beginning",
+    }
+
+
+@every_case("missing", [name for name in HEADERS if not name.endswith("timestamp")])
+def test_a_record_without_the_headers_is_not_a_letter(missing: str) -> None:
+    headers = [pair for pair in headers_of(letter()) if pair[0] != missing]
+    assert letter_of(b"key", b"value", headers) is None
+
+
+@every_case(
+    ("name", "value"),
+    [("partition", b"one"), ("offset", b""), ("timestamp", b"\xff"), ("stage", b"elsewhere")],
+)
+def test_a_record_with_invalid_headers_is_not_a_letter(name: str, value: bytes) -> None:
+    headers = dict(headers_of(letter())) | {f"streameval.dlq.{name}": value}
+    assert letter_of(b"key", b"value", list(headers.items())) is None
+
+
+def test_a_line_shows_text_as_text_and_bytes_as_base64() -> None:
+    shown = json.loads(line_of(letter(key=None, value=b"\xff{", headers=(("h", "é".encode()),))))
+    assert shown["value"] == {"base64": "/3s="}
+    assert shown["key"] is None
+    assert shown["headers"] == [["h", "é"]]
+
+
+_BASE64 = line_of(letter(value=b"\xff{"))
+
+
+@every_case("line", [b"", b"{", b"{}", b'{"topic": 1}', b"\xff", _BASE64.replace(b"/3s=", b"/3s!")])
+def test_a_line_without_a_letter_is_rejected(line: bytes) -> None:
+    with pytest.raises(ValueError, match=r"\w"):
+        letter_in(line)
+
+
+def test_the_documented_numbers_are_those_of_the_program() -> None:
+    options = DeadLetterOptions()
+    assert f"more than {options.max_run:,} invalid records in a row" in PAGE
+    share = f"{100 * options.max_ratio:g} %"
+    assert f"more than {share} invalid of the last {WINDOW:,} records (at least {FEWEST:,})" in PAGE
+    assert dlq.SAMPLES == 3
+    assert "the last three records" in " ".join(PAGE.split())

@@ -1,3 +1,5 @@
+"""Dead letter topics: written, and read for a replay."""
+
 from __future__ import annotations
 
 import threading
@@ -6,18 +8,19 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from kafka import KafkaAdminClient
+from kafka import KafkaAdminClient, KafkaProducer
 from kafka.errors import TopicAuthorizationFailedError
 
 from streameval.dead_letters.queue import Queue, dead_letters_of
-from streameval.dead_letters.topic import PREFIX, DeadLetterTopics
+from streameval.dead_letters.replay import DeadLetterReader
+from streameval.dead_letters.topic import DeadLetterTopics, headers_of
 from streameval.engine.dead_letters import DeadLetters
 from streameval.errors import ConfigError, DeadLetterError
 from streameval.sources.options import KafkaOptions
 from streameval.testing.broker import Broker
-from tests.dead_letters.places import destination, in_topic, letter
+from tests.dead_letters.places import deliver, destination, in_topic, letter
 from tests.effort import PATIENCE, every_case
-from tests.kafka.topics import create, options, removed
+from tests.kafka.topics import create, fill, options, removed, shortened
 
 pytestmark = pytest.mark.kafka
 
@@ -32,7 +35,6 @@ def _writer(address: str, *topics: str, seconds: float = 8.0) -> DeadLetterTopic
 
 
 def _limit(size: int) -> Any:
-    """The topic setting for the largest record."""
     return {"max.message.bytes": str(size)}
 
 
@@ -44,24 +46,19 @@ def _partitions(broker: Broker, topic: str) -> int:
 
 def test_each_topic_has_a_dead_letter_topic_with_as_many_partitions(broker: Broker) -> None:
     first, second = create(broker, partitions=3), create(broker, partitions=1)
-    with closing(_letters(broker, first, second)) as letters:
-        letters.send([letter(n, topic=first, number=n) for n in range(3)])
-        letters.send([letter(9, topic=second)])
-        letters.flush()
+    of_first = [letter(n, topic=first, number=n) for n in range(3)]
+    deliver(_letters(broker, first, second), *of_first, letter(9, topic=second))
     assert [number for number, _ in in_topic(broker, f"{first}.dlq")] == [0, 1, 2]
     assert _partitions(broker, f"{first}.dlq") == 3
     assert [found.offset for _, found in in_topic(broker, f"{second}.dlq")] == [9]
     assert _partitions(broker, f"{second}.dlq") == 1
 
 
-def test_one_configured_topic_takes_the_letters_of_all_topics(
-    broker: Broker,
-) -> None:
+def test_one_configured_topic_takes_the_letters_of_all_topics(broker: Broker) -> None:
     first, second, dead = (create(broker, partitions=n) for n in (3, 4, 2))
-    with closing(_letters(broker, first, second, topic=dead)) as letters:
-        letters.send([letter(n, topic=first, number=n) for n in range(3)])
-        letters.send([letter(n, topic=second, number=n) for n in range(4)])
-        letters.flush()
+    sent = [letter(n, topic=first, number=n) for n in range(3)]
+    sent += [letter(n, topic=second, number=n) for n in range(4)]
+    deliver(_letters(broker, first, second, topic=dead), *sent)
     found = in_topic(broker, dead)
     assert {each.partition.topic for _, each in found} == {first, second}
     assert [number == each.partition.number % 2 for number, each in found] == [True] * 7
@@ -82,19 +79,15 @@ def test_a_deleted_topic_is_created_again(broker: Broker) -> None:
 
 def test_the_largest_record_of_a_topic_fits_with_its_headers(broker: Broker) -> None:
     topic = create(broker, **_limit(3_000_000))
-    with closing(_letters(broker, topic)) as letters:
-        letters.send([letter(1, topic=topic, value=b"x" * 2_999_900)])
-        letters.flush()
+    deliver(_letters(broker, topic), letter(1, topic=topic, value=b"x" * 2_999_900))
     assert [len(found.value) for _, found in in_topic(broker, f"{topic}.dlq")] == [2_999_900]
 
 
 @pytest.mark.parametrize("size", [200_000, 70_000_000])
 def test_a_record_that_is_too_large_is_named(broker: Broker, size: int) -> None:
     topic, dead = create(broker), create(broker, **_limit(100_000))
-    with closing(_letters(broker, topic, topic=dead)) as letters:
-        letters.send([letter(41, topic=topic, value=b"x" * size)])
-        with pytest.raises(DeadLetterError) as raised:
-            letters.flush()
+    with pytest.raises(DeadLetterError) as raised:
+        deliver(_letters(broker, topic, topic=dead), letter(41, topic=topic, value=b"x" * size))
     assert str(raised.value) == (
         f"dead letters to topic {dead}: record {topic}/0/41 of {size:,} bytes is too large; "
         "raise max.message.bytes of the topic."
@@ -126,9 +119,7 @@ def _offsets(broker: Broker, topic: str) -> set[int]:
 
 
 @pytest.mark.nightly
-def test_letters_are_written_after_a_broker_restarts(
-    broker: Broker,
-) -> None:
+def test_letters_are_written_after_a_broker_restarts(broker: Broker) -> None:
     topic = create(broker)
     with closing(Queue(_writer(broker.bootstrap_servers, topic))) as letters:
         letters.send([letter(1, topic=topic)])
@@ -179,10 +170,57 @@ def test_an_invalid_dead_letter_topic_is_rejected_at_once(
     assert said in raised.value.problem
 
 
-def test_existing_headers_of_the_same_names_are_kept(broker: Broker) -> None:
+def _dead(broker: Broker, count: int) -> str:
     topic = create(broker)
-    twice = letter(1, topic=topic, headers=((f"{PREFIX}reason", b"theirs"), ("h", b"")))
-    with closing(_letters(broker, topic)) as letters:
-        letters.send([twice])
-        letters.flush()
-    assert [found for _, found in in_topic(broker, f"{topic}.dlq")] == [twice]
+    sent = [letter(offset, topic=topic) for offset in range(count)]
+    deliver(destination(options(broker, topic)), *sent)
+    return topic
+
+
+def _read(broker: Broker, topic: str) -> DeadLetterReader:
+    config = {"bootstrap_servers": broker.bootstrap_servers, "isolation_level": "read_committed"}
+    return DeadLetterReader(config, [f"{topic}.dlq"], [topic])
+
+
+def test_records_that_are_not_letters_are_counted_and_skipped(broker: Broker) -> None:
+    topic = _dead(broker, 2)
+    fill(broker, f"{topic}.dlq", {0: [b"mine", None]})
+    found = _read(broker, topic)
+    for _ in range(2):
+        assert [each.offset for each in found] == [0, 1]
+        assert found.foreign == 2
+
+
+def test_letters_deleted_by_retention_are_skipped(broker: Broker) -> None:
+    topic = _dead(broker, 5)
+    shortened(broker, f"{topic}.dlq", 3)
+    assert [each.offset for each in _read(broker, topic)] == [3, 4]
+    shortened(broker, f"{topic}.dlq", 5)
+    found = _read(broker, topic)
+    assert found.present
+    assert list(found) == []
+
+
+def test_letters_of_an_aborted_transaction_are_skipped(broker: Broker) -> None:
+    topic = _dead(broker, 1)
+    producer = KafkaProducer(
+        bootstrap_servers=broker.bootstrap_servers, transactional_id=f"{topic}-tx"
+    )
+    with closing(producer):
+        producer.init_transactions()
+        for finish in (producer.commit_transaction, producer.abort_transaction):
+            producer.begin_transaction()
+            sent = letter(7, topic=topic)
+            future = producer.send(f"{topic}.dlq", sent.value, sent.key, headers_of(sent))
+            producer.flush()
+            future.get(timeout=PATIENCE)
+            finish()
+    assert [each.offset for each in _read(broker, topic)] == [0, 7]
+
+
+def test_letters_added_while_topics_are_read_are_not_read(broker: Broker) -> None:
+    topic = _dead(broker, 3)
+    found = _read(broker, topic)
+    fill(broker, f"{topic}.dlq", {0: [b"later"]})
+    assert [each.offset for each in found] == [0, 1, 2]
+    assert found.foreign == 0

@@ -7,7 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,20 @@ KUBERNETES = DEPLOY / "kubernetes"
 BASE = KUBERNETES / "base"
 
 
+def changed(path: Path, changes: Mapping[str, str]) -> str:
+    """The text of a file with these replacements, each of which it has room for once."""
+    text = path.read_text(encoding="utf-8")
+    for before, after in changes.items():
+        assert text.count(before) == 1, before
+        text = text.replace(before, after)
+    return text
+
+
 def documents(path: Path) -> list[dict[str, Any]]:
-    """Every document of a YAML file."""
     return [*yaml.safe_load_all(path.read_text(encoding="utf-8"))]
 
 
 def document(path: Path) -> dict[str, Any]:
-    """The only document of a YAML file."""
     (found,) = documents(path)
     return found
 

@@ -85,13 +85,6 @@ def test_every_example_says_first_what_it_is_for() -> None:
     assert [line for line in firsts if not line.startswith("# ")] == []
 
 
-def test_every_metric_of_an_example_is_read() -> None:
-    for path in CONFIGS:
-        config = load(path)
-        named = [*config.metrics, *(each.name for each in config.metric)]
-        assert [metric.text for metric in config.accumulator().metrics] == named
-
-
 def test_there_is_an_example_for_every_source() -> None:
     kinds = {msgspec.to_builtins(load(path).source)["type"] for path in CONFIGS}
     assert kinds == {"kafka", "files", "simulator"}

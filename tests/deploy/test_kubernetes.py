@@ -1,23 +1,40 @@
-"""The manifests: valid one by one, and parts that fit together."""
+"""The manifests: valid one by one, parts that fit together, and rights that are enough."""
 
 from __future__ import annotations
 
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from kafka import KafkaAdminClient
+from kafka.admin import (
+    ACL,
+    ACLOperation,
+    ACLPermissionType,
+    ResourcePattern,
+    ResourceType,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
 
 from streameval.config import load
 from streameval.daemon.assembly import store
-from streameval.sources.options import KafkaOptions
+from streameval.events.records import Partition
+from streameval.sources.kafka.cluster import Cluster
+from streameval.sources.options import LATEST, KafkaOptions
+from streameval.testing.broker import Broker, free_ports
+from tests.daemon.running import running
 from tests.deploy.examples import (
     BASE,
     DEPLOY,
     KUBERNETES,
+    changed,
     compose,
     document,
     documents,
@@ -29,6 +46,7 @@ from tests.deploy.examples import (
 )
 from tests.effort import every_case
 from tests.house.checkout import ROOT
+from tests.kafka.topics import create, fill
 
 KUSTOMIZATIONS = {each.parent: document(each) for each in KUBERNETES.rglob("kustomization.yaml")}
 KUSTOMIZATION = KUSTOMIZATIONS[BASE]
@@ -173,11 +191,7 @@ def test_everything_means_the_same_port() -> None:
     assert named == [port["name"]] * len(named)
 
 
-PROBES = {
-    "startupProbe": "/-/healthy",
-    "livenessProbe": "/-/healthy",
-    "readinessProbe": "/-/ready",
-}
+PROBES = {"startupProbe": "/-/healthy", "livenessProbe": "/-/healthy", "readinessProbe": "/-/ready"}
 
 
 def test_probes_ask_what_they_are_for() -> None:
@@ -287,35 +301,38 @@ def test_everywhere_there_is_as_much_memory() -> None:
     assert compose()["services"]["streameval"]["mem_limit"] == "1g"
 
 
-def _strimzi() -> dict[tuple[str, str], dict[str, Any]]:
-    """What is asked of Strimzi, by kind and name."""
+def _strimzi(kind: str = "") -> list[dict[str, Any]]:
+    """What is asked of Strimzi, of one kind or of all."""
     listed = [name for name in KUSTOMIZATIONS[STRIMZI]["resources"] if name.endswith(".yaml")]
     every = [each for name in listed for each in documents(STRIMZI / name)]
     assert {each["apiVersion"] for each in every} == {"kafka.strimzi.io/v1"}
-    return {(each["kind"], each["metadata"]["name"]): each for each in every}
+    return [each for each in every if kind in {"", each["kind"]}]
+
+
+def _name(of: dict[str, Any]) -> str:
+    return str(of["metadata"]["name"])
 
 
 def test_strimzi_makes_the_cluster_that_the_daemon_reads() -> None:
-    made, source = _strimzi(), _source()
-    ((_, cluster),) = (each for each in made if each[0] == "Kafka")
-    (listener,) = made["Kafka", cluster]["spec"]["kafka"]["listeners"]
+    (cluster,), source = _strimzi("Kafka"), _source()
+    (listener,) = cluster["spec"]["kafka"]["listeners"]
     namespace = KUSTOMIZATIONS[STRIMZI]["namespace"]
-    address = f"{cluster}-kafka-bootstrap.{namespace}.svc:{listener['port']}"
+    address = f"{_name(cluster)}-kafka-bootstrap.{namespace}.svc:{listener['port']}"
     assert source.kafka["bootstrap_servers"] == address
     assert (listener["tls"], source.kafka["security_protocol"]) == (True, "SASL_SSL")
     assert listener["authentication"]["type"] == source.kafka["sasl_mechanism"].lower()
-    for (kind, _), each in made.items():
-        if kind != "Kafka":
-            assert each["metadata"]["labels"] == {"strimzi.io/cluster": cluster}
+    for each in _strimzi():
+        if each != cluster:
+            assert each["metadata"]["labels"] == {"strimzi.io/cluster": _name(cluster)}
 
 
 def test_strimzi_makes_the_topics_and_lets_the_daemon_use_them() -> None:
-    config, made = load(BASE / "streameval.toml"), _strimzi()
+    config = load(BASE / "streameval.toml")
     assert config.dead_letters is not None
     letters, source = config.dead_letters.topic, _source()
-    assert {name for kind, name in made if kind == "KafkaTopic"} == {*source.topics, letters}
-    ((_, user),) = (each for each in made if each[0] == "KafkaUser")
-    spec = made["KafkaUser", user]["spec"]
+    assert {_name(each) for each in _strimzi("KafkaTopic")} == {*source.topics, letters}
+    (user,) = _strimzi("KafkaUser")
+    spec = user["spec"]
     assert spec["authentication"]["type"] == source.kafka["sasl_mechanism"].lower()
     allowed = {
         (each["resource"]["type"], each["resource"]["name"]): each["operations"]
@@ -331,9 +348,7 @@ def test_strimzi_makes_the_topics_and_lets_the_daemon_use_them() -> None:
 def test_the_pods_take_the_secrets_that_strimzi_makes() -> None:
     (patch,) = (document(STRIMZI / each["path"]) for each in KUSTOMIZATIONS[STRIMZI]["patches"])
     pod = patch["spec"]["template"]["spec"]
-    made = _strimzi()
-    ((_, user),) = (each for each in made if each[0] == "KafkaUser")
-    ((_, cluster),) = (each for each in made if each[0] == "Kafka")
+    (user,), (cluster,) = map(_name, _strimzi("KafkaUser")), map(_name, _strimzi("Kafka"))
     (container,) = pod["containers"]
     name, password = container["env"]
     assert (name["name"], name["value"]) == ("KAFKA_USERNAME", user)
@@ -368,3 +383,86 @@ def _source() -> KafkaOptions:
     source = load(BASE / "streameval.toml").source
     assert isinstance(source, KafkaOptions)
     return source
+
+
+TOPIC, LETTERS = "recommendation-events", "recommendation-events.dlq"
+PASSWORD = "correct-horse"
+KAFKA_USER = document(KUBERNETES / "strimzi" / "user.yaml")
+USER = KAFKA_USER["metadata"]["name"]
+EVENT = (
+    b'{"event_id": "e", "ts": "2026-01-01T00:00:00Z", "variant": "control",'
+    b' "recommendations": ["a"], "interactions": ["a"]}'
+)
+
+
+@pytest.mark.kafka
+@pytest.mark.nightly
+def test_the_daemon_reads_commits_and_writes_dead_letters_with_its_rights(tmp_path: Path) -> None:
+    with _guarded() as (broker, address):
+        create(broker, name=TOPIC)
+        create(broker, name=LETTERS)
+        fill(broker, TOPIC, {0: [EVENT, b"no event"]})
+        environment = {"POD_NAME": "pod-0", "KAFKA_USERNAME": USER, "KAFKA_PASSWORD": PASSWORD}
+        config = _configuration(address, tmp_path / "state")
+        web = ("--web.listen", "127.0.0.1:0")
+        with running(config, tmp_path, *web, **environment) as daemon:
+            refused = daemon.until(lambda: daemon.said("source_trouble"))
+            assert "authoriz" in refused[0].lower()
+            _allow(broker)
+            daemon.consumed(2)
+            daemon.until(lambda: daemon.get("/-/ready").status_code == 200)
+            assert daemon.stop() == 0
+        with closing(Cluster({"bootstrap_servers": broker.bootstrap_servers})) as cluster:
+            (letters,) = cluster.offsets([Partition(LETTERS, 0)], LATEST).values()
+            (committed,) = cluster.committed("streameval", [Partition(TOPIC, 0)]).values()
+        assert (letters, committed) == (1, 2)
+
+
+@contextmanager
+def _guarded() -> Iterator[tuple[Broker, str]]:
+    """A broker that lets only those do anything to whom it is allowed, and where they come in."""
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    scram = "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+    properties = {
+        "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config": scram,
+        "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        # The tests themselves, and the broker.
+        "super.users": "User:ANONYMOUS",
+    }
+    with Broker(listeners={"SASL_PLAINTEXT": address}, properties=properties) as broker:
+        credential = UserScramCredentialUpsertion(USER, ScramMechanism.SCRAM_SHA_512, PASSWORD)
+        with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+            admin.alter_user_scram_credentials([credential])
+        yield broker, address
+
+
+def _allow(broker: Broker) -> None:
+    """What Strimzi's operator does with the KafkaUser."""
+    rights = [
+        ACL(
+            f"User:{USER}",
+            "*",
+            ACLOperation[operation.upper()],
+            ACLPermissionType.ALLOW,
+            ResourcePattern(
+                ResourceType[each["resource"]["type"].upper()], each["resource"]["name"]
+            ),
+        )
+        for each in KAFKA_USER["spec"]["authorization"]["acls"]
+        for operation in each["operations"]
+    ]
+    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+        admin.create_acls(rights)
+
+
+def _configuration(address: str, state: Path) -> str:
+    """That of the pods, with this broker, without TLS, and a folder of the test's own."""
+    changes = {
+        "events-kafka-bootstrap.kafka.svc:9093": address,
+        '"SASL_SSL"': '"SASL_PLAINTEXT"',
+        'ssl_cafile = "/etc/streameval-kafka/ca.crt"\n': "",
+        "/var/lib/streameval/state": str(state),
+        'allowed_hosts = ["*.streameval"]\n': "",
+    }
+    return changed(BASE / "streameval.toml", changes)

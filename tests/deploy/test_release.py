@@ -148,7 +148,6 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def dist(checkout: Path) -> Path:
-    """What `tests/release` builds."""
     _released(checkout)
     return checkout / "dist"
 

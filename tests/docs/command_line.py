@@ -28,7 +28,6 @@ _REPEATED = re.compile(r"[.;] ?[Mm]ay be (?:repeated|given several times)(?=\.)"
 
 
 def page() -> str:
-    """The whole page."""
     command = typer.main.get_command(app)
     known = Counter(_row(each) for _, found in _every(command) for each in found.params)
     often = [row for row, times in known.items() if times > 1 and row.startswith("- `--")]

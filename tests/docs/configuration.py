@@ -45,7 +45,6 @@ _DURATIONS = {"dedup", "windows.spans", "metric.windows", "attribution.idle_time
 
 
 def page() -> str:
-    """The whole page."""
     return "\n".join([_HEAD, *_sections()])
 
 
@@ -90,7 +89,6 @@ def _meaning(text: str) -> str:
 
 
 def _below(heading: str, struct: StructType) -> Iterator[tuple[str, StructType]]:
-    """The nested tables."""
     for field in sorted(struct.fields, key=lambda field: not field.required):
         name = _path(heading, field)
         many = isinstance(field.type, ListType)

@@ -7,14 +7,14 @@ from functools import cache
 from pathlib import Path
 
 from deploy.prometheus import generate
-from tests.docs import command_line, configuration, metrics, migration, tables
+from tests.docs import command_line, configuration, metrics, tables
 from tests.grafana import boards
 from tests.house.checkout import ROOT
 
 REFERENCE = ROOT / "docs" / "reference"
 MIGRATE = ROOT / "docs" / "how-to" / "migrate.md"
 _PARTS: Mapping[Path, Callable[[str], str]] = {
-    MIGRATE: migration.with_tables,
+    MIGRATE: tables.with_names,
     REFERENCE / "prometheus.md": tables.with_families,
     ROOT / "docs" / "how-to" / "dead-letters.md": tables.with_reasons,
 }

@@ -29,7 +29,6 @@ class Fence(NamedTuple):
 
 
 def pages() -> list[Path]:
-    """Every Markdown page of the project."""
     return [path for path in files() if path.suffix == ".md"]
 
 
@@ -38,7 +37,8 @@ def label(page: Path) -> str:
 
 
 def fences(text: str) -> list[Fence]:
-    return [Fence(each["language"], each["name"] or "", each["code"]) for each in _found(text)]
+    found = _FENCE.finditer(text)
+    return [Fence(each["language"], each["name"] or "", each["code"]) for each in found]
 
 
 def indented(text: str) -> Iterator[str]:
@@ -48,7 +48,6 @@ def indented(text: str) -> Iterator[str]:
 
 
 def anchors(text: str) -> set[str]:
-    """The anchors of a page's headings, as GitHub generates them."""
     seen: Counter[str] = Counter()
     found = set()
     for heading in _HEADING.finditer(_ANY_FENCE.sub("", text)):
@@ -73,7 +72,3 @@ def links(text: str) -> list[str]:
     """Targets of all links and images outside code."""
     prose = _CODE.sub("``", _ANY_FENCE.sub("", text))
     return [found["target"] for found in _LINK.finditer(prose)]
-
-
-def _found(text: str) -> Iterator[re.Match[str]]:
-    return _FENCE.finditer(text)

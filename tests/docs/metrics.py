@@ -18,7 +18,7 @@ from streameval.catalogue.reading import UndefinedReading
 from streameval.cli.metrics import STATISTICS
 from streameval.events import Id
 from streameval.exporters.view import counted
-from tests.docs.migration import chosen
+from tests.docs.tables import chosen
 from tests.house.checkout import ROOT
 
 DOCS = ROOT / "docs"
@@ -105,7 +105,6 @@ def _with_section(page: str, heading: str, text: str) -> str:
 
 
 def page(definition: Definition) -> str:
-    """The page of one metric."""
     others = aliases(definition.name)
     parts = [
         f"# `{definition.name}`",

@@ -1,24 +1,39 @@
-"""Code in the documents runs, and their tables are complete."""
+"""Code, links, commands and queries in the documents work, and their tables are complete."""
 
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
+import typing
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
 
+import msgspec
 import pytest
+import typer
 
-from streameval.catalogue import catalogue
-from streameval.config import load
+from streameval.catalogue.conventions import CONVENTIONS
+from streameval.catalogue.metric import Reads
+from streameval.cli.app import app
+from streameval.cli.metrics import STATISTICS
+from streameval.config import Config, load
+from streameval.config.options import WebOptions
 from streameval.decoding.decode import Decoder
 from streameval.events import Event
+from streameval.exporters.web.openapi import attribute_texts
+from streameval.exporters.web.webconfig import TlsServerConfig, WebConfig
 from streameval.sources.kafka.connections import REASONS as CONNECTION_REASONS
 from tests.decoding.records import read
-from tests.docs.markdown import fences, label, pages
+from tests.docs.generated import MIGRATE, lagging
+from tests.docs.markdown import anchors, fences, indented, label, links, pages
 from tests.effort import every_case
-from tests.house.checkout import ROOT
+from tests.house.checkout import ROOT, files
+from tests.prometheus.server import program
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 _THREATS = ROOT / "docs" / "explanation" / "threat-model.md"
@@ -50,10 +65,6 @@ def test_a_script_in_the_documents_runs(name: str, code: str, tmp_path: Path) ->
     assert result.returncode == 0, result.stderr
     promised = re.findall(r"print\(.*# ([0-9.]+)", code)
     assert result.stdout.split() == promised
-
-
-def test_the_documents_have_a_script_of_several_processes() -> None:
-    assert any("ProcessPoolExecutor" in code and "merge" in code for _, code in _blocks("python"))
 
 
 @every_case(("name", "code"), _blocks("toml"))
@@ -90,12 +101,6 @@ def test_the_runbook_has_every_reason_of_a_failed_connection() -> None:
     assert set(_table("runbook.md", "## StreamevalNotReady")) == set(CONNECTION_REASONS)
 
 
-def test_the_documents_list_the_whole_catalogue() -> None:
-    page = (ROOT / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
-    section = page.partition("\n## The catalogue\n")[2].partition("\n## ")[0]
-    assert re.findall(r"^- \[`(\w+)`\]", section, re.MULTILINE) == list(catalogue())
-
-
 CONTRIBUTING = " ".join((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split())
 _FILE = re.compile(r"`([a-z_/]+/(?:[a-z_]+|<\w+>)\.(?:py|js|md))`")
 _GROUP = re.compile(r"`([a-z]+)/` \(([^)]+)\)")
@@ -124,3 +129,135 @@ def test_the_paths_of_a_record_and_a_checkpoint_have_the_stated_number_of_files(
     for way in (record, checkpoint):
         (said,) = re.findall(r"^ (?:in|by) (\d+)", way)
         assert len(_named(way)) == int(said)
+
+
+def _broken(page: Path, text: str) -> list[str]:
+    inside = [link for link in links(text) if "://" not in link and not link.startswith("mailto:")]
+    return [link for link in inside if not _leads(page, text, unquote(link))]
+
+
+def _leads(page: Path, text: str, link: str) -> bool:
+    path, _, section = link.partition("#")
+    goal = (page.parent / path).resolve() if path else page
+    # Only files of the checkout count; others exist on this machine only.
+    if not goal.is_dir() and goal not in files():
+        return False
+    if not section:
+        return goal.is_relative_to(ROOT)
+    other = text if goal == page else goal.read_text(encoding="utf-8")
+    return goal.suffix != ".md" or section in anchors(other)
+
+
+def test_every_internal_link_has_a_target() -> None:
+    broken = {label(page): _broken(page, page.read_text(encoding="utf-8")) for page in pages()}
+    assert {name: found for name, found in broken.items() if found} == {}
+
+
+def test_every_page_is_in_an_index() -> None:
+    docs = ROOT / "docs"
+    index = {
+        (docs / link.partition("#")[0]).resolve()
+        for link in links((docs / "README.md").read_text(encoding="utf-8"))
+    }
+    inside = [page for page in pages() if page.is_relative_to(docs) and page != docs / "README.md"]
+    missing = [page for page in inside if not {page, page.parent} & index]
+    listed = {(docs / "reference" / "metrics.md").resolve()} <= index
+    assert [label(page) for page in missing if not (listed and page.parent.name == "metrics")] == []
+
+
+PROGRAM = typer.main.get_command(app)
+_START = re.compile(r"(?:^|(?<=\|)|(?<=&&)|(?<=\bdo)) *(?:\S*/)?streameval(?= [a-z-])")
+_END = re.compile(r" *(?:\d?>|\||&&|\|\||; |&$|  +[^-\s]| #).*")
+_LANGUAGES = ("sh", "bash", "console", "text")
+
+
+def _commands(text: str) -> Iterator[str]:
+    shown = [
+        line
+        for each in fences(text)
+        if each.language in _LANGUAGES
+        for line in each.code.splitlines()
+    ]
+    joined = "\n".join([*shown, *indented(text)]).replace("\\\n", " ")
+    for line in joined.splitlines():
+        for found in _START.finditer(line):
+            yield _END.sub("", line[found.end() :]).strip()
+
+
+def _problem(line: str) -> str:
+    words = [re.sub(r"^\$\w+", "file", word) for word in shlex.split(line)]
+    try:
+        _parsed(words)
+    except typer.TyperException as error:
+        return f"streameval {line}: {error}"
+    return ""
+
+
+def _parsed(words: list[str]) -> None:
+    context = PROGRAM.make_context("streameval", list(words))
+    command: Any = PROGRAM
+    while hasattr(command, "commands"):
+        rest = [*context._protected_args, *context.args]
+        name, command, rest = command.resolve_command(context, rest)
+        context = command.make_context(name, rest, parent=context)
+
+
+def test_every_command_in_the_documents_parses() -> None:
+    commands = [line for page in pages() for line in _commands(page.read_text(encoding="utf-8"))]
+    assert len(commands) > 30
+    assert [found for line in commands if (found := _problem(line))] == []
+
+
+def _queries(text: str) -> Iterator[str]:
+    """Lines that begin with a query, each with the more indented lines below it."""
+    lines = list(indented(text))
+    for number, line in enumerate(lines):
+        if not line.startswith(" ") and re.match(r"sum |sum\(|rate\(|streameval_", line):
+            rest = lines[number + 1 :]
+            end = next((i for i, each in enumerate(rest) if not each.startswith(" ")), len(rest))
+            yield " ".join([line, *(each.strip() for each in rest[:end])])
+
+
+def _checked(queries: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    rules = [f"    - record: q{n}\n      expr: '{query}'" for n, query in enumerate(queries)]
+    path = folder / "rules.yml"
+    path.write_text("\n".join(["groups:\n- name: a\n  rules:", *rules, ""]), encoding="utf-8")
+    command = [program("promtool"), "check", "rules", str(path)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.prometheus
+def test_prometheus_parses_every_query(tmp_path: Path) -> None:
+    found = [query for page in pages() for query in _queries(page.read_text(encoding="utf-8"))]
+    assert len(found) > 5
+    done = _checked(found, tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_every_generated_file_is_up_to_date() -> None:
+    assert [*map(label, lagging())] == [], "write them: python -m tests.docs --write"
+
+
+def test_every_statistic_is_explained() -> None:
+    assert set(STATISTICS) == set(typing.get_args(Reads))
+
+
+@every_case("struct", [Config, WebOptions])
+def test_every_key_is_documented(struct: type[msgspec.Struct]) -> None:
+    names = {field.name for field in msgspec.structs.fields(struct)}
+    assert set(attribute_texts(struct)) >= names
+
+
+def test_every_key_of_the_web_configuration_file_is_documented() -> None:
+    text = (ROOT / "docs" / "how-to" / "web.md").read_text(encoding="utf-8")
+    keys = [
+        field.name
+        for each in (WebConfig, TlsServerConfig)
+        for field in msgspec.structs.fields(each)
+    ]
+    assert [key for key in keys if f"`{key}`" not in text] == []
+
+
+def test_the_page_of_migration_has_a_list_for_every_system() -> None:
+    listed = set(re.findall(r"<!-- names of (\w+) -->", MIGRATE.read_text(encoding="utf-8")))
+    assert listed == set(CONVENTIONS) - {"replay_0_9", "replay_0_11"}

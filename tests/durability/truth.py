@@ -10,7 +10,7 @@ import msgspec
 
 from streameval.events.records import Partition, RecordBatch
 from tests.durability.counting import MINUTE, TIMES, Counting, digests, ingest
-from tests.logs.log import Entry, Log
+from tests.logs.group import Entry, Log
 
 
 class Fold(NamedTuple):

@@ -17,8 +17,7 @@ from streameval.windows.times import PAST_PANE
 from tests.durability.counting import METRIC, digests
 from tests.durability.process import DISK, STORE, Process
 from tests.durability.truth import Truth
-from tests.logs.group import Group
-from tests.logs.log import Log
+from tests.logs.group import Group, Log
 from tests.stores.simulated_disk import Crash, SimulatedDisk, Step
 
 TOPIC: Final = "events"

@@ -11,10 +11,10 @@ from starlette.applications import Starlette
 
 from streameval import Accumulator
 from streameval.asgi import _Latest, app
-from streameval.errors import NotShownError
 from streameval.exporters.web import Server
 from streameval.prometheus import AccumulatorSnapshots
 from tests.browser.conftest import browser
+from tests.browser.site import asked, heard
 from tests.embedding.lists import lists, samples
 
 __all__ = ["browser"]
@@ -83,15 +83,6 @@ def test_the_api_has_the_values_with_every_digit(service: Service) -> None:
     assert found["state"] == {"ready": True, "word": "Ready", "why": "reading the shop."}
 
 
-def test_an_unchanged_page_is_not_sent_again(service: Service) -> None:
-    def again() -> int:
-        tag = service.get("api/v1/catalogue").headers["etag"]
-        return service.get("api/v1/catalogue", **{"If-None-Match": tag}).status_code
-
-    # A snapshot is taken every second, so one of the requests may see a new one.
-    assert any(again() == httpx.codes.NOT_MODIFIED for _ in range(20))
-
-
 def test_metrics_are_those_of_a_collector(service: Service) -> None:
     answer = service.get("metrics")
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
@@ -111,16 +102,6 @@ def test_health_checks_answer(service: Service) -> None:
     assert service.get("-/ready").text.startswith("Ready: reading the shop. The snapshot is ")
 
 
-def test_an_unknown_path_is_reported(service: Service) -> None:
-    answer = service.get("nothing")
-    assert (answer.status_code, answer.text[:10]) == (404, "Nothing at")
-
-
-def test_labels_that_do_not_match_are_refused_at_once() -> None:
-    with pytest.raises(NotShownError, match="does not match the labels none"):
-        app({"a": Accumulator("ctr")})
-
-
 def test_frequent_requests_read_once_a_second() -> None:
     accumulator, now = Accumulator("ctr"), [100.0]
     shown = _Latest(AccumulatorSnapshots(accumulator, (), "a test"), lambda: now[0])
@@ -138,17 +119,13 @@ def test_frequent_requests_read_once_a_second() -> None:
 @pytest.mark.browser
 def test_the_page_moves_in_a_browser_under_its_path(service: Service, browser: Browser) -> None:
     page = browser.new_page()
-    said: list[str] = []
-    asked: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("request", lambda request: asked.append(request.url))
+    said, requests = heard(page), asked(page)
     page.goto(f"{service.address}/")
     expect(_shown(page, service)).to_be_visible()
     service.variants["control"].update(["x"], ["x"])
     expect(_shown(page, service)).to_be_visible()
     assert said == []
-    assert all(url.startswith(f"{service.address}/") for url in asked)
+    assert all(url.startswith(f"{service.address}/") for url in requests)
 
 
 def _shown(page: Page, service: Service) -> Locator:

@@ -1,21 +1,31 @@
+"""The examples of the documentation: services, a consumer, and training loops."""
+
 from __future__ import annotations
 
 import json
+import random
 import re
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
+from typing import Any
 
 import httpx
+import numpy as np
 import pytest
 
 from streameval import Accumulator
 from streameval.exporters.web import Server
-from tests.effort import every_case
-from tests.embedding.examples import EXAMPLES, imported, started
-from tests.embedding.lists import lists, samples
+from streameval.testing.broker import Broker
+from tests.effort import PATIENCE, every_case
+from tests.embedding.examples import EXAMPLES, awaited, imported, started
+from tests.embedding.lists import List, lists, samples
 from tests.house.checkout import ROOT
+from tests.kafka.topics import create, fill
 from tests.ports import free_port
 from tests.prometheus.server import prometheus
 
@@ -105,3 +115,120 @@ def test_an_example_says_what_it_needs(path: Path) -> None:
     imports = set(re.findall(r"^(?:from|import) (\w+)", text, re.MULTILINE))
     others = imports & {"fastapi", "confluent_kafka", "streameval"}
     assert {name.replace("_", "-") for name in others} <= set(re.findall(r'"([\w-]+)"', needs[0]))
+
+
+COUNT = "streameval_hit_rate_count{k=10}"
+
+
+def _records(found: list[List]) -> dict[int, list[bytes | None]]:
+    """The lists as records of two partitions."""
+    dice = random.Random(1)
+    records: dict[int, list[bytes | None]] = {0: [], 1: []}
+    for shown, clicked in found:
+        event = {"recommendations": shown, "interactions": sorted(clicked)}
+        records[dice.randrange(2)].append(json.dumps(event).encode())
+    return records
+
+
+@pytest.mark.kafka
+def test_the_consumer_resumes_exactly_where_its_state_ends(broker: Broker, tmp_path: Path) -> None:
+    topic, state, found = create(broker, partitions=2), tmp_path / "state.json", [*lists(600)]
+    ends = [(0, 300, signal.SIGTERM), (300, 500, signal.SIGKILL), (500, 600, signal.SIGTERM)]
+    for first, last, end in ends:
+        # After a kill it counts unsaved records again, exactly once.
+        port, saved = free_port(), _lists(state)
+        arguments = (broker.bootstrap_servers, topic, str(state), str(port))
+        with started("confluent_consumer", tmp_path, *arguments) as consumer:
+            fill(broker, topic, _records(found[first:last]))
+            assert awaited(port, COUNT, last - saved)[COUNT] == last - saved
+            consumer.send_signal(end)
+            assert consumer.wait(300) == (0 if end is signal.SIGTERM else -signal.SIGKILL)
+    kept = json.loads(state.read_text(encoding="utf-8"))
+    alone = Accumulator("ndcg@10", "hit_rate@10")
+    alone.update_many(found)
+    assert _restored(kept).state_dict() == alone.state_dict()
+    assert sum(kept["offsets"].values()) == 600
+
+
+def _restored(kept: dict[str, Any]) -> Accumulator:
+    accumulator = Accumulator("ndcg@10", "hit_rate@10")
+    accumulator.load_state_dict(kept["lists"])
+    return accumulator
+
+
+def _lists(state: Path) -> int:
+    """How many are in the state."""
+    return _restored(json.loads(state.read_text())).lists if state.exists() else 0
+
+
+TOP = np.array([[1, 2, 3], [4, 5, 6]])
+TRUTH = np.array([2, 9])
+
+
+def test_the_callback_resets_for_each_validation(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytorch: Any = ModuleType("lightning.pytorch")
+    pytorch.Callback = object
+    package: Any = ModuleType("lightning")
+    package.pytorch = pytorch
+    monkeypatch.setitem(sys.modules, "lightning", package)
+    monkeypatch.setitem(sys.modules, "lightning.pytorch", pytorch)
+    callback = imported("lightning_callback").RankingMetrics("mrr")
+    logged: dict[str, float] = {}
+    module = SimpleNamespace(log=logged.__setitem__)
+    for _ in range(2):
+        callback.on_validation_epoch_start(None, module)
+        for number in range(2):
+            outputs = {"top": TOP, "truth": TRUTH}
+            callback.on_validation_batch_end(None, module, outputs, None, number)
+        callback.on_validation_epoch_end(None, module)
+        assert (logged, callback.accumulator.lists) == ({"val/mrr": 0.25}, 4)
+
+
+def test_the_metrics_of_a_trainer_ignore_what_the_loss_ignores() -> None:
+    ranking = imported("hugging_face_metrics").Ranking("mrr", k=2)
+    scores = np.array([[0.1, 0.9, 0.5], [0.3, 0.2, 0.1], [1.0, 0.0, 0.0]])
+    batch = SimpleNamespace(predictions=scores, label_ids=np.array([2, 0, -100]))
+    assert ranking(batch, compute_result=False) == {}
+    assert ranking(batch, compute_result=True) == {"mrr": 0.75}
+    assert ranking.accumulator.lists == 0
+
+
+class Distributed:
+    """Two ranks of torch.distributed, where the other one has counted."""
+
+    def __init__(self, other: Accumulator) -> None:
+        self._other = other
+
+    def get_world_size(self) -> int:
+        return 2
+
+    def all_gather_object(self, into: list[Any], mine: Any) -> None:
+        into[:] = [mine, self._other.state_dict()]
+
+
+def test_states_of_all_ranks_merge_to_the_bits_of_one_process() -> None:
+    mine, other, alone = (Accumulator("ndcg@3", "distinct_items@3") for _ in range(3))
+    mine.update_many(TOP, TRUTH)
+    other.update_many(TOP + 1, TRUTH)
+    for part in (TOP, TOP + 1):
+        alone.update_many(part, TRUTH)
+    whole = imported("torch_distributed").all_reduce(mine, Distributed(other))
+    assert whole.state_dict() == alone.state_dict()
+    assert mine.lists == 2
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("example", "package", "says"),
+    [
+        ("torch_distributed", "torch", "512 lists, ndcg@10 0."),
+        ("lightning_callback", "lightning", "val/hit_rate@10"),
+    ],
+)
+def test_the_example_runs_with_the_real_package(example: str, package: str, says: str) -> None:
+    pytest.importorskip(package)
+    command = [sys.executable, "-W", "ignore", str(EXAMPLES / f"{example}.py")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
+    assert says in done.stdout
+    lines = [line for line in done.stdout.splitlines() if says in line]
+    assert len(set(lines)) == 1

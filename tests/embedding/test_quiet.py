@@ -1,10 +1,12 @@
-"""In a user's program nothing is printed unless logging is configured."""
+"""In a user's program nothing is printed unless logging is configured, and no garbage is made."""
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 
+from streameval import Accumulator
 from tests.effort import every_case
 
 _USE = """
@@ -53,3 +55,26 @@ def test_a_configured_log_gets_a_warning_once(listen: str) -> None:
     assert printed == ""
     assert logged.count("lists with interactions and no hit") == 1
     assert logged.count("a file is damaged") == 1
+
+
+_METRICS = ("ndcg@5", "mrr(statistic=median)@5", "item_coverage@5", "mae", "auc", "personalization")
+
+
+def test_counted_events_are_freed_without_the_garbage_collector() -> None:
+    _counted()
+    gc.collect()
+    gc.disable()
+    try:
+        _counted()
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
+
+
+def _counted() -> None:
+    first, second = (Accumulator(*_METRICS, catalog=9) for _ in "ab")
+    first.update(["a", "b"], {"b": 2.0})
+    first.update(["c"], ["c"])
+    second.merge(first.copy())
+    second.adopt(b"".join(first.dump()))
+    second.compute()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -63,7 +63,7 @@ class Guarded:
 
     @property
     def port(self) -> int:
-        return int(self.server.address.rsplit(":", 1)[1])
+        return port_of(self.server)
 
     def get(self, path: str = "/metrics", **options: Any) -> httpx.Response:
         return self.ask("GET", path, **options)
@@ -80,7 +80,6 @@ class Guarded:
 
 @contextmanager
 def guarded(file: Path, text: str = "", **options: Any) -> Iterator[Guarded]:
-    """A running server."""
     site = Guarded(file, text, **options)
     with site.server:
         yield site
@@ -118,9 +117,7 @@ def port_of(server: Server) -> int:
 
 def ended(connection: socket.socket) -> bool:
     """Whether the other side closes the connection."""
-    try:
+    with suppress(ConnectionError):
         while connection.recv(65_536):
             pass
-    except ConnectionError:
-        return True
     return True

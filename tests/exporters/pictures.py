@@ -114,7 +114,6 @@ def picture(
     state: Health | None = None,
     counted: Mapping[CounterKey, CounterValue] | None = None,
 ) -> Snapshot:
-    """One snapshot of the given series."""
     return Snapshot(
         version=version,
         taken_at=STARTED + version,
@@ -138,7 +137,6 @@ def picture(
 def partition(
     number: int, position: int, end: int | None, event_time: int | None = None
 ) -> PartitionHealth:
-    """The progress of one partition."""
     where = Partition("recommendation-events", number)
     return PartitionHealth(partition=where, position=position, end=end, event_time=event_time)
 
@@ -163,5 +161,4 @@ def samples(exporter: PrometheusExporter, snapshot: Snapshot | None) -> Samples:
 
 
 def at(read: Samples, name: str, **labels: str) -> float | None:
-    """One sample, or None if it is absent."""
     return read.get((f"streameval_{name}", frozenset(labels.items())))

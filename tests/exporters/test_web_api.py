@@ -10,9 +10,8 @@ import jsonschema
 import msgspec
 import pytest
 
-from streameval.catalogue import catalogue, parse
 from streameval.engine.snapshot import FamilyHistory, PaneMeans, Snapshot, ValueHistory
-from streameval.exporters.web.answers import Metrics, definition, metrics
+from streameval.exporters.web.answers import Metrics, metrics
 from streameval.exporters.web.api import Api
 from streameval.exporters.web.health import State, state
 from tests.effort import every_case
@@ -207,12 +206,3 @@ def test_the_label_variant_is_compared_wherever_it_stands(site: Site) -> None:
         label_names=("model", "variant"),
     )
     assert site.get("metrics").json()["comparison"] == {"label": "variant", "control": "a"}
-
-
-def test_every_definition_is_complete() -> None:
-    for name in catalogue():
-        found = definition(parse(name))
-        assert found.summary, name
-        assert found.source, name
-        assert "Example" not in str(found)
-        assert ">>>" not in str(found)

@@ -31,13 +31,11 @@ def files() -> tuple[Path, ...]:
 
 @cache
 def texts() -> dict[Path, str]:
-    """Relative path -> content of every text file."""
     contents = {path.relative_to(ROOT): path.read_bytes() for path in files()}
     return {path: text.decode() for path, text in contents.items() if b"\0" not in text}
 
 
 def modules() -> list[Path]:
-    """The Python files of the package."""
     return sorted(PACKAGE.rglob("*.py"))
 
 

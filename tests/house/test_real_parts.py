@@ -34,9 +34,7 @@ def test_of_data_that_is_elsewhere():
 """
 
 
-def test_a_missing_service_fails_in_ci_and_the_header_lists_services(
-    tmp_path: Path,
-) -> None:
+def test_a_missing_service_fails_in_ci_and_the_header_lists_services(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = kafka: a broker\n")
     (tmp_path / "conftest.py").write_text(_CONFTEST)
     (tmp_path / "test_parts.py").write_text(_TESTS)

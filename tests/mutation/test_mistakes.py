@@ -28,12 +28,6 @@ def test_what_it_breaks_exists(mistake: Mistake) -> None:
         mistake.broken(patch)
 
 
-@pytest.mark.nightly
-@pytest.mark.parametrize("mistake", metrics.MISTAKES, ids=lambda mistake: mistake.what)
-def test_nothing_is_noticed_when_there_is_none(mistake: Mistake) -> None:
-    mistake.law()
-
-
 def test_every_law_is_shown_to_bite() -> None:
     written = {name for name, law in vars(laws).items() if _is_law(law)}
     bitten = {each.law.func.__name__ for each in metrics.MISTAKES if isinstance(each.law, partial)}

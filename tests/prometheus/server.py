@@ -40,7 +40,6 @@ class Prometheus:
         self._address = address
 
     def value(self, query: str) -> float | None:
-        """The one value of an instant query; None while there is none."""
         try:
             answer = WEB.get(f"{self._address}/api/v1/query", params={"query": query})
         except httpx.TransportError:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from streameval.testing.broker import Broker
-from tests.daemon.running import Running, running
+from tests.daemon.running import Running, kafka_source, running
 from tests.effort import PATIENCE
 from tests.kafka.topics import create, fill
 from tests.ports import free_port
@@ -32,13 +32,6 @@ event = {{ time = "ts", time_unit = "s" }}
 windows = {{ spans = ["5m"] }}
 state = {{ path = "state", interval = "1s" }}
 web = {{ listen = "127.0.0.1:{port}", first_exposure = "{exposure}s" }}
-[source]
-type = "kafka"
-topics = ["{topic}"]
-group = "{topic}"
-member = "one"
-[source.kafka]
-bootstrap_servers = "{servers}"
 """
 _SCRAPES = """
 global: {{scrape_interval: {every}ms, scrape_timeout: {every}ms}}
@@ -62,9 +55,8 @@ class Daemon:
         self._broker, self._folder = broker, folder
         self._topic = create(broker)
         self.port = free_port()
-        self._config = _CONFIG.format(
-            topic=self._topic, servers=broker.bootstrap_servers, port=self.port, exposure=exposure
-        )
+        source = kafka_source(broker, self._topic, member="one")
+        self._config = _CONFIG.format(port=self.port, exposure=exposure) + source
         self.written = 0
 
     @contextmanager
@@ -98,7 +90,7 @@ class Scraper(NamedTuple):
         """When it saw all that a process shows, in which counters had stood at 0 before."""
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
-            own = counted(process)
+            own = process.sum_of(_COUNT)
             if own >= _LISTS and self.server.value(f"sum({_COUNT})") == own:
                 moment = self.server.value(f"max(timestamp({_COUNT}))")
                 assert moment is not None
@@ -106,7 +98,7 @@ class Scraper(NamedTuple):
                 assert self._value(f"sum(min_over_time({_COUNT}[{span}]))", moment) == 0
                 return moment
             time.sleep(0.2)
-        message = f"{counted(process)} awaited"
+        message = f"{process.sum_of(_COUNT)} awaited"
         raise TimeoutError(message)
 
     def increase(self, seconds: float, moment: float) -> float:
@@ -117,12 +109,6 @@ class Scraper(NamedTuple):
         asked = {} if moment is None else {"time": f"{moment:.3f}"}
         (found,) = self.server.data("query", query=query, **asked)["result"]
         return float(found["value"][1])
-
-
-def counted(process: Running) -> float:
-    """What the counters of a process show to anybody who looks."""
-    lines = process.get("/metrics").text.splitlines()
-    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(_COUNT))
 
 
 @pytest.mark.parametrize(
@@ -156,7 +142,7 @@ def test_increase_is_the_truth_over_restarts_and_never_more_over_kills(
         with daemon.alive() as process:
             for each in pair:
                 end = each.seen(process, started)
-                assert _within(each.increase(end - started, end), counted(process))
+                assert _within(each.increase(end - started, end), process.sum_of(_COUNT))
                 over_all = each.increase(end - began, end)
                 print(f"{over_all:g} of {daemon.written} after {kills} kills")
                 assert (calm + 1) * _LISTS * 0.99 <= over_all <= daemon.written

@@ -14,8 +14,7 @@ from streameval.sources.schemas.registry import Registry, RegistryOptions
 from streameval.sources.schemas.source import Schemas, SchemaSource
 from streameval.sources.source import Positions
 from tests.effort import PATIENCE
-from tests.logs.group import Group
-from tests.logs.log import Log
+from tests.logs.group import Group, Log
 from tests.logs.source import LogSource
 from tests.schemas.producing import framed
 from tests.schemas.registries import SmallRegistry, register, small_registry

@@ -16,13 +16,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--runs", type=int, default=100, help="of each bar; 500 is the full profile"
     )
-    parser.add_argument("--processes", type=int, default=1, help="that share the runs")
     parser.add_argument("--mistake", choices=list(MISTAKES), help="to be found")
     asked = parser.parse_args(arguments)
     system = MISTAKES[asked.mistake] if asked.mistake else System()
     broken = 0
     for seed in asked.seed or [1]:
-        simulation = Simulation(seed, asked.runs, system, asked.processes)
+        simulation = Simulation(seed, asked.runs, system)
         print(f"seed {seed}: {simulation.world}")
         for bar in simulation.bars():
             broken += not bar.passed

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
-from functools import partial
-from multiprocessing import get_context
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -88,7 +84,6 @@ class Run(NamedTuple):
     groups: tuple[IntArray, IntArray]
 
     def sums(self, metric: str) -> tuple[GroupSums, GroupSums]:
-        """By day and group."""
         days = self.world.days
         return (
             self.control.sums(metric, days, self.groups[0], GROUPS),
@@ -200,20 +195,15 @@ class Simulation:
         seed: of the world and of all chance.
         runs: number of runs of each bar.
         system: that compares.
-        processes: that the runs are spread over.
     """
 
-    def __init__(self, seed: int, runs: int, system: System, processes: int = 1) -> None:
+    def __init__(self, seed: int, runs: int, system: System) -> None:
         self.world = World.drawn(seed)
         self.seed, self.runs, self.system = seed, runs, system
-        self._processes = processes
 
     def bars(self) -> Iterator[Bar]:
-        """All promises."""
-        with _spread(self._processes) as each_of:
-            for kind in KINDS:
-                found = each_of(partial(self.found, kind), range(self.runs))
-                yield from _bars(kind, list(found))
+        for kind in KINDS:
+            yield from _bars(kind, [self.found(kind, number) for number in range(self.runs)])
         yield from self._splits()
 
     def found(self, kind: Kind, number: int) -> Found:
@@ -284,16 +274,6 @@ class Simulation:
             for each in arms
         ]
         return Run(world, arms[0], arms[1], (groups[0], groups[1]))
-
-
-@contextmanager
-def _spread(processes: int) -> Iterator[Callable[..., Iterable[Found]]]:
-    """`map` in this process, or over several."""
-    if processes == 1:
-        yield map
-        return
-    with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-        yield partial(pool.map, chunksize=5)
 
 
 def _bars(kind: Kind, found: Sequence[Found]) -> Iterator[Bar]:

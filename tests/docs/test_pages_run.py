@@ -1,15 +1,21 @@
-"""Runs the pages whose files and commands are self-contained."""
+"""Runs the pages whose commands are self-contained, and the tutorial with its services."""
 
 from __future__ import annotations
 
+import re
+import shutil
+import tomllib
+import uuid
 from pathlib import Path
 
 import pytest
 
+from streameval.testing.broker import Broker
 from tests.docs.markdown import fences, label, pages
 from tests.docs.page_runner import PageRunner
 from tests.effort import every_case
 from tests.house.checkout import ROOT
+from tests.ports import free_port
 
 _FOLDERS = (ROOT / "docs" / "how-to", ROOT / "docs" / "explanation")
 PAGES = [
@@ -43,3 +49,26 @@ def test_pages_of_each_folder_are_run() -> None:
 )
 def test_a_failing_command_or_another_output_is_reported(block: str, tmp_path: Path) -> None:
     assert PageRunner(tmp_path).run(block) != ""
+
+
+TEXT = (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.kafka
+@pytest.mark.prometheus
+def test_every_command_prints_what_the_tutorial_shows(broker: Broker, tmp_path: Path) -> None:
+    for name in ("prometheus", "promtool", "curl"):
+        if shutil.which(name) is None:
+            pytest.skip(f"{name} is not on the PATH")
+    replacements = {f"127.0.0.1:{port}": f"127.0.0.1:{free_port()}" for port in (9877, 9090)}
+    replacements["127.0.0.1:9092"] = broker.bootstrap_servers
+    replacements["recommendation-events"] = f"tutorial-{uuid.uuid4().hex}"
+    with PageRunner(tmp_path, replacements) as runner:
+        assert runner.run(TEXT) == ""
+
+
+def test_every_extra_in_the_tutorial_exists() -> None:
+    shown = "".join(block.code for block in fences(TEXT) if block.language == "bash")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (extras,) = re.findall(r"pip install '\.\[([\w,]+)\]'", shown)
+    assert set(extras.split(",")) <= set(project["optional-dependencies"])
