@@ -8,11 +8,10 @@ import sys
 
 from tests import benchmarks
 
-_SHARED = ("__main__", "builds", "iterations", "peer_systems", "timing", "traffic")
+_SHARED = ("__main__", "builds", "peer_systems", "timing", "traffic")
 
 
 def main() -> int:
-    """Run the named benchmarks."""
     names = [entry.name for entry in pkgutil.iter_modules(benchmarks.__path__)]
     known = [name for name in names if name not in _SHARED]
     chosen = sys.argv[1:]

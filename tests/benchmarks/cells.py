@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeAlias
 
@@ -22,8 +22,9 @@ from streameval.config.options import WindowsOptions
 from streameval.config.pipeline import new_ingest
 from streameval.decoding.fields import EventFields
 from streameval.engine.snapshots import RuntimeStatus, Snapshots
-from streameval.events.records import Partition, RecordBatch
+from streameval.events.records import Partition
 from streameval.sources.options import SimulatorOptions
+from tests.batches import batch_of
 from tests.benchmarks.builds import BEFORE, CLICKED, compare_builds
 
 _DAYS = ((4, 4), (50, 4), (200, 8))
@@ -76,7 +77,7 @@ def restart(path: str, slices: int) -> None:
     for seconds in (1, 61):
         for partition, (offset, _) in parts.items():
             values = [_record(number, _START + seconds) for number in range(slices)]
-            ingest.apply(_batch(partition, values, offset + (seconds > 1) * slices))
+            ingest.apply(batch_of(partition, values, offset + (seconds > 1) * slices))
         copied = _timed(ingest.copied)
         found += [copied, _timed(lambda: snapshots.take(ingest.copied(), 1.0, around))]
     second, live, minute, moved = (1e3 * each for each in found)
@@ -109,7 +110,7 @@ def _day(slices: int, partitions: int) -> Parts:
         partition = Partition("events", number)
         for place, when in enumerate((*hours, *minutes)):
             values = [_record(each, when) for each in range(slices)]
-            ingest.apply(_batch(partition, values, place * slices))
+            ingest.apply(batch_of(partition, values, place * slices))
     return {
         name: (
             ingest.positions[name],
@@ -122,19 +123,8 @@ def _day(slices: int, partitions: int) -> Parts:
 def _record(number: int, when: int) -> bytes:
     shown = _ITEMS[number % 97 : number % 97 + 10]
     acts = shown[number % 10 : number % 10 + 1] if number % 5 == 0 else []
-    return _encoded(number, when, shown, acts)
-
-
-def _encoded(number: int, when: int, shown: Sequence[str], acts: Sequence[str]) -> bytes:
     return msgspec.json.encode(
         {"variant": f"v{number}", "ts": when, "recommendations": shown, "interactions": acts}
-    )
-
-
-def _batch(partition: Partition, values: Sequence[bytes], offset: int) -> RecordBatch:
-    offsets = range(offset, offset + len(values))
-    return RecordBatch(
-        partition=partition, values=values, offsets=offsets, next_offset=offsets.stop
     )
 
 

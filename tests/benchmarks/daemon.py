@@ -1,103 +1,192 @@
-"""Throughput of the daemon on a real broker, relative to a bare client."""
+"""CPU of the daemon per record of a real topic, relative to bare clients."""
 
 from __future__ import annotations
 
+import statistics
+import tempfile
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
 
-from kafka import KafkaConsumer, TopicPartition
+import confluent_kafka
+import kafka
+import msgspec
 
 from streameval import Intervals
 from streameval.config import Config, WebOptions
+from streameval.config.options import StateOptions, WindowsOptions
 from streameval.daemon import Daemon
+from streameval.decoding.fields import EventFields
 from streameval.sources.kafka.publishing import Destination, publish_records
 from streameval.sources.options import KafkaOptions, SimulatorOptions
 from streameval.sources.simulator import ITEMS, records
 from streameval.testing.broker import Broker
+from tests.kafka.topics import opened
 
-RECORDS = 300_000
+RECORDS = 2_000_000
+"""Enough for more than twenty seconds, so that checkpoints every ten seconds are written."""
+
 PARTITIONS = 4
-ROUNDS = 5
-METRICS = {
-    "ranks": ["ctr", "hit_rate@10", "ndcg@10"],
-    "ranks and items": ["ctr", "hit_rate@10", "ndcg@10", "item_coverage@10"],
+ROUNDS = 3
+RANKS = ["ctr", "hit_rate@10", "ndcg@10"]
+
+
+class Case(NamedTuple):
+    """A daemon. interval: between checkpoints; intervals: of the metrics."""
+
+    metrics: Sequence[str] = RANKS
+    interval: str = "10s"
+    client: str = "kafka-python"
+    intervals: Intervals | None = None
+
+
+CASES = {
+    "ranks, never saved": Case(interval="1h"),
+    "ranks, saved every 10 s": Case(),
+    "ranks, saved every second": Case(interval="1s"),
+    "ranks and items, every 10 s": Case([*RANKS, "item_coverage@10"]),
+    "ranks by confluent": Case(client="confluent"),
+    "ranks with intervals": Case(intervals=Intervals()),
 }
+RATIOS = (
+    ("confluent", "kafka-python"),
+    *((name, "kafka-python") for name in ("the source alone", *CASES)),
+    ("ranks by confluent", "ranks, saved every 10 s"),
+    ("ranks with intervals", "ranks, saved every 10 s"),
+    ("ranks, saved every second", "ranks, saved every 10 s"),
+)
 
 
 def main() -> None:
-    """Print records per second, and ratios to the bare client."""
-    with Broker() as broker:
-        source = filled(broker)
-        tasks: dict[str, Callable[[], int]] = {"bare client": lambda: bare(source)}
-        tasks |= {name: counting(source, metrics) for name, metrics in METRICS.items()}
-        seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in tasks}
-        for _ in range(ROUNDS):
-            for name, task in tasks.items():
-                seconds[name].append(timed(task))
-    wall = {name: min(each)[0] for name, each in seconds.items()}
-    work = {name: min(cpu for _, cpu in each) for name, each in seconds.items()}
-    print(f"{RECORDS:,} simulated records, {PARTITIONS} partitions, best of {ROUNDS} rounds")
-    for name, least in wall.items():
-        ratio, by_work = wall["bare client"] / least, work["bare client"] / work[name]
-        print(f"{name:>16}: {RECORDS / least:9,.0f} records/s; of the bare client {ratio:.2f},")
-        print(f"{'':>16}  by CPU time {by_work:.2f}, which other processes affect less")
+    """Print the CPU of each task, and ratios within the rounds."""
+    with Broker() as broker, tempfile.TemporaryDirectory() as folder:
+        source = _filled(broker)
+        tasks: dict[str, Callable[[], Cost]] = {
+            "kafka-python": partial(_bare, source),
+            "confluent": partial(_bare_confluent, source),
+            "the source alone": partial(_read, source),
+            **{name: partial(_counted, source, Path(folder), case) for name, case in CASES.items()},
+        }
+        rounds = [{name: task() for name, task in tasks.items()} for _ in range(ROUNDS)]
+    print(f"{RECORDS:,} records, {PARTITIONS} partitions, 2 labels, 3 windows, {ROUNDS} rounds")
+    for name in tasks:
+        wall, work = map(min, zip(*(each[name] for each in rounds), strict=True))
+        print(f"{name:>27}: {1e6 / wall:9,.0f} records/s; {work:.1f} us of CPU each")
+    for one, other in RATIOS:
+        print(f"CPU of {one} relative to {other}: {_ratio(rounds, one, other)}")
 
 
-def filled(broker: Broker, events: int = RECORDS) -> KafkaOptions:
-    """A topic of simulated records."""
-    kafka = {"bootstrap_servers": broker.bootstrap_servers}
+class Cost(NamedTuple):
+    """Microseconds per record, from the first batch to the last record."""
+
+    wall: float
+    work: float
+
+
+class _Meter:
+    """Measures from the first batch on, to exclude joining the group."""
+
+    def __init__(self) -> None:
+        self._first: tuple[int, float, float] | None = None
+
+    def observe(self, count: int) -> bool:
+        """Report the number of records so far; returns whether it is all."""
+        if self._first is None and count:
+            self._first = count, time.perf_counter(), time.process_time()
+        return count >= RECORDS
+
+    def cost(self) -> Cost:
+        if self._first is None:
+            raise RuntimeError("no records came")
+        count, wall, work = self._first
+        each = 1e6 / (RECORDS - count)
+        return Cost((time.perf_counter() - wall) * each, (time.process_time() - work) * each)
+
+
+def _ratio(rounds: Sequence[Mapping[str, Cost]], one: str, other: str) -> str:
+    """CPU of one relative to another per round: median, minimum and maximum."""
+    found = [each[one].work / each[other].work for each in rounds]
+    return f"{statistics.median(found):.2f} ({min(found):.2f} to {max(found):.2f})"
+
+
+def _filled(broker: Broker) -> KafkaOptions:
+    address = {"bootstrap_servers": broker.bootstrap_servers}
     topic = f"benchmark-{uuid.uuid4().hex[:12]}"
-    traffic = records(SimulatorOptions(events=events))
-    publish_records(traffic, Destination(topic=topic, kafka=kafka, partitions=PARTITIONS), {})
-    return KafkaOptions(topics=[topic], kafka=kafka)
+    destination = Destination(topic=topic, kafka=address, partitions=PARTITIONS)
+    publish_records(records(SimulatorOptions(events=RECORDS)), destination, {})
+    return KafkaOptions(topics=[topic], kafka=address)
 
 
-def timed(task: Callable[[], int]) -> tuple[float, float]:
-    """Elapsed and CPU seconds of a task, which includes connecting."""
-    start, work = time.perf_counter(), time.process_time()
-    count = task()
-    seconds = time.perf_counter() - start, time.process_time() - work
-    if count != RECORDS:
-        raise RuntimeError(f"read {count} of {RECORDS}")
-    return seconds
+def _metered(polled: Callable[[], int]) -> Cost:
+    count, meter = 0, _Meter()
+    while not meter.observe(count):
+        count += polled()
+    return meter.cost()
 
 
-def bare(source: KafkaOptions) -> int:
-    """Read a whole topic with kafka-python alone; the number of records."""
-    consumer = KafkaConsumer(
+def _bare(source: KafkaOptions) -> Cost:
+    consumer = kafka.KafkaConsumer(
         **source.kafka,
         enable_auto_commit=False,
         isolation_level="read_committed",
         max_poll_records=10_000,
     )
     with closing(consumer):
-        consumer.assign([TopicPartition(source.topics[0], each) for each in range(PARTITIONS)])
+        topic = source.topics[0]
+        consumer.assign([kafka.TopicPartition(topic, each) for each in range(PARTITIONS)])
         consumer.seek_to_beginning()
-        count = 0
-        while count < RECORDS:
-            count += sum(map(len, consumer.poll(timeout_ms=100).values()))
-    return count
+        return _metered(lambda: sum(map(len, consumer.poll(timeout_ms=100).values())))
 
 
-def counting(
-    source: KafkaOptions, metrics: list[str], intervals: Intervals | None = None
-) -> Callable[[], int]:
-    """A task that counts a whole topic with a daemon."""
+def _bare_confluent(source: KafkaOptions) -> Cost:
+    settings = {
+        "bootstrap.servers": source.kafka["bootstrap_servers"],
+        "group.id": "bare",
+        "enable.auto.commit": False,
+        "isolation.level": "read_committed",
+        "check.crcs": True,
+    }
+    with closing(confluent_kafka.Consumer(settings)) as consumer:
+        topic = source.topics[0]
+        places = [confluent_kafka.TopicPartition(topic, each, 0) for each in range(PARTITIONS)]
+        consumer.assign(places)
+        return _metered(lambda: len(consumer.consume(10_000, 0.1)))
+
+
+def _read(source: KafkaOptions) -> Cost:
+    with opened(source) as reading:
+        return _metered(lambda: sum(len(batch.values) for batch in reading.poll(0.1)))
+
+
+def _counted(source: KafkaOptions, folder: Path, case: Case) -> Cost:
+    """The cost of a daemon that counts the topic, in a group of its own."""
+    name = uuid.uuid4().hex
+    client = {**source.kafka, "client": case.client}
     config = Config(
-        metrics=metrics,
-        labels=["variant"],
+        metrics=[*case.metrics],
+        labels=["variant", "country"],
         catalog=ITEMS,
-        source=source,
+        event=EventFields(time="ts", time_unit="iso8601"),
+        source=msgspec.structs.replace(source, group=name, kafka=client),
+        windows=WindowsOptions(spans=["5m", "1h", "24h"]),
+        state=StateOptions(path=str(folder / name), interval=case.interval),
         web=WebOptions(listen="127.0.0.1:0"),
-        intervals=intervals,
+        intervals=case.intervals,
     )
+    daemon, meter, found = Daemon(config, {}), _Meter(), list[Cost]()
+    tally = daemon._loop._parts.ingest.tally
 
-    def count() -> int:
-        daemon = Daemon(config, {})
-        tally = daemon._loop._parts.ingest.tally
-        daemon.run(until=lambda: tally.consumed >= RECORDS)
-        return tally.consumed
+    def until() -> bool:
+        done = meter.observe(tally.consumed)
+        if done:
+            found.append(meter.cost())
+        return done
 
-    return count
+    daemon.run(until)
+    if tally.valid != RECORDS:
+        raise RuntimeError(f"counted {tally.valid} of {RECORDS}")
+    return found[0]

@@ -20,26 +20,16 @@ from streameval.sources.schemas.protobuf import compile_files
 from streameval.sources.schemas.registry import Definition
 from tests.benchmarks import traffic
 from tests.benchmarks.timing import best_of
-from tests.schemas.producing import framed, payload
+from tests.benchmarks.update import RANKED
+from tests.schemas.producing import framed, payload, record
 
 EVENTS = 40_000
 BATCH = 500
 ROUNDS = 7
-RANKED = ("hit_rate@10", "precision@10", "recall@10", "mrr@10", "map@10", "ndcg@20")
 EXPOSED = (*RANKED, "item_coverage@20")
-_AVRO = json.dumps(
-    {
-        "type": "record",
-        "name": "Record",
-        "fields": [
-            {"name": "user", "type": "string"},
-            {"name": "variant", "type": ["null", "string"]},
-            {"name": "ts", "type": "double"},
-            {"name": "recommendations", "type": {"type": "array", "items": "string"}},
-            {"name": "interactions", "type": {"type": "array", "items": "string"}},
-        ],
-    }
-)
+_TEXTS = {"type": "array", "items": "string"}
+_FIELDS = {"user": "string", "variant": ["null", "string"], "ts": "double"}
+_AVRO = json.dumps(record("Record", {**_FIELDS, "recommendations": _TEXTS, "interactions": _TEXTS}))
 _PROTO = """
 syntax = "proto3";
 message Record {
@@ -113,12 +103,11 @@ def _records(catalog: int) -> list[bytes]:
 
 def _alone(records: Sequence[bytes]) -> None:
     decode = msgspec.json.Decoder(Plain).decode
-    for record in records:
-        decode(record)
+    for each in records:
+        decode(each)
 
 
 def _batches(records: Sequence[bytes]) -> list[Sequence[bytes]]:
-    """The records in batches of a source."""
     return [records[start : start + BATCH] for start in range(0, EVENTS, BATCH)]
 
 

@@ -1,4 +1,4 @@
-"""Cost of intervals: time per event, throughput of the daemon, comparisons, and state."""
+"""Cost of intervals: time per event, comparisons, and state; `daemon` has its throughput."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from streameval.config.options import WindowsOptions
 from streameval.config.pipeline import new_ingest as ingest_of
 from streameval.decoding.fields import EventFields
 from streameval.engine.ingest import Ingest
-from streameval.events.records import Partition, RecordBatch
+from streameval.events.records import Partition
 from streameval.sources.options import SimulatorOptions
-from streameval.testing.broker import Broker
+from tests.batches import batch_of
 from tests.benchmarks import traffic
-from tests.benchmarks.daemon import RECORDS, counting, filled, timed
 from tests.benchmarks.timing import best_of
 from tests.benchmarks.update import RANKED, in_batches
 
@@ -34,12 +33,10 @@ _ROUNDS = 7
 
 
 def main() -> None:
-    """Print differences and ratios within one run."""
     _print_counting("click", traffic.clicks(EVENTS, catalog=5_000))
     _print_counting("1-10", traffic.offline(EVENTS, catalog=5_000))
     _print_comparing()
     _print_sizes()
-    _print_daemon()
 
 
 def _print_counting(name: str, events: Sequence[Event]) -> None:
@@ -133,26 +130,5 @@ def _counted(lists: int, minutes: int, intervals: Intervals | None) -> Ingest:
         )
         for place, event in enumerate(traffic.offline(lists, catalog=500))
     ]
-    of.apply(
-        RecordBatch(
-            partition=Partition("events", 0),
-            values=values,
-            offsets=range(lists),
-            next_offset=lists,
-        )
-    )
+    of.apply(batch_of(Partition("events", 0), values))
     return of
-
-
-def _print_daemon() -> None:
-    """CPU of counting a topic, with intervals relative to without."""
-    with Broker() as broker:
-        source = filled(broker)
-        metrics = ["ctr", "hit_rate@10", "ndcg@10"]
-        tasks = [counting(source, metrics, each) for each in (None, Intervals())]
-        work = [[timed(task)[1] for task in tasks] for _ in range(_ROUNDS)]
-    without, kept = map(min, zip(*work, strict=True))
-    print(
-        f"daemon, {RECORDS:,} records: {kept / RECORDS * 1e6:.2f} us of processor time a record, "
-        f"without intervals {without / RECORDS * 1e6:.2f}: throughput {without / kept:.2f} of that"
-    )

@@ -17,6 +17,7 @@ from streameval.engine.ingest import Ingest
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.sources.options import FilesOptions
+from tests.batches import batch_of
 
 LISTS = 200_000
 OPEN = 1_000_000
@@ -66,9 +67,8 @@ def batches(
     while some := list(islice(rest, size)):
         for log, begin in offsets.items():
             values = [value for _, of, value in some if of == log]
-            end = offsets[log] = begin + len(values)
-            offered = range(begin, end)
-            yield RecordBatch(partition=log, values=values, offsets=offered, next_offset=end)
+            offsets[log] += len(values)
+            yield batch_of(log, values, begin)
 
 
 def joining(window: str) -> Ingest:

@@ -82,12 +82,10 @@ class _Replica(NamedTuple):
         return found
 
     def partitions(self) -> list[dict[str, Any]]:
-        """Its partitions."""
         found: list[dict[str, Any]] = self.health().get("partitions", [])
         return found
 
     def consumed(self) -> int:
-        """The number of records read."""
         return int(self.health().get("consumed", 0))
 
 
@@ -116,7 +114,6 @@ def _replicas(
 
 
 def _until(condition: Callable[[], object]) -> float:
-    """Wait for a condition; the seconds it took."""
     begun = time.monotonic()
     while not condition():
         time.sleep(0.2)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 from prometheus_client import CollectorRegistry, generate_latest
 
@@ -12,8 +11,8 @@ from streameval.accumulator.shared import SharedAccumulator
 from streameval.prometheus import Collector
 from tests.benchmarks import traffic
 from tests.benchmarks.timing import best_of
+from tests.benchmarks.update import RANKED, one_by_one
 
-RANKED = ("hit_rate@10", "precision@10", "recall@10", "mrr@10", "map@10", "ndcg@20")
 EVENTS = 40_000
 SLICES = 500
 
@@ -27,23 +26,12 @@ def main() -> None:
 
 
 def _print_update(events: list[Event]) -> None:
-    best = best_of({kind.__name__: _counting(kind, events) for kind in _KINDS})
+    best = best_of({kind.__name__: one_by_one(events, kind) for kind in _KINDS})
     plain, shared = (best[kind.__name__] / EVENTS * 1e6 for kind in _KINDS)
     print(f"update {plain:.2f} us, shared {shared:.2f} us (+{shared - plain:.2f})")
 
 
 _KINDS = (Accumulator, SharedAccumulator)
-
-
-def _counting(kind: type[Accumulator], events: list[Event]) -> Callable[[], None]:
-    pairs = [(event.recommendations, event.interactions) for event in events]
-
-    def task() -> None:
-        accumulator = kind(*RANKED)
-        for recommendations, interactions in pairs:
-            accumulator.update(recommendations, interactions)
-
-    return task
 
 
 def _print_copy(name: str, metrics: tuple[str, ...]) -> None:

@@ -100,7 +100,6 @@ def _consumed(address: str) -> int:
 
 
 def work(process: psutil.Process) -> float:
-    """CPU seconds of a process so far."""
     return float(sum(process.cpu_times()[:2]))
 
 

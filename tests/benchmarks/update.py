@@ -23,7 +23,9 @@ def main() -> None:
 
 
 def _print_counting(name: str, events: list[Event], catalog: int) -> None:
-    best = best_of({"many": in_batches(events), "single": _single(events), "loop": _loop(events)})
+    best = best_of(
+        {"many": in_batches(events), "single": one_by_one(events), "loop": _loop(events)}
+    )
     many, single, loop = (best[task] / EVENTS * 1e6 for task in ("many", "single", "loop"))
     print(
         f"{name:>5} traffic, K=20, {catalog:,} items: update_many {many:.2f} us an event, update "
@@ -44,11 +46,14 @@ def in_batches(events: Sequence[Event], intervals: Intervals | None = None) -> C
     return task
 
 
-def _single(events: list[Event]) -> Callable[[], None]:
+def one_by_one(
+    events: Sequence[Event], kind: type[Accumulator] = Accumulator
+) -> Callable[[], None]:
+    """A task that counts events one at a time."""
     pairs = [(event.recommendations, event.interactions) for event in events]
 
     def task() -> None:
-        accumulator = Accumulator(*RANKED)
+        accumulator = kind(*RANKED)
         for recommendations, interactions in pairs:
             accumulator.update(recommendations, interactions)
         accumulator.table.fold()

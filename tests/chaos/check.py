@@ -29,10 +29,10 @@ def problems(
     counted: Mapping[str, float],
     exact: bool,
 ) -> Problems:
-    """One message for each deviation from the reference.
+    """One message for each deviation from the reference, after a daemon that stopped cleanly.
 
     Args:
-        config: of a daemon that has stopped cleanly.
+        config: of the daemon.
         fold: of the whole log.
         content: of its topic.
         counted: sample -> sum of the counter over all processes.

@@ -59,18 +59,13 @@ class DaemonConfig(msgspec.Struct, frozen=True, kw_only=True):
     """The variable parts of a daemon's configuration.
 
     Attributes:
-        address: of the broker.
-        proxy: address of a proxy that the daemons use instead, or None.
-        topic: topic to read.
+        proxy: address of a proxy before the broker that the daemons use, or None.
         folder: of the configuration, and of the store unless it is in a bucket.
         bucket: URL of the store's prefix; empty: the store is in the folder.
         endpoint: of the S3 server; None: the server without a proxy.
-        group: consumer group.
         member: name of a static member; None for a dynamic one.
-        client: Kafka client of the daemons.
         session: session timeout in milliseconds.
         events: records after which a checkpoint is due before its interval.
-        spans: of windows.
         policies: further lines of [state].
         kafka: further lines of [source.kafka].
     """
@@ -97,11 +92,9 @@ class DaemonConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def store(self) -> Store:
-        """The store of the checkpoints."""
         return store_of(self.path, s3.options()) if self.bucket else store_of(self.path)
 
     def written(self) -> Path:
-        """Write the configuration to a file, and return its path."""
         values = {name: getattr(self, name) for name in self.__struct_fields__}
         values["store"] = self.path
         values["connection"] = self._connection()

@@ -31,12 +31,7 @@ _FAILURES = re.compile(r"^streameval_checkpoint_failures_total\{.*\} (\S+)$", re
 class Daemon:
     """One process of `streameval run`, which leaves a last scrape unless it is killed.
 
-    Args:
-        config: of the daemon.
-        fault: to inject, see `tests.chaos.faulty_daemon`; by default none.
-
-    Attributes:
-        path: of its log.
+    For its faults, see `tests.chaos.faulty_daemon`; `path` is that of its log.
     """
 
     def __init__(self, config: DaemonConfig, fault: str = "") -> None:
@@ -56,12 +51,10 @@ class Daemon:
 
     @property
     def running(self) -> bool:
-        """Whether the process has not exited."""
         return self.process.poll() is None
 
     @property
     def log(self) -> str:
-        """The standard error of the process."""
         return self.path.read_text(errors="replace")
 
     def logged(self, sentence: str) -> int:
@@ -70,12 +63,7 @@ class Daemon:
         return log.count(sentence) + log.count(f"event={sentence.replace(' ', '_')} ")
 
     def wait_for(self, condition: Callable[[], object], *, alive: bool = True) -> None:
-        """Wait for a condition while the process runs.
-
-        Raises:
-            TimeoutError: the condition stays false.
-            ChildProcessError: the process exited.
-        """
+        """Wait for a condition; ChildProcessError if the process exits before."""
         deadline = time.monotonic() + PATIENCE
         while not condition():
             if alive and not self.running:
@@ -94,24 +82,20 @@ class Daemon:
         return counters(samples(self._body))
 
     def offsets(self) -> dict[int, int]:
-        """Partition number -> offset of its last checkpoint."""
         if not self.scrape():
             return {}
         return {int(number): int(float(value)) for number, value in _OFFSET.findall(self._body)}
 
     def scrape(self) -> bool:
-        """Scrape /metrics; whether it answers."""
         body = self._get("/metrics")
         self._body = self._body if body is None else body
         return body is not None
 
     def failures(self) -> float:
-        """Number of failed checkpoints."""
         self.scrape()
         return sum(map(float, _FAILURES.findall(self._body)))
 
     def kill(self) -> None:
-        """Kill the process with SIGKILL."""
         self.process.kill()
         self._ended()
 
@@ -122,11 +106,7 @@ class Daemon:
         return self._ended()
 
     def wait_for_exit(self) -> int:
-        """Wait until the process exits by itself, and return its status.
-
-        Raises:
-            TimeoutError: it keeps running.
-        """
+        """Wait until the process exits by itself, and return its status."""
         self.wait_for(lambda: not self.running, alive=False)
         return self._ended()
 
@@ -155,7 +135,6 @@ class Daemon:
 
 
 def samples(body: str) -> dict[str, float]:
-    """Sample -> value of an exposition."""
     return {
         f"{sample.name}{sorted(sample.labels.items())}": sample.value
         for family in text_string_to_metric_families(body)

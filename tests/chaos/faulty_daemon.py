@@ -1,6 +1,6 @@
 """`python -m tests.chaos.faulty_daemon FAULT[+FAULT...] CONFIG` runs a daemon with faults.
 
-A fault is one of `FAULTS`, a point of `tests.chaos.kill_points`, or a mistake in the protocol from
+A fault is `disk-full`, a point of `tests.chaos.kill_points`, or a mistake in the protocol from
 `tests.mutation`.
 """
 
@@ -9,16 +9,12 @@ from __future__ import annotations
 import errno
 import os
 import sys
-import time
-from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import streameval.daemon.process
 from streameval.checkpoints.disk import Disk
 from streameval.cli.app import main
-from streameval.engine.ingest import Ingest
 from streameval.exporters.prometheus import PrometheusExporter
 from tests.chaos.kill_points import POINTS, kill_at
 
@@ -34,19 +30,6 @@ def disk_full(folder: Path) -> None:
         create(*arguments)
 
     disk.create = refuse
-
-
-def slow(folder: Path) -> None:
-    """Delay batches while the folder has a file named `slow`."""
-    ingest: Any = Ingest
-    apply = ingest.apply
-
-    def apply_slowly(*arguments: Any) -> Any:
-        while (folder / "slow").exists():
-            time.sleep(0.1)
-        return apply(*arguments)
-
-    ingest.apply = apply_slowly
 
 
 def save_last_scrape(folder: Path) -> None:
@@ -71,18 +54,13 @@ def save_last_scrape(folder: Path) -> None:
     process.PrometheusExporter, process.Daemon.run = keep, run_and_save
 
 
-FAULTS: Mapping[str, Callable[[Path], None]] = MappingProxyType(
-    {"disk-full": disk_full, "slow": slow}
-)
-
-
 def _inject(faults: str, folder: Path) -> None:
     save_last_scrape(folder)
     for name in filter(None, faults.split("+")):
         if name in POINTS:
             kill_at(POINTS[name])
-        elif name in FAULTS:
-            FAULTS[name](folder)
+        elif name == "disk-full":
+            disk_full(folder)
         else:
             _break_protocol(name)
 

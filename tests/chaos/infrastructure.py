@@ -11,7 +11,7 @@ from pathlib import Path
 from tests.chaos.check import Problems
 from tests.chaos.configuration import DaemonConfig
 from tests.chaos.daemons import Daemon
-from tests.chaos.proxy import FETCH, HEARTBEAT, OFFSET_COMMIT, PRODUCE, Proxy
+from tests.chaos.proxy import FETCH, HEARTBEAT, OFFSET_COMMIT, PRODUCE
 from tests.chaos.run import ScenarioRun
 from tests.stores import s3
 from tests.stores.s3 import Fault, S3Proxy
@@ -19,26 +19,10 @@ from tests.stores.s3 import Fault, S3Proxy
 _RATE = 200
 
 
-def broker_restart(run: ScenarioRun) -> Problems:
-    """The broker is killed and restarted while a daemon reads."""
-    config = run.config(member="one")
-    writer = run.writer(config)
-    with run.daemon(config) as daemon:
-        daemon.wait_for(daemon.ready)
-        with writer.traffic(_RATE):
-            for _ in range(run.times):
-                time.sleep(1.5)
-                run.broker.kill()
-                time.sleep(1.0)
-                run.broker.start()
-        run.wait_until_saved(config, daemon)
-        run.stop(daemon)
-    return run.finish(config, writer)
-
-
 def cut(run: ScenarioRun) -> Problems:
-    """Responses are dropped, all responses are late, or the network is blocked."""
-    proxy = _required(run.proxy)
+    """Responses are dropped or late, the network is blocked, and the broker is killed."""
+    assert run.proxy is not None
+    proxy = run.proxy
     config = run.config(member="one", proxy=proxy.address, events=200)
     writer = run.writer(config)
     with run.daemon(config) as daemon, writer.traffic(_RATE):
@@ -55,6 +39,9 @@ def cut(run: ScenarioRun) -> Problems:
             proxy.freeze()
             time.sleep(2.0)
             proxy.thaw()
+            daemon.wait_for(saves_again(daemon))
+            run.broker.kill()
+            run.broker.start()
             daemon.wait_for(saves_again(daemon))
         run.stop(daemon)
     return run.finish(config, writer)
@@ -138,12 +125,7 @@ def saves_again(daemon: Daemon) -> Callable[[], bool]:
 def damaged(config: DaemonConfig, before: Collection[Path] = ()) -> list[Path]:
     """Truncate the newest checkpoint of one partition, and flip a bit in that of another.
 
-    Args:
-        config: of the store.
-        before: files damaged before; a partition with one is not chosen.
-
-    Returns:
-        The damaged files.
+    Partitions with a file in `before`, which was damaged earlier, are left alone.
     """
     files = Path(config.path).glob("*/*/*/*.checkpoint")
     folders = sorted({file.parent for file in files})
@@ -164,8 +146,3 @@ def _flip(file: Path) -> None:
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
-
-
-def _required(proxy: Proxy | None) -> Proxy:
-    assert proxy is not None
-    return proxy

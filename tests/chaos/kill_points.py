@@ -12,12 +12,9 @@ from typing import Any, NamedTuple
 
 
 class Point(NamedTuple):
-    """A call of a method at which the process is killed.
+    """A call of a method of a class at which the process is killed.
 
     Attributes:
-        module: of the class.
-        owner: the class.
-        method: its method.
         after: whether the method runs first.
         reach: number of the call, from 1.
         about: count only calls with this text in their first argument.
@@ -64,7 +61,6 @@ REVOKING = ("in-revoke", "after-revoke")
 
 
 def kill_at(point: Point) -> None:
-    """Make this process kill itself at the point."""
     owner = getattr(importlib.import_module(point.module), point.owner)
     method = getattr(owner, point.method)
     calls = 0

@@ -17,22 +17,6 @@ _RATE = 200
 _KILLS = 20
 
 
-def kill(run: ScenarioRun) -> Problems:
-    """kill -9 of a static member at random times, under traffic."""
-    random = run.random
-    config = run.config(member="one", events=200)
-    writer = run.writer(config)
-    for _ in range(run.times):
-        with run.daemon(config) as daemon, writer.traffic(random.randrange(100, 500)):
-            daemon.wait_for(daemon.ready)
-            time.sleep(random.random())
-            daemon.scrape()
-            time.sleep(random.random() / 10)
-            daemon.kill()
-        run.check_progress(config)
-    return run.finish(config, writer)
-
-
 def points(run: ScenarioRun) -> Problems:
     """kill -9 at each step of a checkpoint, a restore and a shutdown."""
     config = run.config(member="one", events=200)
@@ -44,7 +28,6 @@ def points(run: ScenarioRun) -> Problems:
 
 
 def dies_at(run: ScenarioRun, config: DaemonConfig, writer: Writer, point: str) -> None:
-    """Run a daemon until it dies at the point."""
     with run.daemon(config, point) as daemon, writer.traffic(_RATE):
         if point == "in-finish":
             daemon.wait_for(daemon.ready)
@@ -117,7 +100,6 @@ def transactions(run: ScenarioRun) -> Problems:
 
 
 def check_died(run: ScenarioRun, daemon: Daemon, point: str) -> None:
-    """Check that the daemon died at the point."""
     status = daemon.wait_for_exit()
     sentence = f"{point} was not reached: {daemon.path.name} ended in status {status}"
     run.expect(status == -signal.SIGKILL, sentence)

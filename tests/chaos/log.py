@@ -25,12 +25,7 @@ _BURSTS = 10
 
 
 class LogContents(msgspec.Struct):
-    """The readable content of a topic.
-
-    Attributes:
-        count: number of records.
-        bad: invalid records, as (partition, offset).
-    """
+    """The readable content of a topic: all records, and (partition, offset) of invalid ones."""
 
     count: int = 0
     bad: set[tuple[int, int]] = msgspec.field(default_factory=set)
@@ -42,16 +37,7 @@ class LogContents(msgspec.Struct):
 
 
 class Writer:
-    """Writes seeded records in order.
-
-    Args:
-        address: of the broker.
-        topic: an existing topic.
-        partitions: of the topic; may be raised later.
-        seed: equal seeds give equal records.
-        step: seconds of event time between records.
-        settings: further settings of the producer.
-    """
+    """Writes seeded records in order; `step` is the seconds of event time between them."""
 
     def __init__(
         self,
@@ -81,12 +67,7 @@ class Writer:
     def write(self, count: int, *, counts: bool = True) -> None:
         """Append records, and wait for their acknowledgements.
 
-        Args:
-            count: number of records.
-            counts: False for records of a transaction that will be aborted.
-
-        Raises:
-            KafkaError: the broker refuses one.
+        Those of a transaction that will be aborted do not count.
         """
         sent = [
             (bad, self.producer.send(self.topic, value, key, partition=partition))
@@ -100,11 +81,7 @@ class Writer:
 
     @contextmanager
     def traffic(self, rate: int) -> Iterator[None]:
-        """Write `rate` records per second in the background of the block.
-
-        Raises:
-            KafkaError: the broker refuses one.
-        """
+        """Write `rate` records per second in the background of the block."""
         ended = threading.Event()
 
         def flow() -> None:
@@ -121,7 +98,6 @@ class Writer:
             traffic.result(PATIENCE)
 
     def close(self) -> None:
-        """Close the producer."""
         self.producer.close(timeout=5)
 
     def _records(self, count: int) -> Iterator[tuple[int, bytes, bytes | None, bool]]:

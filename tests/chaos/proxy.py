@@ -21,18 +21,15 @@ _CHUNK = 1 << 16
 class Proxy:
     """Forwards connections of clients to one broker.
 
-    Args:
-        port: of the broker, on this machine.
-
     Attributes:
         port: of the proxy.
+        target: port of the broker, on this machine.
         cuts: number of dropped responses.
         delay: seconds added to every request and response.
     """
 
-    def __init__(self, port: int | None = None) -> None:
-        (self.port,) = free_ports(1)
-        self.target = port
+    def __init__(self) -> None:
+        self.port, self.target = free_ports(2)
         self.cuts = 0
         self.delay = 0.0
         self._to_cut: set[int] = set()
@@ -44,12 +41,10 @@ class Proxy:
 
     @property
     def address(self) -> str:
-        """The address of the proxy."""
         return f"127.0.0.1:{self.port}"
 
     @property
     def frozen(self) -> bool:
-        """Whether traffic is blocked."""
         return self._frozen.is_set()
 
     def __enter__(self) -> Self:
@@ -66,14 +61,12 @@ class Proxy:
             self._to_cut |= set(kinds)
 
     def cut(self) -> None:
-        """Close all connections."""
         with self._lock:
             connections, self._connections = self._connections, []
         for connection in connections:
             connection.end()
 
     def freeze(self) -> None:
-        """Block all traffic without closing connections."""
         self._frozen.set()
 
     def thaw(self) -> None:
@@ -82,16 +75,10 @@ class Proxy:
         self._frozen.clear()
 
     def must_cut(self, kind: int) -> bool:
-        """Whether to drop the response to this request."""
         with self._lock:
             found = kind in self._to_cut
             self._to_cut.discard(kind)
         return found
-
-    def counted(self) -> None:
-        """Count a dropped response."""
-        with self._lock:
-            self.cuts += 1
 
     def _accept(self) -> None:
         while True:
@@ -100,7 +87,7 @@ class Proxy:
             except OSError:
                 return
             try:
-                server = socket.create_connection(("127.0.0.1", self.target or 0), timeout=5.0)
+                server = socket.create_connection(("127.0.0.1", self.target), timeout=5.0)
             except OSError:
                 client.close()
                 continue
@@ -156,7 +143,7 @@ class _Connection:
         content = self._server.recv(_CHUNK)
         self._wait()
         if self._to_cut:
-            self._proxy.counted()
+            self._proxy.cuts += 1
             return False
         self._client.sendall(content)
         return bool(content)
@@ -182,7 +169,6 @@ def proxied_broker() -> Iterator[tuple[Broker, Proxy]]:
     """A separate broker that may be killed, and the proxy through which daemons reach it."""
     broker = Broker()
     with Proxy() as proxy:
-        (proxy.target,) = free_ports(1)
         # Clients use the advertised address, so an extra listener advertises the proxy.
         properties = broker._prepare() / "server.properties"
         text = properties.read_text()

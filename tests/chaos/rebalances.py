@@ -48,21 +48,3 @@ def zombie(run: ScenarioRun) -> Problems:
                 run.stop(paused)
                 run.stop(successor)
     return run.finish(config, writer)
-
-
-def slow(run: ScenarioRun) -> Problems:
-    """Counting takes longer than max.poll.interval, so another member takes over."""
-    config = run.config(kafka="max_poll_interval_ms = 40000", session=1_500)
-    writer = run.writer(config)
-    flag = config.folder / "slow"
-    with run.daemon(config, "slow") as slow_member, writer.traffic(_RATE):
-        slow_member.wait_for(lambda: len(slow_member.offsets()) == writer.partitions)
-        for _ in range(run.times):
-            flag.touch()
-            with run.daemon(config) as successor:
-                successor.wait_for(lambda: len(successor.offsets()) == writer.partitions)
-                flag.unlink()
-                run.stop(successor)
-            slow_member.wait_for(lambda: len(slow_member.offsets()) == writer.partitions)
-        slow_member.stop()
-    return run.finish(config, writer)

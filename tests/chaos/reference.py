@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import closing
-from hashlib import blake2b
 
 from msgspec.structs import replace
 
+from streameval.checkpoints.format import digest_of
 from streameval.config import load
 from streameval.config.pipeline import new_ingest
 from streameval.daemon.assembly import snapshots_of
@@ -27,11 +27,7 @@ from tests.effort import PATIENCE
 
 
 class Fold:
-    """A log counted by one process, without store, group or crash.
-
-    Args:
-        config: of the daemons.
-    """
+    """A log counted by one process, without store, group or crash."""
 
     def __init__(self, config: DaemonConfig) -> None:
         self._daemon_config = config
@@ -45,7 +41,6 @@ class Fold:
 
     @property
     def positions(self) -> dict[int, int]:
-        """Partition number -> offset after its last counted record."""
         return {partition.number: o for partition, o in self.ingest.positions.items()}
 
     def counters(self) -> dict[str, float]:
@@ -57,14 +52,7 @@ class Fold:
         return counters(samples(exporter.exposition(snapshot).decode()))
 
     def read(self, begins: Mapping[int, int] | None = None) -> None:
-        """Count from the current position to the end of the log.
-
-        Args:
-            begins: partition number -> offset to continue at instead.
-
-        Raises:
-            TimeoutError: the end is not reached.
-        """
+        """Count from the current position, or that in `begins`, to the end of the log."""
         targets = ends(self._daemon_config)
         topic = self._daemon_config.topic
         changed = {Partition(topic, number): offset for number, offset in (begins or {}).items()}
@@ -89,7 +77,7 @@ def digests(ingest: Ingest) -> dict[int, dict[str, str]]:
     """Partition number -> digest of each part of its state."""
     return {
         partition.number: {
-            section.name: _digest(b"".join(section.content()()))
+            section.name: digest_of(b"".join(section.content()()))
             for section in ingest.sections(partition)
         }
         for partition in ingest.partitions
@@ -109,7 +97,3 @@ def dead_letters(config: DaemonConfig) -> set[tuple[int, int]]:
     client, topic = {"bootstrap_servers": config.address}, config.topic
     letters = DeadLetterReader(client, [f"{topic}.dlq"], [topic])
     return {(each.partition.number, each.offset) for each in letters}
-
-
-def _digest(content: bytes) -> str:
-    return blake2b(content, digest_size=32).hexdigest()

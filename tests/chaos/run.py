@@ -35,17 +35,12 @@ class ScenarioRun(msgspec.Struct, kw_only=True):
     """A broker, a folder, and the observations so far.
 
     Attributes:
-        broker: a real broker.
-        folder: an empty folder.
-        seed: of all random choices.
         client: Kafka client of the daemons.
-        proxy: before the broker, or None.
         times: repetitions of each fault.
         minutes: duration of the soak.
         on_s3: whether checkpoints are on an S3 server, not in the folder.
         points: kill points of the scenario `points`.
         counted: sum of the counters of exited processes.
-        problems: problems so far.
         report: lines to print in addition to the verdict.
         resources: closed at the end.
     """
@@ -83,7 +78,6 @@ class ScenarioRun(msgspec.Struct, kw_only=True):
         )
 
     def writer(self, config: DaemonConfig, **further: Any) -> Writer:
-        """A writer to the topic."""
         partitions = len(ends(config))
         writer = Writer(config.address, config.topic, partitions, self.seed, **further)
         self.resources.callback(writer.close)
@@ -94,10 +88,6 @@ class ScenarioRun(msgspec.Struct, kw_only=True):
         """A daemon that is killed at the end of the block if it still runs."""
         with Daemon(config, fault) as daemon:
             yield daemon
-        self.record_counters(daemon)
-
-    def record_counters(self, daemon: Daemon) -> None:
-        """Add the last counters of an exited process."""
         self.counted.update(daemon.shown)
 
     def stop(self, daemon: Daemon) -> None:

@@ -7,9 +7,9 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from tests.chaos.check import Problems
-from tests.chaos.infrastructure import broker_restart, cut, disk_full, store_away, torn
-from tests.chaos.kills import kill, points, replicas, revoke, transactions
-from tests.chaos.rebalances import move, slow, zombie
+from tests.chaos.infrastructure import cut, disk_full, store_away, torn
+from tests.chaos.kills import points, replicas, revoke, transactions
+from tests.chaos.rebalances import move, zombie
 from tests.chaos.refusals import added, recreated, retention
 from tests.chaos.run import ERRORS, ScenarioRun
 from tests.chaos.soak import soak
@@ -18,13 +18,11 @@ Scenario: TypeAlias = Callable[[ScenarioRun], Problems]
 
 SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
     {
-        "kill": kill,
         "points": points,
         "revoke": revoke,
         "replicas": replicas,
         "move": move,
         "zombie": zombie,
-        "slow": slow,
         "disk-full": disk_full,
         "store-away": store_away,
         "torn": torn,
@@ -33,24 +31,22 @@ SCENARIOS: Mapping[str, Scenario] = MappingProxyType(
         "partitions": added,
         "transactions": transactions,
         "cut": cut,
-        "broker-restart": broker_restart,
         "soak": soak,
     }
 )
 """Name on the command line -> scenario."""
 
-ON_S3 = ("kill", "revoke", "replicas", "move", "zombie", "store-away")
+ON_S3 = ("revoke", "replicas", "move", "zombie", "store-away")
 """Scenarios that run with checkpoints on an S3 server."""
 
 IN_FOLDER = tuple(name for name in SCENARIOS if name != "store-away")
 """Scenarios that run with checkpoints in a folder."""
 
-ON_OWN_BROKER = ("cut", "broker-restart", "soak")
+ON_OWN_BROKER = ("cut", "soak")
 """Scenarios with faults of the broker or its network, which need a separate broker."""
 
 
 def run_scenario(name: str, run: ScenarioRun) -> Problems:
-    """Run a scenario; the problems that it found."""
     try:
         with run.resources:
             return SCENARIOS[name](run)

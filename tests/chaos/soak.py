@@ -62,7 +62,6 @@ class Soak:
         self.done: Counter[str] = Counter()
 
     def run(self, seconds: float) -> None:
-        """Inject faults one by one."""
         faults: list[Callable[[], None]] = [
             self.join, self.leave, self.kill, self.sleep, self.fill_disk,
             self.cut, self.delay, self.freeze, self.restart_broker, self.tear,
@@ -92,13 +91,11 @@ class Soak:
         return found
 
     def end(self) -> None:
-        """Stop all members cleanly."""
         for each in (*self.others, self.oldest):
             each.wait_for(lambda: each.logged("started"))  # noqa: B023  called at once
             self._run.expect(_stopped_cleanly(each), f"{each.path.name} did not stop cleanly")
 
     def join(self) -> None:
-        """Add a member."""
         if len(self.others) < 3:
             self.others.append(self._join())
 
@@ -110,7 +107,6 @@ class Soak:
             self._run.expect(_stopped_cleanly(one), f"{one.path.name} did not stop cleanly")
 
     def kill(self) -> None:
-        """Kill a member."""
         if self.others:
             one = self._one()
             one.scrape()
@@ -130,7 +126,6 @@ class Soak:
         flag.unlink()
 
     def cut(self) -> None:
-        """Drop responses."""
         self._proxy.cut_answers(PRODUCE, FETCH, OFFSET_COMMIT, JOIN_GROUP, HEARTBEAT)
 
     def delay(self) -> None:
@@ -146,7 +141,6 @@ class Soak:
         self._proxy.thaw()
 
     def restart_broker(self) -> None:
-        """Kill and restart the broker."""
         self._run.broker.kill()
         self._run.broker.start()
 

@@ -90,7 +90,6 @@ def at_cutoffs(case: Recorded, expected: Recorded) -> Mapping[int | None, Record
 
 
 def of_all(answer: Answer, params: Recorded, k: int | None, expected: Recorded) -> Iterator[Claim]:
-    """Claims about all users together."""
     text = answer.text(params, k)
     mean, count = number(expected.get("mean")), expected.get("n_users_averaged")
     raises = "error" in expected

@@ -351,18 +351,8 @@ def _trec(known: Mapping[str, Users]) -> Iterator[Row]:
     trec = import_module("pytrec_eval")
     cut = {"P": "P", "recall": "recall", "map_cut": "map_cut", "ndcg_cut": "ndcg_cut"}
     cut["success"] = "success"
-    whole = (
-        "map",
-        "gm_map",
-        "Rprec",
-        "bpref",
-        "recip_rank",
-        "ndcg",
-        "set_P",
-        "set_recall",
-        "set_F",
-    )
-    sums = ("num_ret", "num_rel", "num_rel_ret")
+    whole = ("map", "gm_map", "Rprec", "bpref", "recip_rank", "ndcg")
+    others = ("set_P", "set_recall", "set_F", "num_ret", "num_rel", "num_rel_ret")
     for case, users in known.items():
         if case in ("repeats", "empty_lists"):
             continue
@@ -372,7 +362,7 @@ def _trec(known: Mapping[str, Users]) -> Iterator[Row]:
         }
         shown = {str(u["user"]): {str(i): s for i, s in _scored(u)} for u in users}
         ks = ",".join(map(str, CUTOFFS))
-        measures = {f"{name}.{ks}" for name in cut} | {*whole, *sums, "iprec_at_recall"}
+        measures = {f"{name}.{ks}" for name in cut} | {*whole, *others, "iprec_at_recall"}
         found = trec.RelevanceEvaluator(truth, measures).evaluate(shown)
         by_name = {
             name: {int(u): of[name] for u, of in found.items()}
@@ -381,7 +371,7 @@ def _trec(known: Mapping[str, Users]) -> Iterator[Row]:
         for name in cut:
             at = {k: _trec_value(trec, f"{name}_{k}", by_name) for k in CUTOFFS}
             yield _row(name, case, users, at)
-        for name in (*whole, *sums, *(name for name in by_name if "iprec" in name)):
+        for name in (*whole, *others, *(name for name in by_name if "iprec" in name)):
             mean, each = _trec_value(trec, name, by_name)
             # The geometric mean is of logarithms; a user's own value is recorded as such.
             yield _row(name, case, users, {None: (mean, {} if name == "gm_map" else each)})

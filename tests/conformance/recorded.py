@@ -60,13 +60,11 @@ def files() -> list[Path]:
 
 
 def cases() -> list[Case]:
-    """Every case of every file."""
     return [case for path in files() for case in cases_of(path)]
 
 
 @cache
 def cases_of(path: Path) -> Sequence[Case]:
-    """Every case of one file."""
     return [*cases_in(json.loads(path.read_text(encoding="utf-8")), path.stem)]
 
 

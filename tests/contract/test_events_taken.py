@@ -99,12 +99,7 @@ def test_a_gain_that_is_not_a_number_up_to_2_to_the_1000_is_refused(gain: Any) -
         [1],
         [1, 2, 3],
         [0, 1],
-        [1, -1],
-        [1, 1.5],
-        [1, "2"],
-        [1, None],
-        [1, LARGEST_RANK + 1],
-        [1, 2**80],
+        *([1, rank] for rank in (-1, 1.5, "2", None, LARGEST_RANK + 1, 2**80)),
     ],
 )
 def test_invalid_positions_are_refused(positions: Any) -> None:

@@ -25,6 +25,7 @@ from tests.effort import every_case, sampled, thorough
 from tests.metrics.summaries import RefusedError
 from tests.metrics.twins import twins
 from tests.metrics.user_hash import user_hash
+from tests.present import present
 from tests.strategies import texts_of
 
 GROUPS: Final = 16
@@ -51,8 +52,7 @@ def test_the_sums_of_each_group_are_those_of_its_lists(name: str, k: int | None)
         if event.user is not None:
             lists[user_hash(event.user) % GROUPS].append(event)
     for text in texts:
-        metric, sums = parse(text), accumulator.groups(text)
-        assert sums is not None
+        metric, sums = parse(text), present(accumulator.groups(text))
         known = inputs(EVENTS).of_twins
         given = {each: known[each] for each in metric.definition.inputs if each in known}
         near = (
@@ -101,8 +101,7 @@ def test_a_state_without_sums_starts_them_empty() -> None:
     later = made(["ndcg@5", "ctr"], EVENTS)
     assert later.adopt(b"".join(before.dump())) == {f"groups:{GROUPS}", "users"}
     assert later.read("ctr").value == before.read("ctr").value
-    sums = later.groups("ctr")
-    assert sums is not None
+    sums = present(later.groups("ctr"))
     assert not sums.denominators.size
     with pytest.raises(UnlikeStateError):
         later.load_state_dict(before.state_dict())
@@ -127,9 +126,8 @@ def test_an_added_metric_starts_empty_and_the_others_continue() -> None:
 
 
 def _same(left: GroupSums | None, right: GroupSums | None) -> bool:
-    assert left is not None
-    assert right is not None
-    return all(np.array_equal(*both) for both in zip(left, right, strict=True))
+    both = zip(present(left), present(right), strict=True)
+    return all(np.array_equal(*columns) for columns in both)
 
 
 def test_sums_are_kept_by_day_and_the_oldest_days_are_merged() -> None:
@@ -142,8 +140,7 @@ def test_sums_are_kept_by_day_and_the_oldest_days_are_merged() -> None:
             accumulator.update(["a"], ["a"], user=f"u{day}", ts=day * DAY + 5)
             if at % 9 == 0:
                 accumulator.read("hit_rate@1")
-        sums = accumulator.groups("hit_rate@1")
-        assert sums is not None
+        sums = present(accumulator.groups("hit_rate@1"))
         found.append(sums)
     assert _same(*found)
     assert found[0].days.tolist() == list(range(100 - MOST_DAYS, 100))
@@ -188,15 +185,12 @@ def test_readings_carry_the_interval_of_their_sums() -> None:
     accumulator = made(["ctr", "ndcg@3"], (), groups=256)
     accumulator.update_many(_traffic(3_000, 9_000))
     for text in ("ctr", "ndcg@3"):
-        reading, sums = accumulator.read(text), accumulator.groups(text)
-        assert sums is not None
-        assert reading.interval == interval(sums, Intervals(), "anytime", bounds=(0.0, 1.0))
-        assert reading.interval is not None
-        assert reading.interval.low < reading.value < reading.interval.high
-        fixed = accumulator.interval(text, "fixed")
+        reading, sums = accumulator.read(text), present(accumulator.groups(text))
+        found, fixed = present(reading.interval), present(accumulator.interval(text, "fixed"))
+        assert found == interval(sums, Intervals(), "anytime", bounds=(0.0, 1.0))
+        assert found.low < reading.value < found.high
         assert fixed == interval(sums, Intervals(), "fixed")
-        assert fixed is not None
-        assert reading.interval.low < fixed.low < fixed.high < reading.interval.high
+        assert found.low < fixed.low < fixed.high < found.high
         assert reading.no_interval is None
 
 
@@ -222,9 +216,7 @@ def test_a_list_without_a_user_is_grouped_by_its_event() -> None:
     events.append(Event(recommendations=["a"], interactions=["a"]))
     accumulator = made(["hit_rate"], ())
     accumulator.update_many(events)
-    sums, audience = accumulator.groups("hit_rate"), accumulator.audience
-    assert sums is not None
-    assert audience is not None
+    sums, audience = present(accumulator.groups("hit_rate")), present(accumulator.audience)
     expected = np.bincount([user_hash(f"e{n}") % GROUPS for n in range(9)], minlength=GROUPS)
     assert sums.denominators.tolist() == [expected.tolist()]
     assert (audience.users, audience.lists, audience.anonymous) == (0, 10, 10)
@@ -269,8 +261,7 @@ def test_values_without_bounds_are_summed_exactly() -> None:
         for event in each:
             accumulator.update_many([event])
             accumulator.read("value_per_list@1")
-        sums = accumulator.groups("value_per_list@1")
-        assert sums is not None
+        sums = present(accumulator.groups("value_per_list@1"))
         found.append(sums)
     assert _same(*found)
     assert float(found[0].numerators.sum()) == pytest.approx(2e16 + 4, rel=1e-15)

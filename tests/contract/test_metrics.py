@@ -50,7 +50,6 @@ def test_every_choice_of_parameters_equals_the_twin(k: int | None) -> None:
 
 
 def _asked(k: int | None) -> list[str]:
-    """Metrics that take this cut-off."""
     return [name for name in NAMES if k is None or takes_k(name)]
 
 

@@ -15,8 +15,6 @@ from streameval.sources.source import Source
 from tests.contract.source_cases import CASES, Content
 from tests.effort import PATIENCE
 
-GROUPS = {name: case for name, case in CASES.items() if case.group}
-
 
 class RefusedError(StreamevalError):
     """What an owner raises here."""
@@ -79,19 +77,16 @@ class Owner:
         self.told += [(self.name, what, partition) for partition in partitions]
 
 
-def _prepared(request: pytest.FixtureRequest, folder: Path, cases: Mapping[str, object]) -> Content:
-    assert request.param in cases
-    return CASES[request.param].prepare(folder, request)
-
-
 @pytest.fixture(params=[pytest.param(name, marks=case.marks) for name, case in CASES.items()])
 def content(request: pytest.FixtureRequest, tmp_path: Path) -> Content:
-    return _prepared(request, tmp_path, CASES)
+    return CASES[request.param].prepare(tmp_path, request)
 
 
-@pytest.fixture(params=[pytest.param(name, marks=case.marks) for name, case in GROUPS.items()])
+@pytest.fixture(
+    params=[pytest.param(name, marks=case.marks) for name, case in CASES.items() if case.group]
+)
 def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Content:
-    return _prepared(request, tmp_path, GROUPS)
+    return CASES[request.param].prepare(tmp_path, request)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import pytest
 from streameval.checkpoints.checkpoint import Place, Stop
 from streameval.errors import ForeignStoreError, StateVersionError
 from tests.contract.store_cases import CASES, Opened
+from tests.present import present
 from tests.stores.drafts import PLACE, contents, draft, part, whole
 
 PLACES = [
@@ -52,16 +53,14 @@ def test_an_empty_store_has_nothing(opened: Opened) -> None:
 def test_what_was_saved_is_found_by_another_process(opened: Opened) -> None:
     given = draft(17)
     opened().save(given)
-    found = opened().newest(PLACE)
-    assert found.saved is not None
-    assert found.saved.header == given.header
-    assert whole(found.saved) == 17
+    saved = present(opened().newest(PLACE).saved)
+    assert saved.header == given.header
+    assert whole(saved) == 17
 
 
 def test_the_table_of_a_save_is_that_which_is_found(opened: Opened) -> None:
     given = opened().save(draft(17))
-    saved = opened().newest(PLACE).saved
-    assert saved is not None
+    saved = present(opened().newest(PLACE).saved)
     assert saved.entries == given
     assert saved.digests == {
         name: blake2b(b"".join(pieces), digest_size=32).hexdigest()
@@ -79,8 +78,7 @@ def test_the_same_offset_once_more_takes_the_place_of_the_first(opened: Opened) 
     store = opened()
     store.save(draft(20, counted=3))
     store.save(draft(20, counted=9))
-    saved = store.newest(PLACE).saved
-    assert saved is not None
+    saved = present(store.newest(PLACE).saved)
     assert saved.header.counted == 9
 
 
@@ -156,21 +154,20 @@ def test_a_record_at_which_a_process_stopped_is_noted_and_not_skipped_by_that(
         opened().record_stop(PLACE, stop)
     assert list(opened().skips(PLACE)) == []
     assert opened().places() == [PLACE]
-    saved = opened().newest(PLACE).saved
-    assert saved is not None
+    saved = present(opened().newest(PLACE).saved)
     assert saved.header.offset == 17
 
 
 def test_what_is_set_aside_is_not_loaded_and_what_comes_later_is(opened: Opened) -> None:
-    other = Place("other", "a", 0)
+    place, other = Place("/data/day 1%2F.ndjson", "", 0), Place("other", "a", 0)
     opened().save(draft(1, other))
     for offset in (110, 120, 250):
-        opened().save(draft(offset))
-    opened().save(draft(260, version=99))
+        opened().save(draft(offset, place))
+    opened().save(draft(260, place, version=99))
     for _ in range(2):
-        opened().archive(PLACE)
-        assert opened().newest(PLACE).saved is None
+        opened().archive(place)
+        assert opened().newest(place).saved is None
         assert opened().places() == [other]
-    opened().save(draft(30))
-    assert whole(opened().newest(PLACE).saved) == 30
+    opened().save(draft(30, place))
+    assert whole(opened().newest(place).saved, place) == 30
     assert whole(opened().newest(other).saved, other) == 1

@@ -126,3 +126,10 @@ def read(decoder: Decoder, value: bytes) -> Event | InvalidEvent:
     """The event of a record, or the reason why it is invalid."""
     found = decoder.decode_many([value])
     return found.invalid[0][1] if found.invalid else events_of(found)[0]
+
+
+def refused(decoder: Decoder, value: bytes) -> InvalidEvent:
+    """The reason why a record is invalid, after a check that it is."""
+    found = read(decoder, value)
+    assert isinstance(found, InvalidEvent), found
+    return found

@@ -71,7 +71,6 @@ Row = tuple[int, Event]
 
 
 def _rows(decoded: Decoded, begin: int = 0) -> list[Row]:
-    """The events of a batch with their places, in order."""
     events = zip(decoded.places, events_of(decoded), strict=True)
     return [(begin + place, event) for place, event in events]
 

@@ -8,9 +8,9 @@ import pytest
 
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
-from streameval.decoding.invalid import REASONS, InvalidEvent, Reason
+from streameval.decoding.invalid import REASONS, Reason
 from streameval.events import Event
-from tests.decoding.records import read
+from tests.decoding.records import read, refused
 from tests.effort import every_case
 
 FIELDS = EventFields(
@@ -157,8 +157,7 @@ def test_the_record_behind_the_bad_examples_is_valid(decoder: Decoder) -> None:
 def test_bytes_that_cannot_be_decoded_have_a_reason(
     decoder: Decoder, value: bytes, reason: Reason
 ) -> None:
-    found = read(decoder, value)
-    assert isinstance(found, InvalidEvent)
+    found = refused(decoder, value)
     assert found.reason == reason
     assert found.detail
 
@@ -167,8 +166,7 @@ def test_bytes_that_cannot_be_decoded_have_a_reason(
 def test_an_invalid_field_has_a_reason_and_is_named(
     decoder: Decoder, field: str, value: str | None, reason: Reason
 ) -> None:
-    found = read(decoder, record(**{field: value}))
-    assert isinstance(found, InvalidEvent)
+    found = refused(decoder, record(**{field: value}))
     assert found.reason == reason
     assert field in found.detail
 
@@ -183,8 +181,7 @@ def test_every_reason_has_a_sentence_and_an_example_here() -> None:
 
 
 def test_a_long_value_is_shortened_in_the_detail(decoder: Decoder) -> None:
-    found = read(decoder, record(ts='"' + "x" * 10_000 + '"'))
-    assert isinstance(found, InvalidEvent)
+    found = refused(decoder, record(ts='"' + "x" * 10_000 + '"'))
     assert len(found.detail) < 200
 
 

@@ -13,10 +13,9 @@ from hypothesis import strategies as st
 
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields, TimeUnit
-from streameval.decoding.invalid import InvalidEvent
 from streameval.errors import ConfigError
 from streameval.events import Event, Interaction
-from tests.decoding.records import read
+from tests.decoding.records import read, refused
 from tests.effort import every_case
 
 
@@ -51,8 +50,7 @@ def test_integer_ids_stay_integers_where_configured() -> None:
 @every_case("text", ["a", "1.0", "", "\u0661", "1_000", " 1", "+1", "1e3", "9" * 1001])
 def test_text_that_is_not_an_integer_is_no_integer_id(text: str) -> None:
     value = msgspec.json.encode({"recommendations": [text], "interactions": []})
-    found = read(Decoder(EventFields(ids="integer"), []), value)
-    assert not isinstance(found, Event)
+    found = refused(Decoder(EventFields(ids="integer"), []), value)
     assert found.reason == "invalid_id"
 
 
@@ -165,8 +163,7 @@ def test_items_without_positions_have_ranks_from_1(ranks: str) -> None:
 
 def test_positions_of_some_objects_only_are_refused() -> None:
     value = b'{"recommendations": [{"id": "a", "at": 3}, {"id": "b"}], "interactions": []}'
-    found = read(Decoder(EventFields(positions="recommendations[].at"), []), value)
-    assert isinstance(found, InvalidEvent)
+    found = refused(Decoder(EventFields(positions="recommendations[].at"), []), value)
     assert found.reason == "invalid_positions"
 
 
@@ -221,8 +218,7 @@ def test_paths_lead_into_objects_and_lists() -> None:
 )
 def test_a_path_that_does_not_fit_names_the_step(payload: str, reason: str) -> None:
     value = f'{{"payload": {payload}, "context": {{}}}}'.encode()
-    found = read(Decoder(EventFields(**NESTED_FIELDS), ["variant", "nowhere"]), value)
-    assert not isinstance(found, Event)
+    found = refused(Decoder(EventFields(**NESTED_FIELDS), ["variant", "nowhere"]), value)
     assert found.reason == reason
     assert "payload" in found.detail
 
@@ -293,8 +289,7 @@ def test_times_are_exact_microseconds(unit: TimeUnit, written: str, microseconds
 )
 def test_time_in_another_unit_is_refused_if_it_is_detectable(unit: TimeUnit, written: str) -> None:
     value = f'{{"recommendations": [], "interactions": [], "ts": {written}}}'.encode()
-    found = read(Decoder(EventFields(time="ts", time_unit=unit), []), value)
-    assert not isinstance(found, Event)
+    found = refused(Decoder(EventFields(time="ts", time_unit=unit), []), value)
     assert found.reason == "invalid_time"
     assert unit in found.detail
 
@@ -354,7 +349,6 @@ def test_columns_have_positions_scores_and_baselines() -> None:
 def test_lists_that_do_not_match_the_items_have_a_reason(
     changed: dict[str, Any], reason: str
 ) -> None:
-    found = read(Decoder(OPTIONAL_FIELDS, []), beside(**changed))
-    assert isinstance(found, InvalidEvent)
+    found = refused(Decoder(OPTIONAL_FIELDS, []), beside(**changed))
     assert found.reason == reason
     assert Decoder(OPTIONAL_FIELDS, []).decode_many([beside(**changed)]).invalid[0][1] == found

@@ -12,6 +12,7 @@ from streameval.checkpoints.settings import Policies
 from streameval.checkpoints.store import Store
 from streameval.engine.dead_letters import Identity
 from streameval.events.records import Assignment, Partition, RecordBatch
+from tests.batches import batch_of
 from tests.durability.counting import METRIC, record
 from tests.durability.process import SETTINGS, Member
 from tests.stores.memory import MemoryStore
@@ -27,18 +28,11 @@ def assignment(**changed: Any) -> Assignment:
 
 def batch(start: int, stop: int, partition: Partition = P, minute: int = 0) -> RecordBatch:
     """Events of one variant and minute, all of them hits."""
-    numbers = range(start, stop)
-    return RecordBatch(
-        partition=partition,
-        values=[record(number, minute=minute, variant="x") for number in numbers],
-        offsets=numbers,
-        next_offset=stop,
-    )
+    values = [record(number, minute=minute, variant="x") for number in range(start, stop)]
+    return batch_of(partition, values, start)
 
 
 class Recorded(MemoryStore):
-    """Records every draft and its table."""
-
     def __init__(self) -> None:
         super().__init__()
         self.drafts: list[Draft] = []
@@ -72,7 +66,6 @@ class Kept(Member):
         return self.checkpointer.assigned([given])[given.partition]
 
     def count(self, start: int, stop: int, minute: int = 0) -> None:
-        """Count these offsets of partition 0."""
         self.checkpointer.apply(batch(start, stop, minute=minute))
 
     def checkpoint(self) -> None:
@@ -84,16 +77,13 @@ class Kept(Member):
 
     @property
     def shown(self) -> int:
-        """Number of events that the counters show."""
         return self.checkpointer.counted.get((0, ("x",), METRIC), (0.0, 0))[1]
 
     @property
     def events(self) -> Sequence[str]:
-        """Names of the log events since the last call."""
         return [each.event for each in self.news()]
 
     def news(self) -> Sequence[LogEvent]:
-        """Log events since the last call."""
         return self.checkpointer.take_log_events()
 
     def commit(self, positions: Mapping[Partition, int], **_: bool) -> str | None:
@@ -102,10 +92,16 @@ class Kept(Member):
         return self.trouble
 
 
+def owner(store: Store | None = None, **options: Any) -> Kept:
+    """A process that has been assigned partition 0."""
+    kept = Kept(store, **options)
+    kept.assign()
+    return kept
+
+
 def after(offset: int, store: Store | None = None, **settings: Any) -> Store:
     """A store with a checkpoint at this offset, written by a process that has ended."""
-    kept = Kept(store, **settings)
-    kept.assign()
+    kept = owner(store, **settings)
     kept.count(0, offset)
     kept.checkpointer.finish()
     return kept.store

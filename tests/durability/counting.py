@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from hashlib import blake2b
-from typing import TypeAlias
 
 import msgspec
 
 from streameval.accumulator import Accumulator
+from streameval.checkpoints.format import digest_of
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.engine.ingest import EventFrontend, Ingest
@@ -25,14 +24,11 @@ START = 1_700_000_000 // 60
 TIMES = Windowing(pane=MINUTE, spans=(3 * MINUTE,), lateness=MINUTE)
 FIELDS = EventFields(time="ts", time_unit="s", event_id="id")
 
-Counting: TypeAlias = Ingest
-
 METRIC = "hit_rate@1"
 _HITS = Accumulator(METRIC)
 
 
-def ingest(spans: tuple[int, ...] = TIMES.spans) -> Counting:
-    """An empty pipeline with these windows."""
+def ingest(spans: tuple[int, ...] = TIMES.spans) -> Ingest:
     windowing = msgspec.structs.replace(TIMES, spans=spans)
     families = [
         FamilySpec(
@@ -70,9 +66,5 @@ def record(number: int, *, minute: int, variant: str, hit: bool = True) -> bytes
     )
 
 
-def digests(of: Counting, partition: Partition) -> Mapping[str, str]:
-    """The digest of each section of a state."""
-    return {
-        section.name: blake2b(b"".join(section.content()()), digest_size=32).hexdigest()
-        for section in of.sections(partition)
-    }
+def digests(of: Ingest, partition: Partition) -> Mapping[str, str]:
+    return {each.name: digest_of(*each.content()()) for each in of.sections(partition)}

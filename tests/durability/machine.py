@@ -25,7 +25,6 @@ class Coming(NamedTuple):
     """Records that are appended to a partition, and counted by its readers.
 
     Attributes:
-        which: the partition.
         kinds: of each record: a variant with minutes forward or backward, or an invalid record.
         counted: how many records each reader counts then, zombies included.
     """
@@ -242,12 +241,7 @@ class Machine(RuleBasedStateMachine):
 
 
 def run(examples: int, *, derandomize: bool = True) -> None:
-    """Run random schedules: the same every time, or new ones.
-
-    Raises:
-        AssertionError: an invariant is broken; Hypothesis prints the shortest form of a new
-            schedule.
-    """
+    """Run random schedules: the same every time, or new ones, whose shortest form is printed."""
     chosen = settings(
         max_examples=examples,
         stateful_step_count=30,

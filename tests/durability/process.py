@@ -121,16 +121,13 @@ class Process(Member):
 
     @property
     def positions(self) -> Mapping[Partition, int]:
-        """The positions of the partitions that it believes to own."""
         return self.ingest.positions
 
     @property
     def counted(self) -> Totals:
-        """What its counters show."""
         return self.checkpointer.counted
 
     def work(self, partition: Partition | None = None, count: int = 0) -> None:
-        """Poll once, and count the batches."""
         if partition is not None:
             self._group.deliver(self.name, partition, count)
         for batch in self.source.poll(0):
@@ -138,7 +135,6 @@ class Process(Member):
             self.last = batch
 
     def checkpoint(self) -> None:
-        """Run a round of checkpoints."""
         self.now += SETTINGS.interval
         # The group answers the commit of each at a second call.
         for _ in range(2 * (len(self.positions) + 1)):

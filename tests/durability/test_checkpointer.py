@@ -17,11 +17,12 @@ from streameval.decoding.columns import Decoded
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.engine.partition import Layout
-from streameval.errors import DamagedStateError, SourceError, UncountableRecordError
-from streameval.events.records import PENDING, Partition, RecordBatch
+from streameval.errors import DamagedStateError, UncountableRecordError
+from streameval.events.records import PENDING, Partition
 from streameval.join.frontend import JoinFrontend
 from streameval.join.options import AttributionOptions, InteractionOptions
-from tests.durability.checkpointing import Kept, P, Recorded, after, assignment, batch
+from tests.batches import batch_of
+from tests.durability.checkpointing import Kept, P, Recorded, after, assignment, batch, owner
 from tests.durability.counting import MINUTE, START, digests
 from tests.effort import every_case
 from tests.stores.memory import MemoryStore
@@ -97,8 +98,7 @@ def test_a_starved_process_spends_no_larger_share_of_its_work_on_rounds() -> Non
 def test_a_checkpoint_that_is_damaged_after_planning_is_skipped() -> None:
     store = Rotting()
     store.rotten = 0
-    kept = Kept(store)
-    kept.assign()
+    kept = owner(store)
     kept.count(0, 5)
     kept.checkpoint()
     kept.count(5, 9)
@@ -130,8 +130,7 @@ def test_a_partition_that_starts_empty_has_a_checkpoint_at_once() -> None:
 
 
 def test_checkpoints_are_written_at_the_interval_if_the_partition_changed() -> None:
-    kept = Kept(store := Recorded())
-    kept.assign()
+    kept = owner(store := Recorded())
     kept.count(0, 5)
     kept.now = 9.9
     kept.checkpointer.advance()
@@ -144,8 +143,7 @@ def test_checkpoints_are_written_at_the_interval_if_the_partition_changed() -> N
 
 
 def test_checkpoints_are_written_early_after_the_configured_number_of_records() -> None:
-    kept = Kept(store := Recorded(), events=5)
-    kept.assign()
+    kept = owner(store := Recorded(), events=5)
     kept.count(0, 4)
     kept.checkpointer.advance()
     assert len(store.drafts) == 1
@@ -155,8 +153,7 @@ def test_checkpoints_are_written_early_after_the_configured_number_of_records() 
 
 
 def test_unchanged_parts_are_written_once_and_reused_after_a_restart() -> None:
-    kept = Kept(store := Recorded())
-    kept.assign()
+    kept = owner(store := Recorded())
     for start in (0, 5, 10):
         kept.count(start, start + 5)
         kept.checkpoint()
@@ -171,8 +168,7 @@ def test_unchanged_parts_are_written_once_and_reused_after_a_restart() -> None:
 
 
 def test_a_pane_that_opened_and_closed_since_the_last_checkpoint_is_written_once() -> None:
-    kept = Kept(store := Recorded())
-    kept.assign()
+    kept = owner(store := Recorded())
 
     def panes() -> list[tuple[bool, bool]]:
         """Panes that are settled, and panes without content."""
@@ -194,14 +190,12 @@ def test_a_pane_that_opened_and_closed_since_the_last_checkpoint_is_written_once
 
 def test_a_former_owner_without_its_blobs_removes_nothing_of_the_new_owner() -> None:
     store = Recorded()
-    late = Kept(store)
-    late.assign()
+    late = owner(store)
     for start in (0, 5, 10):
         late.count(start, start + 5)
         late.checkpoint()
     late.count(15, 30, minute=1)
-    heir = Kept(store)
-    heir.assign()
+    heir = owner(store)
     for end in (16, 17, 18):
         # Events without a pane change the past of the new owner.
         heir.count(end - 1, end, minute=-10)
@@ -218,9 +212,7 @@ def test_a_former_owner_without_its_blobs_removes_nothing_of_the_new_owner() -> 
 
 
 def test_a_damaged_blob_fails_one_checkpoint_and_the_next_writes_everything_again() -> None:
-    store = Recorded()
-    kept = Kept(store)
-    kept.assign()
+    kept = owner(store := Recorded())
     ends = (1, 2, 3, 6, 10)
     for minute, (start, stop) in enumerate(pairwise((0, *ends))):
         kept.count(start, stop, minute)
@@ -246,23 +238,19 @@ def test_a_damaged_blob_fails_one_checkpoint_and_the_next_writes_everything_agai
 
 def test_panes_folded_by_a_restart_are_in_its_first_checkpoint() -> None:
     store = MemoryStore()
-    kept = Kept(store, spans=(3 * MINUTE,))
-    kept.assign()
+    kept = owner(store, spans=(3 * MINUTE,))
     for minute in range(4):
         kept.count(minute, minute + 1, minute)
         kept.checkpoint()
-    heir = Kept(store, spans=(MINUTE,))
-    heir.assign()
+    heir = owner(store, spans=(MINUTE,))
     heir.count(4, 5, minute=3)
     heir.checkpoint()
-    again = Kept(store, spans=(MINUTE,))
-    again.assign()
+    again = owner(store, spans=(MINUTE,))
     assert digests(again.ingest, P) == digests(heir.ingest, P)
 
 
 def test_no_checkpoint_is_written_before_its_dead_letters_are_durable() -> None:
-    kept = Kept(store := Recorded())
-    kept.assign()
+    kept = owner(store := Recorded())
     kept.count(0, 5)
     kept.letters.failing = True
     kept.checkpoint()
@@ -298,10 +286,7 @@ def test_a_commit_that_never_came_is_made_up_for_where_a_joined_log_lacks_it(
     for log, records, time in ((SHOWN, 3, 5), (CLICKS, 2, 1)):
         record = {"ts": time, "request_id": "r", "shown": ["a"], "item": "a"}
         values = [json.dumps(record).encode()] * records
-        found = RecordBatch(
-            partition=log, values=values, offsets=range(records), next_offset=records
-        )
-        leaver.checkpointer.apply(found)
+        leaver.checkpointer.apply(batch_of(log, values))
     leaver.checkpointer.finish()
     heir = Kept(leaver.store, frontend=_join())
     # A join counts no further than to the time that its slowest log has reached.
@@ -330,8 +315,7 @@ def _assign_joined(
 
 
 def test_evidence_is_not_shown_before_the_group_accepts_the_commit() -> None:
-    kept = Kept()
-    kept.assign()
+    kept = owner()
     kept.checkpoint()
     kept.count(0, 5)
     kept.trouble = "the group refused the commit"
@@ -346,8 +330,7 @@ def test_evidence_is_not_shown_before_the_group_accepts_the_commit() -> None:
 
 
 def test_a_commit_without_an_answer_is_asked_for_again_at_once() -> None:
-    kept = Kept()
-    kept.assign()
+    kept = owner()
     kept.checkpoint()
     kept.count(0, 5)
     kept.trouble = PENDING
@@ -375,9 +358,7 @@ def test_a_late_answer_shows_the_evidence_it_is_about_and_the_next_commit_follow
 
 
 def test_a_revoked_partition_is_saved_and_dropped_and_its_counters_stay() -> None:
-    store: Store = MemoryStore()
-    kept = Kept(store)
-    kept.assign()
+    kept = owner(store := MemoryStore())
     kept.count(0, 5)
     kept.checkpointer.revoked([P])
     assert (kept.shown, kept.commits) == (5, [{P: 5}])
@@ -386,9 +367,7 @@ def test_a_revoked_partition_is_saved_and_dropped_and_its_counters_stay() -> Non
 
 
 def test_a_lost_partition_is_dropped_without_a_checkpoint() -> None:
-    store: Store = MemoryStore()
-    kept = Kept(store)
-    kept.assign()
+    kept = owner(store := MemoryStore())
     kept.count(0, 5)
     kept.checkpointer.lost([P])
     assert (kept.shown, kept.commits, kept.ingest.positions) == (0, [], {})
@@ -397,8 +376,7 @@ def test_a_lost_partition_is_dropped_without_a_checkpoint() -> None:
 
 def test_without_budget_the_next_owner_counts_again() -> None:
     store: Store = MemoryStore()
-    kept = Kept(store, budget=0.0)
-    kept.assign()
+    kept = owner(store, budget=0.0)
     kept.count(0, 5)
     kept.checkpointer.revoked([P])
     assert kept.shown == 0
@@ -407,8 +385,7 @@ def test_without_budget_the_next_owner_counts_again() -> None:
 
 
 def test_a_partition_that_returns_with_an_older_checkpoint_is_not_shown_twice() -> None:
-    kept = Kept()
-    kept.assign()
+    kept = owner()
     kept.count(0, 5)
     kept.checkpoint()
     assert isinstance(kept.store, MemoryStore)
@@ -421,8 +398,7 @@ def test_a_partition_that_returns_with_an_older_checkpoint_is_not_shown_twice() 
 
 
 def test_after_abandoning_not_even_revoked_partitions_are_saved() -> None:
-    kept = Kept(store := Recorded())
-    kept.assign()
+    kept = owner(store := Recorded())
     kept.count(0, 5)
     kept.checkpointer.abandon()
     kept.checkpoint()
@@ -430,21 +406,10 @@ def test_after_abandoning_not_even_revoked_partitions_are_saved() -> None:
     assert [draft.header.offset for draft in store.drafts] == [0]
 
 
-def test_a_batch_that_is_delivered_again_is_refused_and_changes_nothing() -> None:
-    kept = Kept()
-    kept.assign()
-    kept.count(0, 5)
-    with pytest.raises(SourceError, match="was delivered again"):
-        kept.checkpointer.apply(batch(3, 8))
-    assert kept.ingest.positions == {P: 5}
-
-
 def test_a_record_that_is_skipped_after_a_stop_is_a_durable_dead_letter_before_a_checkpoint(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    store = MemoryStore()
-    kept = Kept(store)
-    kept.assign()
+    kept = owner(store := MemoryStore())
     kept.count(0, 5)
     kept.checkpoint()
     decode_many = Decoder.decode_many

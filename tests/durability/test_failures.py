@@ -10,7 +10,7 @@ from streameval.checkpoints.checkpoint import Draft
 from streameval.errors import StoreError, UnsavedStateError
 from streameval.events.records import Partition
 from tests.dead_letters.places import letter
-from tests.durability.checkpointing import Kept, P, assignment, batch
+from tests.durability.checkpointing import P, assignment, batch, owner
 from tests.stores.memory import MemoryStore
 
 OTHER = Partition("events", 1)
@@ -39,9 +39,7 @@ class Untidy(MemoryStore):
 
 
 def test_a_failed_checkpoint_shows_and_commits_nothing_and_is_retried() -> None:
-    store = Failing()
-    kept = Kept(store)
-    kept.assign()
+    kept = owner(store := Failing())
     kept.count(0, 5)
     store.full = True
     kept.checkpoint()
@@ -57,8 +55,7 @@ def test_a_failed_checkpoint_shows_and_commits_nothing_and_is_retried() -> None:
 
 
 def test_failing_checkpoints_are_logged_once_and_their_recovery_once() -> None:
-    kept = Kept(store := Failing())
-    kept.assign()
+    kept = owner(store := Failing())
     kept.checkpointer.assigned([assignment(partition=OTHER)])
     kept.news()
     store.full = True
@@ -83,9 +80,7 @@ def test_failing_checkpoints_are_logged_once_and_their_recovery_once() -> None:
 
 
 def test_a_failed_cleanup_is_logged_once_until_it_succeeds() -> None:
-    store = Untidy()
-    kept = Kept(store)
-    kept.assign()
+    kept = owner(store := Untidy())
     told = []
     for place, trouble in enumerate(["permission denied", "permission denied", None, "read-only"]):
         store.reason = trouble
@@ -96,9 +91,7 @@ def test_a_failed_cleanup_is_logged_once_until_it_succeeds() -> None:
 
 
 def test_a_failed_last_checkpoint_is_an_error() -> None:
-    store = Failing()
-    kept = Kept(store)
-    kept.assign()
+    kept = owner(store := Failing())
     kept.checkpointer.finish()
     kept.count(0, 5)
     store.full = True
@@ -108,8 +101,7 @@ def test_a_failed_last_checkpoint_is_an_error() -> None:
 
 
 def test_a_recovery_after_a_rebalance_is_logged() -> None:
-    kept = Kept(store := Failing())
-    kept.assign()
+    kept = owner(store := Failing())
     store.full = True
     kept.count(0, 5)
     kept.checkpoint()
@@ -123,8 +115,7 @@ def test_a_recovery_after_a_rebalance_is_logged() -> None:
 
 
 def test_full_dead_letters_are_written_although_no_partition_can_change() -> None:
-    kept = Kept()
-    kept.assign()
+    kept = owner()
     kept.checkpoint()
     kept.letters.send([letter(1)])
     kept.letters.full = kept.letters.failing = True
@@ -139,8 +130,7 @@ def test_full_dead_letters_are_written_although_no_partition_can_change() -> Non
 
 
 def test_a_partition_starts_while_dead_letters_of_others_cannot_be_written() -> None:
-    kept = Kept()
-    kept.assign()
+    kept = owner()
     kept.letters.send([letter(1)])
     kept.letters.failing = True
     kept.checkpointer.assigned([assignment(partition=OTHER)])

@@ -9,6 +9,7 @@ from streameval.checkpoints.scheduler import Clock
 from streameval.engine.dead_letters import Identity
 from streameval.errors import DeadLetterError
 from streameval.events.records import Origin, RecordBatch
+from tests.batches import batch_of
 from tests.durability.checkpointing import P, assignment, batch
 from tests.durability.counting import ingest
 from tests.durability.inline import Inline
@@ -46,7 +47,7 @@ def test_without_a_store_partitions_start_at_the_configured_offset() -> None:
     owner = MemoryOnly(counts, letters, Clock(monotonic=lambda: now[0]), Inline())
     assert owner.assigned([assignment(start=4, committed=50)]) == {P: 4}
     owner.apply(batch(4, 6))
-    owner.apply(RecordBatch(partition=P, values=[b"garbage"], offsets=[6], next_offset=7))
+    owner.apply(batch_of(P, [b"garbage"], 6))
     assert counts.positions == {P: 7}
     owner.advance()
     assert safe == set()

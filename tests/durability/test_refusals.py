@@ -13,7 +13,15 @@ from streameval.checkpoints.settings import CHOICES, Policies
 from streameval.checkpoints.store import Found, Store
 from streameval.errors import ForeignStoreError, RefusedStateError, StateVersionError, StoreError
 from streameval.events.records import Partition
-from tests.durability.checkpointing import Kept, P, Recorded, after, assignment, with_policy
+from tests.durability.checkpointing import (
+    Kept,
+    P,
+    Recorded,
+    after,
+    assignment,
+    owner,
+    with_policy,
+)
 from tests.effort import every_case
 from tests.stores.memory import MemoryStore
 from tests.stores.simulated_disk import Crash, failing_at
@@ -153,8 +161,7 @@ def test_a_restart_is_not_undone_by_the_next_start() -> None:
     store = after(10)
     policies = with_policy("on_other_settings", "restart")
     settings: dict[str, Any] = {"fingerprint": {"pane": "5m"}, "policies": policies}
-    kept = Kept(store, **settings)
-    kept.assign()
+    kept = owner(store, **settings)
     kept.count(0, 4)
     kept.checkpointer.finish()
     again = Kept(store, fingerprint={"pane": "5m"})

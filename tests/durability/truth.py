@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from streameval.engine.ingest import Ingest
 from streameval.events.records import Partition, RecordBatch
-from tests.durability.counting import MINUTE, TIMES, Counting, digests, ingest
+from tests.durability.counting import MINUTE, TIMES, digests, ingest
 from tests.logs.group import Entry, Log
 
 
@@ -36,21 +37,18 @@ class Truth:
         self._log = log
         self._folds: dict[tuple[Partition, int], Fold] = {}
         self._pieces: dict[tuple[Partition, int], Mapping[str, str]] = {}
-        self._reached: dict[Partition, Counting] = {}
+        self._reached: dict[Partition, Ingest] = {}
 
     def fold(self, partition: Partition, offset: int) -> Fold:
-        """The expected counts of a partition at this offset."""
         key = partition, offset
         if key not in self._folds:
             self._folds[key] = _fold([entry.value for entry in self._below(partition, offset)])
         return self._folds[key]
 
     def bad(self, partition: Partition, offset: int) -> set[int]:
-        """Offsets of the invalid records below this one."""
         return {e.offset for e in self._below(partition, offset) if _is_bad(e.value)}
 
     def pieces(self, partition: Partition, offset: int) -> Mapping[str, str]:
-        """Digest of each piece of the state at this offset."""
         key = partition, offset
         if key not in self._pieces:
             reached = self._reached.get(partition)
@@ -61,7 +59,7 @@ class Truth:
             self._pieces[key] = digests(reached, partition)
         return self._pieces[key]
 
-    def _go_on(self, reached: Counting, partition: Partition, offset: int) -> None:
+    def _go_on(self, reached: Ingest, partition: Partition, offset: int) -> None:
         start = reached.positions[partition]
         entries = [each for each in self._below(partition, offset) if each.offset >= start]
         reached.apply(

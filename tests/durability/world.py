@@ -34,7 +34,6 @@ class Trap:
         self.refused: frozenset[str] = frozenset()
 
     def set(self, point: str, times: int) -> None:
-        """Arm the trap."""
         self._point, self._left = point, times
 
     def __call__(self, point: str) -> None:
@@ -47,8 +46,6 @@ class Trap:
 
 
 class World:
-    """The whole simulated system."""
-
     def __init__(self) -> None:
         self.log = Log()
         self.log.add_topic(TOPIC, len(PARTITIONS))
@@ -86,7 +83,6 @@ class World:
         self.processes[name] = self._started(name)
 
     def holder(self, partition: Partition) -> Process | None:
-        """The owner of a partition according to the group."""
         name = self.group.holder.get(partition)
         return None if name is None else self.processes[name]
 
@@ -95,7 +91,6 @@ class World:
         return [each for each in self.processes.values() if partition in each.positions]
 
     def lose(self, name: str, partition: Partition) -> None:
-        """Take a partition from a process without its knowledge."""
         self.group.lose(name, [partition])
         self.untouched = False
 
@@ -105,7 +100,6 @@ class World:
         self.untouched = False
 
     def check(self) -> None:
-        """Check all invariants."""
         for process in self.processes.values():
             self._check_states(process)
             self._check_never_falls(process)

@@ -19,6 +19,7 @@ from streameval.events.records import Partition, RecordBatch
 from streameval.windows.family import FamilySpec
 from streameval.windows.times import Windowing
 from streameval.windows.views import FamilyView
+from tests.batches import batch_of
 
 METRICS = ("hit_rate@2", "ndcg@3", "map", "ctr@2", "distinct_items@2")
 FIELDS = EventFields(time="ts", time_unit="s", event_id="id")
@@ -55,13 +56,7 @@ def ingest(of: Layout | None = None, **options: Any) -> Ingest:
 def batch(
     values: Sequence[bytes | None], number: int = 0, start: int = 0, **more: Any
 ) -> RecordBatch:
-    return RecordBatch(
-        partition=Partition("events", number),
-        values=values,
-        offsets=range(start, start + len(values)),
-        next_offset=start + len(values),
-        **more,
-    )
+    return batch_of(Partition("events", number), values, start, **more)
 
 
 def fed(of: Layout, values: Sequence[bytes | None], ends: Sequence[int] = ()) -> Ingest:
@@ -108,8 +103,6 @@ def parts(of: Ingest, number: int = 0) -> dict[str, bytes]:
 
 
 class Taking:
-    """Takes snapshots of an ingest."""
-
     def __init__(self, of: Ingest, labels: Sequence[str] = ("variant",), **more: Any) -> None:
         self._ingest = of
         self._snapshots = Snapshots(

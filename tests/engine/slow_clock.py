@@ -9,7 +9,6 @@ NEVER = -(2**62)
 
 
 def clocks(log: Sequence[int], max_ahead: int, recent: int) -> list[int]:
-    """The clock after each event of a log."""
     found, agreed, now = list[int](), NEVER, NEVER
     for end in range(1, len(log) + 1):
         last = log[max(0, end - recent) : end]

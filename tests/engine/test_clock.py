@@ -173,15 +173,7 @@ SCATTERED = [number * 7_919 % (GOOD - 200) for number in range(100)]
     sampled(
         [
             (places, claim)
-            for places in (
-                [GOOD // 2],
-                SCATTERED,
-                [0],
-                [GOOD],
-                [0] * 10,
-                [GOOD // 2] * 10,
-                [GOOD] * 10,
-            )
+            for places in (SCATTERED, *([at] * n for n in (1, 10) for at in (GOOD // 2, 0, GOOD)))
             for claim in (58 * 60, 10 * 365 * 24 * 3_600)
         ],
         7,

@@ -18,6 +18,7 @@ from streameval.engine.dead_letters import (
     letters_of,
 )
 from streameval.events.records import Origin, Partition, RecordBatch
+from tests.batches import batch_of
 from tests.effort import every_case
 
 PARTITION = Partition("events", 3)
@@ -58,7 +59,7 @@ def test_a_letter_has_the_original_record_and_the_reason() -> None:
 
 
 def test_letters_of_a_log_without_keys_and_timestamps_have_none() -> None:
-    batch = RecordBatch(partition=PARTITION, values=[b"x"], offsets=[7], next_offset=8)
+    batch = batch_of(PARTITION, [b"x"], 7)
     (letter,) = letters_of(batch, [(0, InvalidEvent("not_json", "no"))])
     assert (letter.key, letter.headers, letter.timestamp_ms) == (None, (), None)
     assert str(letter.identity) == "events/3/7"
@@ -114,13 +115,7 @@ def test_text_that_is_no_identity_is_refused(text: str) -> None:
 def test_a_letter_of_a_replayed_record_names_the_original(
     headers: list[tuple[str, bytes]], original: str
 ) -> None:
-    batch = RecordBatch(
-        partition=PARTITION,
-        values=[b"x"],
-        offsets=[7],
-        next_offset=8,
-        origin=lambda _: Origin(None, headers),
-    )
+    batch = batch_of(PARTITION, [b"x"], 7, origin=lambda _: Origin(None, headers))
     (letter,) = letters_of(batch, [(0, InvalidEvent("not_json", "no"))])
     assert str(letter.identity) == "events/3/7"
     assert str(letter.original) == original

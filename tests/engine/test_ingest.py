@@ -168,7 +168,7 @@ def test_skipped_records_are_gaps_in_the_log(places: tuple[int, ...]) -> None:
     of.apply(batch(values))
     for place in set(range(7)) - set(places):
         without.apply(batch(values[place : place + 1], start=place))
-    without.apply(RecordBatch(partition=name, values=[], offsets=[], next_offset=7))
+    without.apply(batch([], start=7))
     assert parts(of) == parts(without)
     assert of.positions == {name: 7}
     assert (of.tally.consumed, of.tally.invalid["skipped"]) == (7, len(places))

@@ -16,6 +16,7 @@ from streameval.engine.snapshot import LIFETIME, Series
 from streameval.events.records import Partition
 from tests.effort import every_case
 from tests.engine.counting import MINUTE, Taking, batch, fed, ingest, layout, parts, record, views
+from tests.present import present
 
 INTERVALS = Intervals(groups=256)
 METRICS = ("ctr", "ndcg@3", "distinct_items@2")
@@ -71,12 +72,11 @@ def test_lifetimes_have_the_interval_of_an_accumulator_and_windows_a_pointwise_o
         for metric in ("ctr", "ndcg@3"):
             found = series[metric, variant, LIFETIME].reading
             assert found == accumulator.read(metric)
-            assert found.interval is not None
-            assert found.interval.kind == "anytime"
+            assert present(found.interval).kind == "anytime"
             window = series[metric, variant, "5m"].reading
-            assert window.interval is not None
-            assert window.interval.kind == "pointwise"
-            assert window.interval.low < window.value < window.interval.high
+            pointwise = present(window.interval)
+            assert pointwise.kind == "pointwise"
+            assert pointwise.low < window.value < pointwise.high
         found = series["distinct_items@2", variant, LIFETIME].reading
         assert (found.interval is None, bool(found.no_interval)) == (True, True)
 
@@ -87,12 +87,10 @@ def test_a_window_has_the_sums_of_its_lists_in_fewer_groups() -> None:
     seen = views(of)
     table = seen.window(5 * MINUTE, of.clock or 0)
     cells = seen.slices(table)
-    assert table.groups is not None
-    sums, *_ = table.groups.of("ctr", cells)
+    sums, *_ = present(table.groups).of("ctr", cells)
     clock = (of.clock or 0) // MINUTE * MINUTE
     kept = [each for each in values if json.loads(each)["ts"] * 1_000_000 >= clock - 5 * MINUTE]
-    fine = _accumulated(kept, "a").groups("ctr")
-    assert fine is not None
+    fine = present(_accumulated(kept, "a").groups("ctr"))
     for wide, narrow in zip(fine[1:], sums[1:], strict=True):
         assert np.array_equal(wide.sum(axis=0).reshape(4, PANE_GROUPS).sum(axis=0), narrow[0])
     reading = _series(of)["ctr", "a", "5m"].reading
@@ -103,8 +101,7 @@ def test_a_window_has_the_sums_of_its_lists_in_fewer_groups() -> None:
 def test_days_are_those_of_the_events() -> None:
     of = fed(LAYOUT, _log(1_000))
     table = views(of).lifetime()
-    assert table.groups is not None
-    sums = table.groups.of("ctr", table.cells)
+    sums = present(table.groups).of("ctr", table.cells)
     assert [each.days.tolist() for each in sums] == [[9, 10], [9, 10]]
 
 
@@ -116,10 +113,8 @@ def test_days_are_those_of_the_events_even_ahead_of_the_clock() -> None:
         times.append(times[-1] + draw.choice([1, 1, 1, 40, 7_000]))
     values = [record(ts=at, id=f"e{at}", variant="a", user=f"u{at}") for at in times]
     table = views(fed(LAYOUT, values, range(0, len(values), 50))).lifetime()
-    assert table.groups is not None
-    (sums,) = table.groups.of("ctr", table.cells)
-    expected = _accumulated(values, "a").groups("ctr")
-    assert expected is not None
+    (sums,) = present(table.groups).of("ctr", table.cells)
+    expected = present(_accumulated(values, "a").groups("ctr"))
     assert np.array_equal(sums.days, expected.days)
     assert np.array_equal(sums.denominators, expected.denominators)
 
@@ -136,7 +131,7 @@ def test_a_state_without_intervals_continues_with_empty_ones(
     after.restore(PLACE, {PLACE: 200}, parts(before))
     after.apply(batch(values[200:], start=200))
     table = views(after).lifetime()
-    assert table.groups is not None
-    kept = sum(int(each.denominators.sum()) for each in table.groups.of("ctr", table.cells))
+    sums = present(table.groups).of("ctr", table.cells)
+    kept = sum(int(each.denominators.sum()) for each in sums)
     assert kept == 3 * (200 if intervals is None else 400)
     assert sum(table.lists(table.cells).tolist()) == 400

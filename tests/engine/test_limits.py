@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from streameval.engine import limits as module
 from streameval.engine.limits import WINDOW, LimitExceeded, Limits
 from streameval.errors import TooManyInvalidError
+from tests.present import present
 
 
 def _observed(limits: Limits, invalid: Sequence[bool]) -> LimitExceeded | None:
@@ -66,14 +67,12 @@ def test_one_more_than_five_percent_exceeds_the_limit() -> None:
 
 def test_the_first_exceeded_limit_is_reported_ever_after() -> None:
     limits = Limits(max_ratio=1, max_run=2)
-    first = limits.observe(3, range(3))
-    assert first is not None
+    first = present(limits.observe(3, range(3)))
     assert limits.observe(100_000, []) == limits.observe(5_000, range(5_000)) == first
 
 
 def test_its_error_says_how_many_which_limit_and_an_example() -> None:
-    found = Limits(0.05, 1_000).observe(1_200, range(1_100))
-    assert found is not None
+    found = present(Limits(0.05, 1_000).observe(1_200, range(1_100)))
     error = TooManyInvalidError(*found, "events[3] offset 14: not_json: found nothing")
     assert (error.invalid, error.of, error.limit) == (found.invalid, found.of, found.limit)
     assert str(error).startswith("1,000 of the last 1,000 records are invalid, more than 5 % ")

@@ -21,6 +21,7 @@ from streameval.config import Config
 from streameval.config.pipeline import new_ingest
 from streameval.errors import StreamevalError
 from streameval.events.records import Partition, RecordBatch
+from tests.batches import batch_of
 from tests.decoding.records import anything
 from tests.fuzz import configurations
 from tests.stores.drafts import header
@@ -190,9 +191,8 @@ def _draft(positions: Mapping[Partition, int], place: Place, sections: Sequence[
 
 
 def _batch(log: Partition, start: int) -> RecordBatch:
-    end = start + _RECORDS
-    values = [json.dumps(_record(number)).encode() for number in range(start, end)]
-    return RecordBatch(partition=log, values=values, offsets=range(start, end), next_offset=end)
+    numbers = range(start, start + _RECORDS)
+    return batch_of(log, [json.dumps(_record(number)).encode() for number in numbers], start)
 
 
 def _record(number: int) -> dict[str, Any]:

@@ -17,11 +17,12 @@ from streameval.config.pipeline import new_ingest
 from streameval.engine.ingest import Ingest
 from streameval.engine.snapshots import RuntimeStatus, Snapshots
 from streameval.errors import TooManyOpenError
-from streameval.events.records import Partition, RecordBatch
+from streameval.events.records import Partition
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web.answers import metrics
 from streameval.exporters.web.health import state
 from streameval.exporters.web.page import page
+from tests.batches import batch_of
 from tests.decoding.records import anything, ids, json_values, mutilated, records
 from tests.fuzz import configurations
 
@@ -81,7 +82,6 @@ def streams() -> st.SearchStrategy[Case]:
 
 @contextmanager
 def decoder() -> Iterator[Callable[[Case], None]]:
-    """Counts records that are events."""
     with tempfile.TemporaryDirectory() as folder:
         configs = configurations.plain(Path(folder))
         yield lambda case: _counted(configs[case[0]], _LOGS, case[1])
@@ -89,7 +89,6 @@ def decoder() -> Iterator[Callable[[Case], None]]:
 
 @contextmanager
 def join() -> Iterator[Callable[[Case], None]]:
-    """Counts records of two streams that are joined."""
     with tempfile.TemporaryDirectory() as folder:
         configs = configurations.joined(Path(folder))
         logs = [Partition(str(Path(folder) / name), 0) for name in ("shown", "clicked")]
@@ -104,7 +103,7 @@ def _counted(config: Config, logs: Sequence[Partition], feeds: Sequence[Feed]) -
         for number, values, ends in feeds:
             log = logs[number]
             read[log] += values
-            ingest.apply(_batch(log, read[log], len(read[log]) - len(values)))
+            ingest.apply(batch_of(log, values, len(read[log]) - len(values)))
             if ends:
                 ingest = _restarted(config, ingest, read)
         ingest.end(logs)
@@ -117,13 +116,6 @@ def _counted(config: Config, logs: Sequence[Partition], feeds: Sequence[Feed]) -
     _shown(config, ingest)
 
 
-def _batch(log: Partition, values: Sequence[bytes | None], start: int) -> RecordBatch:
-    end = len(values)
-    return RecordBatch(
-        partition=log, values=values[start:], offsets=range(start, end), next_offset=end
-    )
-
-
 def _restarted(
     config: Config, ingest: Ingest, read: Mapping[Partition, Sequence[bytes | None]]
 ) -> Ingest:
@@ -133,7 +125,7 @@ def _restarted(
     again.restore(home, positions, _parts(ingest, home))
     assert _parts(again, home) == _parts(ingest, home)
     for log, values in read.items():
-        again.apply(_batch(log, values, positions[log]))
+        again.apply(batch_of(log, values[positions[log] :], positions[log]))
     return again
 
 

@@ -53,7 +53,6 @@ class Joined(NamedTuple):
 
 
 def joined(case: Case) -> Joined:
-    """Join all records."""
     outcomes = [Counter[str]() for _ in case.streams]
     shown = _distinct(case, outcomes[0])
     found: dict[int, list[Record]] = defaultdict(list)

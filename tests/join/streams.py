@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from streameval.decoding.columns import Decoded
 from streameval.decoding.fields import EventFields
 from streameval.engine.partition import Layout
-from streameval.events.records import Partition, RecordBatch
+from streameval.events.records import Partition
 from streameval.join.frontend import JoinFrontend
 from streameval.join.joiner import Trace
 from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.join.state import JoinedState
+from tests.batches import batch_of
 from tests.join.offline import Case, Joined, Log
 
 SECOND = 1_000_000
@@ -93,7 +94,6 @@ def log_name(stream: int, number: int) -> Partition:
 
 
 def join_frontend(case: Case, *, users: bool = False, **limits: Any) -> JoinFrontend:
-    """The real join of a case."""
     shown, *others = [
         [log_name(stream, number).topic for number in range(len(logs))]
         for stream, logs in enumerate(case.streams)
@@ -137,13 +137,8 @@ class Fed:
 
     def feed(self, log: Partition, records: Sequence[Any], parts: float = math.inf) -> None:
         """Feed a batch of the next records, and do `parts` steps of work."""
-        start, end = len(self.fed[log]), len(self.fed[log]) + len(records)
-        batch = RecordBatch(
-            partition=log,
-            values=[None if each is None else json.dumps(each).encode() for each in records],
-            offsets=range(start, end),
-            next_offset=end,
-        )
+        values = [None if each is None else json.dumps(each).encode() for each in records]
+        batch = batch_of(log, values, len(self.fed[log]))
         self.state.apply(batch, self.frontend.decode(batch))
         while self.state.unfinished and parts:
             self.state.proceed()
@@ -163,12 +158,10 @@ class Fed:
         return rest
 
     def end(self) -> None:
-        """End all logs."""
         self.state.end(list(self.fed))
         self.state.finish()
 
     def content(self) -> dict[str, bytes]:
-        """The bytes of all sections."""
         return {each.name: b"".join(each.content()()) for each in self.state.sections()}
 
     def _keep(self, found: Decoded) -> None:

@@ -19,32 +19,19 @@ LISTS = 4_000
 METRICS = """
 metrics = ["ctr", "hit_rate@3", "mrr@3", "ndcg@3", "hits@3"]
 labels = ["variant", "campaign"]
-[event]
-time = "ts"
-time_unit = "iso8601"
-positions = "positions"
+event = { time = "ts", time_unit = "iso8601", positions = "positions" }
 """
 JOIN = """
+source = {{ type = "kafka", topics = ["{shown}", "{clicked}"], group = "{shown}", member = "one", \
+kafka = {{ bootstrap_servers = "{address}" }} }}
+state = {{ path = "{store}", interval = "1s" }}
+web = {{ listen = "127.0.0.1:0" }}
 [attribution]
 impressions = "{shown}"
 window = "30m"
 lateness = "2m"
 idle_timeout = "1s"
-[[attribution.interactions]]
-source = "{clicked}"
-types = {{ click = 1 }}
-[source]
-type = "kafka"
-topics = ["{shown}", "{clicked}"]
-group = "{shown}"
-member = "one"
-[source.kafka]
-bootstrap_servers = "{address}"
-[state]
-path = "{store}"
-interval = "1s"
-[web]
-listen = "127.0.0.1:0"
+interactions = [{{ source = "{clicked}", types = {{ click = 1 }} }}]
 """
 
 
@@ -78,7 +65,7 @@ def test_logged_impressions_and_clicks_give_what_their_joined_file_gives(
         assert [s["outcomes"]["counted"] for s in streams(daemon)] == [LISTS, len(clicked)]
         assert daemon.stop() == 0
     events = tmp_path / "events.toml"
-    events.write_text(METRICS + '[source]\ntype = "simulator"\n')
+    events.write_text(METRICS + 'source = { type = "simulator" }')
     path = tmp_path / "events.ndjson"
     path.write_bytes(b"\n".join(lines(OBD / "events.ndjson.gz")[:LISTS]))
     told = json.loads(
@@ -110,7 +97,7 @@ def test_a_wrong_item_field_is_warned_about(broker: Broker, tmp_path: Path) -> N
     }
     metrics = METRICS.replace('labels = ["variant", "campaign"]\n', "")
     join = JOIN.format(**topics, address=broker.bootstrap_servers, store=tmp_path / "state")
-    join = join.replace("types = {", 'item = "seen_by"\ntypes = {')
+    join = join.replace("types = {", 'item = "seen_by", types = {')
     with running(metrics + join, tmp_path) as daemon:
         sentence = "lists with interactions and no hit"
         daemon.until(lambda: sentence in str(daemon.document().get("health", {}).get("trouble")))

@@ -20,37 +20,20 @@ EVENTS = 600
 JOIN = """
 metrics = ["hit_rate@10", "ndcg@10", "value_per_list", "hit_rate(type=purchase)"]
 labels = ["variant"]
-[windows]
-spans = ["5m", "1h"]
-[event]
-time = "ts"
-time_unit = "ms"
+windows = {{ spans = ["5m", "1h"] }}
+event = {{ time = "ts", time_unit = "ms" }}
+state = {{ path = "{store}", interval = "1s", events = 100 }}
+dead_letters = {{ max_ratio = 0.9 }}
+web = {{ listen = "127.0.0.1:0" }}
+source = {{ type = "kafka", topics = ["{shown}", "{done}"], group = "{name}", member = "one", \
+kafka = {{ bootstrap_servers = "{address}", session_timeout_ms = 2000, \
+heartbeat_interval_ms = 500, max_poll_records = 100 }} }}
 [attribution]
 impressions = "{shown}"
 window = "30m"
 lateness = "5m"
-[[attribution.interactions]]
-source = "{done}"
-event_id = "event_id"
-types = {{ click = 1, cart = 3, purchase = 10 }}
-[source]
-type = "kafka"
-topics = ["{shown}", "{done}"]
-group = "{name}"
-member = "one"
-[source.kafka]
-bootstrap_servers = "{address}"
-session_timeout_ms = 2000
-heartbeat_interval_ms = 500
-max_poll_records = 100
-[state]
-path = "{store}"
-interval = "1s"
-events = 100
-[dead_letters]
-max_ratio = 0.9
-[web]
-listen = "127.0.0.1:0"
+interactions = [{{ source = "{done}", event_id = "event_id", \
+types = {{ click = 1, cart = 3, purchase = 10 }} }}]
 """
 
 
@@ -98,7 +81,6 @@ def _saved(daemon: Running) -> dict[str, int]:
 
 
 def _digests(folder: Path) -> dict[int, dict[str, str]]:
-    """The digest of each part of each partition's state."""
     store = folder_store(folder)
     found = {place.number: store.newest(place).saved for place in store.places()}
     return {number: dict(each.digests) for number, each in found.items() if each is not None}
@@ -108,7 +90,7 @@ def _joined_by_another(config: str, folder: Path) -> None:
     """A replica joins in the middle of windows, counts its partitions, and leaves."""
     place = folder / "two"
     place.mkdir()
-    other = config.replace('member = "one"\n', "")
+    other = config.replace('member = "one", ', "")
     with running(other, place) as replica:
         replica.until(lambda: replica.document().get("health", {}).get("partitions"))
         assert len(replica.document()["health"]["partitions"]) in {4, 8}, "whole pairs of logs"

@@ -14,11 +14,12 @@ from streameval.errors import (
     UnevenStreamsError,
     UnlikeStateError,
 )
-from streameval.events.records import Partition, RecordBatch
+from streameval.events.records import Partition
 from streameval.join.frontend import JoinStats
 from streameval.join.joiner import AT_ONCE
 from streameval.join.logs import MAX_AHEAD
 from streameval.join.options import AttributionOptions, InteractionOptions
+from tests.batches import batch_of
 from tests.effort import every_case
 from tests.join.offline import Case
 from tests.join.streams import Fed, join_frontend
@@ -40,8 +41,20 @@ def click(ts: int, request: str) -> dict[str, Any]:
 
 
 def fed_with(**limits: Any) -> Fed:
-    """An empty join of two logs."""
     return Fed(join_frontend(CASE, **limits), [SHOWN, DONE])
+
+
+def waiting() -> Fed:
+    """A join whose log of impressions is ahead, so that a list waits for the log of clicks."""
+    fed = fed_with()
+    fed.feed(DONE, [click(1, "r0")])
+    fed.feed(SHOWN, [shown(0, "r0"), shown(100, "r1")])
+    return fed
+
+
+def skip(fed: Fed, log: Partition) -> None:
+    fed.state.skip_idle([log])
+    fed.state.finish()
 
 
 def versions(fed: Fed) -> dict[str, int]:
@@ -74,13 +87,10 @@ def test_too_many_open_records_are_refused_with_the_name_of_the_limit(
 
 
 def test_the_others_do_not_wait_for_an_idle_log() -> None:
-    fed = fed_with()
-    fed.feed(DONE, [click(1, "r0")])
-    fed.feed(SHOWN, [shown(0, "r0"), shown(100, "r1")])
+    fed = waiting()
     assert (fed.counted, fed.state.logs.slowest) == (0, [DONE])
     before, unskipped = fed.state.position, versions(fed)
-    fed.state.skip_idle([DONE])
-    fed.state.finish()
+    skip(fed, DONE)
     assert (fed.counted, fed.state.idle_timeouts) == (1, 1)
     assert fed.state.position == before + 1, "a checkpoint has it"
     assert versions(fed)["~join"] != unskipped["~join"]
@@ -88,8 +98,7 @@ def test_the_others_do_not_wait_for_an_idle_log() -> None:
     again = fed.frontend.state({SHOWN: 0, DONE: 0})
     again.restore(fed.content())
     assert (again.logs.slowest, again.position) == (fed.state.logs.slowest, before + 1)
-    fed.state.skip_idle([SHOWN])
-    fed.state.finish()
+    skip(fed, SHOWN)
     assert fed.counted == 2, "if all logs are idle, everything is counted"
 
 
@@ -97,18 +106,14 @@ def test_an_empty_batch_leaves_a_log_idle() -> None:
     fed = fed_with()
     fed.feed(DONE, [click(1, "r0")])
     fed.feed(SHOWN, [shown(0, "r0"), shown(100, "r1"), shown(200, "r2")])
-    fed.state.skip_idle([DONE])
-    fed.state.finish()
+    skip(fed, DONE)
     fed.feed(DONE, [])
     assert DONE not in fed.state.logs.slowest
 
 
 def test_records_of_a_log_that_was_skipped_are_late() -> None:
-    fed = fed_with()
-    fed.feed(DONE, [click(1, "r0")])
-    fed.feed(SHOWN, [shown(0, "r0"), shown(100, "r1")])
-    fed.state.skip_idle([DONE])
-    fed.state.finish()
+    fed = waiting()
+    skip(fed, DONE)
     fed.feed(DONE, [click(5, "r0"), click(101, "r1")])
     assert fed.state.outcomes[1].late == 1
     fed.end()
@@ -118,7 +123,7 @@ def test_records_of_a_log_that_was_skipped_are_late() -> None:
 def test_a_record_that_is_delivered_again_is_refused() -> None:
     fed = fed_with()
     fed.feed(SHOWN, [shown(0, "r0")])
-    again = RecordBatch(partition=SHOWN, values=[b"{}"], offsets=[0], next_offset=1)
+    again = batch_of(SHOWN, [b"{}"])
     with pytest.raises(SourceError, match="was delivered again"):
         fed.state.apply(again, fed.frontend.decode(again))
 

@@ -17,7 +17,7 @@ from tests.join.test_limits import DONE, SHOWN
 HUGE = 2**80
 
 
-def join_frontend(**fields: Any) -> JoinFrontend:
+def fed_with(**fields: Any) -> Fed:
     options = AttributionOptions(
         impressions=SHOWN.topic,
         interactions=[InteractionOptions(source=DONE.topic, gain="gain")],
@@ -26,11 +26,7 @@ def join_frontend(**fields: Any) -> JoinFrontend:
         combine="sum",
     )
     event = EventFields(time="ts", time_unit="s", **fields)
-    return JoinFrontend(options, event, [], Layout(families=[], recent=1))
-
-
-def fed_with(**fields: Any) -> Fed:
-    return Fed(join_frontend(**fields), [SHOWN, DONE])
+    return Fed(JoinFrontend(options, event, [], Layout(families=[], recent=1)), [SHOWN, DONE])
 
 
 def restarted(fed: Fed) -> None:

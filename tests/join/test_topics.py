@@ -12,7 +12,9 @@ from streameval.errors import SplitKeyError, UnevenStreamsError
 from streameval.events.records import Assignment, Partition, RecordBatch
 from streameval.join.frontend import CopartitionedOwner, check_copartitioned
 from streameval.testing.broker import Broker
+from tests.batches import batch_of
 from tests.cli.program import spawned
+from tests.durability.checkpointing import assignment
 from tests.effort import every_case
 from tests.join.offline import Case
 from tests.join.streams import join_frontend
@@ -25,12 +27,7 @@ CLICK = {"ts": 1, "request_id": "r1", "user": "u", "item": "a", "type": "click",
 
 
 def batch(topic: str, number: int, record: object) -> RecordBatch:
-    return RecordBatch(
-        partition=Partition(topic, number),
-        values=[json.dumps(record).encode()],
-        offsets=[0],
-        next_offset=1,
-    )
+    return batch_of(Partition(topic, number), [json.dumps(record).encode()])
 
 
 def test_a_key_in_the_same_partition_of_every_topic_is_accepted() -> None:
@@ -64,14 +61,7 @@ class Nobody:
 def test_unequal_partitions_are_refused(logs: list[tuple[str, int, int]], problem: str) -> None:
     grouped = CopartitionedOwner(Nobody(), join_frontend(CASE).partition_of, ["shown", "clicked"])
     assignments = [
-        Assignment(
-            partition=Partition(topic, number),
-            identity=topic,
-            begin=0,
-            end=1,
-            start=0,
-            partitions=partitions,
-        )
+        assignment(partition=Partition(topic, number), identity=topic, partitions=partitions)
         for topic, number, partitions in logs
     ]
     with pytest.raises(UnevenStreamsError, match="the same number of partitions") as refused:

@@ -39,7 +39,6 @@ def send(broker: Broker, topic: str, records: Iterable[bytes], key: str = "reque
 
 
 def lines(path: Path) -> Sequence[bytes]:
-    """The records of a file."""
     opened = gzip.open if path.suffix == ".gz" else open
     with opened(path, "rb") as file:
         return [line.strip() for line in file if line.strip()]

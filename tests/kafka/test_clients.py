@@ -96,7 +96,6 @@ def _counted(source: KafkaOptions) -> Ingest:
 
 
 def _run(config: Config, wanted: Mapping[Partition, int]) -> None:
-    """Run a daemon up to a position; it saves and commits at the end."""
     daemon = Daemon(config, {})
     ingest = daemon._loop._parts.ingest
 

@@ -90,7 +90,6 @@ def step_until(broker: Broker, group: str, wanted: str, member: Reading) -> None
 
 
 def state(broker: Broker, group: str) -> str:
-    """The broker's description of the group."""
     with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
         found: str = admin.describe_groups([group])[group]["group_state"]
     return found
@@ -334,21 +333,6 @@ def test_a_group_with_another_assignment_strategy_is_an_error(broker: Broker) ->
             pytest.raises(SourceError, match="choose another `group`"),
         ):
             until(lambda: False, a)
-
-
-@on_each_client_at_night
-def test_a_member_continues_at_its_state_and_not_at_the_groups_commit(
-    broker: Broker,
-) -> None:
-    topic = filled(broker, {0: [b"%d" % number for number in range(60)]})
-    mine, place = options(broker, topic, group=topic), Partition(topic, 0)
-    with reading(mine) as a:
-        until(lambda: a.told.positions.get(place) == 60, a)
-        assert a.source.commit({place: 50}) is None
-    with reading(mine) as a:
-        a.told.positions[place] = 10
-        until(lambda: len(a.told.values.get(0, ())) == 50, a)
-        assert a.told.seen[place].committed == 50
 
 
 @on_each_client

@@ -39,7 +39,6 @@ def _written(path: Path, lines: list[bytes]) -> Path:
 
 
 def _keys(broker: Broker, topic: str, count: int) -> list[tuple[int, bytes | None]]:
-    """(partition, key) of every record."""
     consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap_servers)
     found: list[tuple[int, bytes | None]] = []
     with closing(consumer):

@@ -33,82 +33,28 @@ SCRAM = {
     "sasl_plain_username": USER,
     "sasl_plain_password": PASSWORD,
 }
-AUTHORITY, STRANGER = {"ssl_cafile": "authority"}, {"ssl_cafile": "stranger"}
 UNKNOWN = {**SCRAM, "sasl_plain_password": "wrong"}
+AUTHORITY = {"ssl_cafile": "authority"}
+LOGIN = {**SCRAM, **AUTHORITY}
+WRONG = {**UNKNOWN, **AUTHORITY}
+STRANGER = {**SCRAM, "ssl_cafile": "stranger"}
+NOT_OFFERED = {**SCRAM, "sasl_mechanism": "PLAIN"}
+REJECTED = "rejects the authentication of user 'alice' by "
+PLAIN, TLS, SASL, BOTH = "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"
 
 CASES: dict[str, tuple[str, str, dict[str, str], str, str]] = {
     # port, security_protocol, settings, reason, what is said
-    "a wrong password": (
-        "SASL_SSL",
-        "SASL_SSL",
-        {**UNKNOWN, **AUTHORITY},
-        "authentication",
-        "rejects the authentication of user 'alice' by SCRAM-SHA-256; correct the user, the",
-    ),
-    "a wrong password without TLS": (
-        "SASL_PLAINTEXT",
-        "SASL_PLAINTEXT",
-        UNKNOWN,
-        "authentication",
-        "rejects the authentication of user 'alice' by SCRAM-SHA-256",
-    ),
-    "a mechanism that is not offered": (
-        "SASL_PLAINTEXT",
-        "SASL_PLAINTEXT",
-        {**SCRAM, "sasl_mechanism": "PLAIN"},
-        "authentication",
-        "rejects the authentication of user 'alice' by PLAIN",
-    ),
-    "another authority": (
-        "SASL_SSL",
-        "SASL_SSL",
-        {**SCRAM, **STRANGER},
-        "certificate",
-        "is not trusted: unable to get local issuer certificate; name the authority that signed",
-    ),
-    "no authority": ("SSL", "SSL", {}, "certificate", "is not trusted"),
-    "no TLS where there is": (
-        "SSL",
-        "PLAINTEXT",
-        {},
-        "tls_port",
-        'uses TLS, but security_protocol is PLAINTEXT; set security_protocol = "SSL"',
-    ),
-    "a user without TLS where there is": (
-        "SASL_SSL",
-        "SASL_PLAINTEXT",
-        SCRAM,
-        "tls_port",
-        'set security_protocol = "SASL_SSL"',
-    ),
-    "TLS where there is none": (
-        "PLAINTEXT",
-        "SSL",
-        AUTHORITY,
-        "plaintext_port",
-        "does not use TLS, but security_protocol is SSL; give the port with TLS",
-    ),
-    "TLS and a user where there is none": (
-        "SASL_PLAINTEXT",
-        "SASL_SSL",
-        {**SCRAM, **AUTHORITY},
-        "plaintext_port",
-        'set security_protocol = "SASL_PLAINTEXT"',
-    ),
-    "a user where none is asked for": (
-        "PLAINTEXT",
-        "SASL_PLAINTEXT",
-        SCRAM,
-        "no_sasl_port",
-        'set security_protocol = "PLAINTEXT", or give the port with SASL',
-    ),
-    "no user where one is asked for": (
-        "SASL_SSL",
-        "SSL",
-        AUTHORITY,
-        "sasl_port",
-        'as a port with SASL does, but security_protocol is SSL; set security_protocol = "SASL',
-    ),
+    "a wrong password": (BOTH, BOTH, WRONG, "authentication", f"{REJECTED}SCRAM-SHA-256; correct"),
+    "a wrong password without TLS": (SASL, SASL, UNKNOWN, "authentication", f"{REJECTED}SCRAM-"),
+    "a mechanism that is not offered": (SASL, SASL, NOT_OFFERED, "authentication", REJECTED),
+    "another authority": (BOTH, BOTH, STRANGER, "certificate", "issuer certificate; name the auth"),
+    "no authority": (TLS, TLS, {}, "certificate", "is not trusted"),
+    "no TLS where there is": (TLS, PLAIN, {}, "tls_port", 'set security_protocol = "SSL"'),
+    "a user without TLS where there is": (BOTH, SASL, SCRAM, "tls_port", 'protocol = "SASL_SSL"'),
+    "TLS where there is none": (PLAIN, TLS, AUTHORITY, "plaintext_port", "give the port with TLS"),
+    "TLS and a user where there is none": (SASL, BOTH, LOGIN, "plaintext_port", '"SASL_PLAINTEXT"'),
+    "a user where none is asked for": (PLAIN, SASL, SCRAM, "no_sasl_port", "the port with SASL"),
+    "no user where one is asked for": (BOTH, TLS, AUTHORITY, "sasl_port", 'protocol = "SASL'),
 }
 
 
@@ -174,9 +120,7 @@ def test_a_host_name_mismatch_is_reported(safe: Secured) -> None:
 @on_each_client
 def test_valid_security_settings_work(safe: Secured) -> None:
     topic = create(safe.broker)
-    table = options(
-        safe.addresses["SASL_SSL"], topic, **_settings(safe, "SASL_SSL", {**SCRAM, **AUTHORITY})
-    )
+    table = options(safe.addresses["SASL_SSL"], topic, **_settings(safe, "SASL_SSL", LOGIN))
     assert "1 partitions" in probe(table, {})
     with opened(table) as source:
         awaited(source, None)
@@ -187,7 +131,7 @@ def test_valid_security_settings_work(safe: Secured) -> None:
 def test_missing_permission_for_the_group_is_reported(safe: Secured) -> None:
     topic = create(safe.broker)
     refuse_group(safe.broker, USER, topic)
-    settings = _settings(safe, "SASL_SSL", {**SCRAM, **AUTHORITY})
+    settings = _settings(safe, "SASL_SSL", LOGIN)
     table = options(safe.addresses["SASL_SSL"], topic, group=topic, **settings)
     with closing(KafkaSource(table, {}, shared=True)) as source:
         source.open(Positions())

@@ -26,7 +26,6 @@ _client: ContextVar[str] = ContextVar("client", default="kafka-python")
 
 @contextmanager
 def read_by(client: str) -> Iterator[None]:
-    """Use this client for sources of `options`."""
     token = _client.set(client)
     try:
         yield

@@ -149,8 +149,6 @@ Twin: TypeAlias = Callable[..., float]
 
 
 def by_type(twin: Twin) -> Twin:
-    """The metric on interactions of one type, if one is given."""
-
     @wraps(twin)
     def read(events: Sequence[Shown], k: int | None, **how: Any) -> float:
         wanted = how.pop("type", "")
@@ -194,8 +192,6 @@ def _fate(outcome: Outcome, empty: str, empty_list: str = "any") -> str:
 
 
 def per_event(value: Callable[..., Number | None]) -> Twin:
-    """A metric from its value per event."""
-
     @wraps(value)
     def twin(events: Sequence[Shown], k: int | None, **how: Any) -> float:
         given = _taken(how, signature(value).parameters)
@@ -246,7 +242,6 @@ def ranked(event: Shown, k: int | None) -> list[Id]:
 
 
 def good(event: Shown) -> set[Id]:
-    """The items interacted with."""
     return {item for item, gain in gains_of(event.interactions).items() if gain > 0}
 
 

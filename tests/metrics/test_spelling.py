@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from types import ModuleType
-
 import pytest
 
-from streameval import Accumulator
 from streameval.catalogue import catalogue, parse
 from streameval.catalogue.lookup import ALIASES, aliases
-from streameval.catalogue.metric import metric
 from streameval.errors import (
     AbsentMetricError,
     MetricParameterError,
@@ -18,7 +13,6 @@ from streameval.errors import (
     UnknownConventionError,
     UnknownMetricError,
 )
-from streameval.statistics.hitcells import HitsView, Total
 from tests.effort import every_case
 
 
@@ -51,30 +45,10 @@ def test_a_text_has_one_canonical_form(text: str, canonical: str) -> None:
 @every_case(
     "text",
     [
-        "",
-        "@5",
-        "ndcg@",
-        "ndcg@0",
-        "ndcg@-1",
-        "ndcg@1.5",
-        "ndcg@x",
-        "ndcg@1@2",
-        "ndcg@\u0661",
-        "ndcg@99999999999999999999",
-        "ndcg@" + "9" * 5_000,
-        "ndcg(",
-        "ndcg)@5",
-        "ndcg(gain)@5",
-        "ndcg(gain=)@5",
-        "ndcg(=exp2)@5",
-        "ndcg(gain=exp2,)@5",
-        "ndcg(gain=exp2,gain=exp2)",
-        "ndcg()@5",
-        "ndcg 10",
-        "nd cg@10",
-        ":ndcg",
-        "a:b:c",
-        "5ndcg",
+        *("", "@5", "ndcg@", "ndcg@0", "ndcg@-1", "ndcg@1.5", "ndcg@x", "ndcg@1@2", "ndcg@\u0661"),
+        *("ndcg@99999999999999999999", "ndcg@" + "9" * 5_000, "ndcg 10", "nd cg@10", "5ndcg"),
+        *("ndcg(", "ndcg)@5", "ndcg(gain)@5", "ndcg(gain=)@5", "ndcg(=exp2)@5", "ndcg()@5"),
+        *("ndcg(gain=exp2,)@5", "ndcg(gain=exp2,gain=exp2)", ":ndcg", "a:b:c"),
     ],
 )
 def test_an_invalid_metric_text_is_refused(text: str) -> None:
@@ -123,39 +97,6 @@ def test_the_nearest_names_are_suggested() -> None:
         parse("recbol:ndcg@10")
     with pytest.raises(UnknownConventionError):
         parse("no.such.module:ndcg@10")
-
-
-@pytest.fixture
-def own(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """A user's module with a metric of its own."""
-
-    @metric(bounds=(0, 1), source="this test")
-    def late_hits_(hits: HitsView, k: int | None, *, after: int = 2) -> Total:
-        """Hits beyond a rank."""
-        cells = hits.by_interacted(k)
-        return cells.total(cells.hits * (cells.rank > after))
-
-    module = ModuleType("own_metrics")
-    vars(module).update(late_hits_=late_hits_, something=5)
-    monkeypatch.setitem(sys.modules, "own_metrics", module)
-    return module
-
-
-@pytest.mark.usefixtures("own")
-def test_a_users_own_metric_is_read_like_any_other() -> None:
-    accumulator = Accumulator("own_metrics:late_hits@5", "own_metrics:late_hits(after=1)@5")
-    accumulator.update(["a", "b", "c"], ["b", "c"])
-    readings = accumulator.compute()
-    assert [reading.value for reading in readings.values()] == [1.0, 2.0]
-    assert list(readings) == ["own_metrics:late_hits@5", "own_metrics:late_hits(after=1)@5"]
-
-
-@pytest.mark.usefixtures("own")
-def test_an_unknown_name_of_a_module_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UnknownMetricError, match="late_hits"):
-        parse("own_metrics:late@5")
-    with pytest.raises(UnknownMetricError):
-        parse("own_metrics:something@5")
 
 
 def test_an_alias_is_a_metric_of_the_catalogue_and_hides_none() -> None:

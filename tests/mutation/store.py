@@ -13,7 +13,7 @@ from streameval.checkpoints.format import BLOBS
 from streameval.checkpoints.storage import Folder
 from streameval.checkpoints.store import Found, Store
 from tests.mutation.mistake import Broken, Mistake, around, replaced
-from tests.stores import crashing
+from tests.stores import test_crash as crashes
 from tests.stores.simulated_disk import SimulatedDisk
 
 
@@ -64,14 +64,12 @@ _BROKEN: dict[str, Broken] = {
 
 
 def laws() -> None:
-    for before, after in (
-        (crashing.BEFORE, crashing.AFTER),
-        (crashing.BEFORE, crashing.AFTER + 100),
-    ):
-        crashing.assert_old_or_new_survives(before=before, after=after)
-    crashing.assert_old_or_new_survives(before=None)
-    crashing.assert_saved_survives_power_loss()
-    crashing.assert_restored_survives_power_loss()
+    for before, after in crashes.CRASHES:
+        crashes.test_a_crash_at_every_step_leaves_the_old_or_the_new_checkpoint(
+            before, after, power=True
+        )
+    crashes.test_a_saved_checkpoint_survives_power_loss()
+    crashes.test_a_restored_checkpoint_survives_power_loss()
 
 
 MISTAKES = tuple(Mistake(what, laws, broken) for what, broken in _BROKEN.items())

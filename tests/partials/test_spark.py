@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from streameval import Intervals, compare
+from streameval import Intervals
 from streameval.catalogue.context import Popularity
 from streameval.errors import InvalidEventError, MetricError
 from streameval.partials import Cell, merged, partials
@@ -134,14 +134,6 @@ def test_it_collects_to_rows_of_labels_metric_and_value(spark: Any) -> None:
         assert row.reading.interval == reading.interval
 
 
-def test_variants_are_compared(spark: Any) -> None:
-    found = evaluated(frame(spark).repartition(5), every=None, by=["variant"]).accumulators()
-    alone = merged(counted(table(ROWS), every=None, by=["variant"]))
-    pair = [Cell((name,), None) for name in ("control", "treatment")]
-    wanted = compare(alone[pair[0]], alone[pair[1]], "hit_rate@2")
-    assert compare(found[pair[0]], found[pair[1]], "hit_rate@2") == wanted
-
-
 def test_a_redelivered_batch_changes_nothing(spark: Any, tmp_path: Path) -> None:
     def count(batch: Any, number: int) -> None:
         folder = str(tmp_path / "partials" / f"batch={number}")
@@ -154,11 +146,6 @@ def test_a_redelivered_batch_changes_nothing(spark: Any, tmp_path: Path) -> None
     kept = spark.read.parquet(str(tmp_path / "partials"))
     rows = [row.asDict() for row in kept.collect()]
     assert {cell: each.state_dict() for cell, each in merged(rows).items()} == WANTED
-
-
-def test_parquet_is_read_in_place(spark: Any, tmp_path: Path) -> None:
-    frame(spark).repartition(4).write.parquet(str(tmp_path / "events"))
-    assert states(evaluated(spark.read.parquet(str(tmp_path / "events")))) == WANTED
 
 
 def test_errors_are_raised_before_anything_runs(spark: Any) -> None:

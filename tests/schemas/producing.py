@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from io import BytesIO
 from typing import Any
@@ -35,53 +35,37 @@ variant = "arm.name"
 """
 """The [event] table for all formats."""
 
-ITEM = {
-    "type": "record",
-    "name": "Item",
-    "namespace": "shop",
-    "fields": [{"name": "sku", "type": "string"}, {"name": "p", "type": "double"}],
+
+def record(name: str, fields: Mapping[str, object], **more: str) -> dict[str, Any]:
+    """The Avro schema of a record with these fields."""
+    kinds = [{"name": field, "type": kind} for field, kind in fields.items()]
+    return {"type": "record", "name": name, **more, "fields": kinds}
+
+
+def _array(items: object) -> dict[str, object]:
+    return {"type": "array", "items": items}
+
+
+def _stamp(unit: str) -> dict[str, str]:
+    return {"type": "long", "logicalType": f"timestamp-{unit}"}
+
+
+ITEM = record("Item", {"sku": "string", "p": "double"}, namespace="shop")
+_KIND = {"type": "enum", "name": "Kind", "symbols": ["click", "buy"]}
+_FIELDS = {
+    "id": "string",
+    "viewer": "long",
+    "at": _stamp("millis"),
+    "arm": record("Arm", {"name": "string"}),
+    "page": record("Page", {"items": _array("Item")}),
+    "clicked": _array(record("Click", {"sku": "string", "eur": ["null", "double"], "kind": _KIND})),
 }
-_CLICK = {
-    "type": "record",
-    "name": "Click",
-    "fields": [
-        {"name": "sku", "type": "string"},
-        {"name": "eur", "type": ["null", "double"], "default": None},
-        {"name": "kind", "type": {"type": "enum", "name": "Kind", "symbols": ["click", "buy"]}},
-    ],
-}
-_FIELDS: list[dict[str, Any]] = [
-    {"name": "id", "type": "string"},
-    {"name": "viewer", "type": "long"},
-    {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}},
-    {
-        "name": "arm",
-        "type": {"type": "record", "name": "Arm", "fields": [{"name": "name", "type": "string"}]},
-    },
-    {
-        "name": "page",
-        "type": {
-            "type": "record",
-            "name": "Page",
-            "fields": [{"name": "items", "type": {"type": "array", "items": "Item"}}],
-        },
-    },
-    {"name": "clicked", "type": {"type": "array", "items": _CLICK}},
-]
-AVRO = {"type": "record", "name": "Shown", "namespace": "shop", "fields": _FIELDS}
+AVRO = record("Shown", _FIELDS, namespace="shop")
 """The first version; it refers to a separate schema for items."""
 
-EVOLVED = AVRO | {
-    "fields": [
-        {"name": "country", "type": ["null", "string"], "default": None},
-        *(
-            each | {"type": {"type": "long", "logicalType": "timestamp-micros"}}
-            if each["name"] == "at"
-            else each
-            for each in _FIELDS
-        ),
-    ]
-}
+_COUNTRY = {"name": "country", "type": ["null", "string"], "default": None}
+_EVOLVED = record("Shown", _FIELDS | {"at": _stamp("micros")}, namespace="shop")
+EVOLVED = _EVOLVED | {"fields": [_COUNTRY, *_EVOLVED["fields"]]}
 """A version with one more field in front, and times in another unit."""
 
 ITEM_PROTO = """
@@ -144,12 +128,10 @@ def framed(number: int, payload: bytes) -> bytes:
 
 
 def as_json(found: Sequence[dict[str, Any]]) -> list[bytes]:
-    """A record without a frame."""
     return [json.dumps(each).encode() for each in found]
 
 
 def as_json_schema(url: str, found: Sequence[dict[str, Any]]) -> list[bytes]:
-    """A record as JSON with the frame of a JSON schema."""
     number = register(url, "shown-json-value", JSON_SCHEMA, "JSON")
     return [framed(number, each) for each in as_json(found)]
 
@@ -164,14 +146,12 @@ def avro_id(url: str, schema: object = AVRO) -> int:
 def as_avro(
     url: str, found: Sequence[dict[str, Any]], *, per_second: int = 1_000, schema: object = AVRO
 ) -> list[bytes]:
-    """A record in one version of the schema, with this time unit."""
     number, factor = avro_id(url, schema), per_second // 1_000
     timed = [each | {"at": each["at"] * factor} for each in found]
     return [framed(number, each) for each in avro_payloads(timed, schema)]
 
 
 def avro_payloads(found: Sequence[dict[str, Any]], schema: object = AVRO) -> list[bytes]:
-    """A record in Avro, without a frame."""
     named = dict[str, Any]()
     fastavro.parse_schema(ITEM, named_schemas=named)
     parsed = fastavro.parse_schema(json.loads(json.dumps(schema)), named_schemas=named)
@@ -179,7 +159,6 @@ def avro_payloads(found: Sequence[dict[str, Any]], schema: object = AVRO) -> lis
 
 
 def payload(schema: Any, found: object) -> bytes:
-    """A record in Avro, without a frame."""
     stream = BytesIO()
     fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), found)
     return stream.getvalue()
@@ -194,7 +173,6 @@ def as_evolved_avro(url: str, found: Sequence[dict[str, Any]]) -> list[bytes]:
 
 @cache
 def shown_message() -> type[Message]:
-    """The class of a Protobuf event."""
     file = compile_files({"shop/item.proto": ITEM_PROTO, "shown.proto": PROTO})
     return GetMessageClass(file.message_types_by_name["Shown"])
 
@@ -216,7 +194,6 @@ def protobuf_id(url: str, *, binary: bool = False, more: str = "") -> int:
 
 
 def as_protobuf(url: str, found: Sequence[dict[str, Any]], *, binary: bool = False) -> list[bytes]:
-    """A record of the second message of a file."""
     number = protobuf_id(url, binary=binary)
     return [framed(number, each) for each in protobuf_payloads(found)]
 

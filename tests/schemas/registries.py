@@ -72,7 +72,6 @@ class SmallRegistry:
         return f"http{'s' if self._certificate else ''}://127.0.0.1:{self._port}"
 
     def start(self) -> None:
-        """Start to listen."""
         registry = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -147,7 +146,6 @@ class SmallRegistry:
 
 @contextmanager
 def small_registry(certificate: tuple[Path, Path] | None = None) -> Iterator[SmallRegistry]:
-    """A running fake registry."""
     registry = SmallRegistry(certificate)
     registry.start()
     try:

@@ -28,6 +28,7 @@ from tests.schemas.producing import (
     framed,
     payload,
     protobuf_id,
+    record,
 )
 from tests.schemas.registries import SmallRegistry, register
 
@@ -43,12 +44,8 @@ dedup = "10m"
 windows = {{ spans = ["5m"] }}
 state = {{ path = "{folder}/{topic}", interval = "1s" }}
 web = {{ listen = "127.0.0.1:0" }}
-[source]
-type = "kafka"
-topics = ["{topic}"]
-group = "{topic}"
-[source.kafka]
-bootstrap_servers = "{address}"
+source = {{ type = "kafka", topics = ["{topic}"], group = "{topic}", \
+kafka = {{ bootstrap_servers = "{address}" }} }}
 """
 REGISTRY = """
 [registry]
@@ -156,12 +153,10 @@ def test_while_the_registry_is_unavailable_records_wait_and_none_is_lost(
 
 
 def invalid(health: dict[str, Any]) -> dict[str, int]:
-    """Invalid records by reason."""
     return {reason: count for reason, count in health["invalid"].items() if count}
 
 
 def failures(daemon: Running) -> float:
-    """The number of failed registry requests in /metrics."""
     name = 'streameval_schema_registry_failures_total{reason="unreachable"} '
     lines = daemon.get("/metrics").text.splitlines()
     return next((float(line.split()[-1]) for line in lines if line.startswith(name)), 0.0)
@@ -196,20 +191,14 @@ metrics = ["ctr", "mrr"]
 event = {{ time = "at", time_unit = "ms" }}
 state = {{ path = "{folder}/{clicked}", interval = "1s" }}
 web = {{ listen = "127.0.0.1:0" }}
+source = {{ type = "kafka", topics = ["{shown}", "{clicked}"], group = "{shown}", \
+kafka = {{ bootstrap_servers = "{address}" }} }}
 [attribution]
 impressions = "{shown}"
 window = "1m"
 lateness = "0s"
 idle_timeout = "1s"
-[[attribution.interactions]]
-source = "{clicked}"
-format = "avro"
-[source]
-type = "kafka"
-topics = ["{shown}", "{clicked}"]
-group = "{shown}"
-[source.kafka]
-bootstrap_servers = "{address}"
+interactions = [{{ source = "{clicked}", format = "avro" }}]
 """
 
 
@@ -224,10 +213,9 @@ def test_clicks_in_avro_join_impressions_in_json(
         {"request_id": f"r{n}", "at": 1_000 * n + 500, "item": "abc"[n % 3], "type": "click"}
         for n in range(0, 60, 2)
     ]
-    types = {"request_id": "string", "item": "string", "type": "string"}
-    at = {"name": "at", "type": {"type": "long", "logicalType": "timestamp-millis"}}
-    fields = [at, *({"name": name, "type": kind} for name, kind in types.items())]
-    schema = {"type": "record", "name": "Clicked", "fields": fields}
+    at = {"type": "long", "logicalType": "timestamp-millis"}
+    texts = dict.fromkeys(("request_id", "item", "type"), "string")
+    schema = record("Clicked", {"at": at, **texts})
     number = register(registry.url, "clicked-value", json.dumps(schema))
     topics = {"shown": create(broker), "clicked": create(broker)}
     fill(broker, topics["shown"], {0: as_json(shown)})
@@ -250,6 +238,5 @@ def test_clicks_in_avro_join_impressions_in_json(
 
 
 def outcomes(daemon: Running) -> list[int]:
-    """Records of each stream that counted."""
     join = daemon.document().get("health", {}).get("join") or {}
     return [each["outcomes"]["counted"] for each in join.get("streams", [])]

@@ -43,6 +43,7 @@ from tests.schemas.producing import (
     as_protobuf,
     events,
     framed,
+    record,
 )
 from tests.schemas.registries import SmallRegistry, register
 
@@ -76,18 +77,15 @@ def decoded(schemas: Schemas, encoding: Encoding, values: Sequence[bytes | None]
 
 
 def decoder_of_json() -> Decoder:
-    """The state counted from the events as JSON."""
     return Decoder(FIELDS, DIMENSIONS)
 
 
 def plain(found: Decoded) -> Any:
-    """All decoded events in a comparable form."""
     times = None if found.times is None else found.times.tolist()
     return msgspec.to_builtins(msgspec.structs.replace(found, times=cast("Any", times)))
 
 
 def json_of(found: list[dict[str, Any]]) -> Any:
-    """The events as JSON."""
     return plain(decoder_of_json().decode_many(as_json(found)))
 
 
@@ -182,7 +180,7 @@ def test_the_limits_of_json_are_those_of_all_formats(
 
 def read_avro(kind: object, value: object, unit: TimeUnit = "iso8601") -> Any:
     """A value of a type, as JSON."""
-    schema = {"type": "record", "name": "R", "fields": [{"name": "x", "type": kind}]}
+    schema = record("R", {"x": kind})
     stream = BytesIO()
     fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), {"x": value})
     to_text = avro.reader(Definition("AVRO", json.dumps(schema)), unit)
@@ -218,7 +216,7 @@ def test_a_type_of_avro_becomes_json(kind: object, value: object, found: object)
 def test_a_uuid_of_sixteen_bytes_becomes_its_text() -> None:
     fixed = {"type": "fixed", "name": "U", "size": 16}
     number = UUID(int=5)
-    schema = {"type": "record", "name": "R", "fields": [{"name": "x", "type": fixed}]}
+    schema = record("R", {"x": fixed})
     declared = json.dumps(schema).replace('"size"', '"logicalType": "uuid", "size"')
     to_text = avro.reader(Definition("AVRO", declared), "ms")
     assert json.loads(to_text(framed(1, number.bytes))) == {"x": str(number)}
@@ -228,14 +226,14 @@ def test_a_uuid_of_sixteen_bytes_becomes_its_text() -> None:
 def test_a_timestamp_is_converted_to_the_unit_of_the_stream(millis: int, written: str) -> None:
     value = millis * (1_000 if written == "micros" else 1)
     kind = {"type": "long", "logicalType": f"timestamp-{written}"}
-    schema = {"type": "record", "name": "R", "fields": [{"name": "x", "type": kind}]}
-    plainly = {"type": "record", "name": "R", "fields": [{"name": "x", "type": "long"}]}
+    schema = record("R", {"x": kind})
+    plainly = record("R", {"x": "long"})
     stream = BytesIO()
     fastavro.schemaless_writer(stream, fastavro.parse_schema(plainly), {"x": value})
-    record = framed(1, stream.getvalue())
+    value_framed = framed(1, stream.getvalue())
     units: tuple[TimeUnit, ...] = ("ms", "us", "s", "iso8601")
     for unit in units:
-        text = avro.reader(Definition("AVRO", json.dumps(schema)), unit)(record)
+        text = avro.reader(Definition("AVRO", json.dumps(schema)), unit)(value_framed)
         fields = EventFields(recommendations="r", interactions="i", time="x", time_unit=unit)
         whole = json.loads(text) | {"r": [], "i": []}
         (time,) = Decoder(fields, []).decode_many([json.dumps(whole).encode()]).times.tolist()  # type: ignore[union-attr]  # it has times
@@ -306,7 +304,6 @@ UNSET = {
 
 @cache
 def message() -> type[Message]:
-    """The class of the message."""
     return GetMessageClass(protobuf.compile_files({"r.proto": PROTO}).message_types_by_name["R"])
 
 

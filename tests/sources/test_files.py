@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import pytest
 import zstandard
@@ -39,14 +39,25 @@ def test_compression_is_detected_by_content(tmp_path: Path, compress: Compress) 
     assert list(lines(path)) == _LINES
 
 
-@pytest.mark.parametrize(
-    ("suffix", "compress"), [(".gz", gzip.compress), (".zst", zstandard.compress)]
+class Form(NamedTuple):
+    """A compression: the name of its files, and the name in errors."""
+
+    name: str
+    compress: Compress
+    kind: str
+
+
+every_form = pytest.mark.parametrize(
+    "form",
+    [Form("events.gz", gzip.compress, "gzip"), Form("events.zst", zstandard.compress, "zstd")],
+    ids=lambda form: form.kind,
 )
-def test_members_are_joined_at_any_block_boundary(
-    tmp_path: Path, suffix: str, compress: Compress
-) -> None:
-    members = b"".join(compress(_TEXT[at : at + 9_999]) for at in range(0, len(_TEXT), 9_999))
-    assert list(lines(_written(tmp_path / f"events{suffix}", members))) == _LINES
+
+
+@every_form
+def test_members_are_joined_at_any_block_boundary(tmp_path: Path, form: Form) -> None:
+    members = b"".join(form.compress(_TEXT[at : at + 9_999]) for at in range(0, len(_TEXT), 9_999))
+    assert list(lines(_written(tmp_path / form.name, members))) == _LINES
 
 
 def test_zeros_after_a_member_are_padding(tmp_path: Path) -> None:
@@ -72,50 +83,43 @@ def test_a_line_longer_than_any_block_stays_whole(tmp_path: Path) -> None:
     assert list(lines(_written(tmp_path / "events", b"a\n" + long + b"\nb"))) == [b"a", long, b"b"]
 
 
-@pytest.mark.parametrize(
-    ("name", "compress", "kind"),
-    [("events.gz", gzip.compress, "gzip"), ("events.zst", zstandard.compress, "zstd")],
-)
+@every_form
 @pytest.mark.parametrize("missing", [1, 4, 1000])
 def test_a_truncated_file_is_an_error_after_its_whole_lines(
-    tmp_path: Path, name: str, compress: Compress, kind: str, missing: int
+    tmp_path: Path, form: Form, missing: int
 ) -> None:
-    path = _written(tmp_path / name, compress(_TEXT)[:-missing])
+    path = _written(tmp_path / form.name, form.compress(_TEXT)[:-missing])
     found: list[bytes] = []
     with pytest.raises(SourceError) as caught:
         found.extend(lines(path))
     assert found == _LINES[: len(found)]
     assert caught.value.where == path
-    assert caught.value.problem == f"its {kind} data is truncated"
+    assert caught.value.problem == f"its {form.kind} data is truncated"
     assert caught.value.remedy == "wait until it is fully written"
 
 
-@pytest.mark.parametrize(
-    ("name", "compress"), [("events.gz", gzip.compress), ("events.zst", zstandard.compress)]
-)
-def test_damage_inside_a_file_is_an_error(tmp_path: Path, name: str, compress: Compress) -> None:
-    content = bytearray(compress(os.urandom(200_000)))
+@every_form
+def test_damage_inside_a_file_is_an_error(tmp_path: Path, form: Form) -> None:
+    content = bytearray(form.compress(os.urandom(200_000)))
     content[100_000:100_050] = bytes(50)
     content[8:20] = b"\xff" * 12
     with pytest.raises(SourceError, match=r"data is damaged \(.*\); copy or write"):
-        list(lines(_written(tmp_path / name, bytes(content))))
+        list(lines(_written(tmp_path / form.name, bytes(content))))
 
 
 @every_case(("compress", "kind"), [(bz2.compress, "bzip2"), (lzma.compress, "xz")])
-def test_other_compression_is_named(
-    tmp_path: Path, compress: Callable[[bytes], bytes], kind: str
-) -> None:
+def test_other_compression_is_named(tmp_path: Path, compress: Compress, kind: str) -> None:
     with pytest.raises(SourceError, match=f"it is {kind} data.*gzip or zstd"):
         list(lines(_written(tmp_path / "events.ndjson", compress(_TEXT))))
 
 
-@pytest.mark.parametrize(("name", "kind"), [("events.gz", "gzip"), ("events.zst", "zstd")])
+@every_form
 @pytest.mark.parametrize("content", [b"", b'{"user":"u"}\n'])
 def test_a_misnamed_uncompressed_file_is_rejected(
-    tmp_path: Path, name: str, kind: str, content: bytes
+    tmp_path: Path, form: Form, content: bytes
 ) -> None:
-    with pytest.raises(SourceError, match=f"it is not {kind} data; rename it"):
-        list(lines(_written(tmp_path / name, content)))
+    with pytest.raises(SourceError, match=f"it is not {form.kind} data; rename it"):
+        list(lines(_written(tmp_path / form.name, content)))
 
 
 def test_what_follows_a_member_must_be_a_member(tmp_path: Path) -> None:

@@ -15,8 +15,6 @@ from streameval.sources.source import Positions, Source
 
 
 class Keeping(Positions):
-    """An owner that keeps the assignments."""
-
     def __init__(self) -> None:
         super().__init__()
         self.seen: list[Assignment] = []
@@ -70,12 +68,3 @@ def test_the_identity_of_a_simulator_does_not_depend_on_its_pace() -> None:
 
     assert identity(seed=1) == identity(seed=1, events=100, events_per_second=5)
     assert len({identity(seed=1), identity(seed=2), identity(seed=1, partitions=3)}) == 3
-
-
-def test_positions_start_at_given_offsets_or_as_configured() -> None:
-    given = [
-        Assignment(partition=Partition("t", n), identity="i", begin=0, end=9, start=4)
-        for n in range(2)
-    ]
-    found = Positions({Partition("t", 1): 7}).assigned(given)
-    assert found == {Partition("t", 0): 4, Partition("t", 1): 7}

@@ -183,15 +183,3 @@ def test_endless_traffic_without_a_pace_has_no_known_end() -> None:
     assert source.end_offsets() == {}
     assert _count(source) == BLOCK
     assert not source.finished
-
-
-def test_a_user_stays_in_one_partition() -> None:
-    source = SimulatorSource(SimulatorOptions(events=5000, partitions=3))
-    source.open(Positions())
-    users: dict[Partition, set[str]] = {}
-    while not source.finished:
-        for batch in source.poll(0):
-            seen = {msgspec.json.decode(value or b"")["user"] for value in batch.values}
-            users.setdefault(batch.partition, set()).update(seen)
-    assert len(users) == 3
-    assert sum(map(len, users.values())) == len(set().union(*users.values()))

@@ -14,20 +14,8 @@ from streameval.statistics.exact import ONE, limbs, ratio, scaled, squares
 from tests.statistics.kinds import Valued, valued
 
 HARD = [
-    5e-324,
-    -5e-324,
-    2.2250738585072014e-308,
-    1e-310,
-    1.7976931348623157e308,
-    -1.7e308,
-    0.0,
-    -0.0,
-    0.1,
-    -0.1,
-    1.0,
-    1 + 2**-52,
-    1e16,
-    3.0,
+    *(5e-324, -5e-324, 2.2250738585072014e-308, 1e-310, 1.7976931348623157e308, -1.7e308),
+    *(0.0, -0.0, 0.1, -0.1, 1.0, 1 + 2**-52, 1e16, 3.0),
 ]
 columns = st.lists(valued | st.tuples(st.sampled_from(HARD), st.integers(1, 2**36)), max_size=20)
 

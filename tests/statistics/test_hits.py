@@ -42,14 +42,12 @@ def test_a_fold_in_between_changes_no_bit(most: int, fold_at: Fold) -> None:
 
 
 def _profiles(count: int) -> list[Event]:
-    """Lists with distinct profiles."""
     draw = random.Random(11)
     items = list(range(60))
     return [shown(items, draw.sample(items, 8)) for _ in range(count)]
 
 
 def _waiting(hits: Hits) -> int:
-    """All pending counts."""
     pending = [hits._outcomes, hits._shown]
     return sum(map(len, [*pending, *hits._pending.values()]))
 

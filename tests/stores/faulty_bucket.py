@@ -57,7 +57,6 @@ class FaultyBucket(Bucket):
         }
 
     def stored(self) -> list[str]:
-        """The keys of all objects."""
         return sorted(Bucket("", self.client).files(""))
 
     def map_with_workers(self, limit: int, read: Callable[[A], B], items: Iterable[A]) -> list[B]:

@@ -18,10 +18,11 @@ from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.engine.ingest import EventFrontend, Ingest
 from streameval.engine.partition import Layout
-from streameval.events.records import Partition, RecordBatch
+from streameval.events.records import Partition
 from streameval.windows.family import FamilySpec
 from streameval.windows.labels import FoldingOptions
 from streameval.windows.times import HOUR, SECOND, Windowing
+from tests.batches import batch_of
 from tests.stores.drafts import header
 
 FOLDER = Path(__file__).parent / "golden"
@@ -36,8 +37,6 @@ _START = 1_700_000_000
 
 
 class Event(NamedTuple):
-    """One event."""
-
     id: str
     ts: int
     variant: str
@@ -56,7 +55,6 @@ def event(number: int) -> Event:
 
 
 def ingest(intervals: Intervals | None = None) -> Ingest:
-    """An empty pipeline."""
     empty = Accumulator(*METRICS, intervals=intervals)
     spec = FamilySpec(
         name="labels",
@@ -77,23 +75,17 @@ def ingest(intervals: Intervals | None = None) -> Ingest:
 
 
 def counted(intervals: Intervals | None = None) -> Ingest:
-    """A pipeline that has counted all events."""
     found = ingest(intervals)
     values = [msgspec.json.encode(event(number)._asdict()) for number in range(EVENTS)]
-    batch = RecordBatch(
-        partition=PARTITION, values=values, offsets=range(EVENTS), next_offset=EVENTS
-    )
-    found.apply(batch)
+    found.apply(batch_of(PARTITION, values))
     return found
 
 
 def parts(of: Ingest) -> dict[str, bytes]:
-    """The sections of a pipeline, by name."""
     return {each.name: b"".join(each.content()()) for each in of.sections(PARTITION)}
 
 
 def main() -> None:
-    """Write the checkpoints."""
     store = folder_store(FOLDER)
     store.claim("golden", "golden")
     for intervals, place in PLACES.items():

@@ -35,13 +35,11 @@ class StoreHistories(RuleBasedStateMachine):
         """A new `Store` object on the same files."""
 
     def started(self) -> Writer:
-        """A new process."""
         store = self.fresh()
         store.claim("c1", "g1")
         return Writer(store)
 
     def write(self, process: int, offset: int) -> None:
-        """Try to save."""
         self.writers[process].save(offset, written_at=NOON + offset)
 
     @rule(process=PROCESSES, offset=OFFSETS, known=st.booleans())

@@ -21,5 +21,4 @@ class MemoryStore(Store):
         super().__init__(Folder(STORE, self.disk))
 
     def lose(self, place: Place, offset: int) -> None:
-        """Delete a checkpoint."""
         self.disk.remove(STORE / folder_of(place) / file_of(offset))

@@ -41,10 +41,7 @@ class Request(NamedTuple):
 
 
 class S3Proxy:
-    """Forwards requests to an S3 server until the end of its block.
-
-    Args:
-        port: of the server, on this machine.
+    """Forwards requests to the S3 server at this port until the end of its block.
 
     Attributes:
         endpoint: URL of the proxy.
@@ -123,7 +120,6 @@ def _respond(
 
 
 def is_installed() -> bool:
-    """Whether moto is installed."""
     return find_spec("moto") is not None
 
 
@@ -162,7 +158,6 @@ def _created(port: int) -> bool:
 
 
 def new_path() -> str:
-    """The URL of an empty prefix."""
     return f"s3://{BUCKET}/{uuid.uuid4().hex}/state"
 
 

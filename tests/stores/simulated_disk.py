@@ -181,7 +181,6 @@ class SimulatedDisk(Disk):
         file.content = file.durable = content
 
     def files(self) -> Sequence[Path]:
-        """Every existing file."""
         return sorted(path for path, node in self._names.items() if isinstance(node, _File))
 
     def _file(self, path: Path) -> _File:

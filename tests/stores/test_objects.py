@@ -22,6 +22,8 @@ from streameval.checkpoints.settings import CheckpointSettings
 from streameval.checkpoints.store import Store, folder_store
 from streameval.errors import ForeignStoreError, StoreError
 from streameval.events.records import Assignment, Partition
+from tests.durability.checkpointing import assignment
+from tests.present import present
 from tests.stores.drafts import NOON, PLACE, Writer, draft, header, whole
 from tests.stores.faulty_bucket import FaultyBucket, Request
 from tests.stores.histories import OFFSETS, PROCESSES, StoreHistories
@@ -130,8 +132,7 @@ def test_a_checkpoint_takes_few_requests_for_any_number_of_panes(
         bucket.requests.clear()
         last = store.save(panes(number, 100, last=last))
         assert len(bucket.requests) <= MOST, bucket.requests
-    found = Store(bucket).newest(PLACE).saved
-    assert found is not None
+    found = present(Store(bucket).newest(PLACE).saved)
     assert {name: found.read(name) for name in found.digests} == contents_of(panes(149, 100))
     # Blobs in use, and unused ones within the grace period.
     assert sum(f"/{BLOBS}/" in key for key in bucket.stored()) <= 64 + GRACE / 60 + 2
@@ -186,15 +187,8 @@ _SETTINGS = CheckpointSettings(
 
 
 def _assignment(place: Place) -> Assignment:
-    return Assignment(
-        partition=Partition(place.topic, place.number),
-        identity=place.identity,
-        start=0,
-        begin=0,
-        end=1_000,
-        committed=None,
-        partitions=8,
-    )
+    partition = Partition(place.topic, place.number)
+    return assignment(partition=partition, identity=place.identity, partitions=8)
 
 
 def test_a_concurrent_restore_equals_a_sequential_one(bucket: FaultyBucket) -> None:
@@ -274,8 +268,7 @@ def test_a_bucket_can_be_copied_to_a_folder_and_back(bucket: FaultyBucket, tmp_p
     for file in (path for path in tmp_path.rglob("*") if path.is_file()):
         back.put(file.relative_to(tmp_path).as_posix(), file.read_bytes())
     again = opened(back)
-    found = again.newest(PLACE).saved
-    assert found is not None
+    found = present(again.newest(PLACE).saved)
     assert whole(found) == 250
     again.save(draft(260, last=found.entries))
     assert whole(Store(back).newest(PLACE).saved) == 260

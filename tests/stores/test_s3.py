@@ -10,14 +10,13 @@ from typing import get_args
 
 import pytest
 
-from streameval.checkpoints.checkpoint import Place
 from streameval.checkpoints.store import Store, is_store, store_of
 from streameval.cli.app import status
 from streameval.cli.errors import USAGE_ERROR
 from streameval.errors import StoreError
 from tests.stores import s3
 from tests.stores.drafts import PLACE, Writer, draft, whole
-from tests.stores.s3 import BUCKET, Fault, Request, S3Proxy
+from tests.stores.s3 import Fault, Request, S3Proxy
 from tests.stores.test_objects import MOST
 
 pytestmark = [
@@ -142,17 +141,6 @@ def test_only_one_of_many_processes_claims(path: str) -> None:
     won = [name for name in stores[0].gather(claimed, range(8)) if name]
     assert len(won) == 1
     assert direct(path).owner().cluster == won[0]
-
-
-def test_unusual_topic_names_round_trip(path: str) -> None:
-    place = Place("/data/day 1%2F.ndjson", "", 0)
-    store = direct(path)
-    store.claim("c1", "g1")
-    store.save(draft(5, place))
-    store.archive(place)
-    store.save(draft(7, place))
-    assert direct(path).places() == [place]
-    assert path.startswith(f"s3://{BUCKET}/")
 
 
 def test_commands_find_region_and_endpoint_in_the_environment(

@@ -35,7 +35,7 @@ def length_median(event: Event) -> float:
 
 
 @metric(bounds=(0, 1), source="our own rule")
-def ndcg(event: Event) -> float:
+def ndcg_(event: Event) -> float:
     """Has the name of another metric, but another module."""
     return 0.25 if event.recommendations else 0.75
 

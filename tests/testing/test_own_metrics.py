@@ -58,7 +58,8 @@ def test_a_function_of_the_catalogue_is_the_metric_of_the_catalogue() -> None:
 
 
 def test_a_name_of_the_catalogue_can_be_used_again() -> None:
-    accumulator = Accumulator(declared.ndcg, "ndcg")
+    accumulator = Accumulator(declared.ndcg_, "ndcg")
+    assert accumulator.metrics[0] == parse(f"{MODULE}:ndcg")
     accumulator.update(["a"], ["a"])
     assert [each.value for each in accumulator.compute().values()] == [0.25, 1.0]
     names = [family_name(each) for each in accumulator.metrics]
@@ -285,6 +286,7 @@ def test_an_invalid_metric_is_refused(given: object) -> None:
     ("text", "error", "said"),
     [
         (f"{MODULE}:dcg3", UnknownMetricError, f"or '{MODULE}:dcg2'"),
+        (f"{MODULE}:math", UnknownMetricError, "unknown metric"),
         ("tests.testing.nowhere:dcg2", UnknownConventionError, "no module of that name"),
         ("recbol:ndcg", UnknownConventionError, "Did you mean 'recbole'"),
     ],

@@ -22,6 +22,7 @@ from streameval.catalogue import parse
 from streameval.errors import ConfigError
 from streameval.statistics.intervals import Audience, GroupSums, Intervals
 from tests.effort import every_case
+from tests.present import present
 from tests.uncertainty.worlds import binomial, sums
 
 METRICS = ["ctr", "hit_rate@10", "ndcg@10"]
@@ -147,8 +148,7 @@ def test_a_guardrail_has_its_own_verdict(
     arms = variant(50, metrics=texts, lists=2_000), variant(60, 0.1 * lift, texts, lists=2_000)
     variants = dict(zip(("control", "treatment"), arms, strict=True))
     found = report(Experiment(guardrails={metric: limit}), variants, texts)
-    guardrail = row(found, metric).guardrail
-    assert guardrail is not None
+    guardrail = present(row(found, metric).guardrail)
     assert guardrail.verdict == expected
     assert row(found, "ndcg@10").guardrail is None
 
@@ -187,8 +187,7 @@ def test_missing_users_are_reported() -> None:
     )
     assert found.checks.ratio_evidence >= 1000
     assert set(verdicts(found).values()) == {"do not trust"}
-    guardrail = row(found, "ctr").guardrail
-    assert guardrail is not None
+    guardrail = present(row(found, "ctr").guardrail)
     assert guardrail.verdict == "do not trust"
     assert "control 8,000, treatment 10,000; planned 50.0 % : 50.0 %" in row(found, "ctr").sentence
     planned = Experiment(shares={"control": 4, "treatment": 5})

@@ -19,6 +19,7 @@ from streameval.accumulator.uncertainty import (
 )
 from streameval.statistics.intervals import Intervals, Kind
 from tests.effort import every_case
+from tests.present import present
 from tests.uncertainty.worlds import binomial, sums
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -43,8 +44,7 @@ def test_days_are_added_up() -> None:
 
 
 def test_a_fixed_interval_is_students() -> None:
-    found = interval(binomial(3, 0.1), Intervals(), "fixed")
-    assert found is not None
+    found = present(interval(binomial(3, 0.1), Intervals(), "fixed"))
     estimate = pooled(binomial(3, 0.1))
     # The 97.5 % point of Student's t lies between 1.969 and 1.970 from 240 to 256 groups.
     reach = (found.high - found.low) / 2 / standard_error(estimate.moves)
@@ -55,10 +55,10 @@ def test_a_fixed_interval_is_students() -> None:
 
 @every_case("kind", KINDS)
 def test_a_stronger_guarantee_widens_the_interval(kind: Kind) -> None:
-    narrow = interval(binomial(4, 0.1), Intervals(confidence=0.9), kind)
-    wide = interval(binomial(4, 0.1), Intervals(confidence=0.99), kind)
-    assert narrow is not None
-    assert wide is not None
+    narrow, wide = (
+        present(interval(binomial(4, 0.1), Intervals(confidence=each), kind))
+        for each in (0.9, 0.99)
+    )
     assert wide.low < narrow.low < narrow.high < wide.high
     assert (narrow.kind, narrow.confidence) == (kind, 0.9)
 
@@ -87,8 +87,7 @@ def test_a_precision_is_where_an_interval_is_tightest() -> None:
     table = binomial(5, 0.5, lists=2_000)
     widths = {}
     for precision in (0.0005, 0.008, 0.5):
-        found = interval(table, Intervals(precision=precision))
-        assert found is not None
+        found = present(interval(table, Intervals(precision=precision)))
         widths[precision] = found.high - found.low
     assert widths[0.008] == min(widths.values())
 
@@ -115,8 +114,7 @@ def test_users_who_do_not_differ_have_no_interval(kind: Kind) -> None:
 @every_case("rate", [0.001, 0.03, 0.5, 0.97, 0.999, 1.0])
 def test_a_window_stays_from_0_to_1(rate: float) -> None:
     table = binomial(6, rate, groups=64, lists=20)
-    found = interval(table, Intervals(), "pointwise", bounds=(0, 1))
-    assert found is not None
+    found = present(interval(table, Intervals(), "pointwise", bounds=(0, 1)))
     assert 0.0 < found.low < found.high <= 1.0
     assert found.low <= table.numerators.sum() / table.denominators.sum() <= found.high
 
@@ -124,8 +122,7 @@ def test_a_window_stays_from_0_to_1(rate: float) -> None:
 def test_for_independent_lists_wilson_is_that_of_the_lists() -> None:
     """For clicks that are independent of users, it is nearly Wilson's interval of the clicks."""
     table = binomial(7, 0.02, groups=1024, lists=20)
-    found = interval(table, Intervals(), "pointwise", bounds=(0, 1))
-    assert found is not None
+    found = present(interval(table, Intervals(), "pointwise", bounds=(0, 1)))
     lists, clicks, z = table.denominators.sum(), table.numerators.sum(), 1.959964
     rate = clicks / lists
     middle = (rate + z**2 / 2 / lists) / (1 + z**2 / lists)

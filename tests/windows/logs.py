@@ -116,7 +116,6 @@ def restored(log: Log) -> Log:
 
 
 def counts(table: Table, spec: FamilySpec) -> Mapping[Labels, int]:
-    """Lists counted in each slice."""
     cells = table.cells
     pairs = zip(cells.tolist(), table.lists(cells).tolist(), strict=True)
     return {spec.slices.labels[cell]: found for cell, found in pairs}

@@ -8,9 +8,10 @@ import pytest
 from streameval.accumulator.table import Table
 from streameval.config import Config
 from streameval.config.pipeline import new_ingest
-from streameval.events.records import Partition, RecordBatch
+from streameval.events.records import Partition
 from streameval.sources.options import SimulatorOptions
 from streameval.windows import family
+from tests.batches import batch_of
 
 LISTS, LENGTH, MOST = 2_000, 5, 1_000
 HERE = Partition("here", 0)
@@ -39,8 +40,7 @@ def test_shown_items_are_settled_before_they_are_too_many(monkeypatch: pytest.Mo
         )
         for number in range(LISTS)
     ]
-    batch = RecordBatch(partition=HERE, values=values, offsets=range(LISTS), next_offset=LISTS)
-    for piece in batch.pieces(100):
+    for piece in batch_of(HERE, values).pieces(100):
         ingest.apply(piece)
     assert len(settled) == LISTS * LENGTH // MOST
     assert max(settled) <= MOST + 100 * LENGTH
