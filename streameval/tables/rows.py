@@ -19,6 +19,7 @@ from streameval.sources.opening import size
 from streameval.tables.events import span_starts
 from streameval.tables.files import (
     Kind,
+    Table,
     arrow,
     finite,
     ids_of,
@@ -42,6 +43,8 @@ _ITEM = (
     *("product", "productid", "sku"),
 )
 _RANK = ("rank",)
+_ZEROS = frozenset({"0", "0.0", "false"})
+_BINARY = _ZEROS | {"1", "1.0", "true"}
 _ONLY_SCORE = ("score", "scores", "prediction", "predictedrating", "pred")
 _SCORE = (*_ONLY_SCORE, "relevance", "rating")
 _RATING = ("rating", "relevance", "gain", "rel", "grade", "label")
@@ -78,6 +81,7 @@ class Rows(NamedTuple):
         ranks: rank of each row, lowest first, shape (rows,); None without such a column.
         by_rank: whether the ranks order the items, rather than the scores.
         unread: names of the other columns.
+        binary: the first of those that has only 0 and 1, and has a 0; None without.
     """
 
     users: Any
@@ -87,6 +91,7 @@ class Rows(NamedTuple):
     ranks: Array | None = None
     by_rank: bool = False
     unread: Sequence[str] = ()
+    binary: str | None = None
 
     def take(self, rows: IntArray) -> Rows:
         """These rows, in this order."""
@@ -141,15 +146,37 @@ def _rows(path: str, names: Names, worth: _Role, rank: _Role | None = None) -> R
         # Ranks that order nothing are only compared with the scores.
         with nullcontext() if by_rank else suppress(SourceError):
             ranks = numbers_of(column(*rank))
+    known = numbers_of(column(*worth)) if scored else None
+    times = times_of(column("time", names.time, ()), names.time_unit) if names.time else None
+    others = [name for name in table.names if name in unread]
     return Rows(
         users=users,
         items=items,
-        worth=numbers_of(column(*worth)) if scored else None,
-        times=times_of(column("time", names.time, ()), names.time_unit) if names.time else None,
+        worth=known,
+        times=times,
         ranks=ranks,
         by_rank=by_rank,
-        unread=[name for name in table.names if name in unread],
+        unread=others,
+        binary=next((name for name in others if _is_binary(table, name)), None),
     )
+
+
+def _is_binary(table: Table, name: str) -> bool:
+    if table.names.count(name) > 1:
+        return False
+    values, types = table.content[name], arrow().types
+    kinds = (types.is_primitive, types.is_string, types.is_large_string)
+    if not any(each(values.type) for each in kinds):
+        return False
+    # Most columns are ruled out by their first rows.
+    if not _texts(values.slice(0, 100)) <= _BINARY:
+        return False
+    found = _texts(values)
+    return found <= _BINARY and bool(found & _ZEROS)
+
+
+def _texts(values: Any) -> set[str]:
+    return {str(each).lower() for each in values.unique().to_pylist()}
 
 
 def _found(named: str | None, usual: Sequence[str], header: Sequence[str]) -> str | None:
@@ -237,15 +264,27 @@ def row_warnings(shown: Rows, truth: Rows) -> Iterator[str]:
             f"rating={_bare(unread)} if it is the gain; or are --recommendations and --truth "
             "swapped?"
         )
+    if truth.worth is None and truth.binary is not None:
+        yield (
+            f"--truth has a column {truth.binary!r} of 0 and 1, which is not read, so every row is "
+            f"an interaction; if 0 is none, give --column rating={_bare(truth.binary)}."
+        )
     files = {"recommendations": shown, "truth": truth}
     empty = [name for name, rows in files.items() if not len(rows.users)]
     if len(empty) == 1:
         yield f"--{empty[0]} has no rows."
     pairs = (("user", shown.users, truth.users), ("item", shown.items, truth.items))
     for what, mine, theirs in pairs:
-        alike = of_one_kind([mine, theirs])
-        known = arrow("compute").is_in(alike[0], value_set=alike[1].unique())
-        if len(mine) and len(theirs) and not arrow("compute").any(known).as_py():
+        alike = [each.unique() for each in of_one_kind([mine, theirs])]
+        known = arrow("compute").is_in(alike[0], value_set=alike[1])
+        both = arrow("compute").sum(known, min_count=0).as_py()
+        alone = [len(each) - both for each in alike]
+        if what == "user" and both and any(alone) and shown.times is None:
+            yield (
+                f"users in both files: {both:,}; without recommendations: {alone[1]:,}; without "
+                f"truth: {alone[0]:,}. All of them are events."
+            )
+        if len(mine) and len(theirs) and not both:
             yield (
                 f"no {what} is in both files: one starts with {mine[0].as_py()!r:.40}, the other "
                 f"with {theirs[0].as_py()!r:.40}; write their ids alike."

@@ -168,7 +168,7 @@ def test_ranks_that_contradict_the_scores_are_reported(
 ) -> None:
     scored = zip(("1,a,0.9", "1,b,0.5", "2,a,0.9"), ranks, strict=True)
     rows = "".join(f"{row},{rank}\n" for row, rank in scored)
-    both = written(tmp_path, f"user,item,score,rank\n{rows}", "user,item\n1,a\n")
+    both = written(tmp_path, f"user,item,score,rank\n{rows}", "user,item\n1,a\n2,b\n")
     said = ran("evaluate", *both, "-m", "mrr").stderr
     assert says in said
     assert bool(said) == bool(says)
@@ -176,11 +176,31 @@ def test_ranks_that_contradict_the_scores_are_reported(
 
 def test_a_file_joined_twice_is_reported(tmp_path: Path) -> None:
     rows = "1,a,3\n1,b,2\n2,a,1\n"
-    both = written(tmp_path, f"user,item,score\n{rows}", "user,item\n1,a\n")
+    both = written(tmp_path, f"user,item,score\n{rows}", "user,item\n1,a\n2,b\n")
     assert ran("evaluate", *both, "-m", "mrr").stderr == ""
-    both = written(tmp_path, f"user,item,score\n{rows}1,b,2\n{rows}", "user,item\n1,a\n")
+    both = written(tmp_path, f"user,item,score\n{rows}1,b,2\n{rows}", "user,item\n1,a\n2,b\n")
     said = ran("evaluate", *both, "-m", "mrr").stderr
     assert "repeat an item of the same user: 4, for example item 'b' of user '1'" in said
+
+
+def test_users_of_only_one_file_are_counted_aloud(tmp_path: Path) -> None:
+    both = written(tmp_path, "user,item\n1,a\n2,b\n2,c\n", "user,item\n2,b\n3,b\n4,b\n4,c\n")
+    said = ran("evaluate", *both, "-m", "mrr").stderr
+    assert "users in both files: 1; without recommendations: 2; without truth: 1." in said
+
+
+@every_case("zero", ["0", "0.0", "False"])
+def test_clicks_of_0_and_1_that_are_not_read_are_reported(tmp_path: Path, zero: str) -> None:
+    rows = f"user,item,at,clicked\n1,a,7,1\n1,b,8,{zero}\n"
+    both = written(tmp_path, "user,item\n1,a\n", rows)
+    said = ran("evaluate", *both, "-m", "recall").stderr
+    assert "'clicked' of 0 and 1, which is not read, so every row is an interaction" in said
+    both = written(tmp_path, "user,item\n1,a\n", rows.replace(zero, "1"))
+    assert ran("evaluate", *both, "-m", "recall").stderr == ""
+    columns = {"user": ["1"], "item": ["a"], "seen": [[0]], "more": [{"at": 0}], "no": [None]}
+    pq.write_table(pa.table(columns), tmp_path / "truth.parquet")
+    both[-1] = tmp_path / "truth.parquet"
+    assert ran("evaluate", *both, "-m", "recall").stderr == ""
 
 
 def test_scores_in_the_truth_are_reported(tmp_path: Path) -> None:
