@@ -245,6 +245,17 @@ def common_topics(results: Rows, qrels: Rows) -> tuple[Rows, Rows, int]:
 
 def row_warnings(shown: Rows, truth: Rows) -> Iterator[str]:
     """Warnings if the rows of two files look wrong, one sentence each."""
+    yield from _doubtful_order(shown)
+    yield from _repeated(shown)
+    yield from _unread_ratings(truth)
+    files = {"recommendations": shown, "truth": truth}
+    empty = [name for name, rows in files.items() if not len(rows.users)]
+    if len(empty) == 1:
+        yield f"--{empty[0]} has no rows."
+    yield from _unlike_ids(shown, truth)
+
+
+def _doubtful_order(shown: Rows) -> Iterator[str]:
     if shown.worth is None and not shown.by_rank and shown.unread:
         yield (
             "the recommendations keep the order of their file, because no column has a usual name "
@@ -256,7 +267,9 @@ def row_warnings(shown: Rows, truth: Rows) -> Iterator[str]:
             "scores and ranks of the recommendations order the items differently; they are sorted "
             "by score, or with --column rank=NAME by rank."
         )
-    yield from _repeated(shown)
+
+
+def _unread_ratings(truth: Rows) -> Iterator[str]:
     unread = _found(None, _ONLY_SCORE, truth.unread)
     if unread is not None:
         yield (
@@ -269,10 +282,9 @@ def row_warnings(shown: Rows, truth: Rows) -> Iterator[str]:
             f"--truth has a column {truth.binary!r} of 0 and 1, which is not read, so every row is "
             f"an interaction; if 0 is none, give --column rating={_bare(truth.binary)}."
         )
-    files = {"recommendations": shown, "truth": truth}
-    empty = [name for name, rows in files.items() if not len(rows.users)]
-    if len(empty) == 1:
-        yield f"--{empty[0]} has no rows."
+
+
+def _unlike_ids(shown: Rows, truth: Rows) -> Iterator[str]:
     pairs = (("user", shown.users, truth.users), ("item", shown.items, truth.items))
     for what, mine, theirs in pairs:
         alike = [each.unique() for each in of_one_kind([mine, theirs])]
