@@ -18,6 +18,7 @@ from typer import Argument, Exit, Option
 
 from streameval.checkpoints.checkpoint import Draft, Part, Place
 from streameval.checkpoints.format import CLAIM
+from streameval.checkpoints.restore import other_settings
 from streameval.checkpoints.settings import AS_ENVIRONMENT, BucketOptions, is_url, scheme_of
 from streameval.checkpoints.store import Blob, SavedCheckpoint, Store, is_store, store_of
 from streameval.cli.errors import FAILED, UsageError, as_usage_error, output, report
@@ -427,10 +428,15 @@ def restore(
     """The configuration of the checkpoints, and one ingest restored from all of them.
 
     `config_path`: a configuration to use instead of the saved one.
+
+    Raises:
+        UsageError: the counts of a checkpoint mean something else under the configuration.
     """
     newest = max(checkpoints, key=lambda each: each.saved.header.written_at)
     config = load(config_path) if config_path else from_schema(newest.saved.header.schema)
     config = with_saved_depth(config, newest.saved.header.settings)
+    for each in checkpoints:
+        _check_settings(config, each, newest.path if config_path is None else None)
     ingest = new_ingest(config)
     for number, each in enumerate(checkpoints):
         # Stores of different clusters may have partitions of the same name.
@@ -440,6 +446,27 @@ def restore(
         joined = {Partition.of(log): offset for log, offset in header.offsets.items()}
         ingest.restore(partition, joined or {partition: header.offset}, parts)
     return config, ingest
+
+
+_COUNTING = ("labels", "segments", "pane", "depth", "max_items")
+"""Settings that give counts their meaning; the others only say how records are decoded."""
+
+
+def _check_settings(config: Config, checkpoint: StoredCheckpoint, newest: str | None) -> None:
+    """Raise a UsageError if a checkpoint was counted with other labels, panes or depth.
+
+    `newest`: path of the store that the configuration is from; None for a file.
+    """
+    here, saved = (
+        {key: each[key] for key in _COUNTING if key in each}
+        for each in (config.settings(), checkpoint.saved.header.settings)
+    )
+    difference = other_settings(here, saved)
+    if difference is not None:
+        remedy = "give a --config with the same ones"
+        if newest is not None:
+            remedy = f'"here" is {newest}; read the stores one at a time'
+        raise UsageError(f"{checkpoint.path}: {difference}; {remedy}.")
 
 
 def _checkpoints_in(paths: Iterable[str]) -> Iterator[StoredCheckpoint]:

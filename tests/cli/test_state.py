@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import time
+from copy import copy
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,8 @@ from msgspec.structs import replace
 from streameval.checkpoints.checkpoint import Place
 from streameval.checkpoints.format import file_of, folder_of
 from streameval.checkpoints.store import folder_store
+from streameval.cli.errors import UsageError
+from streameval.cli.state import newest_checkpoints, restore
 from tests.cli.program import ran, refused
 from tests.daemon.running import running
 from tests.stores.drafts import NOON, PLACE, draft, part
@@ -189,6 +192,26 @@ def test_export_reads_other_metrics_that_the_state_supports(monday: Path, tmp_pa
     evaluated = ran("evaluate", file, "--config", config, "--format", "json")
     assert "map@5" in exported.stdout
     assert exported.stdout == evaluated.stdout
+
+
+def test_counts_are_not_read_as_something_else(monday: Path, tmp_path: Path) -> None:
+    config = tmp_path / "other.toml"
+    text = (monday.parent / "streameval.toml").read_text()
+    for was, now, says in (
+        ('labels = ["variant"]', 'labels = ["arm"]', 'labels is ["arm"] here and was ["variant"]'),
+        ("windows = {", 'windows = { pane = "2m",', 'pane is "2m" here and was "1m"'),
+    ):
+        config.write_text(text.replace(was, now).replace('["1m", ', "["))
+        assert says in refused("state", "export", monday, "--config", config)
+
+
+def test_stores_that_counted_by_other_labels_are_not_read_as_one(monday: Path) -> None:
+    (one,) = newest_checkpoints([str(monday)])
+    header = replace(one.saved.header, settings={**one.saved.header.settings, "labels": ["arm"]})
+    other = one._replace(path="other", saved=copy(one.saved))
+    other.saved.header = header
+    with pytest.raises(UsageError, match=f'labels is .* was \\["arm"\\]; "here" is {monday}; read'):
+        restore([one, other], None)
 
 
 def test_stores_of_one_group_become_one(monday: Path, tmp_path: Path) -> None:
