@@ -241,6 +241,23 @@ def test_integers_that_became_floats_in_one_file_are_rejected(
         assert refused_as in told(path)
 
 
+@pytest.mark.parametrize("form", ["csv", "parquet"])
+def test_marks_of_0_and_1_in_place_of_items_are_refused(tmp_path: Path, form: str) -> None:
+    def given(shown: list[int], acts: list[int], rows: int = 10) -> Path:
+        path = tmp_path / f"events.{form}"
+        lists = (shown, acts)
+        if form == "parquet":
+            return parquet(path, recommendations=[shown] * rows, interactions=[acts] * rows)
+        row = ",".join("|".join(map(str, each)) for each in lists)
+        path.write_text("recommendations,interactions\n" + f"{row}\n" * rows)
+        return path
+
+    assert "have a 0 or 1 for each recommendation" in told(given([7, 8, 1], [0, 1, 0]))
+    for shown, acts in (([7, 8, 1], [0, 1]), ([0, 1], [1, 0]), ([7, 8], [0, 2])):
+        assert len(found(given(shown, acts), metrics=("mrr",))) == 1
+    assert len(found(given([7, 8], [0, 1], rows=9), metrics=("mrr",))) == 1
+
+
 def test_an_empty_label_of_text_is_missing(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     path.write_text("recommendations,interactions,variant\na,a,x\nb,,\n")
