@@ -463,7 +463,8 @@ class Accumulator:
         """Continue with a table that has counted `lists` lists."""
         self._table, self._lists, self._guard = table, lists, Guard()
         self._rows: list[Any] = []
-        self._rows_left, self._folded = _MOST_WAITING, 0
+        self._rows_left = _MOST_WAITING
+        self._folded: int = 0
         # Looked up once, because `update` needs them for every list.
         self._row_of: Any = table.row_of
         self._append_row = self._rows.append

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, KeysView, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, KeysView, Mapping, Sequence
 from functools import lru_cache
 from operator import itemgetter
 from typing import Any, Final, Literal, TypeAlias
@@ -24,6 +24,8 @@ Counting: TypeAlias = Literal["distinct", "every"]
 """How often a repeated item of the interactions counts: once, or each time."""
 
 _USUAL_LENGTH: Final = 200
+_FEW: Final = 16
+"""Up to so many items are searched one by one; more would take quadratic time."""
 
 Profiler: TypeAlias = Callable[[Sequence[Id], Interactions], Outcome]
 
@@ -94,9 +96,18 @@ def _first_place_profiler(depth: int) -> Profiler:
         if len(found) == 1:
             (item,) = found
             return (0, len(wanted), length, place(item))
-        return (0, len(wanted), length, *sorted(map(place, found)))
+        return (0, len(wanted), length, *_first_places(recommendations, found))
 
     return profile
+
+
+def _first_places(shown: Sequence[Id], found: Collection[Id]) -> list[int]:
+    """The first place of each of these items of a list, ascending."""
+    if len(found) <= _FEW:
+        return sorted(map(shown.index, found))
+    # The last of equal keys stays, so the list is read from its end.
+    places = dict(zip(reversed(shown), range(len(shown) - 1, -1, -1), strict=True))
+    return sorted(map(places.__getitem__, found))
 
 
 def _general_profiler(options: HitsOptions) -> Profiler:
@@ -118,7 +129,7 @@ def _general_profiler(options: HitsOptions) -> Profiler:
         if every:
             found = [place for place, item in enumerate(shown) if item in wanted]
         else:
-            found = sorted(map(shown.index, wanted.intersection(shown)))
+            found = _first_places(shown, wanted.intersection(shown))
         return (kind, interacted, len(shown), *found)
 
     return profile
@@ -175,8 +186,7 @@ def _placed(
         shown = recommendations[: options.depth]
         if every:
             return len(shown), [pair for pair in enumerate(shown) if pair[1] in wanted]
-        found = [(shown.index(item), item) for item in wanted & set(shown)]
-        return len(shown), sorted(found, key=itemgetter(0))
+        return len(shown), [(at, shown[at]) for at in _first_places(shown, wanted & set(shown))]
     pairs = zip(positions, recommendations, strict=True)
     kept = [pair for pair in pairs if pair[0] <= options.last and pair[1] in wanted]
     hits = [(rank - 1, item) for rank, item in sorted(kept, key=itemgetter(0))]

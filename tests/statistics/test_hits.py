@@ -127,6 +127,41 @@ def test_all_ways_to_find_a_profile_agree(options: HitsOptions, kind: int, inter
     assert outcome_of(options, items, acts, [1, 2]) == (kind + POSITIONED, *expected[1:])
 
 
+@every_case("options", [HitsOptions(), HitsOptions(depth=30), HitsOptions(counting="every")])
+def test_an_item_counts_at_its_first_place_with_any_number_of_hits(options: HitsOptions) -> None:
+    draw = random.Random(5)
+    for hits in (1, 2, 16, 17, 40):
+        items = draw.choices(range(50), k=60)
+        acts = draw.sample(range(50), hits)
+        kept = items[: options.depth]
+        places = sorted(kept.index(item) for item in acts if item in kept)
+        expected = (0, hits, len(kept), *places)
+        assert profiler(options)(items, acts) == expected
+        assert outcome_of(options, tuple(items), acts, None) == expected
+        assert outcome_of(options, items, acts, [*range(1, 61)])[3:] == tuple(places)
+
+
+class Counted(int):
+    """An id that counts how often ids are compared."""
+
+    compared = 0
+    __hash__ = int.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        Counted.compared += 1
+        return int.__eq__(self, other)
+
+
+@every_case("options", [HitsOptions(), HitsOptions(counting="every")])
+def test_a_list_of_many_hits_is_counted_in_linear_time(options: HitsOptions) -> None:
+    items = [*map(Counted, range(500))]
+    Counted.compared = 0
+    assert len(profiler(options)(items, [*map(Counted, range(500))])) == 503
+    gains: dict[int, float] = dict.fromkeys(map(Counted, range(500)), 1.0)
+    outcome_of(options, items, gains, None)
+    assert Counted.compared < 20 * 500
+
+
 def test_ranks_beyond_those_kept_leave_no_trace() -> None:
     held = [laws.counted(["ctr@1"], [shown(["a", "b"], [], [1, rank])]) for rank in (5, 9)]
     assert laws.bits(held[0]) == laws.bits(held[1])
