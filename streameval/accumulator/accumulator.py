@@ -125,7 +125,7 @@ class Accumulator:
         self.intervals = intervals
         self._plan = planned(self.metrics, depth, max_items, intervals.groups if intervals else 0)
         self._readings: dict[str, Reading] = {}
-        self._read_at = self._changes = self._before = 0
+        self._read_at = self._changes = self._before = self._folded = 0
         self.resets = 0
         self._begin(Table(self._plan, self.context, ids=self._ids))
 
@@ -464,7 +464,7 @@ class Accumulator:
         self._table, self._lists, self._guard = table, lists, Guard()
         self._rows: list[Any] = []
         self._rows_left = _MOST_WAITING
-        self._folded: int = 0
+        self._folded = 0
         # Looked up once, because `update` needs them for every list.
         self._row_of: Any = table.row_of
         self._append_row = self._rows.append
