@@ -27,7 +27,7 @@ from streameval.checkpoints.settings import CheckpointSettings
 from streameval.checkpoints.store import Store
 from streameval.engine.dead_letters import DeadLetters
 from streameval.engine.evidence import EvidenceReader, Totals
-from streameval.engine.ingest import Ingest
+from streameval.engine.ingest import Ingest, StartOwner
 from streameval.engine.snapshot import CheckpointHealth
 from streameval.errors import (
     DamagedStateError,
@@ -330,8 +330,8 @@ INTERVAL = 10.0
 """Seconds between flushes of dead letters."""
 
 
-class MemoryOnly:
-    """Owns partitions without checkpoints: states start empty and live in memory.
+class MemoryOnly(StartOwner):
+    """Owns partitions without checkpoints.
 
     `letters`: destination of invalid records; None to count them only.
     """
@@ -343,28 +343,13 @@ class MemoryOnly:
     def __init__(
         self, ingest: Ingest, letters: DeadLetters | None, clock: Clock, worker: Executor
     ) -> None:
-        self._ingest = ingest
+        super().__init__(ingest)
         self._letters = letters
         self._clock = clock
         self._worker = worker
         self._flushed_at = clock.monotonic()
         self._flush: Future[None] | None = None
         self._log_events: list[LogEvent] = []
-
-    def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
-        """Start each partition empty at its `start` offset."""
-        for each in assignments:
-            self._ingest.begin(each.partition, {log.partition: log.start for log in each.logs})
-        return {log.partition: log.start for each in assignments for log in each.logs}
-
-    def revoked(self, partitions: Sequence[Partition]) -> None:
-        """Forget them."""
-        self.lost(partitions)
-
-    def lost(self, partitions: Sequence[Partition]) -> None:
-        """Forget them."""
-        for partition in partitions:
-            self._ingest.drop(partition)
 
     def apply(self, batch: RecordBatch) -> None:
         """Count a batch and send its invalid records to the dead letters.

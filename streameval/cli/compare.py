@@ -38,7 +38,6 @@ from streameval.cli.state import newest_checkpoints, restore, without_copies
 from streameval.cli.terminal import csv_text, json_text, render
 from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
-from streameval.engine.ingest import Ingest
 from streameval.engine.snapshots import ingest_snapshot, variants_in
 from streameval.errors import suggestion
 from streameval.exporters.view import figure, lift_bounds
@@ -289,7 +288,7 @@ def _of_files(
                 report(f"{known.label}={cell.labels[0]}: {advice}")
         variants = {cell.labels[0]: _variant(each) for cell, each in cells.items()}
         return experiment, intervals, _without_intervals(config, (empty.metrics, variants))
-    ingest = cast("Ingest", count_records(config, None, request.processes))
+    ingest = count_records(config, None, request.processes).ingest
     trouble = ingest_snapshot(ingest, labels=config.labels, now=0.0).health.trouble
     if trouble is not None:
         report(trouble)

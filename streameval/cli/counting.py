@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, cast
 
 import msgspec
 
@@ -14,20 +14,15 @@ from streameval.cli.readings import SpanReadings, snapshot_of
 from streameval.cli.request import Request
 from streameval.cli.terminal import progress
 from streameval.config import Config
-from streameval.config.pipeline import join_frontend, layout, new_ingest
-from streameval.decoding.columns import Decoded
-from streameval.decoding.decode import Decoder
-from streameval.engine.clock import Clock
-from streameval.engine.dead_letters import DeadLetter, Examples
-from streameval.engine.dedup import SeenIds
-from streameval.engine.ingest import Ingest
+from streameval.config.pipeline import frontend_of, layout
+from streameval.engine.dead_letters import DeadLetter
+from streameval.engine.ingest import Ingest, StartOwner
 from streameval.engine.partition import Tally
 from streameval.engine.snapshot import SeriesFamily
 from streameval.engine.spans import Dumped, Spans
 from streameval.errors import SourceError
-from streameval.events.records import Assignment, Owner, Partition, RecordBatch
+from streameval.events.records import Owner, Partition
 from streameval.join.frontend import CopartitionedOwner
-from streameval.join.state import JoinedState
 from streameval.partials import Cell, Partial, merged
 from streameval.sources.files import FilesSource
 from streameval.sources.opening import size
@@ -40,26 +35,28 @@ from streameval.windows.times import moment_text
 _POLL_SECONDS = 0.2
 
 
-class Startable(Protocol):
-    """Counts or joins that start empty at the beginning of each log."""
+class Counts(NamedTuple):
+    """The counts of files.
 
-    def partition_of(self, log: Partition) -> Partition:
-        """The partition that counts the records of this log."""
+    Attributes:
+        spans: counts by span; None if the ingest itself counts, as the daemon does.
+    """
 
-    def begin(self, partition: Partition, offsets: Mapping[Partition, int], /) -> None:
-        """Start with nothing counted."""
+    ingest: Ingest
+    spans: Spans | None = None
 
 
-def count_records(config: Config, every: int | None, processes: int) -> Ingest | SpanCounting:
+def count_records(config: Config, every: int | None, processes: int) -> Counts:
     """Count all records of the files with a progress bar, and report the invalid ones.
 
     `every`: length of a span, microseconds; None to count as the daemon does. `processes`: the
     largest number used; standard input and joins are always counted by one.
     """
-    counting = _new_counting(config, every)
+    counts = _new_counts(config, every)
+    tally = counts.ingest.tally
     source = FilesSource(cast("FilesOptions", config.source))
     with as_usage_error(SourceError):
-        source.open(owner_from_start(config, counting))
+        source.open(owner_from_start(config, counts.ingest))
     examples: list[DeadLetter] = []
     with progress(source.bytes_total) as shown:
         if processes > 1 and config.attribution is None and source.bytes_total is not None:
@@ -68,30 +65,35 @@ def count_records(config: Config, every: int | None, processes: int) -> Ingest |
             source.close()
             with map_in_processes(FileCounting(config, every), tasks, processes) as parts:
                 for part in parts:
-                    part.add_to(counting)
+                    part.add_to(counts)
                     examples = _first_of_each_reason([*examples, *part.examples], source.paths)
                     read += part.size
-                    shown(read, counting.tally.consumed)
+                    shown(read, tally.consumed)
         else:
-            for letters in _count(source, counting):
+            for letters in _count(source, counts.ingest):
                 examples = _first_of_each_reason([*examples, *letters], source.paths)
-                shown(source.bytes_read, counting.tally.consumed)
-    _report_invalid(counting.tally, examples)
-    return counting
+                shown(source.bytes_read, tally.consumed)
+    _report_invalid(tally, examples)
+    return counts
 
 
-def _new_counting(config: Config, every: int | None) -> Ingest | SpanCounting:
-    return new_ingest(config) if every is None else SpanCounting(config, every)
+def _new_counts(config: Config, every: int | None) -> Counts:
+    settings = layout(config)
+    frontend = frontend_of(config, settings)
+    if every is None:
+        return Counts(Ingest(frontend))
+    spans = Spans(settings.families, every, settings.intervals)
+    return Counts(Ingest(frontend, sink=spans.update), spans)
 
 
-def _count(source: FilesSource, counting: Ingest | SpanCounting) -> Iterator[Sequence[DeadLetter]]:
+def _count(source: FilesSource, ingest: Ingest) -> Iterator[Sequence[DeadLetter]]:
     """Count the records of files batch by batch; yields examples of invalid ones."""
     while not source.finished:
         for batch in source.poll(_POLL_SECONDS):
-            counting.apply(batch)
-        counting.end(source.ended)
-        source.pause(counting.backpressured)
-        yield counting.take_invalid()
+            ingest.apply(batch)
+        ingest.end(source.ended)
+        source.pause(ingest.backpressured)
+        yield ingest.take_invalid()
 
 
 def _report_invalid(tally: Tally, examples: Sequence[DeadLetter]) -> None:
@@ -118,14 +120,13 @@ class CountedFiles(NamedTuple):
     partitions: Mapping[Partition, tuple[int, Mapping[str, bytes]]]
     spans: Sequence[Dumped]
 
-    def add_to(self, counting: Ingest | SpanCounting) -> None:
+    def add_to(self, counts: Counts) -> None:
         """Add these counts to others."""
-        counting.tally.add(self.tally)
-        if isinstance(counting, SpanCounting):
-            counting.spans.add(self.spans)
-            return
+        counts.ingest.tally.add(self.tally)
+        if counts.spans is not None:
+            counts.spans.add(self.spans)
         for partition, (offset, parts) in self.partitions.items():
-            counting.restore(partition, {partition: offset}, parts)
+            counts.ingest.restore(partition, {partition: offset}, parts)
 
 
 class FileCounting:
@@ -136,13 +137,13 @@ class FileCounting:
 
     def __call__(self, paths: Sequence[str]) -> CountedFiles:
         """Count some files."""
-        counting = _new_counting(self._config, self._every)
+        ingest, spans = _new_counts(self._config, self._every)
         source = FilesSource(FilesOptions(paths=list(paths)))
-        source.open(owner_from_start(self._config, counting))
-        examples = [letter for letters in _count(source, counting) for letter in letters]
-        totals = source.bytes_read, counting.tally, _first_of_each_reason(examples, paths)
-        if isinstance(counting, SpanCounting):
-            return CountedFiles(*totals, {}, counting.spans.dump())
+        source.open(owner_from_start(self._config, ingest))
+        examples = [letter for letters in _count(source, ingest) for letter in letters]
+        totals = source.bytes_read, ingest.tally, _first_of_each_reason(examples, paths)
+        if spans is not None:
+            return CountedFiles(*totals, {}, spans.dump())
         return CountedFiles(
             *totals,
             {
@@ -150,10 +151,10 @@ class FileCounting:
                     position,
                     {
                         section.name: b"".join(section.content()())
-                        for section in counting.sections(partition)
+                        for section in ingest.sections(partition)
                     },
                 )
-                for partition, position in counting.positions.items()
+                for partition, position in ingest.positions.items()
             },
             (),
         )
@@ -171,124 +172,21 @@ def _first_of_each_reason(letters: Iterable[DeadLetter], paths: Sequence[str]) -
     return list(found.values())
 
 
-class SpanCounting:
-    """Counts the events of files by spans of event time.
-
-    Args:
-        config: its windows are ignored.
-        every: length of a span, microseconds.
-    """
-
-    def __init__(self, config: Config, every: int) -> None:
-        settings = layout(config)
-        self.tally = Tally()
-        self._families = [
-            SeriesFamily(group.name, group.segment, group.dimensions) for group in config.families()
-        ]
-        self.spans = Spans(settings.families, every, settings.intervals)
-        self._dedup, self._max_ahead = settings.dedup, settings.max_ahead
-        self._decoder = Decoder(config.event, config.dimensions())
-        self._join = (
-            None
-            if config.attribution is None
-            else join_frontend(config, config.attribution, settings)
-        )
-        self._joined: JoinedState | None = None
-        self._examples = Examples()
-        self._seen: dict[Partition, tuple[SeenIds, Clock]] = {}
-
-    def partition_of(self, log: Partition) -> Partition:
-        """The partition that counts the records of this file."""
-        return log if self._join is None else self._join.partition_of(log)
-
-    def begin(self, _partition: Partition, offsets: Mapping[Partition, int]) -> None:
-        """Join these files."""
-        if self._join is not None:
-            self._joined = self._join.state(offsets, self.spans.update)
-
-    @property
-    def partitions(self) -> Mapping[Partition, JoinedState]:
-        """The join, if the configuration has [attribution]."""
-        return {} if self._joined is None else {self._joined.logs.partitions[0]: self._joined}
-
-    @property
-    def backpressured(self) -> Collection[Partition]:
-        """Files that should be paused now."""
-        return () if self._joined is None else self._joined.backpressured
-
-    def end(self, partitions: Collection[Partition]) -> None:
-        """These files have ended."""
-        if self._joined is not None:
-            self._joined.end(partitions)
-            self._joined.finish()
-
-    def apply(self, batch: RecordBatch) -> Tally:
-        """Count the records of a batch; returns their outcomes."""
-        if self._join is not None and self._joined is not None:
-            applied = self._joined.apply(batch, self._join.decode(batch))
-            self._joined.finish()
-            self.tally.add(applied.tally)
-            self._examples.add(batch, applied.invalid)
-            return applied.tally
-        decoded = self._decoder.decode_many(batch.values)
-        counted = self._without_duplicates(batch.partition, decoded)
-        self.spans.update(counted)
-        tally = Tally(consumed=len(batch.values), tombstones=len(decoded.tombstones))
-        tally.valid = len(counted.places)
-        tally.engaged = counted.engaged
-        tally.duplicates = len(decoded.places) - tally.valid
-        tally.add_invalid([event for _, event in decoded.invalid])
-        self.tally.add(tally)
-        self._examples.add(batch, decoded.invalid)
-        return tally
-
-    def take_invalid(self) -> Sequence[DeadLetter]:
-        """Examples of invalid records since the last call: the first few of each reason."""
-        return self._examples.take()
-
-    def readings(self) -> Iterator[SpanReadings]:
-        """The readings of each span that has an event, in time order."""
-        for start, slices in self.spans.items():
-            yield SpanReadings(moment_text(start), snapshot_of(self._families, slices))
-
-    def _without_duplicates(self, partition: Partition, decoded: Decoded) -> Decoded:
-        """The events without duplicates, if the configuration has `dedup`."""
-        times, event_ids = decoded.times, decoded.event_ids
-        if self._dedup is None or event_ids is None or times is None or not decoded.places:
-            return decoded
-        if partition not in self._seen:
-            self._seen[partition] = SeenIds(self._dedup), Clock(self._max_ahead)
-        memory, clock = self._seen[partition]
-        return decoded.keep(memory.unseen(event_ids, times, clock.advance(times)))
+def span_readings(config: Config, spans: Spans) -> Iterator[SpanReadings]:
+    """The readings of each span that has an event, in time order."""
+    families = [
+        SeriesFamily(group.name, group.segment, group.dimensions) for group in config.families()
+    ]
+    for start, slices in spans.items():
+        yield SpanReadings(moment_text(start), snapshot_of(families, slices))
 
 
-def owner_from_start(config: Config, counts: Startable) -> Owner:
+def owner_from_start(config: Config, ingest: Ingest) -> Owner:
     """An owner that has each log read from where its source begins."""
     if config.attribution is None:
         return Positions()
     topics = [each for stream in config.attribution.streams for each in stream]
-    return CopartitionedOwner(_Starts(counts), counts.partition_of, topics)
-
-
-class _Starts:
-    """Begins counting each assigned log where the source begins."""
-
-    def __init__(self, counts: Startable) -> None:
-        self._counts = counts
-
-    def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
-        found: dict[Partition, int] = {}
-        for each in assignments:
-            starts = {log.partition: log.start for log in each.logs}
-            self._counts.begin(each.partition, starts)
-            found |= starts
-        return found
-
-    def revoked(self, partitions: Sequence[Partition]) -> None:
-        """Nothing to finish."""
-
-    def lost(self, partitions: Sequence[Partition]) -> None:
-        """Nothing to forget."""
+    return CopartitionedOwner(StartOwner(ingest), ingest.partition_of, topics)
 
 
 class CountedTables(NamedTuple):

@@ -12,7 +12,7 @@ from streameval.accumulator import Accumulator
 from streameval.accumulator.formulas import needed_inputs
 from streameval.accumulator.readings import IntervalMethod
 from streameval.catalogue import parse
-from streameval.cli.counting import SpanCounting, count_records, count_tables, of_kind
+from streameval.cli.counting import Counts, count_records, count_tables, of_kind, span_readings
 from streameval.cli.errors import FAILED, UsageError, as_usage_error, report
 from streameval.cli.readings import SpanReadings, snapshot_of, write_series
 from streameval.cli.request import (
@@ -32,7 +32,6 @@ from streameval.cli.request import (
 )
 from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
-from streameval.engine.ingest import Ingest
 from streameval.engine.snapshot import JoinHealth, SeriesFamily, Snapshot
 from streameval.engine.snapshots import ingest_snapshot
 from streameval.engine.spans import Slice
@@ -179,18 +178,18 @@ def _refuse_without_catalog(metrics: Sequence[str]) -> None:
 def evaluate_records(request: Request) -> None:
     """Evaluate the files and write the readings."""
     config = config_of(request)
-    counting = count_records(config, _span_length(config, request), request.processes)
-    join = _join_health(counting, config)
-    warning = counting.tally.warning() or (join.warning() if join is not None else None)
-    if not counting.tally.valid:
+    counts = count_records(config, _span_length(config, request), request.processes)
+    join, tally = _join_health(counts, config), counts.ingest.tally
+    warning = tally.warning() or (join.warning() if join is not None else None)
+    if not tally.valid:
         _fail_without("no valid event", config.source.logs, warning)
-    if isinstance(counting, SpanCounting):
-        spans = list(counting.readings())
-    else:
-        snapshot = ingest_snapshot(counting, labels=config.labels, now=time.time(), join=join)
+    if counts.spans is None:
+        snapshot = ingest_snapshot(counts.ingest, labels=config.labels, now=time.time(), join=join)
         spans = [SpanReadings(None, snapshot)]
+    else:
+        spans = list(span_readings(config, counts.spans))
     _report_absent_labels([each.snapshot for each in spans])
-    if warning is not None and isinstance(counting, SpanCounting):
+    if warning is not None and counts.spans is not None:
         report(warning)
     _write(spans, request)
     if warning is not None and not request.allow_invalid:
@@ -224,12 +223,12 @@ def _span_length(config: Config, request: Request) -> int | None:
     return every
 
 
-def _join_health(counting: Ingest | SpanCounting, config: Config) -> JoinHealth | None:
+def _join_health(counts: Counts, config: Config) -> JoinHealth | None:
     options = config.attribution
     if options is None:
         return None
     stats = JoinStats(options.names, by_request=options.key == "request_id")
-    return stats.health(counting.partitions)
+    return stats.health(counts.ingest.partitions)
 
 
 def _report_absent_labels(snapshots: Sequence[Snapshot]) -> None:

@@ -16,8 +16,9 @@ from streameval.cli.counting import owner_from_start
 from streameval.cli.errors import FAILED, UsageError, output, report
 from streameval.config import Config, load
 from streameval.config.pipeline import join_frontend, layout, schemas_of, with_schemas
+from streameval.engine.ingest import Ingest
 from streameval.errors import ConfigError
-from streameval.events.records import Partition, RecordBatch
+from streameval.events.records import Partition
 from streameval.join.explanation import (
     ExplainedList,
     ExplainedRecord,
@@ -86,57 +87,39 @@ def explain(
 
 
 class _TracedJoins:
-    def __init__(self, frontend: JoinFrontend, key: str) -> None:
-        self._join = frontend
+    """A frontend whose joins trace the records of a key, and count nothing."""
+
+    def __init__(self, join: JoinFrontend, key: str) -> None:
+        self.layout, self.partition_of, self.decode = join.layout, join.partition_of, join.decode
+        self.joins: dict[Partition, tuple[JoinedState, KeyTrace]] = {}
+        self._join = join
         self._key = key
-        self._joins: dict[Partition, tuple[JoinedState, KeyTrace]] = {}
 
-    def partition_of(self, log: Partition) -> Partition:
-        """The partition that joins this log."""
-        return self._join.partition_of(log)
-
-    def begin(self, partition: Partition, offsets: Mapping[Partition, int]) -> None:
-        """Start the join of these logs at these offsets."""
+    def state(self, offsets: Mapping[Partition, int], _: object = None) -> JoinedState:
+        """See `Frontend.state`."""
         trace = KeyTrace(self._key, self._join.rules)
         state = self._join.state(offsets, lambda _: None, trace)
-        self._joins[partition] = state, trace
-
-    def apply(self, batch: RecordBatch) -> None:
-        """Join the records of a batch."""
-        state, _ = self._joins[self._join.partition_of(batch.partition)]
-        state.apply(batch, self._join.decode(batch))
-        state.finish()
-
-    def settle(self, source: Source) -> None:
-        """Close logs that have ended, and pause logs that lead."""
-        for state, _ in self._joins.values():
-            state.end(source.ended)
-            state.finish()
-        source.pause(self._leading)
+        self.joins[self.partition_of(next(iter(offsets)))] = state, trace
+        return state
 
     def have_read(self, ends: Mapping[Partition, int]) -> bool:
         """Whether every log has been read up to its end offset.
 
         A log that leads is paused, so its end does not count.
         """
-        leading = self._leading
         return all(
-            log in leading or offset >= ends.get(log, 0)
-            for state, _ in self._joins.values()
+            log in state.backpressured or offset >= ends.get(log, 0)
+            for state, _ in self.joins.values()
             for log, offset in state.logs.expected.items()
         )
 
     def explanations(self) -> Iterator[tuple[Partition, Explanation]]:
         """Explanations of the key, by partition."""
-        for partition, (state, trace) in sorted(self._joins.items()):
+        for partition, (state, trace) in sorted(self.joins.items()):
             state.settle()
             found = trace.explanation(state)
             if found is not None:
                 yield partition, found
-
-    @property
-    def _leading(self) -> list[Partition]:
-        return [log for state, _ in self._joins.values() for log in state.backpressured]
 
 
 def _source(config: Config, since: str | None) -> Source:
@@ -160,12 +143,14 @@ def _source(config: Config, since: str | None) -> Source:
 def _read(source: Source, config: Config, joins: _TracedJoins) -> None:
     ends: Mapping[Partition, int] = {}
     reported, deadline = None, time.monotonic() + _CONNECT_SECONDS
-    source.open(owner_from_start(config, joins))
+    ingest = Ingest(joins)
+    source.open(owner_from_start(config, ingest))
     try:
         while not source.finished:
             for batch in source.poll(_POLL_SECONDS):
-                joins.apply(batch)
-            joins.settle(source)
+                ingest.apply(batch)
+            ingest.end(source.ended)
+            source.pause(ingest.backpressured)
             if time.monotonic() > deadline and source.trouble not in {None, reported}:
                 reported = source.trouble
                 report(str(reported))

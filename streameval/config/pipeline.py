@@ -58,15 +58,16 @@ def new_ingest(
         incremental: whether long work is left to `proceed`, a part at a time.
         limits: limits of invalid records, beyond which counting stops; None for no limit.
     """
-    settings, dimensions = layout(config), config.dimensions()
-    frontend: Frontend = (
-        EventFrontend(
-            _framed(Decoder(config.event, dimensions), _of_events(config), schemas), settings
-        )
-        if config.attribution is None
-        else join_frontend(config, config.attribution, settings, schemas)
-    )
+    frontend = frontend_of(config, layout(config), schemas)
     return Ingest(frontend, keep_letters=keep_letters, incremental=incremental, limits=limits)
+
+
+def frontend_of(config: Config, settings: Layout, schemas: Schemas | None = None) -> Frontend:
+    """The frontend of a configuration, with or without a join."""
+    if config.attribution is not None:
+        return join_frontend(config, config.attribution, settings, schemas)
+    decoder = Decoder(config.event, config.dimensions())
+    return EventFrontend(_framed(decoder, _of_events(config), schemas), settings)
 
 
 def with_saved_depth(config: Config, settings: Mapping[str, Any]) -> Config:

@@ -16,14 +16,14 @@ from streameval.engine.backfill import Backfill
 from streameval.engine.clock import provisional
 from streameval.engine.dead_letters import DeadLetter, Examples, Identity, letters_of
 from streameval.engine.limits import Limits
-from streameval.engine.partition import Layout, PartitionState, Progress, Tally
+from streameval.engine.partition import Layout, PartitionState, Progress, Sink, Tally
 from streameval.errors import (
     DamagedStateError,
     StreamevalError,
     TooManyInvalidError,
     UncountableRecordError,
 )
-from streameval.events.records import Partition, RecordBatch
+from streameval.events.records import Assignment, Partition, RecordBatch
 from streameval.windows.family import FamilyCopy
 from streameval.windows.labels import Folding
 from streameval.windows.sections import Section
@@ -65,7 +65,7 @@ class Frontend(Protocol):
     def decode(self, batch: RecordBatch) -> Any:
         """The decoded records, for `PartitionState.apply`."""
 
-    def state(self, offsets: Mapping[Partition, int]) -> PartitionState:
+    def state(self, offsets: Mapping[Partition, int], sink: Sink | None = None) -> PartitionState:
         """An empty state; `offsets`: of each log that it counts."""
 
 
@@ -84,10 +84,10 @@ class EventFrontend:
         """The events of a batch."""
         return self._decoder.decode_many(batch.values)
 
-    def state(self, offsets: Mapping[Partition, int]) -> PartitionState:
+    def state(self, offsets: Mapping[Partition, int], sink: Sink | None = None) -> PartitionState:
         """An empty state of one log."""
         ((partition, offset),) = offsets.items()
-        return PartitionState(self.layout, partition, offset)
+        return PartitionState(self.layout, partition, offset, sink)
 
 
 class Ingest:
@@ -95,6 +95,7 @@ class Ingest:
 
     `keep_letters`: whether to keep invalid records for `take_letters`. `incremental`: whether long
     work is left to `proceed`, a part at a time. `limits`: on invalid records; None for no limits.
+    `sink`: see `PartitionState`.
     """
 
     def __init__(
@@ -104,8 +105,10 @@ class Ingest:
         keep_letters: bool = False,
         incremental: bool = False,
         limits: Limits | None = None,
+        sink: Sink | None = None,
     ) -> None:
         self.layout = frontend.layout
+        self._sink = sink
         self.tally = Tally()
         self._frontend = frontend
         self._partitions: dict[Partition, PartitionState] = {}
@@ -228,7 +231,7 @@ class Ingest:
 
     def begin(self, partition: Partition, offsets: Mapping[Partition, int]) -> None:
         """Start a partition empty, at the offset of each of its logs."""
-        self._partitions[partition] = self._frontend.state(offsets)
+        self._partitions[partition] = self._frontend.state(offsets, self._sink)
 
     def restore(
         self, partition: Partition, offsets: Mapping[Partition, int], parts: Mapping[str, bytes]
@@ -379,6 +382,28 @@ class Ingest:
         if exceeded is not None:
             example = letters_of(batch, invalid[-1:])[0] if invalid else "among the first ones"
             raise TooManyInvalidError(*exceeded, str(example))
+
+
+class StartOwner:
+    """Owns partitions whose states start empty at the `start` offsets, and live in memory."""
+
+    def __init__(self, ingest: Ingest) -> None:
+        self._ingest = ingest
+
+    def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
+        """Start each partition empty at its `start` offset."""
+        for each in assignments:
+            self._ingest.begin(each.partition, {log.partition: log.start for log in each.logs})
+        return {log.partition: log.start for each in assignments for log in each.logs}
+
+    def revoked(self, partitions: Sequence[Partition]) -> None:
+        """Forget them."""
+        self.lost(partitions)
+
+    def lost(self, partitions: Sequence[Partition]) -> None:
+        """Forget them."""
+        for partition in partitions:
+            self._ingest.drop(partition)
 
 
 def described(error: Exception) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -122,6 +122,10 @@ class Tally(msgspec.Struct, gc=False):
         return msgspec.convert({**state, "invalid": {**known, **state["invalid"]}}, cls)
 
 
+Sink: TypeAlias = Callable[[Decoded], object]
+"""Takes events instead of the families of a state."""
+
+
 class Applied(NamedTuple):
     """The outcome of a batch."""
 
@@ -144,6 +148,8 @@ class Progress(NamedTuple):
 class PartitionState:
     """The state of one partition at a position; depends on the records of its log alone.
 
+    `sink`: called with the events that count; None counts them in the families of the layout.
+
     Attributes:
         tally: outcomes of its records.
         time: its clock.
@@ -152,7 +158,10 @@ class PartitionState:
         since: "family:statistic" -> clock when it was added to an existing state.
     """
 
-    def __init__(self, layout: Layout, partition: Partition, position: int) -> None:
+    def __init__(
+        self, layout: Layout, partition: Partition, position: int, sink: Sink | None = None
+    ) -> None:
+        self._sink = sink
         self._partition = partition
         self._layout = layout
         self._version = next_version()
@@ -313,6 +322,9 @@ class PartitionState:
         self, decoded: Decoded, counts: NDArray[np.bool_], clocks: Clocks | None, tally: Tally
     ) -> None:
         """Count the events of a mask; adds late and future ones to the tally."""
+        if self._sink is not None:
+            self._sink(decoded if counts.all() else decoded.keep(counts))
+            return
         starts: NDArray[np.int64] | None = None
         refuted_panes: Sequence[int] = ()
         if decoded.times is not None and clocks is not None:

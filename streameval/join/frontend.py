@@ -13,7 +13,7 @@ from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.decoding.framing import BatchDecoder
 from streameval.decoding.invalid import InvalidEvent
-from streameval.engine.partition import Layout
+from streameval.engine.partition import Layout, Sink
 from streameval.engine.snapshot import JoinHealth, StreamHealth
 from streameval.errors import SplitKeyError, UnevenStreamsError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
@@ -81,13 +81,10 @@ class JoinFrontend:
     def state(
         self,
         offsets: Mapping[Partition, int],
-        sink: Callable[[Decoded], object] | None = None,
+        sink: Sink | None = None,
         trace: Trace | None = None,
     ) -> JoinedState:
-        """An empty state; its logs are sorted by stream and name.
-
-        `sink`: called with the events; None counts them.
-        """
+        """An empty state; its logs are sorted by stream and name."""
         logs = [
             Log(partition, self._stream[partition.topic], offset)
             for partition, offset in offsets.items()

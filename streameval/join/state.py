@@ -11,7 +11,7 @@ from streameval.decoding.columns import Decoded
 from streameval.engine.clock import NEVER, Clock
 from streameval.engine.dead_letters import Identity
 from streameval.engine.ingest import SKIPPABLE, described
-from streameval.engine.partition import Applied, Layout, PartitionState, Progress, Tally
+from streameval.engine.partition import Applied, Layout, PartitionState, Progress, Sink, Tally
 from streameval.errors import DamagedStateError, StreamevalError, UncountableRecordError
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.interactions import InteractionColumns
@@ -29,8 +29,8 @@ DecodedStream: TypeAlias = Decoded | InteractionColumns
 class JoinedState(PartitionState):
     """The state of joined logs at their positions; depends on their records alone.
 
-    `logs`: their order must be the same to restore a state. `sink`: called with the joined events;
-    None counts them. `trace`: called with the outcome of each record.
+    `logs`: their order must be the same to restore a state. `trace`: called with the outcome of
+    each record.
 
     Attributes:
         joiner: the records that wait.
@@ -43,14 +43,13 @@ class JoinedState(PartitionState):
         layout: Layout,
         rules: Rules,
         logs: Sequence[Log],
-        sink: Callable[[Decoded], object] | None = None,
+        sink: Sink | None = None,
         trace: Trace | None = None,
     ) -> None:
-        super().__init__(layout, logs[0].partition, 0)
+        super().__init__(layout, logs[0].partition, 0, sink)
         self.logs = Logs(logs, lambda: Clock(layout.max_ahead, layout.recent))
         self.joiner = Joiner(rules, [log.stream for log in logs], layout.recent, trace)
         self.idle_timeouts = 0
-        self._sink = sink
         self._join_version = next_version()
         self._advances = 0
         self._goal = NEVER, NEVER
