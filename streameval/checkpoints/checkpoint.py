@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -153,3 +153,7 @@ class LogEvent(NamedTuple):
     level: Literal["info", "warning", "error"]
     event: str
     fields: Mapping[str, Any]
+
+
+Log: TypeAlias = Callable[[LogEvent], None]
+"""Takes log lines in order, on the polling thread."""

@@ -62,6 +62,7 @@ class Checkpointer:
         clock: Clock,
         worker: Executor,
     ) -> None:
+        self._log_events: list[LogEvent] = []
         self._skipped = 0
         self._ingest = ingest
         self._store = store
@@ -70,12 +71,12 @@ class Checkpointer:
         self._evidence = evidence
         self._letters = letters
         self._counters = DurableCounters()
-        self._committer = OffsetCommitter(commit, self._counters, evidence)
+        log = self._log_events.append
+        self._committer = OffsetCommitter(commit, self._counters, evidence, log)
         self._scheduler = CheckpointScheduler(
-            store, letters, self._committer, settings=settings, clock=clock, worker=worker
+            store, letters, self._committer, settings=settings, clock=clock, worker=worker, log=log
         )
         self._owned: dict[Partition, PartitionCheckpoints] = {}
-        self._log_events: list[LogEvent] = []
         self._claimed = False
         self._abandoned = False
 
@@ -167,7 +168,7 @@ class Checkpointer:
     def advance(self) -> None:
         """Continue checkpoints; called between batches, takes milliseconds."""
         if not self._abandoned:
-            self._log_events += self._scheduler.advance(self._owned)
+            self._scheduler.advance(self._owned)
 
     def finish(self) -> None:
         """Save all changed partitions within a few seconds, at the end of the process.
@@ -185,7 +186,7 @@ class Checkpointer:
     def abandon(self) -> None:
         """End without another checkpoint; the next process counts the last records again."""
         self._abandoned = True
-        self._log_events += self._scheduler.wait(self._owned.values())
+        self._scheduler.wait(self._owned.values())
 
     @property
     def counted(self) -> Totals:
@@ -214,14 +215,15 @@ class Checkpointer:
 
     def take_log_events(self) -> Sequence[LogEvent]:
         """The log events since the last call."""
-        events, self._log_events = self._log_events, []
+        events = self._log_events.copy()
+        self._log_events.clear()
         return events
 
     def _save_all(self, partitions: Sequence[Partition], most: float = math.inf) -> None:
         if self._abandoned:
             return
         chosen = [self._owned[each] for each in sorted(partitions) if each in self._owned]
-        self._log_events += self._scheduler.save(chosen, most)
+        self._scheduler.save(chosen, most)
 
     def _load(
         self, planner: RestorePlanner, plan: RestorePlan, *, once_more: bool = True
@@ -269,8 +271,7 @@ class Checkpointer:
 
     def _begin(self, plan: RestorePlan) -> RestorePlan:
         if plan.archive:
-            failure = self._committer.reset(plan.assignment.logs)
-            self._log_events += [] if failure is None else [failure]
+            self._committer.reset(plan.assignment.logs)
             self._store.archive(plan.place)
         self._ingest.begin(plan.assignment.partition, plan.offsets)
         self._scheduler.first(self._own(plan))

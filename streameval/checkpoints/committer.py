@@ -9,7 +9,7 @@ from typing import Protocol
 
 import msgspec
 
-from streameval.checkpoints.checkpoint import Entry, LogEvent, Place
+from streameval.checkpoints.checkpoint import Entry, Log, LogEvent, Place
 from streameval.engine.evidence import EvidenceReader, Fold, Totals
 from streameval.engine.snapshot import CounterKey, CounterValue
 from streameval.events.records import PENDING, Assignment, Partition
@@ -55,7 +55,10 @@ class OffsetCommitter:
         pending: whether to call `commit` again soon: an answer or a newer checkpoint waits.
     """
 
-    def __init__(self, commit: Commit, counters: DurableCounters, evidence: EvidenceReader) -> None:
+    def __init__(
+        self, commit: Commit, counters: DurableCounters, evidence: EvidenceReader, log: Log
+    ) -> None:
+        self._log = log
         self.failures = 0
         self.pending = False
         self.shown: dict[Place, int] = {}
@@ -76,8 +79,8 @@ class OffsetCommitter:
             self._waiting.pop(partition, None)
             self._asked.pop(partition, None)
 
-    def commit(self, *, wait: bool) -> LogEvent | None:
-        """Commit and show all queued checkpoints; returns a new failure, a recovery, or None.
+    def commit(self, *, wait: bool) -> None:
+        """Commit and show all queued checkpoints; logs new failures and recoveries.
 
         Without `wait` the answer may be `pending`: call again. Checkpoints queued meanwhile wait,
         because an answer is only about the offsets that were asked for.
@@ -86,41 +89,41 @@ class OffsetCommitter:
         if wait or not self._asked:
             self._asked = dict(self._waiting)
         if not self._asked:
-            return None
+            return
         asked = sorted(self._asked.items())
         offsets = {log: offset for _, each in asked for log, offset in each.offsets.items()}
         problem = self._commit(offsets, wait=wait)
         self.pending = problem == PENDING
         if self.pending:
-            return None
+            return
         self._asked = {}
         if problem is not None:
-            return self._failed(problem)
+            self._failed(problem)
+            return
         for partition, durable in asked:
             self._show(partition, durable)
             if self._waiting.get(partition) is durable:
                 del self._waiting[partition]
         self.pending = bool(self._waiting)
-        if not self._logged:
-            return None
-        self._logged.clear()
-        return LogEvent("info", "commits recovered", {})
+        if self._logged:
+            self._logged.clear()
+            self._log(LogEvent("info", "commits recovered", {}))
 
-    def reset(self, logs: Iterable[Assignment]) -> LogEvent | None:
-        """Commit the start of logs before their state is archived; returns a new failure, or None.
+    def reset(self, logs: Iterable[Assignment]) -> None:
+        """Commit the start of logs before their state is archived; logs new failures.
 
         Otherwise, after a kill, the old commit would look like progress of another store.
         """
         offsets = {log.partition: log.start for log in logs if (log.committed or 0) > log.start}
         problem = self._commit(offsets, wait=True) if offsets else None
-        return None if problem is None else self._failed(problem)
+        if problem is not None:
+            self._failed(problem)
 
-    def _failed(self, problem: str) -> LogEvent | None:
+    def _failed(self, problem: str) -> None:
         self.failures += 1
-        if problem in self._logged:
-            return None
-        self._logged.add(problem)
-        return LogEvent("warning", "offsets were not committed", {"problem": problem})
+        if problem not in self._logged:
+            self._logged.add(problem)
+            self._log(LogEvent("warning", "offsets were not committed", {"problem": problem}))
 
     def _show(self, partition: Partition, durable: DurableCheckpoint) -> None:
         if durable.totals is None:

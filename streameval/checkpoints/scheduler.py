@@ -9,7 +9,7 @@ from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from typing import NamedTuple, TypeAlias
 
-from streameval.checkpoints.checkpoint import Draft, Entry, Header, LogEvent, Part
+from streameval.checkpoints.checkpoint import Draft, Entry, Header, Log, LogEvent, Part
 from streameval.checkpoints.committer import DurableCheckpoint, OffsetCommitter
 from streameval.checkpoints.restore import RestorePlan
 from streameval.checkpoints.settings import CheckpointSettings
@@ -53,40 +53,39 @@ class CheckpointTrouble:
         last: the latest problem; None while checkpoints succeed.
     """
 
-    def __init__(self, monotonic: Callable[[], float]) -> None:
+    def __init__(self, monotonic: Callable[[], float], log: Log) -> None:
         self.last: str | None = None
         self._monotonic = monotonic
+        self._log = log
         self._since = 0.0
         self._logged: set[str] = set()
         self._failing: set[Partition] = set()
 
     def failed(
         self, checkpoints: PartitionCheckpoints, error: Exception | None, problem: str
-    ) -> list[LogEvent]:
-        """A warning for each new problem."""
+    ) -> None:
+        """Log each new problem."""
         if self.last is None:
             self._since = self._monotonic()
         self.last = problem
         self._failing.add(checkpoints.partition)
         # Without the path, which differs by partition.
         kind = str(getattr(error, "problem", problem))
-        if kind in self._logged:
-            return []
-        self._logged.add(kind)
-        where = str(checkpoints.plan.place)
-        # The offset at which a restart would resume, not the one of the failed checkpoint.
-        fields = {"partition": where, "resumes_at": checkpoints.offset, "problem": problem}
-        return [LogEvent("warning", "a checkpoint was not written", fields)]
+        if kind not in self._logged:
+            self._logged.add(kind)
+            where = str(checkpoints.plan.place)
+            # The offset at which a restart would resume, not the one of the failed checkpoint.
+            fields = {"partition": where, "resumes_at": checkpoints.offset, "problem": problem}
+            self._log(LogEvent("warning", "a checkpoint was not written", fields))
 
-    def written(self, partition: Partition) -> list[LogEvent]:
-        """A log event when the last failing partition has recovered."""
+    def written(self, partition: Partition) -> None:
+        """Log when the last failing partition has recovered."""
         self._failing.discard(partition)
-        if self.last is None or self._failing:
-            return []
-        self.last = None
-        self._logged.clear()
-        seconds = round(self._monotonic() - self._since, 1)
-        return [LogEvent("info", "checkpoints recovered", {"after_seconds": seconds})]
+        if self.last is not None and not self._failing:
+            self.last = None
+            self._logged.clear()
+            seconds = round(self._monotonic() - self._since, 1)
+            self._log(LogEvent("info", "checkpoints recovered", {"after_seconds": seconds}))
 
     def forget(self, partitions: Iterable[Partition]) -> None:
         """Forget partitions that other processes own now."""
@@ -118,12 +117,14 @@ class CheckpointScheduler:
         settings: CheckpointSettings,
         clock: Clock,
         worker: Executor,
+        log: Log,
     ) -> None:
+        self._log = log
         self.events = 0
         self.idle = 0.0
         self.failures = dict.fromkeys(_REASONS, 0)
         self.last_success: float | None = None
-        self.trouble = CheckpointTrouble(clock.monotonic)
+        self.trouble = CheckpointTrouble(clock.monotonic, log)
         self._store = store
         self._letters = letters
         self._committer = committer
@@ -136,11 +137,11 @@ class CheckpointScheduler:
         self._spent: list[float] = []
         self._flush: Future[None] | None = None
 
-    def advance(self, owned: Mapping[Partition, PartitionCheckpoints]) -> list[LogEvent]:
+    def advance(self, owned: Mapping[Partition, PartitionCheckpoints]) -> None:
         """Handle finished checkpoints and start the next; copies at most one partition."""
-        log_events = self._take_done(owned.values())
+        self._take_done(owned.values())
         if self._committer.pending:
-            log_events += self._commit()
+            self._committer.commit(wait=False)
         if self._spent and not self._queue and not any(each.job for each in owned.values()):
             self._pace.note(sum(self._spent))
             self._spent = []
@@ -148,15 +149,14 @@ class CheckpointScheduler:
             self._began_at, self._began_own = self._clock.monotonic(), self._own_time
             self.events = 0
             self._queue = sorted(partition for partition, each in owned.items() if each.changed)
-            log_events += self._commit()
+            self._committer.commit(wait=False)
             if not self._queue:
                 self._flush_full_letters()
         if self._queue and not any(each.job for each in owned.values()):
             checkpoints = owned.get(self._queue.pop(0))
             if checkpoints is not None and checkpoints.changed:
                 checkpoints.job = self._submitted(checkpoints)
-                log_events += self._take_done([checkpoints])
-        return log_events
+                self._take_done([checkpoints])
 
     def first(self, checkpoints: PartitionCheckpoints) -> None:
         """Write the first checkpoint of a partition, synchronously.
@@ -168,34 +168,28 @@ class CheckpointScheduler:
         # It has no record, so no dead letter: those of others may wait.
         self._written(checkpoints, save(self._store, None))
 
-    def save(
-        self, chosen: Collection[PartitionCheckpoints], most: float = math.inf
-    ) -> list[LogEvent]:
+    def save(self, chosen: Collection[PartitionCheckpoints], most: float = math.inf) -> None:
         """Save changed partitions within the budget.
 
         `most`: a lower limit, seconds.
         """
         until = self._clock.monotonic() + min(most, self._settings.budget)
-        log_events = self.wait(chosen, until)
+        self.wait(chosen, until)
         for checkpoints in chosen:
             idle = checkpoints.job is None and checkpoints.changed
             if idle and self._clock.monotonic() < until:
                 checkpoints.job = self._submitted(checkpoints)
-                log_events += self.wait([checkpoints], until)
-        return log_events + self._commit(wait=True)
+                self.wait([checkpoints], until)
+        self._committer.commit(wait=True)
 
-    def wait(
-        self, chosen: Iterable[PartitionCheckpoints], until: float | None = None
-    ) -> list[LogEvent]:
+    def wait(self, chosen: Iterable[PartitionCheckpoints], until: float | None = None) -> None:
         """Wait for checkpoints in progress, within the budget."""
         if until is None:
             until = self._clock.monotonic() + self._settings.budget
-        log_events = []
         for checkpoints in chosen:
             if checkpoints.job is not None:
                 remaining = max(0.0, until - self._clock.monotonic())
-                log_events += self._take(checkpoints, checkpoints.job, remaining)
-        return log_events
+                self._take(checkpoints, checkpoints.job, remaining)
 
     def _flush_full_letters(self) -> None:
         """Write the letters for which reading is paused, if no checkpoint of a round does.
@@ -241,30 +235,31 @@ class CheckpointScheduler:
         finally:
             self._spent.append(self._clock.busy() - began)
 
-    def _take_done(self, chosen: Iterable[PartitionCheckpoints]) -> list[LogEvent]:
-        log_events = []
+    def _take_done(self, chosen: Iterable[PartitionCheckpoints]) -> None:
         for checkpoints in chosen:
             if checkpoints.job is not None and checkpoints.job.done():
-                log_events += self._take(checkpoints, checkpoints.job, 0.0)
-                log_events += self._commit()
-        return log_events
+                self._take(checkpoints, checkpoints.job, 0.0)
+                self._committer.commit(wait=False)
 
     def _take(
         self, checkpoints: PartitionCheckpoints, job: Future[DurableCheckpoint], seconds: float
-    ) -> list[LogEvent]:
+    ) -> None:
         try:
             durable = job.result(seconds)
         except TimeoutError:
-            return self._failed(checkpoints, "timeout", None)
+            self.failures["timeout"] += 1
+            self.trouble.failed(checkpoints, None, "it was not written in time")
         except _FAILURES as error:
             checkpoints.job = None
             checkpoints.forget_last()
             reason = "dead_letters" if isinstance(error, DeadLetterError) else "store"
-            return self._failed(checkpoints, reason, error)
-        checkpoints.job = None
-        self._written(checkpoints, durable)
-        recovered = self.trouble.written(checkpoints.partition)
-        return [*recovered, *self._cleanup_failed(checkpoints)]
+            self.failures[reason] += 1
+            self.trouble.failed(checkpoints, error, str(error))
+        else:
+            checkpoints.job = None
+            self._written(checkpoints, durable)
+            self.trouble.written(checkpoints.partition)
+            self._note_cleanup(checkpoints)
 
     def _written(self, checkpoints: PartitionCheckpoints, durable: DurableCheckpoint) -> None:
         self.last_success = self._clock.wall()
@@ -272,27 +267,13 @@ class CheckpointScheduler:
         if durable.offset >= checkpoints.counted:
             self._committer.add(checkpoints.partition, durable)
 
-    def _cleanup_failed(self, checkpoints: PartitionCheckpoints) -> list[LogEvent]:
-        """A warning when superseded files cannot be removed; once until that succeeds."""
-        before, checkpoints.cleanup_failure = (
-            checkpoints.cleanup_failure,
-            self._store.cleanup_failure,
-        )
-        if checkpoints.cleanup_failure is None or before is not None:
-            return []
-        fields = {"partition": str(checkpoints.plan.place), "problem": checkpoints.cleanup_failure}
-        return [LogEvent("warning", "older checkpoints were not removed", fields)]
-
-    def _commit(self, *, wait: bool = False) -> list[LogEvent]:
-        log_event = self._committer.commit(wait=wait)
-        return [] if log_event is None else [log_event]
-
-    def _failed(
-        self, checkpoints: PartitionCheckpoints, reason: str, error: Exception | None
-    ) -> list[LogEvent]:
-        self.failures[reason] += 1
-        problem = "it was not written in time" if error is None else str(error)
-        return self.trouble.failed(checkpoints, error, problem)
+    def _note_cleanup(self, checkpoints: PartitionCheckpoints) -> None:
+        """Log when superseded files cannot be removed; once until that succeeds."""
+        before, problem = checkpoints.cleanup_failure, self._store.cleanup_failure
+        checkpoints.cleanup_failure = problem
+        if problem is not None and before is None:
+            fields = {"partition": str(checkpoints.plan.place), "problem": problem}
+            self._log(LogEvent("warning", "older checkpoints were not removed", fields))
 
 
 class PartitionCheckpoints:
