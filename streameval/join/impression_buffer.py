@@ -15,8 +15,9 @@ from streameval.errors import TooManyOpenError
 from streameval.events import Id
 from streameval.events.ragged import Ragged
 from streameval.join.bucket import PLACES, ImpressionBucket, read, written
-from streameval.join.impressions import Impressions, Interner, compacted
+from streameval.join.impressions import Impressions, compacted
 from streameval.statistics.arrays import IntArray
+from streameval.statistics.vocabulary import Codes
 from streameval.windows.sections import Section, next_version
 
 PREFIX: Final = "~join/shown/"
@@ -43,8 +44,8 @@ class ImpressionBuffer:
         self.buckets: dict[int, ImpressionBucket] = {}
         self.size = 0
         self._width = width
-        self._items: Interner[Id] = Interner()
-        self._labels: Interner[tuple[str, ...]] = Interner()
+        self._items: Codes[Id] = Codes()
+        self._labels: Codes[tuple[str, ...]] = Codes()
         self._kept_items = self._kept_labels = 0
 
     def __len__(self) -> int:
@@ -92,15 +93,15 @@ class ImpressionBuffer:
 
     def labels(self, row: int) -> tuple[str, ...]:
         """The label values of a list."""
-        return self._labels.value(self.buckets[row >> PLACES].dimensions[row & _PLACE])
+        return self._labels.names[self.buckets[row >> PLACES].dimensions[row & _PLACE]]
 
     def named(self, codes: Iterable[int]) -> list[Id]:
         """The items with these numbers."""
-        return list(map(self._items.value, codes))
+        return list(map(self._items.names.__getitem__, codes))
 
     def labelled(self, codes: Iterable[int]) -> list[tuple[str, ...]]:
         """The label values with these numbers."""
-        return list(map(self._labels.value, codes))
+        return list(map(self._labels.names.__getitem__, codes))
 
     def by_bucket(self, rows: Sequence[int]) -> Iterator[tuple[ImpressionBucket, list[int]]]:
         """The buckets of consecutive rows, each with the places in it."""
@@ -125,12 +126,12 @@ class ImpressionBuffer:
 
     def codes(self, items: Iterable[Id]) -> IntArray:
         """The numbers of items; a new item gets the next."""
-        return np.array(self._items.codes(items), dtype=np.int64)
+        return self._items.codes(items)
 
     @property
     def names(self) -> Sequence[Id]:
         """The item of each number."""
-        return self._items.values
+        return self._items.names
 
     def items(self, row: int) -> list[Id]:
         """The items of a list, rank 1 first."""
@@ -140,7 +141,7 @@ class ImpressionBuffer:
     def holds(self, row: int, item: Id) -> bool:
         """Whether a list shows an item."""
         bucket, place = self.buckets[row >> PLACES], row & _PLACE
-        return self._items.known(item, -1) in bucket.items[bucket.span(place)]
+        return self._items.get(item, -1) in bucket.items[bucket.span(place)]
 
     def origin(self, row: int) -> tuple[int, int] | None:
         """Number of the log and offset of its record; None if an earlier release saved the list."""
@@ -218,7 +219,7 @@ class ImpressionBuffer:
         """Replace the content with the output of `sections`."""
         for name, content in sorted(sections.items()):
             number = int(name.removeprefix(PREFIX))
-            bucket = read(content, self._items.code, self._labels.code)
+            bucket = read(content, self._items.__getitem__, self._labels.__getitem__)
             self.buckets[number] = bucket
             self.size += self._bytes(bucket)
 
@@ -230,10 +231,10 @@ class ImpressionBuffer:
         """Append lists, without their logs and offsets."""
         begin, before, size = len(bucket.items), len(bucket), len(lists.times)
         bucket.times.frombytes(lists.times.tobytes())
-        bucket.items.frombytes(self._numbers(lists).tobytes())
+        bucket.items.frombytes(self._numbers(lists).astype(np.uint32).tobytes())
         bucket.ends.frombytes((lists.items.offsets[1:] + begin).astype(np.uint32).tobytes())
         labels = lists.labels if lists.labels is not None else [()] * size
-        bucket.dimensions.extend(self._labels.codes(labels))
+        bucket.dimensions.extend(map(self._labels.__getitem__, labels))
         if lists.event_ids is not None:
             bucket.requests.extend(lists.event_ids)
             self.size += sum(map(len, lists.event_ids))
@@ -245,12 +246,11 @@ class ImpressionBuffer:
         self._extend_optional(bucket, lists, before, begin)
 
     def _numbers(self, lists: Impressions) -> IntArray:
-        """The item numbers of lists, renumbered if the interner was compacted meanwhile."""
+        """The item numbers of lists, renumbered if the codes were compacted meanwhile."""
         values = lists.items.values
-        if lists.interner is self._items:
+        if lists.codes is self._items:
             return values
-        named = map(lists.interner.value, values.tolist())
-        return np.asarray(self._items.codes(named))
+        return self._items.codes(map(lists.codes.names.__getitem__, values.tolist()))
 
     def _extend_optional(
         self, bucket: ImpressionBucket, lists: Impressions, before: int, begin: int
@@ -266,7 +266,9 @@ class ImpressionBuffer:
         if bucket.baselines or any(lists.baselines or ()):
             bucket.baselines.extend(array("I") for _ in range(before - len(bucket.baselines)))
             baselines = lists.baselines or [None] * len(lengths)
-            bucket.baselines.extend(self._items.codes(each or ()) for each in baselines)
+            bucket.baselines.extend(
+                array("I", map(self._items.__getitem__, each or ())) for each in baselines
+            )
 
     def _compact(self) -> None:
         """Remove unused items and label values, once they may be the majority."""
@@ -285,7 +287,7 @@ class ImpressionBuffer:
                 bucket.dimensions = next(fresh)
 
     def _content(self, bucket: ImpressionBucket) -> Callable[[], Callable[[], Iterator[bytes]]]:
-        items, labels = self._items.values, self._labels.values
+        items, labels = self._items.names, self._labels.names
 
         def copied() -> Callable[[], Iterator[bytes]]:
             copy = bucket.copy()

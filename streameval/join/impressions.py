@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from itertools import chain
-from typing import Generic, TypeVar, cast
+from typing import TypeVar, cast
 
 import msgspec
 import numpy as np
@@ -15,70 +15,27 @@ from streameval.decoding.invalid import InvalidEvent
 from streameval.events import Batch, Id
 from streameval.events.ragged import Ragged
 from streameval.statistics.arrays import BoolArray, IntArray
+from streameval.statistics.vocabulary import Codes
 
 V = TypeVar("V", bound=Hashable)
 
 
-class _Codes(dict[V, int], Generic[V]):
-    def __init__(self, values: list[V]) -> None:
-        super().__init__({value: code for code, value in enumerate(values)})
-        self._values = values
-
-    def __missing__(self, value: V) -> int:
-        code = self[value] = len(self._values)
-        self._values.append(value)
-        return code
-
-
-class Interner(Generic[V]):
-    """Numbers distinct values from 0, in order of first occurrence.
-
-    Attributes:
-        code: value -> its number; a new value gets the next.
-        known: value, default -> its number, or the default if it has none.
-        value: number -> its value.
-
-    >>> ids = Interner()
-    >>> ids.code("a"), ids.code("b"), ids.code("a"), ids.value(1)
-    (0, 1, 0, 'b')
-    """
-
-    __slots__ = ("code", "known", "value", "values")
-
-    code: Callable[[V], int]
-    known: Callable[[V, int], int]
-    value: Callable[[int], V]
-
-    def __init__(self, values: Iterable[V] = ()) -> None:
-        self.values = list(values)
-        codes = _Codes(self.values)
-        self.code, self.known = codes.__getitem__, codes.get
-        self.value = self.values.__getitem__
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def codes(self, values: Iterable[V]) -> array[int]:
-        """The numbers of many values."""
-        return array("I", map(self.code, values))
-
-
 def compacted(
-    interner: Interner[V], columns: Sequence[array[int]]
-) -> tuple[Interner[V], Iterator[array[int]]]:
-    """An interner of the values that occur in columns, and the columns renumbered for it.
+    codes: Codes[V], columns: Sequence[array[int]]
+) -> tuple[Codes[V], Iterator[array[int]]]:
+    """The codes of the values that occur in columns, and the columns renumbered for them.
 
-    >>> fresh, columns = compacted(Interner("abcd"), [array("I", [3, 1]), array("I", [3])])
-    >>> fresh.values, [column.tolist() for column in columns]
+    >>> fresh, columns = compacted(Codes("abcd"), [array("I", [3, 1]), array("I", [3])])
+    >>> fresh.names, [column.tolist() for column in columns]
     (['b', 'd'], [[1, 0], [1]])
     """
     views = [np.array(column, dtype=np.int64) for column in columns]
-    occurs = np.zeros(len(interner), dtype=np.bool_)
+    occurs = np.zeros(len(codes), dtype=np.bool_)
     for view in views:
         occurs[view] = True
     numbers = (np.cumsum(occurs) - 1).astype(np.uint32)
-    kept = [interner.value(code) for code in np.flatnonzero(occurs).tolist()]
-    return Interner(kept), (array("I", numbers[view].tobytes()) for view in views)
+    kept = [codes.names[code] for code in np.flatnonzero(occurs).tolist()]
+    return Codes(kept), (array("I", numbers[view].tobytes()) for view in views)
 
 
 class Impressions(msgspec.Struct, frozen=True, kw_only=True, eq=False):
@@ -87,7 +44,7 @@ class Impressions(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     Attributes:
         places: of each list, ascending.
         times: of each list, microseconds since the epoch.
-        items: of each list, as numbers of `interner`.
+        items: of each list, as numbers of `codes`.
         labels: label values of each list; None if none are configured.
         users: of each list; None if users are not needed.
         positions: rank of each item; None if no list has any.
@@ -98,7 +55,7 @@ class Impressions(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     places: IntArray
     times: IntArray
     items: Ragged
-    interner: Interner[Id]
+    codes: Codes[Id]
     labels: Sequence[tuple[str, ...]] | None
     event_ids: Sequence[str] | None
     users: Sequence[str | None] | None
@@ -109,18 +66,18 @@ class Impressions(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     tombstones: Sequence[int]
 
     @classmethod
-    def of(cls, decoded: Decoded, interner: Interner[Id]) -> Impressions:
+    def of(cls, decoded: Decoded, codes: Codes[Id]) -> Impressions:
         """Number the items of decoded lists, while their ids are in the processor's cache."""
         batch = cast("Batch", decoded.batch)
         lists = batch.recommendations
-        codes = interner.codes(chain.from_iterable(lists))
         return cls(
             places=np.array(decoded.places, dtype=np.int64),
             times=cast("IntArray", decoded.times),
             items=Ragged.of_lengths(
-                np.asarray(codes), np.fromiter(map(len, lists), np.int64, len(lists))
+                codes.codes(chain.from_iterable(lists)),
+                np.fromiter(map(len, lists), np.int64, len(lists)),
             ),
-            interner=interner,
+            codes=codes,
             labels=decoded.dimensions,
             event_ids=decoded.event_ids,
             users=cast("Sequence[str | None]", batch.users or [None] * len(lists)),

@@ -12,6 +12,7 @@ import numpy as np
 
 from streameval.statistics.arrays import FloatArray, IntArray, grouped, placed, read_only, up_to
 from streameval.statistics.hitcells import FIRST, IDEAL, INTERACTED, HitCells, HitsView
+from streameval.statistics.vocabulary import Codes
 
 Profile: TypeAlias = tuple[int, ...]
 """(kind, interacted, length, place of 1st hit, of 2nd hit, ...); a place is a rank from 0."""
@@ -156,20 +157,14 @@ class GradedLists(Lists):
         self._ideal = owner, rank, np.fromiter(chain.from_iterable(ideals), np.float64, owner.size)
 
 
-class Outcomes(dict[Outcome, int]):
-    """Outcome -> code; a new outcome gets the next code."""
+class Outcomes(Codes[Outcome]):
+    """The codes of outcomes, and the lists that have them."""
 
-    __slots__ = ("_known", "names")
+    __slots__ = ("_known",)
 
     def __init__(self) -> None:
         super().__init__()
-        self.names: list[Outcome] = []
         self._known: tuple[int, list[tuple[IntArray, Lists]]] = (0, [])
-
-    def __missing__(self, outcome: Outcome) -> int:
-        code = self[outcome] = len(self.names)
-        self.names.append(outcome)
-        return code
 
     def lists(self) -> list[tuple[IntArray, Lists]]:
         """Codes and their lists, separately for lists without and with gains."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import count, filterfalse, pairwise
-from typing import Final, TypeAlias
+from typing import Final, Generic, TypeAlias, TypeVar
 from zlib import crc32
 
 import msgspec
@@ -14,6 +14,8 @@ from msgspec.msgpack import Ext
 
 from streameval.events import Id, plain
 from streameval.statistics.arrays import FloatArray, IntArray
+
+V = TypeVar("V", bound=Hashable)
 
 SavedItems: TypeAlias = list[list[str | int | Ext]]
 """Names in buckets, as written by `encode_names`."""
@@ -28,33 +30,42 @@ _TEXT, _NUMBER = 115, 105
 packed = msgspec.msgpack.Encoder().encode
 
 
-class Items(dict[Id, int]):
-    """Item -> code; a new item gets the next code.
+class Codes(dict[V, int], Generic[V]):
+    """Value -> code; a new value gets the next code.
 
     Attributes:
-        names: the item of each code.
+        names: the value of each code.
 
     Example:
-        >>> items = Items()
-        >>> items["b"], items["a"], items["b"], items.names
+        >>> codes = Codes()
+        >>> codes["b"], codes["a"], codes["b"], codes.names
         (0, 1, 0, ['b', 'a'])
     """
 
-    __slots__ = ("_hashes", "names")
+    __slots__ = ("names",)
+
+    def __init__(self, names: Iterable[V] = ()) -> None:
+        self.names = list(names)
+        super().__init__(zip(self.names, count(), strict=False))
+
+    def __missing__(self, value: V) -> int:
+        code = self[value] = len(self.names)
+        self.names.append(value)
+        return code
+
+    def codes(self, values: Iterable[V], size: int = -1) -> IntArray:
+        """The codes of these values, shape (values,)."""
+        return np.fromiter(map(self.__getitem__, values), np.int64, size)
+
+
+class Items(Codes[Id]):
+    """The codes of items."""
+
+    __slots__ = ("_hashes",)
 
     def __init__(self) -> None:
         super().__init__()
-        self.names: list[Id] = []
         self._hashes = np.zeros(0, np.float64)
-
-    def __missing__(self, item: Id) -> int:
-        code = self[item] = len(self.names)
-        self.names.append(item)
-        return code
-
-    def codes(self, items: Iterable[Id], size: int = -1) -> IntArray:
-        """The codes of these items, shape (items,)."""
-        return np.fromiter(map(self.__getitem__, items), np.int64, size)
 
     def codes_of(self, items: Sequence[Id]) -> IntArray:
         """The codes of distinct items; faster than `codes` if many are new."""
