@@ -27,9 +27,9 @@ from streameval.accumulator.readings import (
     advice,
     audiences,
     grouped,
+    interval_method,
     readings_of,
     statistics_of,
-    with_intervals,
 )
 from streameval.accumulator.table import Guard, Table
 from streameval.catalogue import metric_of
@@ -258,11 +258,8 @@ class Accumulator:
         found = self._readings.get(metric) if hashable else None
         if found is None:
             asked = self._metric(metric)
-            readings = readings_of(asked, self.table, _HERE)
-            if self.intervals is not None:
-                method = IntervalMethod(self.intervals)
-                readings = with_intervals(asked, readings, self.table, _HERE, method)
-            (found,) = readings
+            method = interval_method(self.intervals, whole=True)
+            (found,) = readings_of(asked, self.table, _HERE, method)
             self._readings[metric] = found
         return found
 
@@ -295,9 +292,8 @@ class Accumulator:
         intervals = self.intervals
         if precision is not None:
             intervals = msgspec.structs.replace(intervals, precision=precision)
-        readings = readings_of(asked, self.table, _HERE)
         chosen = IntervalMethod(intervals, method)
-        return with_intervals(asked, readings, self.table, _HERE, chosen)[0].interval
+        return readings_of(asked, self.table, _HERE, chosen)[0].interval
 
     def groups(self, metric: str) -> GroupSums | None:
         """Numerators and denominators of a metric by event day and user group.

@@ -44,6 +44,17 @@ class IntervalMethod(NamedTuple):
     kind: Kind = "anytime"
 
 
+def interval_method(intervals: Intervals | None, *, whole: bool) -> IntervalMethod | None:
+    """The intervals that are shown; None if none are configured.
+
+    `whole`: whether they are of all events, so that they hold at all times at once; otherwise they
+    are of one window or span, and pointwise.
+    """
+    if intervals is None:
+        return None
+    return IntervalMethod(intervals, "anytime" if whole else "pointwise")
+
+
 _SUSPICIOUS = 1_000
 """With this many lists with interactions and no hit, the ids probably do not match."""
 
@@ -57,8 +68,10 @@ _LEVELS = ("mean", "median", "quantile")
 """Summary statistics that `finish` applies to; others are widths, not values."""
 
 
-def readings_of(metric: Metric, table: Table, cells: IntArray) -> list[Reading]:
-    """The readings of a metric in each of these cells.
+def readings_of(
+    metric: Metric, table: Table, cells: IntArray, method: IntervalMethod | None = None
+) -> list[Reading]:
+    """The readings of a metric in each of these cells, with intervals if a method is given.
 
     Raises:
         CutoffExceedsDepthError: the cut-off exceeds the ranks kept.
@@ -67,10 +80,13 @@ def readings_of(metric: Metric, table: Table, cells: IntArray) -> list[Reading]:
     """
     check_inputs(metric, table.context)
     if metric.definition.reads in ("hits", "lists"):
-        return list(_of_lists(metric, table, cells))
-    if metric.definition.reads == "event":
-        return [_of_events(metric, values) for values in _values(metric, table, cells)]
-    return [_of_cell(metric, found, table) for found in _statistic(metric, table).view(cells)]
+        found = list(_of_lists(metric, table, cells))
+    elif metric.definition.reads == "event":
+        found = [_of_events(metric, values) for values in _values(metric, table, cells)]
+    else:
+        statistics = _statistic(metric, table).view(cells)
+        found = [_of_cell(metric, statistic, table) for statistic in statistics]
+    return found if method is None else _with_intervals(metric, found, table, cells, method)
 
 
 def grouped(metric: Metric, table: Table, cells: IntArray) -> list[GroupSums] | None:
@@ -103,7 +119,7 @@ def ungrouped(metric: Metric, table: Table) -> str | None:
     return None
 
 
-def with_intervals(
+def _with_intervals(
     metric: Metric,
     readings: Sequence[Reading],
     table: Table,

@@ -10,7 +10,7 @@ from typer import Argument, Exit, Option
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.formulas import needed_inputs
-from streameval.accumulator.readings import IntervalMethod
+from streameval.accumulator.readings import interval_method
 from streameval.catalogue import parse
 from streameval.cli.counting import Counts, count_records, count_tables, of_kind, span_readings
 from streameval.cli.errors import FAILED, UsageError, as_usage_error, report
@@ -351,19 +351,12 @@ def _span_readings(found: Mapping[Cell, Accumulator], config: Config) -> list[Sp
     families = [SeriesFamily("labels", None, tuple(config.labels))]
     spans: dict[int | None, dict[tuple[str, ...], Slice]] = {}
     for cell, each in sorted(found.items(), key=lambda item: (item[0].start or 0, item[0].labels)):
-        method = _method(config, cell.start)
+        method = interval_method(config.intervals, whole=cell.start is None)
         spans.setdefault(cell.start, {})[cell.labels] = Slice(each.metrics, each.table, 0, method)
     return [
         SpanReadings(None if start is None else moment_text(start), snapshot_of(families, [slices]))
         for start, slices in spans.items()
     ]
-
-
-def _method(config: Config, start: int | None) -> IntervalMethod | None:
-    """The intervals that a daemon shows: of all events at any time, of a span for itself."""
-    if config.intervals is None:
-        return None
-    return IntervalMethod(config.intervals, "anytime" if start is None else "pointwise")
 
 
 def _write(spans: Sequence[SpanReadings], request: Request) -> None:

@@ -12,12 +12,11 @@ import numpy as np
 
 from streameval.accumulator.experiment import Experiment, Report, Variant, compared
 from streameval.accumulator.readings import (
-    IntervalMethod,
     advice,
+    interval_method,
     readings_of,
     statistics_of,
     ungrouped,
-    with_intervals,
 )
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
@@ -177,23 +176,13 @@ class Snapshots:
         slices = view.slices(table)
         numbers = slices.tolist()
         rows: dict[int, list[Series]] = {number: [] for number in numbers}
+        method = interval_method(self._layout.intervals, whole=window == LIFETIME)
         for metric, complete_since in zip(view.spec.metrics, since, strict=True):
-            readings = readings_of(metric, table, slices)
-            if (method := self._interval_method(window)) is not None:
-                readings = with_intervals(metric, readings, table, slices, method)
+            readings = readings_of(metric, table, slices, method)
             for number, reading in zip(numbers, readings, strict=True):
                 labels = view.labels(number)
                 rows[number].append(Series(metric, labels, reading, window, index, complete_since))
         return rows
-
-    def _interval_method(self, window: str) -> IntervalMethod | None:
-        """Intervals of lifetimes hold at all times at once; those of windows are pointwise."""
-        intervals = self._layout.intervals
-        if intervals is None:
-            return None
-        if window == LIFETIME:
-            return IntervalMethod(intervals)
-        return IntervalMethod(intervals, "pointwise")
 
     def _idle_slices(self, view: FamilyView, clock: int | None) -> frozenset[int]:
         """Slices without events for longer than `idle`."""

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from streameval.accumulator.readings import IntervalMethod, readings_of, with_intervals
+from streameval.accumulator.readings import IntervalMethod, interval_method, readings_of
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
@@ -40,11 +40,7 @@ class Slice(NamedTuple):
 
     def read(self, metric: Metric) -> Reading:
         """Read one metric of the cell."""
-        cells = np.array([self.cell])
-        readings = readings_of(metric, self.table, cells)
-        if self.method is not None:
-            readings = with_intervals(metric, readings, self.table, cells, self.method)
-        return readings[0]
+        return readings_of(metric, self.table, np.array([self.cell]), self.method)[0]
 
 
 class Spans:
@@ -59,7 +55,7 @@ class Spans:
     def __init__(
         self, families: Sequence[FamilySpec], every: int, intervals: Intervals | None = None
     ) -> None:
-        method = None if intervals is None else IntervalMethod(intervals, "pointwise")
+        method = interval_method(intervals, whole=False)
         self._families = [_Family(spec, method) for spec in families]
         self._every = every
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from streameval import Accumulator, Intervals
 from streameval.accumulator.plan import planned
-from streameval.accumulator.readings import IntervalMethod, readings_of, with_intervals
+from streameval.accumulator.readings import IntervalMethod, readings_of
 from streameval.accumulator.table import Table
 from streameval.errors import DamagedStateError, UnlikeStateError
 from streameval.events import columns_of
@@ -85,8 +85,7 @@ def test_all_cells_are_read_in_one_pass_with_the_bits_of_each() -> None:
     order = [3, 0, 77, 4, 1, 2]
     for metric in laws.made(ALL, EVENTS).metrics:
         cells_asked = np.array(order)
-        found = readings_of(metric, table, cells_asked)
-        found = with_intervals(metric, found, table, cells_asked, IntervalMethod(INTERVALS))
+        found = readings_of(metric, table, cells_asked, IntervalMethod(INTERVALS))
         expected = [apart[cell].read(metric.text) for cell in order]
         assert list(map(laws.seen, found)) == list(map(laws.seen, expected)), metric.text
 
