@@ -13,7 +13,6 @@ import msgspec
 
 from streameval.checkpoints.checkpoint import Draft, Entry, Header, Place, Skip, Stop
 from streameval.checkpoints.cleaning import Cleaner, Files
-from streameval.checkpoints.disk import Disk
 from streameval.checkpoints.format import (
     ARCHIVE,
     BLOBS,
@@ -39,7 +38,7 @@ from streameval.checkpoints.format import (
     written,
 )
 from streameval.checkpoints.settings import AS_ENVIRONMENT, SCHEMES, BucketOptions, is_url
-from streameval.checkpoints.storage import Folder, Storage
+from streameval.checkpoints.storage import Disk, Folder, Storage
 from streameval.errors import (
     DamagedStateError,
     ForeignStoreError,

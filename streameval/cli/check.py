@@ -12,8 +12,8 @@ from typing import Annotated
 import msgspec
 from typer import Argument, Exit, Option
 
-from streameval.checkpoints.disk import try_folder
 from streameval.checkpoints.settings import is_url
+from streameval.checkpoints.storage import try_folder
 from streameval.cli.errors import FAILED, config_errors_in, output, report
 from streameval.config import Config, WebOptions, load
 from streameval.config.options import StateOptions

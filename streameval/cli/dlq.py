@@ -21,8 +21,7 @@ from streameval.cli.errors import UsageError, config_errors_in, output, report
 from streameval.cli.terminal import render
 from streameval.config import Config, load
 from streameval.dead_letters.file import read_letters
-from streameval.dead_letters.replay import DeadLetterReader, republish, selected
-from streameval.dead_letters.topic import topics_for
+from streameval.dead_letters.topic import DeadLetterReader, republish, selected, topics_for
 from streameval.decoding.invalid import REASONS
 from streameval.engine.dead_letters import DeadLetter, Identity
 from streameval.errors import suggestion

@@ -20,8 +20,7 @@ from streameval.errors import (
 )
 from streameval.exporters.families import family_name, same_name
 from streameval.join.interactions import InteractionDecoder
-from streameval.join.options import AttributionOptions, InteractionOptions
-from streameval.join.rules import Key
+from streameval.join.options import AttributionOptions, InteractionOptions, Key
 from streameval.sources.options import KafkaOptions
 from streameval.windows.times import duration_problem, microseconds
 

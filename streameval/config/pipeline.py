@@ -22,8 +22,8 @@ from streameval.decoding.framing import (
     by_schema,
     unframed,
 )
+from streameval.engine.dead_letters import Limits
 from streameval.engine.ingest import EventFrontend, Frontend, Ingest
-from streameval.engine.limits import Limits
 from streameval.engine.partition import Layout
 from streameval.events.records import RecordBatch
 from streameval.join.frontend import JoinFrontend

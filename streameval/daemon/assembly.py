@@ -18,10 +18,9 @@ from streameval.config.options import DeadLetterOptions, StateOptions
 from streameval.config.pipeline import new_ingest, schemas_of, with_saved_depth, with_schemas
 from streameval.daemon.systemd import Supervisor
 from streameval.dead_letters.queue import dead_letters_of, destination_of
-from streameval.engine.dead_letters import DeadLetters
+from streameval.engine.dead_letters import DeadLetters, Limits
 from streameval.engine.evidence import EvidenceReader
 from streameval.engine.ingest import Ingest
-from streameval.engine.limits import Limits
 from streameval.engine.partition import Layout
 from streameval.engine.snapshots import Snapshots
 from streameval.events.records import RecordBatch

@@ -16,9 +16,9 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
-from streameval.checkpoints.disk import try_folder
 from streameval.checkpoints.restore import other_settings, same_shape
 from streameval.checkpoints.settings import is_url
+from streameval.checkpoints.storage import try_folder
 from streameval.config import Config
 from streameval.config.options import StateOptions
 from streameval.config.pipeline import new_ingest, schemas_of, with_saved_depth

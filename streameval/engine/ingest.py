@@ -12,11 +12,9 @@ import msgspec
 from streameval.decoding.columns import Decoded
 from streameval.decoding.framing import BatchDecoder
 from streameval.decoding.invalid import InvalidEvent
-from streameval.engine.backfill import Backfill
 from streameval.engine.clock import provisional
-from streameval.engine.dead_letters import DeadLetter, Examples, Identity, letters_of
-from streameval.engine.limits import Limits
-from streameval.engine.partition import Layout, PartitionState, Progress, Sink, Tally
+from streameval.engine.dead_letters import DeadLetter, Examples, Identity, Limits, letters_of
+from streameval.engine.partition import Backfill, Layout, PartitionState, Progress, Sink, Tally
 from streameval.errors import (
     DamagedStateError,
     StreamevalError,

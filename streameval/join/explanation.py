@@ -12,7 +12,7 @@ from streameval.events.records import Partition
 from streameval.join.impression_buffer import ImpressionBuffer
 from streameval.join.interaction_buffer import InteractionRecord
 from streameval.join.joiner import Joiner, RejectedRecord
-from streameval.join.rules import OUTCOMES, Outcome, Rules
+from streameval.join.options import OUTCOMES, Outcome, Rules
 from streameval.join.state import JoinedState
 
 Status: TypeAlias = Outcome | Literal["open"]

@@ -20,8 +20,7 @@ from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.join.interactions import InteractionColumns, InteractionDecoder
 from streameval.join.joiner import Trace
 from streameval.join.logs import Log
-from streameval.join.options import AttributionOptions, InteractionOptions
-from streameval.join.rules import OUTCOMES, OutcomeCounts
+from streameval.join.options import OUTCOMES, AttributionOptions, InteractionOptions, OutcomeCounts
 from streameval.join.state import DecodedStream, JoinedState
 
 T = TypeVar("T")

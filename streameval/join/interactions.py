@@ -19,8 +19,7 @@ from streameval.decoding.times import KINDS, microsecond_column, written_time
 from streameval.decoding.values import Ids, check_bytes, finite
 from streameval.errors import ConfigError
 from streameval.events import LARGEST_GAIN, Id
-from streameval.join.options import InteractionOptions
-from streameval.join.rules import Key
+from streameval.join.options import InteractionOptions, Key
 
 
 class InteractionColumns(msgspec.Struct, frozen=True, kw_only=True, eq=False):

@@ -17,14 +17,13 @@ from streameval.events import Id
 from streameval.join.bucket import PLACES
 from streameval.join.closed_lists import ClosedLists
 from streameval.join.impression_buffer import PREFIX as IMPRESSIONS
-from streameval.join.impression_buffer import ImpressionBuffer
-from streameval.join.impressions import Impressions
+from streameval.join.impression_buffer import ImpressionBuffer, Impressions
 from streameval.join.interaction_buffer import PREFIX as INTERACTIONS
 from streameval.join.interaction_buffer import Deduplicator, InteractionBuffer, InteractionRecord
 from streameval.join.interactions import InteractionColumns
 from streameval.join.logs import RecordSlice
 from streameval.join.matching import Index, LastTouchMatcher, RequestMatcher
-from streameval.join.rules import FOREVER, Outcome, OutcomeCounts, Rules
+from streameval.join.options import FOREVER, Outcome, OutcomeCounts, Rules
 from streameval.statistics.arrays import BoolArray, IntArray
 from streameval.windows.sections import Section
 

@@ -18,9 +18,9 @@ from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.clock import NEVER, Clock
 from streameval.errors import SourceError, UnlikeStateError
 from streameval.events.records import Partition, RecordBatch
-from streameval.join.impressions import Impressions
+from streameval.join.impression_buffer import Impressions
 from streameval.join.interactions import InteractionColumns
-from streameval.join.rules import FOREVER, Rules
+from streameval.join.options import FOREVER, Rules
 
 MAX_AHEAD: Final = 20_000
 """Limit of waiting records of a log, above which reading it pauses."""

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 
 from streameval.join.impression_buffer import ImpressionBuffer
 from streameval.join.interaction_buffer import InteractionRecord
-from streameval.join.rules import Rules
+from streameval.join.options import Rules
 
 Rows: TypeAlias = int | deque[int]
 """A single row to save memory, or several if an id or user has several lists."""

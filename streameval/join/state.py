@@ -17,7 +17,7 @@ from streameval.events.records import Partition, RecordBatch
 from streameval.join.interactions import InteractionColumns
 from streameval.join.joiner import AT_ONCE, Joiner, Trace
 from streameval.join.logs import Log, Logs, RecordSlice
-from streameval.join.rules import OutcomeCounts, Rules
+from streameval.join.options import OutcomeCounts, Rules
 from streameval.windows.sections import Section, next_version
 
 PREFIX: Final = "~join"

@@ -15,8 +15,13 @@ from streameval.events.ragged import CodedBatch
 from streameval.statistics.arrays import BoolArray, IntArray, grouped, sums, up_to
 from streameval.statistics.hitcells import FIRST, IDEAL, INTERACTED, LENGTH, HitCells, HitsView
 from streameval.statistics.lists import POSITIONED, REFUSED, GradedLists, Lists, Outcome, lists_of
-from streameval.statistics.matching import can_be_matched, matched
-from streameval.statistics.profiles import HitsOptions, outcome_of, profiler
+from streameval.statistics.profiles import (
+    HitsOptions,
+    can_be_matched,
+    matched,
+    outcome_of,
+    profiler,
+)
 from streameval.statistics.relation import Shape
 from streameval.statistics.statistic import Cells, Statistic
 from streameval.statistics.terms import ListCollector

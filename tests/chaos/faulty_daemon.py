@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import streameval.daemon.process
-from streameval.checkpoints.disk import Disk
+from streameval.checkpoints.storage import Disk
 from streameval.cli.app import main
 from streameval.exporters.prometheus import PrometheusExporter
 from tests.chaos.kill_points import POINTS, kill_at

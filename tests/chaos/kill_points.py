@@ -28,7 +28,7 @@ class Point(NamedTuple):
     about: str = ""
 
 
-_DISK = ("streameval.checkpoints.disk", "Disk")
+_DISK = ("streameval.checkpoints.storage", "Disk")
 _GROUP = ("streameval.sources.kafka.source", "KafkaSource")
 _CHECKPOINTER = ("streameval.checkpoints.checkpointer", "Checkpointer")
 _LETTERS = ("streameval.dead_letters.topic", "DeadLetterTopics")

@@ -12,7 +12,7 @@ from streameval.checkpoints.format import digest_of
 from streameval.config import load
 from streameval.config.pipeline import new_ingest
 from streameval.daemon.assembly import snapshots_of
-from streameval.dead_letters.replay import DeadLetterReader
+from streameval.dead_letters.topic import DeadLetterReader
 from streameval.engine.ingest import Ingest
 from streameval.engine.snapshots import RuntimeStatus
 from streameval.events.records import Partition

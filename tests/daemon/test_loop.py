@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.checkpoints.checkpointer import MemoryOnly
-from streameval.checkpoints.disk import Disk
+from streameval.checkpoints.storage import Disk
 from streameval.config import Config, WebOptions
 from streameval.config.options import DeadLetterOptions, StateOptions
 from streameval.daemon import Daemon, Stop, assembly

@@ -21,8 +21,7 @@ from streameval.config.options import DeadLetterOptions
 from streameval.dead_letters.file import DeadLetterFile, letter_in, line_of, read_letters
 from streameval.dead_letters.queue import CHUNK, Queue
 from streameval.dead_letters.topic import HEADERS, headers_of, letter_of
-from streameval.engine.dead_letters import ORIGINAL, DeadLetter
-from streameval.engine.limits import FEWEST, WINDOW
+from streameval.engine.dead_letters import FEWEST, ORIGINAL, WINDOW, DeadLetter
 from streameval.errors import DeadLetterError
 from tests.dead_letters.places import Paper, letter, letters
 from tests.effort import every_case

@@ -12,8 +12,7 @@ from kafka import KafkaAdminClient, KafkaProducer
 from kafka.errors import TopicAuthorizationFailedError
 
 from streameval.dead_letters.queue import Queue, dead_letters_of
-from streameval.dead_letters.replay import DeadLetterReader
-from streameval.dead_letters.topic import DeadLetterTopics, headers_of
+from streameval.dead_letters.topic import DeadLetterReader, DeadLetterTopics, headers_of
 from streameval.engine.dead_letters import DeadLetters
 from streameval.errors import ConfigError, DeadLetterError
 from streameval.sources.options import KafkaOptions

@@ -6,8 +6,8 @@ from unittest.mock import patch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.engine import limits as module
-from streameval.engine.limits import WINDOW, LimitExceeded, Limits
+from streameval.engine import dead_letters as module
+from streameval.engine.dead_letters import WINDOW, LimitExceeded, Limits
 from streameval.errors import TooManyInvalidError
 from tests.present import present
 

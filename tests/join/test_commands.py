@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from streameval.engine.snapshot import StreamHealth
-from streameval.join.rules import OUTCOMES
+from streameval.join.options import OUTCOMES
 from streameval.testing.broker import Broker
 from tests.cli.program import ran
 from tests.effort import every_case

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from streameval.events.records import Partition
 from streameval.join.explanation import ExplainedRecord, Explanation, KeyTrace
-from streameval.join.rules import OUTCOMES
+from streameval.join.options import OUTCOMES
 from tests.effort import dear
 from tests.join.offline import Case
 from tests.join.streams import REQUESTS, USERS, Run, cases, join_frontend

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from streameval.engine.clock import NEVER
 from streameval.engine.dead_letters import Identity
 from streameval.join import joiner, state
-from streameval.join.rules import FOREVER
+from streameval.join.options import FOREVER
 from tests.join.offline import Case, joined
 from tests.join.streams import Run, cases
 

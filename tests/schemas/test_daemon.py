@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from streameval.checkpoints.disk import Disk
+from streameval.checkpoints.storage import Disk
 from streameval.checkpoints.store import folder_store
-from streameval.dead_letters.replay import DeadLetterReader
+from streameval.dead_letters.topic import DeadLetterReader
 from streameval.testing.broker import Broker
 from tests.cli.program import ran
 from tests.daemon.running import Running, exact, readings, running

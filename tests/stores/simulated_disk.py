@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from streameval.checkpoints.disk import Disk
+from streameval.checkpoints.storage import Disk
 
 
 class Crash(BaseException):

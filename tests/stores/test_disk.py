@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from streameval.checkpoints.disk import Disk
+from streameval.checkpoints.storage import Disk
 from tests.stores.simulated_disk import SimulatedDisk
 
 
