@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, Self
 
 import msgspec
 import numpy as np
@@ -12,29 +12,58 @@ from numpy.typing import NDArray
 
 from streameval.decoding.invalid import InvalidEvent
 from streameval.events import OPTIONAL_COLUMNS, Batch
-from streameval.events.ragged import CodedBatch
+from streameval.events.ragged import CodedBatch, Ragged
 
 
-class Decoded(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """The outcome of decoding a batch. A place is the index of a record in the batch.
+class RecordColumns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """The outcome of decoding a batch of records. A place is the index of a record in the batch.
 
     Attributes:
-        batch: the events as columns, in record order; a join gives codes instead of ids.
-        places: place of each event, ascending.
-        times: event time of each event, microseconds since the epoch; None without event time.
-        dimensions: label and segment values of each event; None if none are configured.
-        event_ids: id of each event; None if none are configured.
+        places: place of each valid record, ascending.
+        times: event time of each valid record, microseconds since the epoch; None without it.
+        event_ids: id of each valid record; None if none are configured.
         invalid: place and reason of each invalid record, ascending.
         tombstones: places of the records without a value, ascending.
     """
 
-    batch: Batch | CodedBatch
-    places: Sequence[int]
+    places: Any
     times: NDArray[np.int64] | None
-    dimensions: Sequence[tuple[str, ...]] | None
     event_ids: Sequence[str] | None
     invalid: Sequence[tuple[int, InvalidEvent]] = ()
     tombstones: Sequence[int] = ()
+
+    def keep(self, rows: NDArray[np.bool_]) -> Self:
+        """The valid records that a boolean mask selects."""
+        return self.take(np.flatnonzero(rows))
+
+    def take(self, rows: NDArray[np.intp]) -> Self:
+        """The valid records of these rows, in this order."""
+        return self._of(rows)
+
+    def rows(self, start: int, stop: int) -> Self:
+        """The valid records in [start, stop)."""
+        return self._of(slice(start, stop))
+
+    def _of(self, rows: NDArray[np.intp] | slice) -> Self:
+        names = (name for name in self.__struct_fields__ if name not in _WHOLE)
+        selected = {name: take_rows(getattr(self, name), rows) for name in names}
+        return msgspec.structs.replace(self, **selected)
+
+
+_WHOLE = frozenset({"batch", "codes", "invalid", "tombstones"})
+"""Fields that are not columns."""
+
+
+class Decoded(RecordColumns, frozen=True, kw_only=True, eq=False):
+    """Decoded events.
+
+    Attributes:
+        batch: the events as columns, in record order; a join gives codes instead of ids.
+        dimensions: label and segment values of each event; None if none are configured.
+    """
+
+    batch: Batch | CodedBatch
+    dimensions: Sequence[tuple[str, ...]] | None
 
     @property
     def named(self) -> Batch:
@@ -57,15 +86,9 @@ class Decoded(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             return int(np.count_nonzero(self.batch.interactions.lengths))
         return sum(map(bool, self.batch.interactions))
 
-    def keep(self, rows: NDArray[np.bool_]) -> Decoded:
-        """The events that a boolean mask selects."""
-        return self.take(np.flatnonzero(rows))
-
     def take(self, rows: NDArray[np.intp]) -> Decoded:
         """The events of these rows, in this order."""
-        columns = ("places", "times", "dimensions", "event_ids")
-        selected = {name: take_rows(getattr(self, name), rows) for name in columns}
-        return msgspec.structs.replace(self, batch=self.named.take(rows.tolist()), **selected)
+        return msgspec.structs.replace(self._of(rows), batch=self.named.take(rows.tolist()))
 
 
 def concatenated(parts: Sequence[Decoded]) -> Decoded:
@@ -82,7 +105,7 @@ def concatenated(parts: Sequence[Decoded]) -> Decoded:
     )
 
 
-def take_rows(column: Any, rows: NDArray[np.int64] | slice) -> Any:
+def take_rows(column: Any, rows: NDArray[np.intp] | slice) -> Any:
     """The given rows of a column, in this order; None without a column.
 
     >>> take_rows("abcd", np.array([3, 0])), take_rows("abcd", slice(1, 3))
@@ -90,6 +113,8 @@ def take_rows(column: Any, rows: NDArray[np.int64] | slice) -> Any:
     """
     if column is None:
         return None
+    if isinstance(column, Ragged):
+        return column.rows(rows.start, rows.stop) if isinstance(rows, slice) else column.take(rows)
     if isinstance(rows, slice) or isinstance(column, np.ndarray):
         return column[rows]
     return [column[row] for row in rows.tolist()]

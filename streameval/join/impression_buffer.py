@@ -8,16 +8,14 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Seq
 from itertools import chain, pairwise
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
-import msgspec
 import numpy as np
 
-from streameval.decoding.columns import Decoded, take_rows
-from streameval.decoding.invalid import InvalidEvent
+from streameval.decoding.columns import Decoded, RecordColumns
 from streameval.errors import TooManyOpenError
 from streameval.events import Batch, Id
 from streameval.events.ragged import Ragged
 from streameval.join.bucket import PLACES, ImpressionBucket, read, written
-from streameval.statistics.arrays import BoolArray, IntArray
+from streameval.statistics.arrays import IntArray
 from streameval.statistics.vocabulary import Codes
 from streameval.windows.sections import Section, next_version
 
@@ -42,18 +40,15 @@ def compacted(
     return Codes(kept), (array("I", numbers[view].tobytes()) for view in views)
 
 
-class Impressions(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """The outcome of decoding a batch of impressions. A place is an index in the batch.
+class Impressions(RecordColumns, frozen=True, kw_only=True, eq=False):
+    """Decoded impressions, with numbers instead of item ids.
 
     Attributes:
-        places: of each list, ascending.
-        times: of each list, microseconds since the epoch.
         items: of each list, as numbers of `codes`.
         labels: label values of each list; None if none are configured.
         users: of each list; None if users are not needed.
         positions: rank of each item; None if no list has any.
         baselines: items of another recommender; likewise.
-        invalid: place and reason of each invalid record, ascending.
     """
 
     places: IntArray
@@ -61,13 +56,10 @@ class Impressions(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     items: Ragged
     codes: Codes[Id]
     labels: Sequence[tuple[str, ...]] | None
-    event_ids: Sequence[str] | None
     users: Sequence[str | None] | None
     positions: Sequence[Sequence[int] | None] | None
     scores: Sequence[Sequence[float] | None] | None
     baselines: Sequence[Sequence[Id] | None] | None
-    invalid: Sequence[tuple[int, InvalidEvent]]
-    tombstones: Sequence[int]
 
     @classmethod
     def of(cls, decoded: Decoded, codes: Codes[Id]) -> Impressions:
@@ -91,26 +83,6 @@ class Impressions(msgspec.Struct, frozen=True, kw_only=True, eq=False):
             invalid=decoded.invalid,
             tombstones=decoded.tombstones,
         )
-
-    def keep(self, rows: BoolArray) -> Impressions:
-        """The lists that a boolean mask selects."""
-        return self.take(np.flatnonzero(rows))
-
-    def take(self, rows: IntArray) -> Impressions:
-        """The lists of these rows, in this order."""
-        return self._of(rows, self.items.take(rows))
-
-    def rows(self, start: int, stop: int) -> Impressions:
-        """The lists in [start, stop)."""
-        return self._of(slice(start, stop), self.items.rows(start, stop))
-
-    def _of(self, rows: IntArray | slice, items: Ragged) -> Impressions:
-        columns = (
-            *("places", "times", "labels", "event_ids", "users"),
-            *("positions", "scores", "baselines"),
-        )
-        selected = {name: take_rows(getattr(self, name), rows) for name in columns}
-        return msgspec.structs.replace(self, items=items, **selected)
 
 
 PREFIX: Final = "~join/shown/"

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from streameval.decoding.columns import take_rows
+from streameval.decoding.columns import RecordColumns
 from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.decoding.invalid import InvalidEvent, Refusal, excerpt
 from streameval.decoding.paths import FAILURES, Path, TopLevel, compile_path, is_plain
@@ -22,16 +22,12 @@ from streameval.events import LARGEST_GAIN, Id
 from streameval.join.options import InteractionOptions, Key
 
 
-class InteractionColumns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """The outcome of decoding a batch of interactions. A place is an index in the batch.
+class InteractionColumns(RecordColumns, frozen=True, kw_only=True, eq=False):
+    """Decoded interactions.
 
     Attributes:
-        places: of each interaction, ascending.
-        times: of each interaction, microseconds since the epoch.
         keys: request id or user of each interaction.
         counts: whether its type counts.
-        invalid: place and reason of each invalid record, ascending.
-        tombstones: places of records without a value, ascending.
     """
 
     places: NDArray[np.int64]
@@ -40,23 +36,7 @@ class InteractionColumns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     items: Sequence[Id]
     types: Sequence[str | None]
     gains: Sequence[float]
-    event_ids: Sequence[str] | None
     counts: NDArray[np.bool_]
-    invalid: Sequence[tuple[int, InvalidEvent]]
-    tombstones: Sequence[int]
-
-    def keep(self, rows: NDArray[np.bool_]) -> InteractionColumns:
-        """The interactions that a boolean mask selects."""
-        return self._of(np.flatnonzero(rows))
-
-    def rows(self, start: int, stop: int) -> InteractionColumns:
-        """The interactions in [start, stop)."""
-        return self._of(slice(start, stop))
-
-    def _of(self, rows: NDArray[np.int64] | slice) -> InteractionColumns:
-        columns = ("places", "times", "keys", "items", "types", "gains", "event_ids", "counts")
-        selected = {name: take_rows(getattr(self, name), rows) for name in columns}
-        return msgspec.structs.replace(self, **selected)
 
 
 class InteractionDecoder:
