@@ -384,28 +384,16 @@ class OptionError(ConfigError, ValueError):
 class MissingExtraError(StreamevalError):
     """A feature needs an optional extra of the package."""
 
-    def __init__(self, what: str, extra: str, error: ImportError) -> None:
+    def __init__(
+        self, what: str, extra: str, error: ImportError, requirements: Sequence[str]
+    ) -> None:
         self.what, self.extra, self.error = what, extra, error
         problem = " ".join(str(error).split()) or type(error).__name__
-        install = " ".join(f"'{each}'" for each in _requirements(extra))
+        install = " ".join(f"'{each}'" for each in requirements)
         super().__init__(
             f"{what} needs the extra {extra!r}, which cannot be imported ({problem}); "
             f"pip install {install}."
         )
-
-
-def _requirements(extra: str) -> list[str]:
-    """The requirements of an extra for pip; they also work for an installation from source."""
-    from importlib.metadata import PackageNotFoundError, requires  # noqa: PLC0415  slow, and rare
-
-    try:
-        known = requires("streameval") or []
-    except PackageNotFoundError:
-        known = []
-    parts = (each.partition(";") for each in known)
-    chosen = (f'extra == "{extra}"', f"extra == '{extra}'")
-    found = [name.strip() for name, _, marker in parts if marker.strip() in chosen]
-    return found or [f"streameval[{extra}]"]
 
 
 class BrokerError(ProblemError):

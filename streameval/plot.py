@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from streameval.accumulator.comparison import Comparison, verdict_text
 from streameval.catalogue.reading import Reading
-from streameval.errors import MetricError, MissingExtraError
+from streameval.errors import MetricError
+from streameval.extras import imported
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -134,13 +135,11 @@ def lifts(comparisons: Mapping[str, Comparison], axes: Axes | None = None) -> Ax
 
 
 def _axes(axes: Axes | None) -> Axes:
-    try:
-        from matplotlib import pyplot as plt  # noqa: PLC0415  an extra, and slow to import
-    except ImportError as error:
-        raise MissingExtraError("drawing", "plot", error) from error
+    plots = imported("matplotlib.pyplot", "drawing", "plot")
     if not (axes is None or hasattr(axes, "axvline")):
         raise MetricError(f"axes={axes!r:.80}: give one Axes of matplotlib")
-    return plt.subplots()[1] if axes is None else axes
+    drawn: Axes = plots.subplots()[1] if axes is None else axes
+    return drawn
 
 
 def _moment(start: float) -> datetime:

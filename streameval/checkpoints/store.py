@@ -42,11 +42,11 @@ from streameval.checkpoints.storage import Disk, Folder, Storage
 from streameval.errors import (
     DamagedStateError,
     ForeignStoreError,
-    MissingExtraError,
     StateVersionError,
     StoreError,
     UnownedStoreError,
 )
+from streameval.extras import imported
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -441,11 +441,8 @@ def store_of(
     """
     if not is_url(path):
         return folder_store(Path(path), Disk(progress))
-    try:
-        from streameval.checkpoints.bucket import open_bucket  # noqa: PLC0415  an extra
-    except ImportError as error:
-        raise MissingExtraError(f"a state at {path}", "objectstore", error) from error
-    return Store(open_bucket(path, options, progress))
+    bucket = imported("streameval.checkpoints.bucket", f"a state at {path}", "objectstore")
+    return Store(bucket.open_bucket(path, options, progress))
 
 
 def is_store(path: str, options: BucketOptions = AS_ENVIRONMENT) -> bool:

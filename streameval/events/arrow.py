@@ -6,14 +6,14 @@ Functions raise MissingExtraError without pyarrow, and InvalidEventError for dat
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
 from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streameval.errors import InvalidEventError, MissingExtraError
+from streameval.errors import InvalidEventError
 from streameval.events.ragged import Array, Column, Ragged
+from streameval.extras import imported
 
 
 @runtime_checkable
@@ -203,7 +203,4 @@ def _converted(given: Any, make: Callable[[Any], Any], what: str) -> Any:
 
 
 def _arrow() -> Any:
-    try:
-        return import_module("pyarrow")
-    except ImportError as error:
-        raise MissingExtraError("Arrow", "parquet", error) from error
+    return imported("pyarrow", "Arrow", "parquet")

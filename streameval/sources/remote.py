@@ -13,11 +13,11 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from importlib import import_module
 from tempfile import TemporaryFile
 from typing import Any, Final
 
-from streameval.errors import MissingExtraError, SourceError
+from streameval.errors import SourceError
+from streameval.extras import imported
 
 _SCHEMES: Final = ("s3://", "gs://", "az://")
 
@@ -96,7 +96,4 @@ def _as_source_errors(path: str) -> Iterator[None]:
 
 
 def _fs() -> Any:
-    try:
-        return import_module("pyarrow.fs")
-    except ImportError as error:
-        raise MissingExtraError("reading s3://, gs:// and az://", "parquet", error) from error
+    return imported("pyarrow.fs", "reading s3://, gs:// and az://", "parquet")

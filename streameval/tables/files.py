@@ -7,7 +7,6 @@ import math
 import re
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from importlib import import_module
 from io import BytesIO, TextIOWrapper
 from itertools import accumulate
 from pathlib import PurePath
@@ -18,8 +17,9 @@ import numpy as np
 from streameval.decoding.fields import TimeUnit
 from streameval.decoding.invalid import Refusal
 from streameval.decoding.times import END, FIRST, microsecond_column, written_time
-from streameval.errors import MissingExtraError, SourceError
+from streameval.errors import SourceError
 from streameval.events.ragged import Array, IntArray
+from streameval.extras import imported
 from streameval.sources.opening import content, size
 from streameval.sources.remote import is_remote, reader
 
@@ -38,10 +38,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 def arrow(part: str = "") -> Any:
     """pyarrow, or one of its parts: "csv", "compute", "parquet"."""
-    try:
-        return import_module(f"pyarrow.{part}" if part else "pyarrow")
-    except ImportError as error:
-        raise MissingExtraError("reading parquet and CSV files", "parquet", error) from error
+    return imported(f"pyarrow.{part}".rstrip("."), "reading parquet and CSV files", "parquet")
 
 
 def is_table(path: str) -> bool:

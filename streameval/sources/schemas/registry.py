@@ -14,7 +14,8 @@ from urllib.parse import quote
 
 import msgspec
 
-from streameval.errors import ConfigError, MissingExtraError, SourceError, StreamevalError
+from streameval.errors import ConfigError, SourceError, StreamevalError
+from streameval.extras import imported
 from streameval.sources.secrets import substitute
 
 if TYPE_CHECKING:
@@ -103,10 +104,7 @@ class Registry:
     """Fetches schemas; one request at a time, each with a time limit."""
 
     def __init__(self, options: RegistryOptions, environment: Mapping[str, str]) -> None:
-        try:
-            import httpx  # noqa: PLC0415  an extra, imported where it is used
-        except ImportError as error:
-            raise MissingExtraError("a schema registry", "schemas", error) from error
+        client = imported("httpx", "a schema registry", "schemas").Client
         self._options = options
         self._environment = environment
         self.url = self._filled("url").rstrip("/")
@@ -116,7 +114,7 @@ class Registry:
         except OSError as error:
             problem = f"{options.ca_file} has no certificates ({error})."
             raise ConfigError("[registry]", "ca_file", problem) from error
-        self._client = httpx.Client(verify=trusted, timeout=_SECONDS, follow_redirects=True)
+        self._client = client(verify=trusted, timeout=_SECONDS, follow_redirects=True)
 
     def definition(self, number: int) -> Definition:
         """The schema with this id, including its references."""

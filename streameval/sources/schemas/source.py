@@ -10,8 +10,8 @@ from typing import Final, Literal, NamedTuple, NoReturn
 
 from streameval.decoding.framing import HEADER, Encoding, ToText, schema_id
 from streameval.decoding.invalid import Reason, Refusal
-from streameval.errors import MissingExtraError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
+from streameval.extras import imported
 from streameval.sources.schemas.registry import (
     FAILURES,
     Definition,
@@ -192,15 +192,11 @@ def _compiled(definition: Definition, encoding: Encoding) -> ToText:
 
 
 def _compiler(encoding: Encoding) -> Callable[..., ToText]:
-    try:
-        if encoding.format == "avro":
-            from streameval.sources.schemas import avro  # noqa: PLC0415  an extra
-
-            return avro.reader
-        from streameval.sources.schemas import protobuf  # noqa: PLC0415  an extra
-    except ImportError as error:
-        raise MissingExtraError(f"format = {encoding.format!r}", "schemas", error) from error
-    return protobuf.reader
+    module = f"streameval.sources.schemas.{encoding.format}"
+    found: Callable[..., ToText] = imported(
+        module, f"format = {encoding.format!r}", "schemas"
+    ).reader
+    return found
 
 
 _NAMED: Final = 5

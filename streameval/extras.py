@@ -1,0 +1,34 @@
+"""Imports of the optional extras."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from streameval.errors import MissingExtraError
+
+
+def imported(module: str, what: str, extra: str) -> Any:
+    """Import a module that needs an optional extra.
+
+    Raises:
+        MissingExtraError: it cannot be imported; `what` needs it.
+    """
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise MissingExtraError(what, extra, error, _requirements(extra)) from error
+
+
+def _requirements(extra: str) -> list[str]:
+    """The requirements of an extra for pip; they also work for an installation from source."""
+    from importlib.metadata import PackageNotFoundError, requires  # noqa: PLC0415  slow, and rare
+
+    try:
+        known = requires("streameval") or []
+    except PackageNotFoundError:
+        known = []
+    parts = (each.partition(";") for each in known)
+    chosen = (f'extra == "{extra}"', f"extra == '{extra}'")
+    found = [name.strip() for name, _, marker in parts if marker.strip() in chosen]
+    return found or [f"streameval[{extra}]"]
