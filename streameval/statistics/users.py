@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from itertools import chain, repeat
+from itertools import repeat
 from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
 
 import msgspec
@@ -85,25 +85,6 @@ _DAY: Final = 86_400 * 1_000_000
 _HASHES: Final = 1 << 64
 _FEW: Final = 32
 
-_AT_ONCE: Final = 256
-"""A batch with this many users is hashed at once; smaller batches wait to be hashed together."""
-
-
-class _PendingUsers(NamedTuple):
-    """The users of the lists of one batch.
-
-    Attributes:
-        hashes: hashes of the users; None if they are not hashed yet.
-        users: ids of the users, if they are not hashed yet; may be empty.
-        events: ids of the events, for lists without a user; may be empty.
-    """
-
-    cells: IntArray
-    days: IntArray
-    hashes: HashArray | None
-    users: Sequence[Any]
-    events: Sequence[Any]
-
 
 class ListUsers(NamedTuple):
     """Users and days of lists, shape (lists,) each.
@@ -123,39 +104,47 @@ class ListUsers(NamedTuple):
 
 
 class UserCollector:
-    """Collects the users of lists, and hashes them in bulk.
-
-    Attributes:
-        waiting: number of pending lists.
-    """
+    """Collects the users of lists, and hashes them in bulk."""
 
     def __init__(self) -> None:
-        self.waiting = 0
-        self._pending: list[_PendingUsers] = []
+        self._cells: list[IntArray] = []
+        self._days: list[IntArray] = []
+        self._named: list[BoolArray] = []
+        self._ids: list[Any] = []
+
+    @property
+    def waiting(self) -> int:
+        """Number of pending lists."""
+        return len(self._ids)
 
     def take(self, batch: Batch | CodedBatch, cells: Cells, times: IntArray | None = None) -> None:
         """Take the users of a batch.
 
         `times`: event time of each list, microseconds; by default those of the batch.
         """
-        if times is None:
-            times = _times(batch)
-        where, days = np.full(len(batch), cells, np.int64), times // _DAY
-        users: Sequence[Any] = batch.users or ()
-        events: Sequence[Any] = batch.event_ids or ()
-        if not users or None in users:
-            part = _PendingUsers(where, days, None, [*users], [*events])
-        elif len(users) < _AT_ONCE:
-            part = _PendingUsers(where, days, None, [*users], ())
-        else:
-            part = _PendingUsers(where, days, user_hashes(users), (), ())
-        self._pending.append(part)
-        self.waiting += len(batch)
+        users: Sequence[Any] = batch.users or [None] * len(batch)
+        named = np.ones(len(batch), np.bool_)
+        if None in users:
+            named = np.array([user is not None for user in users])
+            pairs = zip(users, batch.event_ids or repeat(None), strict=False)
+            users = [event if user is None else user for user, event in pairs]
+        self._cells.append(np.full(len(batch), cells, np.int64))
+        self._days.append((_times(batch) if times is None else times) // _DAY)
+        self._named.append(named)
+        self._ids.extend(users)
 
     def drain(self) -> ListUsers | None:
         """The users of all lists taken since the last call, in order; None without lists."""
-        pending, self._pending, self.waiting = self._pending, [], 0
-        return _joined(pending) if pending else None
+        if not self._ids:
+            return None
+        cells, days = np.concatenate(self._cells), np.concatenate(self._days)
+        ids, named = self._ids, np.concatenate(self._named)
+        self._cells, self._days, self._named, self._ids = [], [], [], []
+        grouped = np.ones(len(ids), np.bool_)
+        if None in ids:
+            grouped = np.array([each is not None for each in ids])
+            ids = ["" if each is None else each for each in ids]
+        return ListUsers(cells, user_hashes(ids), named, grouped, days)
 
 
 class UsersOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -289,38 +278,3 @@ def _times(batch: Batch | CodedBatch) -> IntArray:
         return np.array(batch.times, np.int64)
     except TypeError:
         return np.array([at or 0 for at in batch.times], np.int64)
-
-
-def _joined(pending: Sequence[_PendingUsers]) -> ListUsers:
-    cells, days = (np.concatenate([each[column] for each in pending]) for column in (0, 1))
-    waiting = np.repeat(
-        [each.hashes is None for each in pending], [len(each.cells) for each in pending]
-    )
-    hashes = np.zeros(cells.size, np.uint64)
-    named, grouped = (np.ones(cells.size, np.bool_) for _ in range(2))
-    hashes[~waiting] = np.concatenate(
-        [np.zeros(0, np.uint64), *(each.hashes for each in pending if each.hashes is not None)]
-    )
-    if waiting.any():
-        rest = [each for each in pending if each.hashes is None]
-        hashes[waiting], named[waiting], grouped[waiting] = _hashed(rest)
-    return ListUsers(cells, hashes, named, grouped, days)
-
-
-def _hashed(pending: Sequence[_PendingUsers]) -> tuple[HashArray, BoolArray, BoolArray]:
-    """Hash pending users: hashes, whether each user is known, and whether there is a hash."""
-    users = _column([(len(each.cells), each.users) for each in pending])
-    named = grouped = np.ones(len(users), np.bool_)
-    if type(None) in set(map(type, users)):
-        events = _column([(len(each.cells), each.events) for each in pending])
-        named = np.array([user is not None for user in users])
-        pairs = zip(users, events, strict=True)
-        users = [event if user is None else user for user, event in pairs]
-        grouped = np.array([each is not None for each in users])
-        users = ["" if each is None else each for each in users]
-    return user_hashes(users), named, grouped
-
-
-def _column(parts: Sequence[tuple[int, Sequence[Any]]]) -> list[Any]:
-    """Parts of so many values each, joined; an empty one stands for None values."""
-    return [*chain.from_iterable(own or repeat(None, lists) for lists, own in parts)]
