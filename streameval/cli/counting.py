@@ -27,7 +27,7 @@ from streameval.partials import Cell, Partial, merged
 from streameval.sources.files import FilesSource
 from streameval.sources.opening import size
 from streameval.sources.options import FilesOptions
-from streameval.sources.source import Positions
+from streameval.sources.source import Positions, Source
 from streameval.tables.events import TableOptions, kind_of, separators_of
 from streameval.tables.files import Kind, is_table, table_file
 from streameval.windows.times import moment_text
@@ -70,7 +70,7 @@ def count_records(config: Config, every: int | None, processes: int) -> Counts:
                     read += part.size
                     shown(read, tally.consumed)
         else:
-            for letters in _count(source, counts.ingest):
+            for letters in ingested(source, counts.ingest):
                 examples = _first_of_each_reason([*examples, *letters], source.paths)
                 shown(source.bytes_read, tally.consumed)
     _report_invalid(tally, examples)
@@ -86,8 +86,8 @@ def _new_counts(config: Config, every: int | None) -> Counts:
     return Counts(Ingest(frontend, sink=spans.update), spans)
 
 
-def _count(source: FilesSource, ingest: Ingest) -> Iterator[Sequence[DeadLetter]]:
-    """Count the records of files batch by batch; yields examples of invalid ones."""
+def ingested(source: Source, ingest: Ingest) -> Iterator[Sequence[DeadLetter]]:
+    """Apply all records of a source batch by batch; yields examples of invalid ones."""
     while not source.finished:
         for batch in source.poll(_POLL_SECONDS):
             ingest.apply(batch)
@@ -140,7 +140,7 @@ class FileCounting:
         ingest, spans = _new_counts(self._config, self._every)
         source = FilesSource(FilesOptions(paths=list(paths)))
         source.open(owner_from_start(self._config, ingest))
-        examples = [letter for letters in _count(source, ingest) for letter in letters]
+        examples = [letter for letters in ingested(source, ingest) for letter in letters]
         totals = source.bytes_read, ingest.tally, _first_of_each_reason(examples, paths)
         if spans is not None:
             return CountedFiles(*totals, {}, spans.dump())

@@ -12,7 +12,7 @@ from typing import Annotated
 import msgspec
 from typer import Argument, Exit, Option
 
-from streameval.cli.counting import owner_from_start
+from streameval.cli.counting import ingested, owner_from_start
 from streameval.cli.errors import FAILED, UsageError, output, report
 from streameval.config import Config, load
 from streameval.config.pipeline import join_frontend, layout, schemas_of, with_schemas
@@ -31,7 +31,6 @@ from streameval.sources.options import KafkaOptions
 from streameval.sources.source import Source
 from streameval.windows.times import moment_text
 
-_POLL_SECONDS = 0.2
 _CONNECT_SECONDS = 5.0
 """Seconds before a failing connection is reported."""
 
@@ -146,11 +145,7 @@ def _read(source: Source, config: Config, joins: _TracedJoins) -> None:
     ingest = Ingest(joins)
     source.open(owner_from_start(config, ingest))
     try:
-        while not source.finished:
-            for batch in source.poll(_POLL_SECONDS):
-                ingest.apply(batch)
-            ingest.end(source.ended)
-            source.pause(ingest.backpressured)
+        for _ in ingested(source, ingest):
             if time.monotonic() > deadline and source.trouble not in {None, reported}:
                 reported = source.trouble
                 report(str(reported))
