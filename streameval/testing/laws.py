@@ -10,15 +10,22 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, TypeAlias
 
+import numpy as np
 from msgspec.structs import replace
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.formulas import formula
+from streameval.accumulator.intake import as_batch, of_one_kind
+from streameval.accumulator.plan import planned
+from streameval.accumulator.readings import readings_of
+from streameval.accumulator.table import Table
 from streameval.catalogue import metric_of, parse
 from streameval.catalogue.context import Popularity, Similarity
 from streameval.catalogue.metric import Metric
+from streameval.catalogue.reading import Reading
 from streameval.errors import MetricError, MetricLawError, UndefinedMetricError
 from streameval.events import Batch, Event, Id, Interaction, Interactions, columns_of
+from streameval.statistics.exposures import MAX_ITEMS
 
 ITEMS: tuple[Id, ...] = tuple(range(12))
 _GAINS = (1, 1, 2, 0.5, 0, -1, 3.25)
@@ -88,6 +95,7 @@ Events: TypeAlias = Sequence[Event]
 Law: TypeAlias = Callable[[Metric, Events], str | None]
 
 _LAST_BITS = 1e-12
+_SLICES, _GROUPS = 3, 16
 
 
 def name_goes_round(metric: Metric, _: Events) -> str | None:
@@ -167,6 +175,20 @@ def any_split(metric: Metric, events: Events) -> str | None:
     return f"counted in parts and merged, {wrong}" if wrong else None
 
 
+def many_slices(metric: Metric, events: Events) -> str | None:
+    """Slices of one table, with sums by user group, give the bits of each slice alone."""
+    table = Table(planned([metric], None, MAX_ITEMS, _GROUPS), made(metric).context)
+    batch = of_one_kind(None, as_batch(list(events)))[1]
+    table.count(batch, np.arange(len(events)) % _SLICES)
+    for cell, reading in enumerate(readings_of(metric, table, np.arange(_SLICES))):
+        alone = counted(metric, events[cell::_SLICES])
+        if fields(reading) != read(alone):
+            return (
+                f"beside other slices the value is {fields(reading)[0]} instead of {read(alone)[0]}"
+            )
+    return None
+
+
 def any_form(metric: Metric, events: Events) -> str | None:
     """One event at a time, many events and columns give the same bits."""
     whole = counted(metric, events)
@@ -240,8 +262,12 @@ def value_of(accumulator: Accumulator) -> float:
 
 
 def read(accumulator: Accumulator) -> tuple[Any, ...]:
-    """All fields of a reading, which compare equal only for equal bits."""
-    reading = accumulator.read(accumulator.metrics[0].text)
+    """The `fields` of the reading of its first metric."""
+    return fields(accumulator.read(accumulator.metrics[0].text))
+
+
+def fields(reading: Reading) -> tuple[Any, ...]:
+    """All fields of a reading but intervals, which compare equal only for equal bits."""
     value: str
     try:
         value = repr(float(reading.value))
@@ -327,6 +353,7 @@ LAWS: Mapping[str, Law] = {
     "any order": any_order,
     "any split and merge": any_split,
     "any form": any_form,
+    "many slices": many_slices,
     "the state returns": state_returns,
 }
 """Laws by name, in the order of the checks; "equals its twin" comes last."""

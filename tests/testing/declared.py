@@ -89,6 +89,18 @@ def spoils_events(event: Event) -> float:
     return 1 / (1 + len(items))
 
 
+@metric(bounds=(0, math.inf), source="our own rule")
+def knows_one_slice(hits: HitsView, k: int | None) -> Total:
+    cells = hits.by_interacted(k)
+    return np.array([math.fsum(cells.hits / cells.rank)])
+
+
+@metric(bounds=(0, math.inf), source="our own rule")
+def mixes_slices(hits: HitsView, k: int | None) -> Total:
+    cells = hits.by_interacted(k)
+    return np.full(cells.lists, math.fsum(cells.hits / cells.rank))
+
+
 @metric(bounds=(0, 1), source="our own rule")
 def sorts(event: Event) -> float:
     items = event.recommendations

@@ -27,6 +27,7 @@ BROKEN: Mapping[str, Callable[..., Any]] = {
     "reading changes nothing": declared.changes_what_it_reads,
     "any order": declared.remembers,
     "any split and merge": declared.shares_a_batch,
+    "many slices": declared.mixes_slices,
 }
 BREAKS: Mapping[str, Callable[..., Any]] = {
     **BROKEN,
@@ -102,6 +103,12 @@ def test_a_metric_that_changes_its_event_is_found_although_its_value_is_right(
     with pytest.raises(MetricLawError, match="it changes its event, to Event") as raised:
         check_metric(broken, seeds=1)
     assert raised.value.law == "changes no event"
+
+
+def test_a_formula_that_knows_only_one_slice_is_told_how_to_sum() -> None:
+    with pytest.raises(MetricLawError, match=r"a sum over all lists, by cells\.total") as raised:
+        check_metric(declared.knows_one_slice, seeds=1)
+    assert raised.value.law == "many slices"
 
 
 @every_case("broken", [declared.writes_to_hits, declared.writes_to_lists])
