@@ -19,7 +19,8 @@ from streameval.config import Config, WebOptions, load
 from streameval.config.options import StateOptions
 from streameval.config.pipeline import schemas_of
 from streameval.config.web_file import web_security
-from streameval.daemon.assembly import letter_destination, store
+from streameval.daemon.assembly import group_of, letter_destination, store
+from streameval.daemon.reload import check_state
 from streameval.dead_letters.file import try_file
 from streameval.engine.snapshot import LIFETIME
 from streameval.errors import StreamevalError
@@ -37,7 +38,7 @@ def check(
         bool,
         Option(
             "--connect",
-            help="Also try to reach the source and the state, to bind the web address, and "
+            help="Also try to reach the source, to load the state, to bind the web address, and "
             "whether this user may write where the daemon does.",
         ),
     ] = False,
@@ -64,7 +65,7 @@ def check(
     settings = load(config)
     web_security(settings.web)
     with config_errors_in(config):
-        settings.source.build(os.environ, shared=settings.state is not None)
+        source = settings.source.build(os.environ, shared=settings.state is not None)
         schemas_of(settings, os.environ)
         letters = letter_destination(settings)
         if settings.state is not None:
@@ -73,7 +74,7 @@ def check(
         plan = _plan(config, settings, letters)
         sys.stdout.writelines(f"{name:<9} {what}\n" for name, what in plan)
     if connect:
-        _connect(settings)
+        _connect(settings, group_of(settings, source))
 
 
 def _plan(path: Path, config: Config, letters: str | None) -> Iterator[tuple[str, str]]:
@@ -114,14 +115,14 @@ def _source(options: SourceOptions) -> str:
     return f"{kind}: " + ", ".join(f"{name} = {value}" for name, value in given.items())
 
 
-def _connect(config: Config) -> None:
+def _connect(config: Config, group: str) -> None:
     attempts: dict[str, Callable[[], str]] = {
         "connected": lambda: config.source.probe(os.environ),
         "free": lambda: _try_addresses(config.web),
     }
     registry, state, letters = config.registry, config.state, config.dead_letters
     if state is not None:
-        attempts["state"] = lambda: _try_state(state)
+        attempts["state"] = lambda: _try_state(config, state, group)
     if letters is not None and (path := letters.path) is not None:
         attempts["letters"] = lambda: try_file(path)
     if registry is not None:
@@ -139,11 +140,14 @@ def _connect(config: Config) -> None:
         raise Exit(FAILED)
 
 
-def _try_state(options: StateOptions) -> str:
+def _try_state(config: Config, options: StateOptions, group: str) -> str:
     if not is_url(options.path):
-        return try_folder(options.path)
-    places = store(options).places()
-    return f"{options.path} is readable and has checkpoints of {len(places):,} partitions"
+        found = try_folder(options.path)
+    else:
+        places = store(options).places()
+        found = f"{options.path} is readable and has checkpoints of {len(places):,} partitions"
+    check_state(config, options, group)
+    return found
 
 
 def _try_registry(options: RegistryOptions) -> str:

@@ -116,7 +116,7 @@ def _checkpointer(
     settings = CheckpointSettings(
         release=version("streameval"),
         cluster=lambda: source.cluster,
-        group=config.source.group if isinstance(config.source, KafkaOptions) else source.cluster,
+        group=group_of(config, source),
         fingerprint=config.settings(),
         schema=schema(config),
         policies=options,
@@ -134,6 +134,11 @@ def _checkpointer(
         clock=clock,
         worker=parts.worker,
     )
+
+
+def group_of(config: Config, source: Source) -> str:
+    """The group that owns the state."""
+    return config.source.group if isinstance(config.source, KafkaOptions) else source.cluster
 
 
 def snapshots_of(config: Config, source: Source, layout: Layout, started_at: float) -> Snapshots:

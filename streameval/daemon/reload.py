@@ -22,11 +22,11 @@ from streameval.checkpoints.storage import try_folder
 from streameval.config import Config
 from streameval.config.options import StateOptions
 from streameval.config.pipeline import new_ingest, schemas_of, with_saved_depth
-from streameval.daemon.assembly import letter_destination, store
+from streameval.daemon.assembly import group_of, letter_destination, store
 from streameval.daemon.log import emit
 from streameval.dead_letters.file import try_file
 from streameval.engine.snapshot import ReloadHealth
-from streameval.errors import StreamevalError, UnlikeStateError
+from streameval.errors import ForeignStoreError, StreamevalError, UnlikeStateError
 from streameval.events.records import Partition
 from streameval.exporters.web import try_address
 
@@ -109,7 +109,7 @@ def check_start(new: Config, running: Config, environment: Mapping[str, str]) ->
     """
     for address in set(new.web.addresses) - set(running.web.addresses):
         try_address(address)
-    new.source.build(environment, shared=new.state is not None)
+    source = new.source.build(environment, shared=new.state is not None)
     schemas_of(new, environment)
     letter_destination(new)
     if new.dead_letters is not None and new.dead_letters.path is not None:
@@ -117,19 +117,22 @@ def check_start(new: Config, running: Config, environment: Mapping[str, str]) ->
     if new.state is None:
         new_ingest(new)
     else:
-        _check_state(new, new.state)
+        check_state(new, new.state, group_of(new, source))
 
 
-def _check_state(new: Config, options: StateOptions) -> None:
+def check_state(new: Config, options: StateOptions, group: str) -> None:
     """Load one checkpoint as a start would; all of them have the same settings.
 
     Raises:
         RefusedStateError: the state does not match the configuration.
+        ForeignStoreError: the store belongs to another group.
         StoreError: the folder cannot be written.
     """
     if not is_url(options.path):
         try_folder(options.path)
     checkpoints = store(options)
+    if checkpoints.claimed() and (claimed := checkpoints.owner().group) != group:
+        raise ForeignStoreError(options.path, "group", group, claimed)
     saved = checkpoints.settings()
     new = with_saved_depth(new, saved)
     ingest = new_ingest(new)

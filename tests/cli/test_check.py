@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from streameval.checkpoints.store import folder_store
 from streameval.testing.broker import Broker
 from tests.cli.program import ran, refused
 from tests.daemon.test_daemon import FILE, KAFKA, SECRET, SIMULATOR
@@ -85,6 +86,13 @@ def test_connect_names_what_is_in_the_way_of_files(
     assert done.returncode == 1
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_connect_reports_state_that_a_start_would_refuse(tmp_path: Path) -> None:
+    folder_store(tmp_path / "foreign").claim("c9", "g9")
+    done = ran("check", written(tmp_path, _kept("foreign", "dead.ndjson")), "--connect")
+    assert done.returncode == 1
+    assert "foreign: its state belongs to group 'g9', and this process reads" in done.stderr
 
 
 def test_connect_reports_each_failure(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from streameval.checkpoints.store import folder_store
 from streameval.config import Config
 from streameval.config.options import DeadLetterOptions
 from streameval.daemon.reload import check_start
@@ -58,6 +59,7 @@ def test_a_reload_rejects_what_cannot_start_and_a_new_metric_reads_old_counts(
     tmp_path: Path,
 ) -> None:
     port = free_port()
+    folder_store(tmp_path / "foreign").claim("c9", "g9")
     with running(written(port), tmp_path) as daemon, _listening() as taken:
         daemon.consumed(250)
         for refused, problem in (
@@ -67,6 +69,7 @@ def test_a_reload_rejects_what_cannot_start_and_a_new_metric_reads_old_counts(
             (written(port, more='log_level = "loud"'), "log_level"),
             (written(port, more='dead_letters = { path = "none/x" }'), "its folder does not exist"),
             (written(port, state='[state]\npath = "streameval.toml"'), "a file is in the way"),
+            (written(port, state='[state]\npath = "foreign"'), "belongs to group 'g9'"),
             (written(taken.getsockname()[1]), "in use"),
         ):
             assert problem in daemon.reload(refused, "reload_refused")
