@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Sequence
-from datetime import UTC, datetime, time
+from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -17,12 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval import Accumulator
-from streameval.decoding.decode import Decoder
-from streameval.decoding.fields import EventFields
-from streameval.engine.spans import Spans
-from streameval.windows.family import FamilySpec
-from streameval.windows.labels import FoldingOptions
-from tests.cli.program import json_lines, ran, readings, refused
+from tests.cli.program import asked, json_lines, ran, readings, refused
 from tests.effort import every_case
 
 _TIME = ("--time", "at", "--time-unit", "iso8601")
@@ -76,72 +71,55 @@ def test_csv_and_table_begin_with_the_start_of_the_span(tmp_path: Path) -> None:
     assert ["2026-01-01T00:00:00Z", "mrr", "x,y", "0.3750", "4"] in cells
 
 
-_BY = st.sampled_from(["a", "b", "c"])
 _ROWS = st.lists(
     st.tuples(
-        st.integers(-7_300, 20_000), _BY, _BY, st.lists(st.sampled_from("uvwxyz"), unique=True)
+        st.integers(-7_300, 20_000),
+        st.sampled_from("abc"),
+        st.lists(st.sampled_from("uvwxyz"), unique=True),
     ),
+    min_size=1,
     max_size=30,
 )
 _NAMES = ("ndcg@3", "recall(statistic=median)@3", "distinct_items@2")
+_SECONDS = ("--time", "ts", "--time-unit", "s")
 
 
 @given(_ROWS, st.sampled_from([1, 60, 3_600]), st.integers(1, 9))
 def test_a_span_has_the_values_of_its_events(
-    rows: list[tuple[int, str, str, list[str]]], seconds: int, size: int
+    rows: list[tuple[int, str, list[str]]], seconds: int, size: int
 ) -> None:
-    decoder = Decoder(EventFields(time="ts", time_unit="s"), ["variant", "country"])
-    specs = [_spec("labels", "variant", 0), _spec("country", "country", 1)]
-    spans = Spans(specs, seconds * 1_000_000)
-    records = [_record(*row) for row in rows]
-    for begin in range(0, len(records), size):
-        spans.update(decoder.decode_many(records[begin : begin + size]))
-    expected: dict[tuple[int, int, str], Accumulator] = {}
-    for ts, variant, country, interactions in rows:
-        for place, value in enumerate((variant, country)):
-            key = (ts // seconds * seconds * 1_000_000, place, value)
-            expected.setdefault(key, _new()).update(["u", "v", "w", "x"], set(interactions))
-    found = {
-        (start, place, labels[0]): b"".join(one.table.dump([one.cell]))
-        for start, families in spans.items()
-        for place, slices in enumerate(families)
-        for labels, one in slices.items()
-    }
-    assert found == {key: b"".join(one.table.dump([0])) for key, one in expected.items()}
+    expected: dict[tuple[datetime, str], Accumulator] = {}
+    for ts, variant, clicks in rows:
+        start = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=ts // seconds * seconds)
+        expected.setdefault((start, variant), Accumulator(*_NAMES)).update(list("uvwx"), clicks)
+    events = [
+        {"recommendations": list("uvwx"), "interactions": clicks, "variant": variant, "ts": ts}
+        for ts, variant, clicks in rows
+    ]
+    with TemporaryDirectory() as folder:
+        files = [
+            json_lines(Path(folder) / f"{begin}.ndjson", events[begin : begin + size])
+            for begin in range(0, len(events), size)
+        ]
+        call = [*files, *asked(_NAMES), "--by", "variant", "--every", f"{seconds}s", *_SECONDS]
+        found = readings(*call)
+    assert len(found) == len(_NAMES) * len(expected)
+    for each in found:
+        span = datetime.fromisoformat(each["start"]), each["labels"]["variant"]
+        reading = expected[span].read(each["metric"])
+        assert each["value"] == (reading.value if reading.defined else None)
+        assert each["count"] == reading.count
 
 
-def _new() -> Accumulator:
-    return Accumulator(*_NAMES, ids="text")
-
-
-def _spec(name: str, dimension: str, column: int, **options: Any) -> FamilySpec:
-    empty = _new()
-    return FamilySpec(
-        name=name,
-        metrics=empty.metrics,
-        table=empty.table,
-        dimensions=(dimension,),
-        columns=(column,),
-        **options,
-    )
-
-
-def _record(ts: int, variant: str, country: str, interactions: list[str]) -> bytes:
-    event = {"recommendations": list("uvwx"), "interactions": interactions, "ts": ts}
-    return json.dumps(event | {"variant": variant, "country": country}).encode()
-
-
-def test_values_above_the_cap_fold_alike_in_all_spans() -> None:
-    decoder = Decoder(EventFields(time="ts", time_unit="s"), ["variant"])
-    folding = FoldingOptions(cap=1, named=(frozenset({"b"}),))
-    spec = _spec("labels", "variant", 0, folding=folding)
-    spans = Spans([spec], 1_000_000)
-    for ts, variant in enumerate("abcdbcd"):
-        spans.update(decoder.decode_many([_record(ts, variant, "", [])]))
-    shown = [next(iter(span[0])) for _, span in spans.items()]
-    kept = {labels for (labels,) in shown}
-    assert {"b", "__other__"} < kept
-    assert len(kept) == 3
+def test_values_above_the_cap_fold_alike_in_all_spans(tmp_path: Path) -> None:
+    capped = 'label_cap = 1\nlabel_values = { variant = ["b"] }\nlabels = ["variant"]\n'
+    (tmp_path / "c.toml").write_text(f'metrics = ["ctr"]\n{capped}')
+    event = {"recommendations": ["a"], "interactions": []}
+    path = written(tmp_path, [event | {"variant": v, "ts": n} for n, v in enumerate("abcdbcd")])
+    found = readings(path, "--config", tmp_path / "c.toml", "--every", "1s", *_SECONDS)
+    shown = [each["labels"]["variant"] for each in found]
+    assert {"b", "__other__"} < {*shown}
+    assert len({*shown}) == 3
     assert all(shown[place] == shown[place + 3] for place in (1, 2, 3))
 
 
@@ -229,19 +207,19 @@ def test_every_format_has_spans(tmp_path: Path) -> None:
         {"at": at, "recommendations": ["a", "b"], "interactions": clicks}
         for at, clicks in zip(seconds, (["b"], ["a"], [], ["z"]), strict=True)
     ]
-    asked = ("-m", "mrr", "--every", "1h", "--time", "at")
-    expected = readings(written(tmp_path, lines), *asked, "--time-unit", "s")
+    hourly = ("-m", "mrr", "--every", "1h", "--time", "at")
+    expected = readings(written(tmp_path, lines), *hourly, "--time-unit", "s")
     assert [each["value"] for each in expected] == [0.25, 0.0, 1.0]
     text = _csv(tmp_path, [moment.isoformat() for moment in moments])
-    assert readings(text, *asked) == expected
+    assert readings(text, *hourly) == expected
     for unit, factor in (("s", 1), ("ms", 1_000), ("us", 1_000_000)):
         numbers = _csv(tmp_path, [each * factor for each in seconds])
-        assert readings(numbers, *asked, "--time-unit", unit) == expected
+        assert readings(numbers, *hourly, "--time-unit", unit) == expected
     for kind in (pa.timestamp("ns", "UTC"), pa.timestamp("s"), pa.timestamp("us", "+02:00")):
         table = _parquet(tmp_path / "events.parquet", pa.array(moments, kind))
-        assert readings(table, *asked) == expected
+        assert readings(table, *hourly) == expected
     whole = _parquet(tmp_path / "whole.pq", pa.array(seconds, pa.int32()))
-    assert readings(whole, *asked, "--time-unit", "s") == expected
+    assert readings(whole, *hourly, "--time-unit", "s") == expected
 
 
 def test_spans_of_a_table_are_split_by_labels(tmp_path: Path) -> None:
