@@ -101,8 +101,8 @@ def test_a_span_has_the_values_of_its_events(
             json_lines(Path(folder) / f"{begin}.ndjson", events[begin : begin + size])
             for begin in range(0, len(events), size)
         ]
-        call = [*files, *asked(_NAMES), "--by", "variant", "--every", f"{seconds}s", *_SECONDS]
-        found = readings(*call)
+        spans = ("--by", "variant", "--every", f"{seconds}s", *_SECONDS)
+        found = readings(*files, *asked(_NAMES), *spans)
     assert len(found) == len(_NAMES) * len(expected)
     for each in found:
         span = datetime.fromisoformat(each["start"]), each["labels"]["variant"]
