@@ -11,7 +11,7 @@ import pytest
 from streameval.cli.app import status
 from streameval.sources.simulated_streams import line, streams
 from tests.cli.program import ran, refused
-from tests.sources.stream_truth import truth
+from tests.sources.test_streams import truth
 
 _FILES = {"impressions.ndjson", "interactions.ndjson", "streameval.toml"}
 

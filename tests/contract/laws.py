@@ -21,7 +21,7 @@ from streameval.errors import CutoffExceedsDepthError, UndefinedMetricError
 from streameval.events import Event, columns_of
 from streameval.testing.laws import update
 from tests.contract.inputs import inputs
-from tests.metrics.summaries import RefusedError
+from tests.metrics.preparation import RefusedError
 from tests.metrics.twins import twins
 from tests.strategies import same, shown
 

@@ -22,7 +22,7 @@ from tests.contract import laws
 from tests.contract.inputs import inputs
 from tests.contract.metric_cases import CASES, NAMES, a_text_of_each, stream
 from tests.effort import every_case, sampled, thorough
-from tests.metrics.summaries import RefusedError
+from tests.metrics.preparation import RefusedError
 from tests.metrics.twins import twins
 from tests.metrics.user_hash import user_hash
 from tests.present import present

@@ -12,7 +12,7 @@ from streameval.engine.snapshot import Snapshot
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.sources.options import SimulatorOptions
 from streameval.sources.source import NO_COUNTS, UNHURRIED
-from tests.durability.inline import Inline
+from tests.durability.process import Inline
 
 HERE = Partition("here", 0)
 CONFIG = Config(metrics=["hit_rate@10"], source=SimulatorOptions())

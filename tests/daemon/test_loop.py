@@ -33,7 +33,7 @@ from streameval.join.state import JoinedState
 from streameval.sources.options import FilesOptions, SimulatorOptions
 from tests.daemon.hands import CONFIG, HERE, HIT, Countdown, Hands, Script, loop_of
 from tests.dead_letters.places import Paper
-from tests.durability.inline import Inline
+from tests.durability.process import Inline
 from tests.effort import every_case
 
 JOINING = Config(

@@ -15,7 +15,7 @@ from streameval.events.records import Assignment, Partition, RecordBatch
 from tests.batches import batch_of
 from tests.durability.counting import METRIC, record
 from tests.durability.process import SETTINGS, Member
-from tests.stores.memory import MemoryStore
+from tests.stores.drafts import MemoryStore
 
 P = Partition("events", 0)
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor, Future
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, ParamSpec, TypeVar
 
 import msgspec
 
@@ -16,13 +17,34 @@ from streameval.checkpoints.store import Store, folder_store
 from streameval.engine.dead_letters import DeadLetter, Identity
 from streameval.engine.evidence import EvidenceReader, Totals
 from streameval.engine.ingest import Frontend, Ingest
-from streameval.errors import DeadLetterError
+from streameval.errors import DeadLetterError, StreamevalError
 from streameval.events.records import Partition, RecordBatch
 from tests.durability.counting import TIMES, ingest
-from tests.durability.inline import Inline
 from tests.logs.group import Group
 from tests.logs.source import LogSource
 from tests.stores.simulated_disk import SimulatedDisk
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Inline(Executor):
+    """Runs work when it is submitted.
+
+    Example:
+        >>> Inline().submit(lambda: 42).result()
+        42
+    """
+
+    def submit(self, work: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+        """Run it now; other errors than our own simulate a crash and are raised."""
+        future: Future[R] = Future()
+        try:
+            future.set_result(work(*args, **kwargs))
+        except StreamevalError as error:
+            future.set_exception(error)
+        return future
+
 
 DISK: Final = Path("/disk")
 STORE: Final = DISK / "state"

@@ -25,7 +25,7 @@ from tests.batches import batch_of
 from tests.durability.checkpointing import Kept, P, Recorded, after, assignment, batch, owner
 from tests.durability.counting import MINUTE, START, digests
 from tests.effort import every_case
-from tests.stores.memory import MemoryStore
+from tests.stores.drafts import MemoryStore
 
 SHOWN, CLICKS = Partition("shown", 0), Partition("clicks", 0)
 PANES = [f"labels/60/{START + minute}" for minute in range(3)]

@@ -11,7 +11,7 @@ from streameval.errors import StoreError, UnsavedStateError
 from streameval.events.records import Partition
 from tests.dead_letters.places import letter
 from tests.durability.checkpointing import P, assignment, batch, owner
-from tests.stores.memory import MemoryStore
+from tests.stores.drafts import MemoryStore
 
 OTHER = Partition("events", 1)
 

@@ -12,8 +12,7 @@ from streameval.events.records import Origin, RecordBatch
 from tests.batches import batch_of
 from tests.durability.checkpointing import P, assignment, batch
 from tests.durability.counting import ingest
-from tests.durability.inline import Inline
-from tests.durability.process import Letters
+from tests.durability.process import Inline, Letters
 from tests.effort import every_case
 
 WHOLE = RecordBatch(

@@ -23,7 +23,7 @@ from tests.durability.checkpointing import (
     with_policy,
 )
 from tests.effort import every_case
-from tests.stores.memory import MemoryStore
+from tests.stores.drafts import MemoryStore
 from tests.stores.simulated_disk import Crash, failing_at
 
 

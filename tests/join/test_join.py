@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -11,10 +12,13 @@ from hypothesis import strategies as st
 
 from streameval.engine.clock import NEVER
 from streameval.engine.dead_letters import Identity
+from streameval.events.records import Partition
 from streameval.join import joiner, state
-from streameval.join.options import FOREVER
-from tests.join.offline import Case, joined
-from tests.join.streams import Run, cases
+from streameval.join.explanation import ExplainedRecord, Explanation, KeyTrace
+from streameval.join.options import FOREVER, OUTCOMES
+from tests.effort import dear
+from tests.join.offline import Case, Log, joined
+from tests.join.streams import REQUESTS, USERS, Run, cases, join_frontend
 
 Step: TypeAlias = tuple[int, int, int, bool]
 """Number of a log, number of its records to read, steps of work, and whether to restart then."""
@@ -143,3 +147,89 @@ def test_interactions_of_a_removed_list_get_an_outcome(row: int, outcomes: tuple
     run.joined()
     assert [counts.open for counts in run.state.outcomes] == [0, 0]
     assert interactions.orphan == outcomes[1]
+
+
+WHO = ["u1", "u2", None, "u1", "u3", "u2"]
+LISTS = [
+    {"ts": at, "request_id": f"r{at}", "user": user, "variant": "x", "shown": ["a", "b"]}
+    for at, user in enumerate(WHO)
+]
+CLICKS = [
+    {"ts": 3, "request_id": "r1", "user": "u2", "item": "a", "type": "click", "event_id": "1"},
+    {"ts": 60, "request_id": "r9", "user": "u2", "item": "a", "type": "click", "event_id": "2"},
+]
+WITH_USERS = Case(
+    streams=[[[dict(each) for each in LISTS]], [[dict(each) for each in CLICKS]]],
+    window=5,
+    lateness=2,
+)
+EXPECTED = [(each["request_id"], each["user"]) for each in LISTS]
+
+
+def test_joined_lists_name_their_users_and_requests_after_a_restart_too() -> None:
+    whole, split = Run(WITH_USERS, users=True), Run(WITH_USERS, users=True)
+    for partition in split.logs:
+        split.read(partition, 3)
+        split.restart()
+    for run in (whole, split):
+        run.joined()
+        assert sorted(run.seen) == EXPECTED
+    assert whole.content() == split.content()
+
+
+def test_users_are_not_kept_unless_needed() -> None:
+    run = Run(WITH_USERS)
+    run.joined()
+    assert set(run.seen) == {(None, None)}
+
+
+def test_lists_saved_without_users_continue_with_users() -> None:
+    at_once: Log = [{**each, "ts": 0} for each in LISTS]
+    case = WITH_USERS._replace(streams=[[at_once], WITH_USERS.streams[1]])
+    before, after = Run(case), Run(case, users=True)
+    shown, acts = before.logs
+    before.read(acts, 2)
+    before.read(shown, 3)
+    after.restart(before)
+    after.joined()
+    without = [(f"r{at}", None) for at in range(3)]
+    assert sorted(after.seen) == [*without, *EXPECTED[3:]]
+
+
+NOT_OF_A_KEY = {"invalid", "tombstone"}
+
+
+def explanations(case: Case, counts: list[int], *, ended: bool) -> tuple[Run, list[Explanation]]:
+    """The explanations of all keys after the same records."""
+    found = []
+    run = Run(case)
+    for key in USERS if case.key == "user_item" else REQUESTS:
+        trace = KeyTrace(key, join_frontend(case).rules)
+        run = Run(case, trace=trace)
+        for partition, count in zip(run.logs, counts, strict=False):
+            run.read(partition, count)
+        if ended:
+            run.joined()
+        explanation = trace.explanation(run.state)
+        found += [] if explanation is None else [explanation]
+    return run, found
+
+
+@given(case=cases(), counts=st.lists(st.integers(0, 12), max_size=6), ended=st.booleans())
+@dear()
+def test_the_explanations_of_all_keys_add_up_to_the_outcomes(
+    *, case: Case, counts: list[int], ended: bool
+) -> None:
+    run, found = explanations(case, counts, ended=ended)
+    lists = Counter(each.outcome for of in found for each in of.lists)
+    records: list[ExplainedRecord] = [each for of in found for each in of.records]
+    assert len({(each.log, each.offset) for each in records}) == len(records)
+    for stream, stream_counts in enumerate(run.state.outcomes):
+        logs = {Partition(f"s{stream}-{number}", 0) for number in range(len(case.streams[stream]))}
+        outcomes = Counter(each.outcome for each in records if each.log in logs)
+        if stream == 0:
+            outcomes += lists
+        expected = {
+            name: getattr(stream_counts, name) for name in OUTCOMES if name not in NOT_OF_A_KEY
+        }
+        assert outcomes == Counter(expected | {"open": stream_counts.open})

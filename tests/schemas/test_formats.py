@@ -8,12 +8,17 @@ from contextlib import closing
 from decimal import Decimal
 from functools import cache
 from io import BytesIO
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 from uuid import UUID
 
 import fastavro
 import msgspec
 import pytest
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.schema_registry.json_schema import JSONSerializer
+from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
 from hypothesis import given
@@ -21,7 +26,7 @@ from hypothesis import strategies as st
 
 from streameval.decoding.columns import Decoded
 from streameval.decoding.decode import Decoder
-from streameval.decoding.fields import EventFields, TimeUnit
+from streameval.decoding.fields import EventFields, Format, TimeUnit
 from streameval.decoding.framing import Encoding, FramedDecoder, ToText, by_schema, unframed
 from streameval.decoding.invalid import Refusal
 from streameval.join.interactions import InteractionDecoder
@@ -36,6 +41,8 @@ from streameval.sources.schemas.registry import (
 from streameval.sources.schemas.source import Schemas
 from tests.effort import PATIENCE, every_case
 from tests.schemas.producing import (
+    AVRO,
+    ITEM,
     as_avro,
     as_evolved_avro,
     as_json,
@@ -43,7 +50,9 @@ from tests.schemas.producing import (
     as_protobuf,
     events,
     framed,
+    protobuf_payloads,
     record,
+    shown_message,
 )
 from tests.schemas.registries import SmallRegistry, register
 
@@ -393,3 +402,57 @@ def test_an_unusable_protobuf_schema_has_a_reason(
 ) -> None:
     with pytest.raises(UnusableSchemaError, match=problem):
         protobuf.reader(Definition("PROTOBUF", text, references), "ms")
+
+
+Serialize: TypeAlias = Callable[[SchemaRegistryClient], Callable[[dict[str, Any]], bytes | None]]
+
+
+def _context(format_: str) -> SerializationContext:
+    """Names the subject: a topic has schemas of one format."""
+    return SerializationContext(f"shown-{format_}", MessageField.VALUE)
+
+
+_JSON = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "Shown", "type": "object"}
+
+
+def _avro(client: SchemaRegistryClient) -> Callable[[dict[str, Any]], bytes | None]:
+    # The item inline, for this client registers no references by itself.
+    schema = json.dumps(AVRO).replace('"items": "Item"', f'"items": {json.dumps(ITEM)}')
+    serializer = AvroSerializer(client, schema)
+    return lambda event: serializer(event, _context("avro"))
+
+
+def _protobuf(client: SchemaRegistryClient) -> Callable[[dict[str, Any]], bytes | None]:
+    kind = shown_message()
+    serializer = ProtobufSerializer(kind, client, {"use.deprecated.format": False})
+    return lambda event: serializer(
+        kind.FromString(protobuf_payloads([event])[0][2:]), _context("protobuf")
+    )
+
+
+def _json_schema(client: SchemaRegistryClient) -> Callable[[dict[str, Any]], bytes | None]:
+    serializer = JSONSerializer(json.dumps(_JSON), client)
+    return lambda event: serializer(event, _context("json"))
+
+
+@pytest.mark.parametrize(
+    ("format_", "serialize"),
+    [("avro", _avro), ("protobuf", _protobuf), ("json-schema", _json_schema)],
+)
+def test_records_of_confluents_serializers_are_read(
+    url: str, format_: Format, serialize: Serialize
+) -> None:
+    found = [
+        {name: value for name, value in each.items() if name != "country"} for each in events(20)
+    ]
+    written = serialize(SchemaRegistryClient({"url": url}))
+    values = [written(each) for each in found]
+    encoding = Encoding(format_, "ms")
+    with closing(Schemas(Registry(RegistryOptions(url=url), {}))) as schemas:
+        to_text: ToText = unframed
+        if encoding.has_schemas:
+            to_text = by_schema(schemas.readers(encoding))
+            assert schemas.load(encoding, values, PATIENCE)
+        assert plain(FramedDecoder(decoder_of_json(), to_text).decode_many(values)) == json_of(
+            found
+        )

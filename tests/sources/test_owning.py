@@ -1,17 +1,25 @@
+"""The identities that sources tell their owners, paused partitions, and imports."""
+
 from __future__ import annotations
 
 import gzip
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import zstandard
 
-from streameval.events.records import Assignment, Partition
+from streameval.events.records import Assignment, Partition, RecordBatch
 from streameval.sources.files import FilesSource
+from streameval.sources.kafka.source import KafkaSource
 from streameval.sources.options import FilesOptions, SimulatorOptions
 from streameval.sources.simulator import SimulatorSource
 from streameval.sources.source import Positions, Source
+from streameval.testing.broker import Broker
+from tests.kafka.topics import drained, fill, filled, on_each_client, options
 
 
 class Keeping(Positions):
@@ -68,3 +76,66 @@ def test_the_identity_of_a_simulator_does_not_depend_on_its_pace() -> None:
 
     assert identity(seed=1) == identity(seed=1, events=100, events_per_second=5)
     assert len({identity(seed=1), identity(seed=2), identity(seed=1, partitions=3)}) == 3
+
+
+def by_log(batches: list[RecordBatch]) -> dict[Partition, int]:
+    found: dict[Partition, int] = {}
+    for batch in batches:
+        if batch.values:
+            found[batch.partition] = found.get(batch.partition, 0) + len(batch.values)
+    return found
+
+
+def quiet(source: Source, polls: int = 10) -> list[RecordBatch]:
+    return [batch for _ in range(polls) for batch in source.poll(0.1)]
+
+
+def test_paused_files_are_not_opened_and_hold_up_no_others(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{number:02}" for number in range(60)]
+    for path in paths:
+        path.write_text("{}\n")
+    with closing(FilesSource(FilesOptions(paths=list(map(str, paths))))) as source:
+        source.open(Positions())
+        source.pause([Partition(str(path), 0) for path in paths])
+        assert quiet(source, 1) == []
+        assert not source._files
+        source.pause([Partition(str(path), 0) for path in paths[:40]])
+        read = by_log(quiet(source, 4))
+        assert read == {Partition(str(path), 0): 1 for path in paths[40:]}
+        assert set(source.ended) == set(read)
+        source.pause([])
+        assert len(by_log(quiet(source, 6))) == 40
+        assert source.finished
+
+
+@pytest.mark.kafka
+@on_each_client
+def test_topics(broker: Broker) -> None:
+    topic = filled(broker, {0: [b"a"], 1: [b"b"]})
+    first, second = Partition(topic, 0), Partition(topic, 1)
+    with closing(KafkaSource(options(broker, topic), {}, shared=False)) as source:
+        source.open(Positions())
+        assert by_log(drained(source, 2)) == {first: 1, second: 1}
+        source.pause([first])
+        fill(broker, topic, {0: [b"c"] * 3, 1: [b"d"] * 3})
+        assert by_log(drained(source, 3)) == {second: 3}
+        assert first not in by_log(quiet(source))
+        source.pause([])
+        assert by_log(drained(source, 3)) == {first: 3}
+
+
+_HEAVY = {"kafka", "zstandard", "uvicorn", "starlette", "rich", "typer"}
+_SCRIPT = """
+import sys
+from streameval.sources.options import *
+print(*sys.modules)
+SimulatorOptions().build({}), FilesOptions(paths=['x']).build({})
+print(*sys.modules)
+"""
+
+
+def test_only_a_kafka_source_imports_the_kafka_client() -> None:
+    done = subprocess.run([sys.executable, "-c", _SCRIPT], capture_output=True, check=True)
+    options, built = (set(line.split()) for line in done.stdout.decode().splitlines())
+    assert not _HEAVY & options
+    assert "kafka" not in built

@@ -12,13 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streameval.statistics.arrays import FloatArray, IntArray
+from streameval.statistics.binning import bin_keys, bin_middles, float_keys, floats_of_keys
 from streameval.statistics.distributions import Distribution, Values, ValuesOptions
+from streameval.statistics.exact import ONE, limbs, ratio, scaled, squares
 from streameval.statistics.vocabulary import Items
 from tests.effort import every_case
-from tests.statistics.kinds import state
+from tests.statistics.kinds import Valued, state, valued
 
 BIN = 1 / 2048
-SMALLEST = 2.0**-32
+SMALLEST, LARGEST = 2.0**-32, 2.0**32
 shares = st.sampled_from([0.0, 0.01, 0.25, 0.5, 0.75, 0.99, 1.0])
 values = st.lists(st.floats(min_value=-1e6, max_value=1e6), min_size=1, max_size=30)
 units = st.lists(st.floats(min_value=0, max_value=1), min_size=1, max_size=40)
@@ -110,3 +113,82 @@ def test_infinite_values_lie_at_the_ends(method: Any) -> None:
     assert math.isnan(distribution.standard_error)
     assert _of([math.inf, 1.0]).total == math.inf
     assert _of([-math.inf, 1.0]).total == -math.inf
+
+
+finite = st.floats(allow_nan=False, allow_infinity=False)
+content = st.lists(finite | st.floats(min_value=0, max_value=1), min_size=1, max_size=40)
+
+
+@given(content)
+def test_floats_and_their_integers_have_one_order(values: list[float]) -> None:
+    floats = np.array(sorted(values)) + 0.0
+    keys = float_keys(floats)
+    assert np.array_equal(floats_of_keys(keys), floats)
+    assert np.array_equal(keys[1:] > keys[:-1], floats[1:] > floats[:-1])
+
+
+@given(content)
+def test_bins_are_in_the_order_of_their_values_and_hold_their_middle(values: list[float]) -> None:
+    keys = bin_keys(np.array(sorted(values)))
+    assert (np.diff(keys) >= 0).all()
+    assert np.array_equal(bin_keys(bin_middles(keys)), keys)
+
+
+@given(st.lists(st.floats(min_value=-LARGEST, max_value=LARGEST), min_size=1, max_size=40))
+def test_a_bin_is_narrow(values: list[float]) -> None:
+    floats = np.array(values)
+    off = np.abs(bin_middles(bin_keys(floats)) - floats)
+    assert (off <= np.maximum(np.abs(floats) / 2048, SMALLEST)).all()
+
+
+def test_values_near_1_have_the_resolution_of_those_near_0() -> None:
+    crowded = np.array([2.0**-power for power in range(2, 32)])
+    assert len(set(bin_keys(crowded).tolist())) == len(set(bin_keys(1.0 - crowded).tolist())) == 30
+
+
+def test_the_number_of_bins_is_limited() -> None:
+    edges = bin_keys(np.array([-1.7e308, 1.7e308]))
+    assert np.array_equal(edges, bin_keys(np.array([-LARGEST, LARGEST])))
+    assert edges[1] > edges[0]
+
+
+HARD = [
+    *(5e-324, -5e-324, 2.2250738585072014e-308, 1e-310, 1.7976931348623157e308, -1.7e308),
+    *(0.0, -0.0, 0.1, -0.1, 1.0, 1 + 2**-52, 1e16, 3.0),
+]
+columns = st.lists(valued | st.tuples(st.sampled_from(HARD), st.integers(1, 2**36)), max_size=20)
+
+
+def _columns(pieces: list[Valued]) -> tuple[FloatArray, IntArray]:
+    values = np.array([value for value, _ in pieces], float)
+    return values, np.array([count for _, count in pieces], np.int64)
+
+
+def _sum(pieces: list[Valued]) -> int:
+    return scaled(*limbs(*_columns(pieces)))
+
+
+def _nearest(exact: Fraction) -> float:
+    try:
+        return float(exact)
+    except OverflowError:
+        return math.inf if exact > 0 else -math.inf
+
+
+@given(columns)
+def test_a_sum_is_the_float_nearest_to_the_exact_one(pieces: list[Valued]) -> None:
+    exact = sum((Fraction(value) * count for value, count in pieces), Fraction(0))
+    assert _sum(pieces) == exact * ONE
+    assert ratio(_sum(pieces), ONE) == _nearest(exact)
+
+
+@given(columns)
+def test_squares_are_exact_whatever_their_size(pieces: list[Valued]) -> None:
+    exact = sum((Fraction(value) ** 2 * count for value, count in pieces), Fraction(0))
+    assert scaled(*squares(*_columns(pieces))) == exact * ONE
+
+
+def test_a_quotient_beyond_the_largest_float_is_infinite() -> None:
+    assert ratio(10**400, 3) == math.inf
+    assert ratio(-(10**400), 3) == -math.inf
+    assert ratio(10**400, 10**400) == 1

@@ -1,17 +1,23 @@
-"""Relations of any size add up, with pending rows, equal keys and shared parts."""
+"""Relations of any size add up; equal keys, items and integers are saved and restored."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Sequence
 from itertools import product
+from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.msgpack import Ext
 
+from streameval.events import Id
+from streameval.statistics.arrays import grouped
 from streameval.statistics.relation import Relation, Shape, decode_column, encode_column
+from streameval.statistics.vocabulary import Items, SavedItems, decode_names, encode_names
 from tests.effort import every_case
 
 _SIZES = (1, 63, 1_023, 1_025, 3_000)
@@ -108,3 +114,109 @@ def test_integers_are_restored_from_the_fewest_bytes(values: list[int]) -> None:
 def test_an_invalid_relation_is_refused(saved: list[Ext], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         Relation(Shape(keys=1)).restored(saved, np.arange(3), np.arange(0))
+
+
+large = st.one_of(st.integers(0, 5), st.integers(2**52 - 3, 2**53 + 3), st.integers(0, 2**58))
+tables = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9), large, large), max_size=12)
+Row = tuple[int, int, int, int]
+
+
+def _columns(table: list[Row]) -> list[np.ndarray[tuple[int], np.dtype[np.int64]]]:
+    return [np.array([row[place] for row in table], np.int64) for place in range(4)]
+
+
+def _by_hand(table: list[Row]) -> list[list[int]]:
+    first: Counter[tuple[int, int]] = Counter()
+    second: Counter[tuple[int, int]] = Counter()
+    for one, two, left, right in table:
+        first[one, two] += left
+        second[one, two] += right
+    keys = sorted({(row[0], row[1]) for row in table})
+    return [[*key, first[key], second[key]] for key in keys]
+
+
+def _grouped(table: list[Row]) -> list[list[int]]:
+    columns = _columns(table)
+    keys, sums = grouped(columns[:2], columns[2:])
+    return [list(row) for row in zip(*(column.tolist() for column in (*keys, *sums)), strict=True)]
+
+
+@given(tables)
+def test_sums_are_exact_whatever_their_size(table: list[Row]) -> None:
+    assert _grouped(table) == _by_hand(table)
+
+
+@every_case("count", [2**51, 2**52, 2**53 - 1, 2**53, 2**53 + 1, 2**60 + 1])
+def test_a_count_beyond_the_exact_floats_keeps_its_last_bit(count: int) -> None:
+    table = [(0, 1, count, 1), (0, 1, 1, 1), (0, 2, count, 1)]
+    assert _grouped(table) == [[0, 1, count + 1, 2], [0, 2, count, 1]]
+
+
+def test_distant_keys_need_no_memory() -> None:
+    assert _grouped([(2**20, 2**31, 1, 2), (0, 0, 3, 4)]) == [[0, 0, 3, 4], [2**20, 2**31, 1, 2]]
+
+
+@every_case("low", [-(2**63), 0])
+def test_keys_that_do_not_fit_into_one_integer_are_grouped_too(low: int) -> None:
+    table = [(low, 2**62, 1, 2), (2**62, low, 3, 4), (low, 2**62, 5, 6), (low, low, 7, 8)]
+    assert _grouped(table) == _by_hand(table)
+    assert _grouped(table[:1]) == [[*table[0]]]
+
+
+@every_case("far", [5, 2**62])
+def test_ascending_rows_are_returned_unchanged(far: int) -> None:
+    keys, large = [np.array([0, 0, 2]), np.array([-far, far, 0])], [np.array([1, 1, 1])]
+    found, _ = grouped(keys, large)
+    assert all(one is other for one, other in zip(found, keys, strict=True))
+
+
+texts = st.text(st.characters(exclude_categories=()), max_size=4)
+numbers = st.integers(-(2**70), 2**70)
+ids = st.lists(st.one_of(texts, numbers), unique=True, max_size=30)
+
+
+def _pieces(names: Iterable[Any]) -> tuple[list[bytes], list[Id]]:
+    items = Items()
+    *pieces, order = encode_names(items, items.codes(names))
+    assert isinstance(order, np.ndarray)
+    return [piece for piece in pieces if isinstance(piece, bytes)], items.named(order)
+
+
+def _read(data: bytes) -> list[Id]:
+    items = Items()
+    return items.named(decode_names(items, msgspec.msgpack.decode(data, type=SavedItems)))
+
+
+@given(ids)
+def test_ids_are_restored_in_written_order(names: list[Id]) -> None:
+    """Including lone surrogates and integers beyond 64 bits."""
+    pieces, order = _pieces(names)
+    assert _read(b"".join(pieces)) == order
+    assert set(order) == set(names)
+
+
+@given(ids, st.data())
+def test_any_order_gives_the_same_bytes(names: list[Id], data: st.DataObject) -> None:
+    shuffled = data.draw(st.permutations(names))
+    assert _pieces(shuffled) == _pieces(names)
+
+
+@pytest.mark.parametrize("more", [[], range(0, 20_000 * 2**40, 2**40)], ids=["text", "mixed"])
+def test_many_items_are_written_in_small_pieces(more: Sequence[int]) -> None:
+    names: list[Id] = [*(f"item {number}" for number in range(20_000)), *more]
+    pieces, order = _pieces(names)
+    assert len(pieces) > len(names) / 2_000
+    assert max(map(len, pieces)) < 100_000
+    assert _read(b"".join(pieces)) == order
+    assert _pieces(reversed(names))[0] == pieces
+
+
+def test_subtypes_of_ids_are_written_as_str_and_int() -> None:
+    special = [np.str_("a"), np.int64(7), True]
+    assert _pieces(special)[0] == _pieces(["a", 7, 1])[0]
+    assert {type(item) for item in _read(b"".join(_pieces(special)[0]))} == {str, int}
+
+
+def test_a_repeated_name_is_refused() -> None:
+    with pytest.raises(ValueError, match="twice"):
+        decode_names(Items(), [["a", "b"], ["a"]])

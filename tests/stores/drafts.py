@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from msgspec import msgpack
 
 from streameval.checkpoints.checkpoint import VERSION, Draft, Entry, Header, Part, Place
-from streameval.checkpoints.format import digest_of
+from streameval.checkpoints.format import digest_of, file_of, folder_of
+from streameval.checkpoints.storage import Folder
 from streameval.checkpoints.store import SavedCheckpoint, Store
 from streameval.errors import StoreError
+from tests.stores.simulated_disk import SimulatedDisk
 
 PLACE = Place("shop.events", "Zq3kTgZrQ1-xbW5uZ2fQ0A", 3)
 NOON = 1_750_000_000.0
@@ -109,3 +112,17 @@ def whole(saved: SavedCheckpoint | None, place: Place = PLACE) -> int:
     wanted = {name: b"".join(pieces) for name, pieces in contents(place, offset).items()}
     assert {name: saved.read(name) for name in saved.digests} == wanted
     return offset
+
+
+STORE = Path("/disk/state")
+
+
+class MemoryStore(Store):
+    """See the module."""
+
+    def __init__(self) -> None:
+        self.disk = SimulatedDisk(STORE.parent)
+        super().__init__(Folder(STORE, self.disk))
+
+    def lose(self, place: Place, offset: int) -> None:
+        self.disk.remove(STORE / folder_of(place) / file_of(offset))

@@ -26,8 +26,8 @@ from tests.durability.checkpointing import assignment
 from tests.present import present
 from tests.stores.drafts import NOON, PLACE, Writer, draft, header, whole
 from tests.stores.faulty_bucket import FaultyBucket, Request
-from tests.stores.histories import OFFSETS, PROCESSES, StoreHistories
 from tests.stores.simulated_disk import Crash
+from tests.stores.test_histories import OFFSETS, PROCESSES, StoreHistories
 
 FOLDER = folder_of(PLACE)
 MOST = 6

@@ -9,8 +9,7 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
-from tests.metrics.preparation import Id, Shown, good
-from tests.metrics.summaries import RefusedError, mean, summary_of
+from tests.metrics.preparation import Id, RefusedError, Shown, good, mean, summary_of
 
 
 def _placed(event: Shown, k: int | None) -> list[Id]:

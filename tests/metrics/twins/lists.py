@@ -14,11 +14,11 @@ from tests.metrics.preparation import (
     by_type,
     gains_of,
     good,
+    mean,
     per_event,
     ranked,
     rows_read,
 )
-from tests.metrics.summaries import mean
 
 _Popular: TypeAlias = tuple[Mapping[Id, float], float]
 

@@ -11,14 +11,15 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tests.metrics.preparation import (
+    Number,
     Shown,
     Twin,
     by_type,
     gains_of,
+    mean,
     over_events,
     pairs_in_order,
 )
-from tests.metrics.summaries import Number, mean
 
 _Outcomes: TypeAlias = Sequence[tuple[float, bool]]
 """A score, and whether its item is positive."""
