@@ -9,8 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from tests.chaos.check import Problems
-from tests.chaos.configuration import DaemonConfig
-from tests.chaos.daemons import Daemon
+from tests.chaos.daemons import Daemon, DaemonConfig
 from tests.chaos.proxy import FETCH, HEARTBEAT, OFFSET_COMMIT, PRODUCE
 from tests.chaos.run import ScenarioRun
 from tests.stores import s3

@@ -15,13 +15,11 @@ from kafka.errors import KafkaError
 
 from streameval.errors import StreamevalError
 from streameval.testing.broker import Broker
-from tests.chaos.check import Problems, problems, progress
-from tests.chaos.configuration import DaemonConfig
-from tests.chaos.daemons import Daemon
-from tests.chaos.kill_points import POINTS
+from tests.chaos.check import Fold, Problems, ends, problems, progress
+from tests.chaos.daemons import Daemon, DaemonConfig
+from tests.chaos.faulty_daemon import POINTS
 from tests.chaos.log import Writer
 from tests.chaos.proxy import Proxy
-from tests.chaos.reference import Fold, ends
 from tests.kafka.topics import create
 from tests.stores import s3
 

@@ -13,13 +13,11 @@ import msgspec
 from kafka import KafkaAdminClient
 
 from streameval.cli.errors import USAGE_ERROR
-from tests.chaos.check import Problems
-from tests.chaos.configuration import DaemonConfig
-from tests.chaos.daemons import Daemon
+from tests.chaos.check import Fold, Problems, ends
+from tests.chaos.daemons import Daemon, DaemonConfig
+from tests.chaos.faulty_daemon import REVOKING
 from tests.chaos.infrastructure import cut, disk_full, store_away, torn
-from tests.chaos.kill_points import REVOKING
 from tests.chaos.log import Writer
-from tests.chaos.reference import Fold, ends
 from tests.chaos.run import ERRORS, PARTITIONS, ScenarioRun
 from tests.chaos.soak import soak
 from tests.kafka.topics import create, removed, shortened

@@ -14,8 +14,7 @@ import msgspec
 import psutil
 
 from tests.chaos.check import Problems
-from tests.chaos.configuration import DaemonConfig
-from tests.chaos.daemons import Daemon
+from tests.chaos.daemons import Daemon, DaemonConfig
 from tests.chaos.infrastructure import damaged
 from tests.chaos.proxy import FETCH, HEARTBEAT, JOIN_GROUP, OFFSET_COMMIT, PRODUCE, Proxy
 from tests.chaos.run import ScenarioRun

@@ -9,7 +9,7 @@ import pytest
 
 from streameval.testing.broker import Broker
 from tests.chaos.check import Problems
-from tests.chaos.kill_points import POINTS
+from tests.chaos.faulty_daemon import POINTS
 from tests.chaos.proxy import proxied_broker
 from tests.chaos.run import ScenarioRun
 from tests.chaos.scenarios import IN_FOLDER, ON_OWN_BROKER, ON_S3, run_scenario

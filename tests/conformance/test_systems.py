@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
 from streameval.catalogue import catalogue, parameters, parse
 from streameval.catalogue.conventions import CONVENTIONS
+from tests.conformance.__main__ import PAGE, page
 from tests.conformance.claims import READ, VARIANTS
-from tests.conformance.pages import PAGE, page
-from tests.conformance.recorded import FOLDER, OURS, cases, cases_of, files
+from tests.conformance.record import RECORDERS, recorded
+from tests.conformance.recorded import FOLDER, OURS, cases, cases_in, cases_of, files
 from tests.conformance.systems import ANSWERS
 from tests.conformance.ways import (
     counted,
@@ -102,3 +105,34 @@ def test_a_convention_names_parameters_values_and_metrics_that_there_are(name: s
         assert {each: known[each].check(metric, value) for each, value in chosen.items()} == chosen
     for theirs, ours in convention.spellings.items():
         assert parse(f"{name}:{theirs}") == parse(f"{name}:{ours}")
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("package", RECORDERS)
+def test_the_installed_package_returns_our_numbers(package: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pytest.importorskip(RECORDERS[package].module)
+        content = json.loads(json.dumps(recorded(package)))
+    for case in cases_in(content, package):
+        for part in case.all:
+            texts = [claim.text for claim in part.claims]
+            accumulator = streamed(texts, part.events, case.once)
+            for claim in part.claims:
+                assert claim.mistake(accumulator.read(claim.text), case.tolerance) is None, (
+                    case.name
+                )
+    kept = json.loads((OURS / f"{content['system']}__recorded.json").read_text(encoding="utf-8"))
+    if version(package) == kept["version"]:
+        # The same cases with the same names; their values were compared above.
+        named = [(row["metric"], row["name"]) for row in content["cases"]]
+        assert named == [(row["metric"], row["name"]) for row in kept["cases"]]
+
+
+@every_case("package", RECORDERS)
+def test_what_a_package_returned_is_recorded_with_its_version(package: str) -> None:
+    path = OURS / f"{RECORDERS[package].system}__recorded.json"
+    content = json.loads(path.read_text(encoding="utf-8"))
+    assert content["package"] == package
+    assert content["version"] in content["source"]
+    assert content["cases"]

@@ -20,7 +20,7 @@ from streameval.catalogue.reading import Reading
 from streameval.errors import CutoffExceedsDepthError, UndefinedMetricError
 from streameval.events import Event, columns_of
 from streameval.testing.laws import update
-from tests.contract.inputs import inputs
+from tests.contract.metric_cases import inputs
 from tests.metrics.preparation import RefusedError
 from tests.metrics.twins import twins
 from tests.strategies import same, shown

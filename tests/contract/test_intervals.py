@@ -19,12 +19,10 @@ from streameval.errors import UnlikeStateError
 from streameval.statistics.groups import MOST_DAYS
 from streameval.statistics.intervals import GroupSums
 from tests.contract import laws
-from tests.contract.inputs import inputs
-from tests.contract.metric_cases import CASES, NAMES, a_text_of_each, stream
+from tests.contract.metric_cases import CASES, NAMES, a_text_of_each, inputs, stream
 from tests.effort import every_case, sampled, thorough
-from tests.metrics.preparation import RefusedError
+from tests.metrics.preparation import RefusedError, user_hash
 from tests.metrics.twins import twins
-from tests.metrics.user_hash import user_hash
 from tests.present import present
 from tests.strategies import texts_of
 

@@ -18,8 +18,7 @@ from streameval.errors import DamagedStateError, UnlikeStateError
 from streameval.events import columns_of
 from streameval.testing.laws import update
 from tests.contract import laws
-from tests.contract.inputs import inputs
-from tests.contract.metric_cases import a_text_of_each, stream
+from tests.contract.metric_cases import a_text_of_each, inputs, stream
 from tests.effort import dear
 
 ALL = a_text_of_each()

@@ -22,7 +22,7 @@ from streameval.sources.kafka.cluster import Cluster
 from streameval.sources.options import KafkaOptions, SimulatorOptions
 from streameval.sources.simulator import ITEMS, records
 from streameval.testing.broker import Broker
-from tests.chaos.reference import digests
+from tests.chaos.check import digests
 from tests.kafka.members import reading, until
 from tests.kafka.topics import create, filled, opened, options
 

@@ -15,7 +15,7 @@ from streameval.checkpoints.restore import RestorePlanner
 from streameval.checkpoints.scheduler import CheckpointScheduler, PartitionCheckpoints
 from streameval.engine import partition as counting
 from streameval.events.records import Assignment, Partition
-from tests.durability.machine import run
+from tests.durability.test_machine import run
 from tests.mutation.mistake import Broken, Mistake, around, replaced
 
 

@@ -16,7 +16,7 @@ from streameval.checkpoints.store import folder_store
 from streameval.statistics.arrays import IntArray
 from streameval.windows.views import FamilyView
 from tests.effort import every_case
-from tests.metrics.user_hash import user_hash
+from tests.metrics.preparation import user_hash
 from tests.stores import golden
 
 every_checkpoint = pytest.mark.parametrize("intervals", golden.PLACES)

@@ -2,32 +2,106 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import count
 from pathlib import Path
+from typing import NamedTuple, TypeVar
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import rule, run_state_machine_as_test
+from obstore.store import MemoryStore, ObjectStore
 
 from streameval.checkpoints import store as stores
+from streameval.checkpoints.bucket import Bucket
 from streameval.checkpoints.checkpoint import Draft, Entry, Part, Place, Skip, Stop
 from streameval.checkpoints.cleaning import GRACE
 from streameval.checkpoints.format import BLOBS, CLAIM, folder_of
 from streameval.checkpoints.restore import RestorePlanner
 from streameval.checkpoints.settings import CheckpointSettings
+from streameval.checkpoints.storage import StoredFile
 from streameval.checkpoints.store import Store, folder_store
 from streameval.errors import ForeignStoreError, StoreError
 from streameval.events.records import Assignment, Partition
 from tests.durability.checkpointing import assignment
 from tests.present import present
 from tests.stores.drafts import NOON, PLACE, Writer, draft, header, whole
-from tests.stores.faulty_bucket import FaultyBucket, Request
 from tests.stores.simulated_disk import Crash
 from tests.stores.test_histories import OFFSETS, PROCESSES, StoreHistories
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+
+class Request(NamedTuple):
+    """One request. call: get, put, list, copy or delete; key: of the object or folder."""
+
+    call: str
+    key: str
+
+
+class FaultyBucket(Bucket):
+    """See `Bucket`.
+
+    Attributes:
+        client: holds the objects.
+        requests: all requests so far.
+        before: called before each request; if it raises, the request is lost.
+        after: called after each request; if it raises, the response is lost.
+        now: modification time of new objects.
+        rounds: length of the critical path in requests, if all take equally long and
+            `map_concurrently` is replaced by `map_with_workers`.
+    """
+
+    def __init__(self, client: ObjectStore | None = None) -> None:
+        self.client = client or MemoryStore()
+        super().__init__("s3://bucket/state", self.client)
+        self.requests: list[Request] = []
+        self.before: Callable[[Request], None] = lambda _: None
+        self.after: Callable[[Request], None] = lambda _: None
+        self.now = 1_000_000.0
+        self.rounds = 0
+        self._dates: dict[str, float] = {}
+
+    def put(self, key: str, *pieces: bytes) -> str:
+        self._dates[key] = self.now
+        return super().put(key, *pieces)
+
+    def files(self, folder: str) -> dict[str, StoredFile]:
+        found = super().files(folder)
+        return {
+            name: each._replace(modified=self._dates.get(f"{folder}/{name}", self.now))
+            for name, each in found.items()
+        }
+
+    def stored(self) -> list[str]:
+        return sorted(Bucket("", self.client).files(""))
+
+    def map_with_workers(self, limit: int, read: Callable[[A], B], items: Iterable[A]) -> list[B]:
+        """A sequential replacement of the thread pool that counts its rounds."""
+        workers = [self.rounds] * limit
+        results = []
+        for item in items:
+            worker = workers.index(min(workers))
+            self.rounds = workers[worker]
+            results.append(read(item))
+            workers[worker] = self.rounds
+        self.rounds = max(workers)
+        return results
+
+    @contextmanager
+    def _request(self, call: str, key: str) -> Iterator[None]:
+        request = Request(call, key)
+        self.requests.append(request)
+        self.rounds += 1
+        self.before(request)
+        with super()._request(call, key):
+            yield
+        self.after(request)
+
 
 FOLDER = folder_of(PLACE)
 MOST = 6
