@@ -69,6 +69,12 @@ class Clock:
         return times
 
     @property
+    def unconfirmed(self) -> list[int]:
+        """The event times ahead of the clock that later events may still confirm."""
+        latest, undecided = self.latest, self.recent[len(self._recent) == self.size :]
+        return [] if latest is None else [time for time in undecided if time > latest]
+
+    @property
     def latest(self) -> int | None:
         """The clock; before it is final, an estimate from the events so far."""
         return self.now if self.is_final else provisional(self.recent, self.max_ahead)

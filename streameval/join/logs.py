@@ -329,8 +329,12 @@ class Logs:
             if cursor.waiting or not (cursor.idle or cursor.ended)
         ]
         if not waited_for:
-            ended = all(cursor.ended for cursor in self.cursors)
-            return (FOREVER if ended else newest + rules.window + 1), newest
+            if all(cursor.ended for cursor in self.cursors):
+                return FOREVER, newest
+            # The last records of a sparse log are ahead of its clock; a wrong time stays open.
+            ahead = [time for cursor in self.cursors for time in cursor.time.unconfirmed]
+            newest = max([newest, *(time for time in ahead if time <= newest + rules.window)])
+            return newest + rules.window + 1, newest
         lowest = min(waited_for)
         return (NEVER if lowest == NEVER else lowest - rules.lateness), newest
 

@@ -103,6 +103,20 @@ def test_the_others_do_not_wait_for_an_idle_log() -> None:
     assert fed.counted == 2, "if all logs are idle, everything is counted"
 
 
+@every_case(("ahead", "counted"), [(5, 6), (10, 6), (11, 5)])
+def test_idle_logs_close_a_last_list_ahead_of_their_clock_by_at_most_the_window(
+    ahead: int, counted: int
+) -> None:
+    """No later record comes to confirm its time, and a wrong one must not make all others late."""
+    fed = Fed(join_frontend(CASE._replace(recent=3, max_ahead=1)), [SHOWN, DONE])
+    fed.feed(SHOWN, [shown(ts, f"r{ts}") for ts in (0, 1, 2, 3, 4, 4 + ahead)])
+    skip(fed, SHOWN)
+    skip(fed, DONE)
+    assert (fed.counted, fed.state.outcomes[0].open) == (counted, 6 - counted)
+    fed.feed(SHOWN, [shown(4 + ahead + 11, "later")])
+    assert fed.state.outcomes[0].late == 0
+
+
 def test_an_empty_batch_leaves_a_log_idle() -> None:
     fed = fed_with()
     fed.feed(DONE, [click(1, "r0")])
