@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple, cast
 
 import msgspec
@@ -24,9 +25,10 @@ from streameval.errors import SourceError
 from streameval.events.records import Owner, Partition
 from streameval.join.frontend import CopartitionedOwner
 from streameval.partials import Cell, Partial, merged
-from streameval.sources.files import FilesSource
+from streameval.sources.files import FilesSource, lines
 from streameval.sources.opening import size
 from streameval.sources.options import FilesOptions
+from streameval.sources.remote import is_remote
 from streameval.sources.source import Positions, Source
 from streameval.tables.events import TableOptions, kind_of, separators_of
 from streameval.tables.files import Kind, is_table, table_file
@@ -73,8 +75,27 @@ def count_records(config: Config, every: int | None, processes: int) -> Counts:
             for letters in ingested(source, counts.ingest):
                 examples = _first_of_each_reason([*examples, *letters], source.paths)
                 shown(source.bytes_read, tally.consumed)
+    _report_unread(config, source.paths)
     _report_invalid(tally, examples)
     return counts
+
+
+def _report_unread(config: Config, paths: Sequence[str]) -> None:
+    """Report ranks and scores that the first record has, and that [event] does not name."""
+    scored = bool(config.reads() & {"scores", "ranksums", "event"})
+    wanted = ["positions", *(["scores"] if scored else [])]
+    names = [name for name in wanted if getattr(config.event, name) is None]
+    # A pipe cannot be read twice, and an object would be fetched twice.
+    if config.attribution or not paths or is_remote(paths[0]) or size(paths[0]) is None:
+        return
+    first = next(islice(lines(paths[0]), 1), b"")
+    try:
+        record = msgspec.json.decode(first, type=dict[str, msgspec.Raw])
+    except msgspec.MsgspecError:
+        return
+    for name in names:
+        if name in record:
+            report(f"{name} of the records are not read; name them with --column {name}={name}.")
 
 
 def _new_counts(config: Config, every: int | None) -> Counts:

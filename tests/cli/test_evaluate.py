@@ -45,6 +45,20 @@ def test_json_is_a_list_of_readings_with_null_for_undefined_ones(events: Path) -
     ]
 
 
+def test_ranks_and_scores_that_are_not_read_are_reported(tmp_path: Path) -> None:
+    lists = {"recommendations": ["a", "b"], "interactions": ["a"]}
+    record = {**lists, "positions": [3, 4], "scores": [0.2, 0.1]}
+    path = json_lines(tmp_path / "events.ndjson", [record])
+    done = ran("evaluate", path, "-m", "mrr", "--format", "csv")
+    assert done.stdout.endswith("mrr,1.0,1\n")
+    told = "positions of the records are not read; name them with --column positions=positions."
+    assert done.stderr == f"streameval: {told}\n"
+    assert "scores of the records are not read" in ran("evaluate", path, "-m", "auc").stderr
+    named = ("--column", "positions=positions", "--column", "scores=scores")
+    done = ran("evaluate", path, "-m", "mrr", "-m", "auc", *named, "--format", "csv")
+    assert (done.stdout, done.stderr) == (f"metric,value,count\nmrr,{1 / 3},1\nauc,1.0,1\n", "")
+
+
 def test_csv_has_a_column_for_each_label(events: Path) -> None:
     arguments = ["-m", "recall@3", "--by", "variant", "--by", "arm", "--format", "csv"]
     done = ran("evaluate", events, *arguments)
