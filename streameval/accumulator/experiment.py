@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from datetime import date
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
@@ -105,27 +105,23 @@ class Variant(NamedTuple):
         return Variant({**self.sums, **other.sums}, self.audience)
 
 
-class Guardrail(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a guardrail metric.
-
-    Attributes:
-        limit: lift that it may not fall below (rise above, if lower is better).
-    """
-
-    limit: float
-    verdict: GuardrailVerdict
-
-
-class Compared(msgspec.Struct, frozen=True, kw_only=True):
+class Compared(Comparison, frozen=True, kw_only=True):
     """One metric of one variant against control.
 
+    The bounds are corrected for several comparisons only if the metric is primary.
+
     Attributes:
-        among: number of comparisons that share the error rate.
-        comparison: the result; its bounds are corrected for several comparisons only if the metric
-            is primary.
-        days_left: days until the lift is as precise as configured, at this pace; None if unknown.
-        days: results at the end of each day, for primary metrics (or the first metric if there are
-            none) and the method "anytime"; otherwise empty.
+        metric: canonical text.
+        variant: value of the label.
+        control: value of control.
+        treatment: value of the variant.
+        primary: whether the metric is primary.
+        among: number of comparisons that share the error.
+        guardrail: limit of the lift.
+        guardrail_verdict: verdict about the guardrail.
+        days_left: estimated days until the lift has the configured precision.
+        days: evidence by day of primary metrics; empty for others.
+        sentence: the explained verdict.
     """
 
     metric: str
@@ -134,29 +130,11 @@ class Compared(msgspec.Struct, frozen=True, kw_only=True):
     treatment: float | None
     primary: bool
     among: int
-    comparison: Comparison
-    guardrail: Guardrail | None
+    guardrail: float | None
+    guardrail_verdict: GuardrailVerdict | None
     days_left: float | None
     days: tuple[Day, ...]
     sentence: str
-
-    def flat(self) -> dict[str, Any]:
-        """A flat mapping for JSON and CSV."""
-        guardrail = self.guardrail
-        return {
-            "metric": self.metric,
-            "variant": self.variant,
-            "control": self.control,
-            "treatment": self.treatment,
-            **msgspec.to_builtins(self.comparison),
-            "primary": self.primary,
-            "among": self.among,
-            "guardrail": None if guardrail is None else guardrail.limit,
-            "guardrail_verdict": None if guardrail is None else guardrail.verdict,
-            "days_left": self.days_left,
-            "days": msgspec.to_builtins(self.days),
-            "sentence": self.sentence,
-        }
 
 
 class Report(NamedTuple):
@@ -230,16 +208,15 @@ class _Comparisons(NamedTuple):
         plain = self._compared(metric, control, treatment, self.intervals.confidence)
         found = self._compared(metric, control, treatment, 1.0 - alpha) if primary else plain
         return Compared(
+            **msgspec.structs.asdict(found),
             metric=metric.text,
             variant=name,
             control=_value(control),
             treatment=_value(treatment),
             primary=primary,
             among=self.primaries if primary else 1,
-            comparison=found,
-            guardrail=None
-            if limit is None
-            else Guardrail(limit=limit, verdict=_guardrail_verdict(plain, limit)),
+            guardrail=limit,
+            guardrail_verdict=None if limit is None else _guardrail_verdict(plain, limit),
             days_left=_days_left(found, control, treatment, self.intervals.precision),
             days=self._days(control, treatment, alpha) if followed else (),
             sentence="",
@@ -307,7 +284,7 @@ def _guardrail_verdict(found: Comparison, limit: float) -> GuardrailVerdict:
 
 def _filtered(rows: Sequence[Compared], alpha: float) -> list[Compared]:
     """Filter the verdicts of metrics that are not primary by BH, which over 1/E is e-BH."""
-    others = sorted(row.comparison.p_value for row in rows if not row.primary)
+    others = sorted(row.p_value for row in rows if not row.primary)
     among = len(others)
     passed = [p for rank, p in enumerate(others, 1) if p * among <= rank * alpha]
     largest = max(passed, default=-1.0)
@@ -316,39 +293,37 @@ def _filtered(rows: Sequence[Compared], alpha: float) -> list[Compared]:
 
 def _with_limit(row: Compared, among: int, largest: float) -> Compared:
     """The row, with its verdict withdrawn if its p-value exceeds `largest`."""
-    change = msgspec.structs.replace
-    found = row.comparison
-    if found.verdict in DECIDED and found.p_value > largest:
-        found = change(found, verdict="not enough evidence")
-    return change(row, among=among, comparison=found)
+    chance = row.verdict in DECIDED and row.p_value > largest
+    verdict = "not enough evidence" if chance else row.verdict
+    return msgspec.structs.replace(row, among=among, verdict=verdict)
 
 
 def _with_sentence(row: Compared, checks: Checks, control: str) -> Compared:
     """The row with its sentence; the verdict is withdrawn if the checks raise an alarm."""
     change = msgspec.structs.replace
-    if checks.trouble and row.comparison.verdict != "too few users":
-        row = change(row, comparison=change(row.comparison, verdict="do not trust"))
+    if checks.trouble and row.verdict != "too few users":
+        row = change(row, verdict="do not trust")
         if row.guardrail is not None:
-            row = change(row, guardrail=change(row.guardrail, verdict="do not trust"))
+            row = change(row, guardrail_verdict="do not trust")
     return change(row, sentence=sentence_of(row, control, checks.trouble))
 
 
 def sentence_of(row: Compared, control: str, trouble: Sequence[str]) -> str:
     """The reason for a verdict, in one sentence."""
-    found, name = row.comparison, row.variant
-    if found.verdict == "do not trust":
+    name = row.variant
+    if row.verdict == "do not trust":
         return f"do not trust this: {'; '.join(trouble)}."
-    if found.verdict == "too few users":
+    if row.verdict == "too few users":
         return _too_few(row, control)
-    if found.verdict == "no difference" and found.largest_lift is not None:
-        most = percent(found.largest_lift, "", math.ceil)
+    if row.verdict == "no difference" and row.largest_lift is not None:
+        most = percent(row.largest_lift, "", math.ceil)
         return (
             f"{name} and {control} differ by {most} at most, which is less than you asked to see."
         )
-    if found.verdict == "not enough evidence":
+    if row.verdict == "not enough evidence":
         return _not_enough(row, control)
-    how = {"better": "is better than", "worse": "is worse than"}.get(found.verdict, "differs from")
-    return f"{name} {how} {control}: {sure(found)}."
+    how = {"better": "is better than", "worse": "is worse than"}.get(row.verdict, "differs from")
+    return f"{name} {how} {control}: {sure(row)}."
 
 
 def _too_few(row: Compared, control: str) -> str:
@@ -357,26 +332,25 @@ def _too_few(row: Compared, control: str) -> str:
             return f"too few users: {name} has no lists yet."
         if value <= 0:
             return f"nothing to compare yet: {row.metric} of {name} is {value:g}."
-    if row.comparison.difference is None:
+    if row.difference is None:
         return f"too few users: {row.variant} and {control} have no day in common."
     return (
-        f"too few users: they count as {max(row.comparison.groups, 0.0):.1f} groups of equal size "
+        f"too few users: they count as {max(row.groups, 0.0):.1f} groups of equal size "
         f"in the smaller variant, and {FEWEST_GROUPS} are needed."
     )
 
 
 def _not_enough(row: Compared, control: str) -> str:
-    found = row.comparison
-    if found.low is None or found.high is None:
+    if row.low is None or row.high is None:
         return "not enough evidence yet: all users are alike, so the error cannot be estimated."
-    if found.excludes_zero:
+    if row.excludes_zero:
         return (
             f"not enough evidence yet: by itself its interval excludes 0, but among {row.among} "
             "comparisons some do so by chance."
         )
-    if found.lift_low is None or found.lift_high is None:
-        where = f"difference lies between {found.low:+.4g} and {found.high:+.4g}"
+    if row.lift_low is None or row.lift_high is None:
+        where = f"difference lies between {row.low:+.4g} and {row.high:+.4g}"
     else:
-        low = percent(found.lift_low, "+", math.floor)
-        where = f"lift lies between {low} and {percent(found.lift_high, '+', math.ceil)}"
+        low = percent(row.lift_low, "+", math.floor)
+        where = f"lift lies between {low} and {percent(row.lift_high, '+', math.ceil)}"
     return f"not enough evidence yet: the {where}, so it may be better or worse than {control}."

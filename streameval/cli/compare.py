@@ -347,9 +347,9 @@ def _failures(report: Report) -> Iterator[str]:
     if report.checks.trouble:
         yield "untrusted"
     for row in report.rows:
-        if row.comparison.verdict == "worse":
+        if row.verdict == "worse":
             yield "worse"
-        if row.guardrail is not None and row.guardrail.verdict == "broken":
+        if row.guardrail_verdict == "broken":
             yield "guardrail"
 
 
@@ -413,16 +413,21 @@ def as_json(result: Result) -> str:
         "confidence": result.intervals.confidence,
         "precision": result.intervals.precision,
         "checks": msgspec.to_builtins(checks),
-        "comparisons": [row.flat() for row in rows],
+        "comparisons": [_flat(row) for row in rows],
     }
     return json_text(content, indent=1) + "\n"
+
+
+def _flat(row: Compared) -> dict[str, Any]:
+    found: dict[str, Any] = msgspec.to_builtins(row)
+    return {name: found[name] for name in ("metric", "variant", "control", "treatment")} | found
 
 
 def as_csv(result: Result) -> str:
     """One line per comparison; failed checks go to standard error."""
     for trouble in result.report.checks.trouble:
         report(f"do not trust this: {trouble}.")
-    rows = [row.flat() for row in result.report.rows]
+    rows = [_flat(row) for row in result.report.rows]
     for row in rows:
         del row["days"]  # a list does not fit a cell; JSON has it
     return csv_text(rows[0], (row.values() for row in rows))
@@ -441,15 +446,15 @@ def as_table(result: Result) -> str:
     grid.add_column("p-value" if result.method == "fixed" else "evidence", justify="right")
     grid.add_column("verdict")
     for row in rows:
-        lift = row.comparison.lift
+        lift = row.lift
         grid.add_row(
             Text(f"{row.metric} *" if row.primary else row.metric),
             *([Text(row.variant)] if several else []),
             *(Text("" if each is None else figure(each)) for each in (row.control, row.treatment)),
             "" if lift is None else percent(lift, "+"),
-            lift_bounds(row.comparison.lift_low, row.comparison.lift_high),
-            evidence_text(row.comparison),
-            Text(verdict_text(row.comparison), _COLOURS.get(row.comparison.verdict, "")),
+            lift_bounds(row.lift_low, row.lift_high),
+            evidence_text(row),
+            Text(verdict_text(row), _COLOURS.get(row.verdict, "")),
         )
     reasons = [f"{row.metric}: {row.sentence}" for row in rows]
     lines = "".join(f"{line}\n" for line in (*_checks(result), *_guardrails(rows), *reasons))
@@ -474,7 +479,7 @@ def _checks(result: Result) -> Iterator[str]:
     planned = " : ".join(map(percent, checks.shares.values()))
     split = "NOT as planned" if checks.ratio_evidence >= ALARM else "as planned"
     split = "users see several variants" if checks.same_users else f"planned {planned}, {split}"
-    heaviest = max((row.comparison.heaviest for row in rows), default=0.0)
+    heaviest = max((row.heaviest for row in rows), default=0.0)
     days = "" if result.experiment.since is None else " of all days"
     yield (
         f"Checks{days}: users {users}: {split}; in several variants {percent(checks.shared)}; "
@@ -488,5 +493,5 @@ def _checks(result: Result) -> Iterator[str]:
 def _guardrails(rows: Sequence[Compared]) -> Iterator[str]:
     for row in rows:
         if row.guardrail is not None:
-            limit = percent(row.guardrail.limit, "+")
-            yield f"Guardrail {row.metric} {limit} of {row.variant}: {row.guardrail.verdict}."
+            limit = percent(row.guardrail, "+")
+            yield f"Guardrail {row.metric} {limit} of {row.variant}: {row.guardrail_verdict}."

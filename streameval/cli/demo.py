@@ -189,7 +189,7 @@ def table(snapshot: Snapshot) -> Table:
     for name in (*present, "true lift"):
         grid.add_column(name, justify="right")
     rows = snapshot.experiment.rows if snapshot.experiment else []
-    verdicts = {(row.metric, row.variant): verdict_text(row.comparison) for row in rows}
+    verdicts = {(row.metric, row.variant): verdict_text(row) for row in rows}
     for name in present[1:]:
         grid.add_column(f"{name} is")
     for metric, variants in values(snapshot).items():

@@ -397,7 +397,7 @@ def comparison_families(report: Report) -> list[Family]:
             [
                 (labels, value)
                 for row, labels in rows
-                if (value := getattr(row.comparison, attribute)) is not None
+                if (value := getattr(row, attribute)) is not None
             ],
         )
         for name, attribute, text in _COMPARED
@@ -407,7 +407,7 @@ def comparison_families(report: Report) -> list[Family]:
         "gauge",
         "1 for the verdict of a comparison, 0 for all other verdicts.",
         [
-            ({**labels, "verdict": verdict}, float(row.comparison.verdict == verdict))
+            ({**labels, "verdict": verdict}, float(row.verdict == verdict))
             for row, labels in rows
             for verdict in get_args(Verdict)
         ],
@@ -417,7 +417,7 @@ def comparison_families(report: Report) -> list[Family]:
         "gauge",
         "1 if a guardrail is certainly broken, else 0; absent for metrics without a guardrail.",
         [
-            (labels, float(row.guardrail.verdict == "broken"))
+            (labels, float(row.guardrail_verdict == "broken"))
             for row, labels in rows
             if row.guardrail is not None
         ],

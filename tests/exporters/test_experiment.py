@@ -41,7 +41,7 @@ def samples(found: Report) -> dict[tuple[str, str, str], float]:
 def test_prometheus_has_every_number_of_a_comparison_and_one_verdict(usual: Report) -> None:
     found = samples(usual)
     for row in usual.rows:
-        of = row.comparison
+        of = row
         expected = {
             "difference": of.difference,
             "difference_low": of.low,
@@ -70,7 +70,7 @@ def test_unknown_values_are_absent() -> None:
     found = report(few)
     names = {name for name, *_ in samples(found)}
     assert "streameval_compare_lift_low_ratio" not in names
-    assert {row.comparison.verdict for row in found.rows} == {"too few users"}
+    assert {row.verdict for row in found.rows} == {"too few users"}
     drawn = section(found)
     assert drawn.count("no interval") == 2 * len(found.rows)
     assert "verdict better" not in drawn
@@ -91,7 +91,7 @@ def test_an_untrusted_experiment_has_no_verdict_anywhere() -> None:
     lost = {"control": variant(CONTROL), "treatment": variant(TREATMENT, users=15_000, seed=2)}
     found = report(lost)
     assert samples(found)["streameval_audience_untrusted", "", ""] == 1.0
-    assert {row.comparison.verdict for row in found.rows} == {"do not trust"}
+    assert {row.verdict for row in found.rows} == {"do not trust"}
     drawn = section(found)
     assert "Do not trust these numbers: users are not split as planned" in drawn
     assert "verdict better" not in drawn
@@ -123,7 +123,7 @@ def test_the_page_estimates_the_remaining_days() -> None:
     left = [row.days_left for row in found.rows]
     assert section(found).count("Configured precision reached in") == sum(map(bool, left)) > 0
     for row in found.rows:
-        of = row.comparison
+        of = row
         assert of.lift_low is not None
         assert of.lift_high is not None
         assert row.days_left is not None
@@ -145,8 +145,8 @@ def test_one_user_with_most_of_the_lists_leaves_a_lift_almost_unbounded() -> Non
     )
     few = {"control": lopsided, "b": variant(CONTROL, users=60)}
     row = report(few, Experiment()).rows[0]
-    assert row.comparison.lift_high is not None
-    assert row.comparison.lift_high > 1e155
+    assert row.lift_high is not None
+    assert row.lift_high > 1e155
     assert row.days_left is not None
     assert math.isfinite(row.days_left)
     assert "more than a year" in section(report(few, Experiment()))
@@ -159,7 +159,7 @@ def test_evidence_of_primary_metrics_is_drawn_by_day() -> None:
     assert [each.day.toordinal() for each in followed.days] == [
         date(1970, 1, 1).toordinal() + day for day in range(20_000, 20_005)
     ]
-    assert followed.days[-1].evidence == pytest.approx(followed.comparison.evidence)
+    assert followed.days[-1].evidence == pytest.approx(followed.evidence)
     drawn = section(found)
     assert drawn.count("<polyline") == 1
     assert "ndcg@10 of treatment against control: evidence by day" in drawn
@@ -179,6 +179,6 @@ def test_without_a_primary_metric_the_first_has_a_chart_for_anytime_only() -> No
 
 
 def test_the_heaviest_group_is_named(usual: Report) -> None:
-    heaviest = max(usual.rows, key=lambda row: row.comparison.heaviest)
-    share = f"{percent(heaviest.comparison.heaviest)} of the variance"
+    heaviest = max(usual.rows, key=lambda row: row.heaviest)
+    share = f"{percent(heaviest.heaviest)} of the variance"
     assert f"{share} ({heaviest.metric} of treatment)" in section(usual)

@@ -9,9 +9,9 @@ from typing import Annotated, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from streameval.accumulator import comparison as compare
 from streameval.accumulator.checks import Checks
-from streameval.accumulator.experiment import Report
+from streameval.accumulator.comparison import verdict_text
+from streameval.accumulator.experiment import Compared, Report
 from streameval.catalogue.conventions import CONVENTIONS
 from streameval.catalogue.metric import Metric, Value
 from streameval.catalogue.reading import UndefinedReading
@@ -81,35 +81,13 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     difference: float | None
 
 
-class Comparison(compare.Comparison, frozen=True, kw_only=True):
+class Comparison(Compared, frozen=True, kw_only=True):
     """One metric of one variant against control.
 
     Attributes:
-        metric: canonical text.
-        variant: value of the label.
-        control: value of control.
-        treatment: value of the variant.
-        primary: whether the metric is primary.
-        among: number of comparisons that share the error.
-        guardrail: limit of the lift.
-        guardrail_verdict: verdict about the guardrail.
-        days_left: estimated days until the lift has the configured precision.
-        days: evidence by day of primary metrics; empty for others.
-        sentence: the explained verdict.
         text: the verdict in a few words.
     """
 
-    metric: str
-    variant: str
-    control: float | None
-    treatment: float | None
-    primary: bool
-    among: int
-    guardrail: float | None
-    guardrail_verdict: str | None
-    days_left: float | None
-    days: list[compare.Day]
-    sentence: str
     text: str
 
 
@@ -269,8 +247,10 @@ def metrics(snapshot: Snapshot, status: State | None = None) -> Metrics:
 
 def experiment(report: Report) -> Experiment:
     """The report of an experiment."""
-    rows = [row.flat() | {"text": compare.verdict_text(row.comparison)} for row in report.rows]
-    return Experiment(checks=report.checks, comparisons=msgspec.convert(rows, list[Comparison]))
+    rows = [
+        Comparison(**msgspec.structs.asdict(row), text=verdict_text(row)) for row in report.rows
+    ]
+    return Experiment(checks=report.checks, comparisons=rows)
 
 
 def _family(family: SeriesFamily) -> Family:

@@ -40,7 +40,7 @@ def section(report: Report) -> Markup:
     """A table of all comparisons, and the checks."""
     if not report.rows:
         return tag("p", "No list of the experiment has been counted yet.", kind="quiet")
-    kind, confidence = report.rows[0].comparison.kind, report.rows[0].comparison.confidence
+    kind, confidence = report.rows[0].kind, report.rows[0].confidence
     promise = (
         f"{confidence_text(confidence)} intervals hold however often you look."
         if kind == "anytime"
@@ -77,45 +77,42 @@ def _table(report: Report) -> Markup:
 
 
 def _row(row: Compared, widest: float, *, several: bool) -> Markup:
-    found = row.comparison
     name = [tag("code", row.metric)] + ([tag("small", "primary")] if row.primary else [])
     values = [UNDEFINED if each is None else figure(each) for each in (row.control, row.treatment)]
-    bounds = lift_bounds(found.lift_low, found.lift_high)
+    bounds = lift_bounds(row.lift_low, row.lift_high)
     return tag(
         "tr",
         tag("th", *name, scope="row"),
         *([tag("td", row.variant)] if several else []),
         _verdict(row),
-        tag("td", UNDEFINED if found.lift is None else percent(found.lift, "+")),
-        tag("td", _forest(found, widest), tag("small", bounds), kind="plot"),
+        tag("td", UNDEFINED if row.lift is None else percent(row.lift, "+")),
+        tag("td", _forest(row, widest), tag("small", bounds), kind="plot"),
         *(tag("td", value) for value in values),
-        tag("td", evidence_text(found)),
+        tag("td", evidence_text(row)),
     )
 
 
 def _verdict(row: Compared) -> Markup:
     """The verdict; only better, worse and a broken guardrail are coloured."""
-    found = row.comparison
-    kind = found.verdict if found.verdict in ("better", "worse") else "open"
-    parts = [tag("strong", verdict_text(found), kind=f"verdict {kind}"), tag("small", row.sentence)]
+    kind = row.verdict if row.verdict in ("better", "worse") else "open"
+    parts = [tag("strong", verdict_text(row), kind=f"verdict {kind}"), tag("small", row.sentence)]
     if row.days_left:
         days = max(1, math.ceil(row.days_left))
         when = "more than a year" if days > _YEAR else f"about {days:,} day{'s' * (days > 1)}"
         parts.append(tag("small", f"Configured precision reached in {when}."))
     if row.guardrail is not None:
-        rail = row.guardrail
-        broken = "verdict worse" if rail.verdict == "broken" else "verdict open"
-        text = f"guardrail {percent(rail.limit, '+')}: {rail.verdict}"
+        broken = "verdict worse" if row.guardrail_verdict == "broken" else "verdict open"
+        text = f"guardrail {percent(row.guardrail, '+')}: {row.guardrail_verdict}"
         parts.append(tag("span", text, kind=broken))
     return tag("td", *parts, kind="said")
 
 
 def _scale(rows: Sequence[Compared]) -> float:
     """The lift at both ends of every plot: all lifts fit, and all bounds except far wider ones."""
-    reaches = sorted(each for row in rows if (each := row.comparison.largest_lift) is not None)
+    reaches = sorted(each for row in rows if (each := row.largest_lift) is not None)
     if not reaches:
         return 1.0
-    lifts = [abs(row.comparison.lift or 0.0) for row in rows]
+    lifts = [abs(row.lift or 0.0) for row in rows]
     widest = min(reaches[-1], _WIDEST * reaches[len(reaches) // 2])
     return max(widest, *filter(math.isfinite, lifts), 1e-9)
 
@@ -149,7 +146,7 @@ def _has_days(row: Compared) -> bool:
 
 
 def _by_day(row: Compared, report: Report) -> Markup:
-    enough = 1.0 / (1.0 - row.comparison.confidence)
+    enough = 1.0 / (1.0 - row.confidence)
     beyond = f"Above the dashed line, at {enough:,.0f}, a difference is beyond chance."
     control = next(iter(report.checks.users))
     what = f"{row.metric} of {row.variant} against {control}: evidence by day"
@@ -219,9 +216,9 @@ def _checks(report: Report) -> Markup:
         "users in several variants": "by design" if checks.same_users else percent(checks.shared),
         "lists without a user id": f"{percent(checks.anonymous)} at most",
     }
-    heaviest = max(report.rows, key=lambda row: row.comparison.heaviest)
-    if heaviest.comparison.heaviest:
-        share = f"{percent(heaviest.comparison.heaviest)} of the variance"
+    heaviest = max(report.rows, key=lambda row: row.heaviest)
+    if heaviest.heaviest:
+        share = f"{percent(heaviest.heaviest)} of the variance"
         facts["heaviest group of users"] = f"{share} ({heaviest.metric} of {heaviest.variant})"
     if checks.left_out:
         facts["not compared"] = ", ".join(checks.left_out)
