@@ -175,50 +175,58 @@ class JoinHealth(msgspec.Struct, frozen=True, kw_only=True):
         return next((each for each in found if each is not None), None)
 
 
-class Health(msgspec.Struct, frozen=True, kw_only=True):
-    """The health of the pipeline: counts since the process started, or of an evaluation.
+class PipelineCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """The pipeline's own counts since the process started, or of an evaluation.
 
     Attributes:
-        consumed: records read, valid or not.
-        valid: records that became events.
-        invalid: invalid records by reason; every known reason is present.
-        tombstones: records without a value.
-        partitions: one entry per partition.
         ready: whether the source answers and reading has begun.
-        trouble: one sentence why not, or a warning for an operator; else None.
-        late: valid events whose panes were no longer kept; None without event time.
-        future: valid events from the future, which the log did not confirm; likewise.
-        duplicates: events with an id that was seen before; None without deduplication.
-        folded: events under `__other__` over the lifetime, by name of the family.
-        dead_lettered: records written as dead letters; None if none are written.
-        commit_failures: failed commits of the group's offsets.
-        recoveries: steps of the watchdog against a stalled reader: step -> how often.
-        connection_failures: failed attempts to reach the source: reason -> how often.
-        registry_failures: failed requests to the schema registry: reason -> how often; empty
-            without a registry.
-        checkpoint: health of checkpoints; None if there are none.
-        reload: the result of the last reload; None if the configuration cannot be reloaded.
-        join: health of the join; None if no streams are joined.
+        trouble: one sentence about a problem that needs attention.
+        consumed: records read since the process started.
+        valid: valid events.
+        invalid: invalid records by reason.
+        tombstones: records without a value.
+        late: events too late for every window; None without event time.
+        future: events ahead of their partition, in no window; None without event time.
+        duplicates: duplicate events; None without deduplication.
+        folded: events counted under __other__, by family.
+        dead_lettered: dead letters; None without a destination.
+        recoveries: recoveries of the watchdog, by step.
+        connection_failures: failed attempts to reach Kafka, by reason.
+        reload: the result of the last reload of the configuration.
     """
 
+    ready: bool = True
+    trouble: str | None = None
     consumed: int = 0
     valid: int = 0
     invalid: Mapping[str, int] = {}
     tombstones: int = 0
-    partitions: tuple[PartitionHealth, ...] = ()
-    ready: bool = True
-    trouble: str | None = None
     late: int | None = None
     future: int | None = None
     duplicates: int | None = None
     folded: Mapping[str, int] = {}
     dead_lettered: int | None = None
-    commit_failures: int = 0
     recoveries: Mapping[str, int] = {}
     connection_failures: Mapping[str, int] = {}
+    reload: ReloadHealth | None = None
+
+
+class Health(PipelineCounts, frozen=True, kw_only=True):
+    """The health of the pipeline.
+
+    Attributes:
+        partitions: one entry per partition.
+        commit_failures: failed commits of the group's offsets.
+        registry_failures: failed requests to the schema registry: reason -> how often; empty
+            without a registry.
+        checkpoint: health of checkpoints; None if there are none.
+        join: health of the join; None if no streams are joined.
+    """
+
+    partitions: tuple[PartitionHealth, ...] = ()
+    commit_failures: int = 0
     registry_failures: Mapping[str, int] = {}
     checkpoint: CheckpointHealth | None = None
-    reload: ReloadHealth | None = None
     join: JoinHealth | None = None
 
 

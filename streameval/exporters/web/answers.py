@@ -155,44 +155,16 @@ class Join(msgspec.Struct, frozen=True, kw_only=True):
     streams: Sequence[engine.StreamHealth]
 
 
-class Health(msgspec.Struct, frozen=True, kw_only=True):
+class Health(engine.PipelineCounts, frozen=True, kw_only=True):
     """The pipeline's own counts since the process started.
 
     Attributes:
-        ready: whether the source answers and reading has begun.
-        trouble: one sentence about a problem that needs attention.
-        consumed: records read since the process started.
-        valid: valid events.
-        invalid: invalid records by reason.
-        tombstones: records without a value.
-        late: events too late for every window; None without event time.
-        future: events ahead of their partition, in no window; None without event time.
-        duplicates: duplicate events; None without deduplication.
-        folded: events counted under __other__, by family.
-        dead_lettered: dead letters; None without a destination.
-        recoveries: recoveries of the watchdog, by step.
-        connection_failures: failed attempts to reach Kafka, by reason.
         checkpoint: the health of checkpoints; None without [state].
-        reload: the result of the last reload of the configuration.
         join: the health of the join; None without [attribution].
         partitions: the progress of each partition.
     """
 
-    ready: bool
-    trouble: str | None
-    consumed: int
-    valid: int
-    invalid: Mapping[str, int]
-    tombstones: int
-    late: int | None
-    future: int | None
-    duplicates: int | None
-    folded: Mapping[str, int]
-    dead_lettered: int | None
-    recoveries: Mapping[str, int]
-    connection_failures: Mapping[str, int]
     checkpoint: Checkpoint | None
-    reload: engine.ReloadHealth | None
     join: Join | None
     partitions: list[Partition]
 
