@@ -117,8 +117,13 @@ def test_kustomize_builds_them(folder: Path) -> None:
         assert 'path = "s3://' in done.stdout
     assert kinds == sorted(expected)
     (pods,) = (each["spec"]["template"]["spec"] for each in built if each["kind"] == "StatefulSet")
-    for each in pods["containers"][0]["env"]:
+    (container,) = pods["containers"]
+    for each in container["env"]:
         assert len(set(each) & {"value", "valueFrom"}) == 1, each
+    mounted = {each["name"] for each in container["volumeMounts"]}
+    assert mounted == {each["name"] for each in pods["volumes"]}
+    accounts = {each["metadata"]["name"] for each in built if each["kind"] == "ServiceAccount"}
+    assert {*filter(None, [pods.get("serviceAccountName")])} == accounts
 
 
 def test_with_object_storage_nothing_but_the_state_is_elsewhere() -> None:
@@ -132,30 +137,6 @@ def test_with_object_storage_nothing_but_the_state_is_elsewhere() -> None:
     state = load(OBJECT_STORAGE / "streameval.toml").state
     assert state is not None
     assert store(state).path == "s3://example-checkpoints/streameval"
-
-
-def test_with_object_storage_the_volume_is_gone_from_the_pods() -> None:
-    patch = document(OBJECT_STORAGE / "statefulset.yaml")["spec"]["template"]["spec"]
-    account = document(OBJECT_STORAGE / "serviceaccount.yaml")
-    assert patch["serviceAccountName"] == account["metadata"]["name"]
-    assert account["metadata"]["labels"] == LABELS
-    (claimed,) = (each for each in POD["volumes"] if "persistentVolumeClaim" in each)
-    (mounted,) = (each for each in _container()["volumeMounts"] if each["name"] == claimed["name"])
-    assert patch["volumes"] == [{"name": claimed["name"], "$patch": "delete"}]
-    assert patch["containers"] == [
-        {
-            "name": _container()["name"],
-            "volumeMounts": [{"mountPath": mounted["mountPath"], "$patch": "delete"}],
-        }
-    ]
-    gone = document(OBJECT_STORAGE / "persistentvolumeclaim.yaml")
-    assert gone.pop("$patch") == "delete"
-    claim = OBJECTS["PersistentVolumeClaim"]
-    assert gone == {
-        **{key: claim[key] for key in ("apiVersion", "kind")},
-        "metadata": {"name": claim["metadata"]["name"]},
-    }
-    assert claimed["persistentVolumeClaim"]["claimName"] == gone["metadata"]["name"]
 
 
 def test_everything_means_the_same_pods() -> None:
