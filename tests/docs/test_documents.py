@@ -56,7 +56,10 @@ def _table(page: str, heading: str) -> dict[str, str]:
     return dict(re.findall(r"^\| `([^`]+)` \| (.*) \|$", section, re.MULTILINE))
 
 
-@pytest.mark.parametrize(("name", "code"), _blocks("python"))
+_SCRIPTS = _blocks("python")
+
+
+@pytest.mark.parametrize(("name", "code"), _SCRIPTS, ids=[name for name, _ in _SCRIPTS])
 def test_a_script_in_the_documents_runs(name: str, code: str, tmp_path: Path) -> None:
     script = tmp_path / f"{name.replace('/', '_').replace('.', '_')}.py"
     script.write_text(code, encoding="utf-8")
