@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 
 
@@ -55,7 +56,9 @@ class UnknownMetricError(MetricError):
         # The whole catalogue would fill the screen.
         few = len(self.known) <= 40
         listed = f"Known: {', '.join(self.known)}." if few else "`streameval metrics` lists all."
-        super().__init__(f"unknown metric {text!r}.{suggestion(text, self.known)} {listed}")
+        bare = re.split(r"[(@]", text.rpartition(":")[2])[0]
+        hint = suggestion(text, self.known) or suggestion(bare, self.known)
+        super().__init__(f"unknown metric {text!r}.{hint} {listed}")
 
 
 class AbsentMetricError(MetricError):

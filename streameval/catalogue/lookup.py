@@ -298,6 +298,9 @@ def _refuse_absent(text: str) -> None:
 
 def _resolve(text: str, spelled: Spelling) -> tuple[Definition, str | None]:
     if spelled.prefix is None:
+        if spelled.name in CONVENTIONS:
+            known = CONVENTIONS[spelled.name].metrics
+            raise UnknownMetricError(spelled.name, [f"{spelled.name}:{each}" for each in known])
         if spelled.name not in catalogue():
             raise UnknownMetricError(spelled.name, {*catalogue(), *ALIASES})
         return catalogue()[spelled.name], None

@@ -93,6 +93,10 @@ def test_the_nearest_names_are_suggested() -> None:
         parse("recbole:hitrate@10")
     with pytest.raises(UnknownMetricError, match=r"Known: .*mrr"):
         parse("recbole:ctr@10")
+    with pytest.raises(UnknownMetricError, match="Did you mean 'ndcg'"):
+        parse("recbole:NDCG@10")
+    with pytest.raises(UnknownMetricError, match=r"Known: recbole:auc, .*recbole:tail_percentage"):
+        parse("recbole@10")
     with pytest.raises(UnknownConventionError, match="'recbole'"):
         parse("recbol:ndcg@10")
     with pytest.raises(UnknownConventionError):
