@@ -60,7 +60,8 @@ class HistoryReader:
 
     def _add(self, at: float, series: Sequence[Series]) -> None:
         last = self._seen[-1][1] if self._seen else None
-        if last is not None and at <= last.at:
+        # A wall clock may be set back; a chart with times that fall would be drawn backwards.
+        while self._seen and at <= self._seen[-1][1].at:
             self._seen.pop()
         self._number += 1
         places = _places(series, {} if last is None else last.places)

@@ -287,3 +287,13 @@ def test_while_event_time_stands_still_the_latest_snapshot_replaces_the_last() -
     for offset in range(5):
         ingest.apply(batch([record(ts=7)], start=offset))
         assert [each.at for each in of.take().past.seen] == [7.0]
+
+
+def test_after_a_clock_is_set_back_times_still_ascend() -> None:
+    reader = of_history.HistoryReader([])
+    found = [reader.take(now, None, []) for now in (100.0, 101.0, 102.0, 100.5, 101.5)]
+    assert [[values.at for values in each.seen] for each in found[2:]] == [
+        [100.0, 101.0, 102.0],
+        [100.0, 100.5],
+        [100.0, 100.5, 101.5],
+    ]
