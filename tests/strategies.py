@@ -223,13 +223,18 @@ def _drawn(draw: random.Random, known: Mapping[str, tuple[Value, ...]]) -> Choic
 
 
 def _completed(choice: Choice, known: Mapping[str, tuple[Value, ...]]) -> Choice:
-    """The parameters, with others that their values need to matter."""
+    """The parameters, with others that their values need to matter, or without those values."""
     needed = dict(choice)
     for key in choice:
         other, wanted = _ONLY_WITH.get(key, (None, ()))
         if other in known and needed.get(str(other)) not in wanted:
             needed[str(other)] = wanted[-1]
-    return needed
+    return {key: value for key, value in needed.items() if _matters(key, needed, known)}
+
+
+def _matters(key: str, choice: Choice, known: Mapping[str, tuple[Value, ...]]) -> bool:
+    other, wanted = _ONLY_WITH.get(key, ("", ()))
+    return other not in known or choice.get(other) in wanted
 
 
 def _comparable(choice: Choice) -> bool:

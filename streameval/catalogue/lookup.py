@@ -100,6 +100,14 @@ _VALUE_PARAMETERS = (
     Parameter("undefined", "skip", ("skip", "nan", "error")),
     Parameter("least", 0, span=(0, LARGEST_RANK)),
 )
+_ONLY_WITH: Mapping[str, tuple[Value, ...]] = {
+    "q": ("quantile",),
+    "method": ("quantile", "median"),
+    "confidence": ("half_width",),
+    "deviation": ("standard_error", "half_width"),
+}
+"""Parameter of the summary -> the statistics that it has an effect on."""
+
 _HAVING = Parameter("having", "item", ("item", "hit"))
 _SAMPLE_PARAMETERS = (
     Parameter("positive", "relevant", ("relevant", "one")),
@@ -253,9 +261,15 @@ def _metric(text: str, spelled: Spelling, definition: Definition, convention: st
     chosen = _checked(text, known, spelled)
     options = {name: value for name, value in chosen.items() if value != usual[name]}
     canonical = Spelling(spelled.prefix, definition.name, tuple(options.items()), spelled.k)
+    values = usual | options
+    for name in sorted(options.keys() & _ONLY_WITH.keys() - definition.parameters.keys()):
+        if values["statistic"] not in _ONLY_WITH[name]:
+            having = " or ".join(map(str, _ONLY_WITH[name]))
+            remedy = f"it has an effect only with statistic={having}"
+            raise MetricParameterError(text, name, options[name], remedy)
     return Metric(
         definition,
-        values=usual | options,
+        values=values,
         options=options,
         k=spelled.k,
         convention=convention,
