@@ -146,7 +146,7 @@ _MEAN: Final = (
 _END: Final = (
     " end of the interval of {name}_window_mean. The interval of the lifetime holds however often "
     "you look; those of other windows hold for one look, never for alerts. Absent with too few "
-    "users. Intervals of several series cannot be combined."
+    "users, or too many lists without one. Intervals of several series cannot be combined."
 )
 
 
