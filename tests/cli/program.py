@@ -77,6 +77,12 @@ def json_lines(path: Path, records: Iterable[object]) -> Path:
     return path
 
 
+def saved(path: Path, text: str) -> Path:
+    """Write the text to a file."""
+    path.write_text(text)
+    return path
+
+
 @contextmanager
 def _standard_input(content: bytes) -> Iterator[None]:
     """Replace descriptor 0, because the program does not read `sys.stdin`."""

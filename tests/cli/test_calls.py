@@ -23,7 +23,7 @@ from streameval.errors import (
     UnownedStoreError,
     UnsavedStateError,
 )
-from tests.cli.program import command, ran, refused
+from tests.cli.program import command, ran, refused, saved
 from tests.effort import PATIENCE, every_case
 
 _TO = ("--topic", "t", "--bootstrap-servers", "127.0.0.1:1")
@@ -109,8 +109,7 @@ def test_a_usage_error_is_one_line_and_status_2(
 
 
 def test_an_invalid_path_is_not_reported_as_standard_output(tmp_path: Path) -> None:
-    config = tmp_path / "letters.toml"
-    config.write_text(f'{_FILES}dead_letters = {{ path = "{"x" * 300}" }}')
+    config = saved(tmp_path / "letters.toml", f'{_FILES}dead_letters = {{ path = "{"x" * 300}" }}')
     done = ran("dlq", config)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.endswith("xxx: file name too long; check the path.\n")

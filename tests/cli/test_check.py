@@ -10,7 +10,7 @@ import pytest
 
 from streameval.checkpoints.store import folder_store
 from streameval.testing.broker import Broker
-from tests.cli.program import ran, refused
+from tests.cli.program import ran, refused, saved
 from tests.daemon.test_daemon import FILE, KAFKA, SECRET, SIMULATOR
 from tests.effort import every_case
 from tests.house.checkout import ROOT
@@ -19,9 +19,7 @@ from tests.ports import free_port
 
 
 def written(folder: Path, text: str) -> Path:
-    path = folder / "streameval.toml"
-    path.write_text(text)
-    return path
+    return saved(folder / "streameval.toml", text)
 
 
 def kafka(folder: Path, address: str, topic: str) -> Path:

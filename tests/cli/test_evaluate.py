@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from streameval import Accumulator
-from tests.cli.program import asked, json_lines, ran, readings
+from tests.cli.program import asked, json_lines, ran, readings, saved
 
 EVENTS = [
     {"recommendations": ["a", "b", "c"], "interactions": ["b"], "variant": "x", "arm": 1},
@@ -115,8 +115,7 @@ def test_several_files_are_one_stream(events: Path, tmp_path: Path) -> None:
 def test_metrics_labels_and_fields_come_from_a_configuration(tmp_path: Path) -> None:
     path = tmp_path / "events.ndjson"
     path.write_text('{"shown": ["a", "b"], "interactions": ["b"], "arm": "left"}\n')
-    config = tmp_path / "streameval.toml"
-    config.write_text(CONFIG)
+    config = saved(tmp_path / "streameval.toml", CONFIG)
     labels = {"group": "left"}
     assert readings(path, "--config", config) == [
         {"metric": "mrr", "labels": labels, "value": 0.5, "count": 1}
@@ -130,8 +129,7 @@ def test_metrics_labels_and_fields_come_from_a_configuration(tmp_path: Path) -> 
 
 
 def test_a_catalogue_may_be_a_number_or_a_file(events: Path, tmp_path: Path) -> None:
-    catalog = tmp_path / "items.txt"
-    catalog.write_text("a\nb\n\nz\nq\n")
+    catalog = saved(tmp_path / "items.txt", "a\nb\n\nz\nq\n")
     (by_number,) = readings(events, "-m", "item_coverage@3", "--catalog", "4")
     (by_file,) = readings(events, "-m", "item_coverage@3", "--catalog", str(catalog))
     assert (by_number["value"], by_file["value"]) == (0.75, 0.5)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.cli.program import json_lines, ran, readings
+from tests.cli.program import json_lines, ran, readings, saved
 
 CONFIG = """
 metrics = ["hit_rate@3", "item_coverage@3"]
@@ -52,9 +52,7 @@ def _events(item: Callable[[int], str | int], *, users: bool) -> list[dict[str, 
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
-    path = tmp_path / "config.toml"
-    path.write_text(CONFIG, encoding="utf-8")
-    return path
+    return saved(tmp_path / "config.toml", CONFIG)
 
 
 @pytest.mark.parametrize("every", [(), ("--every", "1d")], ids=["all", "by day"])

@@ -20,7 +20,7 @@ from streameval.decoding.fields import EventFields
 from streameval.errors import SourceError
 from streameval.tables.events import TableOptions, event_rows
 from streameval.tables.files import table_file, tables_of
-from tests.cli.program import asked, json_lines, ran, readings, refused
+from tests.cli.program import asked, json_lines, ran, readings, refused, saved
 from tests.effort import every_case
 
 METRICS = ("mrr", "recall@2", "ndcg@3", "distinct_items@2", "ctr")
@@ -106,8 +106,7 @@ def test_scores_and_positions_are_read_where_there_are_any(tmp_path: Path) -> No
 
 
 def test_digits_are_integers_where_the_configuration_says_so(tmp_path: Path) -> None:
-    path = tmp_path / "events.csv"
-    path.write_text("recommendations,interactions\n01 2,1\n")
+    path = saved(tmp_path / "events.csv", "recommendations,interactions\n01 2,1\n")
     config = tmp_path / "streameval.toml"
     config.write_text('metrics = ["mrr"]\n[source]\ntype = "simulator"\n[event]\nids = "integer"\n')
     assert found(path, metrics=("mrr",))[0]["value"] == 0.0
@@ -134,8 +133,7 @@ def test_each_column_may_have_a_separator_and_a_name_of_its_own(tmp_path: Path) 
         f"{'|'.join(map(str, shown))},{';'.join(map(str, acts))}\n"
         for shown, acts in zip(SHOWN, ACTS, strict=True)
     )
-    path = tmp_path / "events.csv"
-    path.write_text("".join(["shown,clicks\n", *lines]))
+    path = saved(tmp_path / "events.csv", "".join(["shown,clicks\n", *lines]))
     named = ["--column", "recommendations=shown", "--column", "interactions=clicks"]
     assert values(found(path, *named, "--separator", "clicks=;")) == expected([0, 1, 2, 3])
     both = ["--separator", "shown=|", "--separator", ";"]
@@ -233,8 +231,7 @@ def test_text_stays_text_whatever_its_header_looks_like(tmp_path: Path, content:
 def test_integers_that_became_floats_in_one_file_are_rejected(
     tmp_path: Path, shown: str, acts: str, refused_as: str | None
 ) -> None:
-    path = tmp_path / "events.csv"
-    path.write_text(f"recommendations,interactions\n{shown},{acts}\n")
+    path = saved(tmp_path / "events.csv", f"recommendations,interactions\n{shown},{acts}\n")
     if refused_as is None:
         assert len(found(path, metrics=("mrr",))) == 1
     else:
@@ -259,15 +256,13 @@ def test_marks_of_0_and_1_in_place_of_items_are_refused(tmp_path: Path, form: st
 
 
 def test_an_empty_label_of_text_is_missing(tmp_path: Path) -> None:
-    path = tmp_path / "events.csv"
-    path.write_text("recommendations,interactions,variant\na,a,x\nb,,\n")
+    path = saved(tmp_path / "events.csv", "recommendations,interactions,variant\na,a,x\nb,,\n")
     read = found(path, "--by", "variant", metrics=("mrr",))
     assert [each["labels"]["variant"] for each in read] == ["__missing__", "x"]
 
 
 def test_a_configuration_needs_no_source_if_files_are_given(events: Path, tmp_path: Path) -> None:
-    config = tmp_path / "streameval.toml"
-    config.write_text('metrics = ["mrr"]\n')
+    config = saved(tmp_path / "streameval.toml", 'metrics = ["mrr"]\n')
     pairs = zip(SHOWN, ACTS, strict=True)
     records = ({"recommendations": shown, "interactions": acts} for shown, acts in pairs)
     for path in (events, json_lines(tmp_path / "events.ndjson", records)):
@@ -304,8 +299,7 @@ def test_metrics_of_fields_that_no_table_has_are_refused(events: Path, tmp_path:
     assert "types of interactions, which tables" in refused("evaluate", events, "-m", typed)
     missing = "replay_0_22:unexpectedness@3"
     assert "baseline, which tables cannot have" in refused("evaluate", events, "-m", missing)
-    config = tmp_path / "streameval.toml"
-    config.write_text(f'metrics = ["mrr", "{typed}"]\n')
+    config = saved(tmp_path / "streameval.toml", f'metrics = ["mrr", "{typed}"]\n')
     said = ran("evaluate", events, "--config", config).stderr
     assert f"do not use the value of {typed}: it needs types of interactions" in said
     records = [{"recommendations": [1], "interactions": [1], "other": [1]}]
@@ -381,8 +375,7 @@ def test_parquet_and_json_lines_give_the_same_bits(
 def test_a_file_that_is_not_a_table_of_events_is_explained(
     tmp_path: Path, content: str, says: str
 ) -> None:
-    path = tmp_path / "events.csv"
-    path.write_text(content)
+    path = saved(tmp_path / "events.csv", content)
     assert says in told(path)
 
 

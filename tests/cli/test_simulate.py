@@ -10,7 +10,7 @@ import pytest
 
 from streameval.cli.app import status
 from streameval.sources.simulated_streams import line, streams
-from tests.cli.program import ran, refused
+from tests.cli.program import ran, refused, saved
 from tests.sources.test_streams import truth
 
 _FILES = {"impressions.ndjson", "interactions.ndjson", "streameval.toml"}
@@ -76,8 +76,7 @@ def test_existing_files_are_not_overwritten(tmp_path: Path) -> None:
 
 
 def test_a_file_used_as_a_folder_raises_not_a_directory(tmp_path: Path) -> None:
-    path = tmp_path / "file"
-    path.write_text("")
+    path = saved(tmp_path / "file", "")
     assert f"--streams {path}: " in refused("simulate", "--streams", path)
 
 

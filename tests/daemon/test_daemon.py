@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.program import json_lines, ran, spawned
+from tests.cli.program import json_lines, ran, saved, spawned
 from tests.daemon.running import Running, exact, readings, running
 from tests.ports import free_port
 
@@ -90,8 +90,7 @@ def test_served_values_equal_evaluate_bit_for_bit(simulated: Running, tmp_path: 
 
 def test_an_address_in_use_is_a_usage_error(simulated: Running, tmp_path: Path) -> None:
     busy = simulated.address.removeprefix("http://")
-    second = tmp_path / "second.toml"
-    second.write_text(SIMULATOR.replace("127.0.0.1:0", busy))
+    second = saved(tmp_path / "second.toml", SIMULATOR.replace("127.0.0.1:0", busy))
     for call in (["run", second], ["demo", "--listen", busy, "--seconds", "1"]):
         done = spawned(*call)
         assert done.returncode == 2
@@ -156,8 +155,7 @@ def test_an_unreachable_broker_is_reported_and_waited_for(tmp_path: Path) -> Non
 
 
 def test_a_missing_file_ends_the_daemon_with_one_sentence(tmp_path: Path) -> None:
-    config = tmp_path / "streameval.toml"
-    config.write_text(FILE.format(path=tmp_path / "none.ndjson"))
+    config = saved(tmp_path / "streameval.toml", FILE.format(path=tmp_path / "none.ndjson"))
     done = spawned("run", config)
     assert done.returncode == 1
     assert "none.ndjson: no such file" in done.stderr.splitlines()[-1]

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.certificates import Authority
-from tests.cli.program import ran, refused
+from tests.cli.program import ran, refused, saved
 from tests.daemon.running import Running, running
 from tests.effort import PATIENCE, every_case
 from tests.exporters.guarded import hashed, trusting
@@ -66,8 +66,7 @@ def authority(tmp_path: Path) -> Authority:
 def test_users_and_certificates_are_read_anew_and_a_bad_file_keeps_the_old(
     tmp_path: Path, authority: Authority
 ) -> None:
-    file = tmp_path / "web.yml"
-    file.write_text(web(ana="first"))
+    file = saved(tmp_path / "web.yml", web(ana="first"))
     config = CONFIG.replace(":0", f":{free_port()}") + 'config_file = "web.yml"\n'
     with running(config, tmp_path) as daemon:
         trust = trusting(authority.file)
@@ -153,8 +152,7 @@ def test_the_command_line_stands_above_the_file(tmp_path: Path, authority: Autho
 def test_an_invalid_option_is_reported_in_one_line(
     tmp_path: Path, option: str, value: str, sentence: str
 ) -> None:
-    file = tmp_path / "streameval.toml"
-    file.write_text(CONFIG)
+    file = saved(tmp_path / "streameval.toml", CONFIG)
     assert refused("run", file, option, value).startswith(f"streameval: {sentence}")
 
 
@@ -191,15 +189,13 @@ def test_an_unusable_web_configuration_is_reported_before_the_start(
     tmp_path: Path, command: str
 ) -> None:
     (tmp_path / "web.yml").write_text("basic_auth_users: { ana: plain }")
-    file = tmp_path / "streameval.toml"
-    file.write_text(CONFIG + 'config_file = "web.yml"\n')
+    file = saved(tmp_path / "streameval.toml", CONFIG + 'config_file = "web.yml"\n')
     told = f"streameval: {tmp_path / 'web.yml'}: basic_auth_users.ana: this is not"
     assert refused(command, file).startswith(told)
 
 
 def test_evaluate_does_not_read_the_web_configuration_file(tmp_path: Path) -> None:
-    file = tmp_path / "streameval.toml"
-    file.write_text(CONFIG + 'config_file = "not-here.yml"\n')
+    file = saved(tmp_path / "streameval.toml", CONFIG + 'config_file = "not-here.yml"\n')
     events = tmp_path / "events.ndjson"
     events.write_text('{"recommendations": ["a"], "interactions": ["a"]}\n')
     done = ran("evaluate", str(events), "--config", str(file))
