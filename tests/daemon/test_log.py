@@ -1,20 +1,31 @@
-"""Log lines: one per event, and no value can break the format."""
+"""What the daemon tells: a log line per event, and messages to systemd through a real socket."""
 
 from __future__ import annotations
 
 import io
 import json
 import logging
+import os
 import re
+import signal
+import socket
+import uuid
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streameval.daemon.assembly import assemble
 from streameval.daemon.log import Logfmt, configure, emit
+from streameval.daemon.systemd import Supervisor
+from streameval.events.records import RecordBatch
+from tests.daemon.hands import CONFIG, HIT, Countdown, Hands, Script, loop_of
+from tests.daemon.running import running
+from tests.effort import PATIENCE
 
 _PAIR = re.compile(r'([a-z_]+)=("(?:[^"\\]|\\.)*"|[^\s"=]+)(?: |\Z)')
 
@@ -78,3 +89,147 @@ def test_any_text_comes_back_from_its_line(text: str) -> None:
     line = Logfmt().format(record)
     assert "\n" not in line
     assert parsed(line)["text"] == text
+
+
+SIMULATED = """
+metrics = ["hit_rate@10"]
+[source]
+type = "simulator"
+events_per_second = 500
+"""
+
+
+class Listener:
+    """The socket of a service manager; "@NAME" is one without a file."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self._socket.bind("\0" + name[1:] if name[0] == "@" else name)
+
+    def waiting(self) -> list[str]:
+        """The messages received so far."""
+        self._socket.settimeout(0)
+        found: list[str] = []
+        while True:
+            try:
+                found.append(self._socket.recv(4096).decode())
+            except BlockingIOError:
+                return found
+
+    def until(self, beginning: str) -> list[str]:
+        """The messages up to one with this prefix."""
+        self._socket.settimeout(PATIENCE)
+        found = [self._socket.recv(4096).decode()]
+        while not found[-1].startswith(beginning):
+            found.append(self._socket.recv(4096).decode())
+        return found
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@pytest.fixture
+def listener() -> Iterator[Listener]:
+    found = Listener(f"@streameval-{uuid.uuid4().hex}")
+    yield found
+    found.close()
+
+
+def _environment(listener: Listener, **more: str) -> dict[str, str]:
+    return {"NOTIFY_SOCKET": listener.name, "WATCHDOG_USEC": "90000000", **more}
+
+
+def test_a_daemon_says_when_it_serves_lives_reloads_and_stops(tmp_path: Path) -> None:
+    listener = Listener(str(tmp_path / "notify"))
+    told = {"NOTIFY_SOCKET": listener.name, "WATCHDOG_USEC": "400000"}
+    with running(SIMULATED, tmp_path, "--web.listen", "127.0.0.1:0", **told) as daemon:
+        assert listener.until("READY=1") == ["READY=1"]
+        before = listener.until("STATUS=Ready: reading ")
+        assert listener.until("WATCHDOG=1")
+        daemon.process.send_signal(signal.SIGHUP)
+        before += listener.until("RELOADING=1\nMONOTONIC_USEC=")
+        assert "STOPPING=1" not in before
+        listener.until("READY=1")
+        assert listener.until("WATCHDOG=1")
+        assert daemon.stop() == 0
+    listener.until("STOPPING=1")
+    assert "READY=1" not in listener.waiting()
+    listener.close()
+
+
+def test_what_a_watchdog_ends_says_where_it_was(tmp_path: Path) -> None:
+    with running(SIMULATED, tmp_path, "--web.listen", "127.0.0.1:0") as daemon:
+        daemon.consumed(10)
+        assert daemon.stop(signal.SIGABRT) == -signal.SIGABRT
+    assert "Fatal Python error: Aborted\n" in daemon.log
+    assert any("daemon/loop.py" in line and "in run" in line for line in daemon.log)
+
+
+def test_nobody_is_told_where_nobody_asked(listener: Listener) -> None:
+    hands = Hands()
+    silent = Supervisor({"WATCHDOG_USEC": "1000000"}, hands.read)
+    silent.ready()
+    silent.alive()
+    others = Supervisor(_environment(listener, WATCHDOG_PID="1"), hands.read)
+    others.alive()
+    assert listener.waiting() == []
+
+
+@pytest.mark.parametrize(("limit", "most"), [(90_000_000, 1.0), (2_000_000, 0.5)])
+def test_keep_alives_come_often_enough_and_not_with_every_beat(
+    listener: Listener, limit: int, most: float
+) -> None:
+    hands, came = Hands(), list[float]()
+    own = _environment(listener, WATCHDOG_USEC=str(limit), WATCHDOG_PID=str(os.getpid()))
+    supervisor = Supervisor(own, hands.read)
+    for _ in range(1_000):
+        hands.turn(0.01)
+        supervisor.alive()
+        came += [hands.now] * len(listener.waiting())
+    assert len(came) >= 9
+    assert all(most <= later - earlier < most + 0.02 for earlier, later in pairwise(came))
+
+
+class Stuck(Script):
+    """A source that delivers some batches, and then blocks in `poll` for an hour."""
+
+    def __init__(self, hands: Hands, listener: Listener) -> None:
+        super().__init__(hands, [[HIT]] * 50)
+        self._listener = listener
+        self.before: list[str] = []
+        self.meanwhile: list[str] = []
+
+    def poll(self, seconds: float) -> Sequence[RecordBatch]:
+        found = super().poll(seconds)
+        if not found:
+            self.before = self._listener.waiting()
+            self.hands.turn(3_600)
+            self.meanwhile = self._listener.waiting()
+        return found
+
+
+def test_a_stuck_loop_sends_no_keep_alive(listener: Listener) -> None:
+    hands = Hands()
+    source = Stuck(hands, listener)
+    parts = assemble(CONFIG, _environment(listener), hands.clock, source)
+    loop_of(parts, hands).run(Countdown(51))
+    assert source.before.count("WATCHDOG=1") >= 5
+    assert source.meanwhile == []
+
+
+def test_a_status_is_one_line_and_sent_when_it_changes(listener: Listener) -> None:
+    supervisor = Supervisor(_environment(listener), Hands().read)
+    for sentence in ("Starting: a\nb", "Starting: a\nb", "Ready: c"):
+        supervisor.status(sentence)
+    assert listener.waiting() == ["STATUS=Starting: a b", "STATUS=Ready: c"]
+
+
+def test_a_socket_that_is_gone_is_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    supervisor = Supervisor({"NOTIFY_SOCKET": str(tmp_path / "none")}, Hands().read)
+    with caplog.at_level(logging.WARNING):
+        supervisor.ready()
+        supervisor.stopping()
+    assert [record.getMessage() for record in caplog.records] == ["supervisor_unreachable"]

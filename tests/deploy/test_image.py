@@ -1,7 +1,8 @@
-"""The Dockerfile, as far as it can be judged where no image can be pulled."""
+"""The Dockerfile, as far as it can be judged where no image can be pulled; the unit of systemd."""
 
 from __future__ import annotations
 
+import configparser
 import json
 import os
 import re
@@ -15,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from streameval.daemon.loop import STALL_SECONDS
 from tests.daemon.running import Running, running
 from tests.deploy.examples import (
     DEPLOY,
@@ -23,6 +25,7 @@ from tests.deploy.examples import (
     instruction,
     instructions,
     of_the_environment,
+    of_the_system,
     ran,
 )
 from tests.house.checkout import ROOT, files
@@ -139,3 +142,59 @@ def _project() -> dict[str, str]:
     with (ROOT / "pyproject.toml").open("rb") as file:
         found: dict[str, str] = tomllib.load(file)["project"]
         return found
+
+
+UNIT = DEPLOY / "systemd" / "streameval.service"
+
+
+def test_the_service_runs_what_the_image_runs() -> None:
+    service = _service()["ExecStart"].split()
+    assert service == image_arguments()[: len(service)]
+
+
+def test_what_needs_a_decision_is_not_started_again() -> None:
+    service = _service()
+    assert (service["Restart"], service["RestartPreventExitStatus"]) == ("on-failure", "2")
+
+
+def test_a_daemon_that_makes_no_progress_is_started_again_as_in_kubernetes() -> None:
+    service = _service()
+    assert (service["Type"], service["NotifyAccess"]) == ("notify", "main")
+    # /-/healthy fails first, so that a person sees it before the restart.
+    assert int(service["WatchdogSec"]) > STALL_SECONDS
+
+
+def test_the_name_of_a_member_is_there_as_in_the_image() -> None:
+    assert _service()["Environment"] == "HOSTNAME=%H"
+
+
+@pytest.mark.systemd
+def test_systemd_understands_every_line_and_would_say_otherwise(tmp_path: Path) -> None:
+    text = UNIT.read_text(encoding="utf-8")
+    assert _verified(tmp_path, text) == ""
+    assert "Unknown key" in _verified(tmp_path, text.replace("RestartSec=", "RestartSecs="))
+
+
+@pytest.mark.systemd
+def test_the_service_is_exposed_to_little() -> None:
+    analyze = of_the_system("systemd-analyze")
+    # In tenths: 1.4 when this was written, of the 10.0 of a unit that says nothing.
+    command = (analyze, "security", "--offline=true", "--no-pager", "--threshold=20", UNIT)
+    done = ran(*command)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _service() -> configparser.SectionProxy:
+    unit = configparser.ConfigParser(strict=False, interpolation=None)
+    unit.optionxform = str  # type: ignore[assignment,method-assign]  # keys keep their case
+    unit.read(UNIT)
+    return unit["Service"]
+
+
+def _verified(folder: Path, text: str) -> str:
+    """What systemd says of this unit (and not of others here), with a program that is here."""
+    unit = folder / UNIT.name
+    unit.write_text(text.replace("/opt/streameval/bin/streameval", sys.executable))
+    done = ran(of_the_system("systemd-analyze"), "verify", unit)
+    said = (done.stdout + done.stderr).splitlines()
+    return "\n".join(line for line in said if UNIT.name in line)

@@ -1,17 +1,38 @@
-"""One Prometheus with a day behind it and the deployed rules, for the whole run."""
+"""One Prometheus with a made-up day behind it and the deployed rules, for the whole run."""
 
 from __future__ import annotations
 
 import re
+import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 import pytest
 
+from streameval.engine.snapshot import (
+    LIFETIME,
+    CheckpointHealth,
+    Health,
+    ReloadHealth,
+    Series,
+    Snapshot,
+)
+from streameval.events.records import Partition
+from streameval.exporters.prometheus import PrometheusExporter
+from tests.exporters.experiments import report
+from tests.exporters.pictures import (
+    health,
+    mean,
+    partition,
+    picture,
+    property_of_all,
+    refused,
+    windowed,
+)
 from tests.house.checkout import ROOT
-from tests.prometheus.history import write_history
 from tests.prometheus.server import Prometheus, program, running
 
 _RULES = ROOT / "deploy" / "prometheus"
@@ -64,3 +85,104 @@ def _write_hasty(rules: Path, copy: Path) -> None:
     text = re.sub(r"^( +interval): \w+$", r"\1: 1s", text, flags=re.MULTILINE)
     text = re.sub(r"^ +for: \w+\n", "", text, flags=re.MULTILINE)
     copy.write_text(text, encoding="utf-8")
+
+
+STEP = 120
+"""Seconds between two scrapes."""
+HOURS = 26
+LOSS = 75 * 60
+"""Seconds before the end at which the treatment begins to lose."""
+_METRICS = ("ctr", "hit_rate@5", "hit_rate@10", "ndcg@10", "recbole:ndcg@10")
+_COUNTRIES = ("nl", "de")
+_EXPERIMENT = report()
+_LISTS = 200
+"""Of one variant, per step and replica."""
+
+
+def write_history(folder: Path, end: int) -> Path:
+    """Blocks of a Prometheus with a day of two replicas.
+
+    The second joins at half time, and is restarted with another release near the end.
+    """
+    text, blocks = folder / "history.txt", folder / "data"
+    with text.open("w", encoding="utf-8") as file:
+        steps = HOURS * 3600 // STEP
+        release = steps - 90 * 60 // STEP
+        file.writelines(_lines(0, "1.0.0", range(steps + 1), end))
+        file.writelines(_lines(1, "1.0.0", range(steps // 2, release), end))
+        file.writelines(_lines(1, "1.1.0", range(release, steps + 1), end))
+        file.write("# EOF\n")
+    command = [program("promtool"), "tsdb", "create-blocks-from", "openmetrics"]
+    made = subprocess.run([*command, str(text), str(blocks)], capture_output=True, check=False)
+    assert made.returncode == 0, made.stderr
+    text.unlink()
+    return blocks
+
+
+def _lines(replica: int, version: str, steps: range, end: int) -> Iterator[str]:
+    exporter = PrometheusExporter(version=version, kafka=True, first_exposure=0)
+    where = f'job="streameval",instance="replica-{replica}:9877"'
+    for step in filter(_is_looked_at, steps):
+        moment = end - HOURS * 3600 + step * STEP
+        shown = exporter.exposition(_snapshot(replica, steps.start, step, end)).decode()
+        for line in shown.splitlines():
+            if not line.startswith("#"):
+                yield f"{_placed(line, where)} {moment}\n"
+
+
+def _is_looked_at(step: int) -> bool:
+    """Only the last hours, and the same of the day before, are scraped often: it takes time."""
+    dense = (LOSS + 3600) // STEP
+    return step <= dense or step >= HOURS * 3600 // STEP - dense or step % 15 == 0
+
+
+def _placed(line: str, where: str) -> str:
+    head, _, value = line.rpartition(" ")
+    name, brace, labels = head.partition("{")
+    return f"{name}{{{where},{labels} {value}" if brace else f"{name}{{{where}}} {value}"
+
+
+def _snapshot(replica: int, start: int, step: int, end: int) -> Snapshot:
+    moment, steps = end - HOURS * 3600 + step * STEP, step - start
+    lost = max(0, (moment - (end - LOSS)) // STEP)
+    series: list[Series] = []
+    for text in _METRICS:
+        for variant in ("control", "treatment"):
+            less = 0.1 * lost if variant == "treatment" else 0.0
+            total, count = (0.25 * steps - less) * _LISTS, steps * _LISTS
+            for window in ("1h", LIFETIME):
+                whole = mean(text, (variant,), total, count)
+                series.append(windowed(whole, window))
+                for country in _COUNTRIES:
+                    part = mean(text, (variant, country), total / 2, count // 2)
+                    series.append(windowed(part, window, family=1))
+    for variant in ("control", "treatment"):
+        coverage = property_of_all("item_coverage@10", (variant,), 0.5)
+        series += [windowed(coverage, "1h"), refused("capri:recall@5", (variant,))]
+    state = _health(replica, start, step, moment)
+    shown = picture(*series, segments=["country"], windows=["1h"], version=step, state=state)
+    return msgspec.structs.replace(shown, taken_at=moment, experiment=_EXPERIMENT)
+
+
+def _health(replica: int, start: int, step: int, moment: int) -> Health:
+    steps, position = step - start, 900 * step
+    read = partition(replica, position, position + 40, (moment - 3) * 1_000_000)
+    where = Partition("recommendation-events", replica)
+    kept = CheckpointHealth(
+        last_success=moment - 5, failures={"store": 0}, offsets={where: position}
+    )
+    return health(
+        consumed=900 * steps,
+        invalid={"json": 2 * steps},
+        partitions=(read,),
+        late=steps,
+        future=steps,
+        duplicates=steps,
+        folded={"labels": 0, "country": 7},
+        dead_lettered=2 * steps,
+        recoveries={"seek": 1},
+        connection_failures={"unreachable": 1},
+        registry_failures={"unreachable": 1},
+        checkpoint=kept,
+        reload=ReloadHealth(successful=True, at=moment - 3600),
+    )
