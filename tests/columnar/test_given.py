@@ -11,7 +11,7 @@ import pytest
 from streameval import Accumulator, Batch, Columns, Event, Intervals
 from streameval.errors import InvalidEventError, SuspiciousEventsWarning
 from streameval.partials import partials
-from tests.columnar.forms import bits
+from tests.columnar.test_same_bits import bits
 from tests.effort import every_case
 
 NUMBERS = pa.list_(pa.float64())

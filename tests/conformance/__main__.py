@@ -9,8 +9,7 @@ from itertools import groupby
 from pathlib import Path
 
 from streameval.catalogue.conventions import CONVENTIONS
-from tests.conformance.claims import Claim, Tolerance
-from tests.conformance.recorded import OURS, Case, cases_of
+from tests.conformance.recorded import OURS, Case, Claim, Tolerance, cases_of
 from tests.conformance.systems import ANSWERS
 from tests.conformance.ways import readings
 

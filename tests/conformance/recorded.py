@@ -1,4 +1,4 @@
-"""The files: what the systems' real code returned, case by case.
+"""The files: what the real code of systems returned, as claims about our readings, case by case.
 
 STREAMEVAL_GOLDEN names a folder to read instead of the one beside this file.
 """
@@ -6,6 +6,7 @@ STREAMEVAL_GOLDEN names a folder to read instead of the one beside this file.
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,11 +14,134 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from streameval import Event
-from tests.conformance import claims, upstream
-from tests.conformance.claims import Claim, Tolerance
+from streameval.catalogue.reading import Reading, UndefinedReading
+from tests.conformance import upstream
 from tests.conformance.inputs import Recorded
 from tests.conformance.systems import ANSWERS, Answer
+
+VARIANTS = {"expected_0_9": "replay_0_9", "expected_doc_formula_0_11": "replay_0_11"}
+"""What a case expects of other versions of its system -> our convention of those."""
+
+READ = {
+    *("mean", "median", "conf_interval", "by_k", "rounded4", "mean_rounded4", "n_users_averaged"),
+    *("per_user", "per_user_errors", "per_user_unrounded_float64", "per_user_baseline_only"),
+    *("error", "mean_over_users_without_error", "weights"),
+}
+"""All that a case may expect of its system."""
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """How close a value must come, as the file says.
+
+    printed: whether the number was taken from a page, with as many digits as were printed there.
+    """
+
+    absolute: float
+    relative: float
+    printed: bool = False
+
+    def agrees(self, value: float, expected: float) -> bool:
+        if math.isnan(expected):
+            return math.isnan(value)
+        return math.isclose(value, expected, rel_tol=self.relative, abs_tol=self.absolute)
+
+    def difference(self, value: float, expected: float) -> float:
+        """How far a value is from what is expected, relatively above 1; 0 where that is NaN."""
+        if self.printed or math.isnan(expected) or value == expected:
+            return 0.0
+        return abs(value - expected) / max(1.0, abs(expected))
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What one reading must be.
+
+    text: our metric; value: the number recorded, NaN for none; raises: whether reading it fails;
+    count: how many lists its mean is over; digits: decimals that the number was rounded to.
+    """
+
+    text: str
+    value: float = math.nan
+    raises: bool = False
+    count: int | None = None
+    digits: int | None = None
+
+    def mistake(self, reading: Reading, tolerance: Tolerance) -> str | None:
+        """What is wrong with the reading; None where it is as recorded."""
+        if self.raises:
+            raised = isinstance(reading, UndefinedReading)
+            return None if raised else f"{self.text} did not raise"
+        if self.count is not None and reading.count != self.count:
+            return f"{self.text}: mean over {reading.count}, recorded {self.count}"
+        value = reading.value
+        rounded = value if self.digits is None else float(np.round(value, self.digits))
+        if tolerance.agrees(rounded, self.value):
+            return None
+        return f"{self.text}: {rounded!r}, recorded {self.value!r}"
+
+
+def number(value: float | None) -> float:
+    """A recorded number; NaN for null."""
+    return math.nan if value is None else value
+
+
+def at_cutoffs(case: Recorded, expected: Recorded) -> Mapping[int | None, Recorded]:
+    """What is expected at each cut-off; a plain number is a mean."""
+    k = case["params"].get("k")
+    found = expected.get("by_k") or {k[0] if isinstance(k, list) else k: expected}
+    return {
+        None if cut is None else int(cut): each if isinstance(each, Mapping) else {"mean": each}
+        for cut, each in found.items()
+    }
+
+
+def of_all(answer: Answer, params: Recorded, k: int | None, expected: Recorded) -> Iterator[Claim]:
+    text = answer.text(params, k)
+    mean, count = number(expected.get("mean")), expected.get("n_users_averaged")
+    raises = "error" in expected
+    if raises or "mean" in expected:
+        yield Claim(text, mean, raises, count)
+    for name in ("rounded4", "mean_rounded4"):
+        if name in expected:
+            yield Claim(text, number(expected[name]), digits=4)
+    if "median" in expected:
+        median = answer.text(params, k, {"statistic": "median"})
+        yield Claim(median, number(expected["median"]), count=count)
+    for confidence, width in expected.get("conf_interval", {}).items():
+        chosen = {"statistic": "half_width", "confidence": float(confidence)}
+        yield Claim(answer.text(params, k, chosen), number(width), count=count)
+    if "mean_over_users_without_error" in expected and answer.without_errors:
+        quiet = answer.text(params, k, answer.without_errors)
+        yield Claim(quiet, number(expected["mean_over_users_without_error"]))
+
+
+def of_each(
+    answer: Answer, params: Recorded, k: int | None, expected: Recorded
+) -> list[Sequence[Claim]]:
+    """For each user of the case, then for those that only a baseline has, claims of them alone."""
+    values = expected.get("per_user") or ()
+    errors = expected.get("per_user_errors") or [None] * len(values)
+    plain = expected.get("per_user_unrounded_float64") or [None] * len(values)
+    text, unrounded = answer.text(params, k), answer.text(params, k, answer.unrounded)
+    found: list[Sequence[Claim]] = []
+    for value, error, precise in zip(values, errors, plain, strict=True):
+        claims = [Claim(text, number(value), error is not None)]
+        found.append(claims if precise is None else [*claims, Claim(unrounded, precise)])
+    others = expected.get("per_user_baseline_only") or ()
+    return found + [[Claim(text, number(value))] for _, value in others]
+
+
+def variants(case: Recorded, answer: Answer) -> Iterator[tuple[Answer, Recorded]]:
+    """Our answers, each with what is expected of it: by the case's system, and by its versions."""
+    yield answer, case["expected"]
+    for key, convention in VARIANTS.items():
+        if key in case:
+            yield answer.in_convention(convention), case[key]
+
 
 OURS = Path(__file__).parent / "golden"
 FOLDER = Path(os.environ.get("STREAMEVAL_GOLDEN") or OURS)
@@ -94,10 +218,10 @@ def case_of(name: str, system: str, metric: str, row: Recorded, tolerance: Toler
     answer = ANSWERS[system, metric]
     given = answer.inputs(row)
     asked = list(_asked(row, answer))
-    claimed = [claim for each in asked for claim in claims.of_all(*each)]
+    claimed = [claim for each in asked for claim in of_all(*each)]
     by_user: dict[int, list[Claim]] = {}
     for each in asked:
-        for place, found in enumerate(claims.of_each(*each)):
+        for place, found in enumerate(of_each(*each)):
             by_user.setdefault(place, []).extend(found)
     alone = [Part([given.events[place]], found) for place, found in by_user.items()]
     parts = [Part(given.events, claimed), *_quiet(row, answer, given.events)]
@@ -109,8 +233,8 @@ def _asked(
     row: Recorded, answer: Answer
 ) -> Iterator[tuple[Answer, Recorded, int | None, Recorded]]:
     """Our answers, for each cut-off, with what is expected there."""
-    for each, expected in claims.variants(row, answer):
-        for k, found in claims.at_cutoffs(row, expected).items():
+    for each, expected in variants(row, answer):
+        for k, found in at_cutoffs(row, expected).items():
             yield each, row["params"], k, found
 
 
@@ -119,6 +243,6 @@ def _quiet(row: Recorded, answer: Answer, events: Sequence[Event]) -> Iterator[P
     expected = row["expected"]
     if "mean_over_users_without_error" in expected and not answer.without_errors:
         errors = zip(events, expected["per_user_errors"], strict=True)
-        mean = claims.number(expected["mean_over_users_without_error"])
+        mean = number(expected["mean_over_users_without_error"])
         text = answer.text(row["params"], row["params"]["k"])
         yield Part([event for event, error in errors if error is None], [Claim(text, mean)])

@@ -13,9 +13,17 @@ import pytest
 from streameval.catalogue import catalogue, parameters, parse
 from streameval.catalogue.conventions import CONVENTIONS
 from tests.conformance.__main__ import PAGE, page
-from tests.conformance.claims import READ, VARIANTS
 from tests.conformance.record import RECORDERS, recorded
-from tests.conformance.recorded import FOLDER, OURS, cases, cases_in, cases_of, files
+from tests.conformance.recorded import (
+    FOLDER,
+    OURS,
+    READ,
+    VARIANTS,
+    cases,
+    cases_in,
+    cases_of,
+    files,
+)
 from tests.conformance.systems import ANSWERS
 from tests.conformance.ways import (
     counted,

@@ -17,8 +17,7 @@ from streameval.catalogue import parse
 from streameval.catalogue.reading import Reading
 from streameval.events import Interactions, columns_of
 from streameval.testing.laws import update
-from tests.conformance.claims import Claim
-from tests.conformance.recorded import Case, Part, cases_of
+from tests.conformance.recorded import Case, Claim, Part, cases_of
 
 
 def streamed(texts: Sequence[str], events: Iterable[Event], once: Mapping[str, Any]) -> Accumulator:

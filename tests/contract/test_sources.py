@@ -1,4 +1,4 @@
-"""One contract, kept by every source."""
+"""What every source delivers, and what it owes to the owner of its partitions."""
 
 from __future__ import annotations
 
@@ -6,22 +6,224 @@ import importlib
 import itertools
 import pkgutil
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
 
 from streameval import sources
-from streameval.events.records import Partition, RecordBatch
+from streameval.errors import StreamevalError
+from streameval.events.records import Assignment, Partition, RecordBatch
 from streameval.sources.source import Positions, Source
 from tests.contract.source_cases import CASES, Content, Records
 from tests.effort import PATIENCE
 
 
+class RefusedError(StreamevalError):
+    """What an owner raises here."""
+
+
+class Owner:
+    """Keeps what it was told and how far it was given records; begins where it left off.
+
+    Attributes:
+        told: what happened, in order; shared by owners that are watched together.
+        own: what is ours at the moment.
+        seen: how each partition was described.
+        positions: where the next reading of each begins.
+        read: offsets that were delivered of each.
+    """
+
+    def __init__(
+        self, name: str = "", told: list[tuple[str, str, Partition]] | None = None
+    ) -> None:
+        self.name = name
+        self.told = [] if told is None else told
+        self.own: set[Partition] = set()
+        self.seen: dict[Partition, Assignment] = {}
+        self.positions: dict[Partition, int] = {}
+        self.read: dict[Partition, list[int]] = {}
+        self.refusing = ""
+        self.while_revoked: Callable[[Sequence[Partition]], object] = len
+
+    def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
+        self._tell("assigned", [each.partition for each in assignments])
+        self.seen |= {each.partition: each for each in assignments}
+        self.own |= {each.partition for each in assignments}
+        return {
+            each.partition: self.positions.setdefault(each.partition, each.start)
+            for each in assignments
+        }
+
+    def revoked(self, partitions: Sequence[Partition]) -> None:
+        self._tell("revoked", partitions)
+        self.while_revoked(partitions)
+        self.own -= set(partitions)
+
+    def lost(self, partitions: Sequence[Partition]) -> None:
+        self._tell("lost", partitions)
+        self.own -= set(partitions)
+
+    def take(self, batches: Sequence[RecordBatch]) -> None:
+        """Count what a poll gave; asserts that it is ours and goes on where we are."""
+        for batch in batches:
+            assert batch.partition in self.own, f"{batch.partition} is not ours"
+            position = self.positions[batch.partition]
+            assert all(offset >= position for offset in batch.offsets)
+            assert batch.next_offset >= position
+            self.positions[batch.partition] = batch.next_offset
+            self.read.setdefault(batch.partition, []).extend(batch.offsets)
+
+    def _tell(self, what: str, partitions: Sequence[Partition]) -> None:
+        if self.refusing == what:
+            raise RefusedError(f"{what} is refused")
+        self.told += [(self.name, what, partition) for partition in partitions]
+
+
 @pytest.fixture(params=[pytest.param(name, marks=case.marks) for name, case in CASES.items()])
 def content(request: pytest.FixtureRequest, tmp_path: Path) -> Content:
     return CASES[request.param].prepare(tmp_path, request)
+
+
+@pytest.fixture(
+    params=[pytest.param(name, marks=case.marks) for name, case in CASES.items() if case.group]
+)
+def shared(request: pytest.FixtureRequest, tmp_path: Path) -> Content:
+    return CASES[request.param].prepare(tmp_path, request)
+
+
+@contextmanager
+def _opened(content: Content, owner: Owner) -> Iterator[Source]:
+    with closing(content.source()) as source:
+        source.open(owner)
+        yield source
+
+
+def _poll_until(condition: Callable[[], bool], *readers: tuple[Source, Owner]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        told = [(owner.told, owner.positions) for _, owner in readers]
+        assert time.monotonic() < deadline, f"never so: {told}"
+        for source, owner in readers:
+            owner.take(source.poll(0.1))
+
+
+def test_every_partition_is_handed_over_once_and_read_from_where_its_owner_says(
+    content: Content,
+) -> None:
+    """What it is stays the same, closing tells nothing, and a commit has nobody to refuse it."""
+    owners = Owner(), Owner()
+    for owner in owners:
+        owner.positions = {partition: end // 2 for partition, end in content.ends.items()}
+        with _opened(content, owner) as source:
+            before = source.joined
+            _poll_until(lambda: owner.positions == content.ends, (source, owner))  # noqa: B023  used at once
+            assert (before, source.joined) == (False, True)
+            assert source.commit(content.ends) is None
+        assert sorted(owner.told) == [("", "assigned", each) for each in sorted(content.ends)]
+        for partition, records in content.records.items():
+            seen, end = owner.seen[partition], content.ends[partition]
+            later = [offset for offset, _ in records if offset >= end // 2]
+            assert owner.read.get(partition, []) == later
+            assert seen.identity == owners[0].seen[partition].identity != ""
+            assert (seen.begin, seen.start) == (0, 0)
+            assert seen.end >= end
+    assert {seen.committed for seen in owners[0].seen.values()} == {None}
+
+
+def test_an_owners_refusal_comes_out_of_poll_and_nothing_is_delivered(content: Content) -> None:
+    owner = Owner()
+    owner.refusing = "assigned"
+    with _opened(content, owner) as source:
+        with pytest.raises(RefusedError):
+            _poll_until(lambda: bool(owner.told), (source, owner))
+        assert not source.joined
+        assert owner.positions == {}
+
+
+def test_the_group_knows_what_was_committed_last(shared: Content) -> None:
+    first, second = Owner(), Owner()
+    with _opened(shared, first) as source:
+        _poll_until(lambda: first.positions == shared.ends, (source, first))
+        assert source.commit(shared.ends) is None
+        ahead = max(shared.ends)
+        assert source.commit({ahead: 3}) is None
+    with _opened(shared, second) as source:
+        _poll_until(lambda: second.own == shared.ends.keys(), (source, second))
+    found = {partition: seen.committed for partition, seen in second.seen.items()}
+    assert found == {**shared.ends, ahead: 3}
+
+
+def test_what_is_not_ours_is_not_committed(shared: Content) -> None:
+    foreign = Partition("elsewhere", 7)
+    with closing(shared.source()) as source:
+        owner = Owner()
+        source.open(owner)
+        _poll_until(lambda: owner.own == shared.ends.keys(), (source, owner))
+        assert str(foreign) in (source.commit({foreign: 1}) or "")
+
+
+def test_a_partition_is_finished_by_one_before_it_is_given_to_another(shared: Content) -> None:
+    told: list[tuple[str, str, Partition]] = []
+    a, b = Owner("a", told), Owner("b", told)
+    with ExitStack() as stack:
+        first = stack.enter_context(_opened(shared, a))
+        _poll_until(lambda: a.positions == shared.ends, (first, a))
+        second = stack.enter_context(_opened(shared, b))
+        both = ((first, a), (second, b))
+        _poll_until(lambda: bool(a.own and b.own and second.joined), *both)
+        _poll_until(lambda: {**a.positions, **b.positions} == shared.ends, *both)
+        assert not a.own & b.own
+        assert a.own | b.own == shared.ends.keys()
+    moved = next(iter(b.own))
+    order = [(name, what) for name, what, partition in told if partition == moved]
+    assert order == [("a", "assigned"), ("a", "revoked"), ("b", "assigned")]
+
+
+def test_a_partition_that_is_still_being_finished_can_be_committed(shared: Content) -> None:
+    a, b = Owner("a"), Owner("b")
+    said: list[str | None] = []
+    with ExitStack() as stack:
+        first = stack.enter_context(_opened(shared, a))
+        _poll_until(lambda: a.positions == shared.ends, (first, a))
+        a.while_revoked = lambda partitions: said.append(
+            first.commit({each: a.positions[each] for each in partitions})
+        )
+        second = stack.enter_context(_opened(shared, b))
+        _poll_until(lambda: bool(b.own), (first, a), (second, b))
+        moved = next(iter(b.own))
+        assert moved.topic in (first.commit({moved: 1}) or "")
+    assert said[0] is None
+    assert b.seen[moved].committed == shared.ends[moved]
+
+
+def test_what_comes_back_begins_where_the_owner_says_then(shared: Content) -> None:
+    a, b = Owner("a"), Owner("b")
+    with ExitStack() as stack:
+        first = stack.enter_context(_opened(shared, a))
+        _poll_until(lambda: a.positions == shared.ends, (first, a))
+        second = stack.enter_context(_opened(shared, b))
+        _poll_until(lambda: bool(b.own), (first, a), (second, b))
+        second.close()
+        back = next(iter(b.own))
+        a.positions[back], a.read = 2, {}
+        _poll_until(lambda: a.positions == shared.ends, (first, a))
+        assert a.read[back] == [offset for offset, _ in shared.records[back] if offset >= 2]
+
+
+def test_a_failing_revocation_comes_out_of_poll_and_gives_nothing_up(shared: Content) -> None:
+    a, b = Owner("a"), Owner("b")
+    with ExitStack() as stack:
+        first = stack.enter_context(_opened(shared, a))
+        _poll_until(lambda: a.own == shared.ends.keys(), (first, a))
+        a.refusing = "revoked"
+        second = stack.enter_context(_opened(shared, b))
+        with pytest.raises(RefusedError):
+            _poll_until(lambda: bool(b.own), (first, a), (second, b))
+        assert not b.own
+        a.refusing = ""
+        _poll_until(lambda: bool(b.own), (first, a), (second, b))
 
 
 def _read(

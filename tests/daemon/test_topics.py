@@ -16,8 +16,7 @@ import pytest
 from streameval.testing.broker import Broker
 from tests.cli.program import dataset, ran
 from tests.daemon.running import Running, exact, kafka_source, readings, running
-from tests.join.topics import send
-from tests.kafka.topics import create, filled
+from tests.kafka.topics import create, filled, send
 
 KNOWN = """
 metrics = ["ctr", "hit_rate@10", "ndcg@10", "item_coverage@10"]

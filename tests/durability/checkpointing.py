@@ -13,8 +13,7 @@ from streameval.checkpoints.store import Store
 from streameval.engine.dead_letters import Identity
 from streameval.events.records import Assignment, Partition, RecordBatch
 from tests.batches import batch_of
-from tests.durability.counting import METRIC, record
-from tests.durability.process import SETTINGS, Member
+from tests.durability.process import METRIC, SETTINGS, Member, record
 from tests.stores.drafts import MemoryStore
 
 P = Partition("events", 0)

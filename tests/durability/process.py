@@ -1,4 +1,4 @@
-"""A process that counts, with injected kills and failures."""
+"""A minimal pipeline, its records, and a process with injected kills and failures."""
 
 from __future__ import annotations
 
@@ -10,19 +10,79 @@ from typing import Any, Final, ParamSpec, TypeVar
 
 import msgspec
 
+from streameval.accumulator import Accumulator
 from streameval.checkpoints.checkpointer import Checkpointer
+from streameval.checkpoints.format import digest_of
 from streameval.checkpoints.scheduler import Clock
 from streameval.checkpoints.settings import CheckpointSettings
 from streameval.checkpoints.store import Store, folder_store
+from streameval.decoding.decode import Decoder
+from streameval.decoding.fields import EventFields
 from streameval.engine.dead_letters import DeadLetter, Identity
 from streameval.engine.evidence import EvidenceReader, Totals
-from streameval.engine.ingest import Frontend, Ingest
+from streameval.engine.ingest import EventFrontend, Frontend, Ingest
+from streameval.engine.partition import Layout
 from streameval.errors import DeadLetterError, StreamevalError
 from streameval.events.records import Partition, RecordBatch
-from tests.durability.counting import TIMES, ingest
+from streameval.windows.family import FamilySpec
+from streameval.windows.labels import FoldingOptions
+from streameval.windows.times import Windowing
 from tests.logs.group import Group
 from tests.logs.source import LogSource
 from tests.stores.simulated_disk import SimulatedDisk
+
+MINUTE = 60_000_000
+START = 1_700_000_000 // 60
+"""The minute in which event time begins."""
+
+TIMES = Windowing(pane=MINUTE, spans=(3 * MINUTE,), lateness=MINUTE)
+FIELDS = EventFields(time="ts", time_unit="s", event_id="id")
+
+METRIC = "hit_rate@1"
+_HITS = Accumulator(METRIC)
+
+
+def ingest(spans: tuple[int, ...] = TIMES.spans) -> Ingest:
+    windowing = msgspec.structs.replace(TIMES, spans=spans)
+    families = [
+        FamilySpec(
+            name="labels",
+            dimensions=("variant",),
+            columns=(0,),
+            spans=spans,
+            metrics=_HITS.metrics,
+            table=_HITS.table,
+            folding=FoldingOptions(cap=2),
+        ),
+        FamilySpec(
+            name="country",
+            metrics=_HITS.metrics,
+            table=_HITS.table,
+            dimensions=("country",),
+            columns=(1,),
+        ),
+    ]
+    layout = Layout(families=families, windowing=windowing, dedup=600 * MINUTE, recent=1)
+    return Ingest(EventFrontend(Decoder(FIELDS, ["variant", "country"]), layout), keep_letters=True)
+
+
+def record(number: int, *, minute: int, variant: str, hit: bool = True) -> bytes:
+    """An event; its number is its id."""
+    return msgspec.json.encode(
+        {
+            "recommendations": ["a"],
+            "interactions": ["a" if hit else "b"],
+            "ts": (START + minute) * 60,
+            "id": str(number),
+            "variant": variant,
+            "country": "nl" if number % 2 else "de",
+        }
+    )
+
+
+def digests(of: Ingest, partition: Partition) -> Mapping[str, str]:
+    return {each.name: digest_of(*each.content()()) for each in of.sections(partition)}
+
 
 P = ParamSpec("P")
 R = TypeVar("R")

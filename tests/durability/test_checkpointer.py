@@ -23,7 +23,7 @@ from streameval.join.frontend import JoinFrontend
 from streameval.join.options import AttributionOptions, InteractionOptions
 from tests.batches import batch_of
 from tests.durability.checkpointing import Kept, P, Recorded, after, assignment, batch, owner
-from tests.durability.counting import MINUTE, START, digests
+from tests.durability.process import MINUTE, START, digests
 from tests.effort import every_case
 from tests.stores.drafts import MemoryStore
 

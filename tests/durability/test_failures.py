@@ -15,8 +15,7 @@ from streameval.events.records import Origin, Partition, RecordBatch
 from tests.batches import batch_of
 from tests.dead_letters.places import letter
 from tests.durability.checkpointing import P, assignment, batch, owner
-from tests.durability.counting import ingest
-from tests.durability.process import Inline, Letters
+from tests.durability.process import Inline, Letters, ingest
 from tests.effort import every_case
 from tests.stores.drafts import MemoryStore
 

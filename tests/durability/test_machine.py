@@ -16,8 +16,7 @@ from hypothesis.stateful import (
 )
 
 from streameval.events.records import Partition
-from tests.durability.counting import record
-from tests.durability.process import Process
+from tests.durability.process import Process, record
 from tests.durability.world import NAMES, PARTITIONS, World
 from tests.effort import thorough
 

@@ -14,9 +14,8 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from tests.fuzz.checkpoints import changes, checkpoints
-from tests.fuzz.records import decoder, events, join, streams
+from tests.fuzz.records import cases, decoder, events, join, schemas, streams
 from tests.fuzz.requests import requests, server
-from tests.fuzz.schemas import cases, schemas
 
 _ROUND = 200
 """Examples after which the clock is looked at; each round has a seed of its own."""

@@ -1,11 +1,11 @@
-"""Records of any bytes in whole pipelines: counted or refused, shown, and restarted."""
+"""Records of any bytes, with and without schemas: counted or refused, shown, and restarted."""
 
 from __future__ import annotations
 
 import json
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -14,6 +14,9 @@ from msgspec.json import encode
 
 from streameval.config import Config
 from streameval.config.pipeline import new_ingest
+from streameval.decoding.decode import Decoder
+from streameval.decoding.fields import EventFields
+from streameval.decoding.framing import FramedDecoder
 from streameval.engine.ingest import Ingest
 from streameval.engine.snapshots import RuntimeStatus, Snapshots
 from streameval.errors import TooManyOpenError
@@ -22,9 +25,21 @@ from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web.answers import metrics
 from streameval.exporters.web.health import state
 from streameval.exporters.web.page import page
+from streameval.sources.schemas import avro, protobuf
+from streameval.sources.schemas.registry import Definition, UnusableSchemaError
 from tests.batches import batch_of
 from tests.decoding.records import anything, ids, json_values, mutilated, records
 from tests.fuzz import configurations
+from tests.schemas import producing
+from tests.schemas.producing import (
+    AVRO,
+    ITEM,
+    ITEM_PROTO,
+    PROTO,
+    avro_payloads,
+    framed,
+    protobuf_payloads,
+)
 
 Feed: TypeAlias = tuple[int, Sequence[bytes | None], bool]
 """Number of a log, a batch of it, and whether the process ends after it and goes on."""
@@ -140,3 +155,59 @@ def _shown(config: Config, ingest: Ingest) -> None:
     PrometheusExporter(version="1", first_exposure=0).exposition(snapshot)
     encode(metrics(snapshot))
     page(snapshot, state(snapshot, healthy=True))
+
+
+Framed: TypeAlias = tuple[str, Sequence[bytes], bytes]
+"""A format, records without their frames, and the text of an Avro schema."""
+
+_FIELDS = EventFields(
+    recommendations="page.items", item="sku", interactions="clicked", time="at", time_unit="us"
+)
+_TEXT = json.dumps(AVRO)
+
+
+def cases() -> st.SearchStrategy[Framed]:
+    """Records that were damaged on the way, and bytes that are none."""
+    written = {
+        "avro": avro_payloads(producing.events(9)),
+        "protobuf": protobuf_payloads(producing.events(9)),
+    }
+    drawn = [
+        st.tuples(
+            st.just(kind),
+            st.lists(mutilated(st.sampled_from(some)) | st.binary(max_size=40), max_size=8),
+            json_values() | mutilated(st.just(_TEXT.encode())),
+        )
+        for kind, some in written.items()
+    ]
+    return st.one_of(drawn)
+
+
+@contextmanager
+def schemas() -> Iterator[Callable[[Framed], None]]:
+    """Reads records by their schemas, and then as JSON."""
+    item = {"shop.Item": json.dumps(ITEM)}
+    readers = {
+        "avro": avro.reader(Definition("AVRO", _TEXT, item), "us"),
+        "protobuf": protobuf.reader(
+            Definition("PROTOBUF", PROTO, {"shop/item.proto": ITEM_PROTO}), "us"
+        ),
+    }
+
+    def check(case: Framed) -> None:
+        kind, payloads, text = case
+        found = FramedDecoder(Decoder(_FIELDS, ["country"]), readers[kind]).decode_many(
+            [framed(1, each) for each in payloads]
+        )
+        places = sorted([*found.places, *(place for place, _ in found.invalid)])
+        assert places == list(range(len(payloads)))
+        _compiled(text.decode("utf-8", "replace"), [framed(1, each) for each in payloads])
+
+    yield check
+
+
+def _compiled(text: str, records: Sequence[bytes]) -> None:
+    """Compile what may be a schema, and read records with it that are not of it."""
+    with suppress(UnusableSchemaError):
+        reader = avro.reader(Definition("AVRO", text, {"shop.Item": json.dumps(ITEM)}), "ms")
+        FramedDecoder(Decoder(_FIELDS, []), reader).decode_many(records)

@@ -20,8 +20,7 @@ from tests.durability.checkpointing import assignment
 from tests.effort import every_case
 from tests.join.offline import Case
 from tests.join.streams import join_frontend
-from tests.join.topics import lines, published
-from tests.kafka.topics import create, fill
+from tests.kafka.topics import create, fill, lines, published
 
 OBD = Path(__file__).parents[3] / "shared" / "datasets" / "obd_small"
 LISTS = 4_000

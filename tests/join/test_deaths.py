@@ -13,8 +13,7 @@ from streameval.testing.broker import Broker
 from tests.cli.program import ran
 from tests.daemon.running import Running, exact, running
 from tests.join.test_daemon import streams
-from tests.join.topics import PARTITIONS, lines, send
-from tests.kafka.topics import create
+from tests.kafka.topics import PARTITIONS, create, lines, send
 
 EVENTS = 600
 JOIN = """

@@ -12,7 +12,7 @@ import pytest
 from tests.cli.program import ran
 from tests.daemon.running import exact
 from tests.join.offline import Case, joined
-from tests.join.topics import lines
+from tests.kafka.topics import lines
 
 DATASETS = Path(__file__).parents[3] / "shared" / "datasets"
 OTTO = DATASETS / "otto_test_sample"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any, TypeVar
+from zlib import crc32
 
 import pytest
 from kafka import KafkaAdminClient, KafkaProducer, TopicPartition
@@ -173,3 +177,32 @@ def removed(broker: Broker, topic: str) -> None:
         admin.delete_topics([topic])
         while topic in admin.list_topics():
             time.sleep(0.05)
+
+
+PARTITIONS = 4
+
+
+def published(broker: Broker, records: Iterable[bytes], key: str = "request_id") -> str:
+    """A fresh topic with these records, each in the partition of its key, in order."""
+    topic = create(broker, partitions=PARTITIONS)
+    send(broker, topic, records, key)
+    return topic
+
+
+def send(broker: Broker, topic: str, records: Iterable[bytes], key: str = "request_id") -> None:
+    """Append records, each to the partition of its key."""
+    producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers, linger_ms=20)
+    with closing(producer):
+        sent = [
+            producer.send(topic, record, key=name, partition=crc32(name) % PARTITIONS)
+            for record in records
+            for name in [str(json.loads(record)[key]).encode()]
+        ]
+        for future in sent:
+            future.get(timeout=PATIENCE)
+
+
+def lines(path: Path) -> Sequence[bytes]:
+    opened = gzip.open if path.suffix == ".gz" else open
+    with opened(path, "rb") as file:
+        return [line.strip() for line in file if line.strip()]

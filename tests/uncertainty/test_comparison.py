@@ -13,7 +13,7 @@ from streameval.accumulator.comparison import Comparison, Method, compare_days, 
 from streameval.statistics.intervals import GroupSums
 from tests.effort import every_case
 from tests.present import present
-from tests.uncertainty.worlds import binomial, sums
+from tests.uncertainty.test_interval import binomial, sums
 
 
 def without(table: GroupSums, group: int) -> GroupSums:

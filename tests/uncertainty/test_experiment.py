@@ -22,7 +22,7 @@ from streameval.catalogue import parse
 from streameval.errors import ConfigError
 from streameval.statistics.intervals import Audience, GroupSums, Intervals
 from tests.effort import every_case
-from tests.uncertainty.worlds import binomial, sums
+from tests.uncertainty.test_interval import binomial, sums
 
 METRICS = ["ctr", "hit_rate@10", "ndcg@10"]
 EVERYBODY = 2**64

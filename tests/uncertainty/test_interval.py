@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import ArrayLike
 
 from streameval.accumulator.uncertainty import (
     boundary,
@@ -22,10 +23,29 @@ from streameval.accumulator.uncertainty import (
     standard_error,
     student_reach,
 )
-from streameval.statistics.intervals import Intervals, Kind
+from streameval.statistics.intervals import GroupSums, Intervals, Kind
 from tests.effort import every_case
 from tests.present import present
-from tests.uncertainty.worlds import binomial, sums
+
+
+def sums(
+    numerators: ArrayLike, denominators: ArrayLike, days: ArrayLike | None = None
+) -> GroupSums:
+    """Group sums of one day (two vectors) or of several (two tables)."""
+    above = np.atleast_2d(np.asarray(numerators, np.float64))
+    below = np.atleast_2d(np.asarray(denominators, np.int64))
+    when = np.arange(len(above)) if days is None else np.asarray(days)
+    return GroupSums(when.astype(np.int64), above, below)
+
+
+def binomial(
+    seed: int, rate: float, *, groups: int = 256, lists: int = 400, days: int = 1
+) -> GroupSums:
+    """Clicks on independent lists."""
+    random = np.random.default_rng(seed)
+    shown = random.poisson(lists, (days, groups))
+    return sums(random.binomial(shown, rate), shown)
+
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
