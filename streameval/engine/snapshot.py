@@ -40,15 +40,16 @@ class SeriesFamily(msgspec.Struct, frozen=True):
     """Series with the same dimensions.
 
     Attributes:
-        segment: the dimension besides the labels; None in the family of labels alone.
-        label_names: names of the labels on every series, a segment last.
-        windows: names of its windows, ascending, without "lifetime".
+        name: unique name.
+        segment: the dimension besides the labels.
+        label_names: names of the labels.
+        windows: windows of the family, lifetime last.
     """
 
     name: str
     segment: str | None
     label_names: tuple[str, ...]
-    windows: tuple[str, ...] = ()
+    windows: tuple[str, ...] = (LIFETIME,)
 
 
 CounterKey: TypeAlias = tuple[int, tuple[str, ...], str]

@@ -99,7 +99,7 @@ class Snapshots:
                 spec.name,
                 _segment(spec.dimensions, labels),
                 tuple(spec.dimensions),
-                tuple(map(span_text, spec.spans)),
+                (*map(span_text, spec.spans), LIFETIME),
             )
             for spec in layout.families
         )

@@ -162,7 +162,7 @@ def by_slice(series: Iterable[Series]) -> dict[tuple[str, ...], Mapping[str, Ser
 
 def has_windows(snapshot: Snapshot) -> bool:
     """Whether any family has windows."""
-    named = any(family.windows for family in snapshot.families)
+    named = any(len(family.windows) > 1 for family in snapshot.families)
     return named or any(entry.window != LIFETIME for entry in snapshot.series)
 
 

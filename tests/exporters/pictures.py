@@ -13,6 +13,7 @@ from streameval.catalogue import parse
 from streameval.catalogue.reading import Reading, UndefinedReading
 from streameval.decoding.invalid import REASONS
 from streameval.engine.snapshot import (
+    LIFETIME,
     CheckpointHealth,
     CounterKey,
     CounterValue,
@@ -124,7 +125,7 @@ def picture(
                 segment or "labels",
                 segment,
                 (*label_names, *([segment] if segment else [])),
-                tuple(windows),
+                (*windows, LIFETIME),
             )
             for segment in (None, *segments)
         ),

@@ -16,7 +16,7 @@ from streameval.catalogue.conventions import CONVENTIONS
 from streameval.catalogue.metric import Metric, Value
 from streameval.catalogue.reading import UndefinedReading
 from streameval.engine import snapshot as engine
-from streameval.engine.snapshot import LIFETIME, Series, SeriesFamily, Snapshot
+from streameval.engine.snapshot import Series, SeriesFamily, Snapshot
 from streameval.exporters.view import Variants, comparison, counted, differences
 from streameval.exporters.web.health import State, state
 from streameval.statistics.intervals import Interval
@@ -24,20 +24,8 @@ from streameval.statistics.intervals import Interval
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 
 
-class Family(msgspec.Struct, frozen=True, kw_only=True):
-    """Series with the same dimensions.
-
-    Attributes:
-        name: unique name.
-        segment: the dimension besides the labels.
-        label_names: names of the labels.
-        windows: windows of the family, lifetime last.
-    """
-
-    name: str
-    segment: str | None
-    label_names: Sequence[str]
-    windows: Sequence[str]
+class Family(SeriesFamily, frozen=True):
+    """Series with the same dimensions."""
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -206,7 +194,7 @@ def metrics(snapshot: Snapshot, status: State | None = None) -> Metrics:
         taken_at=snapshot.taken_at,
         version=snapshot.version,
         state=status or state(snapshot, healthy=True),
-        families=[_family(each) for each in snapshot.families],
+        families=[Family(*msgspec.structs.astuple(each)) for each in snapshot.families],
         comparison=comparison(snapshot),
         metrics=[
             _reading(entry, snapshot.families[entry.family], difference)
@@ -223,15 +211,6 @@ def experiment(report: Report) -> Experiment:
         Comparison(**msgspec.structs.asdict(row), text=verdict_text(row)) for row in report.rows
     ]
     return Experiment(checks=report.checks, comparisons=rows)
-
-
-def _family(family: SeriesFamily) -> Family:
-    return Family(
-        name=family.name,
-        segment=family.segment,
-        label_names=family.label_names,
-        windows=(*family.windows, LIFETIME),
-    )
 
 
 def _reading(entry: Series, family: SeriesFamily, difference: float | None) -> Reading:
