@@ -171,15 +171,10 @@ def merge(
     """
     if is_store(into) or (not is_url(into) and Path(into).exists()):
         raise UsageError(f"--into {into}: exists already; give a path that does not.")
-    best: dict[Place, StoredCheckpoint] = {}
-    found = newest_checkpoints(paths)
-    for each in found:
-        known = best.get(each.place)
-        if known is None or known.saved.header.offset < each.saved.header.offset:
-            best[each.place] = each
-    chosen = [each for _, each in sorted(best.items())]
+    chosen = without_copies(newest_checkpoints(paths), merging=True)
+    chosen.sort(key=lambda each: each.place)
     cluster, group = _owner(chosen, paths)
-    _check_backfills(found, best)
+    _check_backfills(chosen)
     parts = {each.place: _parts_of(each) for each in chosen}
     lines: list[str] = []
     if backfill:
@@ -313,21 +308,9 @@ def _with_backfills(
     return [Part(name=each.name, content=each.content()) for each in sections], lines
 
 
-def _check_backfills(
-    found: Sequence[StoredCheckpoint], best: Mapping[Place, StoredCheckpoint]
-) -> None:
-    """Raise a UsageError if a backfill would be lost or counted twice."""
-    known = {(each.path, each.place): backfills_in(each.saved.read(META)) for each in found}
-    for each in found:
-        newer = best[each.place]
-        for extent in known[each.path, each.place]:
-            if extent not in known[newer.path, each.place]:
-                raise UsageError(
-                    f"{each.path} has a backfill of {extent} with {each.place}; {newer.path} lacks "
-                    "it but has the higher offset, which is merged. Merge without "
-                    f"{each.path}, and give the backfill again with --backfill."
-                )
-    merged = [(each, extent) for each in best.values() for extent in known[each.path, each.place]]
+def _check_backfills(chosen: Sequence[StoredCheckpoint]) -> None:
+    """Raise a UsageError if a backfill would be counted twice."""
+    merged = [(each, extent) for each in chosen for extent in backfills_in(each.saved.read(META))]
     for (one, extent), (other, again) in combinations(merged, 2):
         if one.place != other.place and extent.overlaps(again):
             raise UsageError(
@@ -392,8 +375,12 @@ def newest_checkpoints(
     return [each for each in found if f"{each.place.topic}/{each.place.number}" in wanted]
 
 
-def without_copies(checkpoints: Sequence[StoredCheckpoint]) -> list[StoredCheckpoint]:
+def without_copies(
+    checkpoints: Sequence[StoredCheckpoint], *, merging: bool = False
+) -> list[StoredCheckpoint]:
     """The checkpoints, and of several with records of one log only that with the highest offset.
+
+    `merging`: whether copies are usual, so that they are not reported.
 
     Raises:
         UsageError: one that would be left out has a backfill that the other lacks.
@@ -408,15 +395,18 @@ def without_copies(checkpoints: Sequence[StoredCheckpoint]) -> list[StoredCheckp
         further = known.saved.header.offset < each.saved.header.offset
         kept, other = (each, known) if further else (known, each)
         extents = [backfills_in(one.saved.read(META)) for one in (kept, other)]
+        remedy = "Give only one of them."
+        if merging:
+            remedy = f"Merge without {other.path}, and give the backfill again with --backfill."
         for extent in extents[1]:
             if extent not in extents[0]:
                 raise UsageError(
                     f"{other.path} has a backfill of {extent} with {other.place}; {kept.path} "
-                    "lacks it, but has read the same log as far or further. Give only one of them."
+                    f"lacks it, but has read the same log as far or further. {remedy}"
                 )
         best[key] = kept
         copies[other.path, kept.path] += 1
-    for (path, kept_path), count in copies.items():
+    for (path, kept_path), count in () if merging else copies.items():
         partitions = f"{count:,} partition{'s' * (count > 1)}"
         report(f"{path}: {partitions} left out, as {kept_path} has counted the same records.")
     return [*best.values()]

@@ -223,3 +223,14 @@ def test_stores_of_one_group_become_one(monday: Path, tmp_path: Path) -> None:
     assert ran("state", "verify", merged).returncode == 0
     again = ran("state", "merge", monday, "--into", merged)
     assert (again.returncode, "exists already" in again.stderr) == (2, True)
+
+
+def test_stores_of_two_clusters_are_not_merged(tmp_path: Path) -> None:
+    """Not even if all partitions have the same names."""
+    for cluster, offset in (("c1", 10), ("c2", 20)):
+        store, made = folder_store(tmp_path / cluster), draft(offset)
+        store.claim(cluster, "g1")
+        store.save(replace(made, header=replace(made.header, cluster=cluster)))
+    paths = tmp_path / "c1", tmp_path / "c2"
+    done = refused("state", "merge", *paths, "--into", tmp_path / "merged")
+    assert "group 'g1' of cluster 'c1' and group 'g1' of cluster 'c2'" in done
