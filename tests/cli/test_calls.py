@@ -1,7 +1,8 @@
-"""Usage errors: status 2, and one line with a remedy."""
+"""Usage errors: status 2 and one line with a remedy; the help, and the catalogue as printed."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from importlib.metadata import version
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 import typer
 
+from streameval.catalogue import catalogue
 from streameval.cli.app import COMMANDS, app
 from streameval.cli.errors import status_of
 from streameval.errors import (
@@ -158,3 +160,42 @@ def test_errors_that_need_a_decision_exit_with_2_and_temporary_ones_with_1() -> 
     assert [status_of(error) for error in decided] == [2] * len(decided)
     assert status_of(SourceError("kafka", "no answer", "check the broker")) == 1
     assert status_of(UnsavedStateError(["events[0]"], "no space left")) == 1
+
+
+def test_the_table_has_every_metric_with_its_summary() -> None:
+    shown = ran("metrics").stdout
+    for definition in catalogue().values():
+        assert definition.name in shown
+        assert definition.summary in shown
+
+
+def test_one_metric_is_documented_in_full() -> None:
+    done = ran("metrics", "ndcg@10")
+    definition = catalogue()["ndcg"]
+    assert done.returncode == 0
+    for part in (definition.documentation, definition.source, "0 to 1", "gain = linear", "exp2"):
+        assert part in done.stdout
+
+
+def test_json_has_every_metric_with_its_parameters() -> None:
+    found = {each["name"]: each for each in json.loads(ran("metrics", "--format", "json").stdout)}
+    assert list(found) == list(catalogue())
+    assert found["ndcg"]["parameters"]["gain"] == {
+        "default": "linear",
+        "choices": ["linear", "exp2", "binary"],
+    }
+    assert (found["dcg"]["bounds"], found["novelty"]["bounds"]) == ([0, None], [None, None])
+    assert found["novelty"]["needs"] == ["popularity"]
+    assert json.loads(ran("metrics", "ctr", "--format", "json").stdout) == found["ctr"]
+
+
+def test_a_metric_is_explained_under_its_convention() -> None:
+    shown = ran("metrics", "recbole:gauc").stdout
+    for part in ("as in RecBole 0.2.1, recbole:gauc means:", "single = true", "reads:", "memory:"):
+        assert part in shown
+    assert "recbole:gauc" in ran("metrics", "gauc").stdout
+    assert "also called: group_auc" in ran("metrics", "gauc").stdout
+
+
+def test_a_spelling_of_the_system_leads_to_the_same_page() -> None:
+    assert ran("metrics", "replay:HitRate@10").stdout == ran("metrics", "replay:hit_rate@10").stdout

@@ -15,7 +15,7 @@ from streameval.exporters.web import Server
 from streameval.prometheus import AccumulatorSnapshots
 from tests.browser.conftest import browser
 from tests.browser.site import asked, heard
-from tests.embedding.lists import lists, samples
+from tests.embedding.examples import lists, samples
 
 __all__ = ["browser"]
 

@@ -19,7 +19,7 @@ from streameval.errors import NotShownError
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.prometheus import Collector
 from tests.effort import every_case
-from tests.embedding.lists import lists, scraped
+from tests.embedding.examples import lists, scraped
 from tests.exporters.pictures import picture
 from tests.prometheus.server import program
 

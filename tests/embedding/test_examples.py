@@ -22,8 +22,7 @@ from streameval import Accumulator
 from streameval.exporters.web import Server
 from streameval.testing.broker import Broker
 from tests.effort import PATIENCE, every_case
-from tests.embedding.examples import EXAMPLES, awaited, imported, started
-from tests.embedding.lists import List, lists, samples
+from tests.embedding.examples import EXAMPLES, List, awaited, imported, lists, samples, started
 from tests.house.checkout import ROOT
 from tests.kafka.topics import create, fill
 from tests.ports import free_port

@@ -13,7 +13,7 @@ from streameval import Accumulator
 from streameval.accumulator.shared import SharedAccumulator, share
 from streameval.errors import NotShownError
 from streameval.prometheus import Collector
-from tests.embedding.lists import lists, scraped
+from tests.embedding.examples import lists, scraped
 
 METRICS = ("ndcg@10", "hit_rate@3", "item_coverage@10", "ndcg(statistic=median)@10")
 THREADS = 4
