@@ -125,6 +125,19 @@ def _report_invalid(tally: Tally, examples: Sequence[DeadLetter]) -> None:
         line = f"{record.partition.topic}, line {record.offset + 1}"
         count = tally.invalid[record.reason]
         report(f"{count:>9,} {record.reason}, first in {line}: {record.message}: {record.preview}")
+    for record in examples:
+        if remedy := _remedy_of_form(record):
+            report(f"{record.partition.topic} does not look like JSON lines: {remedy}.")
+
+
+def _remedy_of_form(record: DeadLetter) -> str | None:
+    """What to do with a file whose first line is not an object of JSON lines."""
+    text = record.value.strip()
+    if record.offset or (text.startswith(b"{") and text != b"{"):
+        return None
+    if text[:1] in (b"[", b"{"):
+        return 'write one object per line, as pandas does with orient="records", lines=True'
+    return "the name of a table ends with .csv, .tsv or .parquet"
 
 
 class CountedFiles(NamedTuple):

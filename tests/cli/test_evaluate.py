@@ -12,6 +12,7 @@ import pytest
 
 from streameval import Accumulator
 from tests.cli.program import asked, json_lines, ran, readings, saved
+from tests.effort import every_case
 
 EVENTS = [
     {"recommendations": ["a", "b", "c"], "interactions": ["b"], "variant": "x", "arm": 1},
@@ -57,6 +58,28 @@ def test_ranks_and_scores_that_are_not_read_are_reported(tmp_path: Path) -> None
     named = ("--column", "positions=positions", "--column", "scores=scores")
     done = ran("evaluate", path, "-m", "mrr", "-m", "auc", *named, "--format", "csv")
     assert (done.stdout, done.stderr) == (f"metric,value,count\nmrr,{1 / 3},1\nauc,1.0,1\n", "")
+
+
+@every_case(
+    ("content", "says"),
+    [
+        ("[{}]\n", 'as pandas does with orient="records", lines=True.'),
+        ('[\n  {"user": 1}\n]\n', "events.ndjson does not look like JSON lines: write one object"),
+        ('{\n "user": 1\n}\n', "write one object per line"),
+        ("recommendations,interactions\na,b\n", "the name of a table ends with .csv"),
+        ("PAR1\x15\x00", "the name of a table ends with .csv"),
+        ('{"user": 1}\n[]\n', None),
+        ('{"user"\n', None),
+    ],
+)
+def test_files_in_another_form_are_explained(
+    tmp_path: Path, content: str, says: str | None
+) -> None:
+    (tmp_path / "events.ndjson").write_text(content, encoding="latin-1")
+    done = ran("evaluate", tmp_path / "events.ndjson", "-m", "mrr")
+    assert done.returncode == 1
+    found = "does not look like JSON lines" in done.stderr
+    assert says in done.stderr if says else not found
 
 
 def test_csv_has_a_column_for_each_label(events: Path) -> None:
