@@ -105,7 +105,7 @@ class Similarity:
         ids: the items, in the order of the rows.
         vectors: one row per item; similarity is the cosine of two rows. Shape (items, n).
         matrix: instead of vectors, the similarities of row to column, not necessarily symmetric.
-            Shape (items, items).
+            Shape (items, items). A float64 array is not copied, so do not change it afterwards.
 
     Raises:
         MetricError: the rows do not match the ids or are not finite, or the ids are not all text or

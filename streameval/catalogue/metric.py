@@ -231,8 +231,8 @@ def metric(
     `exposures` (items shown), `users` (users by the rank of their first item or hit), `pairings`
     (items by the length of the list), `scores` (scores of positive and negative items) or
     `ranksums` (pairs in the right order). `k`, `catalog`, `popularity` and `similarity` are passed
-    if the signature has them, and are optional with `| None`. Keyword-only arguments are
-    parameters: a `Literal` lists choices, `Annotated[float, Span(0, 1)]` sets limits.
+    if the signature has them, and are optional with `| None` or `= None`. Keyword-only arguments
+    are parameters: a `Literal` lists choices, `Annotated[float, Span(0, 1)]` sets limits.
 
     Args:
         bare: internal; catches a decorator without parentheses.
@@ -349,8 +349,12 @@ def _inputs(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def _optional(function: Callable[..., Any]) -> tuple[str, ...]:
-    hints = {**_hints(function), "k": int}
-    return tuple(n for n in _inputs(function) if type(None) in typing.get_args(hints.get(n)))
+    hints, arguments = {**_hints(function), "k": int}, inspect.signature(function).parameters
+    return tuple(
+        name
+        for name in _inputs(function)
+        if arguments[name].default is None or type(None) in typing.get_args(hints.get(name))
+    )
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:

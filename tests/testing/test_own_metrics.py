@@ -175,6 +175,15 @@ def test_a_number_may_have_a_whole_default_and_be_a_number_of_numpy(given: Any) 
     assert [reading.value for reading in accumulator.compute().values()] == [0.25]
 
 
+def test_an_input_with_none_as_default_is_optional() -> None:
+    ours = _declared("def ours(event, k=None, catalog=None): return 1 / (k or 1) / (catalog or 1)")
+    found = [Accumulator(ours), Accumulator(metric_at(ours, k=2), catalog=2)]
+    for accumulator in found:
+        accumulator.update(["a"], ["a"])
+    values = [each.value for one in found for each in one.compute().values()]
+    assert values == [1.0, 0.25]
+
+
 def test_a_function_in_a_wrapper_gets_its_parameters() -> None:
     wrapped = "def ours(event, *, price: float = 1.0): return price\n"
     wrapped += "ours = wraps(ours)(lambda *given, inner=ours, **named: inner(*given, **named))"
