@@ -7,7 +7,7 @@ import pkgutil
 import re
 import sys
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from types import ModuleType
 from typing import Any
 
@@ -119,6 +119,9 @@ _SUMMARISING = "replay"
 
 _EMPTY = ("skip", "zero", "nan", "error")
 
+_MOST_TEXTS = 4_096
+"""Texts kept parsed; a service may get any number of them from its users."""
+
 
 @cache
 def catalogue() -> Mapping[str, Definition]:
@@ -194,13 +197,13 @@ def parse(text: str) -> Metric:
     return _metric(text, spelled, _user_definition(spelled.prefix, spelled.name), None)
 
 
-@cache
+@lru_cache(maxsize=_MOST_TEXTS)
 def _spelled(text: str) -> Spelling:
     _refuse_absent(text)
     return _canonical(spelling(text))
 
 
-@cache
+@lru_cache(maxsize=_MOST_TEXTS)
 def _built_in(text: str) -> Metric:
     spelled = _spelled(text)
     return _metric(text, spelled, *_resolve(text, spelled))

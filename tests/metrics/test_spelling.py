@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from streameval.catalogue import catalogue, parse
+from streameval.catalogue import catalogue, lookup, parse
 from streameval.catalogue.lookup import ALIASES, aliases
 from streameval.errors import (
     AbsentMetricError,
@@ -175,3 +175,11 @@ def test_a_name_of_trec_eval_is_ours(name: str) -> None:
 def test_a_metric_that_only_trec_eval_has_is_reported_as_absent(name: str) -> None:
     with pytest.raises(AbsentMetricError, match=r"does not have .* of trec_eval"):
         parse(f"trec:{name}")
+
+
+def test_texts_of_users_are_not_kept_for_ever() -> None:
+    """A service may read any text that a request names."""
+    for k in range(1, 5_000):
+        parse(f"mrr@{k}")
+    for kept in (lookup._spelled, lookup._built_in):
+        assert kept.cache_info().currsize < 4_500
