@@ -228,6 +228,20 @@ def test_a_topic_created_later_is_assigned_even_with_short_polls(broker: Broker)
 
 
 @on_each_client_at_night
+def test_a_group_that_waits_for_another_member_is_trouble_and_not_the_broker(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streameval.sources.kafka.source._JOIN_SECONDS", 0.5)
+    topic = filled(broker, FOUR)
+    with reading(options(broker, topic, group=topic)) as a:
+        until(lambda: bool(a.told.own), a)
+        with reading(options(broker, topic, group=topic)) as b:
+            until(lambda: f"join group {topic!r}" in (b.source.trouble or ""), b)
+            until(lambda: b.source.joined, a, b)
+            assert b.source.trouble is None
+
+
+@on_each_client_at_night
 def test_a_group_without_a_topic_counts_as_joined(broker: Broker) -> None:
     with reading(options(broker, "not-there", group="nothing")) as a:
         until(lambda: a.source.joined, a)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, TypeVar
@@ -32,6 +33,9 @@ _POLL_INTERVAL_MS: Final = 300_000
 """Default of the client."""
 
 _BUDGET_SHARE: Final = 0.2
+
+_JOIN_SECONDS: Final = 10.0
+"""Seconds after which joining the group counts as trouble; usually it takes at most 3."""
 
 _LOG: Final = logging.getLogger("streameval.sources.kafka")
 
@@ -74,6 +78,7 @@ class KafkaSource:
         self._member: GroupMember | None = None
         self._fenced: KafkaError | None = None
         self._retrying: str | None = None
+        self._joining_since = math.inf
         self.name = ", ".join(self._topics)
         self.joined = False
         self.recoveries = {"seek": 0, "rejoin": 0}
@@ -97,7 +102,17 @@ class KafkaSource:
     @property
     def trouble(self) -> str | None:
         """Why records cannot be read at the moment, or not all of them; else None."""
-        return self._monitor.trouble or self._retrying
+        return self._monitor.trouble or self._retrying or self._waiting
+
+    @property
+    def _waiting(self) -> str | None:
+        """Why joining the group takes long, although the broker answers; else None."""
+        if self.joined or time.monotonic() - self._joining_since < _JOIN_SECONDS:
+            return None
+        return (
+            f"waiting to join group {self._config['group_id']!r}: Kafka first waits for its other "
+            "members, and for a member that was killed until session_timeout_ms (45 s) has passed."
+        )
 
     def open(self, owner: Owner) -> None:
         """Start to connect; `poll` joins the group."""
@@ -108,6 +123,7 @@ class KafkaSource:
         )
         self._owner = owner
         self._fenced, self._retrying, self.joined = None, None, False
+        self._joining_since = math.inf
         self._watchdog = Watchdog(self._timeout, time.monotonic)
         self._monitor = ClusterMonitor(self._topics, self._config)
         self._monitor.start()
@@ -172,7 +188,7 @@ class KafkaSource:
         if self._fenced is not None:
             raise self._fenced
         if self._member is None:
-            self._member = self._join_group()
+            self._member, self._joining_since = self._join_group(), time.monotonic()
         try:
             return self._member.read(seconds)
         except (OffsetOutOfRangeError, LogTruncationError):
