@@ -16,7 +16,7 @@ from tests.certificates import Authority
 from tests.cli.program import ran, refused, saved
 from tests.daemon.running import Running, running
 from tests.effort import PATIENCE, every_case
-from tests.exporters.guarded import hashed, trusting
+from tests.exporters.guarded import trusting, users
 from tests.ports import WEB, free_port
 
 CONFIG = """
@@ -29,10 +29,9 @@ listen = "127.0.0.1:0"
 """
 
 
-def web(**users: str) -> str:
-    lines = [f"  {user}: {hashed(password)}\n" for user, password in users.items()]
+def web(**passwords: str) -> str:
     tls = "tls_server_config: { cert_file: server.crt, key_file: server.key }\n"
-    return tls + "basic_auth_users:\n" + "".join(lines)
+    return tls + users(**passwords)
 
 
 class Client:

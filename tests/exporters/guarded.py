@@ -99,6 +99,12 @@ def hashed(password: str) -> str:
     return bcrypt.hashpw(password.encode(), bcrypt.gensalt(4)).decode()
 
 
+def users(**passwords: str) -> str:
+    """The users of a web configuration file."""
+    said = ", ".join(f"{user}: {hashed(each)}" for user, each in passwords.items())
+    return f"basic_auth_users: {{ {said} }}\n"
+
+
 @contextmanager
 def connections(port: int, count: int, opening: bytes = b"") -> Iterator[list[socket.socket]]:
     """Connections that send these bytes and then nothing."""

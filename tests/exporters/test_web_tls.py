@@ -1,60 +1,77 @@
-"""TLS, and client certificates, with real connections."""
+"""What protects the server: TLS, certificates, passwords and scopes, also as their files change."""
 
 from __future__ import annotations
 
+import shutil
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
 import httpx
 import pytest
+from cryptography import x509
 
 from streameval.config.options import WebOptions
 from streameval.config.web_file import web_security
 from streameval.errors import ConfigError
 from tests.certificates import Authority
-from tests.exporters.guarded import guarded, trusting
+from tests.effort import every_case
+from tests.exporters.guarded import Guarded, guarded, trusting, users
 from tests.ports import WEB
 
 REFUSED = (httpx.ReadError, httpx.ConnectError, httpx.RemoteProtocolError)
 
 
-@pytest.fixture(scope="module")
-def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
-    return Authority(tmp_path_factory.mktemp("authority"))
+def tls(*more: str) -> str:
+    """A web configuration file with the certificate of `authority`."""
+    keys = ", ".join(["cert_file: used.crt", "key_file: used.key", *more])
+    return f"tls_server_config: {{ {keys} }}\n"
 
 
-@pytest.fixture
-def tls(authority: Authority) -> Callable[..., str]:
-    """A web configuration file with our certificate."""
-
-    def text(*more: str, name: str = "server") -> str:
-        certificate, key = authority.issue(name)
-        lines = [f"cert_file: {certificate}", f"key_file: {key}", *more]
-        return "\n  ".join(["tls_server_config:", *lines]) + "\n"
-
-    return text
+TLS = tls()
+MUTUAL = tls("client_ca_file: clients.crt", "client_auth_type: RequireAndVerifyClientCert")
 
 
-def test_a_client_that_does_not_trust_us_reads_nothing(
-    tmp_path: Path, tls: Callable[..., str]
-) -> None:
+class Told:
+    """The outcomes that a server reports about its files."""
+
+    def __init__(self, site: Guarded) -> None:
+        self.errors: list[ConfigError | None] = []
+        site.security.observe = self.errors.append
+
+
+@pytest.fixture(autouse=True)
+def authority(tmp_path: Path) -> Authority:
+    """The authority that signed the server's certificate."""
+    made = Authority(tmp_path)
+    use(tmp_path, made.issue("first"))
+    return made
+
+
+def use(folder: Path, issued: tuple[Path, Path]) -> None:
+    """Replace a file atomically, as cert-manager and certbot do."""
+    for file, name in zip(issued, ("used.crt", "used.key"), strict=True):
+        shutil.copy(file, folder / "new")
+        (folder / "new").replace(folder / name)
+
+
+def test_a_client_that_does_not_trust_us_reads_nothing(tmp_path: Path) -> None:
     with (
-        guarded(tmp_path / "web.yml", tls()) as site,
+        guarded(tmp_path / "web.yml", TLS) as site,
         pytest.raises(httpx.ConnectError, match="CERTIFICATE_VERIFY_FAILED"),
     ):
         site.get()
 
 
-def test_plain_http_to_an_encrypted_port_is_closed(tmp_path: Path, tls: Callable[..., str]) -> None:
-    with guarded(tmp_path / "web.yml", tls()) as site, pytest.raises(REFUSED):
+def test_plain_http_to_an_encrypted_port_is_closed(tmp_path: Path) -> None:
+    with guarded(tmp_path / "web.yml", TLS) as site, pytest.raises(REFUSED):
         WEB.get(f"http://127.0.0.1:{site.port}/metrics")
 
 
 def test_a_client_needs_a_signed_and_current_certificate(
-    tmp_path: Path, authority: Authority, tls: Callable[..., str]
+    tmp_path: Path, authority: Authority
 ) -> None:
     (tmp_path / "other").mkdir()
     stranger = Authority(tmp_path / "other", "stranger")
@@ -73,7 +90,7 @@ def test_a_client_needs_a_signed_and_current_certificate(
 
 
 def test_an_optional_client_certificate_is_verified_if_given(
-    tmp_path: Path, authority: Authority, tls: Callable[..., str]
+    tmp_path: Path, authority: Authority
 ) -> None:
     text = tls("client_auth_type: VerifyClientCertIfGiven", f"client_ca_file: {authority.file}")
     with guarded(tmp_path / "web.yml", text) as site:
@@ -84,7 +101,7 @@ def test_an_optional_client_certificate_is_verified_if_given(
 
 
 def test_an_older_version_than_the_configured_one_is_refused(
-    tmp_path: Path, authority: Authority, tls: Callable[..., str]
+    tmp_path: Path, authority: Authority
 ) -> None:
     client = trusting(authority.file)
     client.maximum_version = ssl.TLSVersion.TLSv1_2
@@ -99,14 +116,12 @@ def test_an_older_version_than_the_configured_one_is_refused(
 
 
 @pytest.mark.parametrize("key", ["tls_server_config", "basic_auth_users"])
-def test_a_reload_never_removes_protection(
-    tmp_path: Path, tls: Callable[..., str], key: str
-) -> None:
+def test_a_reload_never_removes_protection(tmp_path: Path, key: str) -> None:
     file = tmp_path / "web.yml"
-    users = "basic_auth_users: { ana: $2b$04$" + "." * 53 + " }\n"
-    file.write_text(tls() + users)
+    ana = users(ana="x")
+    file.write_text(TLS + ana)
     in_force = web_security(WebOptions(config_file=str(file)))
-    file.write_text(users if key == "tls_server_config" else tls())
+    file.write_text(ana if key == "tls_server_config" else TLS)
     with pytest.raises(ConfigError, match=f"{key}: the key was removed; stop and start"):
         in_force.check(web_security(WebOptions(config_file=str(file))))
 
@@ -122,3 +137,176 @@ def test_an_expired_certificate_is_a_warning(tmp_path: Path, authority: Authorit
     assert old is not None
     assert "old.crt expired at" in old
     assert today is None
+
+
+def serial(site: Guarded, authority: Authority) -> int:
+    """The serial number of the certificate of a new connection."""
+    with (
+        socket.create_connection(("127.0.0.1", site.port), timeout=300) as plain,
+        trusting(authority.file).wrap_socket(plain, server_hostname="127.0.0.1") as secure,
+    ):
+        shown = secure.getpeercert(binary_form=True)
+    assert shown is not None
+    return x509.load_der_x509_certificate(shown).serial_number
+
+
+def serial_of(file: Path) -> int:
+    return x509.load_pem_x509_certificate(file.read_bytes()).serial_number
+
+
+def test_a_renewed_certificate_is_used_for_the_next_client(
+    tmp_path: Path, authority: Authority
+) -> None:
+    with guarded(tmp_path / "web.yml", TLS) as site:
+        told = Told(site)
+        assert serial(site, authority) == serial_of(tmp_path / "first.crt")
+        with httpx.Client(verify=trusting(authority.file), trust_env=False, timeout=300) as open_:
+            assert open_.get(f"{site.server.address}/metrics").status_code == 200
+            use(tmp_path, authority.issue("second"))
+            assert serial(site, authority) == serial_of(tmp_path / "second.crt")
+            assert open_.get(f"{site.server.address}/metrics").status_code == 200
+    assert told.errors == [None]
+
+
+def test_a_certificate_without_its_key_waits_for_it(tmp_path: Path, authority: Authority) -> None:
+    certificate, key = authority.issue("second")
+    with guarded(tmp_path / "web.yml", TLS) as site:
+        told = Told(site)
+        shutil.copy(certificate, tmp_path / "used.crt")
+        for _ in range(2):
+            assert serial(site, authority) == serial_of(tmp_path / "first.crt")
+        shutil.copy(key, tmp_path / "used.key")
+        assert serial(site, authority) == serial_of(certificate)
+    refused, taken = told.errors
+    assert "the key does not match the certificate" in str(refused)
+    assert taken is None
+
+
+def test_a_replaced_authority_admits_only_its_own_clients(
+    tmp_path: Path, authority: Authority
+) -> None:
+    (tmp_path / "new").mkdir()
+    other = Authority(tmp_path / "new", "other")
+    shutil.copy(authority.file, tmp_path / "clients.crt")
+    before = trusting(authority.file, authority.issue("prometheus"))
+    after = trusting(authority.file, other.issue("prometheus"))
+    with guarded(tmp_path / "web.yml", MUTUAL) as site:
+        assert site.get(verify=before).status_code == 200
+        shutil.copy(other.file, tmp_path / "clients.crt")
+        assert site.get(verify=after).status_code == 200
+        with pytest.raises(REFUSED):
+            site.get(verify=before)
+
+
+def test_a_changed_password_takes_effect_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "web.yml"
+    with (
+        guarded(file, users(ana="old", bob="stays")) as site,
+        httpx.Client(trust_env=False, timeout=300) as client,
+    ):
+        told = Told(site)
+
+        def status(user: str, password: str) -> int:
+            return client.get(f"{site.server.address}/metrics", auth=(user, password)).status_code
+
+        assert [status("ana", "old"), status("ana", "new")] == [200, 401]
+        file.write_text(users(ana="new", bob="stays", eve="added"))
+        assert [status("ana", "old"), status("ana", "new")] == [401, 200]
+        assert [status("bob", "stays"), status("eve", "added")] == [200, 200]
+        file.write_text(users(ana="new"))
+        assert status("bob", "stays") == 401
+    assert told.errors == [None, None]
+
+
+@pytest.mark.parametrize("broken", ["", "basic_auth_users: { ana: plain }", "{", "tls: no"])
+def test_an_unusable_file_changes_nothing(tmp_path: Path, broken: str) -> None:
+    file = tmp_path / "web.yml"
+    with guarded(file, users(ana="old")) as site:
+        told = Told(site)
+        file.write_text(broken)
+        for _ in range(2):
+            assert site.get().status_code == 401
+            assert site.get(auth=("ana", "old")).status_code == 200
+        file.unlink()
+        assert site.get(auth=("ana", "old")).status_code == 200
+    assert len(told.errors) == 2
+    assert all(isinstance(error, ConfigError) for error in told.errors)
+
+
+def test_certificates_cannot_be_removed_and_need_a_restart_to_be_added(
+    tmp_path: Path, authority: Authority
+) -> None:
+    file = tmp_path / "web.yml"
+    with guarded(file, TLS) as site:
+        file.write_text("")
+        assert serial(site, authority) == serial_of(tmp_path / "first.crt")
+    with guarded(file, users(ana="x")) as site:
+        told = Told(site)
+        file.write_text(TLS + users(ana="y"))
+        assert site.get(auth=("ana", "x")).status_code == 200
+        assert "send SIGHUP to serve with TLS" in str(told.errors[0])
+
+
+def test_a_tls_session_does_not_outlive_its_authority(tmp_path: Path, authority: Authority) -> None:
+    (tmp_path / "new").mkdir()
+    other = Authority(tmp_path / "new", "other")
+    shutil.copy(authority.file, tmp_path / "clients.crt")
+    client = trusting(authority.file, authority.issue("prometheus"))
+
+    def session(known: ssl.SSLSession | None) -> ssl.SSLSession | None:
+        address = ("127.0.0.1", site.port)
+        with (
+            socket.create_connection(address, timeout=300) as plain,
+            client.wrap_socket(plain, server_hostname="127.0.0.1", session=known) as secure,
+        ):
+            secure.sendall(b"GET /-/ready HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            assert secure.recv(12) == b"HTTP/1.1 200"
+            return secure.session
+
+    with guarded(tmp_path / "web.yml", MUTUAL) as site:
+        kept = session(None)
+        shutil.copy(other.file, tmp_path / "clients.crt")
+        with pytest.raises((ssl.SSLError, ConnectionError, AssertionError)):
+            session(kept)
+
+
+@pytest.fixture
+def scoped(tmp_path: Path) -> Iterator[Guarded]:
+    passwords = {"scraper": "x", "viewer": "x", "deployer": "x", "root": "x", "nobody": "x"}
+    scopes = {"scraper": ["metrics"], "viewer": ["read"], "deployer": ["reload"], "nobody": []}
+    with guarded(tmp_path / "web.yml", users(**passwords), scopes=scopes, prefix="/eval") as site:
+        yield site
+
+
+READ = ("/", "/sections", "/api/v1/metrics", "/static/page.css")
+
+
+@every_case(
+    ("user", "allowed"),
+    [
+        ("scraper", {"/metrics"}),
+        ("viewer", {*READ}),
+        ("deployer", {"/-/reload"}),
+        ("nobody", set()),
+        ("root", {"/metrics", *READ, "/-/reload"}),
+    ],
+)
+def test_a_user_with_scopes_may_request_nothing_else(
+    scoped: Guarded, user: str, allowed: set[str]
+) -> None:
+    found = {
+        path: scoped.ask(
+            "POST" if path == "/-/reload" else "GET", f"/eval{path}", auth=(user, "x")
+        ).status_code
+        for path in ("/metrics", *READ, "/-/reload", "/-/ready", "/-/healthy", "/%6detrics")
+    }
+    open_to_all = {"/-/ready", "/-/healthy"}
+    also = {"/%6detrics"} if "/metrics" in allowed else set()
+    assert {path for path, status in found.items() if status == 200} == allowed | open_to_all | also
+    assert set(found.values()) <= {200, 403}
+    assert scoped.get("/eval/metrics", auth=(user, "wrong")).status_code == 401
+
+
+def test_scopes_of_an_unknown_user_are_rejected(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"\[web\]: scopes.eve: .*web.yml has no such user"):
+        Guarded(tmp_path / "web.yml", users(ana="x"), scopes={"eve": ["read"]})

@@ -15,21 +15,16 @@ import pytest
 
 from streameval.exporters.web.auth import Users, Verdict
 from tests.effort import every_case
-from tests.exporters.guarded import Guarded, guarded, hashed
+from tests.exporters.guarded import Guarded, guarded, hashed, users
 
 T = TypeVar("T")
 
 PATHS = ("/", "/metrics", "/api/v1/metrics", "/-/healthy", "/-/ready", "/static/page.css", "/no")
 
 
-def text(**users: str) -> str:
-    lines = [f"  {user}: {hashed(password)}\n" for user, password in users.items()]
-    return "basic_auth_users:\n" + "".join(lines)
-
-
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Guarded]:
-    with guarded(tmp_path / "web.yml", text(ana="s3cret", bob="another")) as site:
+    with guarded(tmp_path / "web.yml", users(ana="s3cret", bob="another")) as site:
         yield site
 
 
@@ -76,7 +71,7 @@ def test_reloading_needs_a_password_too(site: Guarded) -> None:
 
 
 def test_health_checks_are_open_by_choice_only(tmp_path: Path) -> None:
-    with guarded(tmp_path / "web.yml", text(ana="x"), open_health=True, prefix="/eval") as site:
+    with guarded(tmp_path / "web.yml", users(ana="x"), open_health=True, prefix="/eval") as site:
         found = {path: site.get(f"/eval{path}").status_code for path in PATHS}
         assert site.get("/-/healthy").status_code == 401
     assert found.pop("/-/healthy") == 200
@@ -92,14 +87,14 @@ def _awaited(answer: Coroutine[Any, Any, T]) -> T:
 
 def test_a_hash_of_htpasswd_is_accepted() -> None:
     made = hashed("s3cret").replace("$2b$", "$2y$", 1)
-    users = Users("web.yml", {"ana": made})
-    assert _awaited(users.verdict(header("ana", "s3cret"))) is Verdict.ADMITTED
+    known_users = Users("web.yml", {"ana": made})
+    assert _awaited(known_users.verdict(header("ana", "s3cret"))) is Verdict.ADMITTED
 
 
 def test_a_long_password_is_cut_as_by_bcrypt() -> None:
-    users = Users("web.yml", {"ana": hashed("x" * 72)})
-    assert _awaited(users.verdict(header("ana", "x" * 100))) is Verdict.ADMITTED
-    assert _awaited(users.verdict(header("ana", "x" * 71))) is Verdict.REFUSED
+    known_users = Users("web.yml", {"ana": hashed("x" * 72)})
+    assert _awaited(known_users.verdict(header("ana", "x" * 100))) is Verdict.ADMITTED
+    assert _awaited(known_users.verdict(header("ana", "x" * 71))) is Verdict.REFUSED
 
 
 class Checks:
@@ -130,20 +125,22 @@ def test_a_password_is_checked_once_and_off_the_event_loop(
 
 def test_an_unknown_user_costs_as_much_as_a_known_one(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = bcrypt.hashpw(b"x", bcrypt.gensalt(6)).decode()
-    users = Users("web.yml", {"ana": hashed("s3cret"), "bob": slow})
+    known_users = Users("web.yml", {"ana": hashed("s3cret"), "bob": slow})
     checks = Checks(monkeypatch)
-    assert _awaited(users.verdict(header("eve", "x"))) is Verdict.REFUSED
+    assert _awaited(known_users.verdict(header("eve", "x"))) is Verdict.REFUSED
     assert checks.hashes == [slow.encode()]
 
 
 def test_waiting_checks_are_limited_and_cached_users_do_not_wait() -> None:
-    users = Users("web.yml", {"ana": hashed("s3cret")})
+    known_users = Users("web.yml", {"ana": hashed("s3cret")})
 
     async def ask() -> tuple[list[Verdict], Verdict]:
-        await users.verdict(header("ana", "s3cret"))
-        waiting = [asyncio.ensure_future(users.verdict(header("eve", str(n)))) for n in range(100)]
+        await known_users.verdict(header("ana", "s3cret"))
+        waiting = [
+            asyncio.ensure_future(known_users.verdict(header("eve", str(n)))) for n in range(100)
+        ]
         await asyncio.sleep(0)
-        known = await users.verdict(header("ana", "s3cret"))
+        known = await known_users.verdict(header("ana", "s3cret"))
         return await asyncio.gather(*waiting), known
 
     verdicts, known = _awaited(ask())
@@ -153,7 +150,7 @@ def test_waiting_checks_are_limited_and_cached_users_do_not_wait() -> None:
 
 
 def test_no_password_is_kept() -> None:
-    users = Users("web.yml", {"ana": hashed("s3cret")})
-    assert _awaited(users.verdict(header("ana", "s3cret"))) is Verdict.ADMITTED
-    (digest,) = users._proven.values()
+    known_users = Users("web.yml", {"ana": hashed("s3cret")})
+    assert _awaited(known_users.verdict(header("ana", "s3cret"))) is Verdict.ADMITTED
+    (digest,) = known_users._proven.values()
     assert b"s3cret" not in digest
