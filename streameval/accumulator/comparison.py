@@ -235,7 +235,8 @@ def compare(
         precision: lift at which anytime bounds are tightest; by default that of the intervals.
 
     Raises:
-        NotComparableError: the metric is not a mean over lists or items, or has no sums by user.
+        NotComparableError: the metric is not a mean over lists or items, has no sums by user, or no
+            event day has lists of both.
         UnlikeStateError: the numbers of groups differ.
         MetricError: an argument is not valid.
 
@@ -257,9 +258,13 @@ def compare(
     intervals = control.intervals or Intervals()
     if precision is not None:
         intervals = msgspec.structs.replace(intervals, precision=precision)
+    one, other = _sums(control, asked.text), _sums(treatment, asked.text)
+    if one.days.size and other.days.size and not np.intersect1d(one.days, other.days).size:
+        reason = "No event day has lists of both: give ts=, in microseconds, to both or to neither."
+        raise NotComparableError(asked.text, reason)
     found = compare_sums(
-        _sums(control, asked.text),
-        _sums(treatment, asked.text),
+        one,
+        other,
         method=method,
         precision=intervals.precision,
         confidence=intervals.confidence,

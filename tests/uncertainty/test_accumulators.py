@@ -19,6 +19,7 @@ from tests.cli.program import dataset, ran
 from tests.effort import every_case, sampled
 
 ITEMS = [f"i{place}" for place in range(5)]
+DAY = 86_400 * 1_000_000
 
 
 def pair(random: np.random.Generator, users: int, lift: float) -> tuple[list[int], list[int]]:
@@ -85,6 +86,21 @@ def test_a_metric_that_cannot_be_compared_gives_the_reason() -> None:
         compare(kept, kept, "ndcg@3")
     with pytest.raises(UnlikeStateError, match="numbers of user groups"):
         compare(kept, Accumulator("mrr", intervals=Intervals(groups=64)), "mrr")
+
+
+def test_arms_without_a_common_day_are_not_said_to_have_too_few_users() -> None:
+    def arm(ts: int | None) -> Accumulator:
+        found = Accumulator("ctr", intervals=Intervals())
+        for user in range(400):
+            found.update(["a"], ["a"] if user % 3 else [], user=f"u{user}", ts=ts)
+        return found
+
+    dated, undated, empty = arm(20_000 * DAY), arm(None), Accumulator("ctr", intervals=Intervals())
+    for other in (undated, arm(20_001 * DAY)):
+        with pytest.raises(NotComparableError, match="No event day has lists of both: give ts="):
+            compare(dated, other, "ctr")
+    assert compare(dated, dated, "ctr").difference == 0
+    assert compare(dated, empty, "ctr").verdict == "too few users"
 
 
 def records(campaign: str) -> list[dict[str, Any]]:
