@@ -166,6 +166,8 @@ def test_merging_stores_never_loses_or_repeats_a_backfill(world: World) -> None:
     assert twice.returncode == 2
     assert "lists in both would count twice" in twice.stderr
     assert not into.exists()
+    read = ran("state", "export", world.folder / "with", later)
+    assert (read.returncode, f"{later} lacks it" in read.stderr) == (2, True)
     earlier = saved_as(world.folder / "earlier", world.state, more=-1)
     kept = ran("state", "merge", world.folder / "with", earlier, "--into", into)
     assert (kept.returncode, kept.stderr) == (0, "")

@@ -16,7 +16,7 @@ from streameval.checkpoints.checkpoint import Place
 from streameval.checkpoints.format import file_of, folder_of
 from streameval.checkpoints.store import folder_store
 from streameval.cli.errors import UsageError
-from streameval.cli.state import newest_checkpoints, restore
+from streameval.cli.state import newest_checkpoints, restore, without_copies
 from tests.cli.program import ran, refused
 from tests.daemon.running import running
 from tests.stores.drafts import NOON, PLACE, draft, part
@@ -181,6 +181,10 @@ def test_a_partition_in_several_stores_counts_once(monday: Path, tmp_path: Path)
     done = ran("state", "export", monday, backup)
     assert done.stdout == ran("state", "export", monday).stdout
     assert f"{backup}: 1 partition left out" in done.stderr
+    (one,) = newest_checkpoints([str(monday)])
+    behind = one._replace(path="behind", saved=copy(one.saved))
+    behind.saved.header = replace(one.saved.header, offset=7)
+    assert without_copies([behind, one]) == without_copies([one, behind]) == [one]
 
 
 def test_export_reads_other_metrics_that_the_state_supports(monday: Path, tmp_path: Path) -> None:
