@@ -162,6 +162,10 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
         _refuse_without_catalog(request.metrics)
     if request.is_pair:
         evaluate_pair(request)
+    elif ties is not None or form != "detect":
+        raise UsageError(
+            "--ties and --form are for --recommendations with --truth; leave them out."
+        )
     elif request.is_tables:
         evaluate_tables(request)
     else:

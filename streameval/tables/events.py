@@ -398,7 +398,9 @@ def _column(table: Table, name: str, role: str) -> Column:
 
 
 def _remedy(role: str) -> str:
-    return f"name the one that holds the {role} with --column {role}=NAME"
+    name = f"name the one that holds the {role} with --column {role}=NAME"
+    rows = "give rows of users and items to evaluate as --recommendations and --truth"
+    return f"{name}, or {rows}" if role in _IDS else name
 
 
 def _label(column: Column, most: int) -> Any:

@@ -294,6 +294,15 @@ def test_an_unknown_column_is_explained(events: Path) -> None:
     assert "name the one that holds the gains with --column gains=NAME" in said
 
 
+def test_rows_of_items_are_sent_to_their_own_options(tmp_path: Path) -> None:
+    (tmp_path / "recs.csv").write_text("user,item,score\nu,a,1\n")
+    said = told(tmp_path / "recs.csv")
+    assert "--column recommendations=NAME, or give rows of users and items" in said
+    assert "as --recommendations and --truth" in said
+    for option in (("--ties", "id_desc"), ("--form", "table")):
+        assert "are for --recommendations with --truth" in told(tmp_path / "recs.csv", *option)
+
+
 def test_metrics_of_fields_that_no_table_has_are_refused(events: Path, tmp_path: Path) -> None:
     typed = "hit_rate(type=buy)@3"
     assert "types of interactions, which tables" in refused("evaluate", events, "-m", typed)
