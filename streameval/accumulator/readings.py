@@ -155,7 +155,7 @@ def statistics_of(metric: Metric, table: Table) -> frozenset[str]:
     return frozenset(names)
 
 
-def advice(table: Table, cells: IntArray, before: int = 0) -> list[str | None]:
+def advice(table: Table, cells: IntArray, before: int | IntArray = 0) -> list[str | None]:
     """For each cell, a warning if its lists look wrong; otherwise None.
 
     `before`: lists counted before some statistic began.
@@ -208,7 +208,7 @@ def _with_interval(
     return replace(reading, no_interval=reason)
 
 
-def _unscored(table: Table, cells: IntArray, before: int) -> Iterator[tuple[int, str]]:
+def _unscored(table: Table, cells: IntArray, before: int | IntArray) -> Iterator[tuple[int, str]]:
     """Cells without any score, although a metric needs scores."""
     lists = table.lists(cells) - before
     needing = [*_of_kind(table, ScoredItems), *_of_kind(table, RankSumsOfLists)]
@@ -219,7 +219,7 @@ def _unscored(table: Table, cells: IntArray, before: int) -> Iterator[tuple[int,
             yield at, f"{int(lists[at]):,} {problem}"
 
 
-def _untyped(table: Table, cells: IntArray, before: int) -> Iterator[tuple[int, str]]:
+def _untyped(table: Table, cells: IntArray, before: int | IntArray) -> Iterator[tuple[int, str]]:
     """Cells with interactions, none of a type that a metric asks for."""
     kept = [(each.options.type, each.view(cells)) for each in _of_kind(table, Hits)]
     engaged = {name: view.count - view.without_interactions for name, view in kept if name}

@@ -164,7 +164,7 @@ class Snapshots:
         known = self._reads.get((index, window))
         if known is None or known.table is not table or known.since != since:
             known = _WindowReadings(
-                table, since, self._rows(index, window, table, since), _advice(view, table)
+                table, since, self._rows(index, window, table, since), _advice(view, table, since)
             )
             self._reads[index, window] = known
         return known
@@ -371,9 +371,13 @@ def _without(
     return {key: pair for key, pair in counted.items() if key[:2] not in hidden}
 
 
-def _advice(view: FamilyView, table: Table) -> tuple[Labels, str] | None:
+def _advice(
+    view: FamilyView, table: Table, since: Sequence[float | None]
+) -> tuple[Labels, str] | None:
     slices = view.slices(table)
-    found = zip(slices.tolist(), advice(table, slices), strict=True)
+    # How many lists are older than a new statistic is not known, so none may count against it.
+    before = 0 if all(each is None for each in since) else table.lists(slices)
+    found = zip(slices.tolist(), advice(table, slices, before), strict=True)
     return next(((view.labels(number), each) for number, each in found if each), None)
 
 

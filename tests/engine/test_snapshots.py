@@ -171,6 +171,18 @@ def test_a_value_that_is_older_than_the_sums_by_user_has_no_interval() -> None:
         assert "50 % of the lists are counted by user" in str(found[window].no_interval)
 
 
+def test_lists_older_than_a_new_metric_do_not_lack_what_it_reads() -> None:
+    place, windowed = Partition("events", 0), (5 * MINUTE,)
+    before = ingest_of(layout(["ctr"], spans=windowed))
+    before.apply(batch([record(ts=second) for second in range(1_100)]))
+    after = ingest_of(layout(["ctr", "auc"], spans=windowed))
+    after.restore(place, {place: 1_100}, parts(before))
+    of = Taking(after)
+    assert of.take().health.trouble is None
+    after.apply(batch([record(ts=3_600)] * 1_100, start=1_100))
+    assert "1,100 lists without scores" in str(of.take().health.trouble)
+
+
 OF_HISTORY = ["hit_rate@1", "ctr", "distinct_items@1"]
 HOUR = 60 * MINUTE
 
