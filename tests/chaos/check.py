@@ -7,7 +7,6 @@ import time
 from collections.abc import Mapping
 from contextlib import closing
 
-from kafka import KafkaAdminClient
 from msgspec.structs import replace
 
 from streameval.checkpoints.checkpoint import Place
@@ -28,6 +27,7 @@ from streameval.sources.source import Positions
 from tests.chaos.daemons import DaemonConfig, counters, samples
 from tests.chaos.log import LogContents
 from tests.effort import PATIENCE
+from tests.kafka.topics import admin_of
 
 
 class Fold:
@@ -163,7 +163,7 @@ def saved(config: DaemonConfig) -> dict[int, SavedCheckpoint]:
 
 def committed(config: DaemonConfig) -> dict[int, int]:
     """Partition number -> committed offset of the group."""
-    with closing(KafkaAdminClient(bootstrap_servers=config.address)) as admin:
+    with admin_of(config.address) as admin:
         found = admin.list_group_offsets({config.group: None})[config.group]
     return {place.partition: each.offset for place, each in found.items() if each.offset >= 0}
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from types import MappingProxyType
 from typing import TypeAlias
 
 import msgspec
-from kafka import KafkaAdminClient
 
 from streameval.cli.errors import USAGE_ERROR
 from tests.chaos.check import Fold, Problems, ends
@@ -20,7 +19,7 @@ from tests.chaos.infrastructure import cut, disk_full, store_away, torn
 from tests.chaos.log import Writer
 from tests.chaos.run import ERRORS, PARTITIONS, ScenarioRun
 from tests.chaos.soak import soak
-from tests.kafka.topics import create, removed, shortened
+from tests.kafka.topics import admin_of, create, removed, shortened
 
 _RATE, _KILLS = 200, 20
 
@@ -70,7 +69,7 @@ def added(run: ScenarioRun) -> Problems:
     writer.write(500)
     with run.daemon(config) as daemon:
         run.wait_until_saved(config, daemon)
-        with closing(KafkaAdminClient(bootstrap_servers=config.address)) as admin:
+        with admin_of(config.address) as admin:
             admin.create_partitions({config.topic: PARTITIONS + 1})
         # A producer refreshes its metadata after minutes only; a new one knows the partition.
         more = run.writer(config)

@@ -8,7 +8,7 @@ from contextlib import closing
 from typing import Any
 
 import pytest
-from kafka import KafkaAdminClient, KafkaProducer
+from kafka import KafkaProducer
 from kafka.errors import TopicAuthorizationFailedError
 
 from streameval.dead_letters.queue import Queue, dead_letters_of
@@ -19,7 +19,7 @@ from streameval.sources.options import KafkaOptions
 from streameval.testing.broker import Broker
 from tests.dead_letters.places import deliver, destination, in_topic, letter
 from tests.effort import PATIENCE, every_case
-from tests.kafka.topics import create, fill, options, removed, shortened
+from tests.kafka.topics import admin_of, create, fill, options, removed, shortened
 
 pytestmark = pytest.mark.kafka
 
@@ -38,7 +38,7 @@ def _limit(size: int) -> Any:
 
 
 def _partitions(broker: Broker, topic: str) -> int:
-    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+    with admin_of(broker) as admin:
         (found,) = admin.describe_topics([topic])
         return len(found["partitions"])
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import msgspec
 import pytest
-from kafka import KafkaAdminClient
 from kafka.admin import (
     ACL,
     ACLOperation,
@@ -24,7 +23,7 @@ from streameval.errors import BrokerError, MissingExtraError
 from streameval.sources.kafka.client import silence_client_log
 from streameval.testing.broker import Broker, free_ports
 from tests.certificates import Authority
-from tests.kafka.topics import read_by
+from tests.kafka.topics import admin_of, read_by
 
 USER, PASSWORD = "alice", "correct horse"
 
@@ -81,7 +80,7 @@ def secured(folder: Path) -> Iterator[Secured]:
 
 def set_password(broker: Broker, user: str, password: str) -> None:
     """Of a SCRAM user, who may be a new one; open connections live until they are asked again."""
-    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+    with admin_of(broker) as admin:
         wanted = UserScramCredentialUpsertion(user, ScramMechanism.SCRAM_SHA_256, password)
         admin.alter_user_scram_credentials([wanted])
 
@@ -89,7 +88,7 @@ def set_password(broker: Broker, user: str, password: str) -> None:
 def refuse_group(broker: Broker, user: str, group: str) -> None:
     """Deny a user access to this group only."""
     group_of_that_name = ResourcePattern(ResourceType.GROUP, group)
-    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+    with admin_of(broker) as admin:
         operation, kind = ACLOperation.READ, ACLPermissionType.DENY
         admin.create_acls([ACL(f"User:{user}", "*", operation, kind, group_of_that_name)])
 

@@ -8,7 +8,7 @@ from typing import Any
 import confluent_kafka
 import pytest
 from confluent_kafka import KafkaError, Message
-from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
+from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import MemberToRemove
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
@@ -24,6 +24,7 @@ from streameval.testing.broker import Broker
 from tests.effort import PATIENCE, every_case
 from tests.kafka.members import Reading, Told, reading, until
 from tests.kafka.topics import (
+    admin_of,
     create,
     drained,
     fill,
@@ -90,7 +91,7 @@ def step_until(broker: Broker, group: str, wanted: str, member: Reading) -> None
 
 
 def state(broker: Broker, group: str) -> str:
-    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+    with admin_of(broker) as admin:
         found: str = admin.describe_groups([group])[group]["group_state"]
     return found
 
@@ -137,7 +138,7 @@ def test_a_fenced_member_continues_after_the_other_has_left(broker: Broker) -> N
         with reading(mine) as b:
             until(lambda: b.told.values == FOUR, b)
             time.sleep(1.0)
-        with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+        with admin_of(broker) as admin:
             admin.remove_group_members(topic, [MemberToRemove(group_instance_id="same")])
         fill(broker, topic, {0: [b"more"]})
         until(lambda: b"more" in a.told.values[0], a)
@@ -176,7 +177,7 @@ def test_a_commit_in_the_background_is_accepted_once_the_group_has_it(broker: Br
     with reading(options(broker, topic, group=topic)) as a:
         until(lambda: a.told.values == FOUR, a)
         until(lambda: a.source.commit(a.told.positions, wait=False) is None, a)
-        with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+        with admin_of(broker) as admin:
             (found,) = admin.list_group_offsets({topic: None}).values()
         committed = {Partition(*place): each.offset for place, each in found.items()}
         assert committed == a.told.positions
@@ -210,7 +211,7 @@ def test_added_partitions_are_assigned(broker: Broker) -> None:
     topic = filled(broker, {0: [b"a"]})
     with reading(options(broker, topic, group=topic, start="latest")) as a:
         until(lambda: a.numbers == [0], a)
-        with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+        with admin_of(broker) as admin:
             admin.create_partitions({topic: 3})
         fill(broker, topic, {2: [b"c"]})
         until(lambda: a.told.values == {2: [b"c"]}, a)

@@ -5,7 +5,7 @@ from contextlib import closing
 from datetime import UTC, datetime
 
 import pytest
-from kafka import KafkaAdminClient, KafkaProducer
+from kafka import KafkaProducer
 
 from streameval.errors import ConfigError, SourceError
 from streameval.events.records import Origin, Partition
@@ -13,6 +13,7 @@ from streameval.sources.kafka.source import KafkaSource
 from streameval.testing.broker import Broker
 from tests.effort import PATIENCE, every_case
 from tests.kafka.topics import (
+    admin_of,
     awaited,
     by_partition,
     create,
@@ -71,7 +72,7 @@ def test_reading_without_a_group_takes_no_partitions_and_commits_nothing(
     mine = options(broker, topic, group=topic)
     with opened(mine) as first, opened(mine) as second:
         assert by_partition(drained(first, 50)) == by_partition(drained(second, 50))
-        with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+        with admin_of(broker) as admin:
             groups = [group["group_id"] for group in admin.list_groups()]
             mine_alone = [group for group in groups if group.startswith(f"{topic}-")]
             committed = admin.list_group_offsets(dict.fromkeys(mine_alone))

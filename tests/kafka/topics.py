@@ -7,7 +7,7 @@ import json
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar
@@ -54,11 +54,20 @@ def _parametrized(test: Test, *others: object) -> Test:
     return marked
 
 
+def admin_of(broker: Broker | str) -> AbstractContextManager[KafkaAdminClient]:
+    """An admin client of a broker, or of an address."""
+    return closing(KafkaAdminClient(bootstrap_servers=_address(broker)))
+
+
+def _address(broker: Broker | str) -> str:
+    return broker if isinstance(broker, str) else broker.bootstrap_servers
+
+
 def create(broker: Broker, *, partitions: int = 1, name: str | None = None, **configs: str) -> str:
     """An empty topic, with a name that no other test has."""
     topic = name or f"test-{uuid.uuid4().hex[:12]}"
     wanted = {"num_partitions": partitions, "replication_factor": 1, "configs": configs}
-    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+    with admin_of(broker) as admin:
         admin.create_topics({topic: wanted}, wait_for_metadata=True)
     return topic
 
@@ -96,9 +105,8 @@ def options(
     **kafka: Any,
 ) -> KafkaOptions:
     """Options of a source over these topics."""
-    address = broker if isinstance(broker, str) else broker.bootstrap_servers
     settings = {
-        "bootstrap_servers": address,
+        "bootstrap_servers": _address(broker),
         "client": _client.get(),
         "heartbeat_interval_ms": 300,
         **kafka,
@@ -167,13 +175,13 @@ def _says(trouble: str | None, text: str | None) -> bool:
 
 def shortened(broker: Broker, topic: str, offset: int) -> None:
     """Delete the records of partition 0 before `offset`, as retention does."""
-    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+    with admin_of(broker) as admin:
         admin.delete_records({TopicPartition(topic, 0): offset})
 
 
 def removed(broker: Broker, topic: str) -> None:
     """Delete the topic, and wait until it is gone."""
-    with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
+    with admin_of(broker) as admin:
         admin.delete_topics([topic])
         while topic in admin.list_topics():
             time.sleep(0.05)

@@ -11,7 +11,7 @@ from msgspec import msgpack
 from streameval.checkpoints.checkpoint import VERSION, Draft, Entry, Header, Part, Place
 from streameval.checkpoints.format import digest_of, file_of, folder_of
 from streameval.checkpoints.storage import Folder
-from streameval.checkpoints.store import SavedCheckpoint, Store
+from streameval.checkpoints.store import SavedCheckpoint, Store, folder_store
 from streameval.errors import StoreError
 from tests.stores.simulated_disk import SimulatedDisk
 
@@ -115,11 +115,24 @@ def whole(saved: SavedCheckpoint | None, place: Place = PLACE) -> int:
 
 
 STORE = Path("/disk/state")
+FOLDER = STORE / folder_of(PLACE)
+
+
+def opened(disk: SimulatedDisk) -> Store:
+    """The store on a disk, as a new process has it."""
+    store = folder_store(STORE, disk)
+    store.claim("c1", "g1")
+    return store
+
+
+def restored(disk: SimulatedDisk) -> int | None:
+    """The offset that a new process restores, with all parts intact; None without a checkpoint."""
+    found = opened(disk).newest(PLACE)
+    assert not found.damaged, found.damaged
+    return None if found.saved is None else whole(found.saved)
 
 
 class MemoryStore(Store):
-    """See the module."""
-
     def __init__(self) -> None:
         self.disk = SimulatedDisk(STORE.parent)
         super().__init__(Folder(STORE, self.disk))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -11,25 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.checkpoints.cleaning import GRACE, References, blobs_of, kept
-from streameval.checkpoints.format import BLOBS, file_of, folder_of
-from streameval.checkpoints.store import Store, folder_store
+from streameval.checkpoints.format import BLOBS, file_of
 from streameval.errors import StoreError
-from tests.stores.drafts import NOON, PLACE, Writer, draft, whole
+from tests.stores.drafts import FOLDER, NOON, PLACE, STORE, Writer, draft, opened, restored, whole
 from tests.stores.simulated_disk import Crash, SimulatedDisk, failing_at, refusing
-
-STORE = Path("/disk/state")
-FOLDER = STORE / folder_of(PLACE)
 
 
 @pytest.fixture
 def disk() -> SimulatedDisk:
     return SimulatedDisk(STORE.parent)
-
-
-def opened(disk: SimulatedDisk) -> Store:
-    store = folder_store(STORE, disk)
-    store.claim("c1", "g1")
-    return store
 
 
 def blobs(disk: SimulatedDisk) -> list[str]:
@@ -103,7 +92,7 @@ def test_a_blob_removed_by_others_is_reported_and_written_again(disk: SimulatedD
     with pytest.raises(StoreError, match="'labels/1' of an earlier checkpoint is missing"):
         writer.save(120)
     writer.save(130)
-    assert store_of(disk) == 130
+    assert restored(disk) == 130
 
 
 def test_old_temporary_files_of_a_killed_process_are_removed(disk: SimulatedDisk) -> None:
@@ -122,26 +111,20 @@ def test_old_temporary_files_of_a_killed_process_are_removed(disk: SimulatedDisk
 
 
 def test_a_former_owner_that_saves_late_does_no_harm(disk: SimulatedDisk) -> None:
-    late, owner = folder_store(STORE, disk), Writer(folder_store(STORE, disk))
+    late, owner = opened(disk), Writer(opened(disk))
     late.save(draft(110))
     for offset in (220, 230, 340):
         owner.store.save(draft(offset))
     disk.now += GRACE + 1
     for offset in (120, 130, 140):
         late.save(draft(offset))
-    assert store_of(disk) == 340
+    assert restored(disk) == 340
     left = [each for each in owner.store.offsets(PLACE) if each >= 230]
     assert all(whole(owner.store.checked(PLACE, each)) == each for each in left)
     for offset in (350, 360, 370):
         owner.save(offset)
-    assert store_of(disk) == 370
+    assert restored(disk) == 370
     assert owner.store.offsets(PLACE) == [360, 370]
-
-
-def store_of(disk: SimulatedDisk) -> int:
-    found = folder_store(STORE, disk).newest(PLACE)
-    assert not found.damaged
-    return whole(found.saved)
 
 
 def test_a_failed_removal_is_reported_and_fails_no_save(disk: SimulatedDisk) -> None:
@@ -159,7 +142,7 @@ def test_a_failed_removal_is_reported_and_fails_no_save(disk: SimulatedDisk) -> 
 def test_a_crash_during_cleaning_damages_no_kept_checkpoint() -> None:
     for step in range(200):
         disk = SimulatedDisk(STORE.parent, seed=step)
-        store = folder_store(STORE, disk)
+        store = opened(disk)
         for offset in (110, 220, 330):
             store.save(draft(offset))
         disk.now += GRACE + 1
@@ -168,14 +151,14 @@ def test_a_crash_during_cleaning_damages_no_kept_checkpoint() -> None:
             store.save(draft(440))
             done = True
         disk.crash()
-        assert store_of(disk) in {330, 440}
+        assert restored(disk) in {330, 440}
         if done:
             return
     pytest.fail("the save never ended")
 
 
 def test_archived_checkpoints_keep_their_blobs(disk: SimulatedDisk) -> None:
-    store = folder_store(STORE, disk)
+    store = opened(disk)
     store.save(draft(110))
     kept_blobs = set(blobs(disk))
     store.archive(PLACE)

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
-from pathlib import Path
 
 import pytest
 
 from streameval.checkpoints.store import Store, folder_store
 from streameval.errors import StoreError
 from tests.effort import every_case, sampled, thorough
-from tests.stores.drafts import PLACE, draft, whole
+from tests.stores.drafts import PLACE, STORE, draft, restored, whole
 from tests.stores.simulated_disk import Crash, SimulatedDisk, Step, failing_at
 
-ROOT = Path("/disk")
-STORE = ROOT / "state"
 BEFORE, AFTER = 110, 120
 """Offsets of one hundred share their blobs; those of the next hundred have new ones."""
 
@@ -25,7 +22,7 @@ SEEDS = 6 if thorough() else 3
 
 def prepared(seed: int, before: int | None = BEFORE) -> tuple[SimulatedDisk, Store]:
     """A disk with a store that holds one checkpoint, or none."""
-    disk = SimulatedDisk(ROOT, seed=seed)
+    disk = SimulatedDisk(STORE.parent, seed=seed)
     store = folder_store(STORE, disk)
     if before is not None:
         store.claim("c1", "g1")
@@ -50,15 +47,6 @@ def killed(step: int, seed: int, before: int | None = BEFORE, after: int = AFTER
     return disk
 
 
-def _found(disk: SimulatedDisk) -> int | None:
-    """The offset that is restored, with all parts intact."""
-    store = folder_store(STORE, disk)
-    store.claim("c1", "g1")
-    found = store.newest(PLACE)
-    assert not found.damaged, found.damaged
-    return None if found.saved is None else whole(found.saved)
-
-
 CRASHES = ((BEFORE, AFTER), (BEFORE, AFTER + 100), (None, AFTER))
 """A save that shares blobs with the one before, one with new blobs, and the first of a place."""
 
@@ -73,7 +61,7 @@ def test_a_crash_at_every_step_leaves_the_old_or_the_new_checkpoint(
             disk = killed(step, seed, before, after)
             if power:
                 disk.crash()
-            found = _found(disk)
+            found = restored(disk)
             assert found in {before, after}, (step, seed, found)
 
 
@@ -84,7 +72,7 @@ def test_a_saved_checkpoint_survives_power_loss() -> None:
             store.claim("c1", "g1")
             store.save(draft(after))
             disk.crash()
-            assert _found(disk) == after, (before, seed)
+            assert restored(disk) == after, (before, seed)
 
 
 def test_a_restored_checkpoint_survives_power_loss() -> None:
@@ -92,9 +80,9 @@ def test_a_restored_checkpoint_survives_power_loss() -> None:
     for step in range(steps(BEFORE, AFTER)):
         for seed in range(SEEDS):
             disk = killed(step, seed)
-            first = _found(disk)
+            first = restored(disk)
             disk.crash()
-            assert _found(disk) == first, (step, seed)
+            assert restored(disk) == first, (step, seed)
 
 
 def test_a_crash_in_the_tenth_save_leaves_two_valid_checkpoints() -> None:
@@ -130,10 +118,10 @@ def test_an_error_at_every_step_is_reported_and_the_state_survives(number: int) 
         assert reported is None or os.strerror(number).lower() in reported
         # The user need not have access to the parent of the store.
         assert reported is not None or (number == errno.EACCES and step == 1)
-        assert whole(folder_store(STORE, disk).newest(PLACE).saved) in {BEFORE, AFTER}
+        assert restored(disk) in {BEFORE, AFTER}
         store.save(draft(AFTER + 10))
         disk.crash()
-        assert whole(folder_store(STORE, disk).newest(PLACE).saved) == AFTER + 10
+        assert restored(disk) == AFTER + 10
 
 
 def test_a_failed_save_leaves_no_file_behind() -> None:

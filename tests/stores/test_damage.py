@@ -9,15 +9,13 @@ from pathlib import Path
 import pytest
 
 from streameval.checkpoints.cleaning import blobs_of
-from streameval.checkpoints.format import BLOBS, file_of, folder_of
-from streameval.checkpoints.store import Store, folder_store
+from streameval.checkpoints.format import BLOBS, file_of
+from streameval.checkpoints.store import Store
 from streameval.errors import DamagedStateError, StateVersionError, StoreError
 from tests.effort import sampled
-from tests.stores.drafts import PLACE, draft, whole
+from tests.stores.drafts import FOLDER, PLACE, STORE, draft, opened, restored, whole
 from tests.stores.simulated_disk import SimulatedDisk
 
-STORE = Path("/disk/state")
-FOLDER = STORE / folder_of(PLACE)
 NEWEST = FOLDER / file_of(220)
 
 
@@ -29,8 +27,7 @@ def disk() -> SimulatedDisk:
 @pytest.fixture
 def store(disk: SimulatedDisk) -> Store:
     """A store with two checkpoints that share a blob."""
-    made = folder_store(STORE, disk)
-    made.claim("c1", "g1")
+    made = opened(disk)
     for offset in (110, 220):
         made.save(draft(offset))
     return made
@@ -42,7 +39,7 @@ def _flipped(content: bytes, place: int, bit: int = 0) -> bytes:
 
 
 def _is_skipped(disk: SimulatedDisk, said: str) -> None:
-    found = folder_store(STORE, disk).newest(PLACE)
+    found = opened(disk).newest(PLACE)
     assert whole(found.saved) == 110
     (sentence,) = found.damaged
     assert sentence.startswith("offset 220 is skipped: ")
@@ -91,12 +88,12 @@ def test_a_changed_blob_is_noticed(
 
 def test_a_damaged_blob_is_written_again(store: Store, disk: SimulatedDisk) -> None:
     disk.overwrite(_blobs_of_the_newest_only(store), b"rubbish")
-    again = folder_store(STORE, disk)
+    again = opened(disk)
     found = again.newest(PLACE).saved
     assert found is not None
     assert whole(found) == 110
     again.save(draft(230, last=found.entries))
-    assert whole(folder_store(STORE, disk).newest(PLACE).saved) == 230
+    assert restored(disk) == 230
 
 
 def test_a_file_with_the_header_of_another_offset_is_noticed(
@@ -151,7 +148,7 @@ def test_a_store_that_vanished_is_not_an_empty_store(store: Store, disk: Simulat
 def test_files_that_vanish_during_a_read_are_listed_again(
     store: Store, disk: SimulatedDisk
 ) -> None:
-    other = folder_store(STORE, disk)
+    other = opened(disk)
 
     def another_saves(step: object) -> None:
         if getattr(step, "call", "") == "size" and getattr(step, "path", None) == NEWEST:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_stat
 from streameval.checkpoints.cleaning import GRACE, Cleaner
 from streameval.checkpoints.store import Store, folder_store
 from streameval.errors import DamagedStateError, StoreError
-from tests.stores.drafts import NOON, PLACE, Writer, whole
+from tests.stores.drafts import NOON, PLACE, STORE, Writer, whole
 from tests.stores.simulated_disk import Crash, SimulatedDisk, failing_at
 
 OFFSETS = st.integers(0, 600)
@@ -87,9 +86,6 @@ class StoreHistories(RuleBasedStateMachine):
         store = self.fresh()
         for offset in store.offsets(PLACE):
             assert whole(store.checked(PLACE, offset)) == offset
-
-
-STORE = Path("/disk/state")
 
 
 class Histories(StoreHistories):
