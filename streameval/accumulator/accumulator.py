@@ -6,6 +6,7 @@ import warnings
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, get_args
+from zlib import crc32
 
 import msgspec
 import numpy as np
@@ -358,12 +359,14 @@ class Accumulator:
 
     def state_dict(self) -> dict[str, Any]:
         """The counts as integers and strings, ready for JSON; equal counts give equal states."""
+        content = b"".join(self.dump())
         return {
             "version": VERSION,
             "metrics": [metric.text for metric in self.metrics],
             "inputs": self.context.identity,
             "statistics": list(self._plan.names),
-            "content": b64encode(b"".join(self.dump())).decode(),
+            "content": b64encode(content).decode(),
+            "crc": crc32(content),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
@@ -387,6 +390,9 @@ class Accumulator:
         except (KeyError, TypeError, ValueError) as error:
             problem = f"{type(error).__name__}: {error}"
             raise DamagedStateError("accumulator", problem) from error
+        # A state from before the checksum has none.
+        if state.get("crc", crc32(content)) != crc32(content):
+            raise DamagedStateError("accumulator", "its CRC-32 differs")
         self.adopt(content)
 
     def dump(self) -> Iterator[bytes]:

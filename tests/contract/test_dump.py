@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from base64 import b64decode, b64encode
 
 import msgspec
 import numpy as np
@@ -217,13 +218,27 @@ def _saved() -> Accumulator:
     return accumulator
 
 
-@every_case("key", sorted({*_saved().state_dict()} - {"metrics"}))
+@every_case("key", sorted({*_saved().state_dict()} - {"metrics", "crc"}))
 def test_a_state_without_a_part_is_refused_and_nothing_changes(key: str) -> None:
     accumulator = _saved()
     before = accumulator.state_dict()
     with pytest.raises(StreamevalError):
         accumulator.load_state_dict({name: part for name, part in before.items() if name != key})
     assert accumulator.state_dict() == before
+
+
+def test_a_state_with_one_other_bit_is_refused() -> None:
+    accumulator, state = _saved(), _saved().state_dict()
+    content = b64decode(state["content"])
+    for at in range(len(content)):
+        changed = bytearray(content)
+        changed[at] ^= 1 << at % 8
+        with pytest.raises(DamagedStateError, match="its CRC-32 differs"):
+            accumulator.load_state_dict(state | {"content": b64encode(changed).decode()})
+    assert accumulator.state_dict() == state
+    del state["crc"]  # As from before the checksum.
+    accumulator.load_state_dict(state)
+    assert accumulator.lists == 1
 
 
 @every_case("part", [None, {}, "text", "dGV4dA==", [1, 2]])
