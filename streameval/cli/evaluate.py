@@ -340,8 +340,9 @@ def _of_trec(results: str, qrels: str) -> tuple[Rows, Rows]:
 
 
 def _written(found: Mapping[Cell, Accumulator], config: Config, request: Request) -> None:
-    if config.windows is not None or config.segments or config.metric:
-        report("windows, segments and [[metric]] apply to JSON lines only; they are ignored here.")
+    if config.windows is not None or config.segments or config.metric or config.dedup is not None:
+        names = "windows, segments, dedup and [[metric]]"
+        report(f"{names} apply to JSON lines only; they are ignored here.")
     for text in config.metrics:
         if lacking := lacking_field(text, config, tables=True):
             report(f"do not use the value of {text}: it needs {lacking}.")

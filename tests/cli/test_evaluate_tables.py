@@ -317,6 +317,23 @@ def test_metrics_of_fields_that_no_table_has_are_refused(events: Path, tmp_path:
     assert found(path, "--column", "baseline=other", metrics=(missing,))[0]["value"] == 1 - 1 / 3
 
 
+def test_settings_that_tables_ignore_are_said_aloud(events: Path, tmp_path: Path) -> None:
+    settings = """
+metrics = ["mrr"]
+{setting}
+[event]
+time = "ts"
+time_unit = "s"
+event_id = "id"
+"""
+    for setting in ('dedup = "1h"', 'windows = { spans = ["1h"] }', 'segments = ["country"]'):
+        config = saved(tmp_path / "streameval.toml", settings.format(setting=setting))
+        said = ran("evaluate", events, "--config", config).stderr
+        assert "apply to JSON lines only; they are ignored here." in said, setting
+    config = saved(tmp_path / "streameval.toml", settings.format(setting=""))
+    assert "ignored" not in ran("evaluate", events, "--config", config).stderr
+
+
 def read_all(path: Path) -> None:
     options = TableOptions(fields=EventFields())
     for piece in table_file(str(path)).pieces:
