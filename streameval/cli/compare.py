@@ -171,6 +171,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
             separators=separator or [],
             metrics=metric or [],
             labels=[by] if by else [],
+            compares=True,
             config=config,
             time=time,
             time_unit=time_unit,
@@ -274,13 +275,15 @@ def _of_files(
     config = config_of(request)
     label = request.labels[0] if request.labels else Experiment().label
     known = config.experiment or Experiment(label=label)
+    if request.labels:
+        known = msgspec.structs.replace(known, label=label)
     if known.label not in config.labels:
         config = config_of(msgspec.structs.replace(request, labels=[known.label]))
     experiment = msgspec.structs.replace(known, **options.experiment)
     intervals = msgspec.structs.replace(config.intervals or Intervals(), **options.intervals)
     if experiment.since is not None and config.event.time is None:
         raise UsageError("--since needs event time: name its field with --time.")
-    config = msgspec.structs.replace(config, intervals=intervals)
+    config = msgspec.structs.replace(config, intervals=intervals, experiment=None)
     if request.is_tables:
         empty, cells = count_tables(request, msgspec.structs.replace(config, labels=[known.label]))
         for cell, each in cells.items():

@@ -92,6 +92,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         columns: "field=column"; overrides the configuration's field names.
         separators: "|" or "column=|"; between the entries of lists that are text.
         every: length of a span of event time; None for one span.
+        compares: whether to keep the configuration's experiment, unchecked.
     """
 
     paths: Sequence[str] = ()
@@ -111,6 +112,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     allow_invalid: bool = False
     format: str = "table"
     processes: int = 1
+    compares: bool = False
 
     @property
     def files(self) -> list[str]:
@@ -175,11 +177,14 @@ def config_of(request: Request) -> Config:
     else:
         source = FilesOptions(paths=request.files) if request.files else None
         base = load(request.config, lambda config: _for_files(config, request), source)
-    config = check_config("command line", _overridden(base, request))
+    config = _overridden(base, request)
+    # Only `compare` reads the experiment, and checks it with its own options.
+    experiment = config.experiment if request.compares else None
+    config = check_config("command line", msgspec.structs.replace(config, experiment=None))
     for text in request.metrics:
         if lacking := lacking_field(text, config, tables=request.is_tables):
             raise UsageError(f"{text!r} needs {lacking}.")
-    return config
+    return msgspec.structs.replace(config, experiment=experiment)
 
 
 def lacking_field(text: str, config: Config, *, tables: bool) -> str | None:

@@ -279,6 +279,25 @@ def test_mostly_invalid_records_are_reported(tmp_path: Path) -> None:
     assert "records with interactions are invalid, most often invalid_id" in said
 
 
+def test_options_override_the_experiment_of_a_configuration(tmp_path: Path) -> None:
+    rows = [each | {"arm": "ab"[each["variant"] == "treatment"]} for each in drawn(lift=0.5)]
+    path, config = json_lines(tmp_path / "events.ndjson", rows), tmp_path / "streameval.toml"
+    config.write_text(
+        'metrics = ["ctr"]\nlabels = ["variant"]\nintervals = {}\n'
+        'source = { type = "files", paths = ["events.ndjson"] }\n'
+        '[experiment]\nprimary = ["ctr"]\n'
+    )
+    given = (path, "--config", config)
+    plain = compared(*given)["comparisons"][0]
+    by_arm = compared(*given, "--by", "arm", "--control", "a")["comparisons"][0]
+    assert by_arm | {"variant": "treatment", "sentence": ""} == plain | {"sentence": ""}
+    (row,) = compared(*given, "-m", "ndcg@3", "--primary", "ndcg@3")["comparisons"]
+    assert (row["metric"], row["primary"]) == ("ndcg@3", True)
+    assert "primary: 'ctr' is not compared" in refused(*given, "-m", "ndcg@3")
+    evaluated = ran("evaluate", *given, "-m", "ndcg@3", "--by", "arm", "--format", "csv")
+    assert (evaluated.returncode, evaluated.stdout.count("\n")) == (0, 3), evaluated.stderr
+
+
 _ANYTIME = ("--format", "json", "--method", "anytime")
 CONFIG = """
 metrics = ["ctr", "ndcg@10"]
