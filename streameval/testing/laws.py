@@ -190,15 +190,26 @@ def many_slices(metric: Metric, events: Events) -> str | None:
 
 
 def any_form(metric: Metric, events: Events) -> str | None:
-    """One event at a time, many events and columns give the same bits."""
+    """One event at a time, many events, columns, tuples and sets give the same bits."""
     whole = counted(metric, events)
     columns: Batch | list[Event]
-    for columns in (list(events), columns_of(events)):
+    for columns in (list(events), columns_of(events), list(map(_unchangeable, events))):
         together = made(metric)
         together.update_many(columns)
         if wrong := _difference(whole, together):
             return f"counted together instead of one at a time, {wrong}"
     return None
+
+
+def _unchangeable(event: Event) -> Event:
+    """The event with tuples and frozen sets, which callers may give, too."""
+    acts, baseline = event.interactions, event.baseline
+    return replace(
+        event,
+        recommendations=tuple(event.recommendations),
+        interactions=acts if isinstance(acts, Mapping) else frozenset(acts),
+        baseline=None if baseline is None else tuple(baseline),
+    )
 
 
 def state_returns(metric: Metric, events: Events) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 
@@ -99,6 +100,20 @@ def knows_one_slice(hits: HitsView, k: int | None) -> Total:
 def mixes_slices(hits: HitsView, k: int | None) -> Total:
     cells = hits.by_interacted(k)
     return np.full(cells.lists, math.fsum(cells.hits / cells.rank))
+
+
+@metric(bounds=(0, math.inf), source="our own rule")
+def copies_lists(event: Event) -> float:
+    """Works for lists only."""
+    items: Any = event.recommendations
+    return float(len(items.copy()))
+
+
+@metric(bounds=(0, math.inf), source="our own rule")
+def indexes(event: Event) -> float:
+    """Works for sequences of interactions only."""
+    acts = event.interactions
+    return float(bool(acts) and (isinstance(acts, dict) or acts[0] is not None))  # type: ignore[index]  # the mistake
 
 
 @metric(bounds=(0, 1), source="our own rule")

@@ -105,6 +105,13 @@ def test_a_metric_that_changes_its_event_is_found_although_its_value_is_right(
     assert raised.value.law == "changes no event"
 
 
+@every_case("broken", [declared.copies_lists, declared.indexes])
+def test_a_formula_that_takes_only_lists_is_found(broken: Callable[..., Any]) -> None:
+    with pytest.raises(MetricLawError, match="it raises [AT].*Error") as raised:
+        check_metric(broken, seeds=1)
+    assert raised.value.law == "any form"
+
+
 def test_a_formula_that_knows_only_one_slice_is_told_how_to_sum() -> None:
     with pytest.raises(MetricLawError, match=r"a sum over all lists, by cells\.total") as raised:
         check_metric(declared.knows_one_slice, seeds=1)
