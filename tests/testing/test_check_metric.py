@@ -107,7 +107,7 @@ def test_a_metric_that_changes_its_event_is_found_although_its_value_is_right(
 
 @every_case("broken", [declared.copies_lists, declared.indexes])
 def test_a_formula_that_takes_only_lists_is_found(broken: Callable[..., Any]) -> None:
-    with pytest.raises(MetricLawError, match="it raises [AT].*Error") as raised:
+    with pytest.raises(MetricLawError, match=r"it raises [AT].*Error") as raised:
         check_metric(broken, seeds=1)
     assert raised.value.law == "any form"
 
