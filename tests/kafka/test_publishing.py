@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 
-from streameval.errors import ConfigError, PublishError, SourceError
+from streameval.errors import ConfigError, PublishError
 from streameval.sources.files import lines
 from streameval.sources.kafka.publishing import Destination, Published, UserKey, publish_records
 from streameval.testing.broker import Broker
@@ -101,11 +101,6 @@ def test_a_record_that_is_too_large_is_an_error_with_the_count_before_it(
     with pytest.raises(PublishError, match="MessageSizeTooLargeError") as raised:
         _publish(broker, topic, path)
     assert raised.value.topic == topic
-
-
-def test_a_file_that_is_missing_is_an_error_of_that_file(broker: Broker, tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="nowhere"):
-        _publish(broker, create(broker), tmp_path / "nowhere")
 
 
 def test_a_topic_with_an_invalid_name_is_rejected(broker: Broker) -> None:

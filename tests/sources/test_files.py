@@ -191,15 +191,6 @@ def test_progress_counts_stored_bytes(tmp_path: Path) -> None:
         assert source.bytes_read == source.bytes_total
 
 
-def test_more_files_than_are_open_at_once_are_all_read(tmp_path: Path) -> None:
-    paths = [_written(tmp_path / str(number), b"%d\n" % number) for number in range(50)]
-    with _opened(*paths) as source:
-        found = _values(source)
-    assert set(found) == {b"%d" % number for number in range(50)}
-    assert len(found) == 50
-    assert source.name == "50 files"
-
-
 def test_a_silent_pipe_does_not_block_other_files(tmp_path: Path) -> None:
     pipe, path = tmp_path / "pipe", _written(tmp_path / "events", b"a\n")
     os.mkfifo(pipe)

@@ -97,6 +97,7 @@ def test_paused_files_are_not_opened_and_hold_up_no_others(tmp_path: Path) -> No
     with closing(FilesSource(FilesOptions(paths=list(map(str, paths))))) as source:
         source.open(Positions())
         source.pause([Partition(str(path), 0) for path in paths])
+        assert source.name == "60 files"
         assert quiet(source, 1) == []
         assert not source._files
         source.pause([Partition(str(path), 0) for path in paths[:40]])
