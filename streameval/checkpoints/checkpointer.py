@@ -161,9 +161,22 @@ class Checkpointer:
             waiting=error.waiting,
         )
 
+    def saved(self, partition: Partition, position: int) -> bool:
+        """Whether a checkpoint covers this position."""
+        checkpoints = self._owned.get(partition)
+        return (
+            checkpoints is not None
+            and checkpoints.offset is not None
+            and checkpoints.offset >= position
+        )
+
     def waited(self, seconds: float) -> None:
         """Add time in which the polling thread waited for records."""
         self._scheduler.idle += seconds
+
+    def checkpoint_soon(self) -> None:
+        """Start the next checkpoints in the next call of `advance`."""
+        self._scheduler.checkpoint_soon()
 
     def advance(self) -> None:
         """Continue checkpoints; called between batches, takes milliseconds."""
@@ -365,8 +378,15 @@ class MemoryOnly(StartOwner):
         """Return the error itself; without checkpoints there is nothing to resume from."""
         return error
 
+    def saved(self, _partition: Partition, _position: int) -> bool:
+        """Always true: there is no checkpoint to wait for."""
+        return True
+
     def waited(self, _seconds: float) -> None:
         """Do nothing: there are no checkpoints to pace."""
+
+    def checkpoint_soon(self) -> None:
+        """Do nothing: there are no checkpoints."""
 
     def advance(self) -> None:
         """Flush dead letters at intervals; called between batches."""

@@ -132,10 +132,15 @@ class CheckpointScheduler:
         self._clock = clock
         self._worker = worker
         self._began_at, self._began_own = clock.monotonic(), self._own_time
+        self._soon = False
         self._queue: list[Partition] = []
         self._pace = Pace(0.0)
         self._spent: list[float] = []
         self._flush: Future[None] | None = None
+
+    def checkpoint_soon(self) -> None:
+        """Start a round in the next call of `advance`."""
+        self._soon = True
 
     def advance(self, owned: Mapping[Partition, PartitionCheckpoints]) -> None:
         """Handle finished checkpoints and start the next; copies at most one partition."""
@@ -147,7 +152,7 @@ class CheckpointScheduler:
             self._spent = []
         if self._due():
             self._began_at, self._began_own = self._clock.monotonic(), self._own_time
-            self.events = 0
+            self.events, self._soon = 0, False
             self._queue = sorted(partition for partition, each in owned.items() if each.changed)
             self._committer.commit(wait=False)
             if not self._queue:
@@ -205,6 +210,8 @@ class CheckpointScheduler:
     def _due(self) -> bool:
         if self._queue:
             return False
+        if self._soon:
+            return True
         if self._own_time - self._began_own < self._pace.interval:
             return False
         elapsed = self._clock.monotonic() - self._began_at

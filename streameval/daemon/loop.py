@@ -278,21 +278,38 @@ class JoinDriver:
             return
         parts = self._parts
         parts.ingest.end(parts.source.ended)
-        for state in parts.ingest.partitions.values():
+        for partition, state in list(parts.ingest.partitions.items()):
             if isinstance(state, JoinedState):
-                self._exclude_idle(state)
+                self._exclude_idle(partition, state)
 
     def health(self) -> JoinHealth | None:
         """The health of the joins; None without [attribution]."""
         return None if self._stats is None else self._stats.health(self._parts.ingest.partitions)
 
-    def _exclude_idle(self, state: JoinedState) -> None:
+    def _exclude_idle(self, partition: Partition, state: JoinedState) -> None:
+        owner, expected = self._parts.owner, state.logs.expected
+        if state.proposed_at is not None:
+            # In effect only once a checkpoint has it, so that a restart repeats it.
+            if owner.saved(partition, state.proposed_at):
+                self._decide(state)
+            return
         if self._timeout is None:
             return
-        expected = state.logs.expected
         idle = [log for log in state.logs.slowest if self._is_idle(log, expected[log])]
         if idle and state.blocked:
-            state.skip_idle(idle)
+            state.propose(idle)
+            owner.checkpoint_soon()
+
+    def _decide(self, state: JoinedState) -> None:
+        """Accept a proposal for the logs that still end where they did; after a restart, too."""
+        proposed, expected = state.proposed, state.logs.expected
+        ends = self._parts.source.end_offsets()
+        if self._timeout is None:
+            state.accept([])
+        elif all(log in ends and expected[log] >= offset for log, offset in proposed.items()):
+            state.accept(
+                [log for log, offset in proposed.items() if ends[log] <= expected[log] == offset]
+            )
 
     def _is_idle(self, log: Partition, expected: int) -> bool:
         """Whether no record has arrived for the idle timeout, and the log has no unread record."""

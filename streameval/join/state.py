@@ -36,6 +36,7 @@ class JoinedState(PartitionState):
         joiner: the records that wait.
         logs: the logs, which put their records in order.
         idle_timeouts: how often an idle log was skipped since this object was made.
+        proposed_at: position of a proposal to skip idle logs; None without one.
     """
 
     def __init__(
@@ -50,9 +51,11 @@ class JoinedState(PartitionState):
         self.logs = Logs(logs, lambda: Clock(layout.max_ahead, layout.recent))
         self.joiner = Joiner(rules, [log.stream for log in logs], layout.recent, trace)
         self.idle_timeouts = 0
+        self.proposed_at: int | None = None
         self._join_version = next_version()
         self._advances = 0
         self._goal = NEVER, NEVER
+        self._proposed: dict[int, int] = {}
         self._before = [OutcomeCounts() for _ in self.joiner.outcomes]
 
     @property
@@ -141,13 +144,35 @@ class JoinedState(PartitionState):
         self.unfinished = self.logs.has_more or self.joiner.watermark < self._goal[0]
         self._join_version = next_version()
 
-    def skip_idle(self, partitions: Collection[Partition]) -> None:
-        """Skip idle logs: the others no longer wait for them until they have records again."""
-        idle = [cursor for cursor in self.logs.cursors if cursor.partition in partitions]
-        for cursor in idle:
+    @property
+    def proposed(self) -> Mapping[Partition, int]:
+        """The logs of the proposal, and the next offset of each when it was made."""
+        cursors = self.logs.cursors
+        return {
+            each.partition: self._proposed[each.number]
+            for each in cursors
+            if each.number in self._proposed
+        }
+
+    def propose(self, partitions: Collection[Partition]) -> None:
+        """Propose to skip idle logs; call `accept` once a checkpoint has the proposal."""
+        self._proposed = {
+            cursor.number: cursor.expected
+            for cursor in self.logs.cursors
+            if cursor.partition in partitions
+        }
+        self._advances += 1
+        self._join_version = next_version()
+        self.proposed_at = self.position
+
+    def accept(self, idle: Collection[Partition]) -> None:
+        """End the proposal: the others no longer wait for those of its logs that are idle."""
+        skipped = [cursor for cursor in self.logs.cursors if cursor.partition in idle]
+        self._proposed, self.proposed_at = {}, None
+        for cursor in skipped:
             cursor.idle = True
             cursor.settle()
-        self.idle_timeouts += len(idle)
+        self.idle_timeouts += len(skipped)
         self._advances += 1
         self._join_version = next_version()
         self.unfinished = True
@@ -183,9 +208,11 @@ class JoinedState(PartitionState):
             state: dict[str, Any] = msgspec.msgpack.decode(join_parts[PREFIX])
             self.logs.restore(state["logs"])
             self._advances = int(state["advances"])
+            self._proposed = {int(log): int(offset) for log, offset in state["proposed"]}
             self.joiner.restore(state["joiner"], join_parts)
         except (LookupError, TypeError, ValueError, msgspec.MsgspecError) as error:
             raise DamagedStateError(PREFIX, f"{type(error).__name__}: {error}") from error
+        self.proposed_at = self.position if self._proposed else None
         self._before = [msgspec.structs.replace(counts) for counts in self.outcomes]
 
     def _at_fault(self) -> Identity | None:
@@ -213,5 +240,6 @@ class JoinedState(PartitionState):
             "advances": self._advances,
             "joiner": self.joiner.state_dict(),
             "logs": self.logs.state(),
+            "proposed": sorted(self._proposed.items()),
         }
         return lambda: iter([msgspec.msgpack.encode(state)])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
+from streameval.daemon.loop import JoinDriver
 from streameval.errors import (
     DamagedStateError,
     SourceError,
@@ -20,6 +22,7 @@ from streameval.join.frontend import JoinStats
 from streameval.join.joiner import AT_ONCE
 from streameval.join.logs import MAX_AHEAD
 from streameval.join.options import AttributionOptions, InteractionOptions
+from streameval.join.state import JoinedState
 from tests.batches import batch_of
 from tests.effort import every_case
 from tests.join.offline import Case
@@ -54,7 +57,8 @@ def waiting() -> Fed:
 
 
 def skip(fed: Fed, log: Partition) -> None:
-    fed.state.skip_idle([log])
+    fed.state.propose([log])
+    fed.state.accept([log])
     fed.state.finish()
 
 
@@ -87,20 +91,92 @@ def test_too_many_open_records_are_refused_with_the_name_of_the_limit(
     assert refused.value.allowed == limit[name]
 
 
-def test_the_others_do_not_wait_for_an_idle_log() -> None:
-    fed = waiting()
-    assert (fed.counted, fed.state.logs.slowest) == (0, [DONE])
-    before, unskipped = fed.state.position, versions(fed)
-    skip(fed, DONE)
-    assert (fed.counted, fed.state.idle_timeouts) == (1, 1)
-    assert fed.state.position == before + 1, "a checkpoint has it"
-    assert versions(fed)["~join"] != unskipped["~join"]
+class Driven:
+    """The part of a daemon that skips idle logs.
 
+    Attributes:
+        saved: whether a checkpoint has the state.
+        ends: end offset of each log, as far as known.
+        now: seconds.
+    """
+
+    def __init__(self, state: JoinedState, timeout: str | None = "10m") -> None:
+        self.saved, self.now = False, 0.0
+        self.ends = dict(state.logs.expected)
+        options = msgspec.structs.replace(OPTIONS, idle_timeout=timeout)
+        parts: Any = SimpleNamespace(
+            config=SimpleNamespace(attribution=options),
+            ingest=SimpleNamespace(partitions={SHOWN: state}, end=lambda _: None),
+            source=SimpleNamespace(ended=(), trouble=None, end_offsets=lambda: self.ends),
+            owner=SimpleNamespace(saved=lambda *_: self.saved, checkpoint_soon=lambda: None),
+        )
+        self.advance = JoinDriver(parts, lambda: self.now).advance
+
+
+def proposed() -> tuple[Fed, Driven]:
+    """A join whose log of clicks has been idle for the timeout."""
+    fed = waiting()
+    driven = Driven(fed.state)
+    driven.advance()
+    assert fed.state.proposed_at is None
+    driven.now = 600.0
+    driven.advance()
+    driven.advance()
+    assert fed.state.proposed == {DONE: 1}
+    return fed, driven
+
+
+def restarted(fed: Fed) -> tuple[JoinedState, Driven]:
+    """The state of a process that resumes from a checkpoint of this one."""
     again = fed.frontend.state({SHOWN: 0, DONE: 0})
     again.restore(fed.content())
-    assert (again.logs.slowest, again.position) == (fed.state.logs.slowest, before + 1)
+    driven = Driven(again)
+    driven.saved = True
+    return again, driven
+
+
+def test_an_idle_log_is_skipped_once_a_checkpoint_has_the_proposal() -> None:
+    fed, driven = proposed()
+    assert (fed.counted, fed.state.idle_timeouts) == (0, 0)
+    driven.saved = True
+    driven.advance()
+    fed.state.finish()
+    assert (fed.counted, fed.state.idle_timeouts, fed.state.proposed_at) == (1, 1, None)
+    again, _ = restarted(fed)
+    assert (again.logs.slowest, again.position) == (fed.state.logs.slowest, fed.state.position)
     skip(fed, SHOWN)
     assert fed.counted == 2, "if all logs are idle, everything is counted"
+
+
+def test_a_restart_repeats_a_saved_proposal_without_waiting_again() -> None:
+    fed, _ = proposed()
+    again, driven = restarted(fed)
+    assert (again.proposed, again.proposed_at) == ({DONE: 1}, fed.state.position)
+    driven.ends = {}
+    driven.advance()
+    assert again.proposed, "the ends of the logs are not known yet"
+    driven.ends = {SHOWN: 2, DONE: 1}
+    driven.advance()
+    assert (again.idle_timeouts, again.proposed, again.logs.slowest) == (1, {}, [SHOWN])
+
+
+def test_a_proposal_ends_if_records_have_come_or_the_timeout_is_gone() -> None:
+    fed, _ = proposed()
+    saved = versions(fed)["~join"]
+    again, driven = restarted(fed)
+    driven.ends = {SHOWN: 2, DONE: 2}
+    driven.advance()
+    assert (again.idle_timeouts, again.proposed, again.logs.slowest) == (0, {}, [DONE])
+    fed.feed(DONE, [click(5, "r0")])
+    fed.state.accept([])
+    assert versions(fed)["~join"] != saved, "that it ended is saved"
+    fed.feed(DONE, [click(200, "r1")])
+    assert (fed.state.outcomes[1].late, fed.state.outcomes[1].counted) == (0, 2)
+    without, _ = restarted(proposed()[0])
+    driven = Driven(without, None)
+    driven.saved = True
+    driven.advance()
+    assert (without.idle_timeouts, without.proposed) == (0, {})
 
 
 @every_case(("ahead", "counted"), [(5, 6), (10, 6), (11, 5)])
