@@ -21,7 +21,7 @@ from streameval.accumulator.experiment import Compared, Experiment, Report, Vari
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.checkpoints.store import is_store
-from streameval.cli.counting import count_records, count_tables
+from streameval.cli.counting import count_records, count_tables, report_early
 from streameval.cli.errors import FAILED, UsageError, output, report
 from streameval.cli.request import (
     Columns,
@@ -289,13 +289,13 @@ def _of_files(
         for cell, each in cells.items():
             if advice := each.advice():
                 report(f"{known.label}={cell.labels[0]}: {advice}")
-        variants = {cell.labels[0]: _variant(each) for cell, each in cells.items()}
-        return experiment, intervals, _without_intervals(config, (empty.metrics, variants))
-    ingest = count_records(config, None, request.processes).ingest
-    trouble = ingest_snapshot(ingest, labels=config.labels, now=0.0).health.trouble
-    if trouble is not None:
-        report(trouble)
-    found = variants_in(ingest, known.label, config.labels)
+        found: Found = empty.metrics, {key.labels[0]: _variant(each) for key, each in cells.items()}
+    else:
+        ingest = count_records(config, None, request.processes).ingest
+        if trouble := ingest_snapshot(ingest, labels=config.labels, now=0.0).health.trouble:
+            report(trouble)
+        found = variants_in(ingest, known.label, config.labels)
+    report_early(config, found[1])
     return experiment, intervals, _without_intervals(config, found)
 
 

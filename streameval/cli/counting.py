@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import date, timedelta
 from itertools import islice
-from typing import NamedTuple, cast
+from typing import Final, NamedTuple, cast
 
 import msgspec
 
 from streameval.accumulator import Accumulator
+from streameval.accumulator.experiment import Variant
 from streameval.cli.errors import UsageError, as_usage_error, report
 from streameval.cli.parallel import TableCounting, TaskResult, map_in_processes, tasks_by_size
 from streameval.cli.readings import SpanReadings, snapshot_of
@@ -35,6 +37,9 @@ from streameval.tables.files import Kind, is_table, table_file
 from streameval.windows.times import moment_text
 
 _POLL_SECONDS = 0.2
+
+_EARLY: Final = (date(1980, 1, 1) - date(1970, 1, 1)).days
+"""Seconds read as milliseconds, or milliseconds as microseconds, are days before this one."""
 
 
 class Counts(NamedTuple):
@@ -221,6 +226,17 @@ def owner_from_start(config: Config, ingest: Ingest) -> Owner:
         return Positions()
     topics = [each for stream in config.attribution.streams for each in stream]
     return CopartitionedOwner(StartOwner(ingest), ingest.partition_of, topics)
+
+
+def report_early(config: Config, variants: Mapping[str, Variant]) -> None:
+    """Report events before 1980, which are times in a smaller unit than given."""
+    if config.event.time is None:
+        return
+    sums = (each for variant in variants.values() for each in variant.sums.values())
+    newest = max((int(each.days.max()) for each in sums if each.days.size), default=_EARLY)
+    if newest < _EARLY:
+        day, unit = date(1970, 1, 1) + timedelta(newest), config.event.time_unit
+        report(f"the newest event is of {day}: is {unit!r} the unit of {config.event.time}?")
 
 
 class CountedTables(NamedTuple):

@@ -279,6 +279,13 @@ def test_mostly_invalid_records_are_reported(tmp_path: Path) -> None:
     assert "records with interactions are invalid, most often invalid_id" in said
 
 
+def test_times_in_another_unit_are_reported(tmp_path: Path) -> None:
+    path = file_of(tmp_path)
+    said = ran("compare", path, "-m", "ctr", "--time", "ts", "--time-unit", "ms").stderr
+    assert said == "streameval: the newest event is of 1970-01-21: is 'ms' the unit of ts?\n"
+    assert ran("compare", path, "-m", "ctr", "--time", "ts", "--time-unit", "s").stderr == ""
+
+
 def test_options_override_the_experiment_of_a_configuration(tmp_path: Path) -> None:
     rows = [each | {"arm": "ab"[each["variant"] == "treatment"]} for each in drawn(lift=0.5)]
     path, config = json_lines(tmp_path / "events.ndjson", rows), tmp_path / "streameval.toml"
