@@ -21,6 +21,9 @@ Kind: TypeAlias = Literal["summary", "counter", "gauge"]
 
 PREFIX: Final = "streameval_"
 
+_RESERVED: Final = frozenset({"k", "le", "quantile", "window"})
+"""Labels with a meaning of their own, in Prometheus or here."""
+
 
 class Sample(NamedTuple):
     """One number of a family; never NaN."""
@@ -94,7 +97,7 @@ def metric_labels(metric: Metric) -> dict[str, str]:
         {'gain': 'exp2', 'k': '10'}
     """
     labels = {
-        _legal(name): str(value).lower() if isinstance(value, bool) else str(value)
+        _own_label(name): str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in metric.options.items()
         if name != "statistic"
     }
@@ -110,8 +113,8 @@ def slice_labels(names: Iterable[str], metrics: Iterable[Metric]) -> tuple[str, 
         >>> slice_labels(["variant", "user.country", "k"], [])
         ('variant', 'user_country', 'label_k')
     """
-    taken = {"k", "le", "quantile", "window"}
-    taken.update(_legal(option) for metric in metrics for option in metric.values)
+    taken = {*_RESERVED}
+    taken.update(_own_label(option) for metric in metrics for option in metric.values)
     chosen: list[str] = []
     for name in names:
         legal = _legal(name)
@@ -128,6 +131,11 @@ def _what_is_read(metric: Metric) -> list[str]:
         return [str(statistic)]
     counted = metric.definition.additive and metric.definition.bounds[0] >= 0
     return ["mean"] if counted and not counts_up(metric) else []
+
+
+def _own_label(parameter: str) -> str:
+    """The label of a metric's parameter; a user's metric may have one named `window`."""
+    return f"parameter_{parameter}" if parameter in _RESERVED else _legal(parameter)
 
 
 def _legal(name: str) -> str:

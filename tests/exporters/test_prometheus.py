@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from prometheus_client import CollectorRegistry, Metric, generate_latest
 from prometheus_client.registry import Collector
 
+from streameval import Event, metric, metric_at
 from streameval.catalogue import parse
 from streameval.catalogue.reading import Reading
 from streameval.decoding.invalid import REASONS
@@ -127,6 +128,21 @@ def test_a_metric_has_the_name_and_labels_of_its_text(
     text: str, name: str, labels: dict[str, str]
 ) -> None:
     assert (family_name(parse(text)), metric_labels(parse(text))) == (name, labels)
+
+
+@metric(bounds=(0, 1), source="our own rule")
+def recent(event: Event, *, window: int = 3, quantile: float = 0.5) -> float:
+    """Has parameters with the names of labels that mean something else."""
+    return float(len(event.recommendations) > window * quantile)
+
+
+def test_a_parameter_never_has_the_label_of_a_window_or_quantile() -> None:
+    found = metric_at(recent, window=5, quantile=0.9)
+    assert metric_labels(found) == {"parameter_window": "5", "parameter_quantile": "0.9"}
+    assert slice_labels(["parameter_window", "window"], [found]) == (
+        "label_parameter_window",
+        "label_window",
+    )
 
 
 @given(st.lists(st.text(min_size=1, max_size=8), unique=True, max_size=6))
