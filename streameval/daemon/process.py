@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import math
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -205,6 +206,8 @@ def _rare_garbage_collection() -> Iterator[None]:
 
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_ONE_SIGNAL = 0.5
+"""Seconds within which a repeated signal counts as the same: timeout(1) sends it twice."""
 
 
 class Stop:
@@ -215,6 +218,7 @@ class Stop:
     ) -> None:
         self._clock = clock
         self._deadline = None if seconds is None else clock() + seconds
+        self._signalled_at = -math.inf
         self.signal: str | None = None
 
     def __call__(self) -> bool:
@@ -233,6 +237,8 @@ class Stop:
                 signal.signal(each, handler)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
-        self.signal = signal.Signals(number).name
-        for each in _SIGNALS:
-            signal.signal(each, signal.SIG_DFL)
+        if self.signal is None:
+            self.signal, self._signalled_at = signal.Signals(number).name, self._clock()
+        elif self._clock() - self._signalled_at >= _ONE_SIGNAL:
+            signal.signal(number, signal.SIG_DFL)
+            signal.raise_signal(number)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import logging
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -357,11 +359,27 @@ def test_a_signal_only_requests_a_stop_and_is_handled_as_before_afterwards(
     assert signal.getsignal(signal.SIGINT) is before
 
 
-def test_a_second_signal_is_not_handled() -> None:
-    with Stop().on_signals():
-        signal.raise_signal(signal.SIGTERM)
-        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-        assert signal.getsignal(signal.SIGINT) is signal.SIG_DFL
+SIGNALLED_TWICE = """
+import signal
+from streameval.daemon.process import Stop
+
+now = [0.0]
+with Stop(clock=lambda: now[0]).on_signals() as stop:
+    signal.raise_signal(signal.SIGTERM)
+    now[0] = 0.4
+    signal.raise_signal(signal.SIGTERM)
+    print(stop.signal, flush=True)
+    now[0] = 0.6
+    signal.raise_signal(signal.SIGINT)
+    print("still here")
+"""
+
+
+def test_a_second_signal_kills_and_a_repeated_one_does_not() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SIGNALLED_TWICE], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.returncode) == ("SIGTERM\n", -signal.SIGINT)
 
 
 def test_the_stop_is_due_after_the_given_seconds() -> None:
