@@ -337,9 +337,9 @@ def _of_cell(metric: Metric, statistic: Any, table: Table) -> Reading:
         found = called(metric, statistic, table.context)
     except UndefinedMetricError as error:
         return _undefined(metric, lists, lists, error.why)
-    bounded = found
-    if not isinstance(found, Bounded):
-        bounded = Bounded(*[number_of(metric, found, "a number, or Bounded(value, low, high)")] * 3)
+    three = found if isinstance(found, Bounded) else [found] * 3
+    wanted = "a number, or Bounded(value, low, high)"
+    bounded = Bounded(*(number_of(metric, each, wanted) for each in three))
     return Reading(
         metric=metric.text,
         value=_summary_of(metric, bounded.value),
@@ -374,9 +374,11 @@ def _of_values(metric: Metric, values: Distribution, lists: int) -> Reading:
     value = summary(values, metric.values)
     statistic = metric.values["statistic"]
     finish = metric.definition.finish if statistic in _LEVELS else None
+    if finish and not math.isnan(value):
+        value = number_of(metric, finish(value), "a number from finish=, too")
     return Reading(
         metric=metric.text,
-        value=finish(value) if finish and not math.isnan(value) else value,
+        value=value,
         count=values.count,
         lists=lists,
         estimated=values.estimated and statistic in ("median", "quantile"),

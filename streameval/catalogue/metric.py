@@ -217,7 +217,7 @@ def metric(
     bounds: tuple[float, float] | None = None,
     source: str = "",
     higher_is_better: bool | None = True,
-    per: Per = "list",
+    per: Per | None = None,
     empty: Empty = "zero",
     graded: Callable[..., Any] | None = None,
     finish: Callable[[float], float] | None = None,
@@ -239,7 +239,8 @@ def metric(
         bounds: smallest and largest possible value; required.
         source: origin of the formula, such as a paper, book or implementation; required.
         higher_is_better: direction; None if neither is better.
-        per: unit of the mean, or "total" for a sum.
+        per: unit of the mean, or "total" for a sum of hits; by default "list", or "slice" for
+            statistics other than `hits`, `lists` and `event`.
         empty: default of the parameter `empty`: how lists without interactions count.
         graded: formula per list for lists with gains, if the mean is not linear in the hits.
         finish: function applied to the mean, for example the root of rmse.
@@ -254,7 +255,8 @@ def metric(
         raise MetricDeclarationError(*bare)
 
     def declare(function: F) -> F:
-        options = {"higher_is_better": higher_is_better, "per": per, "empty": empty}
+        unit = per or _units(function)[0]
+        options = {"higher_is_better": higher_is_better, "per": unit, "empty": empty}
         of_lists = {"graded": graded, "finish": finish}
         for problem in _problems(function, bounds, options, of_lists):
             raise MetricDeclarationError(function, problem=problem)
@@ -267,7 +269,7 @@ def metric(
             parameters=_parameters(function) | (_parameters(graded) if graded else {}),
             bounds=bounds,
             higher_is_better=higher_is_better,
-            per=per,
+            per=unit,
             empty=empty,
             graded=graded,
             finish=finish,
@@ -322,7 +324,24 @@ def _problems(
     arguments = [*inspect.signature(function).parameters.values()]
     if not arguments or arguments[0].name not in typing.get_args(Reads):
         yield f"the first argument must be one of {', '.join(typing.get_args(Reads))}"
+        return
+    if options["per"] not in _units(function):
+        fitting = " or ".join(map(repr, _units(function)))
+        yield f"per={options['per']!r} does not fit {arguments[0].name}; give {fitting}"
     yield from filter(None, map(_misfit, arguments[1:]))
+
+
+_UNITS: Mapping[str, tuple[Per, ...]] = {
+    "hits": ("list", "item", "total"),
+    "lists": ("list",),
+    "event": ("list", "item"),
+}
+"""First argument -> the units that its values can have, the default first."""
+
+
+def _units(function: Callable[..., Any]) -> tuple[Per, ...]:
+    first = next(iter(inspect.signature(function).parameters), "")
+    return _UNITS.get(first, ("slice",))
 
 
 def _misfit(argument: inspect.Parameter) -> str | None:

@@ -39,11 +39,19 @@ def _scrapes_are_20_seconds_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("streameval.prometheus.time", clock)
 
 
-def _named(module: str, name: str) -> Callable[..., Any]:
+def _named(module: str, name: str, reads: str = "event") -> Callable[..., Any]:
     made: dict[str, Any] = {"__name__": module}
-    exec(f"def {name}(event): return 1.0", made)
+    exec(f"def {name}({reads}): return 1.0", made)
     declared: Callable[..., Any] = metric(bounds=(0, 1), source="our own rule")(made[name])
     return declared
+
+
+@every_case("reads", ["exposures", "users", "pairings", "scores", "ranksums"])
+def test_an_own_metric_of_a_slice_is_a_gauge(reads: str) -> None:
+    accumulator = Accumulator(_named("shop", "ours", reads))
+    accumulator.update(["a"], ["a"], scores=[0.5], user="u")
+    registry = _registered(Collector(accumulator, first_exposure=0))
+    assert scraped(registry) == {"streameval_shop_ours": 1.0}
 
 
 def test_two_metrics_with_one_name_in_prometheus_are_refused() -> None:

@@ -18,6 +18,7 @@ import pytest
 from streameval import Accumulator, Event, Intervals, metric, metric_at
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Span
+from streameval.catalogue.reading import Bounded
 from streameval.errors import (
     MetricDeclarationError,
     MetricError,
@@ -114,7 +115,7 @@ class Tensor:
 
 def _declared(source: str, bounds: Any = (0, 1), **options: Any) -> Callable[..., Any]:
     made: dict[str, Any] = {"np": np, "Tensor": Tensor, "__name__": "a_notebook", "wraps": wraps}
-    made |= {"Annotated": Annotated, "Literal": Literal, "Span": Span}
+    made |= {"Annotated": Annotated, "Literal": Literal, "Span": Span, "Bounded": Bounded}
     exec(source, made)  # as a notebook runs a cell
     declare: Any = metric(bounds=bounds, source="our own rule", **options)
     found: Callable[..., Any] = declare(made["ours"])
@@ -155,6 +156,23 @@ def test_an_invalid_declaration_is_refused_at_the_decorator(source: str, problem
 def test_an_option_that_is_no_function_is_refused(option: str) -> None:
     with pytest.raises(MetricDeclarationError, match=f"{option}='sqrt' is not a function"):
         _declared("def ours(hits, k): ...", **{option: "sqrt"})
+
+
+@every_case(
+    ("first", "per"),
+    [
+        ("exposures", "list"),
+        ("users", "total"),
+        ("scores", "item"),
+        ("event", "total"),
+        ("event", "slice"),
+        ("lists", "item"),
+        ("hits", "slice"),
+    ],
+)
+def test_a_unit_that_does_not_fit_the_statistic_is_refused(first: str, per: Any) -> None:
+    with pytest.raises(MetricDeclarationError, match=f"per='{per}' does not fit {first}; give '"):
+        _declared(f"def ours({first}): ...", per=per)
 
 
 def test_annotations_that_only_type_checkers_see_are_left_alone() -> None:
@@ -250,6 +268,8 @@ def test_any_number_is_a_value(returned: str, value: float) -> None:
         "def ours(lists, k): return [None] * len(lists)",
         "def ours(exposures): return None",
         "def ours(exposures): return '0.5'",
+        "def ours(exposures): return Bounded('0.5', 0, 1)",
+        "def ours(exposures): return Bounded(0.5, None, None)",
     ],
 )
 def test_a_value_of_another_type_is_reported_with_the_metric(source: str) -> None:
@@ -262,6 +282,13 @@ def test_a_value_of_another_type_is_reported_with_the_metric(source: str) -> Non
 
     with pytest.raises(MetricValueError, match=r"metric 'a_notebook:ours' returned .*; return "):
         count_and_read()
+
+
+def test_what_finish_returns_is_a_number() -> None:
+    accumulator = Accumulator(_declared("def ours(event): return 0.25", finish=str))
+    accumulator.update(["a"], ["a"])
+    with pytest.raises(MetricValueError, match="returned '0.25'; return a number from finish="):
+        accumulator.compute()
 
 
 def test_two_functions_with_one_name_are_refused() -> None:
