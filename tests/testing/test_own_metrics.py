@@ -287,7 +287,7 @@ def test_a_value_of_another_type_is_reported_with_the_metric(source: str) -> Non
 def test_what_finish_returns_is_a_number() -> None:
     accumulator = Accumulator(_declared("def ours(event): return 0.25", finish=str))
     accumulator.update(["a"], ["a"])
-    with pytest.raises(MetricValueError, match="returned '0.25'; return a number from finish="):
+    with pytest.raises(MetricValueError, match=r"returned '0.25'; return a number from finish="):
         accumulator.compute()
 
 
