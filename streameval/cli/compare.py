@@ -24,6 +24,7 @@ from streameval.checkpoints.store import is_store
 from streameval.cli.counting import count_records, count_tables, report_early
 from streameval.cli.errors import FAILED, UsageError, output, report
 from streameval.cli.request import (
+    AllowInvalid,
     Columns,
     Format,
     Metrics,
@@ -33,6 +34,7 @@ from streameval.cli.request import (
     UnitOfTime,
     config_of,
     expand_paths,
+    refuse_invalid,
 )
 from streameval.cli.state import newest_checkpoints, restore, without_copies
 from streameval.cli.terminal import csv_text, json_text, render
@@ -138,6 +140,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
     ] = None,
     time_unit: UnitOfTime = None,
     processes: Processes = 1,
+    allow_invalid: AllowInvalid = False,
     format: Format = "table",  # noqa: A002  the option is called --format
     fail_on: Annotated[
         list[Failure] | None,
@@ -177,6 +180,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
             time_unit=time_unit,
             format=format,
             processes=processes,
+            allow_invalid=allow_invalid,
         ),
         ExperimentOptions(
             experiment=_given(
@@ -239,11 +243,17 @@ Found: TypeAlias = tuple[Sequence[Metric], Mapping[str, Variant]]
 
 
 class _Counted(NamedTuple):
-    """The counts of an experiment; `left_out`: metric -> reason why it is not compared."""
+    """The counts of an experiment.
+
+    Attributes:
+        left_out: metric -> reason why it is not compared.
+        invalid: whether most records with interactions are invalid.
+    """
 
     metrics: Sequence[Metric]
     variants: Mapping[str, Variant]
     left_out: Mapping[str, str]
+    invalid: bool = False
 
 
 def compare_files(request: Request, options: ExperimentOptions) -> None:
@@ -265,6 +275,8 @@ def compare_files(request: Request, options: ExperimentOptions) -> None:
     result = Result(comparison, experiment, intervals, method)
     with output():
         sys.stdout.write(FORMATS[request.format](result))
+    if counted.invalid:
+        refuse_invalid(request)
     if any(name in options.fail_on for name in _failures(comparison)):
         raise Exit(FAILED)
 
@@ -289,14 +301,17 @@ def _of_files(
         for cell, each in cells.items():
             if advice := each.advice():
                 report(f"{known.label}={cell.labels[0]}: {advice}")
+        invalid = False
         found: Found = empty.metrics, {key.labels[0]: _variant(each) for key, each in cells.items()}
     else:
         ingest = count_records(config, None, request.processes).ingest
         if trouble := ingest_snapshot(ingest, labels=config.labels, now=0.0).health.trouble:
             report(trouble)
+        invalid = ingest.tally.warning() is not None
         found = variants_in(ingest, known.label, config.labels)
     report_early(config, found[1])
-    return experiment, intervals, _without_intervals(config, found)
+    counted = _without_intervals(config, found)
+    return experiment, intervals, counted._replace(invalid=invalid)
 
 
 def _without_intervals(config: Config, found: Found) -> _Counted:

@@ -17,6 +17,7 @@ from streameval.cli.errors import FAILED, UsageError, as_usage_error, report
 from streameval.cli.readings import SpanReadings, snapshot_of, write_series
 from streameval.cli.request import (
     ROLES,
+    AllowInvalid,
     Columns,
     Form,
     Format,
@@ -28,6 +29,7 @@ from streameval.cli.request import (
     config_of,
     expand_paths,
     lacking_field,
+    refuse_invalid,
     unknown_column,
 )
 from streameval.config import Config
@@ -105,13 +107,7 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
         ),
     ] = None,
     processes: Processes = 1,
-    allow_invalid: Annotated[
-        bool,
-        Option(
-            "--allow-invalid",
-            help="Exit with status 0 even if most records with interactions are invalid.",
-        ),
-    ] = False,
+    allow_invalid: AllowInvalid = False,
 ) -> None:
     """Evaluate files; values equal the daemon's on the same events, bit for bit.
 
@@ -196,9 +192,8 @@ def evaluate_records(request: Request) -> None:
     if warning is not None and counts.spans is not None:
         report(warning)
     _write(spans, request)
-    if warning is not None and not request.allow_invalid:
-        report("exit status 1 for this reason; --allow-invalid accepts the values.")
-        raise Exit(FAILED)
+    if warning is not None:
+        refuse_invalid(request)
 
 
 def _fail_without(what: str, files: Sequence[str], warning: str | None = None) -> NoReturn:

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias
 
 import msgspec
-from typer import Option
+from typer import Exit, Option
 
 from streameval.accumulator.formulas import needed_inputs
 from streameval.catalogue import parse
-from streameval.cli.errors import UsageError, as_usage_error
+from streameval.cli.errors import FAILED, UsageError, as_usage_error, report
 from streameval.config import Config, WebOptions, load
 from streameval.config.checks import check_config
 from streameval.config.pipeline import for_files
@@ -80,6 +80,13 @@ Processes: TypeAlias = Annotated[
         min=1,
         help="Number of processes, which count row groups of parquet and files of CSV or JSON "
         "lines in parallel. The values do not depend on it.",
+    ),
+]
+AllowInvalid: TypeAlias = Annotated[
+    bool,
+    Option(
+        "--allow-invalid",
+        help="Exit with status 0 even if most records with interactions are invalid.",
     ),
 ]
 
@@ -342,3 +349,12 @@ def _relabelled(config: Config, labels: Sequence[str]) -> Config:
         label_values=values,
         event=change(config.event, labels=mapped),
     )
+
+
+def refuse_invalid(request: Request) -> None:
+    """Exit with status 1 after values that miss most interactions, unless they are accepted."""
+    if not request.allow_invalid:
+        report(
+            "exit status 1, as most interactions are missing; --allow-invalid accepts the values."
+        )
+        raise Exit(FAILED)

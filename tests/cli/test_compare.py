@@ -271,12 +271,15 @@ def test_lists_without_a_variant_are_reported(tmp_path: Path, form: str) -> None
     assert "2 lists have no variant and are left out." in ran("compare", path, "-m", "ctr").stderr
 
 
-def test_mostly_invalid_records_are_reported(tmp_path: Path) -> None:
+def test_mostly_invalid_records_are_reported_and_fail(tmp_path: Path) -> None:
     record = {"recommendations": ["a", "b"], "variant": "control", "user": "u"}
     records = [record | {"interactions": ["a"]}] * 9 + [record | {"interactions": [1.5]}] * 20
     path = json_lines(tmp_path / "events.ndjson", [*records, drawn()[0], drawn()[-1]])
-    said = ran("compare", path, "-m", "ctr").stderr
-    assert "records with interactions are invalid, most often invalid_id" in said
+    done = ran("compare", path, "-m", "ctr")
+    assert "records with interactions are invalid, most often invalid_id" in done.stderr
+    assert done.returncode == 1
+    anyway = ran("compare", path, "-m", "ctr", "--allow-invalid")
+    assert (anyway.returncode, anyway.stdout) == (0, done.stdout)
 
 
 def test_times_in_another_unit_are_reported(tmp_path: Path) -> None:
