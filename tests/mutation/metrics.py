@@ -74,10 +74,10 @@ def _from_zero(kept: Any) -> Any:
 
 
 def _twice(kept: Any) -> Any:
-    def count(self: Table, batch: Any, *cells: Any) -> None:
-        kept(self, batch, *cells)
+    def count(self: Table, batch: Any, *cells: Any, **values: Any) -> None:
+        kept(self, batch, *cells, **values)
         if len(batch) > 1:
-            kept(self, batch, *cells)
+            kept(self, batch, *cells, **values)
 
     return count
 
@@ -87,7 +87,7 @@ def _forgetful(self: Accumulator) -> None:
     self._lists = 0
 
 
-def _zero(metric: Any, table: Any, cells: Any) -> Any:
+def _zero(metric: Any, table: Any, cells: Any, _: Any = None) -> Any:
     (found,) = _answers(metric, table, cells)
     zero = type(found)(metric=found.metric, value=0.0, count=found.count, lists=found.lists)
     return [zero]
