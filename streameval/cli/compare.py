@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import date
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, cast
@@ -26,6 +25,7 @@ from streameval.cli.errors import FAILED, UsageError, output, report
 from streameval.cli.request import (
     AllowInvalid,
     Columns,
+    ExperimentOptions,
     Format,
     Metrics,
     Processes,
@@ -33,7 +33,10 @@ from streameval.cli.request import (
     Separators,
     UnitOfTime,
     config_of,
+    day_option,
     expand_paths,
+    given_options,
+    number_options,
     refuse_invalid,
 )
 from streameval.cli.state import newest_checkpoints, restore, without_copies
@@ -44,7 +47,6 @@ from streameval.engine.snapshots import ingest_snapshot, variants_in
 from streameval.errors import suggestion
 from streameval.exporters.view import figure, lift_bounds
 from streameval.statistics.intervals import Audience, Intervals, confidence_text
-from streameval.tables.files import finite
 
 
 class Failure(StrEnum):
@@ -183,59 +185,19 @@ def compare(  # noqa: PLR0913  each is an option of the command
             allow_invalid=allow_invalid,
         ),
         ExperimentOptions(
-            experiment=_given(
+            experiment=given_options(
                 control=control,
-                since=_date(since),
-                shares=_numbers("--shares", (shares or "").split(",")),
+                since=day_option(since),
+                shares=number_options("--shares", (shares or "").split(",")),
                 primary=primary,
-                guardrails=_numbers("--guardrail", guardrail or []),
+                guardrails=number_options("--guardrail", guardrail or []),
                 same_users=same_users,
             ),
-            intervals=_given(confidence=confidence, precision=precision),
+            intervals=given_options(confidence=confidence, precision=precision),
             method=method,
             fail_on=fail_on or [],
         ),
     )
-
-
-class ExperimentOptions(NamedTuple):
-    """Options of the experiment; they override the configuration.
-
-    Attributes:
-        experiment: given fields of Experiment.
-        intervals: given fields of Intervals.
-    """
-
-    experiment: Mapping[str, Any]
-    intervals: Mapping[str, Any]
-    method: Method | None
-    fail_on: Sequence[str]
-
-
-def _given(**options: object) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value}
-
-
-def _numbers(option: str, texts: Sequence[str]) -> dict[str, float]:
-    found: dict[str, float] = {}
-    for text in filter(None, texts):
-        # Parameters of a metric contain equal signs, too, so the last one separates.
-        name, _, number = text.rpartition("=")
-        value = finite(number)
-        if not name.strip() or value is None:
-            example = "ctr=-0.01" if option == "--guardrail" else "control=9,treatment=1"
-            raise UsageError(f"{option}: found {text!r}; give NAME=NUMBER, like {example}.")
-        if name.strip() in found:
-            raise UsageError(f"{option}: {name.strip()!r} is given twice; give it once.")
-        found[name.strip()] = value
-    return found
-
-
-def _date(text: str | None) -> date | None:
-    try:
-        return None if text is None else date.fromisoformat(text)
-    except ValueError:
-        raise UsageError(f"--since: found {text!r}; give a day, like 2026-03-01.") from None
 
 
 Found: TypeAlias = tuple[Sequence[Metric], Mapping[str, Variant]]

@@ -1,15 +1,17 @@
-"""A request of `evaluate` or `compare`: its files, and the configuration for them."""
+"""A request of `evaluate` or `compare`: its files, its options, and the configuration for them."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
 from pathlib import Path
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 from typer import Exit, Option
 
+from streameval.accumulator.comparison import Method
 from streameval.accumulator.formulas import needed_inputs
 from streameval.catalogue import parse
 from streameval.cli.errors import FAILED, UsageError, as_usage_error, report
@@ -22,7 +24,7 @@ from streameval.join.options import AttributionOptions
 from streameval.sources.opening import expand
 from streameval.sources.options import FilesOptions
 from streameval.tables.events import GAINS
-from streameval.tables.files import is_table
+from streameval.tables.files import finite, is_table
 from streameval.tables.rows import Ties
 
 Form: TypeAlias = Literal["detect", "table", "trec"]
@@ -358,3 +360,46 @@ def refuse_invalid(request: Request) -> None:
             "exit status 1, as most interactions are missing; --allow-invalid accepts the values."
         )
         raise Exit(FAILED)
+
+
+class ExperimentOptions(NamedTuple):
+    """Options of the experiment; they override the configuration.
+
+    Attributes:
+        experiment: given fields of Experiment.
+        intervals: given fields of Intervals.
+    """
+
+    experiment: Mapping[str, Any]
+    intervals: Mapping[str, Any]
+    method: Method | None
+    fail_on: Sequence[str]
+
+
+def given_options(**options: object) -> dict[str, Any]:
+    """The options that are given."""
+    return {name: value for name, value in options.items() if value}
+
+
+def number_options(option: str, texts: Sequence[str]) -> dict[str, float]:
+    """The values of an option NAME=NUMBER."""
+    found: dict[str, float] = {}
+    for text in filter(None, texts):
+        # Parameters of a metric contain equal signs, too, so the last one separates.
+        name, _, number = text.rpartition("=")
+        value = finite(number)
+        if not name.strip() or value is None:
+            example = "ctr=-0.01" if option == "--guardrail" else "control=9,treatment=1"
+            raise UsageError(f"{option}: found {text!r}; give NAME=NUMBER, like {example}.")
+        if name.strip() in found:
+            raise UsageError(f"{option}: {name.strip()!r} is given twice; give it once.")
+        found[name.strip()] = value
+    return found
+
+
+def day_option(text: str | None) -> date | None:
+    """The day of --since."""
+    try:
+        return None if text is None else date.fromisoformat(text)
+    except ValueError:
+        raise UsageError(f"--since: found {text!r}; give a day, like 2026-03-01.") from None
