@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, get_args
 from zlib import crc32
 
@@ -255,8 +255,7 @@ class Accumulator:
         if self._read_at != self.version:
             self._readings, self._read_at = {}, self.version
         given: Any = metric
-        hashable = isinstance(given, Hashable)
-        found = self._readings.get(metric) if hashable else None
+        found = self._readings.get(metric) if isinstance(given, str) else None
         if found is None:
             asked = self._metric(metric)
             method = interval_method(self.intervals, whole=True)
@@ -391,7 +390,7 @@ class Accumulator:
             problem = f"{type(error).__name__}: {error}"
             raise DamagedStateError("accumulator", problem) from error
         # A state from before the checksum has none.
-        if state.get("crc", crc32(content)) != crc32(content):
+        if state.get("crc") not in (None, crc32(content)):
             raise DamagedStateError("accumulator", "its CRC-32 differs")
         self.adopt(content)
 

@@ -430,6 +430,16 @@ def e_value_text(evidence: float) -> str:
     return f"{evidence:,.0f}" if evidence < 1e6 else ">1e6"
 
 
+def confidence_text(confidence: float) -> str:
+    """A confidence in percent, never rounded to certainty.
+
+    Example:
+        >>> confidence_text(0.95), confidence_text(0.9995)
+        ('95 %', '99.95 %')
+    """
+    return f"{100.0 * confidence:.10g} %"
+
+
 _MANY = 1e9
 """Percentage from which scientific notation is used."""
 

@@ -15,7 +15,13 @@ from typer import Argument, Exit, Option
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.checks import ALARM
-from streameval.accumulator.comparison import Method, evidence_text, percent, verdict_text
+from streameval.accumulator.comparison import (
+    Method,
+    confidence_text,
+    evidence_text,
+    percent,
+    verdict_text,
+)
 from streameval.accumulator.experiment import Compared, Experiment, Report, Variant, compared
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
@@ -46,7 +52,7 @@ from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.snapshots import ingest_snapshot, variants_in
 from streameval.errors import suggestion
 from streameval.exporters.view import figure, lift_bounds
-from streameval.statistics.intervals import Audience, Intervals, confidence_text
+from streameval.statistics.intervals import Audience, Intervals
 
 
 class Failure(StrEnum):

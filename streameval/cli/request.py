@@ -377,7 +377,7 @@ class ExperimentOptions(NamedTuple):
 
 
 def given_options(**options: object) -> dict[str, Any]:
-    """The options that are given."""
+    """The options without those that were left out: None, empty or False."""
     return {name: value for name, value in options.items() if value}
 
 

@@ -302,11 +302,14 @@ class JoinDriver:
 
     def _decide(self, state: JoinedState) -> None:
         """Accept a proposal for the logs that still end where they did; after a restart, too."""
-        proposed, expected = state.proposed, state.logs.expected
-        ends = self._parts.source.end_offsets()
         if self._timeout is None:
             state.accept([])
-        elif all(log in ends and expected[log] >= offset for log, offset in proposed.items()):
+            return
+        source = self._parts.source
+        proposed, expected, ends = state.proposed, state.logs.expected, source.end_offsets()
+        known = all(log in ends and expected[log] >= offset for log, offset in proposed.items())
+        # While the source does not answer, a log may have records that are not known yet.
+        if known and source.trouble is None:
             state.accept(
                 [log for log, offset in proposed.items() if ends[log] <= expected[log] == offset]
             )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import msgspec
 import numpy as np
@@ -24,7 +24,10 @@ class RecordColumns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         event_ids: id of each valid record; None if none are configured.
         invalid: place and reason of each invalid record, ascending.
         tombstones: places of the records without a value, ascending.
+        whole: names of the fields that are not columns of the valid records.
     """
+
+    whole: ClassVar[frozenset[str]] = frozenset({"invalid", "tombstones"})
 
     places: Any
     times: NDArray[np.int64] | None
@@ -45,13 +48,9 @@ class RecordColumns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return self._of(slice(start, stop))
 
     def _of(self, rows: NDArray[np.intp] | slice) -> Self:
-        names = (name for name in self.__struct_fields__ if name not in _WHOLE)
+        names = (name for name in self.__struct_fields__ if name not in self.whole)
         selected = {name: take_rows(getattr(self, name), rows) for name in names}
         return msgspec.structs.replace(self, **selected)
-
-
-_WHOLE = frozenset({"batch", "codes", "invalid", "tombstones"})
-"""Fields that are not columns."""
 
 
 class Decoded(RecordColumns, frozen=True, kw_only=True, eq=False):
@@ -61,6 +60,8 @@ class Decoded(RecordColumns, frozen=True, kw_only=True, eq=False):
         batch: the events as columns, in record order; a join gives codes instead of ids.
         dimensions: label and segment values of each event; None if none are configured.
     """
+
+    whole: ClassVar[frozenset[str]] = RecordColumns.whole | {"batch"}
 
     batch: Batch | CodedBatch
     dimensions: Sequence[tuple[str, ...]] | None

@@ -10,11 +10,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from streameval.accumulator.comparison import percent
+from streameval.accumulator.comparison import confidence_text, percent
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.engine.snapshot import LIFETIME, Series, SeriesFamily, Snapshot
-from streameval.statistics.intervals import confidence_text
 
 UNDEFINED = "\N{EN DASH}"
 """Shown for a value without evidence, which is never shown as 0."""

@@ -6,7 +6,7 @@ import math
 from array import array
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
-from typing import Any, Final, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, Final, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -50,6 +50,8 @@ class Impressions(RecordColumns, frozen=True, kw_only=True, eq=False):
         positions: rank of each item; None if no list has any.
         baselines: items of another recommender; likewise.
     """
+
+    whole: ClassVar[frozenset[str]] = RecordColumns.whole | {"codes"}
 
     places: IntArray
     times: IntArray

@@ -57,16 +57,6 @@ class Intervals(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise MetricError(f"Intervals(precision={self.precision!r}): {allowed}")
 
 
-def confidence_text(confidence: float) -> str:
-    """A confidence in percent, never rounded to certainty.
-
-    Example:
-        >>> confidence_text(0.95), confidence_text(0.9995)
-        ('95 %', '99.95 %')
-    """
-    return f"{100.0 * confidence:.10g} %"
-
-
 def check_method(method: str, known: Sequence[str]) -> None:
     """Refuse an unknown method of intervals or comparisons.
 

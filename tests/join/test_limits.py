@@ -103,11 +103,12 @@ class Driven:
     def __init__(self, state: JoinedState, timeout: str | None = "10m") -> None:
         self.saved, self.now = False, 0.0
         self.ends = dict(state.logs.expected)
+        self.source = SimpleNamespace(ended=(), trouble=None, end_offsets=lambda: self.ends)
         options = msgspec.structs.replace(OPTIONS, idle_timeout=timeout)
         parts: Any = SimpleNamespace(
             config=SimpleNamespace(attribution=options),
             ingest=SimpleNamespace(partitions={SHOWN: state}, end=lambda _: None),
-            source=SimpleNamespace(ended=(), trouble=None, end_offsets=lambda: self.ends),
+            source=self.source,
             owner=SimpleNamespace(saved=lambda *_: self.saved, checkpoint_soon=lambda: None),
         )
         self.advance = JoinDriver(parts, lambda: self.now).advance
@@ -155,7 +156,10 @@ def test_a_restart_repeats_a_saved_proposal_without_waiting_again() -> None:
     driven.ends = {}
     driven.advance()
     assert again.proposed, "the ends of the logs are not known yet"
-    driven.ends = {SHOWN: 2, DONE: 1}
+    driven.ends, driven.source.trouble = {SHOWN: 2, DONE: 1}, "the broker is away"
+    driven.advance()
+    assert again.proposed, "they may be out of date"
+    driven.source.trouble = None
     driven.advance()
     assert (again.idle_timeouts, again.proposed, again.logs.slowest) == (1, {}, [SHOWN])
 

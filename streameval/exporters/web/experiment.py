@@ -10,6 +10,7 @@ from streameval.accumulator.checks import ALARM
 from streameval.accumulator.comparison import (
     Comparison,
     Day,
+    confidence_text,
     e_value_text,
     evidence_text,
     percent,
@@ -18,7 +19,6 @@ from streameval.accumulator.comparison import (
 from streameval.accumulator.experiment import Compared, Report
 from streameval.exporters.view import UNDEFINED, figure, lift_bounds
 from streameval.exporters.web.markup import Markup, grid, tag
-from streameval.statistics.intervals import confidence_text
 
 _HALF: Final = 100.0
 """Half of a forest plot's width, in SVG units."""
