@@ -66,12 +66,15 @@ def kind_of(item: object, where: str) -> IdKind:
 
 
 def _is_integer(item: Any) -> bool:
+    # First, because NumPy before 2.0 warns of the index of its booleans.
+    if isinstance(item, (bool, np.bool_, np.ndarray)):
+        return False
     try:
         operator.index(item)
     except TypeError:
         # Tensors always have __index__, even tensors of floats.
         return False
-    return not isinstance(item, (bool, np.bool_, np.ndarray))
+    return True
 
 
 def of_kind(kind: IdKind | None, ids: Collection[Id], where: str) -> tuple[IdKind | None, Any]:

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -137,8 +138,11 @@ def _released(checkout: Path, *arguments: str) -> str:
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _checked_out(tmp_path_factory.mktemp("checkout"))
+
+
+def _checked_out(goal: Path) -> Path:
     """The files of the checkout and nothing else."""
-    goal = tmp_path_factory.mktemp("checkout")
     for path in files():
         copy = goal / path.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
@@ -208,6 +212,27 @@ def test_a_distribution_works_in_an_empty_environment(
     config = DEPLOY / "config" / "simulator.toml"
     checked = _ran(streameval, "check", config, folder=tmp_path, PATH=str(programs))
     assert checked.startswith("valid ")
+
+
+@pytest.mark.nightly
+def test_the_oldest_versions_that_are_allowed_suffice(tmp_path: Path) -> None:
+    checkout = _checked_out(tmp_path / "checkout")
+    python, uv = tmp_path / "env" / "bin" / "python", of_the_environment("uv")
+    _ran(uv, "venv", "--quiet", "--python", sys.executable, "env", folder=tmp_path)
+    install = (uv, "pip", "install", "--quiet", "--python", python)
+    product = ".[broker,fast,objectstore,parquet,schemas]"
+    _ran(*install, "--resolution", "lowest-direct", "--editable", product, folder=checkout)
+    # The newest tools that leave these as they are.
+    pins = _ran(uv, "pip", "freeze", "--exclude-editable", "--python", python, folder=tmp_path)
+    (tmp_path / "pins.txt").write_text(pins, encoding="utf-8")
+    _, *tools = _pyproject()["project"]["optional-dependencies"]["test"]
+    _ran(*install, "--constraint", tmp_path / "pins.txt", *tools, folder=checkout)
+    folders = ("cli", "columnar", "config", "contract", "decoding", "exporters", "fuzz", "stores")
+    quick = ("-m", "not nightly and not kafka and not browser", "--hypothesis-profile", "quick")
+    # New tools warn of what the old versions import.
+    command = (python, "-m", "pytest", "-q", "-W", "default::DeprecationWarning", *quick)
+    path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
+    _ran(*command, *(f"tests/{each}" for each in folders), folder=checkout, PATH=path)
 
 
 def _interpreter(minor: int) -> Path:
