@@ -87,10 +87,11 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
     time_unit: UnitOfTime = None,
     format: Format = "table",  # noqa: A002  the option is called --format
     recommendations: Annotated[
-        str | None, Option(help="File of (user, item, score) rows; replaces PATH, needs --truth.")
+        str | None,
+        Option(help="(user, item, score) rows: a file, folder or pattern; needs --truth."),
     ] = None,
     truth: Annotated[
-        str | None, Option(help="File of (user, item) or (user, item, rating) rows.")
+        str | None, Option(help="(user, item) or (user, item, rating) rows, likewise.")
     ] = None,
     form: Annotated[
         Form,
@@ -276,8 +277,8 @@ def evaluate_pair(request: Request) -> None:
             )
             for start, *rows in by_span(shown, truth, every)
         ]
-    kinds: set[Kind] = {kind for _, (kind, _) in found}
-    empty = of_kind(config, kinds.pop() if kinds else "string").accumulator()
+        kinds: set[Kind] = {kind for _, (kind, _) in found}
+        empty = of_kind(config, kinds.pop() if kinds else "string").accumulator()
     counted = {Cell((), start): empty.copy() for start, _ in found}
     for start, (_, columns) in found:
         with as_usage_error(InvalidEventError):

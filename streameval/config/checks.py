@@ -131,11 +131,9 @@ def input_problems(config: Config) -> Iterator[Problem]:
         items = config.items()
     except SourceError as error:
         yield "catalog", str(error)
-    except ValueError as error:
-        yield "catalog", f"{config.catalog}: {error}; give one id per line."
-    else:
-        if isinstance(items, frozenset) and not items:
-            yield "catalog", f"{config.catalog} has no ids; give one id per line."
+        return
+    if isinstance(items, frozenset) and not items:
+        yield "catalog", f"{config.catalog} has no ids; give one id per line."
     try:
         config.accumulator()
     except SourceError as error:

@@ -6,7 +6,7 @@ metrics raise MetricError.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -29,7 +29,7 @@ from streameval.config.options import (
     similarity,
 )
 from streameval.decoding.fields import EventFields
-from streameval.errors import DamagedStateError
+from streameval.errors import DamagedStateError, SourceError
 from streameval.events import Id
 from streameval.join.options import AttributionOptions
 from streameval.sources.files import lines
@@ -179,11 +179,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """The catalogue: the number of items, or their ids; None if not configured."""
         if not isinstance(self.catalog, str):
             return self.catalog
-        ids = [line.decode().strip() for line in lines(self.catalog)]
-        if ids and ids[0].lower().replace("_", "") in _HEADERS:
-            problem = f"line 1, {ids[0]!r}, looks like a column name"
-            raise ValueError(problem)
-        return frozenset(map(int, ids)) if self.event.ids == "integer" else frozenset(ids)
+        try:
+            return frozenset(_item_ids(self.catalog, self._as_id))
+        except ValueError as error:
+            raise SourceError(self.catalog, str(error), "give one id per line") from error
+
+    @property
+    def _as_id(self) -> Callable[[str], Id]:
+        return int if self.event.ids == "integer" else str
 
     def _all(self) -> list[Metric]:
         return [parse(text) for text in (*self.metrics, *(each.name for each in self.metric))]
@@ -194,11 +197,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def inputs(self) -> dict[str, Any]:
         """Arguments of an accumulator besides metrics and depth; reads the files named."""
-        as_id = int if self.event.ids == "integer" else str
         return {
             "catalog": self.items(),
-            "popularity": popularity(self.popularity, as_id) if self.popularity else None,
-            "similarity": similarity(self.similarity, as_id) if self.similarity else None,
+            "popularity": popularity(self.popularity, self._as_id) if self.popularity else None,
+            "similarity": similarity(self.similarity, self._as_id) if self.similarity else None,
             "max_items": self.max_items,
             "intervals": self.intervals,
             "ids": "integer" if self.event.ids == "integer" else "text",
@@ -207,6 +209,16 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 _HEADERS = frozenset({"item", "itemid", "iid", "id", "productid", "sku"})
 """Column names in the first line of a catalogue, which must not count as an item; without _."""
+
+
+def _item_ids(path: str, as_id: Callable[[str], Id]) -> Iterator[Id]:
+    for row, line in enumerate(lines(path)):
+        text = line.decode().strip()
+        if not row and text.lower().replace("_", "") in _HEADERS:
+            problem = f"line 1, {text!r}, looks like a column name"
+            raise ValueError(problem)
+        yield as_id(text)
+
 
 LABELS = "labels"
 """Name of the family that is split by all labels and no segment."""

@@ -16,11 +16,12 @@ import numpy as np
 
 from streameval.decoding.fields import TimeUnit
 from streameval.decoding.invalid import Refusal
-from streameval.decoding.times import END, FIRST, microsecond_column, written_time
+from streameval.decoding.times import microsecond_column, written_time
 from streameval.errors import SourceError
+from streameval.events import END_TIME, FIRST_TIME
 from streameval.events.ragged import Array, IntArray
 from streameval.extras import imported
-from streameval.sources.opening import content, size
+from streameval.sources.opening import content, expand, size
 from streameval.sources.remote import is_remote, reader
 
 Kind: TypeAlias = Literal["string", "integer"]
@@ -219,6 +220,16 @@ def table_of(path: str) -> Table:
         return _text(path, found.removeprefix(_BYTE_ORDER_MARK))
 
 
+def joined_tables(path: str) -> Table:
+    """The rows of a file, or those of all tables in a folder or of a pattern."""
+    found = [table_of(each) for each in expand(path, is_table)]
+    if len(found) == 1:
+        return found[0]
+    with _explained(path):
+        rows = arrow().concat_tables(each.content for each in found)
+    return Table(path, rows, rows.column_names, None)
+
+
 @contextmanager
 def _explained(path: str) -> Iterator[None]:
     """Convert Arrow's errors about a file to SourceErrors."""
@@ -333,7 +344,7 @@ def times_of(column: Column, unit: TimeUnit) -> IntArray:
             raise column.error(row, "no time", "every row needs one; correct the file")
         moments = array.cast(arrow().timestamp("us"), safe=False).cast(arrow().int64())
         found: IntArray = moments.to_numpy()
-        outside = np.flatnonzero((found < FIRST) | (found >= END))
+        outside = np.flatnonzero((found < FIRST_TIME) | (found >= END_TIME))
         if outside.size:
             raise column.error(int(outside[0]), "not in the years 1 to 9999", "correct the file")
         return found

@@ -15,7 +15,7 @@ from streameval.errors import SourceError
 from streameval.events.columns import Columns
 from streameval.events.ragged import Array, IntArray
 from streameval.sources.files import lines
-from streameval.sources.opening import size
+from streameval.sources.opening import expand, size
 from streameval.tables.events import span_starts
 from streameval.tables.files import (
     Kind,
@@ -23,9 +23,10 @@ from streameval.tables.files import (
     arrow,
     finite,
     ids_of,
+    is_table,
+    joined_tables,
     numbers_of,
     of_one_kind,
-    table_of,
     times_of,
 )
 
@@ -120,7 +121,7 @@ _Role: TypeAlias = tuple[str, str | None, Sequence[str]]
 
 
 def _rows(path: str, names: Names, worth: _Role, rank: _Role | None = None) -> Rows:
-    table = table_of(path)
+    table = joined_tables(path)
     unread = set(table.names)
 
     def holds(_role: str, named: str | None, usual: Sequence[str]) -> bool:
@@ -194,10 +195,11 @@ def _bare(name: str) -> str:
 
 def is_trec(path: str, file: TrecFile) -> bool:
     """Whether the first line of a file looks like one of trec_eval; always False for a pipe."""
-    if size(path) is None:
+    found = expand(path, is_table)
+    if len(found) > 1 or size(found[0]) is None:
         return False
     fields, at = _TREC[file]
-    first = next(islice(lines(path), 1), b"").decode("utf-8", "replace").split()
+    first = next(islice(lines(found[0]), 1), b"").decode("utf-8", "replace").split()
     return len(first) == len(fields.split()) and finite(first[at]) is not None
 
 

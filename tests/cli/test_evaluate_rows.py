@@ -122,6 +122,18 @@ def test_replays_frames_of_integers_match_the_text_of_a_csv(tmp_path: Path) -> N
     assert integers["distinct_items"] == (2.0, 3)
 
 
+def test_folders_and_patterns_are_read_as_one_file(tmp_path: Path) -> None:
+    for name, text in (("recs", RECOMMENDATIONS), ("truth", TRUTH)):
+        head, *rows = text.splitlines(keepends=True)
+        (tmp_path / name).mkdir()
+        for number, part in enumerate((rows[:2], rows[2:])):
+            (tmp_path / name / f"part-{number}.tsv").write_text("".join([head, *part]))
+    both = files(tmp_path / "recs", tmp_path / "truth" / "part-*.tsv")
+    assert found(*both) == expected()
+    (tmp_path / "recs" / "part-2.tsv").write_text("user_id\nu1\n")
+    assert "recs: Schema at index 2 was different" in told(*both)
+
+
 def test_without_scores_items_are_ranked_in_file_order(tmp_path: Path) -> None:
     both = written(tmp_path, "item,user\nb,1\nx,2\na,1\n", "user,item\n1,a\n")
     assert found(*both, "-m", "mrr") == {"mrr": (0.25, 2)}
@@ -249,8 +261,15 @@ def test_a_catalogue_in_a_file_holds_ids_of_their_kind(tmp_path: Path) -> None:
     pq.write_table(frame, tmp_path / "recs.parquet")
     (tmp_path / "items.txt").write_text("5\n6\n7\n8\n")
     both = files(tmp_path / "recs.parquet", tmp_path / "recs.parquet")
-    of = found(*both, "--catalog", tmp_path / "items.txt", "-m", "item_coverage")
-    assert of == {"item_coverage": (0.5, 1)}
+    options: Arguments = ["--catalog", tmp_path / "items.txt", "-m", "item_coverage"]
+    assert found(*both, *options) == {"item_coverage": (0.5, 1)}
+    lists = pa.table({"recommendations": [[5]], "interactions": [[6]]})
+    pq.write_table(lists, tmp_path / "lists.parquet")
+    (tmp_path / "items.txt").write_text("5\nsix\n")
+    for given in (both, [tmp_path / "lists.parquet"]):
+        done = ran("evaluate", *given, *options)
+        assert done.returncode == 2
+        assert "items.txt: invalid literal for int() with base 10: 'six'; give" in done.stderr
 
 
 def test_trec_evals_files_are_known_by_their_first_lines(tmp_path: Path) -> None:
