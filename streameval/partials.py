@@ -28,7 +28,7 @@ from streameval.errors import (
     StateVersionError,
     UnlikeStateError,
 )
-from streameval.events import Id
+from streameval.events import END_TIME, FIRST_TIME, Id
 from streameval.events.arrow import as_table, column_of, in_microseconds
 from streameval.events.columns import Columns
 from streameval.events.ids import IdKind
@@ -448,6 +448,9 @@ def _starts(table: Any, every: int) -> list[IntArray]:
         detail = f"times: {column.type}; give timestamps, or microseconds since the epoch"
         raise InvalidEventError("wrong_type", detail)
     times = column.fill_null(0).to_numpy().astype(np.int64)
+    if (wrong := times[(times < FIRST_TIME) | (times >= END_TIME)]).size:
+        detail = f"times: {wrong[0]}; give timestamps, or microseconds since the epoch"
+        raise InvalidEventError("wrong_type", detail)
     known = column.is_valid().to_numpy(zero_copy_only=False).astype(np.int64)
     return [span_starts(times, every) * known, known]
 

@@ -15,6 +15,8 @@ import numpy as np
 
 from streameval.errors import InvalidEventError, SuspiciousEventsWarning
 from streameval.events import (
+    END_TIME,
+    FIRST_TIME,
     LARGEST_GAIN,
     LARGEST_RANK,
     OPTIONAL_COLUMNS,
@@ -35,7 +37,6 @@ Pair: TypeAlias = tuple[Sequence[Id], Interactions]
 _USERS = frozenset({str, int, type(None)})
 _TIMES = frozenset({int, type(None)})
 _NUMBERS = frozenset({int, float})
-_LARGEST = 2**63 - 1
 _ORDERED = frozenset({"recommendations", "positions", "scores"})
 LISTS = frozenset({list, tuple})
 COLLECTIONS = frozenset({list, tuple, set, frozenset})
@@ -292,7 +293,7 @@ def _whole_times(times: Sequence[Any]) -> Sequence[int | None]:
     if not wrong:
         # filter drops None, and 0, which is always valid, in a C loop.
         known = [*filter(None, times), 0]
-        wrong = [each for each in (min(known), max(known)) if not -_LARGEST <= each <= _LARGEST]
+        wrong = [each for each in (min(known), max(known)) if not FIRST_TIME <= each < END_TIME]
     if wrong:
         detail = f"an event time is {wrong[0]!r:.80}; give whole microseconds since the epoch"
         raise InvalidEventError("wrong_type", detail)

@@ -15,18 +15,16 @@ from numpy.typing import NDArray
 
 from streameval.decoding.fields import TimeUnit
 from streameval.decoding.invalid import Refusal, excerpt
+from streameval.events import END_TIME, FIRST_TIME
 
 Written: TypeAlias = float | int | datetime
 """Event time as decoded: a number of the configured unit, or a datetime with an offset."""
 
-_FIRST = -62_135_596_800  # 0001-01-01, in seconds since the epoch
-_END = 253_402_300_800  # the year 10000, likewise
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 _PER_SECOND = 1_000_000
-FIRST = _FIRST * _PER_SECOND
-END = _END * _PER_SECOND
-"""Event time is in [FIRST, END), microseconds since the epoch."""
+_FIRST = FIRST_TIME // _PER_SECOND
+_END = END_TIME // _PER_SECOND
 
 
 def _whole(per_second: int) -> Any:

@@ -1,6 +1,8 @@
 """Events, batches of events as columns, and the records that carry them."""
 
 from streameval.events.event import (
+    END_TIME,
+    FIRST_TIME,
     LARGEST_GAIN,
     LARGEST_RANK,
     OPTIONAL_COLUMNS,
@@ -15,6 +17,8 @@ from streameval.events.event import (
 )
 
 __all__ = [
+    "END_TIME",
+    "FIRST_TIME",
     "LARGEST_GAIN",
     "LARGEST_RANK",
     "OPTIONAL_COLUMNS",

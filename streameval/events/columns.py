@@ -24,6 +24,10 @@ from streameval.events.ragged import (
 _CPU: Final = 1
 """DLPack's device type of main memory."""
 
+_MARKS = frozenset({"0", "1"})
+_FEWEST_MARKS = 10
+"""Rows from which equal lengths are no accident."""
+
 
 class Columns(msgspec.Struct, frozen=True, kw_only=True):
     """Many events as columns of numpy or Arrow, for `Accumulator.update_many`.
@@ -86,6 +90,7 @@ def read(given: Columns | ArrowTable) -> CodedBatch | Batch:
     if len(shown.ragged) != len(acts.ragged):
         detail = f"{len(shown.ragged)} recommendations and {len(acts.ragged)} interactions"
         raise InvalidEventError("wrong_type", f"columns of unequal length: {detail}")
+    _refuse_marks(shown, acts)
     users = _per_event("users", given.users, len(shown.ragged))
     times = _per_event("times", given.times, len(shown.ragged))
     if given.gains is None and given.positions is None and given.scores is None:
@@ -114,6 +119,24 @@ def _as_lists(found: Any) -> Any:
     """A vector, for example the targets of a training batch, as lists of one item; -1 is none."""
     single = isinstance(found, np.ndarray) and found.ndim == 1 and found.dtype.kind in "iuUT"
     return found[:, None] if single else found
+
+
+def _refuse_marks(shown: Column, acts: Column) -> None:
+    """Refuse a 0 or 1 for each item, shown or not, which would be read as the items 0 and 1."""
+    rows = acts.ragged
+    # One item each, 0 or 1, may be what ten users chose.
+    aligned = rows.width != 1 and np.array_equal(rows.lengths, shown.ragged.lengths)
+    for_each = aligned or (rows.width or 0) > len(_MARKS)
+    if len(rows) >= _FEWEST_MARKS and for_each and _are_marks(acts) and not _are_marks(shown):
+        problem = "interactions have a 0 or 1 for each recommendation or item, in every row"
+        raise InvalidEventError("wrong_type", f"{problem}; give the ids of the items chosen")
+
+
+def _are_marks(column: Column) -> bool:
+    if column.names is not None:
+        return set(column.names) == _MARKS
+    ids = column.ragged.values
+    return bool(ids.size and ids.dtype.kind in "iu" and ids.min() == 0 and ids.max() == 1)
 
 
 def _column(name: str, found: Any, lengths: Any = None, *, optional: bool = False) -> Column:
@@ -188,6 +211,9 @@ def as_numpy(name: str, found: Any) -> Any:
     if isinstance(found, tuple) and hasattr(found, "indices") and hasattr(found, "values"):
         detail = f"{name}: {type(found).__name__} has scores and ids; give its .indices"
         raise InvalidEventError("wrong_type", detail)
+    if hasattr(found, "to_numpy") and not isinstance(found, ArrowTable):
+        # A series of pandas before 3.
+        return found.to_numpy()
     if isinstance(found, (list, tuple)) and any(map(_is_foreign, found)):
         arrays = [_array(name, each) if _is_foreign(each) else each for each in found]
         return tuple(arrays) if isinstance(found, tuple) else arrays

@@ -50,6 +50,11 @@ LARGEST_GAIN = 2.0**1000
 """Largest absolute gain, so that sums of gains stay finite."""
 
 
+FIRST_TIME: Final = -62_135_596_800_000_000
+END_TIME: Final = 253_402_300_800_000_000
+"""Event time is in [FIRST_TIME, END_TIME), the years 1 to 9999, microseconds since the epoch."""
+
+
 class Interaction(msgspec.Struct, frozen=True, gc=False):
     """One logged interaction: item, gain and type.
 

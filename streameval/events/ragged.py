@@ -126,6 +126,8 @@ def _most(stop: int | None) -> int:
 
 
 _NO_ITEM = -1
+_IGNORED = -100
+"""What losses of PyTorch and Hugging Face ignore; as an id it would be one more interaction."""
 
 
 def matrix_column(name: str, matrix: Array, lengths: Any = None) -> Ragged:
@@ -167,7 +169,10 @@ def _ends(name: str, matrix: Array) -> IntArray:
     rows, width = matrix.shape
     if isinstance(matrix, np.ma.MaskedArray):
         filled: Array = np.ma.getmaskarray(matrix)
-    elif matrix.dtype.kind == "i" and matrix.size and int(matrix.min()) < 0:
+    elif matrix.dtype.kind == "i" and matrix.size and (least := int(matrix.min())) < 0:
+        if least == _IGNORED:
+            remedy = "end shorter rows with -1, and drop ignored rows"
+            raise InvalidEventError("invalid_id", f"{name}: {_IGNORED} is no item; {remedy}")
         filled = matrix == _NO_ITEM
     else:
         return np.full(rows, width)
@@ -194,11 +199,9 @@ def _checked(name: str, values: Array, offsets: Array) -> Ragged:
 
 def _joined(name: str, rows: Sequence[Any]) -> Ragged:
     # Interactions may be sets; all other columns need an order.
-    refused: tuple[type, ...] = (str, bytes, Mapping)
-    if name != "interactions":
-        refused += (set, frozenset)
+    refused = () if name == "interactions" else (set, frozenset)
     for row in rows:
-        if isinstance(row, refused) or not hasattr(row, "__len__"):
+        if isinstance(row, refused) or not (is_list(row) and hasattr(row, "__len__")):
             raise InvalidEventError(
                 "wrong_type", f"{name}: an entry is not a list, but {row!r:.80}"
             )

@@ -38,9 +38,6 @@ _TEXT = r"""\s*+[uU]?(?:'(?:[^'\\]|\\.)*+'|"(?:[^"\\]|\\.)*+")\s*+"""
 _ENTRY = rf"""(?:{_TEXT}|[^'",\[\]]++)?+"""
 _PYTHON = re.compile(rf"\[{_ENTRY}(?:,{_ENTRY})*+\]", re.DOTALL)
 """A Python list; texts without a comma between them are refused, because Python joins them."""
-_MARKS = frozenset({"0", "1"})
-_FEWEST_MARKS = 10
-"""Rows from which equal lengths are no accident."""
 _BRACKETS = {"(": ")", "{": "}"}
 
 
@@ -291,7 +288,6 @@ def event_rows(table: Table, options: TableOptions) -> Any:
     if options.integers:
         columns |= {name: _integers(table.path, columns[name]) for name in _IDS}
     _refuse_floats(table.path, columns)
-    _refuse_marks(table.path, columns)
     user, time, unit = options.fields.user, options.fields.time, options.fields.time_unit
     if options.users and (user in table.names or user != EventFields().user):
         columns["users"] = users_of(_column(table, user, "user"))
@@ -324,18 +320,6 @@ def _refuse_floats(path: str, columns: Mapping[str, Any]) -> None:
         first = columns[floats].flatten()[0].as_py()
         problem = f"the ids of {floats} are floats, like {first!r:.40}, but the others are integers"
         raise SourceError(path, problem, "write integers in both; missing values cause floats")
-
-
-def _refuse_marks(path: str, columns: Mapping[str, Any]) -> None:
-    """Refuse 0 and 1 for each recommendation, which would be read as the items 0 and 1."""
-    shown, acts = (columns[name] for name in _IDS)
-    length = arrow("compute").list_value_length
-    if len(acts) < _FEWEST_MARKS or not length(shown).equals(length(acts)):
-        return
-    known = [set(map(str, lists.flatten().unique().to_pylist())) for lists in (acts, shown)]
-    if known[0] == _MARKS and not known[1] <= _MARKS:
-        problem = "interactions have a 0 or 1 for each recommendation, in every row"
-        raise SourceError(path, problem, "write the ids of the items that the user chose")
 
 
 def _forms(lists: Any) -> str | None:

@@ -45,6 +45,16 @@ class Series:
         return self.lists.__arrow_c_stream__(wanted)
 
 
+class OldSeries:
+    """A column of pandas before 3, without the Arrow interface."""
+
+    def __init__(self, values: list[Any]) -> None:
+        self.values = pa.array(values).to_numpy(zero_copy_only=False)
+
+    def to_numpy(self) -> Any:
+        return self.values
+
+
 class Lazy:
     """A lazy frame of Polars, which has no Arrow interface."""
 
@@ -74,6 +84,15 @@ def test_series_of_other_users_are_paired_by_position_with_a_warning() -> None:
     assert accumulator.read("recall@3").value == 0.0
     accumulator.update_many(Series([[1, 2], [3]], users), Series([[1], [3]], Index("u1", "u2")))
     assert accumulator.read("recall@3").value == 0.5
+
+
+def test_series_without_the_arrow_interface_are_arrays() -> None:
+    shown = OldSeries([[1, 2], [3]])
+    assert read(Columns(recommendations=shown, interactions=OldSeries([[2, 9], []]))) == 0.5
+    assert read(Columns(recommendations=shown, interactions=OldSeries([2, 9]))) == 0.5
+    users = OldSeries(["u", "u"])
+    seen = Columns(recommendations=shown, interactions=[[2], []], users=users)
+    assert read(seen, "users_covered") == 1.0
 
 
 def test_a_lazy_frame_is_refused_with_its_remedy() -> None:
@@ -155,10 +174,14 @@ def test_a_table_has_scores_and_positions_too() -> None:
         (np.array([[None], [1]], object), PAIR, "integers or strings, found None"),
         ([[True], [1]], PAIR, "found True"),
         ([[1], [1.5]], PAIR, "found 1.5"),
+        ([[1], [2]], np.array([1, -100]), "interactions: -100 is no item"),
+        (np.arange(40).reshape(20, 2), np.eye(20, 40, dtype=int), "a 0 or 1 for each"),
         ([[1]], PAIR, "1 recommendations and 2 interactions"),
         ([[1], "ab"], PAIR, "an entry is not a list"),
         ([[1], {"a": 1}], PAIR, "an entry is not a list"),
         ([[1], 5], PAIR, "an entry is not a list"),
+        ([np.array(1), np.array(2)], PAIR, "an entry is not a list, but array(1)"),
+        ([np.array([[1]]), np.array([[2]])], PAIR, "an entry is not a list"),
         ("ab", PAIR, "recommendations: give a matrix"),
         (5, PAIR, "recommendations: give a matrix"),
         ([[1], [2]], (np.array([1, 2]), np.array([0, 2, 1])), "offsets must not decrease"),

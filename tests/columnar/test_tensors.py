@@ -58,6 +58,7 @@ def test_tensors_and_vectors_of_targets_count_like_lists() -> None:
     )
     assert found(columns) == WANTED
     assert found(np.array(TOP), np.array([1, -1, 9])) == pytest.approx((1 / 2 + 1 / 3) / 3)
+    assert found(np.arange(10)[:, None], np.array([0, 1] * 5)) == 0.2  # items, not marks
 
 
 def test_tensors_in_main_memory_are_not_copied() -> None:

@@ -178,6 +178,7 @@ def _refused(reason: str, event: tuple[Any, ...]) -> None:
         [Event(recommendations=["a"], interactions=["a"], scores=[10**400])],
         [Event(recommendations=["a"], interactions=["a"], typed=5)],  # type: ignore[arg-type]  # the mistake
         [Event(recommendations=["a"], interactions=["a"], ts=2**70)],
+        [Event(recommendations=["a"], interactions=["a"], ts=1_767_225_600_000_000_000)],
         [Event(recommendations=["a"], interactions=["a"], ts=np.uint64(2**63))],  # type: ignore[arg-type]  # the mistake
         [Event(recommendations=["a"], interactions=["a"], typed=[Interaction("a", math.nan)])],
     ],

@@ -275,6 +275,7 @@ def test_a_catalogue_is_given_on_both_sides() -> None:
         merged(rows, catalog=13)
 
 
+NANOSECONDS = 1_767_225_600_000_000_000
 LONG = "x" * 300
 _WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no column": ({"by": ["campaign"]}, "no column 'campaign'; its columns: recommendations"),
@@ -304,6 +305,10 @@ def test_other_input_is_refused_with_what_to_give() -> None:
     for every in ("1h", None):
         with pytest.raises(InvalidEventError, match=r"times: .* out of bounds"):
             counted(late, every=every)
+    in_nanoseconds = table(events(5)).set_column(4, "times", pa.array([NANOSECONDS] * 5))
+    for every in ("1h", None):
+        with pytest.raises(InvalidEventError, match=f"{NANOSECONDS}; give .* since the epoch"):
+            counted(in_nanoseconds, every=every)
     with pytest.raises(InvalidEventError, match="list is not a table"):
         partials([[1, 2]], "mrr")
     timed = table(events(5)).set_column(4, "times", [["2026-01-01"] * 5])
