@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 
 from streameval.statistics.arrays import FloatArray, IntArray, among
 from streameval.statistics.relation import Shape
-from streameval.statistics.statistic import Statistic
+from streameval.statistics.statistic import CappedStatistic
 from streameval.statistics.vocabulary import Items
 
 _SHIFT = 41
@@ -75,23 +75,17 @@ BINNED = Shape(keys=1, combine=np.maximum)
 """(cell) -> 1 if its floats are binned; no row otherwise."""
 
 
-class BinnedStatistic(Statistic):
+class BinnedStatistic(CappedStatistic):
     """Keeps the distinct floats of a cell up to a cap; beyond it, all its floats are binned.
 
-    The content depends only on the multiset of floats.
+    The content depends only on the multiset of floats. The bounded relation is (cell, key of a
+    float or bin) -> counts; the relation `binned` has the shape BINNED.
     """
 
-    rows: ClassVar[str]
-    """Name of the relation (cell, key of a float or bin) -> counts; `binned` is another one."""
+    marks = "binned"
 
     def __init__(self, options: Any, items: Items) -> None:
-        super().__init__(options, items)
-        self._cap = self._room = options.cap
-
-    @property
-    def reduced(self) -> bool:
-        """Whether the floats of any cell are binned."""
-        return self.relations["binned"].size > 0
+        super().__init__(options, items, options.cap)
 
     def put(self, cells: IntArray, values: FloatArray, counts: Sequence[IntArray]) -> None:
         """Count floats (finite), shape (n,) each."""
@@ -106,15 +100,13 @@ class BinnedStatistic(Statistic):
 
     def fold(self) -> None:
         """Bin the cells with too many distinct floats."""
-        relation = self.relations[self.rows]
-        if relation.size <= self._room:
+        if self.fits:
             return
-        cells, counts = np.unique(relation.columns[0], return_counts=True)
+        cells, counts = np.unique(self.relations[self.rows].columns[0], return_counts=True)
         exact = ~among(cells, self.binned)
         cells, counts = cells[exact].astype(np.int64), counts[exact]
-        self.bin(cells[counts > self._cap])
-        largest = min(self._cap, int(counts.max(initial=0)))
-        self._room = relation.size + self._cap - largest
+        self.bin(cells[counts > self._most])
+        self.note_largest(min(self._most, int(counts.max(initial=0))))
 
     def merge(self, *others: Self) -> None:
         """Add the counts of others; a cell binned in one of them is binned."""
@@ -149,7 +141,6 @@ class BinnedStatistic(Statistic):
             found = np.array(meeting, np.int64)
             self.bin(found[~among(found, self.binned)])
         super().rename(names)
-        self._room = -1
 
     @property
     def binned(self) -> IntArray:

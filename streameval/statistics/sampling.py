@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.relation import Columns, Shape
-from streameval.statistics.statistic import Statistic
-from streameval.statistics.vocabulary import Items
+from streameval.statistics.statistic import CappedStatistic
 
 HALVINGS = Shape(keys=1, combine=np.maximum)
 """(cell) -> number of halvings of the hash threshold; no row without a halving."""
@@ -19,19 +16,15 @@ HALVINGS = Shape(keys=1, combine=np.maximum)
 _MOST_HALVED = 53
 
 
-class SampledStatistic(Statistic):
+class SampledStatistic(CappedStatistic):
     """Bounds the rows of each cell; above the cap it keeps the items with small hashes.
 
     A threshold of the hashes is halved until the rows fit (bottom-k sampling: Cohen and Kaplan,
-    2007), so the content depends only on the multiset of events.
+    2007), so the content depends only on the multiset of events. The relation `halvings` has the
+    shape HALVINGS.
     """
 
-    rows: ClassVar[str]
-    """Name of the bounded relation; `halvings`, of shape HALVINGS, is another one."""
-
-    def __init__(self, options: Any, items: Items, most: int) -> None:
-        super().__init__(options, items)
-        self._most = self._room = most
+    marks = "halvings"
 
     def unit_hashes(self, codes: IntArray) -> FloatArray:
         """Hashes of codes, scaled to [0, 1).
@@ -40,27 +33,11 @@ class SampledStatistic(Statistic):
         """
         return self.items.unit_hashes[codes]
 
-    @property
-    def reduced(self) -> bool:
-        """Whether any cell keeps only a sample."""
-        return self.relations["halvings"].size > 0
-
-    def merge(self, *others: Self) -> None:
-        """Add the counts of others; the lowest threshold of a cell applies."""
-        super().merge(*others)
-        if any(other.reduced for other in others):
-            self._room = -1
-
-    def rename(self, names: Mapping[int, int]) -> None:
-        """Renumber cells; cells that get one number are summed."""
-        super().rename(names)
-        self._room = -1
-
     def fold(self) -> None:
         """Thin the cells that are too large."""
-        relation = self.relations[self.rows]
-        if relation.size <= self._room:
+        if self.fits:
             return
+        relation = self.relations[self.rows]
         cells, starts, counts = np.unique(
             relation.columns[0], return_index=True, return_counts=True
         )
@@ -78,8 +55,7 @@ class SampledStatistic(Statistic):
             relation.keep(kept)
             found = cells[thinned].astype(np.int64)
             self.relations["halvings"].add([found], [halvings[thinned]])
-        largest = self._most if thinned.size else int(counts.max(initial=0))
-        self._room = relation.size + self._most - largest
+        self.note_largest(self._most if thinned.size else int(counts.max(initial=0)))
 
     def note_lost(self, columns: Columns) -> None:
         """Called with the rows that thinning will remove."""

@@ -131,6 +131,55 @@ class Statistic:
         return np.concatenate([np.zeros(0, np.int64), *found])
 
 
+class CappedStatistic(Statistic):
+    """Bounds the rows of each cell: `fold` reduces the cells that are too large.
+
+    `most`: largest number of rows of a cell that is not reduced.
+    """
+
+    rows: ClassVar[str]
+    """Name of the bounded relation."""
+
+    marks: ClassVar[str]
+    """Name of the relation with the cells that are reduced."""
+
+    def __init__(self, options: object, items: Items, most: int) -> None:
+        super().__init__(options, items)
+        self._most = most
+        self._room = 0
+        self._checked: tuple[Relation, Relation, int] | None = None
+
+    @property
+    def reduced(self) -> bool:
+        """Whether any cell is reduced."""
+        return self.relations[self.marks].size > 0
+
+    def mapped(self, change: Callable[[Relation], Relation]) -> Self:
+        """A copy with `change` applied to each relation, which may only remove cells."""
+        twin = super().mapped(change)
+        twin.note_largest(self._most)
+        return twin
+
+    def subtract(self, other: Self) -> None:
+        """See `Statistic.subtract`."""
+        super().subtract(other)
+        self._checked = None
+
+    @property
+    def fits(self) -> bool:
+        """Whether no cell can be too large; if not, count the rows of each."""
+        relation, marks = self.relations[self.rows], self.relations[self.marks]
+        if relation.size <= self._most and not marks.size:
+            return True
+        return self._checked == (relation, marks, marks.version) and relation.size <= self._room
+
+    def note_largest(self, rows: int) -> None:
+        """Note that all cells fit; `rows`: of the largest."""
+        relation, marks = self.relations[self.rows], self.relations[self.marks]
+        self._checked = relation, marks, marks.version
+        self._room = relation.size + self._most - rows
+
+
 def _translated(relation: Relation, old: Items, new: Items) -> Relation:
     column = relation.shape.items
     if column is None or old is new or not relation.size:

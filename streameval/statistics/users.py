@@ -241,7 +241,6 @@ class Users(SampledStatistic):
         more = halvings > mine.value(cells)
         if more.any():
             mine.add([cells[more]], [halvings[more]])
-            self._room = -1
         owner, (codes,) = other.relations["users"].of(cells)
         new = self.unit_hashes(codes) < np.ldexp(1.0, -mine.value(cells))[owner]
         for at, cell in enumerate(cells.tolist()):
@@ -253,6 +252,7 @@ class Users(SampledStatistic):
 
     def view(self, cells: IntArray) -> list[UserSample]:
         """The users of each of these cells."""
+        self.fold()
         own, codes = self.relations["users"].columns
         halvings = self.relations["halvings"].value(cells).tolist()
         return [

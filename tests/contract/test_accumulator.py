@@ -81,6 +81,21 @@ def test_arguments_may_be_changed_after_update() -> None:
     assert accumulator.read("distinct_items@2").value == 4
 
 
+def test_a_sample_of_items_continues_in_a_copy_a_state_and_a_merge() -> None:
+    def counted(*numbers: int) -> Accumulator:
+        accumulator = Accumulator("distinct_items", max_items=64)
+        accumulator.update_many([([f"i{number}"], []) for number in numbers])
+        return accumulator
+
+    before, after = counted(*range(70)), counted(*range(70, 85))
+    assert before.read("distinct_items").estimated
+    restored = counted()
+    restored.load_state_dict(before.state_dict())
+    for each in (before.copy(), restored):
+        each.merge(after)
+        assert each.state_dict() == counted(*range(85)).state_dict()
+
+
 def test_unchanged_content_is_read_once() -> None:
     accumulator = laws.counted(["ndcg@10"], stream())
     assert accumulator.read("ndcg@10") is accumulator.read("ndcg@10")

@@ -96,6 +96,30 @@ def test_a_stream_that_never_repeats_a_value_is_bounded() -> None:
     assert distribution.count == 300_000
 
 
+def test_a_cell_is_binned_at_the_cap_after_others_lost_rows() -> None:
+    def put(found: Values, cell: int, content: Sequence[float]) -> None:
+        places = np.full(len(content), cell)
+        found.add(places, np.array(content, float), np.ones_like(places))
+
+    def counted(*cells: tuple[int, Sequence[float]]) -> Values:
+        found = Values(ValuesOptions(cap=20), Items())
+        for cell, content in cells:
+            put(found, cell, content)
+        return found
+
+    first, more = (0, range(19)), (0, range(30, 40))
+    tiny = [each * 1e-12 for each in range(1, 26)]  # all in one bin
+    few, many = (1, tiny[:15]), (1, tiny)
+    merged, subtracted = counted(first, few), counted(first, few)
+    merged.merge(counted(many))
+    subtracted.fold()
+    subtracted.subtract(counted(few))
+    put(merged, *more)
+    put(subtracted, *more)
+    assert state(merged) == state(counted(first, more, few, many))
+    assert state(subtracted) == state(counted(first, more))
+
+
 @every_case("cap", [1, 65_536])
 def test_nan_and_infinity_are_only_counted(cap: int) -> None:
     distribution = _of([math.nan, 1.0, math.nan, 3.0], cap)

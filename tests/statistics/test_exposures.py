@@ -284,6 +284,15 @@ def test_samples_merge_to_that_of_all_users(first: list[int], second: list[int],
     assert left.version == before
 
 
+def test_a_sample_of_users_of_several_slices_is_below_their_threshold() -> None:
+    users = Users(UsersOptions(max_users=100), Items())
+    users.add(np.arange(300) // 250, user_hashes([f"u{number}" for number in range(300)]))
+    users.rename({1: 0})
+    (found,) = users.view(HERE)
+    assert 0 < found.hashes.size <= 100
+    assert int(found.hashes.max()) < found.threshold < 2**64
+
+
 def test_users_above_the_cap_are_estimated() -> None:
     users = Users(UsersOptions(max_users=1_024), Items())
     users.add(np.zeros(50_000, np.int64), user_hashes([f"u{n % 20_000}" for n in range(50_000)]))
