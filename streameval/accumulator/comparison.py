@@ -365,9 +365,8 @@ def _with_bounds(found: Comparison, plain: _Tested | None, relative: _Tested | N
 
 
 def _heaviest(moves: FloatArray) -> float:
-    squares = np.square(moves)
-    whole = float(squares.sum())
-    return float(squares.max()) / whole if whole else 0.0
+    whole = math.hypot(*moves.tolist())
+    return (float(np.abs(moves).max()) / whole) ** 2 if whole else 0.0
 
 
 def _verdict(found: Comparison, precision: float, higher_is_better: bool | None) -> Verdict:  # noqa: FBT001  a value of the metric

@@ -232,10 +232,15 @@ def of_event(found: float | Iterable[float] | None) -> tuple[float, int]:
     Example:
         >>> of_event(None), of_event(0.5), of_event([1.0, math.nan, 2.0])
         ((0.0, 0), (0.5, 1), (3.0, 2))
+        >>> of_event([1e308, 1e308])
+        (0.0, 0)
     """
     values = () if found is None else (found,) if isinstance(found, (int, float)) else found
     finite = [value for value in values if math.isfinite(value)]
-    return math.fsum(finite), len(finite)
+    try:
+        return math.fsum(finite), len(finite)
+    except OverflowError:  # the sum is infinite, so the event is left out
+        return 0.0, 0
 
 
 def _of_lists(metric: Metric, context: Context, lists: Lists) -> Values:

@@ -170,7 +170,8 @@ def standard_error(moves: FloatArray) -> float:
         >>> standard_error(np.array([-0.1, 0.1]))
         0.1
     """
-    return math.sqrt((len(moves) - 1) / len(moves) * float(np.square(moves).sum()))
+    # Not a sum of squares, which overflows for gains that are allowed.
+    return math.sqrt((len(moves) - 1) / len(moves)) * math.hypot(*moves.tolist())
 
 
 def half_width(error: float, groups: float, alpha: float, kind: Kind, scale: float) -> float:

@@ -136,6 +136,18 @@ def test_users_who_do_not_differ_have_no_interval(kind: Kind) -> None:
     assert interval(sums(np.full(256, 10), np.full(256, 10)), Intervals(), kind) is None
 
 
+@every_case("unit", [1e-290, 1e200, 1e290])
+@every_case("kind", KINDS)
+def test_an_interval_scales_with_its_unit(unit: float, kind: Kind) -> None:
+    table = binomial(7, 0.1)
+    plain = present(interval(table, Intervals(), kind))
+    scaled = present(
+        interval(table._replace(numerators=table.numerators * unit), Intervals(), kind)
+    )
+    assert scaled.low / unit == pytest.approx(plain.low)
+    assert scaled.high / unit == pytest.approx(plain.high)
+
+
 @every_case("rate", [0.001, 0.03, 0.5, 0.97, 0.999, 1.0])
 def test_a_window_stays_from_0_to_1(rate: float) -> None:
     table = binomial(6, rate, groups=64, lists=20)
