@@ -39,8 +39,10 @@ _SINGLE_DIVISORS: Mapping[Discount, Callable[[Any], Any]] = {
     "log2_rank": lambda rank: np.maximum(1, np.log2(rank)),
     "ln": lambda rank: np.log(rank + 1),
 }
-_DISCOUNTS: dict[Discount, list[float]] = {kind: [math.nan] for kind in _DIVISORS}
-_IDEALS: dict[Discount, list[float]] = {kind: [0.0] for kind in _DIVISORS}
+_TABLES: dict[Discount, tuple[FloatArray, FloatArray]] = {
+    kind: (np.full(1, math.nan), np.zeros(1)) for kind in _DIVISORS
+}
+"""Discounts by rank, and ideal DCGs by number of relevant items."""
 
 
 def discount(rank: IntArray, kind: Discount = "log2") -> FloatArray:
@@ -52,8 +54,8 @@ def discount(rank: IntArray, kind: Discount = "log2") -> FloatArray:
     """
     if rank.max(initial=0) > _TABLED:
         return np.array([1.0 / _DIVISORS[kind](r) for r in rank.tolist()])
-    _extend(int(rank.max(initial=0)), kind)
-    return np.array(_DISCOUNTS[kind])[rank]
+    discounts, _ = _tables(int(rank.max(initial=0)), kind)
+    return discounts[rank]
 
 
 def ideal(relevant: IntArray, kind: Discount = "log2") -> FloatArray:
@@ -63,8 +65,8 @@ def ideal(relevant: IntArray, kind: Discount = "log2") -> FloatArray:
         >>> ideal(np.array([0, 1])).tolist()
         [0.0, 1.0]
     """
-    _extend(int(relevant.max(initial=0)), kind)
-    return np.array(_IDEALS[kind])[relevant]
+    _, ideals = _tables(int(relevant.max(initial=0)), kind)
+    return ideals[relevant]
 
 
 def gain_value(gain: FloatArray, kind: Gain) -> FloatArray:
@@ -118,8 +120,12 @@ def _exp2(gain: float) -> float:
     return math.exp2(gain) - 1.0 if gain >= 1.0 else math.expm1(gain * math.log(2.0))
 
 
-def _extend(rank: int, kind: Discount) -> None:
-    known = _DISCOUNTS[kind]
-    if rank >= len(known):
-        known.extend(1.0 / _DIVISORS[kind](r) for r in range(len(known), 2 * rank + 1))
-        _IDEALS[kind] = list(accumulate(known[1:], initial=0.0))
+def _tables(rank: int, kind: Discount) -> tuple[FloatArray, FloatArray]:
+    """Discounts and ideal DCGs, at least up to this rank."""
+    known = _TABLES[kind]
+    if rank >= known[0].size:
+        discounts = [1.0 / _DIVISORS[kind](r) for r in range(1, 2 * rank + 1)]
+        ideals = accumulate(discounts, initial=0.0)
+        # Replaced as a whole, because several threads may read metrics.
+        known = _TABLES[kind] = np.array([math.nan, *discounts]), np.array([*ideals])
+    return known

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from itertools import count, filterfalse, pairwise
+from threading import RLock
 from typing import Final, Generic, TypeAlias, TypeVar
 from zlib import crc32
 
@@ -49,8 +50,9 @@ class Codes(dict[V, int], Generic[V]):
         super().__init__(zip(self.names, count(), strict=False))
 
     def __missing__(self, value: V) -> int:
-        code = self[value] = len(self.names)
+        code = len(self.names)
         self.names.append(value)
+        self[value] = code
         return code
 
     def codes(self, values: Iterable[V], size: int = -1) -> IntArray:
@@ -59,19 +61,29 @@ class Codes(dict[V, int], Generic[V]):
 
 
 class Items(Codes[Id]):
-    """The codes of items."""
+    """The codes of items.
 
-    __slots__ = ("_hashes",)
+    Tables share them, and may be on several threads, so new items are added under a lock.
+    """
+
+    __slots__ = ("_hashes", "_lock")
 
     def __init__(self) -> None:
         super().__init__()
         self._hashes = np.zeros(0, np.float64)
+        # Reentrant, because a signal handler may count, too.
+        self._lock = RLock()
+
+    def __missing__(self, value: Id) -> int:
+        with self._lock:
+            return self[value] if value in self else super().__missing__(value)
 
     def codes_of(self, items: Sequence[Id]) -> IntArray:
         """The codes of distinct items; faster than `codes` if many are new."""
-        new = [*filterfalse(self.__contains__, items)]
-        self.update(zip(new, count(len(self.names)), strict=False))
-        self.names += new
+        with self._lock:
+            new, first = [*filterfalse(self.__contains__, items)], len(self.names)
+            self.names += new
+            self.update(zip(new, count(first), strict=False))
         return self.codes(items, len(items))
 
     def named(self, codes: IntArray) -> list[Id]:
@@ -82,11 +94,11 @@ class Items(Codes[Id]):
     @property
     def unit_hashes(self) -> FloatArray:
         """The hash of each code's item, scaled to [0, 1); the same on every machine."""
-        known = self._hashes.size
-        if known < len(self.names):
-            new = np.fromiter(map(_unit_hash, self.names[known:]), np.float64)
-            self._hashes = np.concatenate((self._hashes, new))
-        return self._hashes
+        with self._lock:
+            new = np.fromiter(map(_unit_hash, self.names[self._hashes.size :]), np.float64)
+            if new.size:
+                self._hashes = np.concatenate((self._hashes, new))
+            return self._hashes
 
 
 def encode_names(items: Items, codes: IntArray) -> Iterator[bytes | IntArray]:

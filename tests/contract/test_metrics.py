@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import ast
+import math
 import re
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,6 +20,7 @@ from msgspec.structs import replace
 from streameval import Accumulator, Intervals
 from streameval.catalogue import catalogue, parse
 from streameval.catalogue.conventions import CONVENTIONS
+from streameval.catalogue.cumulative_gain import discount, ideal
 from streameval.errors import MetricLawError, MetricParameterError, NotKeptError
 from streameval.events import Event
 from streameval.testing import check_metric, traffic
@@ -211,3 +218,22 @@ def test_every_metric_that_reads_interactions_takes_a_type(name: str) -> None:
             parse(text)
     else:
         assert parse(text).text == text
+
+
+def test_threads_that_read_longer_lists_than_before_find_all_discounts() -> None:
+    together = threading.Barrier(4)
+
+    def read(rank: int) -> tuple[float, float]:
+        together.wait()
+        return float(discount(np.array([rank]))[0]), float(ideal(np.array([rank]))[0])
+
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            for rank in (1_500, 6_000, 20_000, 60_000):
+                expected = [1 / math.log2(each + 1) for each in range(1, rank + 1)]
+                found = {*threads.map(read, [rank] * 4)}
+                assert found == {(expected[-1], [*accumulate(expected)][-1])}
+    finally:
+        sys.setswitchinterval(usual)

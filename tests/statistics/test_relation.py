@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from typing import Any
 
@@ -209,6 +211,29 @@ def test_many_items_are_written_in_small_pieces(more: Sequence[int]) -> None:
     assert max(map(len, pieces)) < 100_000
     assert _read(b"".join(pieces)) == order
     assert _pieces(reversed(names))[0] == pieces
+
+
+def test_threads_that_share_a_vocabulary_give_each_item_a_code_of_its_own() -> None:
+    """Copies of an accumulator share one, and may be on several threads."""
+    items = Items()
+
+    def add(thread: int) -> None:
+        for batch in range(60):
+            items.codes_of([f"{thread}-{batch}-{number}" for number in range(20)])
+            items.codes([f"{thread}+{batch}"])
+            assert items.unit_hashes.size
+
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            list(threads.map(add, range(4)))
+    finally:
+        sys.setswitchinterval(usual)
+    alone = Items()
+    assert alone.codes_of(items.names).tolist() == list(range(4 * 60 * 21))
+    assert items == alone
+    assert np.array_equal(items.unit_hashes, alone.unit_hashes)
 
 
 def test_subtypes_of_ids_are_written_as_str_and_int() -> None:
