@@ -18,6 +18,9 @@ Columns: TypeAlias = list[IntArray]
 _MOST_WAITING: Final = 1_024
 """Rows that may always wait, because joining so few costs less than the numpy calls."""
 
+_MOST_PARTS: Final = 32
+"""Parts that are read one by one; more are joined first."""
+
 
 class Shape(NamedTuple):
     """The columns of a relation.
@@ -65,8 +68,9 @@ class Relation:
         if not self._parts:
             return [np.zeros(0, np.int64)] * (self.shape.keys + self.shape.counts)
         if len(self._parts) > 1:
-            joined = [np.concatenate(each) for each in zip(*self._parts, strict=True)]
-            self.replace(joined)
+            version = self.version
+            self.replace([np.concatenate(each) for each in zip(*self._parts, strict=True)])
+            self.version = version
         return self._parts[0]
 
     @property
@@ -123,6 +127,8 @@ class Relation:
 
     def parts_of(self, cell: int) -> Iterator[Columns]:
         """The rows of one cell, without the cell, in parts with distinct keys; not copied."""
+        if len(self._parts) > _MOST_PARTS:
+            _ = self.columns
         for columns in self._parts:
             start, stop = (bisect(columns[0], cell) for bisect in (bisect_left, bisect_right))
             if start < stop:
