@@ -20,7 +20,7 @@ from streameval.events.records import Partition, RecordBatch
 from streameval.statistics.intervals import Intervals
 from streameval.windows.family import Family, FamilySpec
 from streameval.windows.sections import Section, next_version
-from streameval.windows.times import PAST, Windowing, assign_panes, moment_text
+from streameval.windows.times import DAY, PAST, Windowing, assign_panes, moment_text
 
 
 class BackfillRow(NamedTuple):
@@ -93,6 +93,9 @@ ALL: Final = "*"
 
 PANES: Final = "panes"
 """Key of `since` for panes that are kept longer than before."""
+
+_MOST_AHEAD: Final = 30 * DAY
+"""An event further ahead of the clock is compared on the clock's day, not on its own."""
 
 META = "meta"
 """Name of the section with everything besides families and remembered ids."""
@@ -407,8 +410,10 @@ class PartitionState:
         batch = decoded.batch if self._layout.intervals is None else decoded.identified
         times = seen = decoded.times
         if times is not None and clocks is not None:
-            # A wrong time far ahead must not keep an idle label value alive.
+            # A wrong time far ahead must not keep an idle label value alive,
+            # nor may many of them take the places of the days that are compared.
             seen = np.where(clocks == NEVER, times, np.minimum(times, clocks))
+            times = np.where(times > seen + _MOST_AHEAD, seen, times)
         for family in self._families.values():
             # Advance first, so that old events go to the panes where they belong now.
             if self.time.is_final:

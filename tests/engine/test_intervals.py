@@ -119,6 +119,17 @@ def test_days_are_those_of_the_events_even_ahead_of_the_clock() -> None:
     assert np.array_equal(sums.denominators, expected.denominators)
 
 
+def test_wrong_days_far_ahead_do_not_replace_those_of_the_log() -> None:
+    """A hundred of them would merge all days of the log into one."""
+    values = _log(1_000)
+    for day in range(100):
+        wrong = record(ts=(400 + day) * DAY, id=f"wrong{day}", variant="a", user="u1")
+        values.insert(100 + 8 * day, wrong)
+    table = views(fed(LAYOUT, values)).lifetime()
+    sums = present(table.groups).of("ctr", table.cells)
+    assert [each.days.tolist() for each in sums] == [[9, 10], [9, 10]]
+
+
 @every_case("intervals", [None, INTERVALS])
 def test_a_state_without_intervals_continues_with_empty_ones(
     intervals: Intervals | None,
