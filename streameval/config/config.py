@@ -79,7 +79,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     segments: list[str] = []
     label_cap: Annotated[int, Meta(ge=1)] = 50
     label_values: dict[str, list[str]] = {}
-    max_series: Annotated[int, Meta(ge=1)] = 1000
+    max_series: Annotated[int, Meta(ge=1, le=65_536)] = 1000
     labels_idle: str = "24h"
     windows: WindowsOptions | None = None
     dedup: str | None = None
