@@ -174,7 +174,9 @@ class Loop:
 
     def _end(self) -> None:
         self._log_events()
-        self._reader.finish(self._parts.ingest.copied(), self._status())
+        # After an error records may be half counted, and counting on could fail again.
+        if not self._parts.ingest.unfinished:
+            self._reader.finish(self._parts.ingest.copied(), self._status())
         self._invalid.summarize(self._parts.ingest.tally.invalid)
         self._parts.close()
 

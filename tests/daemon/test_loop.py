@@ -28,7 +28,7 @@ from streameval.decoding.fields import EventFields
 from streameval.engine.ingest import AT_ONCE
 from streameval.engine.pace import Pace
 from streameval.engine.snapshot import Snapshot
-from streameval.errors import SourceError
+from streameval.errors import SourceError, TooManyOpenError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.join.state import JoinedState
@@ -154,6 +154,20 @@ def test_a_snapshot_has_no_half_counted_records() -> None:
     shown = {sum(each.reading.count for each in snapshot.series) for snapshot in published}
     assert shown == {0, lists}
     assert max(after - before for before, after in pairwise(beats)) <= AT_ONCE
+
+
+def test_a_join_that_fails_while_it_counts_closes_the_source() -> None:
+    assert JOINING.attribution is not None
+    few = msgspec.structs.replace(JOINING.attribution, max_open=10)
+    hands = Hands()
+    values = [
+        b'{"ts": 1, "request_id": "r%d", "recommendations": ["a"]}' % number for number in range(30)
+    ]
+    script = Logged(hands, [values])
+    config = msgspec.structs.replace(JOINING, attribution=few)
+    with pytest.raises(TooManyOpenError):
+        loop_of(assemble(config, {}, hands.clock, script), hands).run(Countdown(12))
+    assert script.closed
 
 
 def test_a_source_that_fails_is_shown_and_closed() -> None:
