@@ -73,8 +73,10 @@ class SeenIds:
                 f"{PREFIX}{bucket}", self._versions[bucket], partial(self._content, bucket)
             )
 
-    def restore(self, sections: Mapping[str, bytes]) -> None:
+    def restore(self, sections: Mapping[str, bytes], now: int) -> None:
         """Replace the content with the output of `sections`.
+
+        Another span has other buckets; its ids are remembered as of `now`, the clock.
 
         Raises:
             DamagedStateError: it is something else.
@@ -82,24 +84,28 @@ class SeenIds:
         # Buckets last: their time of an id takes precedence over one that may be from the future.
         for name in sorted(sections, key=lambda name: name != _AHEAD):
             try:
-                self._load(name, sections[name])
+                self._load(name, sections[name], now)
             except (ValueError, msgspec.MsgspecError) as error:
                 raise DamagedStateError(name, str(error)) from error
 
-    def _load(self, name: str, content: bytes) -> None:
+    def _load(self, name: str, content: bytes, now: int) -> None:
         if name == _AHEAD:
             entries = msgspec.msgpack.decode(content, type=list[tuple[bytes, int, int]])
             for digest, bucket, events in entries:
-                self._ahead.append((digest, bucket, self._events - events))
-                self._known[digest] = bucket
+                at = bucket if self._remembered(bucket, now) else now // self._width
+                self._ahead.append((digest, at, self._events - events))
+                self._known[digest] = at
             return
         bucket, joined = int(name.removeprefix(PREFIX)), msgspec.msgpack.decode(content, type=bytes)
         if len(joined) % _DIGEST:
             raise ValueError(f"{len(joined)} bytes are not whole digests")
+        if bucket * self._width > now or not self._remembered(bucket, now):
+            bucket = now // self._width
         starts = range(0, len(joined), _DIGEST)
-        self._buckets[bucket] = [joined[start : start + _DIGEST] for start in starts]
+        digests = [joined[start : start + _DIGEST] for start in starts]
+        self._buckets.setdefault(bucket, []).extend(digests)
         self._versions[bucket] = next_version()
-        for digest in self._buckets[bucket]:
+        for digest in digests:
             self._known[digest] = max(bucket, self._known.get(digest, bucket))
 
     def _is_unseen(self, digest: bytes, bucket: int, now: int) -> bool:

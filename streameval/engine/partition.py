@@ -377,7 +377,7 @@ class PartitionState:
                 self.since[f"{name}:{PANES}"] = now - kept.get(name, 0)
         if self._seen_ids is not None:
             sections = {part: content for part, content in parts.items() if part.startswith(PREFIX)}
-            self._seen_ids.restore(sections)
+            self._seen_ids.restore(sections, self.time.now)
 
     def _unseen(self, decoded: Decoded, clocks: Clocks | None) -> NDArray[np.bool_]:
         """Mask of the events that are no duplicates."""

@@ -162,7 +162,7 @@ class Deduplicator:
 
     def restore(self, sections: Mapping[str, bytes], newest: int | None) -> None:
         """Replace the content with the output of `sections`."""
-        self._seen_ids.restore(sections)
+        self._seen_ids.restore(sections, NEVER if newest is None else newest)
         self.newest = newest
 
 

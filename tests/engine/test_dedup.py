@@ -86,11 +86,25 @@ def test_restored_ids_continue_as_if_never_saved(
 ) -> None:
     lasting, restored = SeenIds(SPAN, recent=1), SeenIds(SPAN, recent=1)
     judged(lasting, before)
-    restored.restore(content(lasting))
-    assert content(restored) == content(lasting)
     clock = clock_of(before)
+    restored.restore(content(lasting), NEVER if clock is None else clock)
+    assert content(restored) == content(lasting)
     assert judged(restored, after, clock) == judged(lasting, after, clock)
     assert content(restored) == content(lasting)
+
+
+@every_case(("before", "after", "recent"), [(60, 10, 1), (60, 10, 3), (10, 60, 1), (10, 60, 3)])
+def test_ids_saved_with_another_span_are_found_and_forgotten_in_time(
+    before: int, after: int, recent: int
+) -> None:
+    start, end = 30_000_000 * MINUTE, 30_000_000 * MINUTE + after * MINUTE
+    saved, restored = SeenIds(before * MINUTE, recent), SeenIds(after * MINUTE, recent)
+    judged(saved, [("a", start), ("b", start)])
+    restored.restore(content(saved), start)
+    assert judged(restored, [("a", start), ("b", start), ("c", start)]) == [False, False, True]
+    rows = [(str(step), end + step * after * MINUTE) for step in range(5)]
+    judged(restored, rows)
+    assert sum(len(each) for each in content(restored).values()) < 100, content(restored)
 
 
 def test_the_id_of_an_event_from_the_future_is_remembered_as_of_the_clock() -> None:
@@ -132,4 +146,4 @@ def test_a_section_that_did_not_change_keeps_its_version() -> None:
 )
 def test_damaged_sections_of_ids_are_refused(name: str, held: bytes) -> None:
     with pytest.raises(DamagedStateError, match="seen/"):
-        SeenIds(SPAN, recent=1).restore({name: held})
+        SeenIds(SPAN, recent=1).restore({name: held}, 0)
