@@ -16,7 +16,7 @@ _CREDENTIALS = re.compile(r"//[^/@]*@")
 def substitute(text: str, environment: Mapping[str, str]) -> str:
     """Replace ${NAME} from the environment and ${file:PATH} from files; $${ is a literal ${.
 
-    Newlines at the end of a file are removed.
+    Newlines at the end of a value are removed: secrets made of files have one.
 
     Raises:
         ValueError: names the missing variable or file.
@@ -39,7 +39,7 @@ def _value(match: re.Match[str], environment: Mapping[str, str]) -> str:
         raise ValueError(f"${{{name}}} is neither ${{NAME}} nor ${{file:PATH}}")
     if name not in environment:
         raise ValueError(f"the environment variable {name} is not set")
-    return environment[name]
+    return environment[name].rstrip("\r\n")
 
 
 def _content(path: Path) -> str:

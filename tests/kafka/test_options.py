@@ -56,10 +56,11 @@ def test_text_is_converted_to_the_type_of_the_setting() -> None:
     assert config == {"fetch_min_bytes": 65536, "check_crcs": False, "client_id": "12"}
 
 
-def test_secrets_from_files_lose_their_newline(tmp_path: Path) -> None:
+def test_secrets_lose_the_newline_of_their_file(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("xyzzy\n")
-    table = {**PLAIN, "sasl_plain_password": f"${{file:{tmp_path / 'password'}}}"}
-    assert client_config(table, {}) == PLAIN
+    for password in (f"${{file:{tmp_path / 'password'}}}", "${PASSWORD}"):
+        table = {**PLAIN, "sasl_plain_password": password}
+        assert client_config(table, {"PASSWORD": "xyzzy\n"}) == PLAIN
 
 
 @pytest.mark.parametrize("servers", ["a", "a:1, b:2,", "[::1]:1", "::1", "[::1]", "SSL://a:1"])
