@@ -29,6 +29,7 @@ from streameval.events.records import Partition
 from streameval.sources.kafka.cluster import Cluster
 from streameval.sources.options import LATEST, KafkaOptions
 from streameval.testing.broker import Broker, free_ports
+from tests.cli import program
 from tests.daemon.running import running
 from tests.deploy.examples import (
     BASE,
@@ -322,7 +323,7 @@ def test_strimzi_makes_the_topics_and_lets_the_daemon_use_them() -> None:
     assert allowed == {
         ("topic", "recommendation-events"): ["Describe", "Read"],
         ("group", source.group): ["Describe", "Read"],
-        ("topic", letters): ["Describe", "Write"],
+        ("topic", letters): ["Describe", "Read", "Write"],
     }
 
 
@@ -378,7 +379,9 @@ EVENT = (
 
 @pytest.mark.kafka
 @pytest.mark.nightly
-def test_the_daemon_reads_commits_and_writes_dead_letters_with_its_rights(tmp_path: Path) -> None:
+def test_the_daemon_reads_commits_and_writes_dead_letters_with_its_rights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with _guarded() as (broker, address):
         create(broker, name=TOPIC)
         create(broker, name=LETTERS)
@@ -393,6 +396,10 @@ def test_the_daemon_reads_commits_and_writes_dead_letters_with_its_rights(tmp_pa
             daemon.consumed(2)
             daemon.until(lambda: daemon.get("/-/ready").status_code == 200)
             assert daemon.stop() == 0
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        shown = program.ran("dlq", daemon.config)
+        assert (shown.returncode, "1 record in topic" in shown.stdout) == (0, True), shown.stderr
         with closing(Cluster({"bootstrap_servers": broker.bootstrap_servers})) as cluster:
             (letters,) = cluster.offsets([Partition(LETTERS, 0)], LATEST).values()
             (committed,) = cluster.committed("streameval", [Partition(TOPIC, 0)]).values()
