@@ -359,13 +359,12 @@ def newest_checkpoints(
 
     `partitions`: TOPIC/NUMBER; empty for all.
     """
-    newest: dict[tuple[str, str, int], StoredCheckpoint] = {}
-    for each in _checkpoints_in(paths):
-        key = (each.path, each.place.topic, each.place.number)
-        known = newest.get(key)
-        if known is None or known.saved.header.written_at < each.saved.header.written_at:
-            newest[key] = each
-    found = [each for _, each in sorted(newest.items())]
+    checkpoints = sorted(_checkpoints_in(paths), key=lambda each: each.saved.header.written_at)
+    latest = {(each.path, each.place.topic): each.place.identity for each in checkpoints}
+    found = [
+        each for each in checkpoints if latest[each.path, each.place.topic] == each.place.identity
+    ]
+    found.sort(key=lambda each: each[:2])
     names = {f"{each.place.topic}/{each.place.number}" for each in found}
     for name in partitions:
         if name not in names:

@@ -187,6 +187,15 @@ def test_a_partition_in_several_stores_counts_once(monday: Path, tmp_path: Path)
     assert without_copies([behind, one]) == without_copies([one, behind]) == [one]
 
 
+def test_no_partition_of_a_topic_counts_that_was_recreated_with_fewer(tmp_path: Path) -> None:
+    store = folder_store(tmp_path)
+    store.claim("c1", "g1")
+    places = [Place("events", identity, number) for identity, number in (("a", 0), ("a", 1))]
+    for hour, place in enumerate((*places, Place("events", "0", 0))):
+        store.save(draft(7, place, written_at=NOON + hour))
+    assert [each.place for each in newest_checkpoints([str(tmp_path)])] == [("events", "0", 0)]
+
+
 def test_export_reads_other_metrics_that_the_state_supports(monday: Path, tmp_path: Path) -> None:
     config = tmp_path / "other.toml"
     text = (monday.parent / "streameval.toml").read_text().replace('"ctr",', '"map@5",')
