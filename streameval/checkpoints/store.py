@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -194,11 +194,14 @@ class Store:
             if decoded(name) is not None
         ]
 
-    def settings(self) -> Mapping[str, Any]:
-        """The settings of the checkpoint written last; empty without checkpoints."""
-        headers = [header for header in self.headers().values() if header is not None]
-        last = max(headers, key=lambda header: header.written_at, default=None)
-        return {} if last is None else last.settings
+    def last(self, topics: Collection[str] = ()) -> Header | None:
+        """The header of the checkpoint written last, of these topics if any are given."""
+        headers = [
+            header
+            for place, header in self.headers().items()
+            if header is not None and (not topics or place.topic in topics)
+        ]
+        return max(headers, key=lambda header: header.written_at, default=None)
 
     def headers(self) -> dict[Place, Header | None]:
         """The newest header of each place, without a check of the rest.

@@ -29,6 +29,7 @@ from streameval.engine.snapshot import ReloadHealth
 from streameval.errors import ForeignStoreError, StreamevalError, UnlikeStateError
 from streameval.events.records import Partition
 from streameval.exporters.web import try_address
+from streameval.sources.options import KafkaOptions
 
 
 class Reload:
@@ -116,12 +117,18 @@ def check_start(new: Config, running: Config, environment: Mapping[str, str]) ->
         try_file(new.dead_letters.path)
     if new.state is None:
         new_ingest(new)
-    else:
-        check_state(new, new.state, group_of(new, source))
+        return
+    group, before = group_of(new, source), running.state
+    check_state(new, new.state, group)
+    commits = isinstance(new.source, KafkaOptions) and group == group_of(running, source)
+    moved = before is not None and before.path != new.state.path
+    if commits and moved and not store(new.state).claimed():
+        problem = f"it is empty, and group {group!r} has its state in another store"
+        new.state.enforce("on_foreign_progress", new.state.path, problem)
 
 
 def check_state(new: Config, options: StateOptions, group: str) -> None:
-    """Load one checkpoint as a start would; all of them have the same settings.
+    """Load one checkpoint as a start would; those of its logs have the same settings.
 
     Raises:
         RefusedStateError: the state does not match the configuration.
@@ -133,23 +140,27 @@ def check_state(new: Config, options: StateOptions, group: str) -> None:
     checkpoints = store(options)
     if checkpoints.claimed() and (claimed := checkpoints.owner().group) != group:
         raise ForeignStoreError(options.path, "group", group, claimed)
-    saved = checkpoints.settings()
-    new = with_saved_depth(new, saved)
-    ingest = new_ingest(new)
-    differing = other_settings(new.settings(), saved) if saved else None
-    decoding_only = options.on_other_settings == "accept" and same_shape(new.settings(), saved)
+    # A former topic, or the state of a topic before it was recreated, may have other settings.
+    last = checkpoints.last(new.source.logs)
+    if last is None:
+        new_ingest(new)
+        return
+    new = with_saved_depth(new, last.settings)
+    ingest, here = new_ingest(new), new.settings()
+    differing = other_settings(here, last.settings)
+    decoding_only = options.on_other_settings == "accept" and same_shape(here, last.settings)
     if differing is not None and not decoding_only:
         options.enforce("on_other_settings", options.path, differing)
         return
-    for place in checkpoints.places()[:1]:
-        found = checkpoints.newest(place).saved
-        if found is None:
-            continue
-        partition = Partition(place.topic, place.number)
-        logs = {Partition.of(log): offset for log, offset in found.header.offsets.items()}
-        parts = {name: found.read(name) for name in sorted(found.digests)}
-        try:
-            ingest.restore(partition, logs or {partition: found.header.offset}, parts)
-        except UnlikeStateError as error:
-            problem = f"its state cannot be loaded: {error}".rstrip(".")
-            options.enforce("on_other_settings", str(place), problem)
+    found = checkpoints.newest(last.place).saved
+    if found is None:
+        return
+    place, offset = found.header.place, found.header.offset
+    partition = Partition(place.topic, place.number)
+    logs = {Partition.of(log): each for log, each in found.header.offsets.items()}
+    parts = {name: found.read(name) for name in sorted(found.digests)}
+    try:
+        ingest.restore(partition, logs or {partition: offset}, parts)
+    except UnlikeStateError as error:
+        problem = f"its state cannot be loaded: {error}".rstrip(".")
+        options.enforce("on_other_settings", str(place), problem)

@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from streameval.checkpoints.store import folder_store
 from streameval.config import Config
-from streameval.config.options import DeadLetterOptions
+from streameval.config.options import DeadLetterOptions, StateOptions
+from streameval.daemon.assembly import assemble
 from streameval.daemon.reload import check_start
-from streameval.errors import ConfigError
-from streameval.sources.options import KafkaOptions
+from streameval.errors import ConfigError, RefusedStateError
+from streameval.sources.options import FilesOptions, KafkaOptions
 from streameval.testing.broker import Broker
+from tests.daemon.hands import Countdown, Hands, loop_of
 from tests.daemon.running import Running, kafka_source, running
 from tests.kafka.topics import create, fill
 from tests.ports import WEB, free_port
@@ -140,4 +143,31 @@ def test_letters_that_would_go_to_a_topic_that_is_read_are_refused() -> None:
     source = KafkaOptions(topics=["events", "events.dlq"])
     config = Config(metrics=["ctr"], source=source, dead_letters=DeadLetterOptions())
     with pytest.raises(ConfigError, match=r"'events\.dlq' is also read"):
+        check_start(config, config, {})
+
+
+def test_an_empty_store_for_a_group_that_has_committed_is_refused(tmp_path: Path) -> None:
+    source = KafkaOptions(topics=["events"], kafka={"bootstrap_servers": "127.0.0.1:1"})
+    state = StateOptions(path=str(tmp_path / "before"))
+    running = Config(metrics=["ctr"], source=source, state=state)
+    moved = StateOptions(path=str(tmp_path / "after"))
+    with pytest.raises(RefusedStateError, match='on_foreign_progress = "rebuild"'):
+        check_start(replace(running, state=moved), running, {})
+    check_start(replace(running, state=replace(moved, on_foreign_progress="rebuild")), running, {})
+    other = replace(source, group="other")
+    check_start(replace(running, state=moved, source=other), running, {})
+    folder_store(tmp_path / "after").claim("c", "streameval")
+    check_start(replace(running, state=moved), running, {})
+
+
+def test_state_that_a_start_does_not_load_refuses_no_reload(tmp_path: Path) -> None:
+    hands = Hands()
+    state = StateOptions(path=str(tmp_path / "state"), on_recreated="restart")
+    # Another file, and another file of the same name, each with one label less.
+    for number, name in enumerate("abb"):
+        (tmp_path / name).write_bytes(b'{"recommendations": ["%d"]}\n' % number)
+        source = FilesOptions(paths=[str(tmp_path / name)])
+        labels = ["arm", "tenure", "country"][number:]
+        config = Config(metrics=["ctr"], labels=labels, source=source, state=state)
+        loop_of(assemble(config, {}, hands.clock), hands).run(Countdown(5))
         check_start(config, config, {})

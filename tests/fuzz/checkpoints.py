@@ -100,7 +100,7 @@ def _read(saved: _Saved) -> None:
     store = folder_store(_STORE, saved.disk)
     reads: list[Callable[[], object]] = [
         store.places,
-        store.settings,
+        store.last,
         partial(store.claim, "c", "g"),
         partial(store.stops, saved.place),
         partial(store.skips, saved.place),

@@ -275,7 +275,9 @@ def test_a_concurrent_restore_equals_a_sequential_one(bucket: FaultyBucket) -> N
         each.saved and whole(each.saved, place)
         for each, place in zip(store.gather(store.newest, places), places, strict=True)
     ] == [7] * 20
-    assert store.settings() == {"pane": "1m", "labels": ["variant"]}
+    last = store.last()
+    assert last is not None
+    assert last.settings == {"pane": "1m", "labels": ["variant"]}
 
 
 def test_a_claim_whose_response_was_lost_belongs_to_its_process(bucket: FaultyBucket) -> None:
