@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import wraps
@@ -69,9 +70,12 @@ def mae(score: float, rating: float | None, _: str) -> Fraction | None:
 
 
 @_per_sample(finish=math.sqrt)
-def rmse(score: float, rating: float | None, _: str) -> Fraction | None:
+def rmse(score: float, rating: float | None, _: str) -> Number | None:
     """Root of the mean of (score - rating)^2 of every rated item."""
-    return None if rating is None else (Fraction(score) - Fraction(rating)) ** 2
+    if rating is None:
+        return None
+    square = (Fraction(score) - Fraction(rating)) ** 2
+    return square if square <= sys.float_info.max else math.inf
 
 
 @_per_sample()
