@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from datetime import date, timedelta
+from datetime import date
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
@@ -28,6 +28,8 @@ from streameval.catalogue import metric_of
 from streameval.errors import MetricError, NotComparableError, UnlikeStateError
 from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.intervals import GroupSums, Intervals, check_method
+
+_EPOCH: Final = date(1970, 1, 1).toordinal()
 
 Method: TypeAlias = Literal["anytime", "fixed"]
 """Valid at every look, or for one planned look."""
@@ -180,7 +182,8 @@ def compare_days(
     found = []
     for number, one, other in zip(control.days[common.first].tolist(), ones, others, strict=True):
         each = _between(one, other, settings)
-        day = date(1970, 1, 1) + timedelta(days=number)
+        # An offset from UTC may lead to a day before the year 1 or after 9999.
+        day = date.fromordinal(min(max(number + _EPOCH, 1), date.max.toordinal()))
         found.append(Day(day, each.evidence, each.lift, each.lift_low, each.lift_high))
     return found
 

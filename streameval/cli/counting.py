@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import date, timedelta
+from datetime import date
 from itertools import islice
 from typing import Final, NamedTuple, cast
 
@@ -34,7 +34,7 @@ from streameval.sources.remote import is_remote
 from streameval.sources.source import Positions, Source
 from streameval.tables.events import TableOptions, kind_of, separators_of
 from streameval.tables.files import Kind, is_table, table_file
-from streameval.windows.times import moment_text
+from streameval.windows.times import DAY, moment_text
 
 _POLL_SECONDS = 0.2
 
@@ -235,7 +235,7 @@ def report_early(config: Config, variants: Mapping[str, Variant]) -> None:
     sums = (each for variant in variants.values() for each in variant.sums.values())
     newest = max((int(each.days.max()) for each in sums if each.days.size), default=_EARLY)
     if newest < _EARLY:
-        day, unit = date(1970, 1, 1) + timedelta(newest), config.event.time_unit
+        day, unit = moment_text(newest * DAY)[:10], config.event.time_unit
         report(f"the newest event is of {day}: is {unit!r} the unit of {config.event.time}?")
 
 

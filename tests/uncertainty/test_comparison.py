@@ -200,3 +200,8 @@ def test_each_day_has_the_result_at_its_end() -> None:
 def test_arms_without_a_common_day_have_no_days() -> None:
     one = binomial(7, 0.1)
     assert compare_days(one, one._replace(days=one.days + 1)) == []
+
+
+def test_days_outside_the_calendar_are_its_first_and_last() -> None:
+    outside = binomial(7, 0.1, days=2)._replace(days=np.array([-719_163, 2_932_897]))
+    assert [each.day for each in compare_days(outside, outside)] == [date.min, date.max]
