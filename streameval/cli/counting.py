@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import date
 from itertools import islice
 from typing import Final, NamedTuple, cast
 
 import msgspec
 
 from streameval.accumulator import Accumulator
-from streameval.accumulator.experiment import Variant
 from streameval.cli.errors import UsageError, as_usage_error, report
 from streameval.cli.parallel import TableCounting, TaskResult, map_in_processes, tasks_by_size
 from streameval.cli.readings import SpanReadings, snapshot_of
@@ -34,12 +32,12 @@ from streameval.sources.remote import is_remote
 from streameval.sources.source import Positions, Source
 from streameval.tables.events import TableOptions, kind_of, separators_of
 from streameval.tables.files import Kind, is_table, table_file
-from streameval.windows.times import DAY, moment_text
+from streameval.windows.times import moment_text
 
 _POLL_SECONDS = 0.2
 
-_EARLY: Final = (date(1980, 1, 1) - date(1970, 1, 1)).days
-"""Seconds read as milliseconds, or milliseconds as microseconds, are days before this one."""
+_EARLY: Final = "1980"
+"""Seconds read as milliseconds, or milliseconds as microseconds, are times before this year."""
 
 
 class Counts(NamedTuple):
@@ -228,14 +226,15 @@ def owner_from_start(config: Config, ingest: Ingest) -> Owner:
     return CopartitionedOwner(StartOwner(ingest), ingest.partition_of, topics)
 
 
-def report_early(config: Config, variants: Mapping[str, Variant]) -> None:
-    """Report events before 1980, which are times in a smaller unit than given."""
-    if config.event.time is None:
-        return
-    sums = (each for variant in variants.values() for each in variant.sums.values())
-    newest = max((int(each.days.max()) for each in sums if each.days.size), default=_EARLY)
-    if newest < _EARLY:
-        day, unit = moment_text(newest * DAY)[:10], config.event.time_unit
+def report_early(config: Config, times: Iterable[str]) -> None:
+    """Report that all events are before 1980, which are times in a larger unit than given.
+
+    `times`: days or times of events, as ISO 8601 text.
+    """
+    newest = max(times, default=_EARLY)
+    if config.event.time is not None and newest < _EARLY:
+        day, _, _ = newest.partition("T")
+        unit = config.event.time_unit
         report(f"the newest event is of {day}: is {unit!r} the unit of {config.event.time}?")
 
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, NoReturn
 
 from typer import Argument, Exit, Option
 
 from streameval.accumulator import Accumulator
-from streameval.accumulator.formulas import needed_inputs
 from streameval.accumulator.readings import interval_method
-from streameval.catalogue import parse
-from streameval.cli.counting import Counts, count_records, count_tables, of_kind, span_readings
+from streameval.cli.counting import (
+    Counts,
+    count_records,
+    count_tables,
+    of_kind,
+    report_early,
+    span_readings,
+)
 from streameval.cli.errors import FAILED, UsageError, as_usage_error, report
 from streameval.cli.readings import SpanReadings, snapshot_of, write_series
 from streameval.cli.request import (
@@ -155,8 +160,6 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
         format=format,
         processes=processes,
     )
-    if config is None and catalog is None:
-        _refuse_without_catalog(request.metrics)
     if request.is_pair:
         evaluate_pair(request)
     elif ties is not None or form != "detect":
@@ -167,13 +170,6 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
         evaluate_tables(request)
     else:
         evaluate_records(request)
-
-
-def _refuse_without_catalog(metrics: Sequence[str]) -> None:
-    for text in metrics:
-        if "catalog" in needed_inputs(parse(text)):
-            remedy = "give --catalog, the number of items or a file of their ids"
-            raise UsageError(f"{text!r} needs a catalogue; {remedy}.")
 
 
 def evaluate_records(request: Request) -> None:
@@ -192,7 +188,7 @@ def evaluate_records(request: Request) -> None:
     _report_absent_labels([each.snapshot for each in spans])
     if warning is not None and counts.spans is not None:
         report(warning)
-    _write(spans, request)
+    _write(spans, config, request)
     if warning is not None:
         refuse_invalid(request)
 
@@ -344,7 +340,7 @@ def _written(found: Mapping[Cell, Accumulator], config: Config, request: Request
             report(f"do not use the value of {text}: it needs {lacking}.")
     if not any(each.lists for each in found.values()):
         _fail_without("no event", request.files)
-    _write(_span_readings(found, config), request)
+    _write(_span_readings(found, config), config, request)
 
 
 def _span_readings(found: Mapping[Cell, Accumulator], config: Config) -> list[SpanReadings]:
@@ -360,8 +356,9 @@ def _span_readings(found: Mapping[Cell, Accumulator], config: Config) -> list[Sp
     ]
 
 
-def _write(spans: Sequence[SpanReadings], request: Request) -> None:
+def _write(spans: Sequence[SpanReadings], config: Config, request: Request) -> None:
     """Write the readings; doubts about the events go to standard error."""
+    report_early(config, (each.start for each in spans if each.start is not None))
     for trouble in dict.fromkeys(each.snapshot.health.trouble for each in spans):
         if trouble is not None:
             report(trouble)

@@ -216,12 +216,14 @@ _INPUTS: Final = {
 
 
 def _require_inputs(request: Request) -> None:
-    """Refuse metrics whose inputs only a configuration names."""
+    """Refuse metrics whose inputs are missing; only `evaluate` has an option for one of them."""
     for text in request.metrics:
         for name in needed_inputs(parse(text)):
             if name in _INPUTS and not (name == "catalog" and request.catalog is not None):
                 what, key = _INPUTS[name]
                 remedy = f"add it with {key} to a configuration and give --config"
+                if name == "catalog" and not request.compares:
+                    remedy = "give --catalog, the number of items or a file of their ids"
                 raise UsageError(f"{text!r} needs {what}; {remedy}.")
 
 

@@ -56,6 +56,19 @@ def test_each_span_has_the_events_in_it_whatever_their_order(tmp_path: Path) -> 
     ]
 
 
+@every_case("form", ["ndjson", "parquet"])
+def test_times_in_another_unit_are_reported(tmp_path: Path, form: str) -> None:
+    events = [{"at": 1_767_225_600, "recommendations": ["a"], "interactions": ["a"]}]
+    path = json_lines(tmp_path / "events.ndjson", events)
+    if form == "parquet":
+        path = tmp_path / "events.parquet"
+        pq.write_table(pa.Table.from_pylist(events), path)
+    call = ("evaluate", path, "-m", "mrr", "--every", "1h", "--time", "at", "--time-unit")
+    said = "streameval: the newest event is of 1970-01-21: is 'ms' the unit of at?\n"
+    assert ran(*call, "ms").stderr == said
+    assert ran(*call, "s").stderr == ""
+
+
 def test_csv_and_table_begin_with_the_start_of_the_span(tmp_path: Path) -> None:
     events = [each | {"variant": "x,y"} for each in EVENTS]
     path, named = written(tmp_path, events), ("-m", "mrr", "--by", "variant")
