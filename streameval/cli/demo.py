@@ -7,10 +7,9 @@ import logging
 import os
 import sys
 import threading
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from itertools import count
+from itertools import count, takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Final
@@ -51,6 +50,7 @@ from streameval.sources.simulator import (
     Variant,
     expected_ctr,
     expected_hit_rate,
+    paced,
     records,
 )
 from streameval.statistics.intervals import Intervals
@@ -254,9 +254,8 @@ def _write(traffic: SimulatorOptions, paths: list[str]) -> None:
     pace = traffic.events_per_second or 1.0
     try:
         with Path(paths[0]).open("wb", 0) as shown, Path(paths[1]).open("wb", 0) as done:
-            files, began = (shown, done), time.monotonic()
-            for number, (stream, record) in enumerate(_records(traffic.seed)):
-                time.sleep(max(0.0, began + number / pace - time.monotonic()))
+            files = shown, done
+            for stream, record in paced(_records(traffic.seed), pace):
                 files[stream].write(record + b"\n")
     except BrokenPipeError:
         return  # the daemon has stopped: the demo is over
@@ -310,16 +309,8 @@ def through_kafka(traffic: SimulatorOptions, base: Config) -> Iterator[Config]:
 
 
 def _publish(traffic: SimulatorOptions, to: Destination, stopping: threading.Event) -> None:
+    made = paced(records(traffic), traffic.events_per_second or 1.0, stopping.wait)
     try:
-        publish_records(_paced(traffic, stopping), to, {})
+        publish_records(takewhile(lambda _: not stopping.is_set(), made), to, {})
     except StreamevalError as error:
         report(str(error))
-
-
-def _paced(traffic: SimulatorOptions, stopping: threading.Event) -> Iterator[bytes]:
-    started = time.monotonic()
-    pace = traffic.events_per_second or 1.0
-    for number, record in enumerate(records(traffic)):
-        if stopping.wait(max(0.0, started + number / pace - time.monotonic())):
-            return
-        yield record

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +21,7 @@ from streameval.sources.simulated_streams import (
     line,
     streams,
 )
-from streameval.sources.simulator import Record, records
+from streameval.sources.simulator import Record, paced, records
 from streameval.windows.times import span_text
 
 _DEFAULT_EVENTS: Final = 1000
@@ -100,9 +99,7 @@ def _write_events(events: int | None, seed: int, pace: float | None) -> None:
 
 
 def _live(made: Iterator[bytes], pace: float) -> Iterator[bytes]:
-    started = time.monotonic()
-    for number, record in enumerate(made):
-        time.sleep(max(0.0, started + number / pace - time.monotonic()))
+    for record in paced(made, pace):
         event = msgspec.json.decode(record, type=Record)
         yield msgspec.json.encode(msgspec.structs.replace(event, ts=datetime.now(UTC)))
 

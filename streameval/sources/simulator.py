@@ -16,10 +16,10 @@ from __future__ import annotations
 import hashlib
 import itertools
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import cache
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 import numpy as np
@@ -29,6 +29,7 @@ from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.sources.options import SimulatorOptions
 from streameval.sources.source import NO_COUNTS, NO_END, UNHURRIED, Positions
 
+T = TypeVar("T")
 Variant: TypeAlias = Literal["control", "placebo", "treatment"]
 
 VARIANTS: tuple[Variant, ...] = ("control", "placebo", "treatment")
@@ -169,6 +170,16 @@ def records(options: SimulatorOptions) -> Iterator[bytes]:
     blocks = (block(options.seed, number) for number in itertools.count())
     values = itertools.chain.from_iterable(each.values for each in blocks)
     return itertools.islice(values, options.events)
+
+
+def paced(
+    records: Iterable[T], per_second: float, wait: Callable[[float], object] = time.sleep
+) -> Iterator[T]:
+    """Yield each record when it is due."""
+    started = time.monotonic()
+    for number, record in enumerate(records):
+        wait(max(0.0, started + number / per_second - time.monotonic()))
+        yield record
 
 
 class SimulatorSource:
