@@ -45,27 +45,24 @@ class _ShowByDefault(TyperGroup):
         return super().parse_args(ctx, args)
 
 
+_HELP: Final = """Show dead letters, and replay their records after a fix.
+
+```
+streameval dlq streameval.toml
+streameval dlq replay streameval.toml --reason missing_field
+```
+"""
+
 dlq = typer.Typer(
+    help=_HELP,
     cls=_ShowByDefault,
     subcommand_metavar="CONFIG | replay CONFIG",
     rich_markup_mode="markdown",
-    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 ConfigPath: TypeAlias = Annotated[
     Path, Argument(metavar="CONFIG", help="The TOML file that the daemon runs with.")
 ]
-
-
-@dlq.callback()
-def program() -> None:
-    """Show dead letters, and replay their records after a fix.
-
-    ```
-    streameval dlq streameval.toml
-    streameval dlq replay streameval.toml --reason missing_field
-    ```
-    """
 
 
 @dlq.command(_DEFAULT)
@@ -84,7 +81,7 @@ def show(
     A record counts once, even if several letters were written for it.
     """
     _, letters = _open(config)
-    groups = by_reason(letters.found or ())
+    groups = by_reason(letters.found)
     with output():
         sys.stdout.write((_as_json if as_json else _as_text)(letters.where, groups))
     foreign = letters.foreign()
@@ -120,7 +117,7 @@ def replay(
         raise UsageError(f"{config}: only records of Kafka topics can be replayed.")
 
     topics: set[str] = set()
-    chosen = selected(_recording_topics(letters.found or (), topics), source.topics, reasons)
+    chosen = selected(_recording_topics(letters.found, topics), source.topics, reasons)
     client = source_config(source, os.environ)
     count = sum(1 for _ in chosen) if dry_run else republish(chosen, client)
     records = "1 record" if count == 1 else f"{count:,} records"
@@ -143,7 +140,7 @@ class _Letters(NamedTuple):
     """The dead letters of a configuration."""
 
     where: str
-    found: Iterable[DeadLetter] | None
+    found: Iterable[DeadLetter]
     foreign: Callable[[], int] = lambda: 0
 
 
@@ -152,7 +149,7 @@ def _open(path: Path) -> tuple[Config, _Letters]:
     config = load(path)
     options = config.dead_letters
     if options is not None and options.path is not None:
-        found = read_letters(options.path) if Path(options.path).exists() else None
+        found = read_letters(options.path) if Path(options.path).exists() else ()
         return config, _Letters(f"file {options.path}", found)
     if not isinstance(config.source, KafkaOptions):
         raise UsageError(
@@ -165,7 +162,7 @@ def _open(path: Path) -> tuple[Config, _Letters]:
         names = topics_for(inputs, None if options is None else options.topic)
     reader = DeadLetterReader(client, names, inputs)
     where = f"topic {', '.join(names)}"
-    return config, _Letters(where, reader if reader.present else None, lambda: reader.foreign)
+    return config, _Letters(where, reader if reader.present else (), lambda: reader.foreign)
 
 
 class ReasonGroup(msgspec.Struct, kw_only=True):

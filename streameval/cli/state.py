@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypeAlias
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import typer
@@ -43,7 +43,7 @@ from streameval.partials import backfill as from_rows
 from streameval.partials import stored
 from streameval.windows.times import SECOND, moment_text
 
-_HELP = """Inspect, verify, export and merge stores of checkpoints ([state] path).
+_HELP: Final = """Inspect, verify, export and merge stores of checkpoints ([state] path).
 
 ```
 streameval state show state
@@ -51,10 +51,7 @@ streameval state verify s3://bucket/prefix
 ```
 """
 
-state = typer.Typer(
-    help=_HELP,
-    rich_markup_mode="markdown",
-)
+state = typer.Typer(help=_HELP, rich_markup_mode="markdown")
 
 Paths: TypeAlias = Annotated[
     list[str],
