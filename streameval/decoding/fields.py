@@ -29,7 +29,7 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         interaction_item: an object's item id in interactions.
         gain: an object's gain; 1 if absent.
         type: an object's type of interaction.
-        user: who saw the list.
+        user: who saw the list; unknown if absent, null or empty.
         time: event time.
         time_unit: unit of `time`, required with it. Timestamps of an Avro or Protobuf schema are
             converted to it.

@@ -220,7 +220,7 @@ class GeneralDecoder:
         return Event(
             recommendations=shown.items,
             interactions=outcome.items,
-            user=_read(self._user, record, self._name.one, optional=True),
+            user=_read(self._user, record, self._name.one, optional=True) or None,
             ts=_read(self._time, record, self._moment),
             labels=tuple(
                 label_text(path.of(record), path.text, self._fields.max_label_bytes)

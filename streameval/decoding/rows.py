@@ -88,8 +88,9 @@ class RowDecoder:
     def _users(self, rows: Sequence[Any]) -> list[str | None]:
         users = [row.user for row in rows]
         if int in set(map(type, users)):
-            return [None if user is None else text_id(user, "user") for user in users]
-        return users
+            users = [None if user is None else text_id(user, "user") for user in users]
+        # Protobuf and many producers write an unknown user as an empty text.
+        return [user or None for user in users] if "" in users else users
 
     def _interactions(self, rows: Sequence[Any]) -> Sequence[Any]:
         if self._shown_only:

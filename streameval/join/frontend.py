@@ -104,7 +104,7 @@ def _with_users(decoded: Decoded) -> Decoded:
         return decoded
     rows = np.ones(len(users), dtype=np.bool_)
     rows[missing] = False
-    reason = InvalidEvent("missing_field", "the user is absent or null, and the join needs it")
+    reason = InvalidEvent("missing_field", "the user is absent or empty, and the join needs it")
     found = [(decoded.places[row], reason) for row in missing]
     invalid = sorted([*decoded.invalid, *found], key=lambda each: each[0])
     return msgspec.structs.replace(decoded.keep(rows), invalid=invalid)

@@ -233,10 +233,10 @@ def test_events_taken_from_columns_are_those_events(rows: list[int]) -> None:
 def test_users_are_decoded_in_any_form_of_record(form: list[Any]) -> None:
     records = [
         json.dumps({"recommendations": form, "interactions": [], "user": user}).encode()
-        for user in ("u1", 2, None)
+        for user in ("u1", 2, None, "")
     ]
     batch = Decoder(EventFields(), []).decode_many(records).batch
-    assert batch.users == ["u1", "2", None]
+    assert batch.users == ["u1", "2", None, None]
     accumulator = Accumulator("users_covered")
     accumulator.update_many(batch)
     assert accumulator.read("users_covered").value == 2.0
