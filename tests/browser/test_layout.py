@@ -179,3 +179,17 @@ def test_a_value_stands_with_its_interval(
     page.goto(site.address)
     told = page.locator(f"{where} small", has_text="95 % interval 0.2500 to 0.5625")
     expect(told).to_have_count(2)
+
+
+@pytest.mark.parametrize(("window", "where"), [("page", "#live"), ("plain_page", "#plain")])
+def test_a_value_without_an_interval_says_why(
+    site: Site, window: str, where: str, request: pytest.FixtureRequest
+) -> None:
+    why = "Too few users: they count as fewer than 12 groups of equal size."
+    each = mean("ndcg@10", ("control",), 3.0, 8)
+    reading = msgspec.structs.replace(each.reading, no_interval=why)
+    site.snapshot = picture(msgspec.structs.replace(each, reading=reading))
+    page: Page = request.getfixturevalue(window)
+    page.goto(site.address)
+    told = page.locator(f"{where} small", has_text="no interval")
+    expect(told).to_have_attribute("title", why)

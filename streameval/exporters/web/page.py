@@ -200,8 +200,13 @@ def _value(entry: Series) -> Markup:
     if not reading.defined:
         why = reading.problem if isinstance(reading, UndefinedReading) else "No data yet"
         return tag("span", figure(math.nan), kind="undefined", title=why)
-    value, sure = tag("data", figure(reading.value), value=repr(reading.value)), certainty(reading)
-    return tag("span", value, " ", tag("small", sure)) if sure else value
+    parts: list[str] = [tag("data", figure(reading.value), value=repr(reading.value))]
+    if sure := certainty(reading):
+        parts += [" ", tag("small", sure)]
+    if reading.no_interval is not None:
+        unseen = tag("span", f": {reading.no_interval}", kind="unseen")
+        parts += [" ", tag("small", "no interval", unseen, title=reading.no_interval)]
+    return tag("span", *parts)
 
 
 def _bar(entry: Series, longest: float) -> Markup:

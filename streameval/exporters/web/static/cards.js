@@ -6,15 +6,17 @@ import { certainty, difference, figure, moment, number, windowName } from "./wor
 
 const dataOf = (value, text) => tag("data", { value: String(value) }, text);
 
+const unseen = (text) => tag("span", { class: "unseen" }, text);
+
 function valueOf(entry) {
   if (entry.value === null) {
     const why = entry.problem ?? "No data yet";
-    return tag("span", { class: "undefined", title: why }, "\u2013",
-      tag("span", { class: "unseen" }, ` ${why}`));
+    return tag("span", { class: "undefined", title: why }, "\u2013", unseen(` ${why}`));
   }
   const value = dataOf(entry.value, figure(entry.value));
-  const sure = certainty(entry);
-  return sure ? tag("span", {}, value, " ", tag("small", {}, sure)) : tag("span", {}, value);
+  const [sure, why] = [certainty(entry), entry.no_interval];
+  return tag("span", {}, value, sure ? [" ", tag("small", {}, sure)] : null,
+    why ? [" ", tag("small", { title: why }, "no interval", unseen(`: ${why}`))] : null);
 }
 
 export const nameOf = (entry) => Object.values(entry.labels).join(" \u00B7 ") || "all lists";
@@ -28,8 +30,7 @@ function row(entry, index, context) {
   const counts = context.meaning(entry.metric)?.counts ?? "lists";
   return tag("tr", {},
     tag("th", { scope: "row" }, swatch(index), ` ${nameOf(entry)}`),
-    tag("td", { class: "count" }, dataOf(entry.count, number(entry.count)),
-      tag("span", { class: "unseen" }, ` ${counts}`)),
+    tag("td", { class: "count" }, dataOf(entry.count, number(entry.count)), unseen(` ${counts}`)),
     tag("td", {}, tag("div", { class: "value" }, valueOf(entry)), differenceOf(entry, context)));
 }
 
