@@ -15,7 +15,6 @@ def imported(module: str, what: str, extra: str) -> Any:
         MissingExtraError: it cannot be imported; `what` needs it.
     """
     try:
-        import_module(module.partition(".")[0])
         return import_module(module)
     except ImportError as error:
         raise MissingExtraError(what, extra, error, _requirements(extra)) from error

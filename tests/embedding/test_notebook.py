@@ -148,6 +148,6 @@ def test_an_invalid_argument_is_refused_with_what_to_give(
 
 
 def test_without_matplotlib_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'matplotlib>="):
         over_time([], "ctr")

@@ -24,10 +24,6 @@ from streameval.statistics.intervals import Interval
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 
 
-class Family(SeriesFamily, frozen=True):
-    """Series with the same dimensions."""
-
-
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """One metric of one slice in one window.
 
@@ -178,7 +174,7 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     taken_at: float
     version: int
     state: State
-    families: list[Family]
+    families: Sequence[SeriesFamily]
     comparison: Variants | None
     metrics: list[Reading]
     experiment: Experiment | None
@@ -194,7 +190,7 @@ def metrics(snapshot: Snapshot, status: State | None = None) -> Metrics:
         taken_at=snapshot.taken_at,
         version=snapshot.version,
         state=status or state(snapshot, healthy=True),
-        families=[Family(*msgspec.structs.astuple(each)) for each in snapshot.families],
+        families=snapshot.families,
         comparison=comparison(snapshot),
         metrics=[
             _reading(entry, snapshot.families[entry.family], difference)

@@ -146,14 +146,14 @@ class _Pane(msgspec.Struct, frozen=True):
 
 
 def moving(kept: FamilyHistory, entry: Series, clock: int, window: str) -> list[Point]:
-    """A mean at the end of each pane; for "pane" the mean of each pane at its start.
+    """A mean at the end of each pane; for `PANE` the mean of each pane at its start.
 
     Only for times whose whole window is kept.
 
     `clock`: largest event time, microseconds.
     """
     panes = list(_panes(kept, entry))
-    if window == "pane":
+    if window == PANE:
         return [(each.start / SECOND, *_mean(each.total, each.count)) for each in panes]
     if window == LIFETIME:
         return _lifetime(panes, entry, clock)

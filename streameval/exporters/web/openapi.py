@@ -11,7 +11,7 @@ import msgspec
 
 from streameval.accumulator.checks import Checks
 from streameval.accumulator.comparison import Day
-from streameval.engine.snapshot import ReloadHealth, StreamHealth
+from streameval.engine.snapshot import ReloadHealth, SeriesFamily, StreamHealth
 from streameval.exporters.view import Variants
 from streameval.exporters.web import answers
 from streameval.exporters.web.health import State
@@ -23,10 +23,10 @@ _ABOUT: Final = (
     "GET; numbers are exact doubles."
 )
 _OBJECTS: Final = (
-    *(answers.Metrics, answers.Family, answers.Reading, answers.Comparison, answers.Experiment),
+    *(answers.Metrics, answers.Reading, answers.Comparison, answers.Experiment),
     *(answers.Health, answers.Partition, answers.Checkpoint, answers.Join, answers.Definition),
     *(answers.Catalogue, History, HistorySeries, State, Variants),
-    *(Checks, Day, Interval, ReloadHealth, StreamHealth),
+    *(Checks, Day, Interval, ReloadHealth, SeriesFamily, StreamHealth),
 )
 """All types of objects in responses."""
 
