@@ -17,7 +17,7 @@ from streameval.cli.errors import FAILED, UsageError, output, report
 from streameval.config import Config, load
 from streameval.config.pipeline import join_frontend, layout, schemas_of, with_schemas
 from streameval.engine.ingest import Ingest
-from streameval.errors import ConfigError
+from streameval.errors import OptionError
 from streameval.events.records import Partition
 from streameval.join.explanation import (
     ExplainedList,
@@ -129,13 +129,11 @@ def _source(config: Config, since: str | None) -> Source:
             raise UsageError("--since: only Kafka topics can be read from a given time.")
         return options.build(os.environ)
 
-    options = msgspec.structs.replace(options, start=since or "earliest")
     try:
-        options.probe(os.environ)
-    except ConfigError as error:
-        if error.key != "start":
-            raise
+        options = msgspec.structs.replace(options, start=since or "earliest")
+    except OptionError as error:
         raise UsageError(f"--since: {error.problem}") from error
+    options.probe(os.environ)
     return options.build(os.environ)
 
 

@@ -232,9 +232,7 @@ def time_problems(config: Config) -> Iterator[Problem]:
 
 
 def source_problems(config: Config) -> Iterator[Problem]:
-    """Problems of the source; dead letters without a destination, or with a topic but no Kafka."""
-    for key, problem in config.source.problems():
-        yield f"source.{key}", problem
+    """A member without [state]; dead letters without a destination, or a topic without Kafka."""
     if isinstance(config.source, KafkaOptions) and config.source.member and config.state is None:
         problem = "no effect without [state]: the daemon reads all partitions in its own group"
         yield "source.member", f"{problem}; add [state] with a path, or remove member."

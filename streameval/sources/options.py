@@ -7,7 +7,7 @@ a source that cannot be read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from streameval.errors import ConfigError, suggestion
+from streameval.errors import OptionError, suggestion
 from streameval.events.records import Partition, RecordBatch
 from streameval.sources.source import Positions, Source
 
@@ -54,10 +54,6 @@ class _Options(
             SourceError: no topic is named.
         """
         raise NotImplementedError
-
-    def problems(self) -> Iterator[tuple[str, str]]:
-        """Keys with invalid values, each with the problem."""
-        return iter(())
 
     def below(self, folder: Path) -> tuple[Self, Mapping[str, str]]:  # noqa: ARG002  has no paths
         """The options with paths resolved against a folder; and old path -> new path."""
@@ -118,18 +114,14 @@ class KafkaOptions(_Options, frozen=True, kw_only=True, tag="kafka"):
 
     logs_key = "topics"
 
+    def __post_init__(self) -> None:
+        start_spec(self.start)
+
     def build(self, environment: Mapping[str, str], *, shared: bool = False) -> Source:
         """A source that reads the topics."""
         from streameval.sources.kafka.source import KafkaSource  # noqa: PLC0415  heavy
 
         return KafkaSource(self, environment, shared=shared)
-
-    def problems(self) -> Iterator[tuple[str, str]]:
-        """An invalid start position."""
-        try:
-            start_spec(self.start)
-        except ConfigError as error:
-            yield error.key, error.problem
 
     def probe(self, environment: Mapping[str, str]) -> str:
         """Try the connection; returns the numbers of partitions and records."""
@@ -166,9 +158,7 @@ def start_spec(text: str) -> int:
         if moment.tzinfo is not None and moment.timestamp() >= 0:
             return round(moment.timestamp() * 1000)
     allowed = "'earliest', 'latest', or a time with offset like '2026-01-31T00:00:00Z'"
-    raise ConfigError(
-        "source", "start", f"found {text!r}; give {allowed}.{suggestion(text, known)}"
-    )
+    raise OptionError("start", f"found {text!r}; give {allowed}.{suggestion(text, known)}")
 
 
 class FilesOptions(_Options, frozen=True, kw_only=True, tag="files"):

@@ -26,7 +26,7 @@ from streameval.sources.kafka.cluster import Cluster
 from streameval.sources.kafka.kafka_python import batch_of
 from streameval.sources.kafka.member import try_connection
 from streameval.sources.kafka.settings import source_config, source_topics
-from streameval.sources.options import EARLIEST, LATEST, KafkaOptions, start_spec
+from streameval.sources.options import EARLIEST, LATEST, KafkaOptions
 
 RECORDS: Final = 500
 """Newest records to sample from each partition."""
@@ -37,7 +37,6 @@ _POLL_MS: Final = 100
 
 def probe(options: KafkaOptions, environment: Mapping[str, str]) -> str:
     """Test the connection; one sentence about topics, partitions and records."""
-    start_spec(options.start)
     names, config = source_topics(options), source_config(options, environment)
     silence_client_log()
     with as_source_errors(config):
