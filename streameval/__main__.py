@@ -1,6 +1,6 @@
 """`python -m streameval` is `streameval`."""
 
-from streameval.cli.app import main
+from streameval.cli import main
 
 if __name__ == "__main__":
     main()

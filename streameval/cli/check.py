@@ -38,8 +38,8 @@ def check(
         bool,
         Option(
             "--connect",
-            help="Also try to reach the source, to load the state, to bind the web address, and "
-            "whether this user may write where the daemon does.",
+            help="Also try the source, the state and the web address, and whether this user may "
+            "write where the daemon does.",
         ),
     ] = False,
 ) -> None:
