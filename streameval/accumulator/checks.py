@@ -139,7 +139,7 @@ def _trouble(checks: Checks) -> Iterator[str]:
     if checks.shared_evidence >= ALARM:
         yield (
             f"{percent(checks.shared)} of the users are in several variants: the assignment is not "
-            "stable; if it is by design, set same_users (--same-users)"
+            "stable; if that is by design, set same_users (--same-users)"
         )
     if checks.anonymous > MOST_ANONYMOUS:
         yield (

@@ -126,7 +126,7 @@ def replay(
         sys.stdout.write(f"{records} of {letters.where} {done} replayed.\n")
     others = ", ".join(sorted(topics.difference(source.topics)))
     if others:
-        report(f"letters of {others} were skipped: [source] topics does not name it.")
+        report(f"letters of {others} were skipped: [source] topics does not have them.")
 
 
 def _recording_topics(letters: Iterable[DeadLetter], topics: set[str]) -> Iterator[DeadLetter]:

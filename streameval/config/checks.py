@@ -75,8 +75,8 @@ def metric_problems(config: Config) -> Iterator[Problem]:
         seen.setdefault(canonical, place)
         known.append(metric)
         if alike := same_name(known):
-            name = family_name(metric)
-            yield key, f"{text!r} is {name} in Prometheus, as {alike[0].text!r} is; rename one."
+            both = f"{alike[0].text!r} and {text!r} are both {family_name(metric)} in Prometheus"
+            yield key, f"{both}; rename one."
 
 
 def _places(config: Config) -> dict[str, str]:
