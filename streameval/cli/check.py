@@ -15,6 +15,7 @@ from typer import Argument, Exit, Option
 from streameval.checkpoints.settings import is_url
 from streameval.checkpoints.storage import try_folder
 from streameval.cli.errors import FAILED, config_errors_in, output, report
+from streameval.cli.terminal import quantity
 from streameval.config import Config, WebOptions, load
 from streameval.config.options import StateOptions
 from streameval.config.pipeline import schemas_of
@@ -144,8 +145,8 @@ def _try_state(config: Config, options: StateOptions, group: str) -> str:
     if not is_url(options.path):
         found = try_folder(options.path)
     else:
-        places = store(options).places()
-        found = f"{options.path} is readable and has checkpoints of {len(places):,} partitions"
+        partitions = quantity(len(store(options).places()), "partition")
+        found = f"{options.path} is readable and has checkpoints of {partitions}"
     check_state(config, options, group)
     return found
 

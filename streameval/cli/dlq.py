@@ -18,7 +18,7 @@ from typer import Argument, Option
 from typer.core import TyperGroup
 
 from streameval.cli.errors import UsageError, config_errors_in, output, report
-from streameval.cli.terminal import render
+from streameval.cli.terminal import quantity, render
 from streameval.config import Config, load
 from streameval.dead_letters.file import read_letters
 from streameval.dead_letters.topic import DeadLetterReader, republish, selected, topics_for
@@ -120,10 +120,9 @@ def replay(
     chosen = selected(_recording_topics(letters.found, topics), source.topics, reasons)
     client = source_config(source, os.environ)
     count = sum(1 for _ in chosen) if dry_run else republish(chosen, client)
-    records = "1 record" if count == 1 else f"{count:,} records"
     done = "would be" if dry_run else "was" if count == 1 else "were"
     with output():
-        sys.stdout.write(f"{records} of {letters.where} {done} replayed.\n")
+        sys.stdout.write(f"{quantity(count, 'record')} of {letters.where} {done} replayed.\n")
     others = ", ".join(sorted(topics.difference(source.topics)))
     if others:
         report(f"letters of {others} were skipped: [source] topics does not have them.")
@@ -223,7 +222,7 @@ def _as_text(where: str, groups: Sequence[ReasonGroup]) -> str:
     if not groups:
         return f"no dead letters yet in {where}.\n"
     count = sum(group.count for group in groups)
-    lines = [f"{count:,} {'record' if count == 1 else 'records'} in {where}\n", _table(groups)]
+    lines = [f"{quantity(count, 'record')} in {where}\n", _table(groups)]
     for group in groups:
         lines.append(f"\n{printable(group.reason)}, the last ones:\n")
         lines.extend(map(_sample, group.samples))

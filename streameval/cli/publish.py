@@ -17,7 +17,7 @@ from rich.progress import (
 from typer import Argument, Option
 
 from streameval.cli.errors import UsageError, as_usage_error, output, report
-from streameval.cli.terminal import progress_console
+from streameval.cli.terminal import progress_console, quantity
 from streameval.errors import SourceError
 from streameval.sources.files import lines
 from streameval.sources.kafka.publishing import Destination, Published, publish_records
@@ -71,9 +71,9 @@ def publish(
             f"{done.without_user:,} records have no {user!r} and were published without a key; "
             "use --user to name another field."
         )
-    made = f", created with {partitions} partitions" if done.created else ""
+    made = f", created with {quantity(partitions, 'partition')}" if done.created else ""
     with output():
-        sys.stdout.write(f"{done.records:,} records published to topic {topic}{made}.\n")
+        sys.stdout.write(f"{quantity(done.records, 'record')} published to topic {topic}{made}.\n")
 
 
 def _published(paths: Sequence[str], destination: Destination) -> Published:

@@ -23,7 +23,7 @@ from streameval.checkpoints.settings import AS_ENVIRONMENT, BucketOptions, is_ur
 from streameval.checkpoints.store import Blob, SavedCheckpoint, Store, is_store, store_of
 from streameval.cli.errors import FAILED, UsageError, as_usage_error, output, report
 from streameval.cli.readings import SpanReadings, write_series
-from streameval.cli.terminal import render
+from streameval.cli.terminal import quantity, render
 from streameval.config import Config, load
 from streameval.config.config import from_schema
 from streameval.config.pipeline import new_ingest, with_saved_depth
@@ -102,7 +102,8 @@ def verify(paths: Paths) -> None:
         faults += len(found)
         with output():
             verdict = f"{len(found):,} not valid" if found else "all valid"
-            of = f"{len(checked):,} checkpoints of {len(store.places()):,} partitions"
+            partitions = quantity(len(store.places()), "partition")
+            of = f"{quantity(len(checked), 'checkpoint')} of {partitions}"
             sys.stdout.write(f"{store.path}: {of}, {verdict}\n")
     if faults:
         raise Exit(FAILED)
@@ -193,8 +194,8 @@ def merge(
         sys.stdout.writelines(lines)
 
 
-_COLUMNS = ("place", "offset", "counted", "clock", "written", "age", "bytes", "parts", "kept")
-_TEXTS = ("place", "clock", "written")
+_COLUMNS = ("partition", "offset", "counted", "clock", "written", "age", "bytes", "parts", "kept")
+_TEXTS = ("partition", "clock", "written")
 
 
 def _store(store: Store) -> dict[str, Any]:
@@ -403,7 +404,7 @@ def without_copies(
         best[key] = kept
         copies[other.path, kept.path] += 1
     for (path, kept_path), count in () if merging else copies.items():
-        partitions = f"{count:,} partition{'s' * (count > 1)}"
+        partitions = quantity(count, "partition")
         report(f"{path}: {partitions} left out, as {kept_path} has counted the same records.")
     return [*best.values()]
 

@@ -50,6 +50,16 @@ def json_text(value: object, indent: int | None = None) -> str:
     return json.dumps(value, indent=indent, ensure_ascii=escaped)
 
 
+def quantity(count: int, noun: str) -> str:
+    """A number with its noun.
+
+    Example:
+        >>> quantity(1, "record"), quantity(2_000, "record")
+        ('1 record', '2,000 records')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 @contextmanager
 def progress(total: int | None) -> Iterator[Callable[[int, int], None]]:
     """A progress line on standard error, if that is a terminal.
