@@ -43,6 +43,7 @@ from streameval.engine.snapshot import JoinHealth, SeriesFamily, Snapshot
 from streameval.engine.snapshots import ingest_snapshot
 from streameval.engine.spans import Slice
 from streameval.errors import InvalidEventError, SourceError
+from streameval.events.columns import Columns as EventColumns
 from streameval.join.frontend import JoinStats
 from streameval.partials import Cell
 from streameval.tables.files import Kind
@@ -252,27 +253,8 @@ def evaluate_pair(request: Request) -> None:
     config = config_of(request)
     if config.labels:
         raise UsageError("--by splits events; --recommendations and --truth have no labels.")
-    every = _span_length(config, request)
     with as_usage_error(SourceError):
-        trec = request.form == "trec" or (request.form == "detect" and _are_trec(*paths))
-        if trec and every is not None:
-            raise UsageError("--every needs event time, and trec_eval's files have none.")
-        shown, truth = _of_trec(*paths) if trec else _of_tables(paths, request, config)
-        for doubt in row_warnings(shown, truth):
-            report(doubt)
-        found = [
-            (
-                start,
-                joined(
-                    *rows,
-                    ties=request.ties or ("id_desc" if trec else "arrival"),
-                    ids=config.event.ids,
-                    scores=bool(config.reads() & {"scores", "ranksums", "event"}),
-                    named=config.intervals is not None or "users" in config.reads(),
-                ),
-            )
-            for start, *rows in by_span(shown, truth, every)
-        ]
+        found = list(_joined_by_span(paths, request, config))
         kinds: set[Kind] = {kind for _, (kind, _) in found}
         empty = of_kind(config, kinds.pop() if kinds else "string").accumulator()
     counted = {Cell((), start): empty.copy() for start, _ in found}
@@ -280,6 +262,30 @@ def evaluate_pair(request: Request) -> None:
         with as_usage_error(InvalidEventError):
             counted[Cell((), start)].update_many(columns)
     _written(counted, config, request)
+
+
+def _joined_by_span(
+    paths: tuple[str, str], request: Request, config: Config
+) -> Iterator[tuple[int | None, tuple[Kind, EventColumns]]]:
+    """The events of each span, with its start and the kind of their ids."""
+    every = _span_length(config, request)
+    trec = request.form == "trec" or (request.form == "detect" and _are_trec(*paths))
+    if trec and every is not None:
+        raise UsageError("--every needs event time, and trec_eval's files have none.")
+    shown, truth = _of_trec(*paths) if trec else _of_tables(paths, request, config)
+    for doubt in row_warnings(shown, truth):
+        report(doubt)
+    for start, *rows in by_span(shown, truth, every):
+        yield (
+            start,
+            joined(
+                *rows,
+                ties=request.ties or ("id_desc" if trec else "arrival"),
+                ids=config.event.ids,
+                scores=bool(config.reads() & {"scores", "ranksums", "event"}),
+                named=config.intervals is not None or "users" in config.reads(),
+            ),
+        )
 
 
 def _pair(request: Request) -> tuple[str, str]:
