@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, NoReturn
+from typing import Annotated, Final, NoReturn
 
 from typer import Argument, Exit, Option
 
@@ -275,6 +275,7 @@ def _joined_by_span(
     shown, truth = _of_trec(*paths) if trec else _of_tables(paths, request, config)
     for doubt in row_warnings(shown, truth):
         report(doubt)
+    _report_low_ratings(truth, config.metrics)
     for start, *rows in by_span(shown, truth, every):
         yield (
             start,
@@ -285,6 +286,23 @@ def _joined_by_span(
                 scores=bool(config.reads() & {"scores", "ranksums", "event"}),
                 named=config.intervals is not None or "users" in config.reads(),
             ),
+        )
+
+
+_UNRATED: Final = frozenset(
+    {"recbole", "rectools", "replay", "replay_0_9", "replay_0_11", "replay_0_22"}
+)
+"""Conventions of systems that do not read ratings: every row of the truth is relevant."""
+
+
+def _report_low_ratings(truth: Rows, metrics: Sequence[str]) -> None:
+    low = 0 if truth.worth is None else int((truth.worth <= 0).sum())
+    chosen = [each for each in map(parse, metrics) if each.convention in _UNRATED]
+    unlike = [each.text for each in chosen if each.values.get("relevant") == "positive"]
+    if low and unlike:
+        report(
+            f"rows of --truth rated 0 or below, which are no hits: {low:,}; the system of "
+            f"{unlike[0]} counts them as relevant. For its number, remove the column of ratings."
         )
 
 

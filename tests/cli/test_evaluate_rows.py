@@ -186,6 +186,14 @@ def test_ranks_that_contradict_the_scores_are_reported(
     assert bool(said) == bool(says)
 
 
+def test_low_ratings_are_reported_for_systems_that_count_every_row(tmp_path: Path) -> None:
+    both = written(tmp_path, "user,item\n1,a\n", "user,item,rating\n1,a,0\n1,b,-1\n1,c,2\n")
+    said = ran("evaluate", *both, *asked(["trec:map", "rectools:MAP@1"])).stderr
+    assert "rated 0 or below, which are no hits: 2; the system of rectools:map@1 counts" in said
+    rated = written(tmp_path, "user,item,score\n1,a,0.5\n", "user,item,rating\n1,a,0\n1,c,2\n")
+    assert ran("evaluate", *rated, *asked(["trec:map", "recbole:mae"])).stderr == ""
+
+
 def test_a_file_joined_twice_is_reported(tmp_path: Path) -> None:
     rows = "1,a,3\n1,b,2\n2,a,1\n"
     both = written(tmp_path, f"user,item,score\n{rows}", "user,item\n1,a\n2,b\n")
