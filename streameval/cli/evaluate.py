@@ -10,6 +10,7 @@ from typer import Argument, Exit, Option
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.readings import interval_method
+from streameval.catalogue import parse
 from streameval.cli.counting import (
     Counts,
     count_records,
