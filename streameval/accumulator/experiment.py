@@ -113,8 +113,8 @@ class Compared(Comparison, frozen=True, kw_only=True):
     Attributes:
         metric: canonical text.
         variant: value of the label.
-        control: value of control.
-        treatment: value of the variant.
+        control: value of control on the days of both.
+        treatment: value of the variant on these days.
         primary: whether the metric is primary.
         among: number of comparisons that share the error.
         guardrail: limit of the lift.
@@ -199,8 +199,8 @@ class _Comparisons(NamedTuple):
 
     def row(self, metric: Metric, name: str, *, followed: bool) -> Compared:
         """A comparison before the verdicts are filtered; `followed` adds its results by day."""
-        control, treatment = (
-            self._sums(metric.text, each) for each in (self.experiment.control, name)
+        control, treatment = _on_common_days(
+            self._sums(metric.text, self.experiment.control), self._sums(metric.text, name)
         )
         primary = metric.text in self.experiment.primary
         alpha = (1.0 - self.intervals.confidence) / (self.primaries if primary else 1)
@@ -217,7 +217,7 @@ class _Comparisons(NamedTuple):
             among=self.primaries if primary else 1,
             guardrail=limit,
             guardrail_verdict=None if limit is None else _guardrail_verdict(plain, limit),
-            days_left=_days_left(found, control, treatment, self.intervals.precision),
+            days_left=_days_left(found, control.days.size, self.intervals.precision),
             days=self._days(control, treatment, alpha) if followed else (),
             sentence="",
         )
@@ -252,11 +252,20 @@ class _Comparisons(NamedTuple):
         return GroupSums(found.days[wanted], found.numerators[wanted], found.denominators[wanted])
 
 
-def _days_left(
-    found: Comparison, control: GroupSums, treatment: GroupSums, precision: float
-) -> float | None:
-    """Days until the half width equals `precision`: it halves with four times as many days."""
-    days = np.union1d(control.days, treatment.days).size
+def _on_common_days(one: GroupSums, other: GroupSums) -> tuple[GroupSums, GroupSums]:
+    """The sums on the days that both have, which are compared; all if there is none."""
+    days = np.intersect1d(one.days, other.days)
+    if not days.size:
+        return one, other
+    mine, theirs = (np.isin(each.days, days) for each in (one, other))
+    return GroupSums(*(each[mine] for each in one)), GroupSums(*(each[theirs] for each in other))
+
+
+def _days_left(found: Comparison, days: int, precision: float) -> float | None:
+    """Days until the half width equals `precision`: it halves with four times as many days.
+
+    `days`: number of days so far.
+    """
     if found.lift_low is None or found.lift_high is None or days == 1:
         return None
     half = (found.lift_high - found.lift_low) / 2.0
