@@ -24,6 +24,7 @@ from streameval.accumulator.comparison import (
 from streameval.accumulator.uncertainty import FEWEST_GROUPS, pooled
 from streameval.catalogue.metric import Metric
 from streameval.errors import ConfigError
+from streameval.statistics.arrays import BoolArray
 from streameval.statistics.intervals import Audience, GroupSums, Intervals
 
 _MOST_TIMES: Final = 1e150
@@ -248,8 +249,7 @@ class _Comparisons(NamedTuple):
             return GroupSums(np.zeros(0, np.int64), empty, empty.astype(np.int64))
         if self.experiment.since is None:
             return found
-        wanted = found.days >= (self.experiment.since - date(1970, 1, 1)).days
-        return GroupSums(found.days[wanted], found.numerators[wanted], found.denominators[wanted])
+        return _chosen(found, found.days >= (self.experiment.since - date(1970, 1, 1)).days)
 
 
 def _on_common_days(one: GroupSums, other: GroupSums) -> tuple[GroupSums, GroupSums]:
@@ -257,8 +257,12 @@ def _on_common_days(one: GroupSums, other: GroupSums) -> tuple[GroupSums, GroupS
     days = np.intersect1d(one.days, other.days)
     if not days.size:
         return one, other
-    mine, theirs = (np.isin(each.days, days) for each in (one, other))
-    return GroupSums(*(each[mine] for each in one)), GroupSums(*(each[theirs] for each in other))
+    return _chosen(one, np.isin(one.days, days)), _chosen(other, np.isin(other.days, days))
+
+
+def _chosen(sums: GroupSums, days: BoolArray) -> GroupSums:
+    """The sums of the days where `days` is true."""
+    return GroupSums(sums.days[days], sums.numerators[days], sums.denominators[days])
 
 
 def _days_left(found: Comparison, days: int, precision: float) -> float | None:
