@@ -18,6 +18,7 @@ from streameval.accumulator.uncertainty import (
     Estimate,
     accumulated,
     half_width,
+    in_units,
     log_evidence,
     log_student_tail,
     normal_reach,
@@ -342,8 +343,8 @@ def _tested(
         return None
     scale = settings.precision * abs(unit)
     half = half_width(error, groups, alpha, settings.method, scale)
-    t = abs(effect) / error
-    evidence = log_evidence(normal_reach(t, groups), alpha, error / scale)
+    t = in_units(abs(effect), error) if effect else 0.0
+    evidence = log_evidence(normal_reach(t, groups), alpha, in_units(error, scale))
     if settings.method == "anytime":
         p_value = math.exp(-max(evidence, 0.0))
     else:

@@ -30,6 +30,11 @@ _WIDER: Final = (1.0, 10.0)
 """Weights and widths of the mixture: an anytime interval is tightest near its precision, and
 nearly so up to ten times that."""
 
+_FARTHEST: Final = 1e100
+_LARGEST_LOG: Final = 200.0
+_WIDEST: Final = 1e300
+"""Limits in standard errors, of the logarithm of a t, and of half widths: bounds stay finite."""
+
 NOISE: Final = 1e-12
 """A relative standard error below this is rounding: the value does not vary between groups."""
 
@@ -180,8 +185,14 @@ def half_width(error: float, groups: float, alpha: float, kind: Kind, scale: flo
     `alpha`: error rate, the share of experiments whose interval misses the truth. `scale`: half
     width at which an anytime interval is tightest.
     """
-    reach = normal_quantile(alpha / 2) if kind != "anytime" else boundary(alpha, error / scale)
-    return student_reach(reach, groups) * error
+    anytime = kind == "anytime"
+    reach = boundary(alpha, in_units(error, scale)) if anytime else normal_quantile(alpha / 2)
+    return min(student_reach(reach, groups) * error, _WIDEST)
+
+
+def in_units(error: float, scale: float) -> float:
+    """A standard error above 0 in units of `scale`; limited, so that its square is finite."""
+    return error / max(scale, error / _FARTHEST)
 
 
 def _wilson(estimate: Estimate, error: float, alpha: float) -> tuple[float, float]:
@@ -305,15 +316,20 @@ def normal_quantile(tail: float) -> float:
 def student_reach(z: float, groups: float) -> float:
     """The t of Student's distribution with the same tail probability as z of the normal.
 
+    It is limited to 1e100: few users and a high precision ask for more than a float can hold.
+
     Example:
         >>> round(student_reach(normal_quantile(0.025), 10.0), 12)
         2.228138851986
     """
+    log_tail = log_normal_tail(z)
+    if log_tail < -_LARGEST_LOG * groups:
+        return _FARTHEST
     start = z * (1.0 + (z * z + 1.0) / (4.0 * groups))
     factor = math.lgamma(groups / 2 + 0.5) - math.lgamma(groups / 2)
     factor -= math.log(groups * math.pi) / 2.0
     return _at(
-        log_normal_tail(z),
+        log_tail,
         start,
         lambda t: log_student_tail(t, groups),
         lambda t: factor - (groups + 1.0) / 2.0 * math.log1p(t * t / groups),

@@ -168,11 +168,14 @@ def test_an_arm_without_a_click_has_no_bounds() -> None:
     assert (found.verdict, found.lift, bounds(found)) == ("too few users", None, [None] * 4)
 
 
-def test_wide_bounds_are_finite() -> None:
+@every_case("precision", [0.02, 1e-3, 1e-5, 1e-300])
+@every_case("scale", [1.0, 1e290])
+def test_wide_bounds_are_finite(precision: float, scale: float) -> None:
     lists = np.full(20, 3)
     rare = np.zeros(20)
     rare[3] = 1.0
-    found = compare_sums(sums(rare, lists), sums(rare[::-1], lists))
+    one, other = sums(rare, lists), sums(scale * rare[::-1], lists)
+    found = compare_sums(one, other, precision=precision)
     assert all(each is not None and math.isfinite(each) for each in bounds(found))
     assert found.verdict == "not enough evidence"
 

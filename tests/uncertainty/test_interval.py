@@ -131,6 +131,16 @@ def test_few_users_or_no_clicks_have_no_interval(click: float, lists: Any, kind:
     assert interval(sums(lists * click, lists), Intervals(), kind, bounds=(0, 1)) is None
 
 
+@every_case("precision", [1e-3, 1e-5, 1e-300])
+def test_few_users_for_a_high_precision_have_a_wide_interval(precision: float) -> None:
+    table = binomial(8, 0.05, groups=16, lists=2)
+    found = present(interval(table, Intervals(precision=precision)))
+    assert math.isfinite(found.low)
+    assert math.isfinite(found.high)
+    usual = present(interval(table, Intervals()))
+    assert found.low < usual.low < usual.high < found.high
+
+
 @every_case("kind", ["anytime", "fixed"])
 def test_users_who_do_not_differ_have_no_interval(kind: Kind) -> None:
     assert interval(sums(np.full(256, 10), np.full(256, 10)), Intervals(), kind) is None
