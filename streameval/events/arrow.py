@@ -83,6 +83,8 @@ def null_rows(found: Any) -> NDArray[np.bool_]:
 def list_column(name: str, found: Any, *, optional: bool = False) -> Column | Array:
     """An Arrow array of lists as a column; lists of a fixed size as a matrix.
 
+    Interactions may be integers, one per event, which become a matrix of one column.
+
     `optional`: whether a row may be null; a null row becomes an empty list.
     """
     arrow = _arrow()
@@ -90,6 +92,8 @@ def list_column(name: str, found: Any, *, optional: bool = False) -> Column | Ar
     kind = column.type
     if not len(column) or (optional and arrow.types.is_null(kind)):
         return Column(Ragged(np.zeros(0, np.int64), np.zeros(len(column) + 1, np.int64)))
+    if name == "interactions" and arrow.types.is_integer(kind) and not column.null_count:
+        return _numbers(column)[:, None]
     fixed = arrow.types.is_fixed_size_list(kind)
     if not (fixed or arrow.types.is_list(kind) or arrow.types.is_large_list(kind)):
         remedy = "give a column with a list for each event"

@@ -95,6 +95,13 @@ def test_series_without_the_arrow_interface_are_arrays() -> None:
     assert read(seen, "users_covered") == 1.0
 
 
+def test_a_series_of_integers_has_one_item_per_event() -> None:
+    table = pa.table({"recommendations": [[1, 2], [3], [4]], "interactions": [2, 9, -1]})
+    assert read(table) == read(table.slice(0, 2)) == 0.5
+    with pytest.raises(InvalidEventError, match="int64 is not a type of lists"):
+        read(table.set_column(1, "interactions", pa.array([[2, None, 9]]).flatten()))
+
+
 def test_a_lazy_frame_is_refused_with_its_remedy() -> None:
     with pytest.raises(InvalidEventError, match=r"Lazy is lazy; give the result of its .collect"):
         read(Lazy())
