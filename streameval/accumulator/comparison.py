@@ -201,10 +201,12 @@ class _Settings(NamedTuple):
 def _between(one: Estimate, other: Estimate, settings: _Settings) -> Comparison:
     """Compare the means of control and treatment."""
     groups = min(one.groups, other.groups)
+    # Clipped, so that the lift and its logarithm are finite.
     positive = min(one.value, other.value) > 0
+    ratio = min(max(other.value / one.value, 1e-300), 1e300) if positive else 1.0
     found = Comparison(
         difference=other.value - one.value,
-        lift=other.value / one.value - 1 if positive else None,
+        lift=ratio - 1 if positive else None,
         groups=groups,
         heaviest=_heaviest(other.moves - one.moves),
         kind=settings.method,
@@ -215,7 +217,7 @@ def _between(one: Estimate, other: Estimate, settings: _Settings) -> Comparison:
     moves = other.moves - one.moves
     plain = _tested(settings, groups, other.value - one.value, moves, one.value)
     moves = other.moves / other.value - one.moves / one.value
-    relative = _tested(settings, groups, math.log(other.value / one.value), moves, 1.0)
+    relative = _tested(settings, groups, math.log(ratio), moves, 1.0)
     found = _with_bounds(found, plain, relative)
     verdict = _verdict(found, settings.precision, settings.higher_is_better)
     return msgspec.structs.replace(found, verdict=verdict)

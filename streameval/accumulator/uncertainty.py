@@ -8,6 +8,7 @@ is the group sums of a table.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -192,7 +193,7 @@ def half_width(error: float, groups: float, alpha: float, kind: Kind, scale: flo
 
 def in_units(error: float, scale: float) -> float:
     """A standard error above 0 in units of `scale`; limited, so that its square is finite."""
-    return error / max(scale, error / _FARTHEST)
+    return error / max(scale, error / _FARTHEST, sys.float_info.min)
 
 
 def _wilson(estimate: Estimate, error: float, alpha: float) -> tuple[float, float]:
