@@ -181,6 +181,27 @@ def test_a_daemon_refuses_topics_that_are_not_copartitioned(broker: Broker, tmp_
     assert f"partition 1 of {clicked}" in done.stderr
 
 
+def test_a_stream_whose_topic_is_created_later_is_waited_for(
+    broker: Broker, tmp_path: Path
+) -> None:
+    shown = create(broker)
+    clicked = f"{shown}-clicked"
+    at = "2026-01-01T00:00:00Z"
+    seen = {"ts": at, "request_id": "r1", "recommendations": ["a"], "positions": [1]}
+    fill(broker, shown, {0: [json.dumps(seen).encode()]})
+    config = METRICS + JOIN.format(
+        shown=shown, clicked=clicked, address=broker.bootstrap_servers, store=tmp_path / "state"
+    )
+    with running(config, tmp_path) as daemon:
+        (trouble,) = daemon.until(lambda: daemon.said("source_trouble"))
+        assert f"no topic '{clicked}' on this cluster; create it" in trouble
+        assert daemon.get("/-/ready").status_code == 503
+        create(broker, name=clicked)
+        fill(broker, clicked, {0: [json.dumps({**CLICK, "ts": at}).encode()]})
+        daemon.until(lambda: ended(daemon, 2))
+        assert daemon.stop() == 0
+
+
 OTTO = DATASETS / "otto_test_sample"
 CONFIG = """
 metrics = {metrics}

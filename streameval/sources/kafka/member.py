@@ -81,6 +81,7 @@ class GroupMember:
         monitor: ClusterMonitor,
         owner: Owner,
     ) -> None:
+        self._topics = topics
         self._config = config
         self._start = start
         self._monitor = monitor
@@ -125,8 +126,7 @@ class GroupMember:
         """The assignments of the unstarted partitions, with current offsets of the cluster."""
         if not self.unstarted:
             return []
-        config = {**self._config, "request_timeout_ms": _ANSWER_MS}
-        with closing(Cluster(config)) as cluster:
+        with self._cluster() as cluster:
             return assignments_of(
                 cluster,
                 self.unstarted,
@@ -134,6 +134,11 @@ class GroupMember:
                 first=self._monitor.first,
                 group=self._config["group_id"],
             )
+
+    def missing_topics(self) -> Sequence[str]:
+        """The topics that do not exist."""
+        with self._cluster() as cluster:
+            return cluster.topics(self._topics).missing
 
     def start(self, offsets: Mapping[Partition, int]) -> list[RecordBatch]:
         """Deliver partitions from these offsets; the returned batches move the positions there."""
@@ -175,6 +180,9 @@ class GroupMember:
     def close(self) -> None:
         """Leave the group, unless a static member, and close the connection."""
         self._consumer.close()
+
+    def _cluster(self) -> closing[Cluster]:
+        return closing(Cluster({**self._config, "request_timeout_ms": _ANSWER_MS}))
 
     def _apply(self, rebalance: Rebalance) -> None:
         if rebalance.what == "assigned":

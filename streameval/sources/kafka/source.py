@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from kafka.errors import KafkaError, LogTruncationError, OffsetOutOfRangeError
 
-from streameval.errors import SourceError
+from streameval.errors import SourceError, UnevenStreamsError
 from streameval.events.records import Owner, Partition, RecordBatch
 from streameval.sources.kafka.client import (
     SETTINGS_ERRORS,
@@ -219,9 +219,18 @@ class KafkaSource:
         assignments = self._attempt(member.assignments, seconds)
         if assignments is None:
             return []
-        batches = member.start(start_offsets(self._owner, assignments))
+        try:
+            starts = start_offsets(self._owner, assignments)
+        except UnevenStreamsError:
+            missing = self._attempt(member.missing_topics, seconds)
+            if missing is not None and not missing:
+                raise
+            if missing:
+                # `trouble` names them; the group assigns again once they are created.
+                member.start({})
+            return []
         self.joined = True
-        return batches
+        return member.start(starts)
 
     def _check_for_stalls(self, member: GroupMember) -> None:
         monitor = self._monitor
