@@ -182,12 +182,13 @@ def test_documentation_has_formula_example_source_and_the_undefined_case(name: s
     definition = catalogue()[name]
     text = definition.documentation
     cut = "@k" if takes_k(name) else ""
-    assert re.search(rf"^    {name}{cut} = \S", text, re.MULTILINE)
-    assert f'Accumulator("{name}' in text
+    formula = rf"^    {name}{cut} = \S"
+    assert re.search(formula, text, re.MULTILINE), f"a line '    {name}{cut} = ...' is missing"
+    assert f'Accumulator("{name}' in text, "an example is missing"
     assert ">>> " in text
-    assert re.search(r"Undefined\swithout\s[^.]+\.", text)
+    assert re.search(r"Undefined\swithout\s[^.]+\.", text), "'Undefined without ...' is missing"
     assert definition.summary.endswith(".")
-    assert len(definition.source) > 10
+    assert len(definition.source) > 10, "the source does not say where the formula is from"
 
 
 @every_case("name", NAMES)
