@@ -53,7 +53,7 @@ from streameval.engine.snapshots import ingest_snapshot, variants_in
 from streameval.errors import suggestion
 from streameval.exporters.view import figure, lift_bounds
 from streameval.statistics.intervals import Audience, Intervals
-from streameval.windows.times import DAY, moment_text
+from streameval.windows.times import DAY
 
 
 class Failure(StrEnum):
@@ -278,17 +278,17 @@ def _of_files(
             report(trouble)
         invalid = ingest.tally.warning() is not None
         found = variants_in(ingest, known.label, config.labels)
-    report_early(config, _days(found[1]))
+    report_early(config, [day * DAY for day in _newest_days(found[1])])
     counted = _without_intervals(config, found)
     return experiment, intervals, counted._replace(invalid=invalid)
 
 
-def _days(variants: Mapping[str, Variant]) -> Iterator[str]:
+def _newest_days(variants: Mapping[str, Variant]) -> Iterator[int]:
     """The newest event day of each sum."""
     for variant in variants.values():
         for sums in variant.sums.values():
             if sums.days.size:
-                yield moment_text(int(sums.days.max()) * DAY)
+                yield int(sums.days.max())
 
 
 def _without_intervals(config: Config, found: Found) -> _Counted:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Final, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import msgspec
 
@@ -32,12 +32,9 @@ from streameval.sources.remote import is_remote
 from streameval.sources.source import Positions, Source
 from streameval.tables.events import TableOptions, kind_of, separators_of
 from streameval.tables.files import Kind, is_table, table_file
-from streameval.windows.times import moment_text
+from streameval.windows.times import unit_warning
 
 _POLL_SECONDS = 0.2
-
-_EARLY: Final = "1980"
-"""Seconds read as milliseconds, or milliseconds as microseconds, are times before this year."""
 
 
 class Counts(NamedTuple):
@@ -215,7 +212,7 @@ def span_readings(config: Config, spans: Spans) -> Iterator[SpanReadings]:
         SeriesFamily(group.name, group.segment, group.dimensions) for group in config.families()
     ]
     for start, slices in spans.items():
-        yield SpanReadings(moment_text(start), snapshot_of(families, slices))
+        yield SpanReadings(start, snapshot_of(families, slices))
 
 
 def owner_from_start(config: Config, ingest: Ingest) -> Owner:
@@ -226,16 +223,11 @@ def owner_from_start(config: Config, ingest: Ingest) -> Owner:
     return CopartitionedOwner(StartOwner(ingest), ingest.partition_of, topics)
 
 
-def report_early(config: Config, times: Iterable[str]) -> None:
-    """Report that all events are before 1980, which are times in a larger unit than given.
-
-    `times`: days or times of events, as ISO 8601 text.
-    """
-    newest = max(times, default=_EARLY)
-    if config.event.time is not None and newest < _EARLY:
-        day, _, _ = newest.partition("T")
-        unit = config.event.time_unit
-        report(f"the newest event is of {day}: is {unit!r} the unit of {config.event.time}?")
+def report_early(config: Config, times: Sequence[int]) -> None:
+    """Report times of events, in microseconds, if they seem to have another unit than given."""
+    field, unit = config.event.time, config.event.time_unit
+    if field is not None and times and (warning := unit_warning(max(times), field, str(unit))):
+        report(warning)
 
 
 class CountedTables(NamedTuple):

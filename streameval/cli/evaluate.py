@@ -61,7 +61,7 @@ from streameval.tables.rows import (
     trec_rows,
     truth_rows,
 )
-from streameval.windows.times import DurationError, microseconds, moment_text
+from streameval.windows.times import DurationError, microseconds
 
 
 def evaluate(  # noqa: PLR0913  each is an option of the command
@@ -375,15 +375,12 @@ def _span_readings(found: Mapping[Cell, Accumulator], config: Config) -> list[Sp
     for cell, each in sorted(found.items(), key=lambda item: (item[0].start or 0, item[0].labels)):
         method = interval_method(config.intervals, whole=cell.start is None)
         spans.setdefault(cell.start, {})[cell.labels] = Slice(each.metrics, each.table, 0, method)
-    return [
-        SpanReadings(None if start is None else moment_text(start), snapshot_of(families, [slices]))
-        for start, slices in spans.items()
-    ]
+    return [SpanReadings(start, snapshot_of(families, [slices])) for start, slices in spans.items()]
 
 
 def _write(spans: Sequence[SpanReadings], config: Config, request: Request) -> None:
     """Write the readings; doubts about the events go to standard error."""
-    report_early(config, (each.start for each in spans if each.start is not None))
+    report_early(config, [each.start for each in spans if each.start is not None])
     for trouble in dict.fromkeys(each.snapshot.health.trouble for each in spans):
         if trouble is not None:
             report(trouble)

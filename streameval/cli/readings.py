@@ -28,12 +28,17 @@ from streameval.exporters.view import (
     has_windows,
     printable,
 )
+from streameval.windows.times import moment_text
 
 
 class SpanReadings(NamedTuple):
-    """Readings of a span of event time; `start` is None without --every."""
+    """Readings of a span of event time.
 
-    start: str | None
+    Attributes:
+        start: microseconds since the epoch; None without --every.
+    """
+
+    start: int | None
     snapshot: Snapshot
 
 
@@ -144,7 +149,9 @@ def _objects(spans: Sequence[SpanReadings]) -> Iterator[dict[str, Any]]:
     windowed = any(has_windows(each.snapshot) for each in spans)
     for each in spans:
         for entry in each.snapshot.series:
-            found: dict[str, Any] = {} if each.start is None else {"start": each.start}
+            found: dict[str, Any] = {}
+            if each.start is not None:
+                found["start"] = moment_text(each.start)
             found |= {"metric": entry.metric.text, "labels": _labels(each.snapshot, entry)}
             if windowed:
                 found["window"] = entry.window
@@ -272,8 +279,9 @@ def _over_time(spans: Sequence[SpanReadings]) -> Table:
     names = _columns(spans)
     rows = []
     for start, snapshot in spans:
+        begin = "" if start is None else moment_text(start)
         for entry in snapshot.series:
             labels = _labels(snapshot, entry)
-            words = (str(start), entry.metric.text, *(labels.get(name, "") for name in names))
+            words = (begin, entry.metric.text, *(labels.get(name, "") for name in names))
             rows.append((words, entry))
     return _listed(("start", "metric", *names), rows)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
 from importlib.metadata import version
 
 import msgspec
@@ -27,7 +28,7 @@ from streameval.events.records import RecordBatch
 from streameval.sources.options import KafkaOptions
 from streameval.sources.schemas.source import Schemas
 from streameval.sources.source import Source
-from streameval.windows.times import SECOND, microseconds
+from streameval.windows.times import SECOND, microseconds, unit_warning
 
 
 class Assembly(msgspec.Struct, kw_only=True):
@@ -150,6 +151,7 @@ def snapshots_of(config: Config, source: Source, layout: Layout, started_at: flo
         labels=config.labels,
         started_at=started_at,
         idle=microseconds(config.labels_idle),
+        doubt=partial(unit_warning, field=str(config.event.time), unit=str(config.event.time_unit)),
     )
 
 

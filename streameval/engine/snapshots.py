@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import is_
 from typing import NamedTuple
 
@@ -76,7 +76,7 @@ class Snapshots:
     """Takes snapshots; reads only windows that changed. Not safe on several threads.
 
     `idle`: event time after which label values without events are left out, microseconds; None
-    keeps all.
+    keeps all. `doubt`: a warning about the newest event time, or None.
     """
 
     def __init__(
@@ -87,12 +87,13 @@ class Snapshots:
         labels: Sequence[str],
         started_at: float,
         idle: int | None = None,
+        doubt: Callable[[int], str | None] = lambda _: None,
     ) -> None:
         self.started_at = started_at
         self.version = 0
         self._layout = layout
         self._source = source
-        self._idle = idle
+        self._idle, self._doubt = idle, doubt
         self._views = [FamilyView(spec, layout.windowing.pane) for spec in layout.families]
         self._families = tuple(
             SeriesFamily(
@@ -213,7 +214,7 @@ class Snapshots:
     def _health(self, counts: IngestCopy, status: RuntimeStatus) -> Health:
         tally, join = counts.tally, status.health.join
         progress = sorted(counts.progress.items())
-        timed = any(each.clock is not None for _, each in progress)
+        clocks = [each.clock for _, each in progress if each.clock is not None]
         return msgspec.structs.replace(
             status.health,
             consumed=tally.consumed,
@@ -232,9 +233,10 @@ class Snapshots:
             trouble=status.health.trouble
             or tally.warning()
             or (None if join is None else join.warning())
+            or (self._doubt(max(clocks)) if clocks else None)
             or self._advice(),
-            late=tally.late if timed else None,
-            future=tally.future if timed else None,
+            late=tally.late if clocks else None,
+            future=tally.future if clocks else None,
             duplicates=tally.duplicates if self._layout.dedup or tally.duplicates else None,
             # Every event counts in all dimensions, so the one with the most is that of the family.
             folded={view.spec.name: max(view.folded().values(), default=0) for view in self._views},

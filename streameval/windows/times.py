@@ -198,6 +198,24 @@ def moment_text(microseconds: int) -> str:
     return f"{moment.replace(tzinfo=None).isoformat()}Z"
 
 
+_EARLY: Final = 3_652 * DAY
+"""The year 1980."""
+
+
+def unit_warning(newest: int, field: str, unit: str) -> str | None:
+    """A warning if the newest event is before 1980, or None.
+
+    Seconds that are read as milliseconds, or milliseconds as microseconds, are times in 1970.
+
+    Example:
+        >>> unit_warning(1_767_225_600 * 1_000, "ts", "ms")
+        "the newest event is of 1970-01-21: is 'ms' the unit of ts?"
+    """
+    if newest >= _EARLY:
+        return None
+    return f"the newest event is of {moment_text(newest)[:10]}: is {unit!r} the unit of {field}?"
+
+
 def _size(microseconds: int) -> str:
     return f"{microseconds / SECOND:g}"
 

@@ -120,6 +120,15 @@ def _newer(daemon: Running, version: int) -> dict[str, object]:
     return document if document["version"] > version else {}
 
 
+def test_times_in_another_unit_are_a_warning(tmp_path: Path) -> None:
+    path = tmp_path / "events.ndjson"
+    json_lines(path, [{"recommendations": ["a"], "interactions": ["a"], "ts": 1_767_225_600}])
+    with running(FILE.format(path=path).replace("iso8601", "ms"), tmp_path) as daemon:
+        daemon.consumed(1)
+        said = "Warning: the newest event is of 1970-01-21: is 'ms' the unit of ts?"
+        assert daemon.get("/-/ready").text.startswith(said)
+
+
 def test_an_interrupt_is_a_graceful_stop(tmp_path: Path) -> None:
     endless = SIMULATOR.replace("events = 3000", "events_per_second = 2000")
     with running(endless, tmp_path) as daemon:
