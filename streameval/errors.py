@@ -89,8 +89,8 @@ class MetricModuleError(MetricError):
     def __init__(self, module: str, error: Exception) -> None:
         self.module, self.error = module, error
         super().__init__(
-            f"module {module!r} cannot be imported: {type(error).__name__}: {error}. "
-            "Import it in Python to see where it fails."
+            f"module {module!r} cannot be imported: {type(error).__name__}: "
+            f"{str(error).rstrip('.')}. Import it in Python to see where it fails."
         )
 
 

@@ -22,6 +22,11 @@ IGNORED = -100
 """A label that the loss of Hugging Face models ignores."""
 
 
+def on_cpu(values: Any) -> Any:
+    """A batch as a NumPy array; the Trainer gives tensors on its device."""
+    return np.asarray(values.cpu() if hasattr(values, "cpu") else values)
+
+
 class Ranking:
     """Counts scores (B, items) and next items (B,).
 
@@ -35,7 +40,7 @@ class Ranking:
 
     def __call__(self, prediction: Any, *, compute_result: bool = True) -> dict[str, float]:
         """Count a batch; returns the values after the last one."""
-        scores, labels = np.asarray(prediction.predictions), np.asarray(prediction.label_ids)
+        scores, labels = on_cpu(prediction.predictions), on_cpu(prediction.label_ids)
         known = labels != IGNORED
         best = np.argsort(-scores[known], axis=1, kind="stable")[:, : self.k]
         self.accumulator.update_many(best, labels[known])

@@ -183,10 +183,21 @@ def test_the_callback_resets_for_each_validation(monkeypatch: pytest.MonkeyPatch
         assert (logged, callback.accumulator.lists) == ({"val/mrr": 0.25}, 4)
 
 
-def test_the_metrics_of_a_trainer_ignore_what_the_loss_ignores() -> None:
+class OnDevice(list[Any]):
+    """A tensor on a device, which NumPy cannot read."""
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError
+
+    def cpu(self) -> list[Any]:
+        return list(self)
+
+
+@pytest.mark.parametrize("tensor", [np.array, OnDevice])
+def test_the_metrics_of_a_trainer_ignore_what_the_loss_ignores(tensor: Any) -> None:
     ranking = imported("hugging_face_metrics").Ranking("mrr", k=2)
-    scores = np.array([[0.1, 0.9, 0.5], [0.3, 0.2, 0.1], [1.0, 0.0, 0.0]])
-    batch = SimpleNamespace(predictions=scores, label_ids=np.array([2, 0, -100]))
+    scores = tensor([[0.1, 0.9, 0.5], [0.3, 0.2, 0.1], [1.0, 0.0, 0.0]])
+    batch = SimpleNamespace(predictions=scores, label_ids=tensor([2, 0, -100]))
     assert ranking(batch, compute_result=False) == {}
     assert ranking(batch, compute_result=True) == {"mrr": 0.75}
     assert ranking.accumulator.lists == 0
