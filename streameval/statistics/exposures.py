@@ -224,7 +224,8 @@ class Exposures(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def distinct_among(self, items: frozenset[Id]) -> float:
         """Distinct items shown that belong to `items`."""
-        return len(items.intersection(self.items.named(self.codes))) / self.share
+        kept = len(items.intersection(self.items.named(self.codes)))
+        return min(kept / self.share, float(len(items)))
 
     def meets(self, items: frozenset[Id]) -> bool:
         """Whether any item shown belongs to `items`; the first ones nearly always decide."""

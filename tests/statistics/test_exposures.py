@@ -86,6 +86,7 @@ def test_the_truth_lies_within_the_bounds_of_an_estimate() -> None:
         known = frozenset(items[::2])
         low, high = exposures.bounds(known)
         assert low <= 1_000 <= high <= 1_000
+        assert low <= exposures.distinct_among(known) <= high
 
 
 def test_the_bounds_of_an_exact_value_are_the_value() -> None:
