@@ -29,7 +29,7 @@ from streameval.errors import (
     UnlikeStateError,
 )
 from streameval.events import END_TIME, FIRST_TIME, Id
-from streameval.events.arrow import as_table, column_of, in_microseconds
+from streameval.events.arrow import ArrowTable, as_table, column_of, in_microseconds
 from streameval.events.columns import Columns
 from streameval.events.ids import IdKind
 from streameval.events.ragged import IntArray
@@ -87,6 +87,8 @@ class Partial(NamedTuple):
 
 Row: TypeAlias = Partial | Sequence[Any] | Mapping[str, Any]
 """A partial, or the sequence or mapping that an engine returns for it."""
+
+Rows: TypeAlias = Iterable[Row] | ArrowTable
 
 
 class _State(msgspec.Struct, frozen=True, array_like=True):
@@ -252,11 +254,12 @@ class Counter:
             raise InvalidEventError("invalid_label", detail) from refusal
 
 
-def merged(rows: Iterable[Row], **known: Unpack[Known]) -> dict[Cell, Accumulator]:
+def merged(rows: Rows, **known: Unpack[Known]) -> dict[Cell, Accumulator]:
     """Merge rows of `partials`, in any order.
 
     Args:
-        rows: the rows of `partials`, or the sequences or mappings that an engine returns for them.
+        rows: the rows of `partials`, or the sequences, mappings or table (Arrow, Polars, pandas)
+            that an engine returns for them.
         known: the same catalog, popularity and similarity as for `partials`.
 
     Returns:
@@ -283,7 +286,7 @@ def merged(rows: Iterable[Row], **known: Unpack[Known]) -> dict[Cell, Accumulato
     return dict(sorted(found.items(), key=_sort_key))
 
 
-def repacked(rows: Iterable[Row], **known: Unpack[Known]) -> list[Partial]:
+def repacked(rows: Rows, **known: Unpack[Known]) -> list[Partial]:
     """Merge rows to one row per cell, as a step of a distributed reduction; see `merged`."""
     listed = [*_listed(rows)]
     if not listed:
@@ -292,7 +295,7 @@ def repacked(rows: Iterable[Row], **known: Unpack[Known]) -> list[Partial]:
     return [_partial(*item, settings) for item in merged(listed, **known).items()]
 
 
-def arrow_table(rows: Iterable[Row]) -> Any:
+def arrow_table(rows: Rows) -> Any:
     """The rows as an Arrow table, for engines and parquet.
 
     Raises:
@@ -326,7 +329,7 @@ def stored(path: str | PathLike[str]) -> Iterator[Partial]:
         yield from map(_row, batch.to_pylist())
 
 
-def backfill(rows: Iterable[Row], dimensions: Sequence[str]) -> Backfill:
+def backfill(rows: Rows, dimensions: Sequence[str]) -> Backfill:
     """Convert rows to a backfill for the state of a daemon.
 
     `dimensions`: labels and segments of the daemon; the rows must be split by all of them.
@@ -369,6 +372,9 @@ def _order(row: BackfillRow) -> tuple[bool, int, tuple[str, ...], bytes]:
 
 
 def _listed(rows: Any) -> Iterable[Row]:
+    if isinstance(rows, ArrowTable):
+        listed: list[Row] = as_table(rows).to_pylist()
+        return listed
     if not isinstance(rows, Iterable):
         problem = f"{rows!r:.80} is not a list or an iterator of rows"
         raise DamagedStateError("partials", problem)
@@ -396,7 +402,7 @@ def _whole(start: Any) -> int:
     return int(start)
 
 
-def _with_states(rows: Iterable[Row]) -> Iterator[tuple[Partial, _State]]:
+def _with_states(rows: Rows) -> Iterator[tuple[Partial, _State]]:
     """Rows with their decoded states, which must have the same settings."""
     first: _State | None = None
     for row in map(_row, _listed(rows)):

@@ -166,6 +166,7 @@ def test_rows_may_be_sequences_or_mappings() -> None:
     assert {cell: each.state_dict() for cell, each in merged(mappings).items()} == wanted
     assert repacked(mappings) == rows
     assert arrow_table(mappings) == arrow_table(rows)
+    assert repacked(arrow_table(rows)) == rows
 
 
 @every_case("every", ["1h", None])
