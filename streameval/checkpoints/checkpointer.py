@@ -17,7 +17,7 @@ from streameval.checkpoints.committer import (
     DurableCounters,
     OffsetCommitter,
 )
-from streameval.checkpoints.restore import RestorePlan, RestorePlanner
+from streameval.checkpoints.restore import RestorePlan, RestorePlanner, other_settings
 from streameval.checkpoints.scheduler import (
     CheckpointScheduler,
     Clock,
@@ -259,7 +259,8 @@ class Checkpointer:
             plan = planner.plan(plan.assignment)
             return self._load(planner, plan, once_more=False)
         checkpoints = self._own(plan)
-        checkpoints.restored(saved)
+        accepted = other_settings(self._settings.fingerprint, saved.header.settings)
+        checkpoints.restored(saved, current=accepted is None)
         self._skipped += plan.skipped
         self._catch_up(plan, checkpoints)
         return plan

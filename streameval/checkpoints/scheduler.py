@@ -336,10 +336,13 @@ class PartitionCheckpoints:
         """Whether records were counted since the newest checkpoint."""
         return self.position != self.offset
 
-    def restored(self, saved: SavedCheckpoint) -> None:
-        """Note that the state was loaded from this checkpoint."""
+    def restored(self, saved: SavedCheckpoint, *, current: bool) -> None:
+        """Note that the state was loaded from this checkpoint.
+
+        `current`: whether it has the settings of this process; otherwise the next round writes one.
+        """
         self._last = saved.entries
-        self.offset = saved.header.offset
+        self.offset = saved.header.offset if current else None
         self.durable = self.offsets
 
     def written(self, durable: DurableCheckpoint) -> None:

@@ -150,6 +150,14 @@ def test_other_decoding_can_be_accepted_and_earlier_counts_stay() -> None:
     assert news.event == "other decoding was accepted"
 
 
+def test_accepted_decoding_is_saved_even_without_new_records() -> None:
+    store, settings = after(10), {"pane": "1m", "event": {"time": "at"}}
+    kept = Kept(store, fingerprint=settings, policies=ACCEPT)
+    kept.assign()
+    kept.checkpointer.finish()
+    assert Kept(store, fingerprint=settings).assign() == 10
+
+
 def test_other_settings_than_decoding_are_never_accepted() -> None:
     kept = Kept(after(10), fingerprint={"pane": "5m"}, policies=ACCEPT)
     with pytest.raises(RefusedStateError, match="pane is"):
