@@ -33,5 +33,5 @@ def rmse(event: Event) -> Iterator[float]:
     gains = gains_of(event.interactions)
     for item, score in zip(event.recommendations, event.scores or (), strict=False):
         if item in gains:
-            error = score - gains[item]
+            error = float(score - gains[item])
             yield error * error

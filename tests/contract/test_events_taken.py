@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streameval import Accumulator
+from streameval import Accumulator, Intervals
 from streameval.errors import InvalidEventError
 from streameval.events import LARGEST_RANK, Batch, Event, Interaction
 from tests.effort import every_case
@@ -211,6 +211,14 @@ def test_any_finite_gain_has_a_value_within_bounds(gains: Mapping[str, float]) -
         assert not reading.defined or 0 <= reading.value <= (1 if normalised else 2.0**1001)
     accumulator.merge(accumulator.copy())
     assert accumulator.read("dcg@5").count == 6
+
+
+@every_case("score", [10**300, 1.7e308])
+def test_an_error_of_any_size_is_counted(score: float) -> None:
+    accumulator = Accumulator("mae", "rmse", intervals=Intervals())
+    accumulator.update(["a", "b"], {"a": 1, "b": 2}, scores=[score, -score], user="u")
+    assert accumulator.read("mae").value >= 1e300
+    assert accumulator.read("rmse").value == math.inf
 
 
 def test_an_item_at_the_largest_rank_needs_no_memory() -> None:
