@@ -37,6 +37,9 @@ Pair: TypeAlias = tuple[Sequence[Id], Interactions]
 _USERS = frozenset({str, int, type(None)})
 _TIMES = frozenset({int, type(None)})
 _NUMBERS = frozenset({int, float})
+_UNITS = {"seconds": 1_000_000, "milliseconds": 1_000}
+_NOWADAYS = (946_684_800_000_000, 4_102_444_800_000_000)
+"""The years 2000 to 2099, in microseconds since the epoch."""
 _ORDERED = frozenset({"recommendations", "positions", "scores"})
 LISTS = frozenset({list, tuple})
 COLLECTIONS = frozenset({list, tuple, set, frozenset})
@@ -290,13 +293,18 @@ def _whole_times(times: Sequence[Any]) -> Sequence[int | None]:
     if not set(map(type, times)) <= _TIMES:
         times = _builtin_numbers(times)
         wrong = [each for each in times if type(each) not in _TIMES]
-    if not wrong:
-        # filter drops None, and 0, which is always valid, in a C loop.
-        known = [*filter(None, times), 0]
-        wrong = [each for each in (min(known), max(known)) if not FIRST_TIME <= each < END_TIME]
+    # filter drops None, and 0, which is always valid, in a C loop.
+    known = [0] if wrong else [0, *filter(None, times)]
+    first, last = min(known), max(known)
+    wrong += [each for each in (first, last) if not FIRST_TIME <= each < END_TIME]
     if wrong:
         detail = f"an event time is {wrong[0]!r:.80}; give whole microseconds since the epoch"
         raise InvalidEventError("wrong_type", detail)
+    for unit, length in _UNITS.items():
+        if _NOWADAYS[0] <= last * length < _NOWADAYS[1]:
+            problem = f"event time {last} is in 1970, in microseconds since the epoch"
+            remedy = f"if these are {unit}, multiply them by {length:,}"
+            warnings.warn(f"{problem}: {remedy}.", SuspiciousEventsWarning, stacklevel=4)
     return times
 
 

@@ -86,6 +86,21 @@ def test_series_of_other_users_are_paired_by_position_with_a_warning() -> None:
     assert accumulator.read("recall@3").value == 0.5
 
 
+def test_times_in_another_unit_are_warned_of_whatever_brings_them() -> None:
+    accumulator, seconds = Accumulator("recall@3"), 1_790_000_000
+    with pytest.warns(
+        SuspiciousEventsWarning, match="if these are seconds, multiply them by 1,000,000"
+    ):
+        accumulator.update([1], [1], ts=seconds)
+    many = Columns(recommendations=[[1]], interactions=[[1]], times=[seconds * 1_000])
+    with pytest.warns(SuspiciousEventsWarning, match="if these are milliseconds") as said:
+        accumulator.update_many(many)
+    assert said[0].filename == __file__
+    accumulator.update([1], [1], ts=seconds * 1_000_000)
+    accumulator.update([1], [1], ts=60_000_000)
+    assert accumulator.read("recall@3").lists == 4
+
+
 def test_series_without_the_arrow_interface_are_arrays() -> None:
     shown = OldSeries([[1, 2], [3]])
     assert read(Columns(recommendations=shown, interactions=OldSeries([[2, 9], []]))) == 0.5

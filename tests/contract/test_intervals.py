@@ -128,6 +128,9 @@ def _same(left: GroupSums | None, right: GroupSums | None) -> bool:
     return all(np.array_equal(*columns) for columns in both)
 
 
+_FIRST_DAY = 20_000
+
+
 def test_sums_are_kept_by_day_and_the_oldest_days_are_merged() -> None:
     days = [*range(100), 50, 3, -2]
     order = random.Random(5).sample(days, len(days))
@@ -135,13 +138,14 @@ def test_sums_are_kept_by_day_and_the_oldest_days_are_merged() -> None:
     for each in (days, order):
         accumulator = made(["hit_rate@1"], ())
         for at, day in enumerate(each):
-            accumulator.update(["a"], ["a"], user=f"u{day}", ts=day * DAY + 5)
+            accumulator.update(["a"], ["a"], user=f"u{day}", ts=(_FIRST_DAY + day) * DAY + 5)
             if at % 9 == 0:
                 accumulator.read("hit_rate@1")
         sums = present(accumulator.groups("hit_rate@1"))
         found.append(sums)
     assert _same(*found)
-    assert found[0].days.tolist() == list(range(100 - MOST_DAYS, 100))
+    kept = range(_FIRST_DAY + 100 - MOST_DAYS, _FIRST_DAY + 100)
+    assert found[0].days.tolist() == list(kept)
     assert found[0].denominators.sum(axis=1).tolist()[:2] == [10 + 3, 1]
     assert found[0].denominators.sum() == len(days)
 

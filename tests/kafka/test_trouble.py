@@ -4,9 +4,14 @@ import logging
 import os
 import signal
 import tempfile
+from collections import Counter
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
+from typing import Any
 
 import pytest
+from kafka import KafkaConsumer
 
 from streameval.errors import SourceError
 from streameval.events.records import Partition
@@ -91,19 +96,35 @@ def test_a_broker_that_crashes_while_reading_loses_and_repeats_nothing_and_fills
 
 
 @on_each_client_at_night
-def test_a_silent_broker_is_trouble_until_it_answers(broker: Broker) -> None:
+def test_a_silent_broker_is_trouble_until_it_answers_and_costs_no_busy_loop(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = Counter[str]()
+    for name in ("poll", "_poll_once"):
+        monkeypatch.setattr(KafkaConsumer, name, _counting(calls, getattr(KafkaConsumer, name)))
     topic = filled(broker, {0: [b"a"]})
     with opened(options(broker, topic)) as source:
         drained(source, 1)
         assert broker.pid is not None
         os.kill(broker.pid, signal.SIGSTOP)
         try:
+            calls.clear()
             awaited(source, f"no Kafka answer from {broker.bootstrap_servers}")
         finally:
             os.kill(broker.pid, signal.SIGCONT)
+        assert calls["_poll_once"] <= 5 * calls["poll"]
         awaited(source, None)
         fill(broker, topic, {0: [b"b"]})
         assert by_partition(drained(source, 1)) == {Partition(topic, 0): [b"b"]}
+
+
+def _counting(calls: Counter[str], method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def counted(*given: Any, **settings: Any) -> Any:
+        calls[method.__name__] += 1
+        return method(*given, **settings)
+
+    return counted
 
 
 def test_an_unexpected_error_of_the_client_is_reported_and_retried(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
@@ -86,6 +87,9 @@ class KafkaPythonConsumer:
         # of our state, and records between would be lost; the owner decides instead.
         coordinator = self._consumer._coordinator  # noqa: SLF001  no setting turns it off
         coordinator.refresh_committed_offsets_if_needed = lambda *_, **__: False
+        # While a heartbeat has no answer, the client's `poll` would wait 0 s, again and again, each
+        # time with new objects. Heartbeats do not need it: another thread sends them.
+        coordinator.time_to_next_poll = lambda: math.inf
         self._listener = _Listener(rebalances)
         self._consumer.subscribe(topics=list(topics), listener=self._listener)
         self._known: frozenset[Partition] = frozenset()
