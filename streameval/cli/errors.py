@@ -76,8 +76,10 @@ def usage_message(error: TyperException) -> str:
     """One line: what is wrong with the arguments, and which help explains them."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "streameval"
-    found = " ".join(error.format_message().split()).rstrip(".")
-    return f"{found[:1].lower()}{found[1:]}; see `{command} --help`."
+    # Typer names the type of an error in front of its text.
+    found = " ".join(error.format_message().split()).replace("Value error, ", "").rstrip(".")
+    see = f" See `{command} --help`." if found.endswith("?") else f"; see `{command} --help`."
+    return f"{found[:1].lower()}{found[1:]}{see}"
 
 
 def report(text: str) -> None:

@@ -57,7 +57,11 @@ def test_the_help_of_every_command_has_examples_on_separate_lines(name: str) -> 
 @every_case(
     ("arguments", "said"),
     [
-        (["evalute"], "no such command 'evalute'"),
+        (
+            ["evalute"],
+            "no such command 'evalute'. Did you mean 'evaluate'? See `streameval --help`.",
+        ),
+        (["evaluate", "x", "--format", "xml"], "value for '--format': 'xml' is not one of 'table'"),
         (["evaluate"], "no metric given"),
         (["evaluate", "x", "--formt", "json"], "no such option: --formt"),
         (["evaluate", "x"], "no metric given"),
