@@ -222,6 +222,12 @@ class Checkpointer:
         )
 
     @property
+    def trouble(self) -> str | None:
+        """Why checkpoints fail at the moment, in one sentence; else None."""
+        problem = self._scheduler.trouble.last
+        return None if problem is None else f"checkpoints fail: {problem.rstrip('.')}."
+
+    @property
     def commit_failures(self) -> int:
         """Commits that failed."""
         return self._committer.failures
@@ -354,6 +360,7 @@ class MemoryOnly(StartOwner):
     counted: Totals | None = None
     health: CheckpointHealth | None = None
     commit_failures = 0
+    trouble: str | None = None
 
     def __init__(
         self, ingest: Ingest, letters: DeadLetters | None, clock: Clock, worker: Executor

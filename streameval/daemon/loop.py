@@ -145,7 +145,7 @@ class Loop:
         return RuntimeStatus(
             health=Health(
                 ready=self._ready,
-                trouble=source.trouble or self._backpressure.trouble,
+                trouble=source.trouble or self._backpressure.trouble or owner.trouble,
                 checkpoint=owner.health,
                 commit_failures=owner.commit_failures,
                 dead_lettered=None if parts.letters is None else invalid,

@@ -306,6 +306,16 @@ def test_a_snapshot_of_a_source_without_counts_has_all_answers() -> None:
     assert msgspec.json.decode(msgspec.json.encode(published[-1].health))["recoveries"] == {}
 
 
+def test_failing_checkpoints_are_trouble_of_a_daemon_that_stays_ready() -> None:
+    hands, published = Hands(), list[Snapshot]()
+    parts = assemble(CONFIG, {}, hands.clock, Script(hands, []))
+    assert isinstance(parts.owner, MemoryOnly)
+    parts.owner.trouble = "checkpoints fail: full."
+    loop_of(parts, hands, published.append).run(Countdown(3))
+    health = published[0].health
+    assert (health.ready, health.trouble) == (True, "checkpoints fail: full.")
+
+
 def test_reading_pauses_while_dead_letters_cannot_be_written(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

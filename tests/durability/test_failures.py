@@ -72,8 +72,10 @@ def test_failing_checkpoints_are_logged_once_and_their_recovery_once() -> None:
     (begin,) = kept.news()
     assert (begin.level, begin.event) == ("warning", "a checkpoint was not written")
     assert kept.checkpointer.health.failures["store"] == 6
+    assert str(kept.checkpointer.trouble).startswith("checkpoints fail: ")
     store.full = False
     kept.checkpoint()
+    assert kept.checkpointer.trouble is None
     (end,) = kept.news()
     assert (end.level, end.event) == ("info", "checkpoints recovered")
     kept.count(3, 4)
