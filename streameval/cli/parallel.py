@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import signal
 import threading
+import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -16,7 +17,12 @@ from itertools import groupby
 from multiprocessing.process import BaseProcess
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from streameval.errors import InvalidEventError, SourceError, StreamevalError
+from streameval.errors import (
+    InvalidEventError,
+    SourceError,
+    StreamevalError,
+    SuspiciousEventsWarning,
+)
 from streameval.partials import Counter, Partial
 from streameval.tables.events import TableOptions, event_rows
 from streameval.tables.files import Piece, Table, tables_of
@@ -215,7 +221,10 @@ class TableCounting:
         """
         at: list[tuple[Table, Any]] = []
         try:
-            rows = self._counter.rows(self._events(pieces, at))
+            with warnings.catch_warnings():
+                # The command reports suspicious times itself, and once for all tasks.
+                warnings.simplefilter("ignore", SuspiciousEventsWarning)
+                rows = self._counter.rows(self._events(pieces, at))
         except InvalidEventError as error:
             raise self._refused(*at.pop(), error) from error
         return TaskResult(sum(each.size for each in pieces), sum(row.lists for row in rows), rows)

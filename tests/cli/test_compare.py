@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from streameval import Accumulator, Intervals, compare
@@ -282,8 +284,12 @@ def test_mostly_invalid_records_are_reported_and_fail(tmp_path: Path) -> None:
     assert (anyway.returncode, anyway.stdout) == (0, done.stdout)
 
 
-def test_times_in_another_unit_are_reported(tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", ["ndjson", "parquet"])
+def test_times_in_another_unit_are_reported(tmp_path: Path, form: str) -> None:
     path = file_of(tmp_path)
+    if form == "parquet":
+        path = tmp_path / "events.parquet"
+        pq.write_table(pa.Table.from_pylist(drawn()), path)
     said = ran("compare", path, "-m", "ctr", "--time", "ts", "--time-unit", "ms").stderr
     assert said == "streameval: the newest event is of 1970-01-21: is 'ms' the unit of ts?\n"
     assert ran("compare", path, "-m", "ctr", "--time", "ts", "--time-unit", "s").stderr == ""
