@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Final, NoReturn
 
+import msgspec
 from typer import Argument, Exit, Option
 
 from streameval.accumulator import Accumulator
@@ -251,9 +252,10 @@ def evaluate_tables(request: Request) -> None:
 def evaluate_pair(request: Request) -> None:
     """Evaluate recommendations against the truth, and write the readings."""
     paths = _pair(request)
-    config = config_of(request)
-    if config.labels:
+    if request.labels:
         raise UsageError("--by splits events; --recommendations and --truth have no labels.")
+    # The labels of a daemon's configuration are in its events.
+    config = msgspec.structs.replace(config_of(request), labels=[])
     with as_usage_error(SourceError):
         found = list(_joined_by_span(paths, request, config))
         kinds: set[Kind] = {kind for _, (kind, _) in found}

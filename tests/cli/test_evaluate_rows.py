@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from streameval import Accumulator
-from tests.cli.program import asked, dataset, ran, readings, refused
+from tests.cli.program import asked, dataset, ran, readings, refused, saved
 from tests.effort import every_case
 
 RECOMMENDATIONS = """user_id:token\titem_id:token\tscore:float
@@ -410,6 +410,13 @@ def test_spans_join_rows_of_both_files_by_time(tmp_path: Path) -> None:
 def test_trec_evals_files_have_no_event_time(tmp_path: Path) -> None:
     said = told(*written(tmp_path, RUN, QRELS, ""), "--every", "1h", "--time", "at")
     assert "--every needs event time, and trec_eval's files have none." in said
+
+
+def test_the_labels_of_a_configuration_are_not_those_of_a_pair(
+    pair: Arguments, tmp_path: Path
+) -> None:
+    config = saved(tmp_path / "streameval.toml", 'metrics = ["mrr"]\nlabels = ["variant"]\n')
+    assert found(*pair, "--config", config, *asked(METRICS)) == expected()
 
 
 def test_options_that_contradict_each_other_are_explained(pair: Arguments) -> None:
