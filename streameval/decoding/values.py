@@ -79,7 +79,7 @@ MAX_LABEL_BYTES: Final = 256
 _RESERVED = re.compile(r"__+(missing|other)__")
 
 MISSING_LABEL = "__missing__"
-"""Label value of records without one."""
+"""Label value of records without one, or with an empty text."""
 
 
 def label_text(value: object, field: str = "label", most: int = MAX_LABEL_BYTES) -> str:
@@ -88,16 +88,16 @@ def label_text(value: object, field: str = "label", most: int = MAX_LABEL_BYTES)
     `__missing__` and `__other__` are reserved, so in the data they get one more underscore.
 
     Example:
-        >>> label_text("a"), label_text(7), label_text(True), label_text(None)
-        ('a', '7', 'true', '__missing__')
+        >>> label_text("a"), label_text(7), label_text(True), label_text(None), label_text("")
+        ('a', '7', 'true', '__missing__', '__missing__')
         >>> label_text("__missing__"), label_text("___other__")
         ('___missing__', '____other__')
     """
+    if value is None or value == "":
+        return MISSING_LABEL
     if type(value) is str:
         check_bytes(value, most, field, "label_too_long")
         return f"_{value}" if _RESERVED.fullmatch(value) else value
-    if value is None:
-        return MISSING_LABEL
     if type(value) is bool:
         return "true" if value else "false"
     if type(value) is int:

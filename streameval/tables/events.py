@@ -390,9 +390,7 @@ def _remedy(role: str) -> str:
 def _label(column: Column, most: int) -> Any:
     """A dictionary-encoded column of labels, whose values are checked."""
     nested = column.values.type.num_fields > 0
-    # In a text file, an empty cell is a missing label.
-    values = column.values if column.table.text is None else users_of(column)
-    found = values if nested else values.dictionary_encode()
+    found = column.values if nested else column.values.dictionary_encode()
     for place, value in enumerate((found if nested else found.dictionary).to_pylist()):
         try:
             label_texts([value], most)

@@ -255,8 +255,16 @@ def test_marks_of_0_and_1_in_place_of_items_are_refused(tmp_path: Path, form: st
     assert len(found(given([7, 8], [0, 1], rows=9), metrics=("mrr",))) == 1
 
 
-def test_an_empty_label_of_text_is_missing(tmp_path: Path) -> None:
-    path = saved(tmp_path / "events.csv", "recommendations,interactions,variant\na,a,x\nb,,\n")
+@every_case("form", ["csv", "parquet", "ndjson"])
+def test_an_empty_label_is_missing(tmp_path: Path, form: str) -> None:
+    path = tmp_path / f"events.{form}"
+    columns = {"recommendations": [["a"]] * 2, "interactions": [["a"]] * 2, "variant": ["x", ""]}
+    if form == "parquet":
+        parquet(path, **columns)
+    elif form == "csv":
+        saved(path, "recommendations,interactions,variant\na,a,x\na,a,\n")
+    else:
+        json_lines(path, pa.table(columns).to_pylist())
     read = found(path, "--by", "variant", metrics=("mrr",))
     assert [each["labels"]["variant"] for each in read] == ["__missing__", "x"]
 

@@ -97,7 +97,7 @@ def test_of_several_interactions_with_an_item_the_largest_gain_counts() -> None:
     ("written", "text"),
     [
         ('"a"', "a"),
-        ('""', ""),
+        ('""', "__missing__"),
         ("7", "7"),
         ("-0", "0"),
         ("true", "true"),
