@@ -19,6 +19,8 @@ from streameval.statistics.vocabulary import Items, SavedItems, decode_names, en
 
 VERSION: Final = 2
 _WHAT: Final = "accumulator"
+_WRONG: Final = (ValueError, TypeError, IndexError, OverflowError)
+"""Raised for integers that `dumped` does not write."""
 
 Inputs: TypeAlias = dict[str, int | str | None]
 """Identities of the inputs of a statistic; states with different ones do not merge."""
@@ -81,7 +83,7 @@ def restored(
     """
     try:
         return _restored(content, data, np.array(cells, np.int64))
-    except (ValueError, TypeError, OverflowError, RecursionError, msgspec.DecodeError) as error:
+    except (*_WRONG, RecursionError, msgspec.DecodeError) as error:
         raise DamagedStateError(_WHAT, f"{type(error).__name__}: {error}") from error
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from base64 import b64decode, b64encode
+from contextlib import suppress
 
 import msgspec
 import numpy as np
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval import Accumulator
+from streameval import Accumulator, Intervals
 from streameval.accumulator.codec import VERSION
 from streameval.catalogue.context import Popularity, Similarity
 from streameval.errors import (
@@ -32,6 +33,8 @@ from tests.effort import every_case, rare
 ALL = a_text_of_each()
 FEW = ["ndcg@2", "distinct_items@2", "personalization", "auc"]
 SHORT = dumped(laws.counted(FEW, stream(8)))
+BY_USER = Intervals(groups=16)
+SUMS = dumped(laws.counted(["value_per_list"], stream(2), intervals=BY_USER))
 
 
 def test_pieces_are_one_msgpack_value() -> None:
@@ -50,6 +53,15 @@ def test_a_truncated_dump_is_damaged_and_changes_nothing(data: st.DataObject) ->
     with pytest.raises(DamagedStateError, match="Nothing was loaded"):
         accumulator.adopt(SHORT[:cut])
     assert dumped(accumulator) == before
+
+
+def test_any_other_byte_of_sums_by_user_gives_a_typed_error_or_a_state() -> None:
+    accumulator = laws.made(["value_per_list"], intervals=BY_USER)
+    for place in range(len(SUMS)):
+        flipped = bytearray(SUMS)
+        flipped[place] ^= 64
+        with suppress(StreamevalError):
+            accumulator.adopt(bytes(flipped))
 
 
 @rare()
