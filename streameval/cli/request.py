@@ -242,10 +242,13 @@ def _for_files(config: Config, request: Request) -> Config:
     if not request.files and isinstance(config.source, FilesOptions):
         return config
     config = replace(config, source=_source(request.files))
+    if request.is_pair:
+        return replace(config, attribution=None)
     if config.attribution is None:
         return config
     if request.is_tables:
-        raise UsageError("[attribution] joins streams of JSON lines; these files are tables.")
+        problem = "[attribution] joins streams of JSON lines; these files are tables"
+        raise UsageError(f"{problem}. If they are joined, leave it out of the configuration.")
     return _streams_as_files(config, config.attribution, request.files)
 
 

@@ -412,10 +412,14 @@ def test_trec_evals_files_have_no_event_time(tmp_path: Path) -> None:
     assert "--every needs event time, and trec_eval's files have none." in said
 
 
-def test_the_labels_of_a_configuration_are_not_those_of_a_pair(
-    pair: Arguments, tmp_path: Path
-) -> None:
-    config = saved(tmp_path / "streameval.toml", 'metrics = ["mrr"]\nlabels = ["variant"]\n')
+def test_a_pair_has_no_labels_and_no_streams_to_join(pair: Arguments, tmp_path: Path) -> None:
+    text = """
+        metrics = ["mrr"]
+        labels = ["variant"]
+        event = { time = "ts", time_unit = "ms" }
+        attribution = { impressions = "shown", window = "1h", interactions = [{ source = "acts" }] }
+    """
+    config = saved(tmp_path / "streameval.toml", text)
     assert found(*pair, "--config", config, *asked(METRICS)) == expected()
 
 
