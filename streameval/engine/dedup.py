@@ -81,32 +81,38 @@ class SeenIds:
         Raises:
             DamagedStateError: it is something else.
         """
-        # Buckets last: their time of an id takes precedence over one that may be from the future.
-        for name in sorted(sections, key=lambda name: name != _AHEAD):
+        same_span = True
+        for name in sorted(sections, key=lambda name: name == _AHEAD):
             try:
-                self._load(name, sections[name], now)
+                if name == _AHEAD:
+                    self._load_ahead(sections[name], None if same_span else now)
+                else:
+                    same_span &= self._load_bucket(name, sections[name], now)
             except (ValueError, msgspec.MsgspecError) as error:
                 raise DamagedStateError(name, str(error)) from error
 
-    def _load(self, name: str, content: bytes, now: int) -> None:
-        if name == _AHEAD:
-            entries = msgspec.msgpack.decode(content, type=list[tuple[bytes, int, int]])
-            for digest, bucket, events in entries:
-                at = bucket if self._remembered(bucket, now) else now // self._width
-                self._ahead.append((digest, at, self._events - events))
-                self._known[digest] = at
-            return
+    def _load_bucket(self, name: str, content: bytes, now: int) -> bool:
+        """Load a bucket; returns whether its time is one that this span remembers at the clock."""
         bucket, joined = int(name.removeprefix(PREFIX)), msgspec.msgpack.decode(content, type=bytes)
         if len(joined) % _DIGEST:
             raise ValueError(f"{len(joined)} bytes are not whole digests")
-        if bucket * self._width > now or not self._remembered(bucket, now):
-            bucket = now // self._width
+        own = bucket * self._width <= now and self._remembered(bucket, now)
+        at = bucket if own else now // self._width
         starts = range(0, len(joined), _DIGEST)
         digests = [joined[start : start + _DIGEST] for start in starts]
-        self._buckets.setdefault(bucket, []).extend(digests)
-        self._versions[bucket] = next_version()
+        self._buckets.setdefault(at, []).extend(digests)
+        self._versions[at] = next_version()
         for digest in digests:
-            self._known[digest] = max(bucket, self._known.get(digest, bucket))
+            self._known[digest] = max(at, self._known.get(digest, at))
+        return own
+
+    def _load_ahead(self, content: bytes, now: int | None) -> None:
+        """Load the ids that may be from the future; `now`: the clock, if the span was another."""
+        entries = msgspec.msgpack.decode(content, type=list[tuple[bytes, int, int]])
+        for digest, bucket, events in entries:
+            at = bucket if now is None or self._remembered(bucket, now) else now // self._width
+            self._ahead.append((digest, at, self._events - events))
+            self._known[digest] = max(at, self._known.get(digest, at))
 
     def _is_unseen(self, digest: bytes, bucket: int, now: int) -> bool:
         if not self._remembered(bucket, now):

@@ -80,6 +80,15 @@ def test_batches_make_no_difference(rows: list[tuple[str, int]], at: int) -> Non
     assert content(split) == content(whole)
 
 
+def test_ids_that_still_wait_are_restored_with_their_own_time() -> None:
+    rows = [("a", 0), ("b", MINUTE), ("c", 60 * MINUTE)]
+    lasting, _ = remembering(rows, [NEVER, NEVER, 60 * MINUTE])
+    restored = SeenIds(SPAN, recent=3)
+    restored.restore(content(lasting), 60 * MINUTE)
+    assert content(restored) == content(lasting)
+    assert "seen/ahead" in content(restored)
+
+
 @given(events, events)
 def test_restored_ids_continue_as_if_never_saved(
     before: list[tuple[str, int]], after: list[tuple[str, int]]
