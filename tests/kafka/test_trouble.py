@@ -154,6 +154,7 @@ def test_a_topic_created_later_is_read_from_its_beginning_and_delays_no_other(
             source.poll(0.1)
         fill(broker, there, {0: [b"c"]})
         assert by_partition(drained(source, 1)) == {Partition(there, 0): [b"c"]}
+        assert source.commit({Partition(there, 0): 2}) is None
         create(broker, name=late)
         fill(broker, late, {0: [b"b"]})
         assert by_partition(drained(source, 1)) == {Partition(late, 0): [b"b"]}

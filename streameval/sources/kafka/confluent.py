@@ -174,8 +174,8 @@ class ConfluentConsumer:
         return answered
 
     def _commit_now(self, offsets: Mapping[Partition, int]) -> None:
-        if self._monitor.trouble is not None:
-            raise errors.KafkaConnectionError(self._monitor.trouble.rstrip("."))
+        if not self._monitor.answers:
+            raise errors.KafkaConnectionError(str(self._monitor.trouble).rstrip("."))
         refusal = _first_error(None, self._send(offsets, asynchronous=False))
         if refusal is not None:
             raise _refused(_translated(refusal))
