@@ -232,7 +232,7 @@ class GeneralDecoder:
             else _read(self._scores, record, scores, items),
             baseline=_read(self._baseline, record, self._baseline_items),
             typed=outcome.typed,
-            event_id=_read(self._event_id, record, self._name.one),
+            event_id=_read(self._event_id, record, self._name.identity),
         )
 
     def _baseline_items(self, found: object, _: str) -> list[Id]:

@@ -51,7 +51,7 @@ REASONS: MappingProxyType[Reason, str] = MappingProxyType(
         "nested_too_deeply": "Arrays or objects are nested too deeply.",
         "not_an_object": "The JSON value is not an object.",
         "number_too_large": "A number has too many digits or too large an exponent.",
-        "missing_field": "A configured field is absent or null.",
+        "missing_field": "A configured field is absent or null, or the id of an event is empty.",
         "wrong_type": "A field has the wrong type, for example text instead of a list.",
         "invalid_id": "An id is neither a string nor an integer.",
         "id_too_long": "An id has more than max_id_bytes bytes.",

@@ -198,7 +198,7 @@ def _kinds(fields: EventFields, dimensions: Sequence[str], form: Form) -> list[t
         "recommendations": _ids(one, fields.max_recommendations),
         "interactions": _interactions(fields, form),
         "time": KINDS[fields.time_unit] if fields.time_unit else None,
-        "event_id": text | INTEGER if fields.event_id else None,
+        "event_id": short_text(fields.max_id_bytes, 1) | INTEGER if fields.event_id else None,
         "scores": list[float] if fields.scores else None,
         "baseline": _ids(one, fields.max_recommendations) if fields.baseline else None,
     }
@@ -210,12 +210,12 @@ def _kinds(fields: EventFields, dimensions: Sequence[str], form: Form) -> list[t
     return [*mapped, *ranks, ("user", text | INTEGER | None, None), *slots]
 
 
-def short_text(most: int) -> Any:
+def short_text(most: int, least: int = 0) -> Any:
     """Text that has at most `most` bytes for certain; the general decoder measures longer text.
 
     msgspec counts characters, and a character has up to four bytes.
     """
-    return Annotated[str, Meta(max_length=most // 4)]
+    return Annotated[str, Meta(min_length=least, max_length=most // 4)]
 
 
 def _id(fields: EventFields, form: Form) -> Any:

@@ -64,6 +64,12 @@ class Ids:
             check_bytes(str(item_id), self._most, field, "id_too_long")
         return item_id
 
+    def identity(self, value: object, field: str) -> Id:
+        """One id that identifies a record: events with an empty one would be one event."""
+        if value == "":
+            raise Refusal("missing_field", f"{field} is empty")
+        return self.one(value, field)
+
     def each(self, values: Sequence[Any], field: str) -> list[Id]:
         """A list of ids."""
         kinds = set(map(type, values))

@@ -108,7 +108,7 @@ class InteractionDecoder:
         for name in ("key", "item", "time", "event_id"):
             if name in fields and fields[name] is None:
                 raise Refusal("missing_field", f"{self._paths[name].text} is absent or null")
-        fields["key"] = self._names.one(fields["key"], self._paths["key"].text)
+        fields["key"] = self._names.identity(fields["key"], self._paths["key"].text)
         fields["item"] = self._ids.one(fields["item"], self._paths["item"].text)
         fields["time"] = written_time(fields["time"], self._unit, self._paths["time"].text)
         if fields["type"] is not None and type(fields["type"]) is not str:
@@ -119,7 +119,8 @@ class InteractionDecoder:
         if fields.get("gain") is not None:
             fields["gain"] = finite(fields["gain"], self._paths["gain"].text, "invalid_gain")
         if "event_id" in fields:
-            fields["event_id"] = self._names.one(fields["event_id"], self._paths["event_id"].text)
+            path = self._paths["event_id"].text
+            fields["event_id"] = self._names.identity(fields["event_id"], path)
         return self._row(**fields)
 
     def _columns(
@@ -159,12 +160,13 @@ class InteractionDecoder:
 
     def _kinds(self, event: EventFields) -> list[tuple[Any, ...]]:
         name = short_text(event.max_id_bytes) | INTEGER
+        identity = short_text(event.max_id_bytes, 1) | INTEGER
         gain = Annotated[float, Meta(ge=-LARGEST_GAIN, le=LARGEST_GAIN)] | None
         kinds: list[tuple[Any, ...]] = [
-            ("key", name),
+            ("key", identity),
             ("item", name if event.ids == "string" else INTEGER),
             ("time", KINDS[self._unit]),
-            ("event_id", name),
+            ("event_id", identity),
             ("gain", gain, None),
             ("type", short_text(event.max_label_bytes) | None, None),
         ]

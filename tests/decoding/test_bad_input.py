@@ -118,6 +118,7 @@ FIELD_VALUES: list[tuple[str, str | None, Reason]] = [
     ("ranks", "[null]", "invalid_positions"),
     ("ranks", "[1, 1000001]", "invalid_positions"),
     ("id", None, "missing_field"),
+    ("id", '""', "missing_field"),
     ("id", "1.5", "invalid_id"),
     ("user", "true", "invalid_id"),
     ("user", "[]", "invalid_id"),

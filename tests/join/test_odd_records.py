@@ -42,9 +42,11 @@ def restarted(fed: Fed) -> None:
         ("item", 10**1_024, "id_too_long"),
         ("id", "ä" * 513, "id_too_long"),
         ("type", "x" * 257, "label_too_long"),
+        ("request_id", "", "missing_field"),
+        ("id", "", "missing_field"),
     ],
 )
-def test_an_interaction_with_a_name_that_is_too_long_is_invalid(
+def test_an_interaction_with_an_empty_or_too_long_name_is_invalid(
     field: str, value: object, reason: str
 ) -> None:
     options = InteractionOptions(source="clicks", event_id="id")
