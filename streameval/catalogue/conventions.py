@@ -184,7 +184,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "novelty": {"denominator": "k", "unit": "share"},
             "unexpectedness": {"missing": "zero"},
             "item_coverage": {},
-            "user_novelty": {},
+            "user_novelty": {"gaps": "new"},
         },
         spellings={**_REPLAY, "Novelty": "user_novelty"},
     ),

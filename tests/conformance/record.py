@@ -137,6 +137,10 @@ def _replay(known: Mapping[str, Users]) -> Iterator[Row]:
     train: dict[int, list[int]] = {}
     for user, item in log:
         train.setdefault(user, []).append(item)
+    for case in ("empty_lists", "repeats"):
+        recs = {user["user"]: _scored(user) for user in known[case]}
+        given = recs, train
+        yield _replay_row(metrics, "Novelty", case, known[case], given, context={"log": log})
     for case, users in shown.items():
         recs = {user["user"]: _scored(user) for user in users}
         context = {"log": log, "log_items": sorted({item for _, item in log})}

@@ -127,10 +127,16 @@ def serendipity(event: Shown, k: int | None, *, denominator: str = "k") -> Fract
 
 
 @per_event
-def user_novelty(event: Shown, k: int | None) -> Fraction | None:
+def user_novelty(event: Shown, k: int | None, *, gaps: str = "skip") -> Fraction | None:
     """Items that are not in the history, over the items there are."""
+    if event.history is None:
+        return None
+    if gaps == "new":
+        rows = event.recommendations[:k]
+        known = {item for item in rows if item in event.history}
+        return 1 - Fraction(len(known), len(rows)) if rows else Fraction(1)
     items = ranked(event, k)
-    if event.history is None or not items:
+    if not items:
         return None
     return Fraction(sum(item not in event.history for item in items), len(items))
 
