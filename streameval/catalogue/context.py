@@ -56,8 +56,8 @@ class Popularity:
             _check_amount(f"popularity of item {item!r}", count)
         if users is not None:
             _check_amount("users= of popularity", users)
-        self.counts = dict(zip(items, counts.values(), strict=True))
-        self.users = math.fsum(self.counts.values()) if users is None else users
+        self.counts = dict(zip(items, map(_builtin, counts.values()), strict=True))
+        self.users = math.fsum(self.counts.values()) if users is None else _builtin(users)
         self._tails: dict[float, float] = {}
         self._least: dict[float, frozenset[Id]] = {}
 
@@ -162,8 +162,8 @@ class Similarity:
                 raise MetricError(f"similarity of {pair!r}: {value!r:.80} is not a finite number")
         ids = list(dict.fromkeys(item for pair in pairs for item in pair))
         made = cls(ids, matrix=np.zeros((len(ids), 0)))
-        known: dict[tuple[Id, Id], float] = {(b, a): value for (a, b), value in pairs.items()}
-        made._pairs = known | dict(pairs.items())
+        given: dict[tuple[Id, Id], float] = {(a, b): _builtin(n) for (a, b), n in pairs.items()}
+        made._pairs = {(b, a): value for (a, b), value in given.items()} | given
         return made
 
     def knows(self, item: Id) -> bool:
@@ -258,6 +258,12 @@ def catalog_of(given: Any) -> Catalog | None:
     if given < 1:
         raise MetricError(f"catalog={given!r}: a catalogue has at least one item")
     return int(given)
+
+
+def _builtin(number: Any) -> float:
+    """A number that is not of NumPy: an identity has its text, which would name the type."""
+    found: float = number.item() if isinstance(number, np.generic) else number
+    return found
 
 
 def _check_amount(what: str, found: Any) -> None:

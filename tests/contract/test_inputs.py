@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from typing import Any
 
+import numpy as np
 import pytest
 
 from streameval import Accumulator
@@ -90,6 +91,15 @@ def test_a_changed_input_is_refused_by_merge_and_load(other: dict[str, Any]) -> 
     assert here.state_dict() == before
     here.merge(same)
     assert here.lists == 2
+
+
+def test_numbers_of_numpy_give_the_same_inputs() -> None:
+    three: Any = np.int64(3)
+    half: Any = np.float64(0.5)
+    counts = Popularity({"a": three, "b": half}, users=three)
+    assert counts.identity == Popularity({"a": 3, "b": 0.5}, users=3).identity
+    pairs = Similarity.of_pairs({("a", "b"): half})
+    assert pairs.identity == Similarity.of_pairs({("a", "b"): 0.5}).identity
 
 
 @every_case("text", SCORED)
