@@ -136,9 +136,10 @@ class GroupMember:
             )
 
     def missing_topics(self) -> Sequence[str]:
-        """The topics that do not exist."""
+        """The topics that do not exist, or that this user may not describe."""
         with self._cluster() as cluster:
-            return cluster.topics(self._topics).missing
+            found = cluster.topics(self._topics)
+        return [*found.missing, *found.refused]
 
     def start(self, offsets: Mapping[Partition, int]) -> list[RecordBatch]:
         """Deliver partitions from these offsets; the returned batches move the positions there."""
