@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import re
 from collections import Counter
@@ -452,6 +453,8 @@ class SourceTrouble:
         if self._logged is not None and self._since is not None:
             seconds = round(self._clock() - self._since, 1)
             emit(logging.INFO, "source_recovered", after_seconds=seconds)
+            # Failed connections leave cycles of objects behind, and collections are rare.
+            gc.collect()
         self._since = self._logged = None
 
 

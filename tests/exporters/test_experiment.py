@@ -87,6 +87,16 @@ def test_only_conclusive_verdicts_have_a_colour(usual: Report) -> None:
     assert drawn.count('class="zero"') == len(usual.rows)
 
 
+def test_the_reason_of_a_verdict_does_not_repeat_it(usual: Report) -> None:
+    drawn = section(usual)
+    assert "is better than" not in drawn
+    assert "<small>treatment and control differ by 0.2 % at most" in drawn
+    few = {name: variant(CONTROL, users=1, seed=seed) for seed, name in enumerate(["control", "b"])}
+    drawn = section(report(few))
+    assert "<small>They count as" in drawn
+    assert "too few users: " not in drawn
+
+
 def test_an_untrusted_experiment_has_no_verdict_anywhere() -> None:
     lost = {"control": variant(CONTROL), "treatment": variant(TREATMENT, users=15_000, seed=2)}
     found = report(lost)

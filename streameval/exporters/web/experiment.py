@@ -8,6 +8,7 @@ from typing import Final
 
 from streameval.accumulator.checks import ALARM
 from streameval.accumulator.comparison import (
+    DECIDED,
     Comparison,
     Day,
     confidence_text,
@@ -60,7 +61,6 @@ def section(report: Report) -> Markup:
 def _table(report: Report) -> Markup:
     control = next(iter(report.checks.users))
     several = len({row.variant for row in report.rows}) > 1
-    treatment = "treatment" if several else report.rows[0].variant
     columns = {
         "metric": "",
         **({"variant": ""} if several else {}),
@@ -68,7 +68,7 @@ def _table(report: Report) -> Markup:
         "lift": "number",
         "interval of the lift": "plot",
         control: "number",
-        treatment: "number",
+        "value" if several else report.rows[0].variant: "number",
         "evidence": "number",
     }
     widest = _scale(report.rows)
@@ -95,7 +95,10 @@ def _row(row: Compared, widest: float, *, several: bool) -> Markup:
 def _verdict(row: Compared) -> Markup:
     """The verdict; only better, worse and a broken guardrail are coloured."""
     kind = row.verdict if row.verdict in ("better", "worse") else "open"
-    parts = [tag("strong", verdict_text(row), kind=f"verdict {kind}"), tag("small", row.sentence)]
+    parts = [tag("strong", verdict_text(row), kind=f"verdict {kind}")]
+    if row.verdict not in DECIDED:
+        _, repeated, reason = row.sentence.rpartition(f"{verdict_text(row)}: ")
+        parts.append(tag("small", reason[:1].upper() + reason[1:] if repeated else reason))
     if row.days_left:
         days = max(1, math.ceil(row.days_left))
         when = "more than a year" if days > _YEAR else f"about {days:,} day{'s' * (days > 1)}"
