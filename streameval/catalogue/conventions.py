@@ -34,6 +34,7 @@ _JULIA: Choices = {"empty_list": "zero"}
 _CAPRI: Choices = {"counting": "every"}
 
 _ALL: Choices = {"relevant": "all"}
+_ROWS: Choices = {**_ALL, "repeats": "every"}
 _LENSKIT: Choices = {"gain": "binary", "discount_by": "log2_rank"}
 _SKIP: Choices = {"empty": "skip"}
 _ZERO: Choices = {"empty": "zero"}
@@ -118,14 +119,14 @@ CONVENTIONS: Mapping[str, Convention] = {
     "lenskit_2025": Convention(
         system="LensKit 2025.8.1",
         metrics={
-            "precision": {**_ALL, "denominator": "length"},
-            "recall": {**_ALL, "empty": "zero", "denominator": "ideal"},
+            "precision": {**_ROWS, "denominator": "length"},
+            "recall": {**_ROWS, "empty": "zero", "denominator": "ideal"},
             "hit_rate": _ALL,
-            "map": {**_ALL, "denominator": "shown", "empty": "error", "empty_list": "zero"},
+            "map": {**_ROWS, "denominator": "shown", "empty": "error", "empty_list": "zero"},
             "mrr": _ALL,
-            "ndcg": {**_ALL, **_LENSKIT, "empty": "zero"},
-            "dcg": {**_ALL, **_LENSKIT},
-            "rbp": {**_ALL, "p": 0.85},
+            "ndcg": {**_ROWS, **_LENSKIT, "empty": "zero"},
+            "dcg": {**_ROWS, **_LENSKIT},
+            "rbp": {**_ROWS, "p": 0.85},
         },
         spellings={
             "Precision": "precision",

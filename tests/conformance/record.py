@@ -190,8 +190,6 @@ def _lenskit(known: Mapping[str, Users]) -> Iterator[Row]:
     weights = import_module("lenskit.metrics.ranking._weighting").LogRankWeight
     plain = ("Precision", "Recall", "Hit", "RecipRank", "RBP", "NDCG", "DCG", "AveragePrecision")
     for case, users in known.items():
-        if case == "repeats":
-            continue
         for name in plain:
             if name != "AveragePrecision" or case != "without_truth":
                 yield _lenskit_row(case, users, name, getattr(ranking, name))
@@ -202,7 +200,7 @@ def _lenskit(known: Mapping[str, Users]) -> Iterator[Row]:
         graded += [("DCG(base=10,discount_by=log2)", ranking.DCG, logarithm)]
         graded += [("DCG(base=10)", ranking.DCG, {"weight": weights(base=10)})]
         for name, metric, options in graded:
-            if case not in ("without_truth", "many"):
+            if case not in ("without_truth", "repeats", "many"):
                 yield _lenskit_row(case, users, name, metric, **options)
 
 
