@@ -358,8 +358,7 @@ class ConfigError(StreamevalError):
 
     def __init__(self, path: str, key: str, problem: str) -> None:
         self.path, self.key, self.problem = path, key, problem
-        where = f"{path}: {key}" if key else path
-        super().__init__(f"{where}: {problem}")
+        super().__init__(": ".join(filter(None, (path, key, problem))))
 
 
 class SourceError(ProblemError):

@@ -109,7 +109,7 @@ def demo(
         raise UsageError("--kafka and --attribution exclude each other; give one of them.")
     traffic = SimulatorOptions(seed=seed, events_per_second=events_per_second)
     configure(logging.WARNING)
-    base = check_config("command line", _config(traffic, listen))
+    base = check_config("command line", demo_config(traffic, listen))
     prepared: AbstractContextManager[Config] = nullcontext(base)
     if kafka or attribution:
         prepared = (through_kafka if kafka else two_streams)(traffic, base)
@@ -120,7 +120,8 @@ def demo(
             daemon.run(until=stop)
 
 
-def _config(source: SourceOptions, listen: str) -> Config:
+def demo_config(source: SourceOptions, listen: str) -> Config:
+    """The configuration of the demo; `listen`: the address of its page."""
     try:
         web = WebOptions(listen=listen)
     except OptionError as error:

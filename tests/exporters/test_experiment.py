@@ -119,7 +119,7 @@ def test_several_variants_have_a_column_and_others_are_named() -> None:
         Experiment(),
     )
     drawn = section(found)
-    assert drawn.count("<td>second &lt;b&gt;</td>") == len(CONTROL)
+    assert drawn.count('<td class="variant">second &lt;b&gt;</td>') == len(CONTROL)
     assert "<b>" not in drawn
     assert "__other__" not in drawn
     assert {row.variant for row in experiment(found).comparisons} == {"treatment", "second <b>"}

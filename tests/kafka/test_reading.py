@@ -184,5 +184,5 @@ def test_records_deleted_while_reading_are_an_error(broker: Broker) -> None:
 
 @every_case("start", ["yesterday", "2026-01-31T08:00:00", "1900-01-01T00:00:00Z", ""])
 def test_an_invalid_start_is_rejected(start: str) -> None:
-    with pytest.raises(ConfigError, match=r"source: start: found '.*give .earliest."):
+    with pytest.raises(ConfigError, match=r"^start: found '.*give .earliest."):
         KafkaSource(options("127.0.0.1:1", "topic", start=start), {}, shared=False)

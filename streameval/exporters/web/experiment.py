@@ -83,7 +83,7 @@ def _row(row: Compared, widest: float, *, several: bool) -> Markup:
     return tag(
         "tr",
         tag("th", *name, scope="row"),
-        *([tag("td", row.variant)] if several else []),
+        *([tag("td", row.variant, kind="variant")] if several else []),
         _verdict(row),
         tag("td", UNDEFINED if row.lift is None else percent(row.lift, "+")),
         tag("td", _forest(row, widest), tag("small", bounds), kind="plot"),
