@@ -300,7 +300,7 @@ def _join_waiting(join: JoinHealth) -> Iterator[Family]:
         "the others of its partition.",
     )
     text = "Number of times that the join stopped waiting for a log idle for idle_timeout."
-    yield _one(join.idle_timeouts, "join_idle_passed", "counter", text)
+    yield _one(join.idle_timeouts, "join_idle_timeouts", "counter", text)
 
 
 def _seconds(microseconds: int | None) -> float | None:

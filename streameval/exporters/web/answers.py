@@ -130,12 +130,12 @@ class Join(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         bytes: approximate memory of waiting records.
-        passed_by: number of times that the join stopped waiting for an idle log.
+        idle_timeouts: number of times that the join stopped waiting for an idle log.
         streams: the streams, impressions first.
     """
 
     bytes: int
-    passed_by: int
+    idle_timeouts: int
     streams: Sequence[engine.StreamHealth]
 
 
@@ -242,7 +242,9 @@ def _health(health: engine.Health) -> Health:
             skipped=saved.skipped,
         )
     if join is not None:
-        found["join"] = Join(bytes=join.bytes, passed_by=join.idle_timeouts, streams=join.streams)
+        found["join"] = Join(
+            bytes=join.bytes, idle_timeouts=join.idle_timeouts, streams=join.streams
+        )
     found["partitions"] = [_partition(each, saved) for each in health.partitions]
     return Health(**found)
 
