@@ -12,19 +12,20 @@ from typing import Annotated
 import msgspec
 from typer import Argument, Exit, Option
 
+from streameval.checkpoints.restore import other_settings, same_shape
 from streameval.checkpoints.settings import is_url
 from streameval.checkpoints.storage import try_folder
 from streameval.cli.errors import FAILED, config_errors_in, output, report
 from streameval.cli.terminal import quantity
 from streameval.config import Config, WebOptions, load
 from streameval.config.options import StateOptions
-from streameval.config.pipeline import schemas_of
+from streameval.config.pipeline import new_ingest, schemas_of, with_saved_depth
 from streameval.config.web_file import web_security
 from streameval.daemon.assembly import group_of, letter_destination, store
-from streameval.daemon.reload import check_state
 from streameval.dead_letters.file import try_file
 from streameval.engine.snapshot import LIFETIME
-from streameval.errors import StreamevalError
+from streameval.errors import ForeignStoreError, StreamevalError, UnlikeStateError
+from streameval.events.records import Partition
 from streameval.exporters.web import try_address
 from streameval.sources.options import SourceOptions
 from streameval.sources.schemas.registry import Registry, RegistryOptions
@@ -147,8 +148,39 @@ def _try_state(config: Config, options: StateOptions, group: str) -> str:
     else:
         partitions = quantity(len(store(options).places()), "partition")
         found = f"{options.path} is readable and has checkpoints of {partitions}"
-    check_state(config, options, group)
+    _check_state(config, options, group)
     return found
+
+
+def _check_state(config: Config, options: StateOptions, group: str) -> None:
+    """Load one checkpoint as a start would; those of its logs have the same settings."""
+    checkpoints = store(options)
+    if checkpoints.claimed() and (claimed := checkpoints.owner().group) != group:
+        raise ForeignStoreError(options.path, "group", group, claimed)
+    # A former topic, or the state of a topic before it was recreated, may have other settings.
+    last = checkpoints.last(config.source.logs)
+    if last is None:
+        new_ingest(config)
+        return
+    config = with_saved_depth(config, last.settings)
+    ingest, settings = new_ingest(config), config.settings()
+    differing = other_settings(settings, last.settings)
+    decoding_only = options.on_other_settings == "accept" and same_shape(settings, last.settings)
+    if differing is not None and not decoding_only:
+        options.enforce("on_other_settings", options.path, differing)
+        return
+    checkpoint = checkpoints.newest(last.place).saved
+    if checkpoint is None:
+        return
+    place, offset = checkpoint.header.place, checkpoint.header.offset
+    partition = Partition(place.topic, place.number)
+    logs = {Partition.of(log): end for log, end in checkpoint.header.offsets.items()}
+    parts = {name: checkpoint.read(name) for name in sorted(checkpoint.digests)}
+    try:
+        ingest.restore(partition, logs or {partition: offset}, parts)
+    except UnlikeStateError as error:
+        problem = f"its state cannot be loaded: {error}".rstrip(".")
+        options.enforce("on_other_settings", str(place), problem)
 
 
 def _try_registry(options: RegistryOptions) -> str:

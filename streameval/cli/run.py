@@ -15,7 +15,7 @@ from typer import Argument, Exit, Option
 from streameval.cli.errors import config_errors_in, status_of
 from streameval.config import Config, load
 from streameval.config.web_file import web_security
-from streameval.daemon import Daemon, Stop, configure, emit, restart
+from streameval.daemon import Daemon, Stop, configure, emit
 from streameval.daemon.log import level_of
 from streameval.errors import ConfigError, OptionError, StreamevalError
 
@@ -44,9 +44,6 @@ def run(
         str | None,
         Option("--web.route-prefix", metavar="PATH", help="Prefix of all HTTP paths."),
     ] = None,
-    enable_lifecycle: Annotated[
-        bool, Option("--web.enable-lifecycle", help="Reload on POST /-/reload, as on SIGHUP.")
-    ] = False,
 ) -> None:
     """Run the daemon: read the source, count, and serve the values over HTTP.
 
@@ -62,8 +59,7 @@ def run(
     With [state], each start resumes from the newest checkpoint, and every record counts once in
     windows and lifetime; Prometheus counters begin at 0. Without it, metrics reset on restart.
 
-    SIGHUP reloads: the daemon validates the file, writes a checkpoint and restarts with it. An
-    invalid file is refused.
+    For another configuration, restart; `check --connect` says beforehand whether it would start.
 
     ```
     streameval run streameval.toml --web.listen 0.0.0.0:9877 --web.config.file web.yml
@@ -73,10 +69,7 @@ def run(
     """
     overrides = {"listen": listen or None, "config_file": web_config, "route_prefix": route_prefix}
 
-    def read() -> Config:
-        return load(config, lambda found: _overridden(found, overrides))
-
-    settings = read()
+    settings = load(config, lambda read: _overridden(read, overrides))
     web_security(settings.web)
     configure(level_of(settings.log_level))
     # A watchdog kills a stuck daemon with SIGABRT; the traceback in the log shows where. Threads
@@ -84,15 +77,13 @@ def run(
     faulthandler.enable(all_threads=False)
     try:
         with config_errors_in(config):
-            daemon = Daemon(settings, os.environ, reread=read, lifecycle=enable_lifecycle)
+            daemon = Daemon(settings, os.environ)
         with Stop().on_signals() as stop:
-            reloads = daemon.run(until=stop)
+            daemon.run(until=stop)
     except StreamevalError as error:
         emit(logging.ERROR, "failed", error=error)
         raise Exit(status_of(error)) from error
     emit(logging.INFO, "stopped", signal=stop.signal)
-    if reloads and stop.signal is None:
-        restart()
 
 
 _OPTIONS: Final = {"listen": "--web.listen", "route_prefix": "--web.route-prefix"}

@@ -3,6 +3,5 @@
 from streameval.checkpoints.scheduler import Clock
 from streameval.daemon.log import configure, emit
 from streameval.daemon.process import Daemon, Stop
-from streameval.daemon.reload import restart
 
-__all__ = ["Clock", "Daemon", "Stop", "configure", "emit", "restart"]
+__all__ = ["Clock", "Daemon", "Stop", "configure", "emit"]

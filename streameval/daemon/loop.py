@@ -16,7 +16,7 @@ from streameval.daemon.log import emit, level_of
 from streameval.engine.dead_letters import DeadLetter
 from streameval.engine.ingest import AT_ONCE, IngestCopy
 from streameval.engine.pace import Pace
-from streameval.engine.snapshot import Health, JoinHealth, ReloadHealth, Snapshot
+from streameval.engine.snapshot import Health, JoinHealth, Snapshot, WebConfigHealth
 from streameval.engine.snapshots import RuntimeStatus, Snapshots
 from streameval.errors import StreamevalError, UncountableRecordError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
@@ -34,8 +34,8 @@ STALL_SECONDS = 60.0
 class Loop:
     """Counts the records of a source on one thread; another thread takes snapshots of copies.
 
-    `publish`: receives each snapshot; must be fast. `reload`: the outcome of the last reload, None
-    without reloads. `reader`: executor that takes snapshots; None for a dedicated thread.
+    `publish`: receives each snapshot; must be fast. `web_config`: the last reading of the web
+    configuration. `reader`: executor that takes snapshots; None for a dedicated thread.
     """
 
     def __init__(
@@ -43,11 +43,11 @@ class Loop:
         parts: Assembly,
         publish: Callable[[Snapshot], None],
         clock: Clock,
-        reload: Callable[[], ReloadHealth | None],
+        web_config: Callable[[], WebConfigHealth | None],
         reader: Executor | None = None,
     ) -> None:
         thread = reader or ThreadPoolExecutor(max_workers=1, thread_name_prefix="snapshots")
-        self._reload = reload
+        self._web_config = web_config
         self._parts = parts
         self._publish = publish
         self._clock = clock
@@ -153,7 +153,7 @@ class Loop:
                 recoveries=dict(source.recoveries),
                 connection_failures=dict(source.connection_failures),
                 registry_failures={} if parts.schemas is None else dict(parts.schemas.failures),
-                reload=self._reload(),
+                web_config=self._web_config(),
                 join=self._joins.health(),
             ),
             ends=source.end_offsets(),

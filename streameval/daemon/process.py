@@ -8,7 +8,7 @@ import math
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from importlib.metadata import version
 from types import FrameType
 
@@ -20,9 +20,8 @@ from streameval.config.web_file import web_security
 from streameval.daemon.assembly import assemble
 from streameval.daemon.log import emit
 from streameval.daemon.loop import Loop
-from streameval.daemon.reload import Reload, check_start
-from streameval.engine.snapshot import Snapshot
-from streameval.errors import ConfigError, UnsavedStateError
+from streameval.engine.snapshot import Snapshot, WebConfigHealth
+from streameval.errors import ConfigError
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Limits, Server, application
 from streameval.exporters.web.health import state
@@ -42,9 +41,8 @@ _GC_THRESHOLD = 50_000
 class Daemon:
     """Counts the records of a source and serves the values. The constructor starts to listen.
 
-    `environment`: values of ${NAME} in the configuration, usually `os.environ`. `reread`: loads
-    the configuration again for a reload; None disables reloads. `observe`: receives each published
-    snapshot, on the thread that takes snapshots.
+    `environment`: values of ${NAME} in the configuration, usually `os.environ`. `observe`: receives
+    each published snapshot, on the thread that takes snapshots.
 
     Raises:
         AddressInUseError: the address is in use.
@@ -57,8 +55,6 @@ class Daemon:
         environment: Mapping[str, str],
         *,
         clock: Clock = Clock(),  # noqa: B008  immutable
-        reread: Callable[[], Config] | None = None,
-        lifecycle: bool = False,
         observe: Callable[[Snapshot], None] | None = None,
     ) -> None:
         self._config = config
@@ -66,14 +62,13 @@ class Daemon:
         self._current: Snapshot | None = None
         web = config.web
         self._security = web_security(web)
-        self._security.observe = self._security_reloaded
+        self._security.observe = self._web_config_read
         self._security.warn = _warn_about_certificate
-        self._reload = self._reload_with(reread, environment, clock)
+        self._wall = clock.wall
+        self._web_config = WebConfigHealth(successful=True, at=clock.wall())
         parts = assemble(config, environment, clock)
         self._supervisor = parts.supervisor
-        self._loop = Loop(
-            parts, self._publish, clock, lambda: self._reload.health if self._reload else None
-        )
+        self._loop = Loop(parts, self._publish, clock, lambda: self._web_config)
         exporter = PrometheusExporter(
             version=version("streameval"),
             kafka=isinstance(config.source, KafkaOptions),
@@ -83,7 +78,6 @@ class Daemon:
             self.current,
             exporter.exposition,
             healthy=lambda: self._loop.healthy,
-            reload=self._reload.request if lifecycle and self._reload else None,
             prefix=web.prefix,
             hosts=web.hosts,
             security=self._security,
@@ -106,57 +100,28 @@ class Daemon:
         """The latest snapshot, or None before the first. Safe to call from any thread."""
         return self._current
 
-    def run(self, until: Callable[[], bool]) -> bool:
-        """Count until told to stop or to reload, then shut down gracefully.
+    def run(self, until: Callable[[], bool]) -> None:
+        """Count until told to stop, then shut down gracefully.
 
         `until`: whether to stop; called between batches, several times a second.
 
-        Returns:
-            Whether a reload was requested: the process should restart.
-
         Raises:
             SourceError: the source cannot be read, and waiting will not help.
-            UnsavedStateError: the last checkpoint could not be written, and no reload follows.
+            UnsavedStateError: the last checkpoint could not be written.
         """
-        reload = self._reload
-        on_signal = nullcontext() if reload is None else reload.on_signal()
-        with self._server, on_signal, _rare_garbage_collection():
+        with self._server, _rare_garbage_collection():
             self._log_start()
             self._supervisor.ready()
-            try:
-                self._loop.run(lambda: self._should_end(until))
-            except UnsavedStateError as error:
-                if reload is None or not reload.accepted:
-                    raise
-                # The restarted process counts those records again.
-                emit(logging.WARNING, "unsaved", error=error)
-        return reload is not None and reload.accepted
+            self._loop.run(lambda: self._should_end(until))
 
     def _should_end(self, until: Callable[[], bool]) -> bool:
         if until():
             self._supervisor.stopping()
             return True
-        if self._reload is not None and self._reload.due():
-            self._supervisor.reloading()
-            return True
         return False
 
-    def _reload_with(
-        self, reread: Callable[[], Config] | None, environment: Mapping[str, str], clock: Clock
-    ) -> Reload | None:
-        if reread is None:
-            return None
-
-        def check() -> None:
-            new = reread()
-            self._security.check(web_security(new.web))
-            check_start(new, self._config, environment)
-
-        return Reload(check, clock.wall)
-
-    def _security_reloaded(self, error: ConfigError | None) -> None:
-        if self._reload is not None:
-            self._reload.web_reloaded(error)
+    def _web_config_read(self, error: ConfigError | None) -> None:
+        self._web_config = WebConfigHealth(successful=error is None, at=self._wall())
         if error is None:
             emit(logging.INFO, "web_config_reloaded")
         else:
@@ -205,13 +170,13 @@ def _rare_garbage_collection() -> Iterator[None]:
         gc.unfreeze()
 
 
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _ONE_SIGNAL = 0.5
 """Seconds within which a repeated signal counts as the same: timeout(1) sends it twice."""
 
 
 class Stop:
-    """Tells when to stop: after SIGTERM or SIGINT, or after a given time."""
+    """Tells when to stop: after SIGTERM, SIGINT or SIGHUP, or after a given time."""
 
     def __init__(
         self, seconds: float | None = None, clock: Callable[[], float] = time.monotonic
@@ -229,7 +194,9 @@ class Stop:
     @contextmanager
     def on_signals(self) -> Iterator[Stop]:
         """Handle signals within the block: the first one stops, a second one kills the process."""
-        before = {each: signal.signal(each, self._on_signal) for each in _SIGNALS}
+        # Under nohup, SIGHUP is ignored and stays so.
+        heeded = [each for each in _SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
+        before = {each: signal.signal(each, self._on_signal) for each in heeded}
         try:
             yield self
         finally:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import os
 import socket
-import time
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -56,11 +55,6 @@ class Supervisor:
     def stopping(self) -> None:
         """The daemon is shutting down."""
         self._send("STOPPING=1")
-
-    def reloading(self) -> None:
-        """The daemon is shutting down and restarts in the same process."""
-        microseconds = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
-        self._send(f"RELOADING=1\nMONOTONIC_USEC={microseconds}")
 
     def _send(self, message: str) -> None:
         if not self._socket:

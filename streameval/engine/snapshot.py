@@ -93,11 +93,11 @@ class CheckpointHealth(msgspec.Struct, frozen=True, kw_only=True):
     skipped: int = 0
 
 
-class ReloadHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of the last reload of the configuration.
+class WebConfigHealth(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of the last reading of the web configuration: certificates and users.
 
     Attributes:
-        successful: whether the new configuration is in force.
+        successful: whether what was read is in force.
         at: when it was read, wall-clock seconds since the epoch.
     """
 
@@ -193,7 +193,7 @@ class PipelineCounts(msgspec.Struct, frozen=True, kw_only=True):
         dead_lettered: dead letters; None without a destination.
         recoveries: recoveries of the watchdog, by step.
         connection_failures: failed attempts to reach Kafka, by reason.
-        reload: the result of the last reload of the configuration.
+        web_config: the result of the last reading of certificates and users.
     """
 
     ready: bool = True
@@ -209,7 +209,7 @@ class PipelineCounts(msgspec.Struct, frozen=True, kw_only=True):
     dead_lettered: int | None = None
     recoveries: Mapping[str, int] = {}
     connection_failures: Mapping[str, int] = {}
-    reload: ReloadHealth | None = None
+    web_config: WebConfigHealth | None = None
 
 
 class Health(PipelineCounts, frozen=True, kw_only=True):

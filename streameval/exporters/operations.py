@@ -17,8 +17,8 @@ from streameval.engine.snapshot import (
     Health,
     JoinHealth,
     PartitionHealth,
-    ReloadHealth,
     Snapshot,
+    WebConfigHealth,
 )
 from streameval.events.records import Partition
 from streameval.exporters.families import Family, Kind, own_family
@@ -49,7 +49,7 @@ def operations(snapshot: Snapshot, *, lag: bool) -> list[Family]:
         families.extend(comparison_families(snapshot.experiment))
     if health.checkpoint is not None:
         families.extend(_checkpoints(health.checkpoint))
-    return [*families, *_connections(health), *_reload(health.reload)]
+    return [*families, *_connections(health), *_web_config(health.web_config)]
 
 
 def undefined_readings(snapshot: Snapshot) -> Family:
@@ -240,19 +240,19 @@ def _connections(health: Health) -> Iterator[Family]:
     yield from _families(health, _CONNECTIONS)
 
 
-def _reload(reload: ReloadHealth | None) -> Iterator[Family]:
+def _web_config(web_config: WebConfigHealth | None) -> Iterator[Family]:
     yield _one(
-        None if reload is None else float(reload.successful),
-        "config_last_reload_successful",
+        None if web_config is None else float(web_config.successful),
+        "web_config_last_reload_successful",
         "gauge",
-        "1 if the configuration, certificates and users of the last reload are in use; 0 if any "
-        "was rejected and the previous ones are in use.",
+        "1 if the certificates and users that were read last are in use; 0 if they were rejected "
+        "and the previous ones are in use.",
     )
     yield _one(
-        None if reload is None else reload.at,
-        "config_last_reload_timestamp_seconds",
+        None if web_config is None else web_config.at,
+        "web_config_last_reload_timestamp_seconds",
         "gauge",
-        "Time of the last reload, seconds since the epoch.",
+        "When certificates and users were read last, seconds since the epoch.",
     )
 
 

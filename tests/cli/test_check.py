@@ -11,6 +11,7 @@ import pytest
 from streameval.checkpoints.store import folder_store
 from streameval.testing.broker import Broker
 from tests.cli.program import ran, refused, saved
+from tests.daemon.running import running
 from tests.daemon.test_daemon import FILE, KAFKA, SECRET, SIMULATOR
 from tests.effort import every_case
 from tests.house.checkout import ROOT
@@ -91,6 +92,23 @@ def test_connect_reports_state_that_a_start_would_refuse(tmp_path: Path) -> None
     done = ran("check", written(tmp_path, _kept("foreign", "dead.ndjson")), "--connect")
     assert done.returncode == 1
     assert "foreign: its state belongs to group 'g9', and this process reads" in done.stderr
+
+
+def test_connect_passes_over_state_that_a_start_does_not_load(tmp_path: Path) -> None:
+    for number, name in enumerate("ab"):
+        (tmp_path / name).write_bytes(b'{"recommendations": ["%d"]}\n' % number)
+        config = f"""
+metrics = ["ctr"]
+labels = {["arm", "tenure"][number:]}
+source = {{ type = "files", paths = ["{name}"] }}
+state = {{ path = "state", on_recreated = "restart" }}
+web = {{ listen = "127.0.0.1:0" }}
+"""
+        done = ran("check", written(tmp_path, config), "--connect")
+        assert (done.returncode, done.stderr) == (0, "")
+        with running(config, tmp_path) as daemon:
+            daemon.consumed(1)
+            assert daemon.stop() == 0
 
 
 def test_connect_reports_each_failure(tmp_path: Path) -> None:

@@ -40,9 +40,8 @@ def _table(name: str, keys: Mapping[str, object]) -> str:
 class Running:
     """A running daemon, its log, and its HTTP responses."""
 
-    def __init__(self, process: WarmProcess, log: IO[str], config: Path) -> None:
+    def __init__(self, process: WarmProcess, log: IO[str]) -> None:
         self.process = process
-        self.config = config
         self._log = log
         self.log: list[str] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
@@ -76,15 +75,6 @@ class Running:
         """The sum of the samples in /metrics whose lines begin so."""
         lines = self.get("/metrics").text.splitlines()
         return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name))
-
-    def reload(self, config: str | None = None, event: str = "started") -> str:
-        """Send SIGHUP, with this new configuration if given; the log line of what came of it."""
-        if config is not None:
-            self.config.write_text(config)
-        before = len(self.said(event))
-        self.process.send_signal(signal.SIGHUP)
-        self.until(lambda: len(self.said(event)) > before)
-        return self.said(event)[-1]
 
     def document(self) -> dict[str, Any]:
         """The document at /api/v1/metrics; empty before the first snapshot."""
@@ -135,7 +125,7 @@ def running(
         config = folder / "streameval.toml"
     process, log = _started("run", str(config), *options, environment=environment)
     with log:
-        daemon = Running(process, log, config)
+        daemon = Running(process, log)
         try:
             daemon.until(lambda: daemon.said("started"))
             found = re.search(r'address=\S*?(https?://[^\s"\\]+)', daemon.said("started")[0])

@@ -52,6 +52,14 @@ sasl_plain_password = "${{PASSWORD}}"
 [web]
 listen = "127.0.0.1:0"
 """
+STATE = """
+[event]
+time = "ts"
+time_unit = "iso8601"
+[state]
+path = "state"
+interval = "1s"
+"""
 SECRET = "correct-horse"
 
 
@@ -169,3 +177,24 @@ def test_a_missing_file_ends_the_daemon_with_one_sentence(tmp_path: Path) -> Non
     assert done.returncode == 1
     assert "none.ndjson: no such file" in done.stderr.splitlines()[-1]
     assert "Traceback" not in done.stderr
+
+
+def test_after_a_restart_a_new_metric_has_the_history_that_statistics_hold(tmp_path: Path) -> None:
+    endless = SIMULATOR.replace("events = 3000", "events_per_second = 500")
+    before = endless.replace(', "item_coverage@10"', "") + STATE
+    after = before.replace("[", '["hit_rate@5", "distinct_items@10", ', 1)
+    with running(before, tmp_path) as daemon:
+        counted = daemon.consumed(200)["health"]["consumed"]
+        assert daemon.stop() == 0
+    with running(after, tmp_path) as daemon:
+        document = daemon.consumed(counted + 200)
+        assert daemon.stop() == 0
+    lifetime = {
+        reading["metric"]: reading
+        for reading in document["metrics"]
+        if reading["window"] == "lifetime" and reading["labels"] == {"variant": "control"}
+    }
+    assert lifetime["hit_rate@5"]["since"] is None
+    assert lifetime["hit_rate@5"]["lists"] == lifetime["ctr"]["lists"]
+    assert lifetime["distinct_items@10"]["since"] > 1_700_000_000
+    assert lifetime["distinct_items@10"]["lists"] < lifetime["ctr"]["lists"]

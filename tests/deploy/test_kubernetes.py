@@ -398,7 +398,7 @@ def test_the_daemon_reads_commits_and_writes_dead_letters_with_its_rights(
             assert daemon.stop() == 0
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
-        shown = program.ran("dlq", daemon.config)
+        shown = program.ran("dlq", tmp_path / "streameval.toml")
         assert (shown.returncode, "1 record in topic" in shown.stdout) == (0, True), shown.stderr
         with closing(Cluster({"bootstrap_servers": broker.bootstrap_servers})) as cluster:
             (letters,) = cluster.offsets([Partition(LETTERS, 0)], LATEST).values()

@@ -52,7 +52,6 @@ class Guarded:
             lambda: self.snapshot,
             PrometheusExporter(version="1", first_exposure=0).exposition,
             healthy=lambda: self.turns,
-            reload=lambda: None,
             prefix=prefix,
             hosts=hosts,
             security=security,

@@ -19,10 +19,10 @@ from streameval.engine.snapshot import (
     CounterValue,
     Health,
     PartitionHealth,
-    ReloadHealth,
     Series,
     SeriesFamily,
     Snapshot,
+    WebConfigHealth,
 )
 from streameval.events.records import Partition
 from streameval.exporters.prometheus import PrometheusExporter
@@ -89,7 +89,7 @@ def busy_health() -> Health:
         connection_failures={"authentication": 4, "certificate": 0},
         registry_failures={"unreachable": 2},
         checkpoint=kept,
-        reload=ReloadHealth(successful=False, at=STARTED + 8),
+        web_config=WebConfigHealth(successful=False, at=STARTED + 8),
     )
 
 

@@ -448,13 +448,13 @@ def test_the_pipeline_has_checkpoints_dead_letters_and_recoveries(
     assert at(read, "kafka_connection_failures_total", reason="authentication") == 4
     assert at(read, "kafka_connection_failures_total", reason="certificate") == 0
     assert at(read, "schema_registry_failures_total", reason="unreachable") == 2
-    assert at(read, "config_last_reload_successful") == 0
-    assert at(read, "config_last_reload_timestamp_seconds") == 1_760_000_008
+    assert at(read, "web_config_last_reload_successful") == 0
+    assert at(read, "web_config_last_reload_timestamp_seconds") == 1_760_000_008
 
 
 def test_unused_parts_of_a_pipeline_have_no_zero_counters(exporter: PrometheusExporter) -> None:
     text = exporter.exposition(picture()).decode()
-    names = ("late", "future", "duplicate", "dlq", "checkpoint", "commit", "watchdog", "reload")
+    names = ("late", "future", "duplicate", "dlq", "checkpoint", "commit", "watchdog", "web_config")
     assert [name for name in names if name in text] == []
 
 

@@ -10,7 +10,7 @@ import msgspec
 from rich.console import Console
 
 from streameval.cli.readings import table
-from streameval.engine.snapshot import ReloadHealth, Snapshot
+from streameval.engine.snapshot import Snapshot, WebConfigHealth
 from streameval.exporters.web.answers import metrics
 from streameval.exporters.web.health import state
 from streameval.exporters.web.page import page
@@ -86,7 +86,7 @@ def test_the_api_has_checkpoints_dead_letters_and_recoveries() -> None:
             "commit_failures": 5,
             "skipped": 8,
         },
-        "reload": {"successful": False, "at": 1_760_000_008.0},
+        "web_config": {"successful": False, "at": 1_760_000_008.0},
     }
     assert {name: found[name] for name in expected} == expected
     assert found["partitions"][0] == {
@@ -129,9 +129,11 @@ def test_the_page_shows_the_share_of_invalid_records() -> None:
 
 
 def test_a_rejected_configuration_is_a_warning() -> None:
-    bad = picture(state=health(reload=ReloadHealth(successful=False, at=1.0)))
-    good = picture(state=health(reload=ReloadHealth(successful=True, at=1.0)))
-    assert state(bad, healthy=True).sentence.startswith("Warning: a configuration file has a")
+    bad = picture(state=health(web_config=WebConfigHealth(successful=False, at=1.0)))
+    good = picture(state=health(web_config=WebConfigHealth(successful=True, at=1.0)))
+    assert state(bad, healthy=True).sentence.startswith(
+        "Warning: the web configuration has a mistake"
+    )
     assert state(good, healthy=True).word == "Ready"
 
 

@@ -16,9 +16,9 @@ from streameval.engine.snapshot import (
     LIFETIME,
     CheckpointHealth,
     Health,
-    ReloadHealth,
     Series,
     Snapshot,
+    WebConfigHealth,
 )
 from streameval.events.records import Partition
 from streameval.exporters.prometheus import PrometheusExporter
@@ -184,5 +184,5 @@ def _health(replica: int, start: int, step: int, moment: int) -> Health:
         connection_failures={"unreachable": 1},
         registry_failures={"unreachable": 1},
         checkpoint=kept,
-        reload=ReloadHealth(successful=True, at=moment - 3600),
+        web_config=WebConfigHealth(successful=True, at=moment - 3600),
     )

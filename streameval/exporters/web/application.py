@@ -24,7 +24,7 @@ from streameval.engine.snapshot import Snapshot
 from streameval.exporters.prometheus import CONTENT_TYPE
 from streameval.exporters.web.api import Api
 from streameval.exporters.web.auth import Verdict, user_of
-from streameval.exporters.web.health import HEALTHY, READY, RELOAD, HealthChecks
+from streameval.exporters.web.health import HEALTHY, READY, HealthChecks
 from streameval.exporters.web.webconfig import Security
 
 _STATIC: Final = Path(__file__).parent / "static"
@@ -44,7 +44,6 @@ def application(
     exposition: Callable[[Snapshot | None], bytes],
     *,
     healthy: Callable[[], bool] = lambda: True,
-    reload: Callable[[], str | None] | None = None,
     prefix: str = "",
     hosts: Iterable[str] | None = None,
     security: Security | None = None,
@@ -59,8 +58,6 @@ def application(
         current: the latest snapshot, None before the first; called from several threads.
         exposition: all samples of a snapshot, in text format 0.0.4, for /metrics.
         healthy: whether the ingest loop makes progress, for /-/healthy.
-        reload: checks the configuration and restarts, or returns the problem; None disables reload
-            over HTTP.
         prefix: of all paths; "" or "/like/this".
         hosts: accepted host names, "*.example.com" for a whole domain. Without users, requests for
             other names are rejected; IP addresses, localhost and the name of this machine are
@@ -69,7 +66,7 @@ def application(
         open_health: whether health checks need no password.
         scopes: user -> allowed scopes; a user without an entry may request all.
     """
-    checks = HealthChecks(current, healthy, reload)
+    checks = HealthChecks(current, healthy)
 
     def metrics(_: Request) -> Response:
         body = exposition(current())
@@ -111,7 +108,7 @@ def _under(prefix: str, routes: list[BaseRoute]) -> list[BaseRoute]:
 def _scope_of(prefix: str, path: str) -> str | None:
     """The scope of a path; None for health checks, which every user may request."""
     named: Mapping[str, str | None] = {
-        "/metrics": "metrics", RELOAD: "reload", HEALTHY: None, READY: None
+        "/metrics": "metrics", HEALTHY: None, READY: None
     }  # fmt: skip
     return named.get(path.removeprefix(prefix), "read")
 

@@ -1,10 +1,9 @@
-"""Health checks, and reload over HTTP."""
+"""Health checks."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from urllib.parse import urlsplit
 
 import msgspec
 from starlette.requests import Request
@@ -16,9 +15,11 @@ from streameval.exporters.view import span
 
 HEALTHY = "/-/healthy"
 READY = "/-/ready"
-RELOAD = "/-/reload"
 
-_BAD_FILE = "a configuration file has a mistake (see the log); the previous one is in force."
+_BAD_FILE = (
+    "the web configuration has a mistake (see the log); the previous certificates and users are "
+    "in force."
+)
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,30 +53,21 @@ def state(snapshot: Snapshot | None, *, healthy: bool) -> State:
         return State(ready=False, word="Not ready", why=why)
     if health.trouble:
         return State(ready=True, word="Warning", why=health.trouble)
-    if health.reload is not None and not health.reload.successful:
+    if health.web_config is not None and not health.web_config.successful:
         return State(ready=True, word="Warning", why=_BAD_FILE)
     return State(ready=True, word="Ready", why=f"reading {snapshot.source}.")
 
 
 class HealthChecks:
-    """Answers /-/healthy, /-/ready and, if enabled, /-/reload."""
+    """Answers /-/healthy and /-/ready."""
 
-    def __init__(
-        self,
-        current: Callable[[], Snapshot | None],
-        healthy: Callable[[], bool],
-        reload: Callable[[], str | None] | None,
-    ) -> None:
+    def __init__(self, current: Callable[[], Snapshot | None], healthy: Callable[[], bool]) -> None:
         self._current = current
         self._healthy = healthy
-        self._reload = reload
 
     def routes(self) -> list[Route]:
-        """The routes of the enabled checks."""
-        routes = [Route(HEALTHY, self._get_healthy), Route(READY, self._get_ready)]
-        if self._reload is not None:
-            routes.append(Route(RELOAD, self._post_reload, methods=["POST"]))
-        return routes
+        """The routes of the checks."""
+        return [Route(HEALTHY, self._get_healthy), Route(READY, self._get_ready)]
 
     def state(self, snapshot: Snapshot | None) -> State:
         """The state of the daemon, from a snapshot."""
@@ -96,16 +88,6 @@ class HealthChecks:
         )
         sentence = now.sentence + age
         return PlainTextResponse(f"{sentence}\n") if now.ready else unavailable(sentence)
-
-    def _post_reload(self, request: Request) -> Response:
-        origin = request.headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
-            text = f"Forbidden: a page from {origin[:200]!r} must not reload this daemon.\n"
-            return PlainTextResponse(text, status_code=403)
-        problem = self._reload() if self._reload else None
-        if problem is None:
-            return PlainTextResponse("Reloading.\n")
-        return PlainTextResponse(f"Not reloaded: {problem}\n", status_code=500)
 
 
 def unavailable(sentence: str) -> Response:

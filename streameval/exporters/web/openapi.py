@@ -11,7 +11,7 @@ import msgspec
 
 from streameval.accumulator.checks import Checks
 from streameval.accumulator.comparison import Day
-from streameval.engine.snapshot import ReloadHealth, SeriesFamily, StreamHealth
+from streameval.engine.snapshot import SeriesFamily, StreamHealth, WebConfigHealth
 from streameval.exporters.view import Variants
 from streameval.exporters.web import answers
 from streameval.exporters.web.health import State
@@ -26,7 +26,7 @@ _OBJECTS: Final = (
     *(answers.Metrics, answers.Reading, answers.Comparison, answers.Experiment),
     *(answers.Health, answers.Partition, answers.Checkpoint, answers.Join, answers.Definition),
     *(answers.Catalogue, History, HistorySeries, State, Variants),
-    *(Checks, Day, Interval, ReloadHealth, SeriesFamily, StreamHealth),
+    *(Checks, Day, Interval, SeriesFamily, StreamHealth, WebConfigHealth),
 )
 """All types of objects in responses."""
 

@@ -92,10 +92,6 @@ class Security:
         """The users; empty means no authentication."""
         return self._latest().users
 
-    def check(self, fresh: Security) -> None:
-        """Raise if a restart would remove protection: a file may be empty by mistake."""
-        _check_protection(self._now, fresh._now)
-
     def _latest(self) -> _Content:
         if self._seen != _stamps(self._files):
             try:
@@ -118,7 +114,7 @@ class Security:
 
     def _check_not_new(self, fresh: _Content) -> None:
         if self.context is None and fresh.context is not None:
-            problem = "the key is new; send SIGHUP to serve with TLS."
+            problem = "the key is new; restart to serve with TLS."
             raise ConfigError(self._path, "tls_server_config", problem)
 
     def _loaded(self) -> _Content:
