@@ -21,13 +21,9 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, TextIO
 
-import pytest
-
 from streameval.cli.app import main
 from tests.effort import PATIENCE
 from tests.warm import started
-
-_DATASETS = Path(__file__).resolve().parents[3] / "shared" / "datasets"
 
 
 def command(*arguments: str | Path) -> list[str]:
@@ -153,10 +149,3 @@ def in_a_terminal(*arguments: str | Path) -> str:
         assert process.wait(PATIENCE) == 0
     os.close(ours)
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
-
-
-def dataset(name: str) -> Path:
-    """The folder of a data set; skips the test if it is not next to the repository."""
-    if not (_DATASETS / name).is_dir():
-        pytest.skip(f"the data set {name} is not beside the repository")
-    return _DATASETS / name

@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from streameval import Accumulator
-from tests.cli.program import asked, dataset, ran, readings, refused, saved
+from tests.cli.program import asked, ran, readings, refused, saved
+from tests.datasets import PRINTED, dataset
 from tests.effort import every_case
 
 RECOMMENDATIONS = """user_id:token\titem_id:token\tscore:float
@@ -302,10 +303,10 @@ def test_trec_evals_files_in_the_wrong_place_are_explained(tmp_path: Path) -> No
 
 
 def test_the_trec_eval_sample_has_its_printed_digits_from_its_own_files() -> None:
-    folder = dataset("trec_eval_test")
+    folder = dataset("judged")
     names = ["map", "gm_map", "Rprec", "bpref", "recip_rank", "num_rel_ret"]
     names += [f"P_{k}" for k in (5, 10, 15, 20, 30, 100, 200, 500, 1000)]
-    printed = gzip.decompress((folder / "expected_all.txt.gz").read_bytes()).decode()
+    printed = PRINTED.read_text()
     values = {line.split()[0]: line.split()[2] for line in printed.splitlines()}
     both = files(folder / "results.test.gz", folder / "qrels.test.gz")
     read = found(*both, *asked(f"trec:{name}" for name in names))

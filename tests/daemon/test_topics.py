@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 from streameval.testing.broker import Broker
-from tests.cli.program import dataset, ran
+from tests.cli.program import ran
 from tests.daemon.running import Running, exact, kafka_source, readings, running
+from tests.datasets import dataset
 from tests.kafka.topics import create, filled, send
 
 KNOWN = """
@@ -31,16 +32,16 @@ web = { listen = "127.0.0.1:0", first_exposure = "0s" }
 def test_a_published_data_set_gives_its_counts_and_the_bits_of_evaluate(
     broker: Broker, tmp_path: Path
 ) -> None:
-    folder = dataset("obd_small")
+    folder = dataset("slots")
     events = folder / "events.ndjson.gz"
     topic = f"test-{uuid.uuid4().hex[:12]}"
     where = ("--bootstrap-servers", broker.bootstrap_servers, "--topic", topic)
     done = ran("publish", events, *where)
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == f"40,000 records published to topic {topic}, created with 4 partitions.\n"
+    assert done.stdout == f"20,000 records published to topic {topic}, created with 4 partitions.\n"
 
     with running(KNOWN + kafka_source(broker, topic), tmp_path) as daemon:
-        document = daemon.consumed(40_000)
+        document = daemon.consumed(20_000)
         scrape = daemon.until(lambda: _beyond_zero(daemon.get("/metrics").text))
         assert daemon.get("/-/ready").status_code == 200
         assert daemon.stop() == 0
@@ -54,7 +55,7 @@ def test_a_published_data_set_gives_its_counts_and_the_bits_of_evaluate(
 
 def _assert_all_is_read(document: dict[str, Any]) -> None:
     health = document["health"]
-    assert (health["valid"], health["tombstones"]) == (40_000, 0)
+    assert (health["valid"], health["tombstones"]) == (20_000, 0)
     assert [each["lag"] for each in health["partitions"]] == [0] * 4
 
 

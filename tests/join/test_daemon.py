@@ -17,17 +17,15 @@ from streameval.testing.broker import Broker
 from tests.batches import batch_of
 from tests.cli.program import ran, spawned
 from tests.daemon.running import Running, exact, readings, running
+from tests.datasets import dataset
 from tests.durability.checkpointing import assignment
 from tests.effort import every_case
 from tests.join.offline import Case, joined
 from tests.join.streams import join_frontend
 from tests.kafka.topics import create, fill, lines, published
 
-DATASETS = Path(__file__).parents[3] / "shared" / "datasets"
-OBD = DATASETS / "obd_small"
-needs_data = pytest.mark.skipif(not OBD.exists(), reason="the shared data sets are not there")
 LISTS = 4_000
-"""The first ones of its 40,000; all of them are joined from files."""
+"""The first ones of its 20,000; all of them are joined from files."""
 METRICS = """
 metrics = ["ctr", "hit_rate@3", "mrr@3", "ndcg@3", "hits@3"]
 labels = ["variant", "campaign"]
@@ -60,13 +58,13 @@ def ended(daemon: Running, records: int) -> bool:
     return bool(found) and told == records and not any(stream["open"] for stream in found)
 
 
-@needs_data
 def test_logged_impressions_and_clicks_give_what_their_joined_file_gives(
     broker: Broker, tmp_path: Path
 ) -> None:
-    shown = lines(OBD / "impressions.ndjson.gz")[:LISTS]
+    folder = dataset("slots")
+    shown = lines(folder / "impressions.ndjson.gz")[:LISTS]
     keys = {_key(each) for each in shown}
-    clicked = [each for each in lines(OBD / "interactions.ndjson.gz") if _key(each) in keys]
+    clicked = [each for each in lines(folder / "interactions.ndjson.gz") if _key(each) in keys]
     topics = {"shown": published(broker, shown), "clicked": published(broker, clicked)}
     config = METRICS + JOIN.format(
         **topics, address=broker.bootstrap_servers, store=tmp_path / "state"
@@ -79,7 +77,7 @@ def test_logged_impressions_and_clicks_give_what_their_joined_file_gives(
     events = tmp_path / "events.toml"
     events.write_text(METRICS + 'source = { type = "simulator" }')
     path = tmp_path / "events.ndjson"
-    path.write_bytes(b"\n".join(lines(OBD / "events.ndjson.gz")[:LISTS]))
+    path.write_bytes(b"\n".join(lines(folder / "events.ndjson.gz")[:LISTS]))
     told = json.loads(
         ran("evaluate", str(path), "--config", str(events), "--format", "json").stdout
     )
@@ -202,7 +200,6 @@ def test_a_stream_whose_topic_is_created_later_is_waited_for(
         assert daemon.stop() == 0
 
 
-OTTO = DATASETS / "otto_test_sample"
 CONFIG = """
 metrics = {metrics}
 labels = {labels}
@@ -231,7 +228,6 @@ def evaluated(path: Path, config: str, *arguments: str) -> list[dict[str, Any]]:
     return found
 
 
-@needs_data
 def test_joined_impressions_and_clicks_equal_their_joined_file(tmp_path: Path) -> None:
     common = {
         "metrics": '["ctr", "hit_rate@3", "ndcg@3", "item_coverage@3"]\ncatalog = 100',
@@ -241,18 +237,18 @@ def test_joined_impressions_and_clicks_equal_their_joined_file(tmp_path: Path) -
         "rules": 'window = "30m"',
         "types": "{ click = 1 }",
     }
-    config = CONFIG.format(folder=OBD, **common)
+    folder = dataset("slots")
+    config = CONFIG.format(folder=folder, **common)
     found = evaluated(tmp_path, config)
     plain = config.partition("[source]")[0] + '[source]\ntype = "simulator"\n'
-    assert exact(found) == exact(evaluated(tmp_path, plain, str(OBD / "events.ndjson.gz")))
+    assert exact(found) == exact(evaluated(tmp_path, plain, str(folder / "events.ndjson.gz")))
 
 
-@needs_data
 def test_last_touch_equals_the_offline_join_in_each_variant(tmp_path: Path) -> None:
     """The interactions name no request; clicks, carts and orders are worth 1, 3 and 10."""
     gains = {"clicks": 1.0, "carts": 3.0, "orders": 10.0}
     config = CONFIG.format(
-        folder=OTTO,
+        folder=dataset("sessions"),
         metrics='["hit_rate", "value_per_list", "hit_rate(type=orders)"]',
         labels='["variant"]',
         unit="ms",
@@ -278,8 +274,9 @@ def test_last_touch_equals_the_offline_join_in_each_variant(tmp_path: Path) -> N
 
 
 def _case(gains: dict[str, float]) -> Case:
-    shown = [json.loads(line) for line in lines(OTTO / "impressions.ndjson.gz")]
-    done = [json.loads(line) for line in lines(OTTO / "interactions.ndjson.gz")]
+    folder = dataset("sessions")
+    shown = [json.loads(line) for line in lines(folder / "impressions.ndjson.gz")]
+    done = [json.loads(line) for line in lines(folder / "interactions.ndjson.gz")]
     for each in shown:
         each["shown"] = each["recommendations"]
     for number, each in enumerate(done):

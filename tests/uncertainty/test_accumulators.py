@@ -15,7 +15,8 @@ import pytest
 from streameval import Accumulator, Batch, Intervals, compare
 from streameval.accumulator.uncertainty import log_student_tail
 from streameval.errors import NotComparableError, UnlikeStateError
-from tests.cli.program import dataset, ran
+from tests.cli.program import ran
+from tests.datasets import dataset
 from tests.effort import every_case, sampled
 
 ITEMS = [f"i{place}" for place in range(5)]
@@ -104,7 +105,7 @@ def test_arms_without_a_common_day_are_not_said_to_have_too_few_users() -> None:
 
 
 def records(campaign: str) -> list[dict[str, Any]]:
-    with gzip.open(dataset("obd_small") / "events.ndjson.gz") as file:
+    with gzip.open(dataset("slots") / "events.ndjson.gz") as file:
         return [each for each in map(json.loads, file) if each["campaign"] == campaign]
 
 
