@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Annotated, Final, Literal, TypeVar
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -68,8 +68,6 @@ class WebOptions(_Table, frozen=True, kw_only=True):
         allowed_hosts: accepted Host headers, "*.example.com" for a whole domain; checked only
             without users.
         health_without_auth: whether health checks need no password.
-        scopes: user -> what that user may request: /metrics, page and API; users without
-            an entry may request all. Health checks need no scope.
         max_connections: most open connections; beyond it, a new one replaces the one idle longest.
         first_exposure: time for which a new counter stays at 0, so that every Prometheus sees it;
             at least two scrape intervals.
@@ -80,7 +78,6 @@ class WebOptions(_Table, frozen=True, kw_only=True):
     route_prefix: str = "/"
     allowed_hosts: list[str] = []
     health_without_auth: bool = False
-    scopes: dict[str, list[Literal["metrics", "read"]]] = {}
     max_connections: Annotated[int, Meta(ge=1)] = 512
     first_exposure: str = "60s"
 

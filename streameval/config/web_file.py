@@ -19,14 +19,7 @@ from streameval.exporters.web.webconfig import Security, WebConfig
 def web_security(options: WebOptions) -> Security:
     """Certificate and users of the web configuration file; without a file, HTTP without users."""
     path = options.config_file
-    security = Security() if path is None else Security(path, partial(web_config, path))
-    for user in options.scopes:
-        if user not in security.users:
-            problem = (
-                f"{path} has no such user." if path else "there are no users; see config_file."
-            )
-            raise ConfigError("[web]", f"scopes.{user}", problem)
-    return security
+    return Security() if path is None else Security(path, partial(web_config, path))
 
 
 def web_config(path: str) -> WebConfig:

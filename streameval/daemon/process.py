@@ -64,6 +64,7 @@ class Daemon:
         self._security = web_security(web)
         self._security.observe = self._web_config_read
         self._security.warn = _warn_about_certificate
+        self._security.overload = PasswordFlood(clock.monotonic).observe
         self._wall = clock.wall
         self._web_config = WebConfigHealth(successful=True, at=clock.wall())
         parts = assemble(config, environment, clock)
@@ -82,7 +83,6 @@ class Daemon:
             hosts=web.hosts,
             security=self._security,
             open_health=web.health_without_auth,
-            scopes=web.scopes,
         )
         limits = Limits(connections=web.max_connections)
         self._server = Server(app, web.addresses, self._security, limits)
@@ -147,6 +147,23 @@ class Daemon:
             emit(logging.WARNING, "exposed", danger=danger)
         if self._security.warning is not None:
             _warn_about_certificate(self._security.warning)
+
+
+_FLOOD_SECONDS = 60.0
+
+
+class PasswordFlood:
+    """Logs that more passwords arrive than can be checked, at most once a minute."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._next = -math.inf
+
+    def observe(self, address: str) -> None:
+        """A client at this address was turned away."""
+        if self._clock() >= self._next:
+            self._next = self._clock() + _FLOOD_SECONDS
+            emit(logging.WARNING, "password_flood", address=address)
 
 
 def _warn_about_certificate(problem: str) -> None:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import bcrypt
@@ -41,12 +40,11 @@ class Guarded:
         prefix: str = "",
         hosts: Iterable[str] | None = None,
         open_health: bool = False,
-        scopes: Mapping[str, list[Any]] = MappingProxyType({}),
     ) -> None:
         self.snapshot: Snapshot | None = picture(mean("ndcg@10", ("a",), 1.0, 2))
         self.turns = True
         file.write_text(text)
-        options = WebOptions(config_file=str(file), scopes=dict(scopes))
+        options = WebOptions(config_file=str(file))
         self.security = security = web_security(options)
         app = application(
             lambda: self.snapshot,
@@ -56,7 +54,6 @@ class Guarded:
             hosts=hosts,
             security=security,
             open_health=open_health,
-            scopes=options.scopes,
         )
         self.server = Server(app, listen, security, limits or Limits())
 

@@ -1,11 +1,10 @@
-"""What protects the server: TLS, certificates, passwords and scopes, also as their files change."""
+"""What protects the server: TLS, certificates and passwords, also as their files change."""
 
 from __future__ import annotations
 
 import shutil
 import socket
 import ssl
-from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from streameval.config.options import WebOptions
 from streameval.config.web_file import web_security
 from streameval.errors import ConfigError
 from tests.certificates import Authority
-from tests.effort import every_case
 from tests.exporters.guarded import Guarded, guarded, trusting, users
 from tests.ports import WEB
 
@@ -257,42 +255,3 @@ def test_a_tls_session_does_not_outlive_its_authority(tmp_path: Path, authority:
         shutil.copy(other.file, tmp_path / "clients.crt")
         with pytest.raises((ssl.SSLError, ConnectionError, AssertionError)):
             session(kept)
-
-
-@pytest.fixture
-def scoped(tmp_path: Path) -> Iterator[Guarded]:
-    passwords = {"scraper": "x", "viewer": "x", "root": "x", "nobody": "x"}
-    scopes = {"scraper": ["metrics"], "viewer": ["read"], "nobody": []}
-    with guarded(tmp_path / "web.yml", users(**passwords), scopes=scopes, prefix="/eval") as site:
-        yield site
-
-
-READ = ("/", "/sections", "/api/v1/metrics", "/static/page.css")
-
-
-@every_case(
-    ("user", "allowed"),
-    [
-        ("scraper", {"/metrics"}),
-        ("viewer", {*READ}),
-        ("nobody", set()),
-        ("root", {"/metrics", *READ}),
-    ],
-)
-def test_a_user_with_scopes_may_request_nothing_else(
-    scoped: Guarded, user: str, allowed: set[str]
-) -> None:
-    found = {
-        path: scoped.get(f"/eval{path}", auth=(user, "x")).status_code
-        for path in ("/metrics", *READ, "/-/ready", "/-/healthy", "/%6detrics")
-    }
-    open_to_all = {"/-/ready", "/-/healthy"}
-    also = {"/%6detrics"} if "/metrics" in allowed else set()
-    assert {path for path, status in found.items() if status == 200} == allowed | open_to_all | also
-    assert set(found.values()) <= {200, 403}
-    assert scoped.get("/eval/metrics", auth=(user, "wrong")).status_code == 401
-
-
-def test_scopes_of_an_unknown_user_are_rejected(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"\[web\]: scopes.eve: .*web.yml has no such user"):
-        Guarded(tmp_path / "web.yml", users(ana="x"), scopes={"eve": ["read"]})

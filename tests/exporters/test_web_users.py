@@ -144,6 +144,71 @@ def test_waiting_checks_are_limited_and_cached_users_do_not_wait() -> None:
     assert verdicts.count(Verdict.REFUSED) == 64
 
 
+def _passwords(count: int) -> list[str]:
+    return [f"wrong {number}" for number in range(count)]
+
+
+def test_a_new_scraper_is_checked_before_a_flood_from_elsewhere() -> None:
+    known_users = Users("web.yml", {"ana": hashed("s3cret")})
+
+    async def ask() -> tuple[Verdict, int]:
+        flood = [
+            asyncio.ensure_future(known_users.verdict(header("ana", password), "192.0.2.1"))
+            for password in _passwords(500)
+        ]
+        assert await flood[0] is Verdict.REFUSED
+        scraped = await known_users.verdict(header("ana", "s3cret"), "192.0.2.2")
+        waiting = sum(not task.done() for task in flood)
+        await asyncio.gather(*flood)
+        return scraped, waiting
+
+    scraped, waiting = _awaited(ask())
+    assert scraped is Verdict.ADMITTED
+    assert waiting > 50
+
+
+def test_a_scraper_at_the_address_of_a_flood_loses_at_most_one_scrape() -> None:
+    known_users = Users("web.yml", {"ana": hashed("s3cret")})
+
+    async def ask() -> list[Verdict]:
+        flood = [
+            asyncio.ensure_future(known_users.verdict(header("ana", password)))
+            for password in _passwords(500)
+        ]
+        await asyncio.sleep(0)
+        scrapes = [await known_users.verdict(header("ana", "s3cret")) for _ in range(12)]
+        assert not all(task.done() for task in flood)
+        await asyncio.gather(*flood)
+        return scrapes
+
+    first, *others = _awaited(ask())
+    assert first is Verdict.BUSY
+    assert others == [Verdict.ADMITTED] * 11
+
+
+def test_a_refused_password_is_not_checked_again(
+    site: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checks = Checks(monkeypatch)
+    statuses = [site.get(auth=("ana", "wrong")).status_code for _ in range(5)]
+    assert statuses == [401] * 5
+    assert len(checks.hashes) == 1
+
+
+def test_a_client_that_goes_away_does_not_cancel_the_check_of_others() -> None:
+    known_users = Users("web.yml", {"ana": hashed("s3cret")})
+
+    async def ask() -> Verdict:
+        leaving, staying = (
+            asyncio.ensure_future(known_users.verdict(header("ana", "s3cret"))) for _ in range(2)
+        )
+        await asyncio.sleep(0)
+        leaving.cancel()
+        return await staying
+
+    assert _awaited(ask()) is Verdict.ADMITTED
+
+
 def test_no_password_is_kept() -> None:
     known_users = Users("web.yml", {"ana": hashed("s3cret")})
     assert _awaited(known_users.verdict(header("ana", "s3cret"))) is Verdict.ADMITTED

@@ -6,10 +6,15 @@ import itertools
 import re
 import subprocess
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+import bcrypt
+import httpx
 import pytest
 
 from streameval.catalogue import catalogue
@@ -18,7 +23,8 @@ from streameval.engine.snapshot import LIFETIME, Snapshot
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Server, application
 from tests.certificates import Authority
-from tests.exporters.guarded import guarded, hashed
+from tests.effort import PATIENCE
+from tests.exporters.guarded import Guarded, guarded, hashed
 from tests.exporters.pictures import (
     busy_health,
     health,
@@ -194,6 +200,52 @@ def test_the_documented_file_is_one_for_promtool_too(folder: Path) -> None:
     assert web_config(str(folder / "web.yml")).basic_auth_users
     checked = subprocess.run(command, capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stderr
+
+
+_GUESSERS = 100
+
+
+@contextmanager
+def flooded(site: Guarded) -> Iterator[Callable[[], int]]:
+    """Clients that guess passwords without a pause; the number of their guesses."""
+    ended, numbers = threading.Event(), itertools.count()
+
+    def guess() -> None:
+        with httpx.Client(trust_env=False, timeout=PATIENCE) as client:
+            while not ended.is_set():
+                wrong = ("prometheus", f"guess {next(numbers)}")
+                status = client.get(f"{site.server.address}/metrics", auth=wrong).status_code
+                assert status in {401, 503}
+
+    with ThreadPoolExecutor(_GUESSERS) as clients:
+        guesses = [clients.submit(guess) for _ in range(_GUESSERS)]
+        try:
+            yield lambda: next(numbers)
+        finally:
+            ended.set()
+    assert [guess.exception() for guess in guesses] == [None] * _GUESSERS
+
+
+_WITH_PASSWORD = """
+global: {{scrape_interval: 1s, scrape_timeout: 1s}}
+scrape_configs:
+  - job_name: streameval
+    basic_auth: {{username: prometheus, password: s3cret}}
+    static_configs: [{{targets: ["127.0.0.1:{port}"]}}]
+"""
+
+
+def test_a_prometheus_scrapes_through_a_flood_of_wrong_passwords(tmp_path: Path) -> None:
+    slow = bcrypt.hashpw(b"s3cret", bcrypt.gensalt(10)).decode()
+    text = f'basic_auth_users: {{prometheus: "{slow}"}}'
+    with guarded(tmp_path / "web.yml", text) as site, flooded(site) as guesses:
+        while guesses() < 500:
+            time.sleep(0.1)
+        with running(tmp_path, _WITH_PASSWORD.format(port=site.port)) as server:
+            scraped = "sum_over_time(up[10m])"
+            while (server.value(scraped) or 0) < 5:
+                time.sleep(0.2)
+            assert (server.value(f"count_over_time(up[10m]) - {scraped}") or 0) <= 1
 
 
 def test_a_prometheus_reads_with_certificate_and_the_right_password_only(folder: Path) -> None:

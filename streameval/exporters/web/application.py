@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import ipaddress
 import socket
-from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from types import MappingProxyType
 from typing import Final
 
 from starlette.applications import Starlette
@@ -23,7 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from streameval.engine.snapshot import Snapshot
 from streameval.exporters.prometheus import CONTENT_TYPE
 from streameval.exporters.web.api import Api
-from streameval.exporters.web.auth import Verdict, user_of
+from streameval.exporters.web.auth import Verdict
 from streameval.exporters.web.health import HEALTHY, READY, HealthChecks
 from streameval.exporters.web.webconfig import Security
 
@@ -48,7 +46,6 @@ def application(
     hosts: Iterable[str] | None = None,
     security: Security | None = None,
     open_health: bool = False,
-    scopes: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> Starlette:
     """The page, the API, /metrics and health checks for the snapshots that `current` returns.
 
@@ -64,7 +61,6 @@ def application(
             always accepted. None accepts any name.
         security: users; None means no authentication.
         open_health: whether health checks need no password.
-        scopes: user -> allowed scopes; a user without an entry may request all.
     """
     checks = HealthChecks(current, healthy)
 
@@ -88,8 +84,6 @@ def application(
                 security=security or Security(),
                 hosts=None if hosts is None else Hosts(hosts),
                 open_paths=open_paths,
-                scope_of=partial(_scope_of, prefix),
-                scopes=scopes,
             )
         ],
     )
@@ -103,14 +97,6 @@ def _under(prefix: str, routes: list[BaseRoute]) -> list[BaseRoute]:
         return RedirectResponse(f"{prefix}/", status_code=302)
 
     return [Mount(prefix, routes=routes), Route("/", to_the_page), Route(prefix, to_the_page)]
-
-
-def _scope_of(prefix: str, path: str) -> str | None:
-    """The scope of a path; None for health checks, which every user may request."""
-    named: Mapping[str, str | None] = {
-        "/metrics": "metrics", HEALTHY: None, READY: None
-    }  # fmt: skip
-    return named.get(path.removeprefix(prefix), "read")
 
 
 def _not_found(request: Request, _: Exception) -> Response:
@@ -172,15 +158,11 @@ class Guard:
         security: Security,
         hosts: Hosts | None,
         open_paths: Iterable[str],
-        scope_of: Callable[[str], str | None],
-        scopes: Mapping[str, Collection[str]],
     ) -> None:
         self._app = app
         self._security = security
         self._hosts = hosts
         self._open_paths = frozenset(open_paths)
-        self._scope_of = scope_of
-        self._scopes = scopes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Reject the request, or pass it on."""
@@ -188,7 +170,8 @@ class Guard:
             # Servers also send lifespan events.
             await self._app(scope, receive, send)
             return
-        refusal = await self._refusal(scope["path"], Headers(scope=scope))
+        address, _ = scope["client"] or ("", 0)
+        refusal = await self._refusal(scope["path"], Headers(scope=scope), address)
 
         async def send_safely(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -197,7 +180,7 @@ class Guard:
 
         await (refusal or self._app)(scope, receive, send_safely)
 
-    async def _refusal(self, path: str, headers: Headers) -> Response | None:
+    async def _refusal(self, path: str, headers: Headers, address: str) -> Response | None:
         if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
             return _text(413, "Requests must not have a body.", {"Connection": "close"})
         users = self._security.users
@@ -205,23 +188,14 @@ class Guard:
             return self._foreign_host(headers.get("host", ""))
         if path in self._open_paths:
             return None
-        credentials = headers.get("authorization")
-        verdict = await users.verdict(credentials)
+        verdict = await users.verdict(headers.get("authorization"), address)
         if verdict is Verdict.BUSY:
+            self._security.overload(address)
             return _text(503, "Too many passwords to check; try again.", {"Retry-After": "5"})
         if verdict is Verdict.REFUSED:
             challenge = {"WWW-Authenticate": 'Basic realm="streameval", charset="UTF-8"'}
             return _text(401, "Unauthorized: send a known user and the right password.", challenge)
-        return self._out_of_scope(user_of(credentials), self._scope_of(path))
-
-    def _out_of_scope(self, user: str, scope: str | None) -> Response | None:
-        allowed = self._scopes.get(user)
-        if scope is None or allowed is None or scope in allowed:
-            return None
-        text = (
-            f"Forbidden: user {user!r} has the scopes {sorted(allowed)}, and this needs {scope!r}."
-        )
-        return _text(403, text, {})
+        return None
 
     def _foreign_host(self, host: str) -> Response | None:
         if self._hosts is None or not host or host in self._hosts:

@@ -7,22 +7,31 @@ import base64
 import binascii
 import enum
 import hashlib
-import hmac
 import re
 import secrets
+from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import bcrypt
 
 from streameval.errors import ConfigError
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 _HASH: Final = re.compile(r"\$2[aby]\$(?P<cost>0[4-9]|[12][0-9]|3[01])\$[./A-Za-z0-9]{53}")
 _LONGEST: Final = 72
 """Bytes of a password that bcrypt uses."""
 
 _MAX_WAITING: Final = 64
-"""Most checks that may wait; each takes 0.1 s of processor time."""
+"""Most passwords that may wait to be checked; each check takes 0.1 s of processor time."""
+
+_MAX_REMEMBERED: Final = 65_536
+"""Most remembered credentials: a minute of a flood of 1,000 a second."""
+
+_MAX_ADDRESSES: Final = 4_096
 
 
 class Verdict(enum.Enum):
@@ -36,8 +45,11 @@ class Verdict(enum.Enum):
 class Users:
     """Checks users and passwords one at a time on a worker thread; used by one event loop.
 
-    A keyed digest of each correct password is cached, so that bcrypt runs once per user. A check of
-    an unknown user takes as long as one of a known user.
+    bcrypt runs once per credential: keyed digests of correct and refused ones are remembered, and
+    those do not wait. Others wait in an order that keeps a flood of wrong passwords from delaying
+    the right one: first credentials that were asked before, since a scraper repeats its own and a
+    guesser does not; then those from the address with the fewest refusals. A check of an unknown
+    user takes as long as one of a known user.
 
     Raises:
         ConfigError: a value is not a bcrypt hash, or a name is not valid in HTTP.
@@ -45,58 +57,130 @@ class Users:
 
     def __init__(self, path: str, hashes: Mapping[str, str]) -> None:
         self._hashes = {
-            user.encode(): _checked(path, user, each).encode() for user, each in hashes.items()
+            user.encode(): _checked(path, user, text).encode() for user, text in hashes.items()
         }
-        self._slowest = max(self._hashes.values(), key=lambda each: each[4:6], default=b"")
+        self._slowest = max(self._hashes.values(), key=lambda hashed: hashed[4:6], default=b"")
         self._secret = secrets.token_bytes(32)
         self._proven: dict[bytes, bytes] = {}
-        self._checking = asyncio.Lock()
-        self._waiting = 0
+        self._unproven: _Recent[bytes, Verdict] = _Recent(_MAX_REMEMBERED)
+        self._refusals: _Recent[str, int] = _Recent(_MAX_ADDRESSES)
+        self._waiting: dict[bytes, _Check] = {}  # with the one that is running
+        self._running: bytes | None = None
+        self._arrivals = 0
+        self._worker: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
         """The number of users."""
         return len(self._hashes)
 
-    def __contains__(self, user: str) -> bool:
-        return user.encode() in self._hashes
+    async def verdict(self, header: str | None, address: str = "") -> Verdict:
+        """Whether a request with this `Authorization` header is admitted.
 
-    async def verdict(self, header: str | None) -> Verdict:
-        """Whether a request with this `Authorization` header is admitted."""
-        found = _credentials(header)
-        if found is None:
+        `address`: of the client.
+        """
+        credentials = _credentials(header)
+        if credentials is None:
             return Verdict.REFUSED
-        user, password = found
-        if self._is_proven(user, password):
+        digest = self._digest(credentials)
+        if self._proven.get(credentials.user) == digest:
             return Verdict.ADMITTED
-        if self._waiting >= _MAX_WAITING:
-            return Verdict.BUSY
-        self._waiting += 1
-        try:
-            async with self._checking:
-                right = self._is_proven(user, password) or await self._check(user, password)
-        finally:
-            self._waiting -= 1
-        return Verdict.ADMITTED if right else Verdict.REFUSED
+        if self._unproven.get(digest) is Verdict.REFUSED:
+            return Verdict.REFUSED
+        check = self._waiting.get(digest)
+        if check is None:
+            check = self._wait(digest, credentials, address)
+        else:
+            check.asked_before = True
+        # One client that goes away must not cancel the check that others wait for.
+        return await asyncio.shield(check.verdict)
 
-    async def _check(self, user: bytes, password: bytes) -> bool:
+    def _wait(self, digest: bytes, credentials: _Credentials, address: str) -> _Check:
+        """Add a check; beyond the limit, turn the last one away."""
+        self._arrivals += 1
+        check = _Check(
+            credentials,
+            address,
+            asked_before=self._unproven.get(digest) is Verdict.BUSY,
+            arrival=self._arrivals,
+            verdict=asyncio.get_running_loop().create_future(),
+        )
+        self._waiting[digest] = check
+        self._unproven.put(digest, Verdict.BUSY)
+        if len(self._waiting) > _MAX_WAITING:
+            last = max(self._waiting, key=self._place)
+            self._waiting.pop(last).verdict.set_result(Verdict.BUSY)
+        if self._worker is None or self._worker.done():
+            self._worker = asyncio.create_task(self._work())
+        return check
+
+    def _place(self, digest: bytes) -> tuple[bool, bool, int, int]:
+        """The place of a check in the order; the smallest comes first."""
+        check = self._waiting[digest]
+        refusals = self._refusals.get(check.address) or 0
+        return digest != self._running, not check.asked_before, refusals, check.arrival
+
+    async def _work(self) -> None:
+        while self._waiting:
+            self._running = min(self._waiting, key=self._place)
+            check = self._waiting[self._running]
+            verdict = Verdict.BUSY
+            try:
+                verdict = await self._check(self._running, check)
+            finally:
+                del self._waiting[self._running]
+                check.verdict.set_result(verdict)
+
+    async def _check(self, digest: bytes, check: _Check) -> Verdict:
+        user, password = check.credentials
         hashed = self._hashes.get(user, self._slowest)
-        right = await asyncio.to_thread(bcrypt.checkpw, password[:_LONGEST], hashed)
-        if right and user in self._hashes:
-            self._proven[user] = self._digest(password)
-            return True
-        return False
+        matches = await asyncio.to_thread(bcrypt.checkpw, password[:_LONGEST], hashed)
+        if matches and user in self._hashes:
+            self._proven[user] = digest
+            return Verdict.ADMITTED
+        self._unproven.put(digest, Verdict.REFUSED)
+        self._refusals.put(check.address, 1 + (self._refusals.get(check.address) or 0))
+        return Verdict.REFUSED
 
-    def _is_proven(self, user: bytes, password: bytes) -> bool:
-        return hmac.compare_digest(self._proven.get(user, b""), self._digest(password))
-
-    def _digest(self, password: bytes) -> bytes:
-        return hashlib.blake2b(password, key=self._secret).digest()
+    def _digest(self, credentials: _Credentials) -> bytes:
+        return hashlib.blake2b(b":".join(credentials), key=self._secret, digest_size=32).digest()
 
 
-def user_of(header: str | None) -> str:
-    """The user in an `Authorization` header; "" if there is none."""
-    found = _credentials(header)
-    return "" if found is None else found[0].decode(errors="replace")
+class _Credentials(NamedTuple):
+    user: bytes
+    password: bytes
+
+
+@dataclass(slots=True)
+class _Check:
+    """A password that waits to be checked.
+
+    Attributes:
+        asked_before: whether an earlier request had the same credentials.
+        arrival: number of the check; grows by one.
+    """
+
+    credentials: _Credentials
+    address: str
+    asked_before: bool
+    arrival: int
+    verdict: asyncio.Future[Verdict]
+
+
+class _Recent(Generic[Key, Value]):
+    """A mapping that forgets the key written longest ago when it is full."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._values: OrderedDict[Key, Value] = OrderedDict()
+
+    def get(self, key: Key) -> Value | None:
+        return self._values.get(key)
+
+    def put(self, key: Key, value: Value) -> None:
+        self._values[key] = value
+        self._values.move_to_end(key)
+        if len(self._values) > self._size:
+            self._values.popitem(last=False)
 
 
 def _checked(path: str, user: str, hashed: str) -> str:
@@ -112,7 +196,7 @@ def _checked(path: str, user: str, hashed: str) -> str:
     return hashed
 
 
-def _credentials(header: str | None) -> tuple[bytes, bytes] | None:
+def _credentials(header: str | None) -> _Credentials | None:
     kind, _, encoded = (header or "").partition(" ")
     if kind.lower() != "basic":
         return None
@@ -120,4 +204,4 @@ def _credentials(header: str | None) -> tuple[bytes, bytes] | None:
         user, colon, password = base64.b64decode(encoded.strip(), validate=True).partition(b":")
     except (binascii.Error, ValueError):
         return None
-    return (user, password) if colon else None
+    return _Credentials(user, password) if colon else None

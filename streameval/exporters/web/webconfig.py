@@ -76,12 +76,15 @@ class Security:
             HTTP.
         observe: called after changed files were read, with None or the reason for rejecting them.
         warn: called after changed files were read, with `warning` if there is one.
+        overload: called with the address of a client whose password is not checked because too
+            many wait.
     """
 
     def __init__(self, path: str = "", read: Callable[[], WebConfig] = WebConfig) -> None:
         self._path, self._read = path, read
         self.observe: Callable[[ConfigError | None], None] = lambda _: None
         self.warn: Callable[[str], None] = lambda _: None
+        self.overload: Callable[[str], None] = lambda _: None
         self._files: list[Path] = []
         self._seen: list[tuple[int, ...]] = []
         self._now = self._loaded()
