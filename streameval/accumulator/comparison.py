@@ -11,19 +11,17 @@ import msgspec
 import numpy as np
 
 from streameval.accumulator import Accumulator
+from streameval.accumulator.contrasts import Contrast, contrasts
 from streameval.accumulator.uncertainty import (
     LARGEST_EVIDENCE,
     MOST_ANONYMOUS,
     NOISE,
-    Estimate,
-    accumulated,
     half_width,
     in_units,
     log_evidence,
     log_student_tail,
     normal_reach,
     standard_error,
-    standardised,
 )
 from streameval.catalogue import metric_of
 from streameval.errors import MetricError, NotComparableError, UnlikeStateError
@@ -67,6 +65,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         p_value: p-value of "no difference"; 1 / evidence for the method "anytime".
         groups: effective number of user groups, the smaller of both arms.
         heaviest: largest share of the variance from one user group; 0 if nothing varies.
+        shortfall: how many times as many users the smaller arm needs for a verdict; None if it has
+            enough, or an arm has no value.
+        is_skewed: whether more users are needed because a few large values make up the mean.
         verdict: better, worse, no difference, ...
         kind: method of the bounds: "fixed" or "anytime".
         confidence: how often such bounds cover the truth.
@@ -82,6 +83,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     p_value: float = 1.0
     groups: float = 0.0
     heaviest: float = 0.0
+    shortfall: float | None = None
+    is_skewed: bool = False
     verdict: Verdict = "too few users"
     kind: Method
     confidence: float
@@ -118,7 +121,7 @@ def compare_sums(
 
     A user group is left out of both arms at once, so the result is valid for separate and for
     shared users. Each day is compared with itself, so a gradual ramp-up of the treatment does not
-    mix with changes over time.
+    mix with changes over time. Days with few users count by what these users say of the others.
 
     `precision`: lift at which anytime bounds are tightest; a smaller lift is "no difference".
 
@@ -136,13 +139,11 @@ def compare_sums(
         ('better', '10.0 %', 'at least +0.4 %')
     """
     check_method(method, get_args(Method))
-    common = _common(control, treatment)
-    if common is None:
+    common = _on_common_days(control, treatment)
+    if not common[0].days.size:
         return Comparison(kind=method, confidence=confidence)
-    weights = common.weights / common.weights.sum()
-    one = standardised(*_arm(control, common.first), weights)
-    other = standardised(*_arm(treatment, common.second), weights)
-    return _between(one, other, _Settings(method, precision, confidence, higher_is_better))
+    (contrast,) = contrasts(*common)
+    return _between(contrast, _Settings(method, precision, confidence, higher_is_better))
 
 
 class Day(msgspec.Struct, frozen=True):
@@ -174,15 +175,13 @@ def compare_days(
     Raises:
         UnlikeStateError: the numbers of groups differ.
     """
-    common = _common(control, treatment)
-    if common is None:
-        return []
+    common = _on_common_days(control, treatment)
     settings = _Settings("anytime", precision, confidence)
-    ones = accumulated(*_arm(control, common.first), common.weights)
-    others = accumulated(*_arm(treatment, common.second), common.weights)
     found = []
-    for number, one, other in zip(control.days[common.first].tolist(), ones, others, strict=True):
-        each = _between(one, other, settings)
+    for number, contrast in zip(
+        common[0].days.tolist(), contrasts(*common, each_day=True), strict=True
+    ):
+        each = _between(contrast, settings)
         # An offset from UTC may lead to a day before the year 1 or after 9999.
         day = date.fromordinal(min(max(number + _EPOCH, 1), date.max.toordinal()))
         found.append(Day(day, each.evidence, each.lift, each.lift_low, each.lift_high))
@@ -198,26 +197,28 @@ class _Settings(NamedTuple):
     higher_is_better: bool | None = True
 
 
-def _between(one: Estimate, other: Estimate, settings: _Settings) -> Comparison:
+def _between(contrast: Contrast, settings: _Settings) -> Comparison:
     """Compare the means of control and treatment."""
-    groups = min(one.groups, other.groups)
+    one, other, *_ = contrast
     # Clipped, so that the lift and its logarithm are finite.
     positive = min(one.value, other.value) > 0
     ratio = min(max(other.value / one.value, 1e-300), 1e300) if positive else 1.0
+    moves = other.moves - one.moves
     found = Comparison(
         difference=other.value - one.value,
         lift=ratio - 1 if positive else None,
-        groups=groups,
-        heaviest=_heaviest(other.moves - one.moves),
+        groups=contrast.groups,
+        heaviest=_heaviest(moves),
+        shortfall=contrast.shortfall if positive and contrast.shortfall > 1 else None,
+        is_skewed=positive and contrast.is_skewed,
         kind=settings.method,
         confidence=settings.confidence,
     )
-    if not (one.is_usable and other.is_usable):
+    if not contrast.is_usable:
         return found
-    moves = other.moves - one.moves
-    plain = _tested(settings, groups, other.value - one.value, moves, one.value)
+    plain = _tested(settings, contrast.groups, other.value - one.value, moves, one.value)
     moves = other.moves / other.value - one.moves / one.value
-    relative = _tested(settings, groups, math.log(ratio), moves, 1.0)
+    relative = _tested(settings, contrast.groups, math.log(ratio), moves, 1.0)
     found = _with_bounds(found, plain, relative)
     verdict = _verdict(found, settings.precision, settings.higher_is_better)
     return msgspec.structs.replace(found, verdict=verdict)
@@ -292,36 +293,21 @@ def _sums(accumulator: Accumulator, metric: str) -> GroupSums:
     return found
 
 
-class _Common(NamedTuple):
-    """Indices of the days on which both arms have lists.
-
-    Attributes:
-        weights: weight of each day, its information about the difference: N_A N_B / (N_A + N_B).
-    """
-
-    first: IntArray
-    second: IntArray
-    weights: FloatArray
-
-
-def _common(control: GroupSums, treatment: GroupSums) -> _Common | None:
+def _on_common_days(control: GroupSums, treatment: GroupSums) -> tuple[GroupSums, GroupSums]:
+    """The sums on the days on which both arms have lists."""
     if control.numerators.shape[1] != treatment.numerators.shape[1]:
         counts = (each.numerators.shape[1] for each in (control, treatment))
         raise UnlikeStateError("numbers of user groups", *counts)
-    _, first, second = np.intersect1d(control.days, treatment.days, return_indices=True)
-    one = control.denominators.sum(axis=1)[first]
-    other = treatment.denominators.sum(axis=1)[second]
-    both = (one > 0) & (other > 0)
-    if not both.any():
-        return None
-    one, other = one[both], other[both]
-    return _Common(first[both], second[both], one * (other / (one + other)))
+    ones, others = (each.days[each.denominators.any(axis=1)] for each in (control, treatment))
+    days = np.intersect1d(ones, others)
+    return _on(control, days), _on(treatment, days)
 
 
-def _arm(sums: GroupSums, days: IntArray) -> tuple[FloatArray, IntArray]:
+def _on(sums: GroupSums, days: IntArray) -> GroupSums:
     if days.size == sums.days.size:
-        return sums.numerators, sums.denominators
-    return sums.numerators[days], sums.denominators[days]
+        return sums
+    rows = np.searchsorted(sums.days, days)
+    return GroupSums(days, sums.numerators[rows], sums.denominators[rows])
 
 
 class _Tested(NamedTuple):

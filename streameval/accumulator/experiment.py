@@ -347,9 +347,20 @@ def _too_few(row: Compared, control: str) -> str:
             return f"nothing to compare yet: {row.metric} of {name} is {value:g}."
     if row.difference is None:
         return f"too few users: {row.variant} and {control} have no day in common."
+    return _shortfall(row, row.shortfall or 1.0)
+
+
+def _shortfall(row: Compared, times: float) -> str:
+    more = f"{times:,.0f}" if times >= 10 else f"{math.ceil(10 * times) / 10:.1f}"
+    if row.is_skewed:
+        return (
+            f"too few users: a few large values decide {row.metric}, and the smaller variant has "
+            f"too few users to show them; it needs about {more} times as many."
+        )
+    groups = (FEWEST_GROUPS + 1) / times - 1.0
     return (
-        f"too few users: they count as {max(row.groups, 0.0):.1f} groups of equal size "
-        f"in the smaller variant, and {FEWEST_GROUPS} are needed."
+        f"too few users: they count as {max(groups, 0.0):.1f} groups of equal size in the smaller "
+        f"variant, and {FEWEST_GROUPS} are needed: about {more} times as many users."
     )
 
 

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from streameval.statistics.arrays import FloatArray, IntArray
+from streameval.statistics.arrays import FloatArray
 from streameval.statistics.intervals import GroupSums, Interval, Intervals, Kind
 
 FEWEST_GROUPS: Final = 12
@@ -102,71 +102,14 @@ def pooled(sums: GroupSums) -> Estimate:
         >>> pooled(GroupSums(np.array([0]), np.array([[1.0, 3.0]]), np.array([[10, 10]])))
         Estimate(value=0.2, moves=array([-0.1,  0.1]), groups=1.0)
     """
-    days = (sums.numerators.sum(axis=0)[None], sums.denominators.sum(axis=0)[None])
-    if not days[1].any():
-        return Estimate(0.0, np.zeros(days[0].shape[1]), 0.0)
-    return standardised(*days, np.ones(1))
-
-
-class Daily(NamedTuple):
-    """The means of days, shape (days,).
-
-    Attributes:
-        moves: as in `Estimate`, for the mean of each day; shape (days, groups).
-        shares: share of each group in the day's denominator; shape (days, groups).
-    """
-
-    values: FloatArray
-    moves: FloatArray
-    shares: FloatArray
-
-
-def daily(numerators: FloatArray, denominators: IntArray) -> Daily:
-    """The mean of each day, from sums of shape (days, groups); every day must have lists."""
-    shares = denominators.astype(np.float64)
-    totals = shares.sum(axis=1)[:, None]
-    values = numerators.sum(axis=1)[:, None] / totals
-    # In place, because for ninety days most of the time is spent on allocating arrays.
-    moves = values * shares
-    np.subtract(numerators, moves, out=moves)
-    rest = totals - shares
-    # The only group of a day cannot be left out; its residual is 0.
-    np.maximum(rest, 1.0, out=rest)
-    moves /= rest
-    shares /= totals
-    return Daily(values[:, 0], moves, shares)
-
-
-def standardised(numerators: FloatArray, denominators: IntArray, weights: FloatArray) -> Estimate:
-    """The weighted mean of `daily` means; `weights` of days sum to 1, shape (days,)."""
-    days = daily(numerators, denominators)
-    column = weights[:, None]
-    np.multiply(days.moves, column, out=days.moves)
-    np.multiply(days.shares, column, out=days.shares)
-    value = float((weights * days.values).sum())
-    return Estimate(value, days.moves.sum(axis=0), _effective(days.shares.sum(axis=0)))
-
-
-def accumulated(
-    numerators: FloatArray, denominators: IntArray, weights: FloatArray
-) -> list[Estimate]:
-    """The results of `standardised` for the first day, the first two days, and so on.
-
-    `weights`: of the days, positive, with any sum.
-    """
-    days = daily(numerators, denominators)
-    column, whole = weights[:, None], weights.cumsum()
-    values = (weights * days.values).cumsum() / whole
-    moves = np.cumsum(days.moves * column, axis=0) / whole[:, None]
-    shares = np.cumsum(days.shares * column, axis=0) / whole[:, None]
-    return [
-        Estimate(value, move, _effective(share))
-        for value, move, share in zip(values.tolist(), moves, shares, strict=True)
-    ]
-
-
-def _effective(share: FloatArray) -> float:
-    return 1.0 / float(np.square(share).sum()) - 1.0
+    values, lists = sums.numerators.sum(axis=0), sums.denominators.sum(axis=0).astype(np.float64)
+    total = float(lists.sum())
+    if not total:
+        return Estimate(0.0, np.zeros(lists.size), 0.0)
+    value = float(values.sum()) / total
+    # The only group cannot be left out; its residual is 0.
+    moves = (values - value * lists) / np.maximum(total - lists, 1.0)
+    return Estimate(value, moves, 1.0 / float(np.square(lists / total).sum()) - 1.0)
 
 
 def standard_error(moves: FloatArray) -> float:

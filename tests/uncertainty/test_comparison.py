@@ -172,12 +172,10 @@ def test_an_arm_without_a_click_has_no_bounds() -> None:
 @every_case("scale", [1e-160, 1.0, 1e160])
 def test_wide_bounds_are_finite(precision: float, scale: float) -> None:
     lists = np.full(20, 3)
-    rare = np.zeros(20)
-    rare[3] = 1.0
-    one, other = sums(rare / scale, lists), sums(scale * rare[::-1], lists)
+    varied = np.arange(1.0, 3.0, 0.1)
+    one, other = sums(varied / scale, lists), sums(scale * varied[::-1], lists)
     found = compare_sums(one, other, precision=precision)
     assert all(each is not None and math.isfinite(each) for each in bounds(found))
-    assert found.verdict == "not enough evidence"
 
 
 def test_each_day_has_the_result_at_its_end() -> None:
@@ -208,3 +206,116 @@ def test_arms_without_a_common_day_have_no_days() -> None:
 def test_days_outside_the_calendar_are_its_first_and_last() -> None:
     outside = binomial(7, 0.1, days=2)._replace(days=np.array([-719_163, 2_932_897]))
     assert [each.day for each in compare_days(outside, outside)] == [date.min, date.max]
+
+
+def visits(
+    random: np.random.Generator,
+    users: int,
+    days: NDArray[np.int64],
+    who: NDArray[np.int64],
+    rate: float = 0.1,
+) -> GroupSums:
+    """Users who come one day or several; a visit shows five items, and some users click more."""
+    taste = random.beta(8 * rate, 8 * (1 - rate), users)
+    place = days * 256 + random.integers(0, 256, users)[who]
+    size = 60 * 256
+    clicks = np.bincount(place, random.binomial(5, taste[who]), size).reshape(60, 256)
+    return sums(clicks, 5 * np.bincount(place, minlength=size).reshape(60, 256))
+
+
+def thin(seed: int) -> tuple[GroupSums, GroupSums]:
+    """Sixty days: many users in control, and one new user a day in the treatment."""
+    random = np.random.default_rng([seed, 29])
+    days, users = np.nonzero(random.random((60, 1_000)) < 0.3)
+    one = np.repeat(np.arange(60), 5)
+    return visits(random, 1_000, days, users), visits(random, 60, one, one)
+
+
+@every_case("method", ["anytime", "fixed"])
+def test_one_new_user_a_day_is_not_a_difference(method: Method) -> None:
+    found = [compare_sums(*thin(seed), method=method) for seed in range(40)]
+    assert sum(each.excludes_zero for each in found) <= 6
+    if method == "fixed":
+        widths = [half(each) for each in found if each.low is not None]
+        assert len(widths) > 30
+        # Of 60 users with 25 items each, whose taste has a variance of 0.1 * 0.9 / 9.
+        error = math.sqrt(0.1 * 0.9 * (1 / 25 + 24 / 25 / 9) / 60)
+        assert 1.9 < np.mean(widths) / error < 2.2
+
+
+def test_a_thin_day_counts_as_its_users_differ_between_days() -> None:
+    """One group a day and arm: leaving it out leaves out its day, and no other."""
+    random = np.random.default_rng(1)
+    lists = np.eye(40, 256, dtype=np.int64) * 10
+    control = binomial(1, 0.1, days=40)
+    clicks = lists * random.uniform(0.05, 0.15, (40, 1))
+    found = compare_sums(control, sums(clicks, lists), method="fixed")
+    daily = [
+        compare_sums(chosen(control, day), chosen(sums(clicks, lists), day)).difference
+        for day in np.eye(40, dtype=np.bool_)
+    ]
+    error = float(np.std([present(each) for each in daily], ddof=1)) / math.sqrt(40)
+    assert half(found) / error == pytest.approx(2.02, rel=0.1)
+    assert found.groups == pytest.approx(39, abs=1)
+
+
+def one_day(
+    random: np.random.Generator, values: NDArray[np.float64], share: float
+) -> tuple[GroupSums, GroupSums]:
+    """Control and treatment, of which each user has one list of this value."""
+    group = random.integers(0, 256, values.size)
+    treated = random.random(values.size) < share
+    arms = [(np.bincount(group[who], values[who], 256), group[who]) for who in (~treated, treated)]
+    control, treatment = (sums(above, np.bincount(who, minlength=256)) for above, who in arms)
+    return control, treatment
+
+
+@every_case("share", [0.05, 0.01])
+def test_a_small_arm_cannot_show_the_tail_of_the_large_one(share: float) -> None:
+    random = np.random.default_rng(1)
+    found = [
+        compare_sums(*one_day(random, 1 + random.pareto(1.5, 10_000), share), method="fixed")
+        for _ in range(40)
+    ]
+    assert sum(each.verdict != "too few users" for each in found) <= 6
+    assert sum(each.is_skewed and present(each.shortfall) > 1 for each in found) >= 34
+    bounded = [each for each in found if each.low is not None]
+    assert sum(present(each.low) > 0 or present(each.high) < 0 for each in bounded) <= 2
+
+
+@every_case("share", [0.5, 0.05])
+def test_values_with_a_cap_have_a_verdict_in_unequal_arms(share: float) -> None:
+    random = np.random.default_rng(2)
+    capped = np.minimum(1 + random.pareto(1.5, 10_000), 10.0)
+    found = compare_sums(*one_day(random, capped, share))
+    assert (found.verdict, found.is_skewed, found.shortfall) == ("not enough evidence", False, None)
+
+
+def test_equal_arms_with_a_long_tail_have_a_verdict() -> None:
+    random = np.random.default_rng(3)
+    control, treatment = one_day(random, 1 + random.pareto(1.5, 100_000), 0.5)
+    found = compare_sums(control, scaled(treatment, 2.0), method="fixed")
+    assert (found.verdict, found.is_skewed) == ("better", False)
+
+
+def test_one_group_with_all_values_is_too_few() -> None:
+    lists = np.full(256, 10)
+    lucky = np.where(np.arange(256) == 7, 9.0, 0.0)
+    found = compare_sums(sums(lucky, lists), sums(lucky[::-1], lists))
+    assert (found.verdict, bounds(found)) == ("too few users", [None] * 4)
+    assert present(found.shortfall) > 6
+
+
+def test_a_treatment_that_lost_nearly_all_clicks_is_worse() -> None:
+    control = binomial(15, 0.1)
+    lists = control.denominators
+    rare = sums(np.where(np.arange(256) < 3, 1.0, 0.0), lists)
+    assert compare_sums(control, rare).verdict == "worse"
+
+
+def test_a_lift_that_all_users_share_has_no_bounds() -> None:
+    """The difference varies between groups, and the lift does not."""
+    control = binomial(16, 0.1)
+    found = compare_sums(control, scaled(control, 2.0))
+    assert (found.verdict, bounds(found)) == ("not enough evidence", [None] * 4)
+    assert found.lift == pytest.approx(1.0)
