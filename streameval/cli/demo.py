@@ -102,7 +102,7 @@ def demo(
     streameval demo
     streameval demo --events-per-second 5000 --seconds 30
     streameval demo --attribution
-    streameval demo --kafka    # needs the extra: pip install '.[broker]'
+    streameval demo --kafka    # needs an extra: pip install '.[daemon,broker]'
     ```
     """
     if kafka and attribution:

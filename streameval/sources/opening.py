@@ -10,15 +10,14 @@ import glob
 import os
 import re
 import stat
-import zlib
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
-
-import zstandard
+from typing import Any, Final, NamedTuple
 
 from streameval.errors import SourceError
+from streameval.extras import imported
 from streameval.sources import remote
 from streameval.sources.options import STDIN
 
@@ -138,11 +137,28 @@ def content(path: str) -> Iterator[bytes]:
             os.close(descriptor)
 
 
-_FORMATS: Final[Mapping[bytes, tuple[str, Callable[[], Any]]]] = {
-    b"\x1f\x8b": ("gzip", lambda: zlib.decompressobj(wbits=31)),
-    b"\x28\xb5\x2f\xfd": ("zstd", lambda: zstandard.ZstdDecompressor().decompressobj()),
+class _Format(NamedTuple):
+    """A format of compressed files.
+
+    Attributes:
+        module: what decompresses it; imported when a file needs it.
+        decoder: makes a decoder for one compressed stream, with the module.
+        error: the module's error for damaged data.
+    """
+
+    name: str
+    module: str
+    decoder: Callable[[Any], Any]
+    error: str
+
+
+_FORMATS: Final[Mapping[bytes, _Format]] = {
+    b"\x1f\x8b": _Format("gzip", "zlib", lambda zlib: zlib.decompressobj(wbits=31), "error"),
+    b"\x28\xb5\x2f\xfd": _Format(
+        "zstd", "zstandard", lambda zstd: zstd.ZstdDecompressor().decompressobj(), "ZstdError"
+    ),
 }
-"""Magic bytes -> format, and a factory of decoders for one compressed stream."""
+"""Magic bytes -> format."""
 
 _UNREAD: Final = {b"BZh": "bzip2", b"\xfd7zXZ\0": "xz", b"PK\x03\x04": "zip"}
 """Magic bytes -> unsupported format; otherwise the error would be about UTF-8."""
@@ -166,10 +182,10 @@ def decompress(path: str, blocks: Iterator[bytes]) -> Iterator[bytes]:
     for magic, name in _UNREAD.items():
         if head.startswith(magic):
             raise SourceError(path, f"it is {name} data", "decompress it, or use gzip or zstd")
-    found = next((known for magic, known in _FORMATS.items() if head.startswith(magic)), None)
-    _refuse_misnamed(path, found[0] if found else None)
+    form = next((form for magic, form in _FORMATS.items() if head.startswith(magic)), None)
+    _refuse_misnamed(path, form.name if form else None)
     blocks = chain((head,), blocks)
-    yield from blocks if found is None else _members(path, blocks, *found)
+    yield from blocks if form is None else _members(path, blocks, form)
 
 
 def _refuse_misnamed(path: str, found: str | None) -> None:
@@ -180,19 +196,21 @@ def _refuse_misnamed(path: str, found: str | None) -> None:
         )
 
 
-def _members(
-    path: str, blocks: Iterator[bytes], name: str, decoder_of: Callable[[], Any]
-) -> Iterator[bytes]:
+def _members(path: str, blocks: Iterator[bytes], form: _Format) -> Iterator[bytes]:
+    module = imported(form.module, f"{form.name} data, as in {path},", "daemon")
+    decoder_of = partial(form.decoder, module)
+    damaged: type[Exception] = getattr(module, form.error)
     decoder = decoder_of()
     for block in blocks:
         try:
             decoder, plain = _fed(decoder, block, decoder_of)
-        except (zlib.error, zstandard.ZstdError) as error:
-            problem = f"its {name} data is damaged ({error})"
+        except damaged as error:
+            problem = f"its {form.name} data is damaged ({error})"
             raise SourceError(path, problem, "copy or write the file again") from error
         yield plain
     if not decoder.eof:
-        raise SourceError(path, f"its {name} data is truncated", "wait until it is fully written")
+        problem = f"its {form.name} data is truncated"
+        raise SourceError(path, problem, "wait until it is fully written")
 
 
 def _fed(decoder: Any, block: bytes, decoder_of: Callable[[], Any]) -> tuple[Any, bytes]:

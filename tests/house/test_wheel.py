@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import os
 import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from streameval.exporters.web.charts.hook import FILES, ChartsError, install
+from streameval.exporters.web.charts.hook import FILES, REQUIRED, ChartsError, install
 from tests.house.checkout import PACKAGE, ROOT, files, modules
 
 BUILDING = PACKAGE / "exporters" / "web" / "charts"
@@ -146,6 +148,74 @@ def test_a_build_requires_npm_only_if_the_charts_are_missing(
         [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True
     )
     assert [each.partition(">")[0] for each in found.stdout.split()] == needed
+
+
+def test_without_a_registry_of_npm_the_wheel_is_built_without_charts(
+    dist: Path, tmp_path: Path
+) -> None:
+    (source,) = dist.glob("*.tar.gz")
+    with tarfile.open(source) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (root,) = tmp_path.iterdir()
+    shutil.rmtree(root / CHARTS)
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path)]
+    npm = {"npm_config_registry": NOWHERE, "npm_config_cache": str(tmp_path / "cache")}
+    environment = {**os.environ, **npm, "npm_config_fetch_retries": "0"}
+
+    def built(**more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*build, str(root)],
+            env=environment | more,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    result = built()
+    assert result.returncode == 0, result.stdout + result.stderr
+    (said,) = [line for line in result.stderr.splitlines() if "Without charts on the page" in line]
+    assert "ECONNREFUSED" in said
+    (wheel,) = tmp_path.glob("*.whl")
+    assert not [name for name in _names(wheel) if name.startswith(CHARTS)]
+    refused = built(**{REQUIRED: "required"})
+    assert refused.returncode != 0
+    assert "ChartsError" in refused.stdout + refused.stderr
+
+
+_EMBEDDED = """
+import importlib, sys, numpy, msgspec
+sys.path.insert(0, sys.argv[1])
+import streameval, streameval.partials, streameval.spark, streameval.testing
+accumulator = streameval.Accumulator("ndcg@10", "hit_rate@1")
+accumulator.update(["a", "b"], ["a"])
+print(accumulator.read("hit_rate@1").value)
+print(sorted({name.partition(".")[0] for name in sys.modules} - set(sys.stdlib_module_names)))
+from streameval.cli import main
+main()
+"""
+
+
+def test_with_numpy_and_msgspec_alone_it_counts_and_the_command_names_its_extra(
+    installed: Path, tmp_path: Path
+) -> None:
+    for module in ("numpy", "msgspec"):
+        for path in Path(sysconfig.get_path("purelib")).glob(f"{module}*"):
+            (tmp_path / path.name).symlink_to(path)
+    result = subprocess.run(
+        [sys.executable, "-S", "-c", _EMBEDDED, str(installed)],
+        env={"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    value, imported = result.stdout.splitlines()
+    assert value == "1.0"
+    assert set(ast.literal_eval(imported)) - {"__main__"} == {"msgspec", "numpy", "streameval"}
+    assert result.returncode == 2
+    assert result.stderr == (
+        "streameval: the command line needs the extra 'daemon' (No module named 'typer'); "
+        "pip install 'streameval[daemon]', or '.[daemon]' in a checkout.\n"
+    )
 
 
 def test_an_unreachable_registry_is_an_error_with_a_remedy(
