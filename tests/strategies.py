@@ -37,6 +37,7 @@ _OPEN: Mapping[str, tuple[Value, ...]] = {
     "tail": (0.3, 2),
     "beta": (0.5, 2),
     "base": (10,),
+    "cap": (1.5, 0.4),
     "padding": (1,),
     "bins": (4,),
     "recall": (0.25, 1),

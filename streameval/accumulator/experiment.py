@@ -355,7 +355,8 @@ def _shortfall(row: Compared, times: float) -> str:
     if row.is_skewed:
         return (
             f"too few users: a few large values decide {row.metric}, and the smaller variant has "
-            f"too few users to show them; it needs about {more} times as many."
+            f"too few users to show them; it needs about {more} times as many, or the values a "
+            "cap, as in value_per_list(cap=100)."
         )
     groups = (FEWEST_GROUPS + 1) / times - 1.0
     return (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Mapping
 from itertools import accumulate
 from typing import Annotated, Any, Literal, TypeAlias
@@ -11,7 +12,7 @@ import numpy as np
 
 from streameval.catalogue.metric import Span
 from streameval.statistics.arrays import FloatArray, IntArray
-from streameval.statistics.hitcells import HitCells
+from streameval.statistics.hitcells import HitCells, Total
 
 Gain: TypeAlias = Literal["linear", "exp2", "binary"]
 """The value of a gain g: g, 2^g - 1, or 1."""
@@ -21,6 +22,9 @@ Discount: TypeAlias = Literal["log2", "log2_rank", "ln"]
 
 Base: TypeAlias = Annotated[float, Span(1.001, 1000)]
 """Base of the logarithm; values are log2(base) times those of base 2."""
+
+Cap: TypeAlias = Annotated[float, Span(0, sys.float_info.max)]
+"""Largest value of a list; 0 for none."""
 
 _LARGEST = 1000.0
 """Values of gains are capped at 2^1000, so that their sums stay finite."""
@@ -81,6 +85,16 @@ def gain_value(gain: FloatArray, kind: Gain) -> FloatArray:
     if kind == "linear":
         return gain.clip(max=2.0**_LARGEST)
     return np.array([_exp2(min(g, _LARGEST)) for g in gain.tolist()])
+
+
+def capped(values: Total, cap: float) -> Total:
+    """The values of lists, of which larger ones count as the cap; with 0 there is none.
+
+    Example:
+        >>> capped(np.array([3.0, 250.0]), 100.0).tolist()
+        [3.0, 100.0]
+    """
+    return np.minimum(values, cap) if cap else values
 
 
 def single_dcg(

@@ -176,10 +176,12 @@ class Metric:
     def needs_values(self) -> bool:
         """Whether the value of each list must be kept, for example for a median or rounding."""
         ranked = self.definition.reads in ("hits", "lists")
-        chosen = self.definition.listwise.items()
-        listwise = self.definition.reads == "lists" or bool(self.values.get("digits"))
-        listwise |= any(self.values[name] in values for name, values in chosen)
-        return ranked and (listwise or not self.is_mean)
+        parameters = self.definition.parameters
+        listwise = any(
+            self.values[name] in values if values else self.values[name] != parameters[name].default
+            for name, values in self.definition.listwise.items()
+        )
+        return ranked and (listwise or self.definition.reads == "lists" or not self.is_mean)
 
     @property
     def is_mean(self) -> bool:
@@ -244,7 +246,8 @@ def metric(
         empty: default of the parameter `empty`: how lists without interactions count.
         graded: formula per list for lists with gains, if the mean is not linear in the hits.
         finish: function applied to the mean, for example the root of rmse.
-        listwise: parameter -> values for which `hits` are read list by list.
+        listwise: parameter -> values for which `hits` are read list by list; with an empty tuple,
+            all values but the default.
         interactions: whether the metric reads interactions, so that `type=` applies.
 
     Raises:

@@ -2,7 +2,15 @@
 
 import math
 
-from streameval.catalogue.cumulative_gain import Base, Discount, Gain, discount, gain_value
+from streameval.catalogue.cumulative_gain import (
+    Base,
+    Cap,
+    Discount,
+    Gain,
+    capped,
+    discount,
+    gain_value,
+)
 from streameval.catalogue.metric import metric
 from streameval.statistics.hitcells import HitsView, Total
 from streameval.statistics.lists import Lists
@@ -15,19 +23,26 @@ def _graded(
     gain: Gain = "linear",
     discount_by: Discount = "log2",
     base: Base = 2.0,
+    cap: Cap = 0.0,
 ) -> Total:
     cells = lists.by_interacted(k)
     discounted = gain_value(cells.gain, gain) * discount(cells.rank, discount_by)
-    return cells.total(discounted * math.log2(base))
+    return capped(cells.total(discounted * math.log2(base)), cap)
 
 
 @metric(
     bounds=(0, float("inf")),
     graded=_graded,
+    listwise={"cap": ()},
     source="Jaervelin and Kekaelaeinen, Cumulated gain-based evaluation, TOIS 2002",
 )
 def dcg(
-    hits: HitsView, k: int | None, *, discount_by: Discount = "log2", base: Base = 2.0
+    hits: HitsView,
+    k: int | None,
+    *,
+    discount_by: Discount = "log2",
+    base: Base = 2.0,
+    cap: Cap = 0.0,
 ) -> Total:
     """Discounted cumulative gain of the first k items.
 
@@ -35,7 +50,7 @@ def dcg(
     counts as 1. The discount is log2(rank + 1); with discount_by=ln it is ln(rank + 1), with
     log2_rank max(1, log2(rank)). Another base of the logarithm multiplies values by log2(base). A
     list without interactions counts as 0. Undefined without lists. With gain=exp2 a gain above 1000
-    counts as 1000, so that sums stay finite.
+    counts as 1000, so that sums stay finite. With a cap, a list with more counts as the cap.
 
         dcg@k = mean over lists of (sum over hits at rank <= k of gain / log2(rank + 1))
 
@@ -47,4 +62,5 @@ def dcg(
         1.5
     """
     cells = hits.by_interacted(k)
-    return cells.total(cells.hits * discount(cells.rank, discount_by) * math.log2(base))
+    discounted = cells.hits * discount(cells.rank, discount_by)
+    return capped(cells.total(discounted * math.log2(base)), cap)

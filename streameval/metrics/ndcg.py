@@ -58,6 +58,7 @@ def _graded(
 @metric(
     bounds=(0, 1),
     empty="skip",
+    listwise={"digits": ()},
     graded=_graded,
     source="Jaervelin and Kekaelaeinen, Cumulated gain-based evaluation, TOIS 2002",
 )

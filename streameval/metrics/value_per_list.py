@@ -1,35 +1,39 @@
 """Value per list."""
 
-from streameval.catalogue.cumulative_gain import gain_value
+from streameval.catalogue.cumulative_gain import Cap, capped, gain_value
 from streameval.catalogue.metric import metric
 from streameval.statistics.hitcells import HitsView, Total
 from streameval.statistics.lists import Lists
 
 
-def _graded(lists: Lists, k: int | None) -> Total:
+def _graded(lists: Lists, k: int | None, *, cap: Cap = 0.0) -> Total:
     cells = lists.by_interacted(k)
-    return cells.total(gain_value(cells.gain, "linear"))
+    return capped(cells.total(gain_value(cells.gain, "linear")), cap)
 
 
 @metric(
     bounds=(0, float("inf")),
     graded=_graded,
+    listwise={"cap": ()},
     source="Cumulated gain without a discount: Jaervelin and Kekaelaeinen, TOIS 2002",
 )
-def value_per_list(hits: HitsView, k: int | None) -> Total:
+def value_per_list(hits: HitsView, k: int | None, *, cap: Cap = 0.0) -> Total:
     """Sum of the gains of the hits up to rank k: revenue per list if gains are prices.
 
     An id without a gain is worth 1. With type= only interactions of that type count. A list without
-    interactions counts as 0. Undefined without lists.
+    interactions counts as 0. Undefined without lists. With a cap, a list with more counts as the
+    cap, so that one large order does not decide a comparison; choose it before the experiment.
 
-        value_per_list@k = sum over lists of (gains of the hits at rank <= k) / lists
+        value_per_list@k = sum over lists of min(gains of the hits at rank <= k, cap) / lists
 
     Example:
         >>> from streameval import Accumulator
-        >>> accumulator = Accumulator("value_per_list@2")
+        >>> accumulator = Accumulator("value_per_list@2", "value_per_list(cap=8)@2")
         >>> accumulator.update(["a", "b", "c"], {"a": 9.5, "b": 0.5, "c": 7.0})
         >>> accumulator.read("value_per_list@2").value
         10.0
+        >>> accumulator.read("value_per_list(cap=8)@2").value
+        8.0
     """
     cells = hits.by_interacted(k)
-    return cells.total(cells.hits / 1)
+    return capped(cells.total(cells.hits / 1), cap)

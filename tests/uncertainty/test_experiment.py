@@ -22,6 +22,7 @@ from streameval.catalogue import parse
 from streameval.errors import ConfigError
 from streameval.statistics.intervals import Audience, GroupSums, Intervals
 from tests.effort import every_case
+from tests.uncertainty.test_comparison import one_day
 from tests.uncertainty.test_interval import binomial, sums
 
 METRICS = ["ctr", "hit_rate@10", "ndcg@10"]
@@ -296,7 +297,7 @@ def test_inconsistent_settings_are_refused(experiment: Experiment, message: str)
         ),
         (
             (variant(1, groups=16, lists=2), variant(2, groups=16, lists=2)),
-            "too few users: they count as ",
+            "too few users: they count as 1.7 groups of equal size in the smaller variant, ",
         ),
         ((variant(1), variant(2, 0.0)), "nothing to compare yet: ctr of treatment is 0."),
         ((variant(1, 1.0), variant(2, 1.0)), "not enough evidence yet: all users are alike"),
@@ -305,3 +306,22 @@ def test_inconsistent_settings_are_refused(experiment: Experiment, message: str)
 def test_a_verdict_is_explained(arms: tuple[Variant, Variant], beginning: str) -> None:
     found = report(Experiment(), dict(zip(("control", "treatment"), arms, strict=True)))
     assert row(found, "ctr").sentence.startswith(beginning)
+
+
+def test_a_long_tail_in_a_small_variant_asks_for_users_or_a_cap() -> None:
+    values = 1 + np.random.default_rng(1).pareto(1.5, 10_000)
+    arms = one_day(np.random.default_rng(2), values, 0.05)
+    metric = "value_per_list"
+    found = report(
+        Experiment(shares={"control": 95, "treatment": 5}),
+        {
+            name: Variant({metric: table}, audience(crowd(seed, users)))
+            for seed, (name, table, users) in enumerate(
+                zip(("control", "treatment"), arms, (9_500, 500), strict=True)
+            )
+        },
+        [metric],
+    )
+    (only,) = found.rows
+    assert only.sentence.startswith("too few users: a few large values decide value_per_list, and")
+    assert only.sentence.endswith("or the values a cap, as in value_per_list(cap=100).")

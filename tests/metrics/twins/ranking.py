@@ -135,9 +135,11 @@ def dcg(
     gain: str = "linear",
     discount_by: str = "log2",
     base: float = 2.0,
+    cap: float = 0.0,
 ) -> float:
-    """Worth of each hit over its discount, summed."""
-    return math.log2(base) * _cumulated(outcome.hits, gain, discount_by)
+    """Worth of each hit over its discount, summed; at most the cap."""
+    found = math.log2(base) * _cumulated(outcome.hits, gain, discount_by)
+    return min(found, cap or math.inf)
 
 
 @per_list(empty="skip")
@@ -213,9 +215,10 @@ def rbp(
 
 
 @per_list(empty="zero")
-def value_per_list(outcome: Outcome, _: int | None) -> float:
-    """Sum of the gains of the hits."""
-    return math.fsum(min(gain, 2.0**1000) for _, gain in outcome.hits)
+def value_per_list(outcome: Outcome, _: int | None, *, cap: float = 0.0) -> float:
+    """Sum of the gains of the hits, at most the cap."""
+    worth = math.fsum(min(gain, 2.0**1000) for _, gain in outcome.hits)
+    return min(worth, cap or math.inf)
 
 
 def ctr(events: Sequence[Shown], k: int | None, *, rank: int = 0, **reading: Any) -> float:
