@@ -232,8 +232,8 @@ def _excess(rests: FloatArray, shares: FloatArray) -> FloatArray:
 
 
 def _summed(values: FloatArray) -> FloatArray:
-    found: FloatArray = values.sum(axis=0, keepdims=True)
-    return found
+    # In the order of the running sums, so that the last of these has the same bits.
+    return _running(values)[-1:]
 
 
 def _running(values: FloatArray) -> FloatArray:

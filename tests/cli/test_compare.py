@@ -6,8 +6,10 @@ import csv
 import importlib
 import io
 import json
+import random
 import re
 from collections.abc import Iterator, Sequence
+from datetime import date, timedelta
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -349,3 +351,51 @@ def test_a_state_compares_like_its_files_bit_for_bit(tmp_path: Path) -> None:
     assert "no such label in the state; its labels: variant, country" in told
     told = ran("compare", state, "-m", "ndcg@10", "-m", "mrr").stderr
     assert "-m mrr: not in the state, which has ctr, ndcg@10" in told
+
+
+def sparse() -> list[dict[str, Any]]:
+    """A hundred days: ten users a day in control, one new user a day in the treatment."""
+    random = np.random.default_rng(3)
+    return [
+        {
+            "recommendations": ["a", "b", "c"],
+            "interactions": [item for item in "abc" if random.random() < 0.3],
+            "variant": "control" if number else "treatment",
+            "user": f"u{day}" if not number else f"c{number + 10 * (day % 7)}",
+            "ts": f"{date(2026, 1, 1) + timedelta(day)}T12:00:00Z",
+        }
+        for day in range(100)
+        for number in range(11)
+    ]
+
+
+def test_halves_in_any_order_compare_like_the_whole(tmp_path: Path) -> None:
+    rows = sparse()
+    random.Random(1).shuffle(rows)
+    whole = json_lines(tmp_path / "events.ndjson", rows)
+    halves = {name: json_lines(tmp_path / name, rows[at::2]) for at, name in enumerate("ab")}
+    for name, half in halves.items():
+        folder = tmp_path / f"of_{name}"
+        folder.mkdir()
+        with running(CONFIG.format().replace("events.ndjson", str(half)), folder) as daemon:
+            daemon.consumed(len(rows) // 2)
+            assert daemon.stop() == 0
+    outputs = set()
+    for order in ("ab", "ba"):
+        config = tmp_path / f"of_{order[0]}" / "streameval.toml"
+        states = [tmp_path / f"of_{name}" / "state" for name in order]
+        assert ran("state", "merge", *states, "--into", tmp_path / order).returncode == 0
+        outputs.add(ran("compare", tmp_path / order, "--format", "json").stdout)
+        for files in ([whole], [halves[name] for name in order]):
+            outputs.add(ran("compare", *files, "--config", config, *_ANYTIME).stdout)
+    (output,) = outputs
+    row = json.loads(output)["comparisons"][1]
+    assert (row["metric"], row["verdict"]) == ("ndcg@10", "not enough evidence")
+    assert row["groups"] > 40
+    assert row["lift_low"] < 0 < row["lift_high"]
+    last = row["days"][-1]
+    assert (last["evidence"], last["low"], last["high"]) == (
+        row["evidence"],
+        row["lift_low"],
+        row["lift_high"],
+    )

@@ -16,7 +16,7 @@ from streameval import Accumulator, Batch, Event, Intervals
 from streameval.accumulator.uncertainty import interval
 from streameval.catalogue import catalogue, parse
 from streameval.errors import UnlikeStateError
-from streameval.statistics.groups import MOST_DAYS
+from streameval.statistics.groups import MOST_DAYS, Groups
 from streameval.statistics.intervals import GroupSums
 from tests.contract import laws
 from tests.contract.metric_cases import CASES, NAMES, a_text_of_each, inputs, stream
@@ -148,6 +148,18 @@ def test_sums_are_kept_by_day_and_the_oldest_days_are_merged() -> None:
     assert found[0].days.tolist() == list(kept)
     assert found[0].denominators.sum(axis=1).tolist()[:2] == [10 + 3, 1]
     assert found[0].denominators.sum() == len(days)
+
+
+def test_days_that_wait_to_be_summed_may_be_merged_days() -> None:
+    """Whoever subtracts a slice that merged its oldest days gets days that are wrong."""
+    for days in (MOST_DAYS - 1, MOST_DAYS):
+        accumulator = made(["hit_rate@1"], ())
+        for day in range(days):
+            accumulator.update(["a"], ["a"], user="u", ts=(_FIRST_DAY + day) * DAY)
+        (groups,) = (
+            each for each in accumulator._table.statistics.values() if isinstance(each, Groups)
+        )
+        assert groups.reduced == (days == MOST_DAYS)
 
 
 def _traffic(users: int, lists: int, *, clicks: bool = True) -> list[Event]:

@@ -9,10 +9,16 @@ import pytest
 from streameval.errors import StreamevalError
 from tests.contract import laws
 from tests.effort import every_case, sampled
-from tests.mutation import join, metrics, protocol, store
+from tests.mutation import join, metrics, protocol, store, verdicts
 from tests.mutation.mistake import Mistake
 
-MISTAKES = (*metrics.MISTAKES, *join.MISTAKES, *store.MISTAKES, *protocol.MISTAKES)
+MISTAKES = (
+    *metrics.MISTAKES,
+    *join.MISTAKES,
+    *store.MISTAKES,
+    *protocol.MISTAKES,
+    *verdicts.MISTAKES,
+)
 
 
 @pytest.mark.parametrize("mistake", sampled(MISTAKES, 8), ids=lambda mistake: mistake.what)

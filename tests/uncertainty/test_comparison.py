@@ -196,6 +196,8 @@ def test_each_day_has_the_result_at_its_end() -> None:
             (wanted.lift, wanted.lift_low, wanted.lift_high)
         )
     assert len({each.evidence for each in days}) == 4
+    whole = compare_sums(control, treatment, precision=0.05, confidence=0.9)
+    assert (days[-1].evidence, days[-1].low) == (whole.evidence, whole.lift_low)
 
 
 def test_arms_without_a_common_day_have_no_days() -> None:
@@ -311,6 +313,18 @@ def test_a_treatment_that_lost_nearly_all_clicks_is_worse() -> None:
     lists = control.denominators
     rare = sums(np.where(np.arange(256) < 3, 1.0, 0.0), lists)
     assert compare_sums(control, rare).verdict == "worse"
+
+
+def test_the_smaller_arm_decides_the_degrees_of_freedom() -> None:
+    few = np.where(np.arange(256) < 21, 100, 0)
+    treatment = sums(np.random.default_rng(4).binomial(few, 0.1), few)
+    found = compare_sums(binomial(17, 0.1, lists=100_000), treatment, method="fixed")
+    rates = treatment.numerators[0, :21] / 100
+    # Student's 97.5 % point of 20 degrees of freedom is 2.086.
+    assert found.groups == pytest.approx(20)
+    # The jackknife of 21 groups overstates a variance by 1 / 20.
+    error = float(np.std(rates, ddof=1)) / math.sqrt(20)
+    assert half(found) / error == pytest.approx(2.086, rel=0.01)
 
 
 def test_a_lift_that_all_users_share_has_no_bounds() -> None:
