@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 import pytest
 
-_SERVICES = ("kafka", "prometheus", "browser", "systemd")
+_SERVICES = ("kafka", "prometheus", "browser", "spark", "systemd")
 
 
 def _program(name: str, *others: str) -> str:
@@ -30,6 +30,7 @@ def pytest_report_header() -> list[str]:
         f"kafka broker: {_broker()}",
         f"prometheus: {_program('prometheus')}, promtool: {_program('promtool')}",
         f"browser: {browser}",
+        f"java, for Spark: {_program('java')}",
         f"systemd-analyze: {_program('systemd-analyze')}",
         f"a missing real part: {'fails (CI=true)' if _in_ci() else 'skips its tests'}",
     ]

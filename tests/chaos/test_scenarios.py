@@ -14,7 +14,6 @@ from tests.chaos.proxy import proxied_broker
 from tests.chaos.run import ERRORS, ScenarioRun
 from tests.chaos.scenarios import IN_FOLDER, ON_OWN_BROKER, ON_S3, run_scenario
 from tests.effort import thorough
-from tests.stores import s3
 
 pytestmark = [pytest.mark.kafka, pytest.mark.timeout(900)]
 
@@ -112,8 +111,6 @@ def _scenario_run(broker: Broker, folder: Path, case: str) -> ScenarioRun:
 def test_the_state_is_the_fold_of_the_log_after_every_fault(
     scenario: str, verdicts: Verdicts
 ) -> None:
-    if scenario.endswith(_ON_S3) and not s3.is_installed():
-        pytest.skip("pip install 'streameval[s3server]'")
     assert verdicts[scenario].result() == []
 
 

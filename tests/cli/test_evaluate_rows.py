@@ -360,6 +360,7 @@ def test_c_floats_make_the_ties_that_trec_eval_sees(tmp_path: Path) -> None:
     assert list(found(*both, "-m", "trec:recip_rank").values()) == [(1 / 3, 1)]
 
 
+@pytest.mark.nightly
 def test_rankings_are_those_of_trec_eval_itself(tmp_path: Path) -> None:
     pytrec_eval = pytest.importorskip("pytrec_eval", reason="pytrec-eval-terrier is not installed")
     draw = random.Random(7)

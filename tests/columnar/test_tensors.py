@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 
@@ -117,24 +119,23 @@ def test_string_views_are_text() -> None:
 
 
 def test_polars_frames_are_counted() -> None:
-    polars = pytest.importorskip("polars")
-    frame = polars.DataFrame(WORDS)
+    frame = pl.DataFrame(WORDS)
     assert found(frame) == found(frame["recommendations"], frame["interactions"]) == 0.25
-    element = polars.element().cast(polars.Categorical)
-    coded = frame.with_columns(polars.col("recommendations").list.eval(element))
+    element = pl.element().cast(pl.Categorical)
+    coded = frame.with_columns(pl.col("recommendations").list.eval(element))
     assert found(coded) == 0.25
-    fixed = polars.DataFrame({"recommendations": np.array(TOP), "interactions": [[1], [9], [9]]})
+    fixed = pl.DataFrame({"recommendations": np.array(TOP), "interactions": [[1], [9], [9]]})
     assert found(fixed) == WANTED
     with pytest.raises(InvalidEventError, match="LazyFrame is lazy"):
         partials([frame.lazy()], "mrr")
 
 
 def test_pandas_frames_are_counted() -> None:
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(WORDS)
+    frame = pd.DataFrame(WORDS)
     assert found(frame) == found(frame["recommendations"], frame["interactions"]) == 0.25
 
 
+@pytest.mark.nightly
 def test_torch_tensors_are_counted() -> None:
     torch = pytest.importorskip("torch")
     top, truth = torch.tensor(TOP), torch.tensor(TRUTH)

@@ -115,6 +115,7 @@ def test_a_convention_names_parameters_values_and_metrics_that_there_are(name: s
         assert parse(f"{name}:{theirs}") == parse(f"{name}:{ours}")
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("package", RECORDERS)
 def test_the_installed_package_returns_our_numbers(package: str) -> None:

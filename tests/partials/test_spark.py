@@ -6,14 +6,15 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
-from streameval import Intervals
+from streameval import Comparison, Intervals, compare
 from streameval.catalogue.context import Popularity
 from streameval.errors import InvalidEventError, MetricError
 from streameval.partials import Cell, merged, partials
@@ -24,10 +25,8 @@ from tests.cli.test_backfill import METRICS as CONFIGURED
 from tests.cli.test_backfill import events as history
 from tests.partials.test_partials import INTERVALS, METRICS, counted, events, table
 
-sql: Any = pytest.importorskip("pyspark.sql", reason="pip install 'streameval[spark]'")
-
 pytestmark = [
-    pytest.mark.nightly,
+    pytest.mark.spark,
     pytest.mark.timeout(1200),
     # Spark warns about properties of the machine.
     pytest.mark.filterwarnings("default"),
@@ -42,7 +41,7 @@ def spark() -> Iterator[Any]:
         pytest.skip("Spark needs Java")
     # Otherwise workers run the first python3 of the path, which may lack the packages.
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = sql.SparkSession.builder.master("local[2]").appName("streameval")
+    builder = SparkSession.builder.master("local[2]").appName("streameval")
     for name, value in {
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "3",
@@ -71,12 +70,25 @@ def states(evaluation: Any) -> dict[Cell, Any]:
 WANTED = {cell: each.state_dict() for cell, each in merged(counted(table(ROWS))).items()}
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 13])
+@pytest.mark.parametrize("partitions", [1, 4, pytest.param(13, marks=pytest.mark.nightly)])
 def test_any_partitioning_gives_the_bits_of_one_process(spark: Any, partitions: int) -> None:
     assert states(evaluated(frame(spark).repartition(partitions))) == WANTED
     assert states(evaluated(frame(spark).repartition(partitions, "users"))) == WANTED
 
 
+@pytest.mark.parametrize("partitions", [1, 4])
+def test_a_comparison_is_that_of_one_process(spark: Any, partitions: int) -> None:
+    def compared(accumulators: Mapping[Cell, Any]) -> Comparison:
+        control, treatment = (accumulators[Cell((arm,), None)] for arm in ("control", "treatment"))
+        return compare(control, treatment, "ndcg@3")
+
+    there = evaluated(frame(spark).repartition(partitions), by=["variant"], every=None)
+    here = merged(counted(table(ROWS), by=["variant"], every=None))
+    assert compared(there.accumulators()) == compared(here)
+    assert compared(here).difference is not None
+
+
+@pytest.mark.nightly
 def test_a_catalogue_is_known_to_executors_and_driver(spark: Any) -> None:
     given = frame(spark).repartition(3)
     options: dict[str, Any] = {"catalog": [f"i{place}" for place in range(9)]}
@@ -94,7 +106,9 @@ def test_a_catalogue_is_known_to_executors_and_driver(spark: Any) -> None:
         assert (row.reading.value, row.reading.count) == (reading.value, reading.count)
 
 
-@pytest.mark.parametrize("partitions", [1, 13])
+@pytest.mark.parametrize(
+    "partitions", [4, *(pytest.param(number, marks=pytest.mark.nightly) for number in (1, 13))]
+)
 def test_it_merges_into_the_state_of_a_daemon(spark: Any, tmp_path: Path, partitions: int) -> None:
     world = World(tmp_path)
     given = frame(spark, history(world.records[:BEFORE])).repartition(partitions, "users")
@@ -108,6 +122,7 @@ def test_it_merges_into_the_state_of_a_daemon(spark: Any, tmp_path: Path, partit
     world.goes_on("of-spark")
 
 
+@pytest.mark.nightly
 def test_records_of_a_topic_are_a_frame(spark: Any) -> None:
     functions: Any = pytest.importorskip("pyspark.sql.functions")
     rows = [row for row in ROWS if row["variant"] is not None]
@@ -134,6 +149,7 @@ def test_it_collects_to_rows_of_labels_metric_and_value(spark: Any) -> None:
         assert row.reading.interval == reading.interval
 
 
+@pytest.mark.nightly
 def test_a_redelivered_batch_changes_nothing(spark: Any, tmp_path: Path) -> None:
     def count(batch: Any, number: int) -> None:
         folder = str(tmp_path / "partials" / f"batch={number}")

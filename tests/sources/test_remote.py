@@ -17,8 +17,6 @@ from tests.cli.program import ran
 from tests.effort import every_case
 from tests.stores import s3
 
-pytestmark = pytest.mark.skipif(not s3.is_installed(), reason="pip install 'streameval[s3server]'")
-
 EVENTS = [{"recommendations": [1, 2, 3], "interactions": [2]}] * 40
 KEYS = ("day=1/a b#1.parquet", "day=2/b.parquet", "lines/c.ndjson", "lines/_SUCCESS")
 

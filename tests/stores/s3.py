@@ -1,4 +1,4 @@
-"""A real S3 server, behind a proxy that injects faults. Needs moto (extra `s3server`)."""
+"""A real S3 server, behind a proxy that injects faults. Needs moto."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib.util import find_spec
 from typing import Literal, NamedTuple, Self, TypeAlias
 
 from streameval.checkpoints.settings import BucketOptions
@@ -117,10 +116,6 @@ def _respond(
     handler.send_header("Content-Length", length or str(len(content)))
     handler.end_headers()
     handler.wfile.write(content)
-
-
-def is_installed() -> bool:
-    return find_spec("moto") is not None
 
 
 def server() -> int:

@@ -19,11 +19,6 @@ from tests.stores.drafts import PLACE, Writer, draft, whole
 from tests.stores.s3 import Fault, Request, S3Proxy
 from tests.stores.test_objects import MOST
 
-pytestmark = [
-    pytest.mark.nightly,
-    pytest.mark.skipif(not s3.is_installed(), reason="pip install 'streameval[s3server]'"),
-]
-
 
 @pytest.fixture
 def proxy() -> Iterator[S3Proxy]:
@@ -55,7 +50,7 @@ def test_a_checkpoint_takes_few_requests_on_the_wire(proxy: S3Proxy, path: str) 
     assert whole(direct(path).newest(PLACE).saved) == 109
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.nightly)])
 def test_no_checkpoint_is_lost_with_requests_and_responses(
     proxy: S3Proxy, path: str, seed: int
 ) -> None:
