@@ -105,6 +105,7 @@ class Loop:
             self._parts.owner.apply(piece)
             self._parts.pulse.beat()
             self._advance()
+            self._reader.give_way()
         self._joins.advance()
         self._backpressure.apply()
         self._parts.pulse.beat()
@@ -330,12 +331,22 @@ class JoinDriver:
         return waited and end is not None and end <= expected
 
 
-_MIN_INTERVAL = 1.0
-"""Minimum time between snapshots, seconds."""
+_MIN_INTERVAL, _MAX_INTERVAL = 1.0, 4.0
+"""Least and most seconds between snapshots; more where they would take half of the time."""
+
+_MAX_AGE = 9.0
+"""Age of a snapshot, seconds, at which the loop gives its time to the next; a second is spare."""
+
+_YIELD = 0.5
+"""Most seconds for which the loop gives way between two pieces of a batch."""
+
+_NAP = 0.01
 
 
 class SnapshotReader:
     """Takes snapshots on another thread, one at a time.
+
+    Counting takes precedence until the last snapshot would become too old; then the loop waits.
 
     `publish`: receives each snapshot and its status on that thread; must be fast.
     """
@@ -350,7 +361,9 @@ class SnapshotReader:
         self._snapshots = snapshots
         self._publish = publish
         self._clock = clock
-        self._pace, self._next = Pace(_MIN_INTERVAL), clock.monotonic()
+        self._pace = Pace(_MIN_INTERVAL, _MAX_INTERVAL)
+        self._began = self._next = clock.monotonic()
+        self._took = 0.0
         self._thread = thread
         self._taking: Future[None] | None = None
 
@@ -370,7 +383,16 @@ class SnapshotReader:
 
     def begin(self, counts: IngestCopy, status: RuntimeStatus) -> None:
         """Start a snapshot on the other thread."""
+        self._began = self._clock.monotonic()
         self._taking = self._thread.submit(self._take, counts, status)
+
+    def give_way(self) -> None:
+        """Wait a little for the snapshot that is being taken if it would otherwise be late."""
+        now, patience = self._clock.monotonic(), _MAX_AGE - self._pace.interval - self._took
+        if now - self._began > patience:
+            until = now + _YIELD
+            while self._clock.monotonic() < until and self._taking and not self._taking.done():
+                self._clock.sleep(_NAP)
 
     def finish(self, counts: IngestCopy, status: RuntimeStatus) -> None:
         """Take the last snapshot and wait for it."""
@@ -380,10 +402,11 @@ class SnapshotReader:
             self._taking.result()
 
     def _take(self, counts: IngestCopy, status: RuntimeStatus) -> None:
-        began = self._clock.monotonic()
+        worked = self._clock.busy()
         self._publish(self._snapshots.take(counts, self._clock.wall(), status), status)
-        self._pace.note(self._clock.monotonic() - began)
-        self._next = began + self._pace.interval
+        self._pace.note(self._clock.busy() - worked)
+        self._took = self._clock.monotonic() - self._began
+        self._next = self._began + self._pace.interval
 
 
 _EXAMPLES_PER_REASON = 3

@@ -73,6 +73,7 @@ class Daemon:
         exporter = PrometheusExporter(
             version=version("streameval"),
             kafka=isinstance(config.source, KafkaOptions),
+            wall=clock.wall,
             first_exposure=microseconds(web.first_exposure) / SECOND,
         )
         app = application(

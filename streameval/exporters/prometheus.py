@@ -14,7 +14,12 @@ from prometheus_client.utils import floatToGoString
 
 from streameval.engine.snapshot import Snapshot
 from streameval.exporters.families import FIRST_EXPOSURE, Counters, Family, MetricFamilies, Sample
-from streameval.exporters.operations import build_information, memory_limit, operations
+from streameval.exporters.operations import (
+    build_information,
+    memory_limit,
+    operations,
+    snapshot_age,
+)
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -25,7 +30,8 @@ class PrometheusExporter:
     One rendering serves every scrape of a snapshot, also concurrent ones. Thread-safe.
 
     `kafka`: whether the source is Kafka; only then is there a `streameval_kafka_consumer_lag`.
-    `first_exposure`: seconds for which a new series stays at 0.
+    `clock`: monotonic; `wall`: seconds since the epoch. `first_exposure`: seconds for which a new
+    series stays at 0.
     """
 
     def __init__(
@@ -34,13 +40,15 @@ class PrometheusExporter:
         version: str,
         kafka: bool = False,
         clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
         first_exposure: float = FIRST_EXPOSURE,
     ) -> None:
         self._build = build_information(version)
         self._kafka = kafka
         self._counters = Counters(clock, first_exposure)
         self._families = MetricFamilies(self._counters)
-        self._text = Text()
+        self._text, self._age = Text(), Text()
+        self._wall = wall
         self._process = CollectorRegistry()
         ProcessCollector(registry=self._process)
         self._process.register(_Families([memory_limit()]))
@@ -53,7 +61,11 @@ class PrometheusExporter:
 
         `snapshot`: None for process metrics only.
         """
-        return self._body_of(snapshot) + generate_latest(self._process)
+        body = self._body_of(snapshot)
+        if snapshot is not None:
+            age = max(0.0, self._wall() - snapshot.taken_at)
+            body += self._age.of([snapshot_age(age)])
+        return body + generate_latest(self._process)
 
     def _body_of(self, snapshot: Snapshot | None) -> bytes:
         with self._lock:

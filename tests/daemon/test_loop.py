@@ -8,8 +8,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -79,6 +82,55 @@ def test_a_snapshot_is_taken_every_second_even_without_records() -> None:
     taken = [snapshot.taken_at for snapshot in published[:-1]]
     between = [round(later - earlier, 6) for earlier, later in pairwise(taken)]
     assert between == [1.0] * 10
+
+
+class OnlyInNaps(Executor):
+    """Reads snapshots only while the loop sleeps, as when counting keeps the processor.
+
+    `work`: seconds that each snapshot takes.
+    """
+
+    def __init__(self, work: float) -> None:
+        self.work, self.left = work, 0.0
+        self.busy = 0.0
+        self._task: Callable[[], object] = list
+        self._future: Future[Any] = Future()
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **_: Any) -> Future[Any]:
+        self._task, self.left, self._future = partial(fn, *args), self.work, Future()
+        return self._future
+
+    def nap(self, seconds: float) -> None:
+        self.left -= seconds
+        if self.left <= 0 and not self._future.done():
+            self._future.set_result(self._task())
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: FBT001, FBT002, ARG002  as inherited
+        self.nap(self.left)
+
+
+@every_case("work", [0.01, 0.3, 1.5, 2.9])
+def test_a_snapshot_is_at_most_ten_seconds_old_while_counting_never_ends(work: float) -> None:
+    hands, ages, polls = Hands(), list[float](), 400
+    thread = OnlyInNaps(work)
+
+    def sleep(seconds: float) -> None:
+        hands.turn(seconds)
+        thread.nap(seconds)
+
+    def publish(snapshot: Snapshot) -> None:
+        thread.busy += work
+        ages.append(hands.now - (taken[-1] if taken else hands.now))
+        taken.append(snapshot.taken_at)
+
+    taken: list[float] = []
+    clock = hands.clock._replace(sleep=sleep, busy=lambda: thread.busy)
+    parts = assemble(CONFIG, {}, clock, Script(hands, [[HIT]] * polls))
+    Loop(parts, publish, clock, lambda: None, thread).run(Countdown(polls))
+    assert len(ages) > 10
+    assert max(ages) <= 10.0
+    counted = 0.2 * polls / (hands.now - 1_000.0)
+    assert counted >= min(0.95, 1 - work / 4) - 0.05, "counting keeps its share of the time"
 
 
 def test_values_are_those_of_the_records() -> None:
@@ -361,6 +413,15 @@ def test_expensive_steps_take_at_most_a_twentieth_of_the_time(cost: float) -> No
     pace.note(cost)
     assert pace.interval >= 1
     assert cost <= pace.interval / 20 * (1 + 1e-9)
+
+
+@given(st.floats(min_value=0, max_value=100))
+def test_a_limit_of_the_interval_holds_up_to_half_of_the_time(cost: float) -> None:
+    pace = Pace(1.0, 4.0)
+    pace.note(cost)
+    pace.note(cost)
+    assert pace.interval <= max(4.0, 2 * cost)
+    assert cost <= pace.interval / 2 * (1 + 1e-9)
 
 
 def test_a_single_slow_step_does_not_delay_the_next() -> None:

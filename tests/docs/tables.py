@@ -19,6 +19,7 @@ from streameval.exporters.operations import (
     comparison_families,
     memory_limit,
     operations,
+    snapshot_age,
 )
 from tests.exporters.experiments import report
 from tests.exporters.pictures import busy_health, picture, refused
@@ -59,6 +60,7 @@ def _families() -> Iterator[Family]:
     yield build_information("1")
     state = msgspec.structs.replace(busy_health(), join=_JOIN)
     yield from operations(picture(refused("capri:recall@5", ("a",)), state=state), lag=True)
+    yield snapshot_age(1.0)
     yield memory_limit()
 
 

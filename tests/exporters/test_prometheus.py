@@ -240,6 +240,17 @@ def test_concurrent_scrapes_share_the_first_rendering() -> None:
     assert (len(rendered), shown) == (1, [True, True])
 
 
+def test_the_age_of_the_snapshot_grows_between_scrapes_of_the_same_snapshot() -> None:
+    wall = Hands()
+    exporter = PrometheusExporter(version="1", wall=wall)
+    snapshot = picture(mean("mrr", ("a",), 3, 4))
+    ages = []
+    for wall.seconds in (snapshot.taken_at + 0.5, snapshot.taken_at + 45.0):
+        ages.append(at(samples(exporter, snapshot), "snapshot_age_seconds"))
+    assert ages == [0.5, 45.0]
+    assert at(samples(exporter, None), "snapshot_age_seconds") is None
+
+
 def test_a_median_is_a_gauge_beside_the_counters_of_its_metric(
     exporter: PrometheusExporter,
 ) -> None:

@@ -75,6 +75,12 @@ def test_ready_has_the_age_of_the_snapshot(site: Guarded) -> None:
     assert site.get("/-/ready").text.endswith(" The snapshot is 2 h 1 min old.\n")
 
 
+@every_case("path", ["/", "/sections"])
+def test_the_page_has_the_age_of_the_snapshot(site: Guarded, path: str) -> None:
+    site.snapshot = msgspec.structs.replace(picture(), taken_at=time.time() - 7_260)
+    assert ", 2 h 1 min old." in site.get(path).text
+
+
 def test_later_trouble_is_shown_and_leaves_the_daemon_ready(site: Guarded) -> None:
     site.snapshot = picture(state=health(trouble="10,000 lists and no hit."))
     assert site.get("/-/ready").text.startswith("Warning: 10,000 lists and no hit.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import threading
+import time
 from collections.abc import Callable
 from hashlib import blake2b
 from typing import Final
@@ -60,10 +61,10 @@ class Documents:
             return self._rendered[name]
 
 
-def tag_of(snapshot: Snapshot | None, state: State) -> str:
-    """An entity tag that changes with the snapshot and the state."""
+def tag_of(snapshot: Snapshot | None, state: State, age: int | None = None) -> str:
+    """An entity tag that changes with the snapshot, the state and its age, where that is shown."""
     version = (0.0, 0) if snapshot is None else (snapshot.started_at, snapshot.version)
-    return blake2b(repr((version, state)).encode(), digest_size=12).hexdigest()
+    return blake2b(repr((version, state, age)).encode(), digest_size=12).hexdigest()
 
 
 class Api:
@@ -76,7 +77,7 @@ class Api:
     ) -> None:
         self._current = current
         self._state = state
-        self._documents = Documents()
+        self._documents, self._pages = Documents(), Documents()
 
     def routes(self) -> list[Route]:
         """The routes of the page and the API."""
@@ -96,11 +97,16 @@ class Api:
         return self._html(request, "sections", sections)
 
     def _html(
-        self, request: Request, name: str, render: Callable[[Snapshot | None, State], str]
+        self,
+        request: Request,
+        name: str,
+        render: Callable[[Snapshot | None, State, int | None], str],
     ) -> Response:
         now, status = self._now()
-        return self._documents.answer(
-            request, name, tag_of(now, status), lambda: render(now, status).encode(), "text/html"
+        age = None if now is None else max(0, int(time.time() - now.taken_at))
+        tag = tag_of(now, status, age)
+        return self._pages.answer(
+            request, name, tag, lambda: render(now, status, age).encode(), "text/html"
         )
 
     def _metrics(self, request: Request) -> Response:

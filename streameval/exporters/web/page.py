@@ -41,29 +41,34 @@ _UPLOT: Final = """<link rel="stylesheet" href="static/uplot/uPlot.min.css">
 _DAY: Final = 86_400.0
 
 
-def page(snapshot: Snapshot | None, state: State) -> str:
-    """The whole page as HTML."""
+def page(snapshot: Snapshot | None, state: State, age: int | None = None) -> str:
+    """The whole page as HTML.
+
+    `age`: of the snapshot, seconds.
+    """
     return _template().substitute(
         title=tag("", f"{_source(snapshot)}: {state.word.lower()}"),
         charts=_charts(),
-        state=_state(snapshot, state),
+        state=_state(snapshot, state, age),
         experiment=_experiment(snapshot),
         metrics=_metrics(snapshot),
         health=_health(snapshot),
     )
 
 
-def sections(snapshot: Snapshot | None, state: State) -> str:
+def sections(snapshot: Snapshot | None, state: State, age: int | None = None) -> str:
     """The parts of the page that its script takes from the server unchanged."""
-    return tag("", _state(snapshot, state), _experiment(snapshot), _health(snapshot))
+    return tag("", _state(snapshot, state, age), _experiment(snapshot), _health(snapshot))
 
 
 def _source(snapshot: Snapshot | None) -> str:
     return "streameval" if snapshot is None else snapshot.source
 
 
-def _state(snapshot: Snapshot | None, state: State) -> Markup:
-    read = "" if snapshot is None else f"Snapshot of {moment(snapshot.taken_at)}."
+def _state(snapshot: Snapshot | None, state: State, age: int | None) -> Markup:
+    read = "" if snapshot is None else f"Snapshot of {moment(snapshot.taken_at)}"
+    if snapshot is not None:
+        read += "." if age is None else f", {span(age)} old."
     return tag(
         "section",
         tag("h1", _source(snapshot), id="source"),

@@ -175,11 +175,11 @@ async function update() {
     if (paused) return;
     found = next;
     render();
-    await sections();
     document.getElementById("plain").replaceChildren();
     document.body.classList.add("moving");
     await histories();
   }
+  await sections();
   announce("Updates automatically.");
 }
 
