@@ -123,7 +123,8 @@ def demo(
 def demo_config(source: SourceOptions, listen: str) -> Config:
     """The configuration of the demo; `listen`: the address of its page."""
     try:
-        web = WebOptions(listen=listen)
+        # Nobody's Prometheus must see the counters rise from 0; whoever tries /metrics sees values.
+        web = WebOptions(listen=listen, first_exposure="0s")
     except OptionError as error:
         raise ConfigError("the command line", "--listen", error.problem) from None
     return Config(

@@ -139,6 +139,9 @@ def test_the_demo_serves_values_until_ctrl_c() -> None:
     with demo("--events-per-second", "500") as process:
         text = _exposition(process)
         assert _consumed(text) > 0
+        assert re.search(
+            r'^streameval_ctr_count\{.*variant="treatment".*\} [1-9]', text, re.MULTILINE
+        )
         for window in ("1m", "5m", "lifetime"):
             assert f'k="10",variant="treatment",window="{window}"' in text
         process.send_signal(signal.SIGINT)
