@@ -6,9 +6,19 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+_USER_INFORMATION = re.compile(r"(?<=://)[^/?#\s\"]*@")
+
+
+def without_user(text: str) -> str:
+    """The text with user and password of each URL replaced by ***, as in http://***@host/path."""
+    return _USER_INFORMATION.sub("***@", text)
+
 
 class StreamevalError(Exception):
-    """Base class of all errors that this package raises."""
+    """Base class of all errors that this package raises; no message has the password of a URL."""
+
+    def __init__(self, *arguments: object) -> None:
+        super().__init__(*(without_user(x) if isinstance(x, str) else x for x in arguments))
 
     def __reduce__(self) -> tuple[object, ...]:
         return Exception.__new__, (type(self), *self.args), self.__dict__  # with data, for pickle

@@ -142,7 +142,12 @@ def bucket_problems(path: str, options: BucketOptions) -> Iterator[tuple[str, st
         yield "region", f"it is for s3:// only, and path is {path!r}."
     if options.endpoint is not None:
         service = urlsplit(options.endpoint)
-        if service.scheme not in ("http", "https") or not service.netloc:
+        if "@" in service.netloc:
+            yield (
+                "endpoint",
+                "user information does not belong in a URL; use the variables of the cloud.",
+            )
+        elif service.scheme not in ("http", "https") or not service.netloc:
             yield "endpoint", f"found {options.endpoint!r}; give a URL, https://HOST:PORT."
         elif service.scheme == "http" and not options.allow_http:
             yield "endpoint", "http:// has no TLS; give https://, or set allow_http = true."

@@ -24,7 +24,7 @@ from streameval.config.web_file import web_security
 from streameval.daemon.assembly import group_of, letter_destination, store
 from streameval.dead_letters.file import try_file
 from streameval.engine.snapshot import LIFETIME
-from streameval.errors import ForeignStoreError, StreamevalError, UnlikeStateError
+from streameval.errors import ForeignStoreError, StreamevalError, UnlikeStateError, without_user
 from streameval.events.records import Partition
 from streameval.exporters.web import try_address
 from streameval.sources.options import SourceOptions
@@ -91,7 +91,7 @@ def _plan(path: Path, config: Config, letters: str | None) -> Iterator[tuple[str
     event = config.event
     yield "time", f"{event.time} as {event.time_unit}" if event.time else "not read"
     if config.registry is not None:
-        yield "schemas", f"from the registry at {redact({'url': config.registry.url})['url']}"
+        yield "schemas", f"from the registry at {without_user(config.registry.url)}"
     if config.state is not None:
         yield "state", f"in {config.state.path}, every {config.state.interval}"
     if letters is not None:

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
+from streameval.errors import without_user
+
 _LOG: Final = logging.getLogger("streameval")
 _BARE: Final = re.compile(r"[^\s\"=\\\x00-\x1f\x7f]+")
 
@@ -47,14 +49,16 @@ class Logfmt(logging.Formatter):
 def configure(level: int = logging.INFO, stream: TextIO | None = None) -> None:
     """Send every log of this process, including Python's warnings, to one stream.
 
-    The web server's messages about starting and stopping are dropped; the daemon logs its own.
+    The web server's messages about starting and stopping are dropped, as the daemon logs its own,
+    and the HTTP client's line for each request.
     """
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(Logfmt())
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    logging.getLogger("uvicorn").setLevel(max(level, logging.WARNING))
+    for name in ("uvicorn", "httpx", "httpcore"):
+        logging.getLogger(name).setLevel(max(level, logging.WARNING))
     logging.captureWarnings(capture=True)
 
 
@@ -75,7 +79,11 @@ def _moment(seconds: float) -> str:
 def _content(record: logging.LogRecord) -> Mapping[str, Any]:
     fields = getattr(record, "fields", None)
     if fields is None:
-        return {"event": "message", "logger": record.name, "message": record.getMessage()}
+        return {
+            "event": "message",
+            "logger": record.name,
+            "message": without_user(record.getMessage()),
+        }
     given = {key: value for key, value in fields.items() if value is not None}
     return {"event": record.getMessage(), **given}
 

@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
+from streameval.errors import without_user
+
 _PLACE = re.compile(r"\$\$\{|\$\{([^}]*)\}?")
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _SECRET = re.compile(r"password|secret|token|jaas", re.IGNORECASE)
-_CREDENTIALS = re.compile(r"//[^/@]*@")
 
 
 def substitute(text: str, environment: Mapping[str, str]) -> str:
@@ -116,4 +117,4 @@ def _shown(key: str, value: Any) -> Any:
         return redact(value)
     if value is not None and _SECRET.search(key):
         return "***"
-    return _CREDENTIALS.sub("//***@", value) if isinstance(value, str) else value
+    return without_user(value) if isinstance(value, str) else value

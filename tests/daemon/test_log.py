@@ -18,14 +18,19 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
 
 from streameval.daemon.assembly import assemble
 from streameval.daemon.log import Logfmt, configure, emit
 from streameval.daemon.systemd import Supervisor
 from streameval.events.records import RecordBatch
+from streameval.exporters.web import Server
 from tests.daemon.hands import CONFIG, HIT, Countdown, Hands, Script, loop_of
 from tests.daemon.running import running
 from tests.effort import PATIENCE
+from tests.ports import WEB
 
 _PAIR = re.compile(r'([a-z_]+)=("(?:[^"\\]|\\.)*"|[^\s"=]+)(?: |\Z)')
 
@@ -45,6 +50,17 @@ def parsed(line: str) -> dict[str, str]:
     found = _PAIR.findall(line)
     assert "".join(f"{key}={value} " for key, value in found).strip() == line
     return {key: json.loads(value) if value[0] == '"' else value for key, value in found}
+
+
+def test_no_request_of_the_http_client_and_no_password_of_a_url_is_logged(
+    lines: io.StringIO,
+) -> None:
+    app = Starlette(routes=[Route("/", lambda _: Response())])
+    with Server(app, "127.0.0.1:0") as server:
+        assert WEB.get(server.address.replace("://", "://me:s3cret@")).status_code == 200
+    logging.getLogger("another").warning("cannot reach http://me:s3@cret@host:1/path")
+    (line,) = lines.getvalue().splitlines()
+    assert parsed(line)["message"] == "cannot reach http://***@host:1/path"
 
 
 def test_an_event_has_time_level_name_and_fields(lines: io.StringIO) -> None:

@@ -118,6 +118,14 @@ def test_url_and_user_may_come_from_the_environment(registry: SmallRegistry) -> 
         assert client.definition(number).text == '"string"'
 
 
+def test_a_password_in_the_url_is_refused_and_not_printed() -> None:
+    with pytest.raises(ConfigError, match="give the keys user and password") as literal:
+        asking("http://me:s3cr/et@127.0.0.1:1")
+    with pytest.raises(ConfigError, match="give the keys user and password") as filled:
+        Registry(RegistryOptions(url="${URL}"), {"URL": "http://me:s3cret@127.0.0.1:1"})
+    assert "s3cr" not in f"{literal.value} {filled.value}"
+
+
 def test_a_missing_password_is_a_configuration_error() -> None:
     with pytest.raises(ConfigError, match=r"\[registry\]: password: .*ABSENT is not set"):
         asking("http://127.0.0.1:1", user="reader", password="${ABSENT}")

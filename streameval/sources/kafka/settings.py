@@ -375,6 +375,9 @@ def _require_addresses(servers: object, path: str) -> None:
     several = listed if isinstance(listed, list | tuple) else [listed]
     texts = [each.strip() for each in several if isinstance(each, str)]
     found = texts if len(texts) == len(several) else []
+    if "@" in str(servers):
+        problem = "user information does not belong here; give sasl_plain_username and _password."
+        raise ConfigError(path, "bootstrap_servers", problem)
     wrong = [each for each in found if each and not _is_address(each)]
     if wrong or not any(found):
         told = repr(", ".join(wrong or found)) if len(texts) == len(several) else repr(servers)

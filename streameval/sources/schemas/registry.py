@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from streameval.errors import ConfigError, SourceError, StreamevalError
+from streameval.errors import ConfigError, OptionError, SourceError, StreamevalError
 from streameval.extras import imported
 from streameval.sources.secrets import substitute
 
@@ -25,6 +25,8 @@ Failure: TypeAlias = Literal["unreachable", "certificate", "authentication", "ot
 
 FAILURES: Final[tuple[Failure, ...]] = get_args(Failure)
 """Reasons why a registry cannot be queried; values of a label."""
+
+_USER_IN_URL: Final = "user information does not belong in a URL; give the keys user and password."
 
 _SECONDS: Final = 10.0
 _NOT_FOUND: Final = frozenset({40401, 40402, 40403})
@@ -49,6 +51,10 @@ class RegistryOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     user: str | None = None
     password: str | None = None
     ca_file: str | None = None
+
+    def __post_init__(self) -> None:
+        if "@" in self.url:
+            raise OptionError("url", _USER_IN_URL)
 
 
 class Definition(msgspec.Struct, frozen=True):
@@ -108,6 +114,8 @@ class Registry:
         self._options = options
         self._environment = environment
         self.url = self._filled("url").rstrip("/")
+        if "@" in self.url:
+            raise ConfigError("[registry]", "url", _USER_IN_URL)
         self._auth()
         try:
             trusted = ssl.create_default_context(cafile=options.ca_file)
