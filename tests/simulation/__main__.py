@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from itertools import chain
 
 from tests.simulation.bars import Simulation
+from tests.simulation.edges import bars
 from tests.simulation.systems import MISTAKES, System
 
 
@@ -23,9 +25,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for seed in asked.seed or [1]:
         simulation = Simulation(seed, asked.runs, system)
         print(f"seed {seed}: {simulation.world}")
-        for bar in simulation.bars():
+        edges = () if asked.mistake else bars(seed, asked.runs)
+        for bar in chain(simulation.bars(), edges):
             broken += not bar.passed
-            print(f"  {'ok    ' if bar.passed else 'BROKEN'} {bar.name}: {bar.measured}")
+            print(
+                f"  {'ok    ' if bar.passed else 'BROKEN'} {bar.name}: {bar.measured}", flush=True
+            )
     print(f"{broken} broken" if broken else "all kept")
     return int(broken > 0)
 

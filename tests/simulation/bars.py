@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streameval.accumulator.checks import ALARM, ratio_evidence
 from streameval.accumulator.comparison import Comparison, Method
+from streameval.accumulator.experiment import Compared, Experiment, Report, Variant, compared
+from streameval.catalogue import parse
 from streameval.statistics.arrays import FloatArray, IntArray
-from streameval.statistics.intervals import GroupSums
+from streameval.statistics.intervals import Audience, GroupSums, Intervals
 from tests.simulation.systems import System
 from tests.simulation.worlds import METRICS, Traffic, Users, World
 
@@ -68,6 +72,14 @@ def _binomial(k: int, n: int, rate: float) -> float:
     return math.exp(ways + k * math.log(rate) + (n - k) * math.log1p(-rate))
 
 
+_CLAIM = re.compile(r" is (better|worse) than |differs from ")
+
+
+def claims(row: Compared) -> bool:
+    """Whether the printed sentence claims a difference."""
+    return _CLAIM.search(row.sentence) is not None
+
+
 class Run(NamedTuple):
     """One experiment of a world.
 
@@ -76,12 +88,35 @@ class Run(NamedTuple):
         control: what control's users did.
         treatment: what the treatment's did.
         groups: of each of their lists.
+        hashes: of all users.
+        named: whether a user has an id.
     """
 
     world: World
     control: Traffic
     treatment: Traffic
     groups: tuple[IntArray, IntArray]
+    hashes: NDArray[np.uint64]
+    named: NDArray[np.bool_]
+
+    def report(self, kind: Kind) -> Report:
+        """What is printed about one look at all metrics."""
+        arms = {"control": self.control.user, "treatment": self.treatment.user}
+        both = {metric: self.sums(metric) for metric in METRICS}
+        variants = {
+            name: Variant({metric: sums[side] for metric, sums in both.items()}, self._seen(users))
+            for side, (name, users) in enumerate(arms.items())
+        }
+        share = self.world.share
+        shares = {"control": 1.0 - share, "treatment": share}
+        experiment = Experiment(shares=shares, same_users=kind.same_users)
+        return compared(experiment, [*map(parse, METRICS)], variants, Intervals(), "fixed")
+
+    def _seen(self, users: IntArray) -> Audience:
+        """The users of these lists."""
+        named = self.named[users]
+        hashes = np.unique(self.hashes[np.unique(users[named])])
+        return Audience(hashes, 2**64, users.size, int((~named).sum()))
 
     def sums(self, metric: str) -> tuple[GroupSums, GroupSums]:
         days = self.world.days
@@ -180,12 +215,16 @@ class Found(NamedTuple):
         widths: by metric, half widths in standard errors as an oracle finds them by user: of one
             look, and of anytime bounds at their tightest.
         effect: whether an effect of five standard errors was found, and its lift covered.
+        claimed: whether a printed sentence claims a difference.
+        alarmed: whether a check raises an alarm.
     """
 
     peeked: dict[str, bool]
     fixed: dict[str, bool]
     widths: dict[str, tuple[float, float]]
     effect: tuple[bool, bool] | None
+    claimed: bool
+    alarmed: bool
 
 
 class Simulation:
@@ -212,11 +251,7 @@ class Simulation:
         peeked, fixed, widths = {}, {}, {}
         for metric in METRICS:
             control, treatment = run.sums(metric)
-            looks = (
-                self._compared(_until(control, day), _until(treatment, day), "anytime")
-                for day in range(1, run.world.days + 1)
-            )
-            peeked[metric] = any(look.excludes_zero for look in looks)
+            peeked[metric] = self.system.alarms(control, treatment)
             look = self._compared(control, treatment, "fixed")
             fixed[metric] = look.excludes_zero
             if kind.widths:
@@ -224,7 +259,9 @@ class Simulation:
                 best = self._compared(control, treatment, "anytime", TIGHTEST * error / value)
                 widths[metric] = _half(look) / error, _half(best) / error
         effect = self._effect(kind, number, run.oracle("ctr")) if kind.widths else None
-        return Found(peeked, fixed, widths, effect)
+        report = run.report(kind)
+        claimed = any(map(claims, report.rows))
+        return Found(peeked, fixed, widths, effect, claimed, bool(report.checks.trouble))
 
     def _effect(self, kind: Kind, number: int, oracle: Oracle) -> tuple[bool, bool]:
         """The same users and lists with an effect of five of their standard errors."""
@@ -265,7 +302,8 @@ class Simulation:
             users.traffic(world, random, (treated == side) | kind.same_users, lift * side, mood)
             for side in (0, 1)
         ]
-        group = random.integers(0, GROUPS, world.users)
+        hashes = random.integers(0, 2**64, world.users, np.uint64)
+        group = (hashes % GROUPS).astype(np.int64)
         nameless = random.random(world.users) < (kind.anonymous if self.system.by_user else 1.0)
         groups = [
             np.where(
@@ -273,7 +311,7 @@ class Simulation:
             )
             for each in arms
         ]
-        return Run(world, arms[0], arms[1], (groups[0], groups[1]))
+        return Run(world, arms[0], arms[1], (groups[0], groups[1]), hashes, ~nameless)
 
 
 def _bars(kind: Kind, found: Sequence[Found]) -> Iterator[Bar]:
@@ -291,15 +329,15 @@ def _bars(kind: Kind, found: Sequence[Found]) -> Iterator[Bar]:
             yield between(f"{name}: half width, fixed", 1.8, 2.35, fixed)
             yield between(f"{name}: half width, anytime at best", 2.7, 3.7, anytime)
             yield steady(f"{name}: width varies", 0.12, fixed)
+    claimed = [each.claimed for each in found]
+    yield at_most(f"A/A, {kind.name}: a sentence claims a difference", 0.05, claimed)
     if kind.widths:
+        alarmed = [each.alarmed for each in found]
+        yield at_most(f"A/A, {kind.name}: a check raises an alarm", 0.002, alarmed)
         effects = [each.effect for each in found if each.effect is not None]
         seen, covered = zip(*effects, strict=True)
         yield at_least(f"{kind.name}: an effect of 5 standard errors found", 0.8, seen)
         yield at_least(f"{kind.name}: its lift covered", 0.95, covered)
-
-
-def _until(sums: GroupSums, days: int) -> GroupSums:
-    return GroupSums(sums.days[:days], sums.numerators[:days], sums.denominators[:days])
 
 
 def _half(found: Comparison) -> float:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from streameval.accumulator.comparison import Comparison, Method, compare_sums
+from streameval.accumulator.comparison import Comparison, Method, compare_days, compare_sums
 from streameval.accumulator.uncertainty import normal_quantile, student_reach
 from streameval.statistics.intervals import GroupSums
 
@@ -30,6 +30,19 @@ class System(NamedTuple):
 
     compare: Compare = right
     by_user: bool = True
+
+    def alarms(self, control: GroupSums, treatment: GroupSums) -> bool:
+        """Whether any of daily looks shows a difference; both arms have the same days."""
+        if self.compare is right:
+            # The evidence is 20 where the bounds begin to exclude 0.
+            return any(day.evidence > 20 for day in compare_days(control, treatment))
+        days = range(1, len(control.days) + 1)
+        arms = ((_until(control, day), _until(treatment, day)) for day in days)
+        return any(self.compare(*each, "anytime", 0.02).excludes_zero for each in arms)
+
+
+def _until(sums: GroupSums, days: int) -> GroupSums:
+    return GroupSums(sums.days[:days], sums.numerators[:days], sums.denominators[:days])
 
 
 def _fixed_as_anytime(

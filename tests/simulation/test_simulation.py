@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.effort import sampled
+from tests.simulation import edges
 from tests.simulation.bars import Simulation, at_most
 from tests.simulation.systems import MISTAKES, System
 
@@ -16,6 +17,10 @@ def broken(seed: int, runs: int, system: System) -> list[str]:
 
 def test_every_promise_is_kept() -> None:
     assert broken(1, 5, System()) == []
+
+
+def test_the_edges_keep_their_promises() -> None:
+    assert [bar for bar in edges.bars(1, 20) if not bar.passed] == []
 
 
 @pytest.mark.parametrize("name", sampled(MISTAKES, 6))
@@ -34,6 +39,13 @@ def test_a_bar_of_thousands_of_runs_is_judged() -> None:
 @pytest.mark.parametrize("seed", range(100, 105))
 def test_every_promise_is_kept_in_500_runs(seed: int) -> None:
     assert broken(seed, 500, System()) == []
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("seed", range(100, 103))
+def test_the_edges_keep_their_promises_in_500_runs(seed: int) -> None:
+    assert [bar for bar in edges.bars(seed, 500) if not bar.passed] == []
 
 
 @pytest.mark.nightly
