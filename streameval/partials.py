@@ -39,6 +39,8 @@ from streameval.tables.events import span_starts
 from streameval.tables.files import arrow
 from streameval.windows.times import DurationError, microseconds
 
+__all__ = ["Cell", "Counter", "Partial", "arrow_table", "merged", "partials", "repacked", "stored"]
+
 VERSION: Final = 1
 """Version of the state in a row."""
 
@@ -66,6 +68,10 @@ class Cell(NamedTuple):
         labels: values of the columns in `by`; `__missing__` for null.
         start: start of the span, microseconds since the epoch; None for all time, and for lists
             without a time.
+
+    Example:
+        >>> Cell(("treatment",), None).labels
+        ('treatment',)
     """
 
     labels: tuple[str, ...]
@@ -77,6 +83,13 @@ class Partial(NamedTuple):
 
     Attributes:
         state: the counts as bytes; equal counts give equal bytes.
+
+    Example:
+        >>> import pyarrow
+        >>> table = pyarrow.table({"recommendations": [["a"]], "interactions": [["a"]]})
+        >>> (row,) = partials([table], "mrr")
+        >>> row.labels, row.start, row.lists, type(row.state)
+        ((), None, 1, <class 'bytes'>)
     """
 
     labels: tuple[str, ...]
@@ -175,6 +188,17 @@ class Counter:
     Raises:
         MetricError: a metric is unknown, or lacks an input.
         ValueError: `every` is not a duration.
+
+    Example:
+        >>> import pyarrow
+        >>> counter = Counter("mrr")
+        >>> tables = [
+        ...     pyarrow.table({"recommendations": [["a", "b"]], "interactions": [[item]]})
+        ...     for item in "ab"
+        ... ]
+        >>> rows = [row for table in tables for row in counter.rows([table])]
+        >>> merged(rows)[Cell((), None)].read("mrr").value
+        0.75
     """
 
     def __init__(
@@ -270,6 +294,13 @@ def merged(rows: Rows, **known: Unpack[Known]) -> dict[Cell, Accumulator]:
         StateVersionError: another release wrote them.
         DamagedStateError: a state is not the output of `partials`.
         MetricError: a metric lacks its inputs.
+
+    Example:
+        >>> import pyarrow
+        >>> table = pyarrow.table({"recommendations": [["a"], ["b"]], "interactions": [["a"], []]})
+        >>> rows = [*partials([table[:1]], "hit_rate@1"), *partials([table[1:]], "hit_rate@1")]
+        >>> merged(rows)[Cell((), None)].read("hit_rate@1").value
+        0.5
     """
     found: dict[Cell, Accumulator] = {}
     empty: Accumulator | None = None
@@ -287,7 +318,15 @@ def merged(rows: Rows, **known: Unpack[Known]) -> dict[Cell, Accumulator]:
 
 
 def repacked(rows: Rows, **known: Unpack[Known]) -> list[Partial]:
-    """Merge rows to one row per cell, as a step of a distributed reduction; see `merged`."""
+    """Merge rows to one row per cell, as a step of a distributed reduction; see `merged`.
+
+    Example:
+        >>> import pyarrow
+        >>> table = pyarrow.table({"recommendations": [["a"], ["b"]], "interactions": [["a"], []]})
+        >>> rows = [*partials([table[:1]], "hit_rate@1"), *partials([table[1:]], "hit_rate@1")]
+        >>> [row.lists for row in rows], [row.lists for row in repacked(rows)]
+        ([1, 1], [2])
+    """
     listed = [*_listed(rows)]
     if not listed:
         return []
@@ -300,6 +339,12 @@ def arrow_table(rows: Rows) -> Any:
 
     Raises:
         MissingExtraError: pyarrow is not installed.
+
+    Example:
+        >>> import pyarrow
+        >>> table = pyarrow.table({"recommendations": [["a"]], "interactions": [["a"]]})
+        >>> arrow_table(partials([table], "mrr")).column_names
+        ['labels', 'start', 'lists', 'state']
     """
     schema = arrow().schema(
         {
@@ -318,6 +363,16 @@ def stored(path: str | PathLike[str]) -> Iterator[Partial]:
     Raises:
         SourceError: it cannot be read, or lacks a column.
         MissingExtraError: pyarrow is not installed.
+
+    Example:
+        >>> import pathlib, pyarrow, tempfile
+        >>> from pyarrow import parquet
+        >>> table = pyarrow.table({"recommendations": [["a"]], "interactions": [["a"]]})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder) / "monday.parquet"
+        ...     parquet.write_table(arrow_table(partials([table], "mrr")), path)
+        ...     [row.lists for row in stored(path)]
+        [1]
     """
     try:
         table = arrow("parquet").read_table(path, columns=list(Partial._fields))
