@@ -11,7 +11,7 @@ import msgspec
 from streameval.engine.dead_letters import DeadLetter, Identity
 from streameval.events.records import Partition
 
-VERSION = 2
+VERSION = 3
 """Version of the format; docs/reference/state.md describes it."""
 
 

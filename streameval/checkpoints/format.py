@@ -137,7 +137,7 @@ def digest_of(*pieces: bytes | memoryview) -> str:
     return digest.hexdigest()
 
 
-def _version_2(what: str, data: bytes) -> Content:
+def _version_3(what: str, data: bytes) -> Content:
     tail = data[-_TAIL:]
     position = tail[:20]
     if len(tail) < _TAIL or not position.isdigit():
@@ -162,7 +162,7 @@ def _decoded(what: str, line: bytes, kind: Any) -> Any:
         raise DamagedStateError(what, f"{error}") from error
 
 
-READERS: Final[Mapping[int, Callable[[str, bytes], Content]]] = {2: _version_2}
+READERS: Final[Mapping[int, Callable[[str, bytes], Content]]] = {3: _version_3}
 """Format version -> reader. A new format adds its reader and keeps the previous one."""
 
 

@@ -138,7 +138,7 @@ def test_the_first_claim_decides(opened: Opened) -> None:
 def test_an_unknown_version_of_the_newest_is_refused(opened: Opened) -> None:
     opened().save(draft(20))
     opened().save(draft(30, version=99))
-    with pytest.raises(StateVersionError, match="99 is not known; this release reads version 2"):
+    with pytest.raises(StateVersionError, match="99 is not known; this release reads version 3"):
         opened().newest(PLACE)
     opened().save(draft(40))
     assert whole(opened().newest(PLACE).saved) == 40

@@ -117,8 +117,8 @@ def test_without_a_valid_checkpoint_every_reason_is_reported(
 
 
 def test_a_torn_file_of_a_later_version_is_skipped(store: Store, disk: SimulatedDisk) -> None:
-    store.save(draft(230, version=3))
-    with pytest.raises(StateVersionError, match="state version 3 is not known"):
+    store.save(draft(230, version=4))
+    with pytest.raises(StateVersionError, match="state version 4 is not known"):
         store.newest(PLACE)
     path = FOLDER / file_of(230)
     disk.overwrite(path, disk.read(path, 0, disk.size(path) - 1))
@@ -172,5 +172,5 @@ def test_headers_are_the_newest_readable_ones_or_none_for_an_unknown_version(
     assert offset() == 220
     disk.overwrite(NEWEST, b"torn")
     assert offset() == 110
-    disk.overwrite(NEWEST, content.replace(b"checkpoint 2", b"checkpoint 9", 1))
+    disk.overwrite(NEWEST, content.replace(b"checkpoint 3", b"checkpoint 9", 1))
     assert offset() is None
