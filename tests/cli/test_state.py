@@ -77,10 +77,10 @@ def test_show_skips_and_reports_damaged_checkpoints(state: Path) -> None:
 
 
 def test_show_reports_a_later_version(state: Path) -> None:
-    folder_store(state).save(draft(5000, version=3))
+    folder_store(state).save(draft(5000, version=4))
     done = ran("state", "show", state)
     assert done.returncode == 1
-    assert "state version 3 is not known" in done.stderr
+    assert "state version 4 is not known" in done.stderr
     assert "none valid" in done.stdout
 
 

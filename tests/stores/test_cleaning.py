@@ -52,7 +52,7 @@ def test_few_checkpoints_are_kept_and_cleaning_twice_changes_nothing(
 def test_the_newest_of_another_version_is_kept_for_a_downgrade(disk: SimulatedDisk) -> None:
     store = opened(disk)
     for offset in (1, 2, 3):
-        store.save(draft(offset, version=3))
+        store.save(draft(offset, version=4))
     for offset in (10, 11, 12):
         store.save(draft(offset))
     assert store.offsets(PLACE) == [3, 11, 12]
