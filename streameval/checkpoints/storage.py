@@ -19,14 +19,38 @@ _NO_FOLDER_SYNC: Final = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS
 _BUFFER: Final = 1 << 20
 
 
+class Access(NamedTuple):
+    """Who may use new files and folders, whatever the umask.
+
+    Attributes:
+        group: number of a group, or None.
+    """
+
+    file: int = 0o600
+    folder: int = 0o700
+    group: int | None = None
+
+
+PRIVATE: Final = Access()
+"""The user of the process only."""
+
+
+def shared_by(group: int) -> Access:
+    """The user of the process and a group; files of later folders have the group, too."""
+    return Access(0o660, 0o2770, group)
+
+
 class Disk:
     """The local file system; every call may raise OSError. Only synced data is durable.
 
-    `progress`: called after each read and each sync.
+    `progress`: called after each read and each sync. `access`: of new files and folders.
     """
 
-    def __init__(self, progress: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, progress: Callable[[], None] = lambda: None, access: Access = PRIVATE
+    ) -> None:
         self._progress = progress
+        self._access = access
 
     def create(self, path: Path, slices: Iterable[bytes]) -> None:
         """Create a file, which is not durable yet.
@@ -34,9 +58,8 @@ class Disk:
         Raises:
             FileExistsError: the file exists.
         """
-        with path.open("xb", buffering=_BUFFER) as file:
-            for piece in slices:
-                file.write(piece)
+        with open(path, "xb", buffering=_BUFFER, opener=self._open) as file:
+            file.writelines(slices)
 
     def sync(self, path: Path) -> None:
         """Make the content of a file durable; `sync_folder` does so for its name."""
@@ -50,7 +73,19 @@ class Disk:
             FileExistsError: the path exists.
             FileNotFoundError: its parent does not exist.
         """
-        path.mkdir()
+        path.mkdir(self._access.folder)
+        self._grant(path, self._access.folder)
+
+    def _open(self, path: str, flags: int) -> int:
+        descriptor = os.open(path, flags, self._access.file)
+        self._grant(descriptor, self._access.file)
+        return descriptor
+
+    def _grant(self, made: Path | int, mode: int) -> None:
+        # The umask may have taken rights away, and the group may not be the process's first.
+        if self._access.group is not None:
+            os.chown(made, -1, self._access.group)
+            os.chmod(made, mode)  # noqa: PTH101  also for a descriptor
 
     def sync_folder(self, path: Path) -> None:
         """Make the entries of a folder durable; ignored if the file system does not support it."""

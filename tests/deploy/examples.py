@@ -59,8 +59,16 @@ def instruction(name: str) -> str:
 
 
 def image_arguments() -> list[str]:
-    """What the image starts: its entry point and command."""
-    return [*json.loads(instruction("ENTRYPOINT")), *json.loads(instruction("CMD"))]
+    """What the image starts: the program of its entry point, and its command."""
+    program = re.findall(r"exec (\S+) ", image_script())
+    return [*program, *json.loads(instruction("CMD"))]
+
+
+def image_script() -> str:
+    """What the shell of the entry point runs, with the arguments of the container."""
+    shell, option, script, name = json.loads(instruction("ENTRYPOINT"))
+    assert (shell, option, name) == ("/bin/sh", "-c", "streameval")
+    return str(script)
 
 
 def ran(*command: str | Path) -> subprocess.CompletedProcess[str]:

@@ -22,6 +22,7 @@ from tests.deploy.examples import (
     DEPLOY,
     compose,
     image_arguments,
+    image_script,
     instruction,
     instructions,
     of_the_environment,
@@ -71,12 +72,19 @@ def test_its_label_is_the_version_of_the_project() -> None:
     assert labels["org.opencontainers.image.licenses"] == _project()["license"]
 
 
+def test_what_it_writes_is_private_and_its_arguments_arrive_whole() -> None:
+    shown = image_script().replace(image_arguments()[0], 'sh -c \'umask; printf "%s|" "$@"\' sh')
+    done = ran("/bin/sh", "-c", shown, "streameval", "run", "a file.toml")
+    assert done.stdout.split() == ["0077", "run|a", "file.toml|"]
+    assert _service()["UMask"] == "0077"
+
+
 def test_it_runs_as_somebody_who_is_not_root_and_whose_number_is_known() -> None:
     user, group = instruction("USER").split(":")
     assert int(user) > 0 < int(group)
     made = [rest for word, rest in instructions() if word == "RUN"][-1]
     assert f"--uid {user} --gid {group}" in made
-    assert f"install -d -o {user} -g {group} /var/lib/streameval" in made
+    assert f"install -d -m 0700 -o {user} -g {group} /var/lib/streameval" in made
     words = [word for word, _ in instructions()]
     assert words.index("USER") > max(n for n, word in enumerate(words) if word == "RUN")
 

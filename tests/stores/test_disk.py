@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from streameval.checkpoints.storage import Disk
+from streameval.checkpoints.store import Store
+from streameval.config.options import StateOptions
+from streameval.daemon.assembly import store
+from streameval.errors import ConfigError
+from tests.stores.drafts import draft
 from tests.stores.simulated_disk import SimulatedDisk
 
 
@@ -128,3 +138,81 @@ def test_the_simulated_disk_may_lose_a_name_until_its_folder_is_synced(tmp_path:
         disk.crash()
         left.add(len(disk.files()))
     assert left == {0, 1}
+
+
+@contextmanager
+def umask(mask: int) -> Iterator[None]:
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
+
+
+def modes(folder: Path) -> tuple[set[int], set[int]]:
+    """The permissions of all files, and of all folders below."""
+    files, folders = (
+        {stat.S_IMODE(path.stat().st_mode) for path in folder.rglob("*") if path.is_file() is kind}
+        for kind in (True, False)
+    )
+    return files, folders
+
+
+def claim_and_save(state: Store, offset: int) -> None:
+    state.claim("c1", "g1")
+    state.save(draft(offset))
+
+
+def test_what_a_daemon_saves_is_private_with_any_umask(tmp_path: Path) -> None:
+    with umask(0):
+        claim_and_save(store(StateOptions(path=str(tmp_path / "state"))), 1)
+    assert modes(tmp_path) == ({0o600}, {0o700})
+
+
+def test_a_group_may_share_a_folder_with_any_umask(tmp_path: Path) -> None:
+    with umask(0o077):
+        options = StateOptions(path=str(tmp_path / "state"), group=str(os.getgid()))
+        claim_and_save(store(options), 1)
+    assert modes(tmp_path) == ({0o660}, {0o2770})
+
+
+def test_an_unknown_group_is_a_configuration_error() -> None:
+    with pytest.raises(ConfigError, match="this machine has no group 'nobody-at-all'"):
+        store(StateOptions(path="state", group="nobody-at-all"))
+
+
+_GROUP = 20_000
+_REPLICA = f"""
+import os, sys
+from streameval.config.options import StateOptions
+from streameval.daemon.assembly import store
+from tests.stores.drafts import PLACE, draft, whole
+os.setgroups([{_GROUP}])
+os.setgid(int(sys.argv[2]))
+os.setuid(int(sys.argv[2]))
+state = store(StateOptions(path=sys.argv[1], group="{_GROUP}"))
+state.claim("c1", "g1")
+last = state.newest(PLACE).saved
+offset = 0 if last is None else whole(last)
+state.save(draft(offset + 1))
+print(offset + 1)
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can start processes of several users")
+def test_replicas_of_different_users_share_a_folder_by_their_group() -> None:
+    with TemporaryDirectory() as volume:
+        os.chown(volume, -1, _GROUP)
+        Path(volume).chmod(0o2770)
+        offsets = [
+            subprocess.run(
+                [sys.executable, "-c", _REPLICA, f"{volume}/state", user],
+                cwd=Path(__file__).parents[2],
+                umask=0o077,
+                capture_output=True,
+                text=True,
+                check=True,
+            ).stdout
+            for user in ("10001", "10002", "10001")
+        ]
+    assert offsets == ["1\n", "2\n", "3\n"]
