@@ -39,9 +39,7 @@ from streameval.tables.events import span_starts
 from streameval.tables.files import arrow
 from streameval.windows.times import DurationError, microseconds
 
-__all__ = ["Cell", "Counter", "Partial", "arrow_table", "merged", "partials", "repacked", "stored"]
-
-VERSION: Final = 1
+VERSION: Final = 2
 """Version of the state in a row."""
 
 
@@ -59,6 +57,7 @@ class Inputs(Known, total=False):
     depth: int | None
     max_items: int
     ids: IdKind | None
+    experiment: bool
 
 
 class Cell(NamedTuple):
@@ -68,10 +67,6 @@ class Cell(NamedTuple):
         labels: values of the columns in `by`; `__missing__` for null.
         start: start of the span, microseconds since the epoch; None for all time, and for lists
             without a time.
-
-    Example:
-        >>> Cell(("treatment",), None).labels
-        ('treatment',)
     """
 
     labels: tuple[str, ...]
@@ -83,13 +78,6 @@ class Partial(NamedTuple):
 
     Attributes:
         state: the counts as bytes; equal counts give equal bytes.
-
-    Example:
-        >>> import pyarrow
-        >>> table = pyarrow.table({"recommendations": [["a"]], "interactions": [["a"]]})
-        >>> (row,) = partials([table], "mrr")
-        >>> row.labels, row.start, row.lists, type(row.state)
-        ((), None, 1, <class 'bytes'>)
     """
 
     labels: tuple[str, ...]
@@ -113,6 +101,7 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
     max_items: int
     ids: IdKind | None
     intervals: Intervals | None
+    experiment: bool
     inputs: Any
     content: bytes = b""
     crc: int | None = None
@@ -128,8 +117,8 @@ class _State(msgspec.Struct, frozen=True, array_like=True):
 
     def description(self) -> list[Any]:
         """The settings, for an error message."""
-        given = [self.depth, self.max_items, self.ids, self.intervals, self.inputs]
-        return [self.metrics, self.by, self.every, *given]
+        given = [self.depth, self.max_items, self.ids, self.intervals, self.experiment]
+        return [self.metrics, self.by, self.every, *given, self.inputs]
 
 
 def partials(
@@ -150,7 +139,8 @@ def partials(
         by: columns whose values define the slices (text, integers, booleans); a string is one.
         every: length of spans, like "1h", aligned to the epoch; None for all time.
         intervals: settings of confidence intervals; None for no intervals.
-        inputs: catalog, popularity, similarity, depth, max_items and ids, as for an Accumulator.
+        inputs: catalog, popularity, similarity, depth, max_items, ids and experiment, as for an
+            Accumulator.
 
     Returns:
         One row for each cell with lists, by start and labels.
@@ -188,17 +178,6 @@ class Counter:
     Raises:
         MetricError: a metric is unknown, or lacks an input.
         ValueError: `every` is not a duration.
-
-    Example:
-        >>> import pyarrow
-        >>> counter = Counter("mrr")
-        >>> tables = [
-        ...     pyarrow.table({"recommendations": [["a", "b"]], "interactions": [[item]]})
-        ...     for item in "ab"
-        ... ]
-        >>> rows = [row for table in tables for row in counter.rows([table])]
-        >>> merged(rows)[Cell((), None)].read("mrr").value
-        0.75
     """
 
     def __init__(
@@ -226,6 +205,7 @@ class Counter:
             max_items=inputs.get("max_items", MAX_ITEMS),
             ids=inputs.get("ids"),
             intervals=intervals,
+            experiment=inputs.get("experiment", False),
             inputs=self._empty.context.identity,
         )
 
@@ -294,13 +274,6 @@ def merged(rows: Rows, **known: Unpack[Known]) -> dict[Cell, Accumulator]:
         StateVersionError: another release wrote them.
         DamagedStateError: a state is not the output of `partials`.
         MetricError: a metric lacks its inputs.
-
-    Example:
-        >>> import pyarrow
-        >>> table = pyarrow.table({"recommendations": [["a"], ["b"]], "interactions": [["a"], []]})
-        >>> rows = [*partials([table[:1]], "hit_rate@1"), *partials([table[1:]], "hit_rate@1")]
-        >>> merged(rows)[Cell((), None)].read("hit_rate@1").value
-        0.5
     """
     found: dict[Cell, Accumulator] = {}
     empty: Accumulator | None = None
@@ -318,15 +291,7 @@ def merged(rows: Rows, **known: Unpack[Known]) -> dict[Cell, Accumulator]:
 
 
 def repacked(rows: Rows, **known: Unpack[Known]) -> list[Partial]:
-    """Merge rows to one row per cell, as a step of a distributed reduction; see `merged`.
-
-    Example:
-        >>> import pyarrow
-        >>> table = pyarrow.table({"recommendations": [["a"], ["b"]], "interactions": [["a"], []]})
-        >>> rows = [*partials([table[:1]], "hit_rate@1"), *partials([table[1:]], "hit_rate@1")]
-        >>> [row.lists for row in rows], [row.lists for row in repacked(rows)]
-        ([1, 1], [2])
-    """
+    """Merge rows to one row per cell, as a step of a distributed reduction; see `merged`."""
     listed = [*_listed(rows)]
     if not listed:
         return []
@@ -339,12 +304,6 @@ def arrow_table(rows: Rows) -> Any:
 
     Raises:
         MissingExtraError: pyarrow is not installed.
-
-    Example:
-        >>> import pyarrow
-        >>> table = pyarrow.table({"recommendations": [["a"]], "interactions": [["a"]]})
-        >>> arrow_table(partials([table], "mrr")).column_names
-        ['labels', 'start', 'lists', 'state']
     """
     schema = arrow().schema(
         {
@@ -363,16 +322,6 @@ def stored(path: str | PathLike[str]) -> Iterator[Partial]:
     Raises:
         SourceError: it cannot be read, or lacks a column.
         MissingExtraError: pyarrow is not installed.
-
-    Example:
-        >>> import pathlib, pyarrow, tempfile
-        >>> from pyarrow import parquet
-        >>> table = pyarrow.table({"recommendations": [["a"]], "interactions": [["a"]]})
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = pathlib.Path(folder) / "monday.parquet"
-        ...     parquet.write_table(arrow_table(partials([table], "mrr")), path)
-        ...     [row.lists for row in stored(path)]
-        [1]
     """
     try:
         table = arrow("parquet").read_table(path, columns=list(Partial._fields))
@@ -537,6 +486,7 @@ def _accumulator(state: _State, known: Known) -> Accumulator:
         max_items=state.max_items,
         ids=state.ids,
         intervals=state.intervals,
+        experiment=state.experiment,
         **known,
     )
     if made.context.identity != state.inputs:

@@ -22,9 +22,6 @@ _ROWS: Final = (
 )
 
 
-__all__ = ["lifts", "over_time", "row"]
-
-
 def row(start: float, reading: Reading, **labels: str) -> dict[str, Any]:
     """A row for `over_time`, in the form of `streameval evaluate --every`.
 

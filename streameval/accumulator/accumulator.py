@@ -91,6 +91,7 @@ class Accumulator:
             similarity, else of the first id counted. Ids of the other kind are refused.
         intervals: settings of confidence intervals, which need the user of each event; None for no
             intervals.
+        experiment: whether it keeps up to 524,288 users, not 16,384, and their lists and clicks.
 
     Raises:
         MetricError: a metric is unknown or lacks an input, the inputs have ids of both kinds, or
@@ -114,6 +115,7 @@ class Accumulator:
         max_items: int = MAX_ITEMS,
         ids: IdKind | None = None,
         intervals: Intervals | None = None,
+        experiment: bool = False,
     ) -> None:
         self.metrics = distinct_metrics(map(metric_of, metrics))
         self.context = Context(
@@ -124,7 +126,8 @@ class Accumulator:
         self._ids = self.context.ids(ids)
         check_kind("intervals", intervals, Intervals)
         self.intervals = intervals
-        self._plan = planned(self.metrics, depth, max_items, intervals.groups if intervals else 0)
+        groups = intervals.groups if intervals else 0
+        self._plan = planned(self.metrics, depth, max_items, groups, experiment=experiment)
         self._readings: dict[str, Reading] = {}
         self._read_at = self._changes = self._before = self._folded = 0
         self.resets = 0
@@ -308,7 +311,7 @@ class Accumulator:
 
     @property
     def audience(self) -> Audience | None:
-        """Hashes of the users, beyond 16,384 a sample of them; None without `intervals`."""
+        """Hashes of the users, beyond a cap a sample of them; None without `intervals`."""
         return next(iter(audiences(self.table, _HERE)), None)
 
     def compute(self) -> dict[str, Reading]:

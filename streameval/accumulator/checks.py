@@ -4,26 +4,40 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final
+from datetime import date
+from itertools import zip_longest
 
 import msgspec
-import numpy as np
 
+from streameval.accumulator.audiences import (
+    ALARM,
+    Crowd,
+    anonymous_shares,
+    ratio_evidence,
+    shared_evidence,
+    smallest_imbalance,
+    uneven_evidence,
+)
 from streameval.accumulator.comparison import percent
-from streameval.accumulator.uncertainty import LARGEST_EVIDENCE, MOST_ANONYMOUS, log_beta_tail
+from streameval.accumulator.shares import PlannedShares, day_number
+from streameval.accumulator.uncertainty import LARGEST_EVIDENCE, MOST_ANONYMOUS
 from streameval.statistics.intervals import Audience
 
-ALARM: Final = 1000.0
-"""Evidence at which a check raises an alarm."""
 
-MOST_SHARED: Final = 0.01
-"""Share of users in several variants that is accidental, for example by shared computers."""
+class Split(msgspec.Struct, frozen=True, kw_only=True):
+    """The users that came first while one set of shares was planned.
 
-SAME_USERS: Final = 0.9
-"""Share of users in several variants from which it is by design, as with interleaving."""
+    Attributes:
+        since: first day (UTC) of the shares; None: from the start.
+        users: users of each variant by their first day; only those below the threshold of hashes.
+        shares: planned share of each variant; they sum to 1.
+        evidence: e-value against the planned split.
+    """
 
-_CERTAINTY: Final = 100.0
-"""Concentration of the Dirichlet prior of the sample ratio around the planned shares, in users."""
+    since: date | None
+    users: dict[str, int]
+    shares: dict[str, float]
+    evidence: float
 
 
 class Checks(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +45,7 @@ class Checks(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         users: number of users of each variant, control first; an estimate if there are very many.
-        shares: planned share of each variant; they sum to 1.
+        shares: planned share of each variant, the newest ones; they sum to 1.
         ratio_evidence: e-value against the planned split of users; 1 if users are the same.
         shared: share of users in several variants.
         shared_evidence: e-value against `shared` being accidental; 1 if users are the same.
@@ -39,6 +53,12 @@ class Checks(msgspec.Struct, frozen=True, kw_only=True):
         anonymous: largest share of lists without a user id in any variant.
         left_out: values of the label that are not variants of the experiment.
         trouble: reasons not to trust any verdict, one sentence each.
+        splits: users by the shares that were planned when they came first, the oldest first.
+        smallest_imbalance: error of control's share that the check would find; None with too few
+            users for any, or if users are the same.
+        moved: "control -> treatment" -> share of users who saw one variant first, the other last.
+        uneven_evidence: e-value for lists without a user id being more frequent in some variant.
+        notes: what to know about the metrics, one sentence each.
     """
 
     users: dict[str, float]
@@ -50,96 +70,88 @@ class Checks(msgspec.Struct, frozen=True, kw_only=True):
     anonymous: float
     left_out: tuple[str, ...] = ()
     trouble: tuple[str, ...] = ()
+    splits: tuple[Split, ...] = ()
+    smallest_imbalance: float | None = None
+    moved: dict[str, float] = {}
+    uneven_evidence: float = 1.0
+    notes: tuple[str, ...] = ()
 
 
 def checked(
     audiences: Mapping[str, Audience],
-    shares: Mapping[str, float],
+    plans: Sequence[PlannedShares],
     *,
     same_users: bool,
     left_out: Sequence[str] = (),
 ) -> Checks:
     """Check the users of the variants.
 
-    `audiences`: users of each variant, control first. `shares`: planned shares in any unit; the
-    default is 1.
+    `audiences`: users of each variant, control first. `plans`: planned shares, the oldest first; a
+    variant that they do not name has the share 1.
     """
-    counts, shared, users = _counted(list(audiences.values()))
-    smallest = min(counts)
-    same = same_users or (smallest > 0 and shared >= SAME_USERS * smallest)
-    planned = {name: shares.get(name, 1.0) for name in audiences}
-    whole = sum(planned.values())
-    split = {name: share / whole for name, share in planned.items()}
-    ratio = 1.0 if same else ratio_evidence(counts, list(split.values()))
-    leak = 1.0 if same else shared_evidence(shared, users)
-    found = Checks(
+    crowd = Crowd(audiences)
+    splits = tuple(_splits(crowd, plans))
+    most = max(splits, key=lambda split: sum(split.users.values()))
+    imbalance = smallest_imbalance(sum(most.users.values()), list(most.shares.values()))
+    arms = list(audiences.values())
+    checks = Checks(
         users={name: each.users for name, each in audiences.items()},
-        shares=split,
-        ratio_evidence=ratio,
-        shared=shared / users if users else 0.0,
-        shared_evidence=leak,
-        same_users=same,
-        anonymous=max(each.anonymous / max(each.lists, 1) for each in audiences.values()),
+        shares=splits[-1].shares,
+        ratio_evidence=1.0 if same_users else _product([each.evidence for each in splits]),
+        shared=crowd.shared / crowd.users if crowd.users else 0.0,
+        shared_evidence=1.0 if same_users else shared_evidence(crowd.shared, crowd.users),
+        same_users=same_users,
+        anonymous=max(anonymous_shares(arms)),
         left_out=tuple(left_out),
+        splits=splits,
+        smallest_imbalance=None if same_users else imbalance,
+        moved={} if same_users else _moved(crowd),
+        uneven_evidence=uneven_evidence(arms),
     )
-    return msgspec.structs.replace(found, trouble=tuple(_trouble(found)))
+    return msgspec.structs.replace(checks, trouble=tuple(_trouble(checks)))
 
 
-def ratio_evidence(users: Sequence[int], shares: Sequence[float]) -> float:
-    """E-value against the planned split of users: a Dirichlet-multinomial against the plan.
+def _splits(crowd: Crowd, plans: Sequence[PlannedShares]) -> Iterator[Split]:
+    """The users by plan.
 
-    `shares`: planned shares, which sum to 1.
-
-    Example:
-        >>> ratio_evidence([10_050, 9_950], [0.5, 0.5]) < 1
-        True
-        >>> ratio_evidence([10_400, 9_600], [0.5, 0.5]) > 1000
-        True
+    Users who came first on the day of a change are in none: either shares may hold for them.
     """
-    found = math.lgamma(_CERTAINTY) - math.lgamma(_CERTAINTY + sum(users))
-    for count, share in zip(users, shares, strict=True):
-        prior = _CERTAINTY * share
-        found += math.lgamma(prior + count) - math.lgamma(prior) - count * math.log(share)
-    return math.exp(min(found, math.log(LARGEST_EVIDENCE)))
+    for plan, following in zip_longest(plans, plans[1:]):
+        changed = None if plan is plans[0] else day_number(plan.since)
+        first = None if changed is None else changed + 1
+        end = None if following is None else day_number(following.since)
+        planned = {name: plan.shares.get(name, 1.0) for name in crowd.names}
+        whole = sum(planned.values())
+        shares = {name: share / whole for name, share in planned.items()}
+        users = dict(zip(crowd.names, crowd.counts(first, end), strict=True))
+        evidence = ratio_evidence(list(users.values()), list(shares.values()))
+        yield Split(since=plan.since, users=users, shares=shares, evidence=evidence)
 
 
-def shared_evidence(shared: int, users: int) -> float:
-    """E-value for more than 1 % of users in several variants: a uniform mixture of larger shares.
-
-    Example:
-        >>> shared_evidence(100, 20_000) < 1, shared_evidence(300, 20_000) > 1000
-        (True, True)
-    """
-    rest = users - shared
-    found = math.lgamma(shared + 1) + math.lgamma(rest + 1) - math.lgamma(users + 2)
-    found += log_beta_tail(MOST_SHARED, shared + 1.0, rest + 1.0)
-    found -= (rest + 1) * math.log1p(-MOST_SHARED) + shared * math.log(MOST_SHARED)
-    return math.exp(min(found, math.log(LARGEST_EVIDENCE)))
+def _product(evidence: Sequence[float]) -> float:
+    """The e-value of independent e-values."""
+    logs = math.fsum(map(math.log, evidence))
+    return math.exp(min(logs, math.log(LARGEST_EVIDENCE)))
 
 
-def _counted(audiences: Sequence[Audience]) -> tuple[list[int], int, int]:
-    """Users of each variant below the common threshold, users in several variants, all users."""
-    threshold = min(each.threshold for each in audiences)
-    below = [
-        each.hashes if threshold >= 2**64 else each.hashes[each.hashes < threshold]
-        for each in audiences
-    ]
-    _, times = np.unique(np.concatenate(below), return_counts=True)
-    return [len(each) for each in below], int((times > 1).sum()), len(times)
+def _moved(crowd: Crowd) -> dict[str, float]:
+    return {
+        f"{origin} -> {goal}": users / crowd.users
+        for (origin, goal), users in crowd.moves().items()
+        if origin != goal
+    }
 
 
 def _trouble(checks: Checks) -> Iterator[str]:
     if checks.ratio_evidence >= ALARM:
-        found = ", ".join(f"{name} {count:,.0f}" for name, count in checks.users.items())
-        planned = " : ".join(map(percent, checks.shares.values()))
         yield (
-            f"users are not split as planned ({found}; planned {planned}): something loses or adds "
+            f"users are not split as planned ({split_text(checks)}): something loses or adds "
             "users of one variant, and the missing users may differ from the others"
         )
     if checks.shared_evidence >= ALARM:
         yield (
-            f"{percent(checks.shared)} of the users are in several variants: the assignment is not "
-            "stable; if that is by design, set same_users (--same-users)"
+            f"{percent(checks.shared)} of the users are in several variants{_moves_text(checks)}: "
+            "the assignment is not stable; if that is by design, set same_users (--same-users)"
         )
     if checks.anonymous > MOST_ANONYMOUS:
         yield (
@@ -147,3 +159,51 @@ def _trouble(checks: Checks) -> Iterator[str]:
             "counted many times; send user ids with at least "
             f"{percent(1 - MOST_ANONYMOUS)} of the lists"
         )
+    elif checks.uneven_evidence >= ALARM:
+        yield (
+            "lists without a user id are more frequent in some variant "
+            f"(up to {percent(checks.anonymous)}): what sends them differs between the variants"
+        )
+
+
+def split_text(checks: Checks) -> str:
+    """The users of each variant and their planned shares; on a ramp, those of the worst split."""
+    worst = max(checks.splits, key=lambda split: split.evidence)
+    dated = len(checks.splits) > 1
+    counts = worst.users if dated else checks.users
+    users = ", ".join(f"{name} {count:,.0f}" for name, count in counts.items())
+    planned = " : ".join(map(percent, worst.shares.values()))
+    when = (
+        "before the first change, " if worst is checks.splits[0] else f"new since {worst.since}, "
+    )
+    return f"{when if dated else ''}{users}; planned {planned}"
+
+
+def _moves_text(checks: Checks) -> str:
+    moves = sorted(checks.moved.items(), key=lambda pair: -pair[1])
+    texts = [
+        f"{percent(share)} moved from {' to '.join(name.split(' -> '))}" for name, share in moves
+    ]
+    return f" ({', '.join(texts)})" if texts else ""
+
+
+def users_text(checks: Checks) -> str:
+    """The users of each variant, and whether they are split as planned."""
+    if checks.same_users:
+        users = ", ".join(f"{name} {count:,.0f}" for name, count in checks.users.items())
+        return f"{users}: users see several variants"
+    split = "NOT as planned" if checks.ratio_evidence >= ALARM else "as planned"
+    return f"{split_text(checks)}, {split} ({imbalance_text(checks)})"
+
+
+def imbalance_text(checks: Checks) -> str:
+    """The smallest imbalance that the check of the split would find."""
+    if checks.same_users:
+        return "users are the same by design"
+    if checks.smallest_imbalance is None:
+        return "too few users to see an imbalance"
+    share = next(iter(checks.splits[-1].shares.values()))
+    return (
+        f"an imbalance is seen from {percent(share - checks.smallest_imbalance)} instead of "
+        f"{percent(share)} on"
+    )

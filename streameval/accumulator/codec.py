@@ -17,7 +17,7 @@ from streameval.statistics.relation import Relation
 from streameval.statistics.statistic import Statistic
 from streameval.statistics.vocabulary import Items, SavedItems, decode_names, encode_names, packed
 
-VERSION: Final = 2
+VERSION: Final = 3
 _WHAT: Final = "accumulator"
 _WRONG: Final = (ValueError, TypeError, IndexError, OverflowError)
 """Raised for integers that `dumped` does not write."""

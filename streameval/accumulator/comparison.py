@@ -11,10 +11,10 @@ import msgspec
 import numpy as np
 
 from streameval.accumulator import Accumulator
+from streameval.accumulator.audiences import lack_ids
 from streameval.accumulator.contrasts import Contrast, contrasts
 from streameval.accumulator.uncertainty import (
     LARGEST_EVIDENCE,
-    MOST_ANONYMOUS,
     NOISE,
     half_width,
     in_units,
@@ -54,7 +54,10 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """The difference between treatment and control in one metric.
 
     Attributes:
-        difference: treatment minus control, weighted by day; None if an arm has no lists.
+        control: mean of control, weighted by day as in the difference; None if no day has lists of
+            both arms.
+        treatment: mean of treatment, weighted alike.
+        difference: treatment minus control; None if no day has lists of both arms.
         low: lower bound of the difference; None without enough data.
         high: upper bound.
         lift: relative difference, treatment / control - 1; None unless both are above 0.
@@ -71,12 +74,10 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         verdict: better, worse, no difference, ...
         kind: method of the bounds: "fixed" or "anytime".
         confidence: how often such bounds cover the truth.
-
-    Example:
-        >>> Comparison(kind="anytime", confidence=0.95).verdict
-        'too few users'
     """
 
+    control: float | None = None
+    treatment: float | None = None
     difference: float | None = None
     low: float | None = None
     high: float | None = None
@@ -209,6 +210,8 @@ def _between(contrast: Contrast, settings: _Settings) -> Comparison:
     ratio = min(max(other.value / one.value, 1e-300), 1e300) if positive else 1.0
     moves = other.moves - one.moves
     found = Comparison(
+        control=one.value,
+        treatment=other.value,
         difference=other.value - one.value,
         lift=ratio - 1 if positive else None,
         groups=contrast.groups,
@@ -281,8 +284,8 @@ def compare(
         confidence=intervals.confidence,
         higher_is_better=asked.definition.higher_is_better,
     )
-    audiences = [each.audience for each in (control, treatment)]
-    if any(each.anonymous > MOST_ANONYMOUS * each.lists for each in audiences if each is not None):
+    audiences = [each.audience for each in (control, treatment) if each.audience is not None]
+    if lack_ids(audiences):
         return msgspec.structs.replace(found, verdict="do not trust")
     return found
 

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 import numpy as np
 
+from streameval.accumulator.activity import (
+    LISTS_PER_USER,
+    USER_METRICS,
+    Activity,
+    Counted,
+    Judged,
+)
 from streameval.accumulator.checks import Checks, checked
 from streameval.accumulator.comparison import (
     DECIDED,
@@ -21,17 +28,30 @@ from streameval.accumulator.comparison import (
     percent,
     sure,
 )
+from streameval.accumulator.shares import (
+    DatedShares,
+    Shares,
+    day_number,
+    plans_of,
+    shares_problem,
+)
 from streameval.accumulator.uncertainty import FEWEST_GROUPS, pooled
 from streameval.catalogue.metric import Metric
 from streameval.errors import ConfigError
 from streameval.statistics.arrays import BoolArray
-from streameval.statistics.intervals import Audience, GroupSums, Intervals
+from streameval.statistics.intervals import NOBODY, Audience, GroupSums, Intervals
 
 _MOST_TIMES: Final = 1e150
 """Largest ratio of half width to precision, because its square must be finite."""
 
 _NOT_VARIANTS: Final = frozenset({"__other__", "__missing__"})
 """Label values that are not variants: folded values, and events without the label."""
+
+_NEVER: Final = 2**31
+"""A day after all others."""
+
+_MUCH: Final = 100.0
+"""Evidence at which users of a variant are said to come more or less often."""
 
 GuardrailVerdict: TypeAlias = Literal[
     "kept", "broken", "not enough evidence", "too few users", "do not trust"
@@ -45,8 +65,9 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     Attributes:
         label: label whose values are the variants.
         control: the value to compare with.
-        since: first day (UTC) that counts; None: all. The checks of users cover all days.
-        shares: planned share of users of each variant, in any unit; empty: equal.
+        since: first day (UTC) that counts, also for the checks of users; None: all.
+        shares: planned share of users of each variant, in any unit; empty: equal. A list for a
+            ramp: the shares of new users from the day `since` of each entry.
         primary: metrics that decide; they share the error rate.
         guardrails: metric -> lift that it may not fall below (rise above, if lower is better).
         same_users: whether users meet several variants by design.
@@ -59,7 +80,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     label: str = "variant"
     control: str = "control"
     since: date | None = None
-    shares: dict[str, float] = {}
+    shares: Shares | DatedShares = {}
     primary: list[str] = []
     guardrails: dict[str, float] = {}
     same_users: bool = False
@@ -70,7 +91,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         Raises:
             ConfigError: a metric is not compared, or a number is not valid.
         """
-        known = {metric.text: metric for metric in metrics}
+        known = {each.text: each for each in _judged(metrics)}
         for key, names in (("primary", self.primary), ("guardrails", self.guardrails)):
             for name in names:
                 if name not in known:
@@ -79,16 +100,12 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
                         where, key, f"{name!r} is not compared; choose one of {choices}."
                     )
         for name, limit in self.guardrails.items():
-            falls = known[name].definition.higher_is_better is not False
+            falls = known[name].higher_is_better is not False
             if not math.isfinite(limit) or limit <= -1 or (limit > 0) is falls:
                 sign = "a share from 0 to -1, like -0.01" if falls else "a share above 0, like 0.01"
                 raise ConfigError(where, "guardrails", f"{name} = {limit:g}; give {sign}.")
-        for name, share in self.shares.items():
-            if not (math.isfinite(share) and share > 0):
-                raise ConfigError(where, "shares", f"{name} = {share:g}; give a number above 0.")
-        if self.shares and (self.control not in self.shares or len(self.shares) < 2):
-            problem = f"they are of {', '.join(self.shares)}; give one for {self.control!r}, too"
-            raise ConfigError(where, "shares", f"{problem}, and one for each other variant.")
+        if problem := shares_problem(self.shares, self.control):
+            raise ConfigError(where, "shares", problem)
 
 
 class Variant(NamedTuple):
@@ -96,14 +113,25 @@ class Variant(NamedTuple):
 
     Attributes:
         sums: group sums of each comparable metric, by its text.
+        activity: its lists and clicks; None if they are not kept.
     """
 
     sums: Mapping[str, GroupSums]
     audience: Audience
+    activity: Activity | None = None
+
+    def since(self, first: int | None) -> Variant:
+        """The variant from a day on, days since the epoch; None: all of it."""
+        if first is None:
+            return self
+        sums = {name: _chosen(each, each.days >= first) for name, each in self.sums.items()}
+        return self._replace(sums=sums, audience=self.audience.since(first))
 
     def joined(self, other: Variant) -> Variant:
         """The variant with the metrics of another one of the same lists added."""
-        return Variant({**self.sums, **other.sums}, self.audience)
+        return self._replace(
+            sums={**self.sums, **other.sums}, activity=self.activity or other.activity
+        )
 
 
 class Compared(Comparison, frozen=True, kw_only=True):
@@ -114,8 +142,6 @@ class Compared(Comparison, frozen=True, kw_only=True):
     Attributes:
         metric: canonical text.
         variant: value of the label.
-        control: value of control on the days of both.
-        treatment: value of the variant on these days.
         primary: whether the metric is primary.
         among: number of comparisons that share the error.
         guardrail: limit of the lift.
@@ -127,8 +153,6 @@ class Compared(Comparison, frozen=True, kw_only=True):
 
     metric: str
     variant: str
-    control: float | None
-    treatment: float | None
     primary: bool
     among: int
     guardrail: float | None
@@ -164,29 +188,59 @@ def compared(
     The verdicts of other metrics are filtered by e-BH (by BH over p-values for the method "fixed").
     """
     named = {name for name in variants if name not in _NOT_VARIANTS}
-    chosen = [name for name in experiment.shares or sorted(named) if name != experiment.control]
-    empty = Variant({}, Audience(np.zeros(0, np.uint64), 2**64, 0, 0))
-    arms = {name: variants.get(name, empty) for name in (experiment.control, *chosen)}
+    plans, first = plans_of(experiment.shares), day_number(experiment.since)
+    chosen = [name for name in plans[0].shares or sorted(named) if name != experiment.control]
+    nothing = Variant({}, NOBODY)
+    arms = {
+        name: variants.get(name, nothing).since(first) for name in (experiment.control, *chosen)
+    }
     checks = checked(
         {name: variant.audience for name, variant in arms.items()},
-        experiment.shares,
+        plans,
         same_users=experiment.same_users,
         left_out=sorted(named.difference(arms)),
     )
-    primary = [metric for metric in metrics if metric.text in experiment.primary]
+    judged = _judged(metrics)
+    primary = [metric for metric in judged if metric.text in experiment.primary]
     primaries = max(len(primary) * len(chosen), 1)
     comparisons = _Comparisons(experiment, arms, intervals, method, primaries)
-    known = [
-        metric for metric in metrics if any(metric.text in each.sums for each in arms.values())
-    ]
+    known = [metric for metric in judged if comparisons.has(metric)]
     followed = primary or known[:1]
+    # Metrics per user are filtered by themselves: asking for a metric must not cost it evidence.
     rows = [
-        comparisons.row(metric, name, followed=metric in followed)
-        for metric in known
-        for name in chosen
+        row
+        for of_users in (False, True)
+        for row in _filtered(
+            [
+                comparisons.row(metric, name, followed=metric in followed)
+                for metric in known
+                for name in chosen
+                if (metric.counted is not None) is of_users
+            ],
+            1.0 - intervals.confidence,
+        )
     ]
-    rows = _filtered(rows, 1.0 - intervals.confidence)
+    checks = msgspec.structs.replace(checks, notes=tuple(_notes(rows, experiment.control)))
     return Report(checks, [_with_sentence(row, checks, experiment.control) for row in rows])
+
+
+def _judged(metrics: Sequence[Metric]) -> list[Judged]:
+    """The metrics, and those per user if hits are counted."""
+    own = [Judged(metric.text, metric.definition.higher_is_better) for metric in metrics]
+    ranked = any(metric.definition.reads in ("hits", "lists") for metric in metrics)
+    return [*own, *(USER_METRICS if ranked else ())]
+
+
+def _notes(rows: Sequence[Compared], control: str) -> Iterator[str]:
+    """Variants whose users come more or less often than those of control."""
+    for row in rows:
+        if row.metric == LISTS_PER_USER.text and row.lift is not None and row.evidence >= _MUCH:
+            how = "more" if row.lift > 0 else "less"
+            yield (
+                f"users of {row.variant} come {percent(abs(row.lift))} {how} often than those of "
+                f"{control}: metrics per list compare different visits, so read lists_per_user "
+                "and clicks_per_user with them"
+            )
 
 
 class _Comparisons(NamedTuple):
@@ -198,22 +252,33 @@ class _Comparisons(NamedTuple):
     method: Method
     primaries: int
 
-    def row(self, metric: Metric, name: str, *, followed: bool) -> Compared:
+    def has(self, metric: Judged) -> bool:
+        """Whether any variant has the sums of a metric.
+
+        Metrics per user need users of their own in each variant who have come for equally long,
+        unlike those of a ramp.
+        """
+        if metric.counted is not None:
+            begun = [each for each in self.arms.values() if each.audience.lists]
+            kept = len(begun) > 0 and all(each.activity is not None for each in begun)
+            return (
+                kept and isinstance(self.experiment.shares, dict) and not self.experiment.same_users
+            )
+        return any(metric.text in each.sums for each in self.arms.values())
+
+    def row(self, metric: Judged, name: str, *, followed: bool) -> Compared:
         """A comparison before the verdicts are filtered; `followed` adds its results by day."""
-        control, treatment = _on_common_days(
-            self._sums(metric.text, self.experiment.control), self._sums(metric.text, name)
-        )
+        control, treatment = self._pair(metric, name)
         primary = metric.text in self.experiment.primary
         alpha = (1.0 - self.intervals.confidence) / (self.primaries if primary else 1)
         limit = self.experiment.guardrails.get(metric.text)
         plain = self._compared(metric, control, treatment, self.intervals.confidence)
         found = self._compared(metric, control, treatment, 1.0 - alpha) if primary else plain
+        values = {"control": _value(control), "treatment": _value(treatment)}
         return Compared(
-            **msgspec.structs.asdict(found),
+            **(msgspec.structs.asdict(found) | (values if found.control is None else {})),
             metric=metric.text,
             variant=name,
-            control=_value(control),
-            treatment=_value(treatment),
             primary=primary,
             among=self.primaries if primary else 1,
             guardrail=limit,
@@ -224,7 +289,7 @@ class _Comparisons(NamedTuple):
         )
 
     def _compared(
-        self, metric: Metric, control: GroupSums, treatment: GroupSums, confidence: float
+        self, metric: Judged, control: GroupSums, treatment: GroupSums, confidence: float
     ) -> Comparison:
         return compare_sums(
             control,
@@ -232,7 +297,7 @@ class _Comparisons(NamedTuple):
             method=self.method,
             precision=self.intervals.precision,
             confidence=confidence,
-            higher_is_better=metric.definition.higher_is_better,
+            higher_is_better=metric.higher_is_better,
         )
 
     def _days(self, control: GroupSums, treatment: GroupSums, alpha: float) -> tuple[Day, ...]:
@@ -242,14 +307,25 @@ class _Comparisons(NamedTuple):
         found = compare_days(control, treatment, precision=precision, confidence=1.0 - alpha)
         return tuple(found)
 
-    def _sums(self, metric: str, name: str) -> GroupSums:
-        found = self.arms[name].sums.get(metric)
-        if found is None:
-            empty = np.zeros((0, self.intervals.groups))
-            return GroupSums(np.zeros(0, np.int64), empty, empty.astype(np.int64))
-        if self.experiment.since is None:
-            return found
-        return _chosen(found, found.days >= (self.experiment.since - date(1970, 1, 1)).days)
+    def _pair(self, metric: Judged, name: str) -> tuple[GroupSums, GroupSums]:
+        """The sums of control and a variant on the days that are compared."""
+        arms = self.arms[self.experiment.control], self.arms[name]
+        if metric.counted is None:
+            one, other = (each.sums.get(metric.text, self._nothing) for each in arms)
+            return _on_common_days(one, other)
+        first = max(int(each.audience.days.min(initial=_NEVER)) for each in arms)
+        one, other = (self._per_user(each, metric.counted, first) for each in arms)
+        return one, other
+
+    def _per_user(self, arm: Variant, counted: Counted, first: int) -> GroupSums:
+        if arm.activity is None:
+            return self._nothing
+        return arm.activity.per_user(arm.audience, counted, first)
+
+    @property
+    def _nothing(self) -> GroupSums:
+        empty = np.zeros((0, self.intervals.groups))
+        return GroupSums(np.zeros(0, np.int64), empty, empty.astype(np.int64))
 
 
 def _on_common_days(one: GroupSums, other: GroupSums) -> tuple[GroupSums, GroupSums]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from streameval.catalogue import parse
 from streameval.catalogue.grammar import written
 from streameval.catalogue.metric import Metric
 from streameval.errors import CutoffExceedsDepthError, MetricError, SameNameError
@@ -16,6 +17,7 @@ from streameval.statistics.exposures import MAX_ITEMS, Exposed, ExposuresOptions
 from streameval.statistics.pairings import PairingsOptions
 from streameval.statistics.profiles import HitsOptions
 from streameval.statistics.scores import RankSumsOptions, ScoresOptions
+from streameval.statistics.users import EXPERIMENT_USERS, MOST_USERS
 
 WHOLE = 0
 """The depth that keeps whole lists, even if the metrics need fewer ranks."""
@@ -37,7 +39,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         grouped: metrics whose group sums are kept; one per `Metric.per_list`.
         groups: number of user groups; 0 without group sums.
         daily: whether group sums are kept by event day.
-        users: whether users are kept.
+        users: largest number of users kept per cell; 0 without users.
+        activity: metrics among `grouped` that count the lists and the clicks of each user group.
     """
 
     depth: int | None
@@ -49,7 +52,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     grouped: tuple[Metric, ...] = ()
     groups: int = 0
     daily: bool = False
-    users: bool = False
+    users: int = 0
+    activity: tuple[Metric, ...] = ()
 
     def need(self, metric: Metric) -> Hashable:
         """Options of the statistic that a metric reads; None for a metric of events."""
@@ -75,23 +79,25 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def of_pane(self) -> Plan:
         """The plan of a pane, which can be summed into windows."""
         groups = min(self.groups, PANE_GROUPS)
-        return msgspec.structs.replace(self, groups=groups, daily=False, users=False)
+        return msgspec.structs.replace(self, groups=groups, daily=False, users=0)
 
     @property
     def without_users(self) -> Plan:
         """The plan without group sums and users."""
-        return msgspec.structs.replace(self, grouped=(), groups=0, daily=False, users=False)
+        return msgspec.structs.replace(
+            self, grouped=(), groups=0, daily=False, users=0, activity=()
+        )
 
     @property
     def by_day(self) -> Plan:
         """The plan of only the group sums."""
         bare = msgspec.structs.replace(self, needs=(), graded=(), values=(), events=())
-        return msgspec.structs.replace(bare, users=False)
+        return msgspec.structs.replace(bare, users=0)
 
     @property
     def of_users(self) -> Plan:
         """The plan of only the users."""
-        return msgspec.structs.replace(self.by_day.without_users, users=True)
+        return msgspec.structs.replace(self.by_day.without_users, users=self.users)
 
     def within(self, other: Plan) -> bool:
         """Whether `other` keeps the same statistics, and as much or more by user."""
@@ -112,7 +118,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         graded = (f"values of {metric.text} with gains" for metric in self.graded)
         values = (f"values of {metric.per_list}" for metric in (*self.values, *self.events))
         grouped = (f"{metric.per_list} by {self.groups} user groups" for metric in self.grouped)
-        users = ("users",) if self.users else ()
+        users = (f"at most {self.users} users",) if self.users else ()
         return (depth, *map(name_of, self.needs), *graded, *values, *grouped, *users)
 
     @property
@@ -139,11 +145,22 @@ def distinct_metrics(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
     return tuple(found.values())
 
 
-def planned(metrics: Sequence[Metric], depth: int | None, max_items: int, groups: int = 0) -> Plan:
+def planned(
+    metrics: Sequence[Metric],
+    depth: int | None,
+    max_items: int,
+    groups: int = 0,
+    *,
+    experiment: bool = False,
+) -> Plan:
     """The smallest plan for these metrics, independent of their order.
 
-    `depth`: ranks to keep; None for as few as possible, WHOLE for all. `groups`: number of user
-    groups; 0 for no group sums.
+    Args:
+        metrics: at least one.
+        depth: ranks to keep; None for as few as possible, WHOLE for all.
+        max_items: largest number of items whose exposures are counted exactly.
+        groups: number of user groups; 0 for no group sums.
+        experiment: whether cells are variants of an experiment, which is checked by its users.
 
     Raises:
         MetricError: no metric is given, or a number is not valid.
@@ -165,17 +182,47 @@ def planned(metrics: Sequence[Metric], depth: int | None, max_items: int, groups
     counted = any(metric.definition.reads in ("exposures", "users") for metric in metrics)
     plan = Plan(depth=depth, max_items=max_items if counted else MAX_ITEMS)
     needs = {options for options in map(plan.need, metrics) if options is not None}
+    activity = _activity(plan, needs) if groups and experiment else ()
     return msgspec.structs.replace(
         plan,
         needs=tuple(sorted(needs, key=str)),
         graded=_by_text({m.text: m for m in ranked if m.depends_on_gains}),
         values=_by_text({m.per_list: m for m in ranked if m.needs_values}),
         events=_by_text({m.per_list: m for m in metrics if m.definition.reads == "event"}),
-        grouped=_by_text({m.per_list: m for m in metrics if groups and m.has_interval}),
+        grouped=_by_text(
+            {m.per_list: m for m in (*metrics, *activity) if groups and m.has_interval}
+        ),
         groups=groups,
         daily=groups > 0,
-        users=groups > 0,
+        users=(EXPERIMENT_USERS if experiment else MOST_USERS) if groups else 0,
+        activity=activity,
     )
+
+
+def _activity(plan: Plan, needs: Iterable[Hashable]) -> tuple[Metric, ...]:
+    """Metrics whose sums count lists and clicks; none if no hits are kept that they can read."""
+    kept = sorted((each for each in needs if isinstance(each, HitsOptions)), key=_is_special)
+    for options in kept:
+        found = tuple(parse(_with_options(name, options)) for name in ("hit_rate", "ctr"))
+        if all(plan.need(metric) == options for metric in found):
+            return found
+    return ()
+
+
+def _is_special(options: HitsOptions) -> tuple[bool, str]:
+    return bool(options.type), str(options)
+
+
+def _with_options(name: str, options: HitsOptions) -> str:
+    """The text of a metric that reads hits with these options."""
+    usual, chosen = (
+        HitsOptions(depth=options.depth, rows=options.rows),
+        msgspec.to_builtins(options),
+    )
+    known = msgspec.to_builtins(usual)
+    parts = [f"{key}={written(value)}" for key, value in chosen.items() if value != known[key]]
+    cut = "" if options.depth is None else f"@{options.depth}"
+    return f"{name}({','.join(parts)}){cut}" if parts else f"{name}{cut}"
 
 
 def _whole_number(name: str, found: Any, least: int) -> int:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 from msgspec.structs import replace
 
+from streameval.accumulator.activity import Activity, activity_of
 from streameval.accumulator.formulas import (
     array_of,
     called,
@@ -61,7 +62,7 @@ _SUSPICIOUS = 1_000
 _FEWEST_ITEMS = 10
 """Fewer items outside the catalogue may simply be new."""
 
-_COVERED = 0.98
+_COVERED = 1.0 - MOST_ANONYMOUS
 """Share of the lists that the sums by user must cover, or the interval is not that of the value."""
 
 _LEVELS = ("mean", "median", "quantile")
@@ -101,9 +102,17 @@ def audiences(table: Table, cells: IntArray) -> list[Audience]:
     if table.groups is None or table.audience is None:
         return []
     table.fold()
-    lists, anonymous = (each.tolist() for each in table.groups.lists(cells))
-    rows = zip(table.audience.view(cells), lists, anonymous, strict=True)
-    return [Audience(*sample, listed, nameless) for sample, listed, nameless in rows]
+    groups = table.groups
+    pairs = zip(cells.tolist(), table.audience.view(cells), strict=True)
+    return [Audience(*sample, *groups.lists_by_day(np.array([cell]))) for cell, sample in pairs]
+
+
+def activity(table: Table, cells: Sequence[int]) -> Activity | None:
+    """Lists and clicks by event day and user group over these cells; None if they are not kept."""
+    if table.groups is None or not table.plan.activity:
+        return None
+    lists, clicks = (table.groups.summed(metric.per_list, cells) for metric in table.plan.activity)
+    return activity_of(clicks, lists)
 
 
 def ungrouped(metric: Metric, table: Table) -> str | None:
@@ -196,7 +205,7 @@ def _with_interval(
         )
     elif named < 1.0 - MOST_ANONYMOUS:
         reason = (
-            f"{math.ceil(100 * (1 - named))} % of the lists do not name their user, and lists of "
+            f"{100 * (1 - named):.3g} % of the lists do not name their user, and lists of "
             "one user resemble each other: give users."
         )
     elif pooled(sums).groups < FEWEST_GROUPS:

@@ -143,7 +143,7 @@ class Table:
             options = GroupsOptions(groups=plan.groups, daily=plan.daily, metrics=texts)
             made[f"{_GROUPS}{plan.groups}"] = Groups(options, self.items)
         if plan.users:
-            made["users"] = Users(UsersOptions(), self.items)
+            made["users"] = Users(UsersOptions(max_users=plan.users), self.items)
         self.set_statistics(dict(sorted(made.items())))
 
     def count(

@@ -21,7 +21,7 @@ from streameval.statistics.intervals import GroupSums, Interval, Intervals, Kind
 FEWEST_GROUPS: Final = 12
 """Fewest effective groups for an interval."""
 
-MOST_ANONYMOUS: Final = 0.2
+MOST_ANONYMOUS: Final = 0.02
 """Largest share of lists without a user id for an interval or a verdict."""
 
 LARGEST_EVIDENCE: Final = 1e300

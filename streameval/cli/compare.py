@@ -14,7 +14,7 @@ from rich.text import Text
 from typer import Argument, Exit, Option
 
 from streameval.accumulator import Accumulator
-from streameval.accumulator.checks import ALARM
+from streameval.accumulator.checks import users_text
 from streameval.accumulator.comparison import (
     Method,
     confidence_text,
@@ -23,6 +23,7 @@ from streameval.accumulator.comparison import (
     verdict_text,
 )
 from streameval.accumulator.experiment import Compared, Experiment, Report, Variant, compared
+from streameval.accumulator.readings import activity
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.checkpoints.store import is_store
@@ -44,6 +45,7 @@ from streameval.cli.request import (
     given_options,
     number_options,
     refuse_invalid,
+    shares_option,
 )
 from streameval.cli.state import newest_checkpoints, restore, without_copies
 from streameval.cli.terminal import csv_text, json_text, render
@@ -99,10 +101,11 @@ def compare(  # noqa: PLR0913  each is an option of the command
         ),
     ] = None,
     shares: Annotated[
-        str | None,
+        list[str] | None,
         Option(
-            metavar="VARIANT=SHARE,...",
-            help="Planned split of users, like control=9,treatment=1.",
+            metavar="[DATE:]VARIANT=SHARE,...",
+            help="Planned split of users, like control=9,treatment=1. On a ramp once per change, "
+            "with its day: 2026-03-01:control=99,treatment=1.",
             show_default="evenly",
         ),
     ] = None,
@@ -135,7 +138,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
         str | None,
         Option(
             metavar="DATE",
-            help="First day to compare (UTC), like 2026-03-01; the checks of users cover all days.",
+            help="First day to compare (UTC), like 2026-03-01; also for the checks of users.",
         ),
     ] = None,
     column: Columns = None,
@@ -195,7 +198,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
             experiment=given_options(
                 control=control,
                 since=day_option(since),
-                shares=number_options("--shares", (shares or "").split(",")),
+                shares=shares_option(shares or []),
                 primary=primary,
                 guardrails=number_options("--guardrail", guardrail or []),
                 same_users=same_users,
@@ -262,9 +265,13 @@ def _of_files(
         config = config_of(msgspec.structs.replace(request, labels=[known.label]))
     experiment = msgspec.structs.replace(known, **options.experiment)
     intervals = msgspec.structs.replace(config.intervals or Intervals(), **options.intervals)
-    if experiment.since is not None and config.event.time is None:
-        raise UsageError("--since needs event time: name its field with --time.")
-    config = msgspec.structs.replace(config, intervals=intervals, experiment=None)
+    dated = isinstance(experiment.shares, list)
+    if config.event.time is None and (dated or experiment.since is not None):
+        option = "--shares with dates" if dated else "--since"
+        raise UsageError(f"{option} needs event time: name its field with --time.")
+    config = msgspec.structs.replace(
+        config, intervals=intervals, experiment=Experiment(label=known.label)
+    )
     if request.is_tables:
         empty, cells = count_tables(request, msgspec.structs.replace(config, labels=[known.label]))
         for cell, each in cells.items():
@@ -351,7 +358,8 @@ def _failures(report: Report) -> Iterator[str]:
 def _variant(counted: Accumulator) -> Variant:
     sums = {metric.text: counted.groups(metric.text) for metric in counted.metrics}
     audience = cast("Audience", counted.audience)
-    return Variant({name: each for name, each in sums.items() if each is not None}, audience)
+    found = {name: each for name, each in sums.items() if each is not None}
+    return Variant(found, audience, activity(counted.table, [0]))
 
 
 def _check_variants(
@@ -470,17 +478,16 @@ def _checks(result: Result) -> Iterator[str]:
     if any(row.primary for row in rows):
         among = next(row.among for row in rows if row.primary)
         yield f"* primary metric; the error is shared by {among}."
-    users = ", ".join(f"{name} {count:,.0f}" for name, count in checks.users.items())
-    planned = " : ".join(map(percent, checks.shares.values()))
-    split = "NOT as planned" if checks.ratio_evidence >= ALARM else "as planned"
-    split = "users see several variants" if checks.same_users else f"planned {planned}, {split}"
     heaviest = max((row.heaviest for row in rows), default=0.0)
-    days = "" if result.experiment.since is None else " of all days"
+    since = result.experiment.since
+    days = "" if since is None else f" since {since}"
     yield (
-        f"Checks{days}: users {users}: {split}; in several variants {percent(checks.shared)}; "
+        f"Checks{days}: users {users_text(checks)}; in several variants {percent(checks.shared)}; "
         f"lists without a user id {percent(checks.anonymous)}; heaviest group {percent(heaviest)} "
         "of a variance."
     )
+    for note in checks.notes:
+        yield f"Note: {note}."
     if checks.left_out:
         yield f"Left out, not among the planned variants: {', '.join(checks.left_out)}."
 

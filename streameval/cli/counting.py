@@ -260,6 +260,7 @@ def count_tables(request: Request, config: Config) -> CountedTables:
             kind, options = "integer", msgspec.structs.replace(options, integers=True)
         config = of_kind(config, kind)
         empty, inputs = config.accumulator(), config.inputs() | {"depth": config.depth}
+        inputs["experiment"] = config.experiment is not None
         pieces = [piece for file in files for piece in file.pieces]
         tasks = tasks_by_size(pieces, [piece.size for piece in pieces], request.processes)
         count = TableCounting(options, [each.text for each in empty.metrics], request.every, inputs)

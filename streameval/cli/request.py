@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
@@ -13,6 +14,7 @@ from typer import Exit, Option
 
 from streameval.accumulator.comparison import Method
 from streameval.accumulator.formulas import needed_inputs
+from streameval.accumulator.shares import SINCE, DatedShares, Shares
 from streameval.catalogue import parse
 from streameval.cli.errors import FAILED, UsageError, as_usage_error, report
 from streameval.config import Config, WebOptions, load
@@ -36,6 +38,10 @@ _LINES: Final = (".ndjson", ".jsonl", ".json")
 
 ROLES: Final = ("user", "item", "score", "rank", "rating")
 """Columns of files with one row per item."""
+
+
+_DATED: Final = re.compile(r"[\d./-]+:")
+"""The beginning of shares that hold from a day on."""
 
 
 _NO_CAP = 2**62
@@ -402,9 +408,28 @@ def number_options(option: str, texts: Sequence[str]) -> dict[str, float]:
     return found
 
 
+def shares_option(texts: Sequence[str]) -> Shares | DatedShares:
+    """The shares of --shares, which may be given once without a day, or once for each change."""
+    pairs = [text.split(":", 1) if _DATED.match(text) else ["", text] for text in texts]
+    shares = [number_options("--shares", numbers.split(",")) for _, numbers in pairs]
+    days = [_day("--shares", day) if day else None for day, _ in pairs]
+    if days in ([], [None]):
+        return shares[0] if shares else {}
+    if None in days:
+        raise UsageError(
+            "--shares: given several times, each needs its first day, like "
+            "2026-03-01:control=99,treatment=1."
+        )
+    return [{SINCE: day, **each} for day, each in zip(days, shares, strict=True) if day is not None]
+
+
 def day_option(text: str | None) -> date | None:
     """The day of --since."""
+    return None if text is None else _day("--since", text)
+
+
+def _day(option: str, text: str) -> date:
     try:
-        return None if text is None else date.fromisoformat(text)
+        return date.fromisoformat(text)
     except ValueError:
-        raise UsageError(f"--since: found {text!r}; give a day, like 2026-03-01.") from None
+        raise UsageError(f"{option}: found {text!r}; give a day, like 2026-03-01.") from None

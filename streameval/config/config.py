@@ -148,13 +148,21 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def accumulator(self) -> Accumulator:
         """An empty accumulator of all metrics; reads the files that the configuration names."""
-        return Accumulator(*self._all(), **self.inputs(), depth=self.depth)
+        experiment = self.experiment is not None
+        return Accumulator(*self._all(), **self.inputs(), depth=self.depth, experiment=experiment)
 
     def accumulators(self) -> list[tuple[Group, Accumulator]]:
         """The families, each with an empty accumulator of its metrics; all have the same depth."""
         inputs, depth = self.inputs(), self.kept_depth() or WHOLE
+        label = None if self.experiment is None else self.experiment.label
         return [
-            (group, Accumulator(*group.metrics, **inputs, depth=depth)) for group in self.families()
+            (
+                group,
+                Accumulator(
+                    *group.metrics, **inputs, depth=depth, experiment=group.has_variants(label)
+                ),
+            )
+            for group in self.families()
         ]
 
     def kept_depth(self) -> int | None:
@@ -241,6 +249,10 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     dimensions: tuple[str, ...]
     metrics: tuple[Metric, ...]
     spans: tuple[int, ...]
+
+    def has_variants(self, label: str | None) -> bool:
+        """Whether its series are the variants of an experiment with this label."""
+        return self.segment is None and label in self.dimensions
 
 
 _LEFT_OUT: Final = ("source", "registry", "state", "dead_letters", "log_level", "web")

@@ -80,8 +80,7 @@ class EventFrontend:
 
     def decode(self, batch: RecordBatch) -> Decoded:
         """The events of a batch."""
-        decoded = self._decoder.decode_many(batch.values)
-        return decoded.voting(batch.keys, decoded.named.users)
+        return self._decoder.decode_many(batch.values)
 
     def state(self, offsets: Mapping[Partition, int], sink: Sink | None = None) -> PartitionState:
         """An empty state of one log."""
@@ -296,7 +295,7 @@ class Ingest:
         """
         clocks = [state.time for state in self._partitions.values()]
         final = [clock.now for clock in clocks if clock.is_final]
-        few = [time for clock in clocks for time in clock.votes]
+        few = [time for clock in clocks for time in clock.recent]
         return max(final) if final else provisional(few, self.layout.max_ahead)
 
     def take_invalid(self) -> Sequence[DeadLetter]:

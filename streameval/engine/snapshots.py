@@ -12,6 +12,7 @@ import numpy as np
 
 from streameval.accumulator.experiment import Experiment, Report, Variant, compared
 from streameval.accumulator.readings import (
+    activity,
     advice,
     interval_method,
     readings_of,
@@ -334,9 +335,9 @@ def variants_of(view: FamilyView, table: Table, label: str) -> dict[str, Variant
     found: dict[str, Variant] = {}
     for name, own in sorted(cells.items()):
         sums = {metric.text: groups.summed(metric.per_list, own) for metric in metrics}
-        lists, anonymous = (int(each.sum()) for each in groups.lists(np.array(own)))
         (sample,) = users.view(np.array(own[:1]))
-        found[name] = Variant(sums, Audience(*sample, lists, anonymous))
+        audience = Audience(*sample, *groups.lists_by_day(np.array(own)))
+        found[name] = Variant(sums, audience, activity(table, own))
     return found
 
 

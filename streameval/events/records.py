@@ -39,6 +39,13 @@ class Partition(NamedTuple):
         return cls(topic, int(number))
 
 
+class Origin(NamedTuple):
+    """Key and headers of a record."""
+
+    key: bytes | None
+    headers: Sequence[tuple[str, bytes]]
+
+
 class RecordBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Consecutive records of one partition.
 
@@ -48,8 +55,7 @@ class RecordBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         next_offset: the offset after this batch; above every offset in it.
         timestamps: append time of each record, milliseconds since the epoch; None if the log has
             none (files).
-        keys: key of each record; None if the log has none (files).
-        headers: headers of the record at an index of the batch; None if there are none.
+        origin: key and headers of the record at an index of the batch; None if there are none.
     """
 
     partition: Partition
@@ -57,8 +63,7 @@ class RecordBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     offsets: Sequence[int]
     next_offset: int
     timestamps: Sequence[int] | None = None
-    keys: Sequence[bytes | None] | None = None
-    headers: Callable[[int], Sequence[tuple[str, bytes]]] | None = None
+    origin: Callable[[int], Origin] | None = None
 
     def pieces(self, most: int) -> Iterator[RecordBatch]:
         """The batch in pieces of at most `most` records.
@@ -78,10 +83,10 @@ class RecordBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def piece(self, start: int, stop: int, next_offset: int) -> RecordBatch:
         """The records start, ..., stop - 1, with this next offset."""
-        headers = self.headers
+        origin = self.origin
 
-        def shifted(place: int) -> Sequence[tuple[str, bytes]]:
-            return headers(place + start) if headers is not None else ()
+        def shifted(place: int) -> Origin:
+            return origin(place + start) if origin is not None else Origin(None, ())
 
         return RecordBatch(
             partition=self.partition,
@@ -89,8 +94,7 @@ class RecordBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             offsets=self.offsets[start:stop],
             next_offset=next_offset,
             timestamps=None if self.timestamps is None else self.timestamps[start:stop],
-            keys=None if self.keys is None else self.keys[start:stop],
-            headers=None if headers is None else shifted,
+            origin=None if origin is None else shifted,
         )
 
 

@@ -170,7 +170,11 @@ _AUDIENCE: Final = {
         "Evidence that users in several variants are not an accident; 1,000 raises an alarm."
     ),
     _FromAttribute("audience_anonymous_ratio", "gauge", "anonymous"): (
-        "Largest share of a variant's lists without a user id; above 0.2 it raises an alarm."
+        "Largest share of a variant's lists without a user id; above 0.02 it raises an alarm."
+    ),
+    _FromAttribute("audience_anonymous_evidence", "gauge", "uneven_evidence"): (
+        "Evidence that lists without a user id are more frequent in some variant; 1,000 raises an "
+        "alarm."
     ),
 }
 """Families of `Health` and `Checks` -> HELP text."""

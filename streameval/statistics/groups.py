@@ -112,7 +112,7 @@ class Groups(Statistic):
         if users is not None:
             if self.users is not None:
                 who = slice(None) if users.named.all() else users.named
-                self.users.add(users.cells[who], users.hashes[who])
+                self.users.add(users.cells[who], users.hashes[who], users.days[who])
             self.relations["lists"].add(*_lists(users))
             totals = GroupTotals(users, self.options.groups, len(self.options.metrics))
             for collector in self._collectors:
@@ -196,6 +196,15 @@ class Groups(Statistic):
         self.fold()
         owner, (_, anonymous, lists) = self.relations["lists"].of(cells)
         return sums(owner, lists, cells.size), sums(owner, lists * anonymous, cells.size)
+
+    def lists_by_day(self, cells: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+        """Days, ascending; the lists of these cells on each, and those without a user."""
+        self.fold()
+        _, (days, anonymous, lists) = self.relations["lists"].of(cells)
+        known = distinct(days)
+        place = np.searchsorted(known, days)
+        listed, nameless = (sums(place, each, known.size) for each in (lists, lists * anonymous))
+        return known, listed, nameless
 
     def restore(
         self, saved: Sequence[Sequence[Ext]], metrics: Sequence[str], cells: IntArray

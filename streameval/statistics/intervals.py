@@ -77,15 +77,6 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
         confidence: how often such an interval covers the truth.
         kind: the method: "fixed", "anytime" or "pointwise".
         groups: effective number of user groups.
-
-    Example:
-        >>> from streameval import Accumulator
-        >>> accumulator = Accumulator("hit_rate@1", intervals=Intervals())
-        >>> for user in range(2_000):
-        ...     accumulator.update(["a"], ["a"] if user % 2 else [], user=f"u{user}")
-        >>> interval = accumulator.interval("hit_rate@1", "fixed")
-        >>> round(interval.low, 3), round(interval.high, 3), interval.kind
-        (0.478, 0.522, 'fixed')
     """
 
     low: float
@@ -110,21 +101,75 @@ class GroupSums(NamedTuple):
 
 
 class Audience(NamedTuple):
-    """The users of one slice: the hashes below a threshold.
+    """The users of one slice with small hashes, and its lists by day.
 
     Attributes:
         hashes: all 64-bit hashes of user ids below the threshold, ascending; shape (n,).
+        first: day of the first list of each user, since 1970-01-01 (UTC); shape (n,).
+        last: day of the last list of each user; shape (n,).
         threshold: 2^64 if `hashes` has all users.
-        lists: number of lists.
-        anonymous: lists without a user id, which are grouped by the id of their event.
+        days: days with lists, ascending; shape (D,).
+        listed: number of lists of each day; shape (D,).
+        nameless: lists of each day without a user id; shape (D,).
     """
 
     hashes: NDArray[np.uint64]
+    first: IntArray
+    last: IntArray
     threshold: int
-    lists: int
-    anonymous: int
+    days: IntArray
+    listed: IntArray
+    nameless: IntArray
 
     @property
     def users(self) -> float:
         """Number of distinct users; an estimate if the threshold is below 2^64."""
         return self.hashes.size * (2**64 / self.threshold)
+
+    @property
+    def lists(self) -> int:
+        """Number of lists."""
+        return int(self.listed.sum())
+
+    @property
+    def anonymous(self) -> int:
+        """Lists without a user id, which are grouped by the id of their event, if it has one."""
+        return int(self.nameless.sum())
+
+    def below(self, threshold: int) -> Audience:
+        """The users with hashes below a threshold, which is not above that of the audience."""
+        if threshold >= self.threshold:
+            return self
+        here = slice(0, int(np.searchsorted(self.hashes, np.uint64(threshold))))
+        return self._replace(
+            hashes=self.hashes[here],
+            first=self.first[here],
+            last=self.last[here],
+            threshold=threshold,
+        )
+
+    def since(self, day: int | None) -> Audience:
+        """The users who came on a day or later, and the lists from then on; None: all."""
+        if day is None:
+            return self
+        came, later = self.last >= day, self.days >= day
+        return self._replace(
+            hashes=self.hashes[came],
+            first=self.first[came],
+            last=self.last[came],
+            days=self.days[later],
+            listed=self.listed[later],
+            nameless=self.nameless[later],
+        )
+
+
+NOBODY: Final = Audience(
+    np.zeros(0, np.uint64),
+    first=np.zeros(0, np.int64),
+    last=np.zeros(0, np.int64),
+    threshold=2**64,
+    days=np.zeros(0, np.int64),
+    listed=np.zeros(0, np.int64),
+    nameless=np.zeros(0, np.int64),
+)
+"""The audience of a variant that never ran."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,6 +26,8 @@ class SampledStatistic(CappedStatistic):
     """
 
     marks = "halvings"
+    adds_only_sampled: ClassVar[bool] = False
+    """Whether rows with hashes above the threshold are never added."""
 
     def unit_hashes(self, codes: IntArray) -> FloatArray:
         """Hashes of codes, scaled to [0, 1).
@@ -55,7 +58,10 @@ class SampledStatistic(CappedStatistic):
             relation.keep(kept)
             found = cells[thinned].astype(np.int64)
             self.relations["halvings"].add([found], [halvings[thinned]])
-        self.note_largest(self._most if thinned.size else int(counts.max(initial=0)))
+            if self.adds_only_sampled:
+                counts = np.unique(relation.columns[0], return_counts=True)[1]
+        full = thinned.size > 0 and not self.adds_only_sampled
+        self.note_largest(self._most if full else int(counts.max(initial=0)))
 
     def note_lost(self, columns: Columns) -> None:
         """Called with the rows that thinning will remove."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from streameval.errors import UnlikeStateError
 from streameval.events import Batch, Id
 from streameval.events.ragged import CodedBatch
-from streameval.statistics.arrays import BoolArray, FloatArray, IntArray, among, distinct
+from streameval.statistics.arrays import BoolArray, FloatArray, IntArray, distinct
 from streameval.statistics.relation import Shape
 from streameval.statistics.sampling import HALVINGS, SampledStatistic
 from streameval.statistics.statistic import Cells
@@ -81,6 +81,11 @@ _MASKS: Final = np.array([(1 << (8 * size)) - 1 for size in range(_WORD + 1)], n
 
 
 MOST_USERS: Final = 16_384
+"""Users kept per cell, except of an experiment."""
+
+EXPERIMENT_USERS: Final = 2 * 262_144
+"""Users kept of each variant of an experiment; thinning halves them, so 262,144 stay."""
+
 _DAY: Final = 86_400 * 1_000_000
 _HASHES: Final = 1 << 64
 _FEW: Final = 32
@@ -161,32 +166,42 @@ class UserSample(NamedTuple):
     """Users of one cell.
 
     Attributes:
+        hashes: of the users, ascending.
+        first: day of the first list of each, since the epoch.
+        last: day of the last list of each.
         threshold: all users with a smaller hash are in the sample; 2^64 if it has all users.
     """
 
     hashes: HashArray
+    first: IntArray
+    last: IntArray
     threshold: int
 
 
 class Users(SampledStatistic):
-    """The distinct users of each cell; above a cap, those with small hashes.
+    """The distinct users of each cell with their days; above a cap, those with small hashes.
 
     A set cannot be subtracted, because it does not know how often a user came.
 
     Relations:
-        users: (cell, hash), where the hash is a signed integer with the same bits.
+        users: (cell, hash) -> minus the first day, and the last day; the hash is a signed integer
+            with the same bits. Both counts combine by the maximum.
         halvings: see `SampledStatistic`.
 
     Example:
         >>> users = Users(UsersOptions(), Items())
-        >>> users.add(np.array([0, 0, 0]), user_hashes(["u", "u", "v"]))
+        >>> users.add(np.array([0, 0, 0]), user_hashes(["u", "u", "v"]), np.array([7, 9, 8]))
         >>> found, = users.view(np.array([0]))
-        >>> found.hashes.size
-        2
+        >>> sorted(zip(found.first.tolist(), found.last.tolist()))
+        [(7, 9), (8, 8)]
     """
 
-    shapes: ClassVar[dict[str, Shape]] = {"users": Shape(keys=2, counts=0), "halvings": HALVINGS}
+    shapes: ClassVar[dict[str, Shape]] = {
+        "users": Shape(keys=2, counts=2, combine=np.maximum),
+        "halvings": HALVINGS,
+    }
     rows = "users"
+    adds_only_sampled = True
     options: UsersOptions
 
     def __init__(self, options: UsersOptions, items: Items) -> None:
@@ -212,23 +227,18 @@ class Users(SampledStatistic):
         hashes = np.ascontiguousarray(codes, np.int64).view(np.uint64)
         return np.ldexp((hashes >> np.uint64(11)).astype(np.float64), -53)
 
-    def add(self, cells: IntArray, hashes: HashArray) -> None:
-        """Add users, by the hashes of their ids, to cells."""
+    def add(self, cells: IntArray, hashes: HashArray, days: IntArray) -> None:
+        """Add users, by the hashes of their ids, who came to cells on days."""
         codes, halvings = hashes.view(np.int64), self.relations["halvings"]
         if halvings.size:
             kept = self.unit_hashes(codes) < np.ldexp(1.0, -halvings.value(cells))
-            cells, codes = cells[kept], codes[kept]
-        known = distinct(cells)
-        if known.size <= _FEW:
-            # A sort per cell is faster than one sort by cell and hash.
-            parts = [distinct(codes[cells == cell]) for cell in known]
-            cells = np.repeat(known, [part.size for part in parts])
-            codes = np.concatenate([np.zeros(0, np.int64), *parts])
-        self.relations["users"].add([cells, codes], [])
+            cells, codes, days = cells[kept], codes[kept], days[kept]
+        cells, codes, days = _without_repeats(cells, codes, days)
+        self.relations["users"].add([cells, codes], [-days, days])
         self.fold()
 
     def merge(self, *others: Self) -> None:
-        """Add the users of others; users who are known do not change the version."""
+        """Add the users of others; users whose days are known do not change the version."""
         for other in others:
             self._merge(other)
 
@@ -241,34 +251,65 @@ class Users(SampledStatistic):
         more = halvings > mine.value(cells)
         if more.any():
             mine.add([cells[more]], [halvings[more]])
-        owner, (codes,) = other.relations["users"].of(cells)
+        owner, (codes, *days) = other.relations["users"].of(cells)
         new = self.unit_hashes(codes) < np.ldexp(1.0, -mine.value(cells))[owner]
         for at, cell in enumerate(cells.tolist()):
             start, stop = np.searchsorted(owner, (at, at + 1))
-            for (known,) in self.relations["users"].parts_of(cell):
-                new[start:stop] &= ~among(codes[start:stop], known)
-        self.relations["users"].add([cells[owner][new], codes[new]], [])
+            for known in self.relations["users"].parts_of(cell):
+                new[start:stop] &= ~_within(
+                    [codes[start:stop], *(each[start:stop] for each in days)], known
+                )
+        self.relations["users"].add([cells[owner][new], codes[new]], [each[new] for each in days])
         self.fold()
 
     def view(self, cells: IntArray) -> list[UserSample]:
         """The users of each of these cells."""
         self.fold()
-        own, codes = self.relations["users"].columns
+        columns = self.relations["users"].columns
         halvings = self.relations["halvings"].value(cells).tolist()
         return [
-            UserSample(
-                _unsigned(codes[bisect_left(own, cell) : bisect_right(own, cell)]),
+            _sample(
+                [
+                    each[bisect_left(columns[0], cell) : bisect_right(columns[0], cell)]
+                    for each in columns[1:]
+                ],
                 _HASHES >> halvings[place],
             )
             for place, cell in enumerate(cells.tolist())
         ]
 
 
-def _unsigned(codes: IntArray) -> HashArray:
-    """Ascending hashes, from ascending signed integers with the same bits."""
-    negative = bisect_left(codes, 0)
-    found = np.concatenate((codes[negative:], codes[:negative]))
-    return found.astype(np.int64, copy=False).view(np.uint64)
+def _without_repeats(
+    cells: IntArray, codes: IntArray, days: IntArray
+) -> tuple[IntArray, IntArray, IntArray]:
+    """The distinct rows if there are few cells and days, where a sort of each is fastest."""
+    pairs = [(cell, day) for cell in distinct(cells).tolist() for day in distinct(days).tolist()]
+    if len(pairs) > _FEW:
+        return cells, codes, days
+    parts = [distinct(codes[(cells == cell) & (days == day)]) for cell, day in pairs]
+    sizes = [part.size for part in parts]
+    found = np.array(pairs, np.int64).reshape(-1, 2)
+    codes = np.concatenate([np.zeros(0, np.int64), *parts])
+    return np.repeat(found[:, 0], sizes), codes, np.repeat(found[:, 1], sizes)
+
+
+def _within(rows: Sequence[IntArray], known: Sequence[IntArray]) -> BoolArray:
+    """Which rows of (hash, days...) have a known hash with days that are as large."""
+    codes, *days = rows
+    at = np.minimum(np.searchsorted(known[0], codes), known[0].size - 1)
+    found: BoolArray = np.asarray(known[0][at] == codes)
+    for mine, theirs in zip(days, known[1:], strict=True):
+        found &= mine <= theirs[at]
+    return found
+
+
+def _sample(columns: Sequence[IntArray], threshold: int) -> UserSample:
+    """The users of one cell, by ascending signed integers with the bits of their hashes."""
+    negative = bisect_left(columns[0], 0)
+    codes, newest, last = (
+        np.concatenate((each[negative:], each[:negative])).astype(np.int64) for each in columns
+    )
+    return UserSample(codes.view(np.uint64), -newest, last, threshold)
 
 
 def _times(batch: Batch | CodedBatch) -> IntArray:

@@ -20,7 +20,7 @@ from streameval.events import Batch
 from streameval.events.ragged import CodedBatch
 from streameval.statistics.arrays import IntArray, placed
 from streameval.statistics.statistic import Cells
-from streameval.statistics.users import Users
+from streameval.statistics.users import Users, UsersOptions
 from streameval.windows.labels import (
     ActivityState,
     Folding,
@@ -158,7 +158,8 @@ class Family:
         self._assigner = SliceAssigner(self.folding, spec.slices, spec.columns)
         self._panes: dict[Pane, Table] = {}
         self._pane(PAST_PANE)
-        self._users = FamilyUsers() if spec.table.plan.users else None
+        most = spec.table.plan.users
+        self._users = FamilyUsers(UsersOptions(max_users=most)) if most else None
         self._pending = spec.pending if self._users is None else PendingCounts()
         self._fine = self._kept = PAST
         self.clock: int | None = None

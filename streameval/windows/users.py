@@ -32,9 +32,9 @@ class FamilyUsers:
     days of a slice are kept apart; older days are added to the oldest of these.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, options: UsersOptions) -> None:
         self.days: dict[int, Table] = {}
-        self.users = Users(UsersOptions(), Items())
+        self.users = Users(options, Items())
         self.version = next_version()
         self._copies: dict[int, tuple[int, Table]] = {}
         self._copied: tuple[int, Users] | None = None

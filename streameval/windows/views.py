@@ -206,7 +206,8 @@ class FamilyView:
         parts = [folded for _, folded in self._users.values()]
         known = self._everyone
         if known is None or len(known[0]) != len(parts) or not all(map(is_, known[0], parts)):
-            users = parts[0] if len(parts) == 1 else Users(UsersOptions(), Items())
+            options = UsersOptions(max_users=self.spec.table.plan.users)
+            users = parts[0] if len(parts) == 1 else Users(options, Items())
             for part in parts if len(parts) > 1 else ():
                 users.merge(part)
             known = self._everyone = parts, users

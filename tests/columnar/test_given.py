@@ -319,7 +319,7 @@ def _sums(batch: Any, metric: str = "ctr") -> tuple[object, ...]:
     sums, audience = accumulator.groups(metric), accumulator.audience
     assert sums is not None
     assert audience is not None
-    return (*(each.tolist() for each in (*sums, audience.hashes)), *audience[1:])
+    return tuple(np.asarray(each).tolist() for each in (*sums, *audience))
 
 
 def _table(users: Any, times: Any) -> pa.Table:

@@ -12,6 +12,7 @@ import pickle
 from collections.abc import Sequence
 from itertools import pairwise
 
+import numpy as np
 import pytest
 
 from streameval import Accumulator, Intervals
@@ -70,7 +71,7 @@ def bits(accumulator: Accumulator) -> tuple[object, ...]:
     sums = [accumulator.groups(metric.text) for metric in accumulator.metrics]
     groups = [each and [column.tobytes() for column in each] for each in sums]
     audience = accumulator.audience
-    users = audience and (audience.hashes.tobytes(), *audience[1:])
+    users = audience and [np.asarray(each).tolist() for each in audience]
     return state(accumulator), dumped(accumulator), accumulator.lists, readings, groups, users
 
 

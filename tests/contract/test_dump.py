@@ -80,7 +80,7 @@ def test_a_changed_byte_that_breaks_the_structure_is_a_typed_error(place: int, o
 
 @every_case(
     "data",
-    [b"", b"\xc0", b"\x95\x02\xc0\x90\x90\xc0", b"{}", b"\x91" * 5_000, SHORT * 2, SHORT + b"\x00"],
+    [b"", b"\xc0", b"\x95\x03\xc0\x90\x90\xc0", b"{}", b"\x91" * 5_000, SHORT * 2, SHORT + b"\x00"],
 )
 def test_an_invalid_dump_is_damaged(data: bytes) -> None:
     with pytest.raises(DamagedStateError):

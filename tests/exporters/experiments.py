@@ -9,7 +9,8 @@ import numpy as np
 from streameval.accumulator.comparison import Method
 from streameval.accumulator.experiment import Experiment, Report, Variant, compared
 from streameval.catalogue import parse
-from streameval.statistics.intervals import Audience, GroupSums, Intervals
+from streameval.statistics.intervals import GroupSums, Intervals
+from tests.crowds import audience
 
 METRICS = ("ndcg@10", "ctr", "hit_rate@10", "mrr")
 GROUPS = 256
@@ -34,7 +35,7 @@ def variant(
         for metric, value in values.items()
     }
     hashes = np.unique(own.integers(0, 2**64, users, dtype=np.uint64))
-    return Variant(sums, Audience(hashes, 2**64, int(lists.sum()), 0))
+    return Variant(sums, audience(hashes, lists=int(lists.sum())))
 
 
 CONTROL = {"ndcg@10": 0.3, "ctr": 0.04, "hit_rate@10": 0.5, "mrr": 0.28}

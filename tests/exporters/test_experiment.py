@@ -16,7 +16,8 @@ from streameval.exporters.operations import comparison_families
 from streameval.exporters.prometheus import Text
 from streameval.exporters.web.answers import experiment
 from streameval.exporters.web.experiment import section
-from streameval.statistics.intervals import Audience, GroupSums
+from streameval.statistics.intervals import GroupSums
+from tests.crowds import audience
 from tests.exporters.experiments import CONTROL, TREATMENT, report, variant
 
 
@@ -151,7 +152,7 @@ def test_one_user_with_most_of_the_lists_leaves_a_lift_almost_unbounded() -> Non
     lists[1, 0] = 220
     sums = GroupSums(np.arange(20_000, 20_002), 0.05 * lists + 0.85 * (lists - 1), lists)
     lopsided = Variant(
-        dict.fromkeys(CONTROL, sums), Audience(np.arange(256, dtype=np.uint64), 2**64, 512, 0)
+        dict.fromkeys(CONTROL, sums), audience(np.arange(256, dtype=np.uint64), lists=512)
     )
     few = {"control": lopsided, "b": variant(CONTROL, users=60)}
     row = report(few, Experiment()).rows[0]

@@ -10,12 +10,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from streameval.accumulator.checks import ALARM, ratio_evidence
+from streameval.accumulator.audiences import ALARM, ratio_evidence
 from streameval.accumulator.comparison import Comparison, Method
 from streameval.accumulator.experiment import Compared, Experiment, Report, Variant, compared
 from streameval.catalogue import parse
 from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.intervals import Audience, GroupSums, Intervals
+from tests.crowds import audience_of
 from tests.simulation.systems import System
 from tests.simulation.worlds import METRICS, Traffic, Users, World
 
@@ -101,22 +102,23 @@ class Run(NamedTuple):
 
     def report(self, kind: Kind) -> Report:
         """What is printed about one look at all metrics."""
-        arms = {"control": self.control.user, "treatment": self.treatment.user}
+        arms = {"control": self.control, "treatment": self.treatment}
         both = {metric: self.sums(metric) for metric in METRICS}
         variants = {
-            name: Variant({metric: sums[side] for metric, sums in both.items()}, self._seen(users))
-            for side, (name, users) in enumerate(arms.items())
+            name: Variant(
+                {metric: sums[side] for metric, sums in both.items()}, self._seen(traffic)
+            )
+            for side, (name, traffic) in enumerate(arms.items())
         }
         share = self.world.share
         shares = {"control": 1.0 - share, "treatment": share}
         experiment = Experiment(shares=shares, same_users=kind.same_users)
         return compared(experiment, [*map(parse, METRICS)], variants, Intervals(), "fixed")
 
-    def _seen(self, users: IntArray) -> Audience:
+    def _seen(self, traffic: Traffic) -> Audience:
         """The users of these lists."""
-        named = self.named[users]
-        hashes = np.unique(self.hashes[np.unique(users[named])])
-        return Audience(hashes, 2**64, users.size, int((~named).sum()))
+        users = traffic.user
+        return audience_of(self.hashes[users], traffic.day, self.named[users])
 
     def sums(self, metric: str) -> tuple[GroupSums, GroupSums]:
         days = self.world.days

@@ -16,7 +16,8 @@ from streameval.accumulator.comparison import Method
 from streameval.accumulator.experiment import Compared, Experiment, Report, Variant, compared
 from streameval.catalogue import parse
 from streameval.statistics.arrays import FloatArray, IntArray
-from streameval.statistics.intervals import Audience, GroupSums, Intervals
+from streameval.statistics.intervals import GroupSums, Intervals
+from tests.crowds import audience_of
 from tests.simulation.bars import GROUPS, Bar, at_least, at_most, claims
 
 DAYS: Final = 60
@@ -50,8 +51,7 @@ class Lists(NamedTuple):
         below = self.items * np.bincount(place, minlength=size).reshape(shape)
         some = below.any(axis=1)
         sums = GroupSums(np.flatnonzero(some), above[some], below[some])
-        seen = np.unique(hashes[np.unique(self.user)])
-        return Variant({metric: sums}, Audience(seen, 2**64, self.day.size, 0))
+        return Variant({metric: sums}, audience_of(hashes[self.user], self.day))
 
 
 class Trial(NamedTuple):

@@ -260,7 +260,7 @@ def test_sequential_users_fall_into_groups_evenly(pattern: str) -> None:
 def _users(hashes: list[int], most: int) -> Users:
     users = Users(UsersOptions(max_users=most), Items())
     for each in hashes:
-        users.add(HERE, np.array([each], np.uint64))
+        users.add(HERE, np.array([each], np.uint64), HERE)
     return users
 
 
@@ -287,7 +287,8 @@ def test_samples_merge_to_that_of_all_users(first: list[int], second: list[int],
 
 def test_a_sample_of_users_of_several_slices_is_below_their_threshold() -> None:
     users = Users(UsersOptions(max_users=100), Items())
-    users.add(np.arange(300) // 250, user_hashes([f"u{number}" for number in range(300)]))
+    everyone = user_hashes([f"u{number}" for number in range(300)])
+    users.add(np.arange(300) // 250, everyone, np.zeros(300, np.int64))
     users.rename({1: 0})
     (found,) = users.view(HERE)
     assert 0 < found.hashes.size <= 100
@@ -296,7 +297,34 @@ def test_a_sample_of_users_of_several_slices_is_below_their_threshold() -> None:
 
 def test_users_above_the_cap_are_estimated() -> None:
     users = Users(UsersOptions(max_users=1_024), Items())
-    users.add(np.zeros(50_000, np.int64), user_hashes([f"u{n % 20_000}" for n in range(50_000)]))
+    zeros = np.zeros(50_000, np.int64)
+    users.add(zeros, user_hashes([f"u{n % 20_000}" for n in range(50_000)]), zeros)
     (found,) = users.view(HERE)
     assert found.hashes.size <= 1_024
-    assert 0.8 < Audience(*found, lists=0, anonymous=0).users / 20_000 < 1.2
+    assert 0.8 < Audience(*found, HERE, HERE, HERE).users / 20_000 < 1.2
+
+
+visits = st.lists(st.tuples(st.integers(0, 30), st.integers(-3, 9)), max_size=60)
+
+
+@given(visits, st.lists(st.integers(0, 60), max_size=3), st.integers(1, 40))
+def test_the_first_and_the_last_day_of_users_do_not_depend_on_the_order(
+    rows: list[tuple[int, int]], cuts: list[int], most: int
+) -> None:
+    """As an oracle finds them in the raw visits, in whatever parts these are counted."""
+    hashes = user_hashes([f"u{user}" for user, _ in rows])
+    days = np.array([day for _, day in rows], np.int64)
+    whole = Users(UsersOptions(max_users=most), Items())
+    for part in reversed(np.split(np.arange(len(rows)), sorted(cuts))):
+        piece = Users(UsersOptions(max_users=most), Items())
+        piece.add(np.zeros(part.size, np.int64), hashes[part], days[part])
+        whole.merge(piece)
+    (found,) = whole.view(HERE)
+    oracle = {
+        user: (int(days[hashes == user].min()), int(days[hashes == user].max()))
+        for user in hashes.tolist()
+        if user < found.threshold
+    }
+    seen = zip(found.first.tolist(), found.last.tolist(), strict=True)
+    assert dict(zip(found.hashes.tolist(), seen, strict=True)) == oracle
+    assert found.hashes.tolist() == sorted(oracle)

@@ -34,7 +34,7 @@ def test_the_two_newest_checkpoints_are_kept(disk: SimulatedDisk) -> None:
 
 
 files = st.builds(
-    References, offset=st.integers(0, 10**6), version=st.sampled_from([2, 2, 2, 3, None])
+    References, offset=st.integers(0, 10**6), version=st.sampled_from([3, 3, 3, 4, None])
 )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from random import Random
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -332,7 +333,7 @@ def _content(views: FamilyView) -> Content:
         audience = audiences(table, cells)[at]
         found[views.labels(cell)] = [
             [[each.tolist() for each in one] for one in sums],
-            [audience.hashes.tolist(), *audience[1:]],
+            [np.asarray(each).tolist() for each in audience],
         ]
     return found
 
@@ -355,7 +356,7 @@ def _expected(log: Sequence[Logged], views: FamilyView) -> Content:
         assert audience is not None
         found[labels] = [
             [[each.tolist() for each in one or ()] for one in sums],
-            [audience.hashes.tolist(), *audience[1:]],
+            [np.asarray(each).tolist() for each in audience],
         ]
     return found
 

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
-from streameval.accumulator.checks import ALARM
+from streameval.accumulator.audiences import ALARM
+from streameval.accumulator.checks import imbalance_text
 from streameval.accumulator.comparison import (
     DECIDED,
     Comparison,
@@ -213,9 +214,12 @@ def _checks(report: Report) -> Markup:
     checks = report.checks
     users = " : ".join(f"{count:,.0f}" for count in checks.users.values())
     planned = " : ".join(map(percent, checks.shares.values()))
+    split = "no" if checks.ratio_evidence >= ALARM else "yes"
+    if len(checks.splits) > 1:
+        planned = f"{planned} since {checks.splits[-1].since}"
     facts = {
         f"users ({' : '.join(checks.users)})": f"{users}, planned {planned}",
-        "split as planned": "no" if checks.ratio_evidence >= ALARM else "yes",
+        "split as planned": f"{split} ({imbalance_text(checks)})",
         "users in several variants": "by design" if checks.same_users else percent(checks.shared),
         "lists without a user id": f"{percent(checks.anonymous)} at most",
     }
@@ -223,6 +227,8 @@ def _checks(report: Report) -> Markup:
     if heaviest.heaviest:
         share = f"{percent(heaviest.heaviest)} of the variance"
         facts["heaviest group of users"] = f"{share} ({heaviest.metric} of {heaviest.variant})"
+    if checks.notes:
+        facts["note"] = "; ".join(checks.notes)
     if checks.left_out:
         facts["not compared"] = ", ".join(checks.left_out)
     parts = [tag("div", tag("dt", name), tag("dd", text)) for name, text in facts.items()]

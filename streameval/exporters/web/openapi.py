@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from streameval.accumulator.checks import Checks
+from streameval.accumulator.checks import Checks, Split
 from streameval.accumulator.comparison import Day
 from streameval.engine.snapshot import SeriesFamily, StreamHealth, WebConfigHealth
 from streameval.exporters.view import Variants
@@ -26,7 +26,7 @@ _OBJECTS: Final = (
     *(answers.Metrics, answers.Reading, answers.Comparison, answers.Experiment),
     *(answers.Health, answers.Partition, answers.Checkpoint, answers.Join, answers.Definition),
     *(answers.Catalogue, History, HistorySeries, State, Variants),
-    *(Checks, Day, Interval, SeriesFamily, StreamHealth, WebConfigHealth),
+    *(Checks, Day, Interval, SeriesFamily, Split, StreamHealth, WebConfigHealth),
 )
 """All types of objects in responses."""
 

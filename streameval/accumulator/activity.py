@@ -1,0 +1,64 @@
+"""Metrics of an experiment per user: how often users come, and how much they click."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+
+from streameval.statistics.intervals import Audience, GroupSums
+
+Counted: TypeAlias = Literal["lists", "clicks"]
+"""What is counted for each user."""
+
+
+class Judged(NamedTuple):
+    """A metric of an experiment.
+
+    Attributes:
+        counted: what is counted for each user; None for a mean over lists or items.
+    """
+
+    text: str
+    higher_is_better: bool | None
+    counted: Counted | None = None
+
+
+LISTS_PER_USER: Final = Judged("lists_per_user", higher_is_better=None, counted="lists")
+USER_METRICS: Final = (
+    LISTS_PER_USER,
+    Judged("clicks_per_user", higher_is_better=True, counted="clicks"),
+)
+
+
+class Activity(NamedTuple):
+    """Lists and clicks of one variant by event day and user group.
+
+    Attributes:
+        sums: clicks as numerators, lists as denominators.
+    """
+
+    sums: GroupSums
+
+    def per_user(self, audience: Audience, counted: Counted, first: int) -> GroupSums:
+        """Counts and users by user group, of all days from `first` on together.
+
+        Above the cap of users, counts are scaled to the share of users that are kept: the mean is
+        then an estimate, and its error is that of the user groups.
+        """
+        days, clicks, lists = self.sums
+        counts = (clicks if counted == "clicks" else lists.astype(np.float64))[days >= first]
+        share = audience.threshold / 2**64
+        width = lists.shape[1]
+        hashes = audience.since(first).hashes & np.uint64(width - 1)
+        users = np.bincount(hashes.astype(np.int64), minlength=width)
+        return GroupSums(np.zeros(1, np.int64), share * counts.sum(axis=0)[None], users[None])
+
+
+def activity_of(clicks: GroupSums, lists: GroupSums) -> Activity:
+    """The activity from the sums of a metric of clicks and of one that has all lists."""
+    numerators = np.zeros(lists.denominators.shape)
+    numerators[np.isin(lists.days, clicks.days)] = clicks.numerators[
+        np.isin(clicks.days, lists.days)
+    ]
+    return Activity(GroupSums(lists.days, numerators, lists.denominators))

@@ -1,0 +1,274 @@
+"""The users of an experiment: their split, ramps, moves, missing ids, and how often they come."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import numpy as np
+import pytest
+
+from streameval import Accumulator, Event
+from streameval.accumulator.audiences import (
+    ALARM,
+    ratio_evidence,
+    smallest_imbalance,
+)
+from streameval.accumulator.experiment import (
+    Experiment,
+    Variant,
+)
+from streameval.accumulator.readings import activity
+from streameval.accumulator.shares import DatedShares
+from streameval.catalogue import parse
+from streameval.errors import ConfigError
+from streameval.statistics.intervals import Audience, Intervals
+from streameval.statistics.users import EXPERIMENT_USERS, Users, UsersOptions
+from streameval.statistics.vocabulary import Items
+from tests.crowds import audience
+from tests.effort import every_case
+from tests.present import present
+from tests.uncertainty.test_experiment import METRICS, crowd, report, row, variant
+from tests.uncertainty.test_interval import sums
+
+RAMP: DatedShares = [
+    {"since": date(2026, 3, 1), "control": 99, "treatment": 1},
+    {"since": date(2026, 3, 8), "control": 50, "treatment": 50},
+]
+BEGIN = (date(2026, 3, 1) - date(1970, 1, 1)).days
+
+
+def ramp(seed: int, *, moving: bool, users: int = 40_000) -> dict[str, Variant]:
+    """Users who come first on one of 14 days, half of them again a week later.
+
+    `moving`: whether the variant is drawn by the newest shares at each visit.
+    """
+    random = np.random.default_rng(seed)
+    hashes, luck = crowd(seed, users), random.random(users)
+    first = random.integers(0, 14, users)
+    last = np.where(random.random(users) < 0.5, first + 7, first)
+    treated = [luck < np.where(day >= 7, 0.5, 0.01) for day in (first, last if moving else first)]
+    days: dict[str, tuple[list[int], list[int]]] = {}
+    found = {}
+    for name, side in (("control", False), ("treatment", True)):
+        came = [each == side for each in treated]
+        begin = np.where(came[0], first, last) + BEGIN
+        end = np.where(came[1], last, first) + BEGIN
+        here = came[0] | came[1]
+        days[name] = begin[here].tolist(), end[here].tolist()
+        who = audience(hashes[here], days=(begin[here], end[here]))
+        found[name] = variant(seed + side)._replace(audience=who)
+    return found
+
+
+def test_a_ramp_of_new_users_has_a_verdict_if_the_shares_have_dates() -> None:
+    arms = ramp(3, moving=False)
+    dated = report(Experiment(shares=RAMP), arms).checks
+    assert dated.trouble == ()
+    assert [split.since for split in dated.splits] == [date(2026, 3, 1), date(2026, 3, 8)]
+    assert dated.splits[0].shares == {"control": 0.99, "treatment": 0.01}
+    (without,) = report(Experiment(), arms).checks.trouble
+    assert "users are not split as planned" in without
+
+
+def test_a_wrong_split_of_one_part_of_a_ramp_is_found() -> None:
+    other: DatedShares = [RAMP[0], {"since": date(2026, 3, 8), "control": 60, "treatment": 40}]
+    (trouble,) = report(Experiment(shares=other), ramp(3, moving=False)).checks.trouble
+    assert trouble.startswith("users are not split as planned (new since 2026-03-08, control ")
+    assert "; planned 60.0 % : 40.0 %)" in trouble
+
+
+def test_users_who_come_first_on_the_day_of_a_change_are_not_checked() -> None:
+    """The shares changed at some hour of that day, so neither holds for it."""
+    arms = ramp(5, moving=False)
+    late = crowd(6, 3_000)
+    who = arms["control"].audience
+    first = np.concatenate([who.first, np.full(late.size, BEGIN + 7)])
+    more = audience(
+        np.concatenate([who.hashes, late]), days=(first, np.concatenate([who.last, first[-3_000:]]))
+    )
+    arms["control"] = arms["control"]._replace(audience=more)
+    assert report(Experiment(shares=RAMP), arms).checks.trouble == ()
+
+
+def test_users_who_move_between_variants_on_a_ramp_are_named() -> None:
+    found = report(Experiment(shares=RAMP), ramp(4, moving=True)).checks
+    assert not found.same_users
+    (trouble,) = (each for each in found.trouble if "in several variants" in each)
+    share = found.moved["control -> treatment"]
+    assert share == pytest.approx(0.5 * 0.5 * 0.49, rel=0.1)
+    assert f"{100 * share:.1f} % moved from control to treatment" in trouble
+
+
+def test_users_before_the_start_are_not_checked() -> None:
+    """A split that was repaired, and users who changed their variant before the start."""
+    good, bad = crowd(8, 6_000), crowd(9, 4_000)
+    zeros, later = np.zeros(bad.size, np.int64), np.full(good.size, 9)
+    who = np.concatenate([bad, good[:3_000]])
+    days = np.concatenate([zeros, later[:3_000]])
+    arms = {
+        "control": variant(10)._replace(audience=audience(who, days=(days, days))),
+        "treatment": variant(20)._replace(
+            audience=audience(good[3_000:], days=(later[3_000:], later[3_000:]))
+        ),
+    }
+    assert len(report(Experiment(), arms).checks.trouble) == 1
+    since = report(Experiment(since=date(1970, 1, 5)), arms).checks
+    assert (since.trouble, since.users) == ((), {"control": 3_000, "treatment": 3_000})
+
+
+@every_case(
+    ("users", "share"),
+    [(1_000_000, 0.49), (1_000_000, 0.51), (10_000_000, 0.495), (10_000_000, 0.505)],
+)
+def test_a_small_imbalance_of_many_users_is_found(users: int, share: float) -> None:
+    """As many users as thinning leaves, at worst, are enough to find it in 99 of 100 runs."""
+    random = np.random.default_rng(1)
+    runs = 2_000
+    first = random.binomial(users, share, runs)
+    kept = np.array([_kept(int(each), users - int(each)) for each in first])
+    ones = random.binomial(first, kept)
+    others = random.binomial(users - first, kept)
+    found = [
+        ratio_evidence([int(one), int(other)], [0.5, 0.5]) >= ALARM
+        for one, other in zip(ones, others, strict=True)
+    ]
+    assert np.mean(found) >= 0.99
+
+
+@every_case("users", [20_000, 1_000_000, 10_000_000])
+def test_a_fair_split_of_many_users_is_no_alarm(users: int) -> None:
+    random = np.random.default_rng(2)
+    thinned = users * _kept(users // 2, users // 2)
+    ones = random.binomial(int(thinned), 0.5, 5_000)
+    alarms = [ratio_evidence([int(one), int(thinned) - int(one)], [0.5, 0.5]) for one in ones]
+    assert np.mean(np.array(alarms) >= ALARM) <= 0.001
+
+
+def _kept(one: int, other: int) -> float:
+    """The share of users below the common threshold."""
+    halvings = 0
+    while max(one, other) >> halvings > EXPERIMENT_USERS:
+        halvings += 1
+    return 0.5**halvings
+
+
+def test_hashes_of_a_million_users_show_a_split_of_49_to_51() -> None:
+    random = np.random.default_rng(3)
+    hashes = random.integers(0, 2**64, 1_000_000, dtype=np.uint64)
+    users = Users(UsersOptions(max_users=EXPERIMENT_USERS), Items())
+    for part in np.array_split(np.arange(hashes.size), 20):
+        cells = (random.random(part.size) < 0.49).astype(np.int64)
+        users.add(cells, hashes[part], np.zeros(part.size, np.int64))
+    one = np.array([1])
+    arms = {
+        name: variant(at)._replace(audience=Audience(*sample, one, one, one - 1))
+        for at, (name, sample) in enumerate(
+            zip(("control", "treatment"), users.view(np.array([0, 1])), strict=True)
+        )
+    }
+    found = report(Experiment(), arms).checks
+    assert found.ratio_evidence >= ALARM
+    assert found.smallest_imbalance == pytest.approx(0.0034, rel=0.01)
+    assert found.users["control"] == pytest.approx(510_000, rel=0.01)
+
+
+def test_the_smallest_imbalance_is_found_in_99_of_100_samples() -> None:
+    random = np.random.default_rng(4)
+    for users, share in ((20_000, 0.5), (500_000, 0.5), (100_000, 0.9)):
+        shift = present(smallest_imbalance(users, [share, 1 - share]))
+        first = random.binomial(users, share - shift, 2_000)
+        found = [
+            ratio_evidence([int(one), users - int(one)], [share, 1 - share]) >= ALARM
+            for one in first
+        ]
+        assert 0.98 <= np.mean(found) <= 0.998
+    assert smallest_imbalance(8, [0.5, 0.5]) is None
+
+
+def test_lists_without_an_id_in_one_variant_only_are_not_trusted() -> None:
+    """A bot without a name in one variant, with 1 % of the lists: below the limit of all lists."""
+    control = variant(10)._replace(audience=audience(crowd(1), lists=100_000))
+    bot = variant(20)._replace(audience=audience(crowd(2), lists=101_000, anonymous=1_000))
+    (trouble,) = report(Experiment(), {"control": control, "treatment": bot}).checks.trouble
+    assert trouble.startswith("lists without a user id are more frequent in some variant")
+    alike = {name: bot._replace(audience=bot.audience) for name in ("control", "treatment")}
+    alike["control"] = variant(1)._replace(
+        audience=audience(crowd(1), lists=100_000, anonymous=1_100)
+    )
+    assert report(Experiment(), alike).checks.trouble == ()
+
+
+def active(seed: int, often: float, rate: float, users: int = 4_000) -> Variant:
+    """Users who come so often and click at such a rate, as a plan of an experiment keeps them."""
+    random = np.random.default_rng(seed)
+    made = Accumulator("hit_rate", "ctr", intervals=Intervals(), experiment=True)
+    shown, users_of = ["a", "b"], np.repeat(np.arange(users), random.poisson(often, users) + 1)
+    clicks = random.random(users_of.size) < rate
+    made.update_many(
+        Event(recommendations=shown, interactions=["a"] if click else [], user=f"{seed}-{user}")
+        for user, click in zip(users_of.tolist(), clicks.tolist(), strict=True)
+    )
+    sums = {name: present(made.groups(name)) for name in ("hit_rate", "ctr")}
+    return Variant(sums, present(made.audience), activity(made.table, [0]))
+
+
+def test_more_visits_are_a_metric_and_a_note() -> None:
+    control = active(1, 3.0, 0.2)
+    arms = {"control": control, "treatment": active(2, 3.8, 0.2)}
+    found = report(Experiment(), arms, ["ctr", "hit_rate"])
+    lists = row(found, "lists_per_user")
+    assert lists.control == pytest.approx(control.audience.lists / 4_000)
+    assert lists.lift == pytest.approx(0.2, abs=0.03)
+    assert lists.verdict == "different"
+    assert row(found, "clicks_per_user").verdict == "better"
+    (note,) = found.checks.notes
+    assert note.startswith(f"users of treatment come {100 * (lists.lift or 0):.1f} % more often")
+    assert report(Experiment(), arms | {"treatment": active(3, 3.0, 0.2)}).checks.notes == ()
+
+
+def test_a_metric_per_user_may_decide() -> None:
+    arms = {"control": active(1, 3.0, 0.2), "treatment": active(2, 3.0, 0.3)}
+    chosen = Experiment(primary=["clicks_per_user"], guardrails={"lists_per_user": -0.05})
+    chosen.check([parse("ctr")])
+    found = row(report(chosen, arms, ["ctr"]), "clicks_per_user")
+    assert (found.primary, found.verdict) == (True, "better")
+
+
+def test_metrics_per_user_of_a_sample_are_estimates_of_all() -> None:
+    """Their error contains that of the sample."""
+    whole = active(4, 3.0, 0.2)
+    kept = whole._replace(audience=whole.audience.below(2**63))
+    arms = {"control": kept, "treatment": active(5, 3.0, 0.2)}
+    found = row(report(Experiment(), arms, ["ctr"]), "lists_per_user")
+    assert found.control == pytest.approx(4.0, rel=0.1)
+    assert found.verdict == "not enough evidence"
+
+
+def test_values_beside_a_lift_are_those_that_it_compares() -> None:
+    """On a ramp, while people click less day by day, pooled values differ although no day does."""
+    mood = np.array([[0.5], [0.25]])
+    control = sums(mood * np.array([[1_000] * 256, [100] * 256]), [[1_000] * 256, [100] * 256])
+    treatment = sums(mood * np.array([[10] * 256, [1_000] * 256]), [[10] * 256, [1_000] * 256])
+    arms = {
+        "control": Variant({"ctr": control}, audience(crowd(1))),
+        "treatment": Variant({"ctr": treatment}, audience(crowd(2))),
+    }
+    found = row(report(Experiment(), arms), "ctr")
+    assert found.control == pytest.approx(found.treatment)
+    assert found.lift == pytest.approx(0.0)
+
+
+@every_case(
+    ("shares", "message"),
+    [
+        ([{"control": 1.0, "b": 1.0}], "an entry has no date; give { since ="),
+        ([RAMP[1], RAMP[0]], "2026-03-01 follows 2026-03-08; give the oldest first"),
+        ([RAMP[0], {**RAMP[1], "c": 1.0}], "give each variant in every entry"),
+        ([RAMP[0], {**RAMP[1], "treatment": 0.0}], "treatment = 0; give a number above 0"),
+        ([{"since": date(2026, 3, 1), "a": 1.0, "b": 1.0}], "give one for 'control', too"),
+    ],
+)
+def test_inconsistent_shares_with_dates_are_refused(shares: DatedShares, message: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        Experiment(shares=shares).check([parse(text) for text in METRICS])
+    assert message in str(raised.value)
