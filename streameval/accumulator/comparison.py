@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from datetime import date
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 
 import msgspec
@@ -27,8 +26,6 @@ from streameval.catalogue import metric_of
 from streameval.errors import MetricError, NotComparableError, UnlikeStateError
 from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.intervals import GroupSums, Intervals, check_method
-
-_EPOCH: Final = date(1970, 1, 1).toordinal()
 
 Method: TypeAlias = Literal["anytime", "fixed"]
 """Valid at every look, or for one planned look."""
@@ -140,95 +137,97 @@ def compare_sums(
         >>> one = GroupSums(np.array([0]), clicks, lists)
         >>> other = GroupSums(np.array([0]), clicks[:, ::-1] * 1.1, lists)
         >>> found = compare_sums(one, other)
-        >>> found.verdict, percent(found.lift), sure(found)
-        ('better', '10.0 %', 'at least +0.4 %')
+        >>> percent(found.lift), verdict_text(found)
+        ('10.0 %', 'better: by at least 0.4 %')
     """
     check_method(method, get_args(Method))
-    common = _on_common_days(control, treatment)
-    if not common[0].days.size:
-        return Comparison(kind=method, confidence=confidence)
-    (contrast,) = contrasts(*common)
-    return _between(contrast, _Settings(method, precision, confidence, higher_is_better))
+    settings = Settings(method, precision, confidence, higher_is_better)
+    return judge(contrast_of(control, treatment), settings)
 
 
-class Day(msgspec.Struct, frozen=True):
-    """The result of an anytime comparison at the end of a day, over all days so far.
-
-    Attributes:
-        day: the day, in UTC.
-        evidence: e-value against no difference.
-        lift: relative difference; None unless both arms are above 0.
-        low: lower bound of the lift; None without enough data.
-        high: upper bound.
-    """
-
-    day: date
-    evidence: float
-    lift: float | None
-    low: float | None
-    high: float | None
-
-
-def compare_days(
-    control: GroupSums, treatment: GroupSums, *, precision: float = 0.02, confidence: float = 0.95
-) -> list[Day]:
-    """The results of an anytime comparison at the end of each day that both slices have.
-
-    A late list counts on its event day. The last entry is the current result of `compare_sums`.
-    Oldest days that were merged count as one day.
+def contrast_of(control: GroupSums, treatment: GroupSums) -> Contrast | None:
+    """The contrast over the days that both slices have; None without one.
 
     Raises:
         UnlikeStateError: the numbers of groups differ.
     """
-    common = _on_common_days(control, treatment)
-    settings = _Settings("anytime", precision, confidence)
-    found = []
-    for number, contrast in zip(
-        common[0].days.tolist(), contrasts(*common, each_day=True), strict=True
-    ):
-        each = _between(contrast, settings)
-        # An offset from UTC may lead to a day before the year 1 or after 9999.
-        day = date.fromordinal(min(max(number + _EPOCH, 1), date.max.toordinal()))
-        found.append(Day(day, each.evidence, each.lift, each.lift_low, each.lift_high))
-    return found
+    common = on_common_days(control, treatment)
+    return contrasts(*common)[0] if common[0].days.size else None
 
 
-class _Settings(NamedTuple):
-    """Settings of a comparison."""
+class Settings(NamedTuple):
+    """Settings of a comparison.
+
+    Attributes:
+        level: error rate of the bounds, if not 1 - confidence; evidence does not depend on it.
+    """
 
     method: Method
     precision: float
     confidence: float
     higher_is_better: bool | None = True
+    level: float | None = None
+
+    @property
+    def alpha(self) -> float:
+        """The error rate that evidence is tuned to."""
+        return 1.0 - self.confidence
 
 
-def _between(contrast: Contrast, settings: _Settings) -> Comparison:
+def judge(contrast: Contrast | None, settings: Settings) -> Comparison:
     """Compare the means of control and treatment."""
+    confidence = settings.confidence if settings.level is None else 1.0 - settings.level
+    if contrast is None:
+        return Comparison(kind=settings.method, confidence=confidence)
     one, other, *_ = contrast
-    # Clipped, so that the lift and its logarithm are finite.
     positive = min(one.value, other.value) > 0
-    ratio = min(max(other.value / one.value, 1e-300), 1e300) if positive else 1.0
-    moves = other.moves - one.moves
     found = Comparison(
         control=one.value,
         treatment=other.value,
         difference=other.value - one.value,
-        lift=ratio - 1 if positive else None,
+        lift=_ratio(contrast) - 1 if positive else None,
         groups=contrast.groups,
-        heaviest=_heaviest(moves),
+        heaviest=_heaviest(other.moves - one.moves),
         shortfall=contrast.shortfall if positive and contrast.shortfall > 1 else None,
         is_skewed=positive and contrast.is_skewed,
         kind=settings.method,
-        confidence=settings.confidence,
+        confidence=confidence,
     )
     if not contrast.is_usable:
         return found
-    plain = _tested(settings, contrast.groups, other.value - one.value, moves, one.value)
-    moves = other.moves / other.value - one.moves / one.value
-    relative = _tested(settings, contrast.groups, math.log(ratio), moves, 1.0)
-    found = _with_bounds(found, plain, relative)
+    found = _with_bounds(found, *_tests(contrast, settings))
     verdict = _verdict(found, settings.precision, settings.higher_is_better)
     return msgspec.structs.replace(found, verdict=verdict)
+
+
+def side_of(
+    contrast: Contrast, settings: Settings, limit: float
+) -> Literal["above", "below", "unknown"]:
+    """On which side of a limit the lift is; like a verdict, by the difference and by the lift."""
+    plain, relative = _tests(contrast, settings, limit)
+    if plain is None or relative is None:
+        return "unknown"
+    if min(plain.low, relative.low) > 0:
+        return "above"
+    return "below" if max(plain.high, relative.high) < 0 else "unknown"
+
+
+def _tests(
+    contrast: Contrast, settings: Settings, limit: float = 0.0
+) -> tuple[_Tested | None, _Tested | None]:
+    """Tests of the difference and of the logarithm of the lift, both counted from a limit."""
+    one, other, *_ = contrast
+    scale, groups = 1.0 + limit, contrast.groups
+    moves = other.moves - scale * one.moves
+    plain = _tested(settings, groups, other.value - scale * one.value, moves, one.value)
+    moves = other.moves / other.value - one.moves / one.value
+    relative = _tested(settings, groups, math.log(_ratio(contrast) / scale), moves, 1.0)
+    return plain, relative
+
+
+def _ratio(contrast: Contrast) -> float:
+    # Clipped, so that the lift and its logarithm are finite.
+    return min(max(contrast.treatment.value / contrast.control.value, 1e-300), 1e300)
 
 
 def compare(
@@ -300,7 +299,7 @@ def _sums(accumulator: Accumulator, metric: str) -> GroupSums:
     return found
 
 
-def _on_common_days(control: GroupSums, treatment: GroupSums) -> tuple[GroupSums, GroupSums]:
+def on_common_days(control: GroupSums, treatment: GroupSums) -> tuple[GroupSums, GroupSums]:
     """The sums on the days on which both arms have lists."""
     if control.numerators.shape[1] != treatment.numerators.shape[1]:
         counts = (each.numerators.shape[1] for each in (control, treatment))
@@ -327,17 +326,17 @@ class _Tested(NamedTuple):
 
 
 def _tested(
-    settings: _Settings, groups: float, effect: float, moves: FloatArray, unit: float
+    settings: Settings, groups: float, effect: float, moves: FloatArray, unit: float
 ) -> _Tested | None:
     """Test an effect; None if it does not vary between groups.
 
     `groups`: degrees of freedom. `unit`: the value that `precision` is relative to.
     """
-    error, alpha = standard_error(moves), 1.0 - settings.confidence
+    error, alpha = standard_error(moves), settings.alpha
     if error <= NOISE * abs(unit):
         return None
     scale = settings.precision * abs(unit)
-    half = half_width(error, groups, alpha, settings.method, scale)
+    half = half_width(error, groups, alpha, settings.method, scale, level=settings.level)
     t = in_units(abs(effect), error) if effect else 0.0
     evidence = log_evidence(normal_reach(t, groups), alpha, in_units(error, scale))
     if settings.method == "anytime":
@@ -379,28 +378,32 @@ def _verdict(found: Comparison, precision: float, higher_is_better: bool | None)
     )
 
 
-def sure(found: Comparison) -> str:
-    """The certain part of a real difference, in words.
+def nearest_lift(found: Comparison) -> float:
+    """The bound of the lift nearest to 0; 0 without bounds.
 
     Example:
-        >>> sure(Comparison(lift=0.2, lift_low=0.084, lift_high=0.3, kind="fixed", confidence=0.95))
-        'at least +8.4 %'
+        >>> nearest_lift(Comparison(lift_low=-0.3, lift_high=-0.06, kind="fixed", confidence=0.95))
+        -0.06
     """
-    relative = found.lift_low is not None
-    pair = (found.lift_low, found.lift_high) if relative else (found.low, found.high)
-    near = min((each for each in pair if each is not None), key=abs)
-    return f"at least {percent(near, '+', math.trunc) if relative else f'{near:+.4g}'}"
+    if found.lift_low is None or found.lift_high is None:
+        return 0.0
+    return min(found.lift_low, found.lift_high, key=abs)
 
 
 def verdict_text(found: Comparison) -> str:
     """A verdict in a few words.
 
     Example:
+        >>> bounds = {"lift_low": -0.3, "lift_high": -0.059}
+        >>> verdict_text(Comparison(**bounds, verdict="worse", kind="fixed", confidence=0.95))
+        'worse: by at least 5.9 %'
         >>> verdict_text(Comparison(kind="anytime", confidence=0.95))
         'too few users'
     """
     if found.verdict in DECIDED:
-        return f"{found.verdict}: {sure(found)}"
+        nearest = nearest_lift(found)
+        side = "" if found.verdict != "different" else "higher " if nearest > 0 else "lower "
+        return f"{found.verdict}: {side}by at least {percent(abs(nearest), '', math.floor)}"
     if found.verdict == "no difference" and found.largest_lift is not None:
         return f"no difference above {percent(found.largest_lift, '', math.ceil)}"
     return "not enough evidence yet" if found.verdict == "not enough evidence" else found.verdict

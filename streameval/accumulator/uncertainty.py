@@ -123,14 +123,28 @@ def standard_error(moves: FloatArray) -> float:
     return math.sqrt((len(moves) - 1) / len(moves)) * math.hypot(*moves.tolist())
 
 
-def half_width(error: float, groups: float, alpha: float, kind: Kind, scale: float) -> float:
+def half_width(
+    error: float,
+    groups: float,
+    alpha: float,
+    kind: Kind,
+    scale: float,
+    *,
+    level: float | None = None,
+) -> float:
     """Half the width of an interval.
 
-    `alpha`: error rate, the share of experiments whose interval misses the truth. `scale`: half
-    width at which an anytime interval is tightest.
+    Args:
+        error: standard error.
+        groups: degrees of freedom.
+        alpha: error rate, the share of experiments whose interval misses the truth.
+        kind: method of the interval.
+        scale: half width at which an anytime interval is tightest.
+        level: error rate of the interval, if it is not `alpha`, which the mixture is tuned to.
     """
+    rate = alpha if level is None else level
     anytime = kind == "anytime"
-    reach = boundary(alpha, in_units(error, scale)) if anytime else normal_quantile(alpha / 2)
+    reach = boundary(alpha, in_units(error, scale), rate) if anytime else normal_quantile(rate / 2)
     return min(student_reach(reach, groups) * error, _WIDEST)
 
 
@@ -191,8 +205,8 @@ def log_evidence(z: float, alpha: float, relative: float) -> float:
     return most + math.log(sum(math.exp(term - most) for term in terms))
 
 
-def boundary(alpha: float, relative: float) -> float:
-    """The z at which E(z) = 1/alpha.
+def boundary(alpha: float, relative: float, level: float | None = None) -> float:
+    """The z at which E(z) = 1/level; E is tuned to alpha, which is the default of `level`.
 
     ln E is convex in z^2, so Newton's method from above never passes the root.
 
@@ -201,7 +215,7 @@ def boundary(alpha: float, relative: float) -> float:
         3.100...
     """
     parts = _mixture(alpha, relative)
-    wanted = -math.log(alpha)
+    wanted = -math.log(alpha if level is None else level)
     square = min((wanted - head) / rate for head, rate in parts)
     for _ in range(50):
         terms = [head + rate * square for head, rate in parts]

@@ -15,15 +15,10 @@ from typer import Argument, Exit, Option
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.checks import users_text
-from streameval.accumulator.comparison import (
-    Method,
-    confidence_text,
-    evidence_text,
-    percent,
-    verdict_text,
-)
-from streameval.accumulator.experiment import Compared, Experiment, Report, Variant, compared
+from streameval.accumulator.comparison import Method, percent
+from streameval.accumulator.experiment import Experiment, Report, Variant, compared
 from streameval.accumulator.readings import activity
+from streameval.accumulator.verdicts import Compared, guardrail_text, needed_text, promise
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.checkpoints.store import is_store
@@ -392,10 +387,6 @@ def _check_variants(
 
 
 _COLOURS: Final = {"better": "green", "worse": "red"}
-_VALIDITY: Final[Mapping[Method, str]] = {
-    "fixed": "for one planned look",
-    "anytime": "however often you look",
-}
 
 
 class Result(NamedTuple):
@@ -409,7 +400,7 @@ class Result(NamedTuple):
 
 def as_json(result: Result) -> str:
     """An object: the experiment, its checks, and a list of comparisons; null if unknown."""
-    checks, rows = result.report
+    checks, rows, _ = result.report
     content = {
         "experiment": msgspec.to_builtins(result.experiment),
         "method": result.method,
@@ -446,7 +437,8 @@ def as_table(result: Result) -> str:
     for name in ("control", "variant" if several else rows[0].variant, "lift"):
         grid.add_column(Text("value" if name == "variant" else name), justify="right")
     grid.add_column("interval of the lift", justify="right")
-    grid.add_column("p-value" if result.method == "fixed" else "evidence", justify="right")
+    evidence = "p-value" if result.method == "fixed" else "evidence"
+    grid.add_column(f"{evidence}, needed", justify="right")
     grid.add_column("verdict")
     for row in rows:
         lift = row.lift
@@ -456,12 +448,28 @@ def as_table(result: Result) -> str:
             *(Text("" if each is None else figure(each)) for each in (row.control, row.treatment)),
             "" if lift is None else percent(lift, "+"),
             lift_bounds(row.lift_low, row.lift_high),
-            evidence_text(row),
-            Text(verdict_text(row), _COLOURS.get(row.verdict, "")),
+            needed_text(row),
+            Text(row.text, _COLOURS.get(row.verdict, "")),
         )
-    reasons = [f"{row.metric}: {row.sentence}" for row in rows]
-    lines = "".join(f"{line}\n" for line in (*_checks(result), *_guardrails(rows), *reasons))
-    return f"{render(grid)}{lines}"
+    above = "".join(f"{line}\n" for line in _promises(result))
+    below = (*_checks(result), *_guardrails(rows), *_reasons(rows))
+    return above + render(grid) + "".join(f"{line}\n" for line in below)
+
+
+def _promises(result: Result) -> Iterator[str]:
+    """What to know before the verdicts: whether to trust them, and what they promise."""
+    for trouble in result.report.checks.trouble:
+        yield f"Do not trust these numbers: {trouble}."
+    yield promise(result.method, result.intervals.confidence)
+    if any(row.primary for row in result.report.rows):
+        yield "* primary metric: it decides."
+
+
+def _reasons(rows: Sequence[Compared]) -> Iterator[str]:
+    """Reasons that the table does not show."""
+    for row in rows:
+        if row.lift_low is None and row.verdict != "do not trust":
+            yield f"{row.metric} of {row.variant}: {row.sentence}"
 
 
 FORMATS: Final[Mapping[str, Callable[[Result], str]]] = {
@@ -472,12 +480,7 @@ FORMATS: Final[Mapping[str, Callable[[Result], str]]] = {
 
 
 def _checks(result: Result) -> Iterator[str]:
-    checks, rows = result.report
-    confidence = confidence_text(result.intervals.confidence)
-    yield f"Intervals of {confidence} hold {_VALIDITY[result.method]}."
-    if any(row.primary for row in rows):
-        among = next(row.among for row in rows if row.primary)
-        yield f"* primary metric; the error is shared by {among}."
+    checks, rows, _ = result.report
     heaviest = max((row.heaviest for row in rows), default=0.0)
     since = result.experiment.since
     days = "" if since is None else f" since {since}"
@@ -495,5 +498,4 @@ def _checks(result: Result) -> Iterator[str]:
 def _guardrails(rows: Sequence[Compared]) -> Iterator[str]:
     for row in rows:
         if row.guardrail is not None:
-            limit = percent(row.guardrail, "+")
-            yield f"Guardrail {row.metric} {limit} of {row.variant}: {row.guardrail_verdict}."
+            yield f"{row.metric}: {guardrail_text(row)}."

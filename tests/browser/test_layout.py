@@ -126,7 +126,7 @@ def test_verdicts_move_with_the_experiment(site: Site, page: Page) -> None:
     page.goto(site.address)
     better = page.locator("#experiment .verdict.better")
     expect(better).to_have_count(2)
-    expect(better.first).to_contain_text("better: at least +")
+    expect(better.first).to_contain_text("treatment is better: by at least ")
     lost = {"control": variant(CONTROL), "treatment": variant(TREATMENT, users=15_000, seed=2)}
     site.snapshot = msgspec.structs.replace(moment(2), experiment=report(lost))
     expect(page.locator("#experiment .alarm")).to_contain_text("users are not split as planned")

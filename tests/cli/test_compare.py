@@ -109,18 +109,19 @@ def test_a_table_shows_a_significant_difference(tmp_path: Path) -> None:
     done = ran("compare", path, "-m", "ctr", "-m", "ndcg@3", "--primary", "ctr")
     assert done.returncode == 0
     assert "ctr *" in done.stdout
-    assert "better: at least +" in done.stdout
+    assert "treatment is better: by at least " in done.stdout
     assert re.search(r"\+\d+\.\d % to \+\d+\.\d %", done.stdout)
-    assert "Intervals of 95 % hold for one planned look." in done.stdout
+    promise = "At most 5 % of verdicts and bounds are wrong, if you look once, at a planned time."
+    assert done.stdout.startswith(promise)
     assert "users control 300, treatment 300; planned 50.0 % : 50.0 %, as planned" in done.stdout
-    assert "ctr: treatment is better than control: at least +" in done.stdout
 
 
 def test_a_table_of_equal_variants_is_inconclusive(tmp_path: Path) -> None:
     done = ran("compare", file_of(tmp_path), "-m", "ctr", "--method", "anytime")
     assert "not enough evidence yet" in done.stdout
-    assert "hold however often you look" in done.stdout
+    assert "are wrong, however often you look." in done.stdout
     assert "better:" not in done.stdout
+    assert "None" not in done.stdout
 
 
 def test_csv_has_a_line_for_each_comparison(tmp_path: Path) -> None:
@@ -311,7 +312,8 @@ def test_options_override_the_experiment_of_a_configuration(tmp_path: Path) -> N
     given = (path, "--config", config)
     plain = compared(*given)["comparisons"][0]
     by_arm = compared(*given, "--by", "arm", "--control", "a")["comparisons"][0]
-    assert by_arm | {"variant": "treatment", "sentence": ""} == plain | {"sentence": ""}
+    names = dict.fromkeys(("variant", "text", "sentence"))
+    assert by_arm | names == plain | names
     row, *_ = compared(*given, "-m", "ndcg@3", "--primary", "ndcg@3")["comparisons"]
     assert (row["metric"], row["primary"]) == ("ndcg@3", True)
     assert "primary: 'ctr' is not compared" in refused(*given, "-m", "ndcg@3")

@@ -82,8 +82,8 @@ def test_only_conclusive_verdicts_have_a_colour(usual: Report) -> None:
     drawn = section(usual)
     coloured = re.findall(r'class="verdict (better|worse)">([^<]*)', drawn)
     assert [kind for kind, _ in coloured] == ["better", "better", "worse", "worse"]
-    assert coloured[0][1].startswith("better: at least +")
-    assert coloured[-1][1] == "guardrail -1.0 %: broken"
+    assert coloured[0][1].startswith("treatment is better: by at least ")
+    assert coloured[-1][1] == "treatment breaks the guardrail of -1.0 %"
     assert drawn.count('class="verdict open"') == 1
     assert drawn.count('class="zero"') == len(usual.rows)
 
@@ -106,7 +106,9 @@ def test_an_untrusted_experiment_has_no_verdict_anywhere() -> None:
     drawn = section(found)
     assert "Do not trust these numbers: users are not split as planned" in drawn
     assert "verdict better" not in drawn
-    assert [each.text for each in experiment(found).comparisons] == ["do not trust"] * 4
+    texts = [each.text for each in experiment(found).comparisons]
+    assert texts == ["treatment: do not trust"] * 4
+    assert drawn.count("users are not split as planned") == 1
 
 
 def test_several_variants_have_a_column_and_others_are_named() -> None:
@@ -128,19 +130,12 @@ def test_several_variants_have_a_column_and_others_are_named() -> None:
 
 def test_the_page_estimates_the_remaining_days() -> None:
     few = {
-        name: variant(CONTROL, users=60, seed=seed) for seed, name in enumerate(["control", "b"])
+        name: variant(CONTROL, users=60, seed=seed, days=8)
+        for seed, name in enumerate(["control", "b"])
     }
     found = report(few, Experiment())
     left = [row.days_left for row in found.rows]
-    assert section(found).count("Configured precision reached in") == sum(map(bool, left)) > 0
-    for row in found.rows:
-        of = row
-        assert of.lift_low is not None
-        assert of.lift_high is not None
-        assert row.days_left is not None
-        half = 0.5 * (of.lift_high - of.lift_low)
-        after = half * (5 / (5 + row.days_left)) ** 0.5
-        assert after == pytest.approx(min(half, 0.02))
+    assert section(found).count("as its interval has narrowed so far") == sum(map(bool, left)) > 0
     undated = {
         name: variant(CONTROL, days=1, seed=seed) for seed, name in enumerate(["control", "b"])
     }
@@ -148,16 +143,16 @@ def test_the_page_estimates_the_remaining_days() -> None:
 
 
 def test_one_user_with_most_of_the_lists_leaves_a_lift_almost_unbounded() -> None:
-    lists = np.ones((2, 256), np.int64)
-    lists[1, 0] = 220
-    sums = GroupSums(np.arange(20_000, 20_002), 0.05 * lists + 0.85 * (lists - 1), lists)
+    lists = np.ones((5, 256), np.int64)
+    lists[4, 0] = 1000
+    sums = GroupSums(np.arange(20_000, 20_005), 0.05 * lists + 0.85 * (lists - 1), lists)
     lopsided = Variant(
         dict.fromkeys(CONTROL, sums), audience(np.arange(256, dtype=np.uint64), lists=512)
     )
     few = {"control": lopsided, "b": variant(CONTROL, users=60)}
     row = report(few, Experiment()).rows[0]
     assert row.lift_high is not None
-    assert row.lift_high > 1e155
+    assert row.lift_high > 1e20
     assert row.days_left is not None
     assert math.isfinite(row.days_left)
     assert "more than a year" in section(report(few, Experiment()))

@@ -1,19 +1,21 @@
-"""Comparisons that are wrong at their edges; the tests of comparisons must notice each."""
+"""Comparisons that are wrong at their edges, or claim too much; their tests must notice."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
-from streameval.accumulator import comparison, contrasts
+from streameval.accumulator import comparison, contrasts, experiment
 from streameval.accumulator.comparison import Comparison
 from streameval.accumulator.contrasts import Contrast
+from streameval.accumulator.verdicts import Compared, Draft
 from streameval.statistics.groups import MOST_DAYS, Groups
 from tests.contract import test_intervals
 from tests.mutation.mistake import Mistake, around, replaced
-from tests.uncertainty import test_comparison
+from tests.uncertainty import test_comparison, test_verdicts
 
 
 def _every_case(test: Callable[..., None]) -> Callable[[], None]:
@@ -44,11 +46,36 @@ def _with_either(kept: Any) -> Any:
     return with_bounds
 
 
+def _farthest(found: Comparison) -> float:
+    return max(found.lift_low or 0.0, found.lift_high or 0.0, key=abs)
+
+
+def _with_bounds_of_its_own(kept: Any) -> Any:
+    def select(drafts: Sequence[Draft]) -> list[Compared]:
+        pairs = zip(drafts, kept(drafts), strict=True)
+        return [
+            msgspec.structs.replace(row, lift_low=draft.row.lift_low, lift_high=draft.row.lift_high)
+            for draft, row in pairs
+        ]
+
+    return select
+
+
 def _without_fold(groups: Groups) -> bool:
     return any(days.size >= MOST_DAYS for _, days in groups._days())
 
 
 MISTAKES = (
+    Mistake(
+        '"at least" from the far bound',
+        _every_case(test_verdicts.test_a_verdict_states_the_bound_nearest_to_0),
+        replaced(comparison, "nearest_lift", _farthest),
+    ),
+    Mistake(
+        "bounds of what stands out as if it stood alone",
+        test_verdicts.test_bounds_of_what_stands_out_are_rarely_false,
+        around(experiment, "select", _with_bounds_of_its_own),
+    ),
     Mistake(
         "degrees of freedom of the larger arm",
         test_comparison.test_the_smaller_arm_decides_the_degrees_of_freedom,

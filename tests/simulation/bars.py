@@ -5,18 +5,20 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streameval.accumulator.audiences import ALARM, ratio_evidence
 from streameval.accumulator.comparison import Comparison, Method
-from streameval.accumulator.experiment import Compared, Experiment, Report, Variant, compared
+from streameval.accumulator.experiment import Experiment, Report, Variant, compared
+from streameval.accumulator.verdicts import Compared
 from streameval.catalogue import parse
 from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.intervals import Audience, GroupSums, Intervals
 from tests.crowds import audience_of
+from tests.simulation.selection import LIMIT, a_tenth, everywhere, stated
 from tests.simulation.systems import System
 from tests.simulation.worlds import METRICS, Traffic, Users, World
 
@@ -46,6 +48,12 @@ def at_most(name: str, rate: float, found: Sequence[bool]) -> Bar:
     chance = sum(_binomial(k, len(found), rate) for k in range(count, len(found) + 1))
     text = f"{count} of {len(found)}, at most {rate:.1%}"
     return Bar(name, text, chance >= UNLIKELY)
+
+
+def mean_at_most(name: str, most: float, found: Sequence[float]) -> Bar:
+    """The mean of shares may not be above a number; more only by chance."""
+    mean, room = float(np.mean(found)), 3.1 * float(np.std(found)) / math.sqrt(len(found))
+    return Bar(name, f"{mean:.1%}, at most {most:.1%}", mean <= most + room)
 
 
 def at_least(name: str, rate: float, found: Sequence[bool]) -> Bar:
@@ -246,6 +254,7 @@ class Simulation:
         for kind in KINDS:
             yield from _bars(kind, [self.found(kind, number) for number in range(self.runs)])
         yield from self._splits()
+        yield from self._selections()
 
     def found(self, kind: Kind, number: int) -> Found:
         """What a run of this number shows."""
@@ -285,6 +294,17 @@ class Simulation:
             bar = at_most if share == 0.5 else at_least
             limit = 1 / ALARM if share == 0.5 else 0.85
             yield bar(f"20,000 users split {name}: alarm", limit, found)
+
+    def _selections(self) -> Iterator[Bar]:
+        """Of 36 comparisons, what is stated about those that stand out."""
+        random = np.random.default_rng([self.seed, 4])
+        runs = range(max(self.runs // 5, 3))
+        for method in get_args(Method):
+            for name, lifted in (("a tenth at +10 %", a_tenth), ("all at +5 %", everywhere)):
+                shares = [stated(random, lifted(random), method).false_share for _ in runs]
+                yield mean_at_most(f"36 comparisons, {name}, {method}: false bounds", 0.05, shares)
+            broken = [stated(random, everywhere(random, LIMIT), method).broken for _ in runs]
+            yield at_most(f"36 guardrails at their limit, {method}: any broken", 0.05, broken)
 
     def _compared(
         self, control: GroupSums, treatment: GroupSums, method: Method, precision: float = 0.02

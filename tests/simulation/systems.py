@@ -8,7 +8,8 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from streameval.accumulator.comparison import Comparison, Method, compare_days, compare_sums
+from streameval.accumulator.comparison import Comparison, Method, compare_sums
+from streameval.accumulator.course import compare_days
 from streameval.accumulator.uncertainty import normal_quantile, student_reach
 from streameval.statistics.intervals import GroupSums
 

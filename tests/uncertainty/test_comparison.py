@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from streameval.accumulator.comparison import Comparison, Method, compare_days, compare_sums
+from streameval.accumulator.comparison import Comparison, Method, Settings, compare_sums
+from streameval.accumulator.course import compare_days, days_left, first_days
 from streameval.statistics.intervals import GroupSums
 from tests.effort import every_case
 from tests.present import present
@@ -184,7 +185,7 @@ def test_each_day_has_the_result_at_its_end() -> None:
     control = chosen(control, control.days != control.days[1])
     treatment.denominators[3] = 0
     treatment.numerators[3] = 0
-    days = compare_days(control, treatment, precision=0.05, confidence=0.9)
+    days = compare_days(control, treatment, Settings("anytime", 0.05, 0.9))
     first = int(control.days[0])
     numbers = [each.day.toordinal() - date(1970, 1, 1).toordinal() for each in days]
     assert numbers == [first, first + 2, first + 4, first + 5]
@@ -333,3 +334,24 @@ def test_a_lift_that_all_users_share_has_no_bounds() -> None:
     found = compare_sums(control, scaled(control, 2.0))
     assert (found.verdict, bounds(found)) == ("not enough evidence", [None] * 4)
     assert found.lift == pytest.approx(1.0)
+
+
+def test_days_left_follow_the_measured_course_of_the_width() -> None:
+    """Users who come again narrow an interval less than new ones."""
+    random = np.random.default_rng(3)
+    days, groups = 16, 256
+
+    def arm(of_users: float) -> GroupSums:
+        lists = np.full((days, groups), 50)
+        alike = random.normal(0.0, of_users, groups)
+        values = lists * (0.5 + alike) + random.normal(0.0, 2.0, (days, groups))
+        return GroupSums(np.arange(days), values, lists)
+
+    settings = Settings("fixed", 0.002, 0.95)
+    new, again = (present(days_left(arm(spread), arm(spread), settings)) for spread in (0.0, 0.02))
+    found = compare_sums(arm(0.0), arm(0.0), method="fixed")
+    half = (present(found.lift_high) - present(found.lift_low)) / 2
+    assert new == pytest.approx(days * ((half / 0.002) ** 2 - 1), rel=0.6)
+    assert again > 100 * new
+    few = arm(0.0)
+    assert days_left(first_days(few, 3), first_days(few, 3), settings) is None

@@ -10,8 +10,8 @@ import msgspec
 from msgspec import Meta
 
 from streameval.accumulator.checks import Checks
-from streameval.accumulator.comparison import verdict_text
-from streameval.accumulator.experiment import Compared, Report
+from streameval.accumulator.experiment import Report
+from streameval.accumulator.verdicts import Compared
 from streameval.catalogue.conventions import CONVENTIONS
 from streameval.catalogue.metric import Metric, Value
 from streameval.catalogue.reading import UndefinedReading
@@ -65,16 +65,6 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     difference: float | None
 
 
-class Comparison(Compared, frozen=True, kw_only=True):
-    """One metric of one variant against control.
-
-    Attributes:
-        text: the verdict in a few words.
-    """
-
-    text: str
-
-
 class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     """Variants against control.
 
@@ -84,7 +74,7 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     checks: Checks
-    comparisons: list[Comparison]
+    comparisons: list[Compared]
 
 
 class Partition(msgspec.Struct, frozen=True, kw_only=True):
@@ -203,10 +193,7 @@ def metrics(snapshot: Snapshot, status: State | None = None) -> Metrics:
 
 def experiment(report: Report) -> Experiment:
     """The report of an experiment."""
-    rows = [
-        Comparison(**msgspec.structs.asdict(row), text=verdict_text(row)) for row in report.rows
-    ]
-    return Experiment(checks=report.checks, comparisons=rows)
+    return Experiment(checks=report.checks, comparisons=report.rows)
 
 
 def _reading(entry: Series, family: SeriesFamily, difference: float | None) -> Reading:

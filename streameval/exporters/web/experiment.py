@@ -11,14 +11,13 @@ from streameval.accumulator.checks import imbalance_text
 from streameval.accumulator.comparison import (
     DECIDED,
     Comparison,
-    Day,
-    confidence_text,
     e_value_text,
-    evidence_text,
     percent,
     verdict_text,
 )
-from streameval.accumulator.experiment import Compared, Report
+from streameval.accumulator.course import Day
+from streameval.accumulator.experiment import Report
+from streameval.accumulator.verdicts import Compared, guardrail_text, needed_text, promise
 from streameval.exporters.view import UNDEFINED, figure, lift_bounds
 from streameval.exporters.web.markup import Markup, grid, tag
 
@@ -42,16 +41,10 @@ def section(report: Report) -> Markup:
     """A table of all comparisons, and the checks."""
     if not report.rows:
         return tag("p", "No list of the experiment has been counted yet.", kind="quiet")
-    kind, confidence = report.rows[0].kind, report.rows[0].confidence
-    promise = (
-        f"{confidence_text(confidence)} intervals hold however often you look."
-        if kind == "anytime"
-        else f"{confidence_text(confidence)} intervals hold for one planned look."
-    )
     trouble = (f"Do not trust these numbers: {each}." for each in report.checks.trouble)
     return tag(
         "",
-        tag("p", promise, kind="quiet"),
+        tag("p", promise(report.rows[0].kind, report.intervals.confidence), kind="quiet"),
         *(tag("p", each, kind="alarm") for each in trouble),
         _table(report),
         *(_by_day(row, report) for row in report.rows if _has_days(row)),
@@ -70,14 +63,15 @@ def _table(report: Report) -> Markup:
         "interval of the lift": "plot",
         control: "number",
         "value" if several else report.rows[0].variant: "number",
-        "evidence": "number",
+        "evidence, needed": "number",
     }
     widest = _scale(report.rows)
-    rows = [_row(row, widest, several=several) for row in report.rows]
+    precision = report.intervals.precision
+    rows = [_row(row, widest, precision, several=several) for row in report.rows]
     return grid("Variants against control", columns, rows, kind="rows forest", seen=False)
 
 
-def _row(row: Compared, widest: float, *, several: bool) -> Markup:
+def _row(row: Compared, widest: float, precision: float, *, several: bool) -> Markup:
     name = [tag("code", row.metric)] + ([tag("small", "primary")] if row.primary else [])
     values = [UNDEFINED if each is None else figure(each) for each in (row.control, row.treatment)]
     bounds = lift_bounds(row.lift_low, row.lift_high)
@@ -85,29 +79,29 @@ def _row(row: Compared, widest: float, *, several: bool) -> Markup:
         "tr",
         tag("th", *name, scope="row"),
         *([tag("td", row.variant, kind="variant")] if several else []),
-        _verdict(row),
+        _verdict(row, precision),
         tag("td", UNDEFINED if row.lift is None else percent(row.lift, "+")),
         tag("td", _forest(row, widest), tag("small", bounds), kind="plot"),
         *(tag("td", value) for value in values),
-        tag("td", evidence_text(row)),
+        tag("td", needed_text(row)),
     )
 
 
-def _verdict(row: Compared) -> Markup:
+def _verdict(row: Compared, precision: float) -> Markup:
     """The verdict; only better, worse and a broken guardrail are coloured."""
     kind = row.verdict if row.verdict in ("better", "worse") else "open"
-    parts = [tag("strong", verdict_text(row), kind=f"verdict {kind}")]
-    if row.verdict not in DECIDED:
+    parts = [tag("strong", row.text, kind=f"verdict {kind}")]
+    if row.verdict not in DECIDED and row.verdict != "do not trust":
         _, repeated, reason = row.sentence.rpartition(f"{verdict_text(row)}: ")
         parts.append(tag("small", reason[:1].upper() + reason[1:] if repeated else reason))
     if row.days_left:
         days = max(1, math.ceil(row.days_left))
         when = "more than a year" if days > _YEAR else f"about {days:,} day{'s' * (days > 1)}"
-        parts.append(tag("small", f"Configured precision reached in {when}."))
+        known = f"Known to ±{percent(precision)} in {when}, as its interval has narrowed so far."
+        parts.append(tag("small", known))
     if row.guardrail is not None:
         broken = "verdict worse" if row.guardrail_verdict == "broken" else "verdict open"
-        text = f"guardrail {percent(row.guardrail, '+')}: {row.guardrail_verdict}"
-        parts.append(tag("span", text, kind=broken))
+        parts.append(tag("span", guardrail_text(row), kind=broken))
     return tag("td", *parts, kind="said")
 
 
@@ -150,7 +144,7 @@ def _has_days(row: Compared) -> bool:
 
 
 def _by_day(row: Compared, report: Report) -> Markup:
-    enough = 1.0 / (1.0 - row.confidence)
+    enough = row.needed
     beyond = f"Above the dashed line, at {enough:,.0f}, a difference is beyond chance."
     control = next(iter(report.checks.users))
     what = f"{row.metric} of {row.variant} against {control}: evidence by day"

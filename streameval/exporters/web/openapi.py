@@ -10,7 +10,8 @@ from typing import Any, Final
 import msgspec
 
 from streameval.accumulator.checks import Checks, Split
-from streameval.accumulator.comparison import Day
+from streameval.accumulator.course import Day
+from streameval.accumulator.verdicts import Compared
 from streameval.engine.snapshot import SeriesFamily, StreamHealth, WebConfigHealth
 from streameval.exporters.view import Variants
 from streameval.exporters.web import answers
@@ -23,7 +24,7 @@ _ABOUT: Final = (
     "GET; numbers are exact doubles."
 )
 _OBJECTS: Final = (
-    *(answers.Metrics, answers.Reading, answers.Comparison, answers.Experiment),
+    *(answers.Metrics, answers.Reading, Compared, answers.Experiment),
     *(answers.Health, answers.Partition, answers.Checkpoint, answers.Join, answers.Definition),
     *(answers.Catalogue, History, HistorySeries, State, Variants),
     *(Checks, Day, Interval, SeriesFamily, Split, StreamHealth, WebConfigHealth),

@@ -1,0 +1,142 @@
+"""The course of a comparison: its results at the end of each day."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from datetime import date
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from streameval.accumulator.comparison import Settings, contrast_of, judge, on_common_days
+from streameval.accumulator.contrasts import Contrast, contrasts
+from streameval.accumulator.uncertainty import half_width, standard_error
+from streameval.statistics.intervals import GroupSums
+
+_EPOCH: Final = date(1970, 1, 1).toordinal()
+
+_ANYTIME: Final = Settings("anytime", precision=0.02, confidence=0.95)
+
+_FEWEST_DAYS: Final = 4
+"""Fewest days from which the course of a width is measured."""
+
+_SLOWEST: Final = 0.05
+_FASTEST: Final = 1.0
+"""Limits of the power of time with which a standard error falls; 0.5 if no user comes again."""
+
+_MOST_TIMES: Final = 1e100
+"""Largest factor of days, so that it is finite."""
+
+
+class Day(msgspec.Struct, frozen=True):
+    """The result of an anytime comparison at the end of a day, over all days so far.
+
+    Attributes:
+        day: the day, in UTC.
+        evidence: e-value against no difference.
+        lift: relative difference; None unless both arms are above 0.
+        low: lower bound of the lift; None without enough data.
+        high: upper bound.
+    """
+
+    day: date
+    evidence: float
+    lift: float | None
+    low: float | None
+    high: float | None
+
+
+def compare_days(
+    control: GroupSums, treatment: GroupSums, settings: Settings = _ANYTIME
+) -> list[Day]:
+    """The results of a comparison at the end of each day that both slices have.
+
+    A late list counts on its event day. The last entry is the current result of `compare_sums`.
+    Oldest days that were merged count as one day.
+
+    Raises:
+        UnlikeStateError: the numbers of groups differ.
+    """
+    common = on_common_days(control, treatment)
+    found = []
+    for number, contrast in zip(
+        common[0].days.tolist(), contrasts(*common, each_day=True), strict=True
+    ):
+        each = judge(contrast, settings)
+        # An offset from UTC may lead to a day before the year 1 or after 9999.
+        day = date.fromordinal(min(max(number + _EPOCH, 1), date.max.toordinal()))
+        found.append(Day(day, each.evidence, each.lift, each.lift_low, each.lift_high))
+    return found
+
+
+def days_left(control: GroupSums, treatment: GroupSums, settings: Settings) -> float | None:
+    """Days until the half width of the lift's interval is the configured precision.
+
+    The standard error goes on to fall with the power of time with which it fell in the second half
+    of the days: slowly if the same users come again. None with too few days or users.
+    """
+    now = contrast_of(control, treatment)
+    if now is None or not now.is_usable:
+        return None
+    power = _power(control, treatment)
+    if power is None:
+        return None
+    error = lift_error(now)
+    wanted = _error_at(
+        settings.precision,
+        error,
+        lambda found: half_width(
+            found,
+            now.groups,
+            settings.alpha,
+            settings.method,
+            settings.precision,
+            level=settings.level,
+        ),
+    )
+    days = np.intersect1d(control.days, treatment.days).size
+    times = math.exp(min(math.log(error / wanted) / power, math.log(_MOST_TIMES)))
+    return days * (times - 1.0)
+
+
+def _power(control: GroupSums, treatment: GroupSums) -> float | None:
+    """The power of time with which the standard error of the lift falls, as measured."""
+    common = on_common_days(control, treatment)
+    days = common[0].days.size
+    if days < _FEWEST_DAYS:
+        return None
+    half = days // 2
+    whole, early = (
+        contrasts(*(first_days(each, end) for each in common))[0] for end in (days, half)
+    )
+    if not (whole.is_usable and early.is_usable):
+        return None
+    now, before = lift_error(whole), lift_error(early)
+    if not (now > 0 and before > 0):
+        return None
+    return min(max(math.log(before / now) / math.log(days / half), _SLOWEST), _FASTEST)
+
+
+def lift_error(contrast: Contrast) -> float:
+    """Standard error of the logarithm of treatment / control."""
+    one, other, *_ = contrast
+    return standard_error(other.moves / other.value - one.moves / one.value)
+
+
+def first_days(sums: GroupSums, count: int) -> GroupSums:
+    """The sums of the first days."""
+    days, numerators, denominators = sums
+    return GroupSums(days[:count], numerators[:count], denominators[:count])
+
+
+def _error_at(wanted: float, largest: float, width: Callable[[float], float]) -> float:
+    """The standard error at which a width, which grows with it, is what is wanted."""
+    low, high = 0.0, largest
+    if width(high) <= wanted:
+        return high
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if width(middle) <= wanted else (low, middle)
+    return high
