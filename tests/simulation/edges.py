@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streameval.accumulator.comparison import Method
-from streameval.accumulator.experiment import Compared, Experiment, Report, Variant, compared
+from streameval.accumulator.experiment import Experiment, Report, Variant, compared
 from streameval.catalogue import parse
 from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.intervals import GroupSums, Intervals
