@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from streameval.accumulator.comparison import Method
 from streameval.accumulator.experiment import Experiment, Report, Variant, compared
+from streameval.accumulator.verdicts import Compared
 from streameval.catalogue import parse
 from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.intervals import GroupSums, Intervals
