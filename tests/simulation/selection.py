@@ -11,7 +11,8 @@ from streameval.accumulator.experiment import Experiment, Report, Variant, compa
 from streameval.accumulator.verdicts import Compared
 from streameval.catalogue import parse
 from streameval.statistics.arrays import FloatArray
-from streameval.statistics.intervals import Audience, GroupSums, Intervals
+from streameval.statistics.intervals import GroupSums, Intervals
+from tests.crowds import audience
 
 METRICS = tuple(f"hit_rate@{k}" for k in range(1, 13))
 VARIANTS = ("a", "b", "c")
@@ -70,7 +71,7 @@ def _drawn(random: np.random.Generator, lifts: FloatArray, method: Method) -> Re
                 metric: _clicks(random, _RATE * (1.0 + rates[row, column]))
                 for row, metric in enumerate(METRICS)
             },
-            Audience(_USERS + np.uint64(column * _USERS.size), 2**64, _GROUPS * _LISTS, 0),
+            audience(_USERS + np.uint64(column * _USERS.size), lists=_GROUPS * _LISTS),
         )
         for column, name in enumerate(("control", *VARIANTS))
     }
