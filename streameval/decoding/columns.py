@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, repeat
 from typing import Any, ClassVar, Self
 
 import msgspec
@@ -22,6 +22,7 @@ class RecordColumns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         places: place of each valid record, ascending.
         times: event time of each valid record, microseconds since the epoch; None without it.
         event_ids: id of each valid record; None if none are configured.
+        voters: key of each valid record, else its user, for the clock; None if none has any.
         invalid: place and reason of each invalid record, ascending.
         tombstones: places of the records without a value, ascending.
         whole: names of the fields that are not columns of the valid records.
@@ -32,8 +33,22 @@ class RecordColumns(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     places: Any
     times: NDArray[np.int64] | None
     event_ids: Sequence[str] | None
+    voters: Sequence[str | int | bytes | None] | None = None
     invalid: Sequence[tuple[int, InvalidEvent]] = ()
     tombstones: Sequence[int] = ()
+
+    def voting(
+        self, keys: Sequence[bytes | None] | None, users: Sequence[str | int | None] | None
+    ) -> Self:
+        """These records, with the key of each as its voter, else its user.
+
+        `keys`: of all records of the batch. `users`: of the valid ones.
+        """
+        voters: Sequence[str | int | bytes | None] | None = users
+        if keys is not None and any(keys):
+            rows = zip(self.places, users or repeat(None), strict=False)
+            voters = [keys[place] or user for place, user in rows]
+        return self if voters is None else msgspec.structs.replace(self, voters=voters)
 
     def keep(self, rows: NDArray[np.bool_]) -> Self:
         """The valid records that a boolean mask selects."""

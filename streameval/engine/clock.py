@@ -1,53 +1,165 @@
 """The event-time clock of one log, and the events that are ahead of it.
 
-A single producer with a wrong clock must not close windows. So the clock follows the majority of
-recent events: a one-sided Hampel filter over the last `RECENT` event times. All results depend on
-the log alone, never on batches.
+A producer with a wrong clock must not close windows, however much it talks. So the clock follows
+the majority of the newest voters of its log, by a one-sided Hampel filter over their newest event
+times; a record key, else a user, is one voter. All results depend on the log alone, never on
+batches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeAlias
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
 RECENT: Final = 21
-"""Number of events behind the clock: eleven must agree, so ten wrong ones in a row move nothing."""
+"""Number of voters behind the clock: eleven must agree, so ten wrong ones move nothing."""
 
 MAX_AHEAD: Final = 60_000_000
 """A minute, in microseconds."""
 
 NEVER: Final = -(2**62)
-"""Before every event time: the clock of a log with fewer than `RECENT` events."""
+"""Before every event time: the clock of a log that is not final yet."""
 
 _DEVIATIONS: Final = 3
+_PATIENCE: Final = 12
+_NOBODY: Final = -1
 
 Clocks: TypeAlias = NDArray[np.int64]
 """The clock after each event, microseconds."""
+
+Voters: TypeAlias = Sequence[str | int | bytes | None]
+"""Whose each event is: its record key, else its user; None or empty makes it its own voter."""
+
+
+def longest_run(recent: int) -> int:
+    """Number of newest events whose voters count, for a clock of `recent` voters.
+
+    Example:
+        >>> longest_run(RECENT)
+        252
+    """
+    return _PATIENCE * recent
+
+
+class _Events:
+    """Consecutive events of a log: those that may still vote, and the next ones.
+
+    `voters`: digests of the earlier events. `names`: voters of the later ones, or None.
+
+    Attributes:
+        first: number of its first event in the log.
+        times: event times, microseconds.
+    """
+
+    def __init__(
+        self, first: int, times: Clocks, voters: Sequence[int], names: Voters | None = None
+    ) -> None:
+        self.first = first
+        self.times = times
+        self._known = voters
+        self._names = names
+
+    def followed_by(self, times: Clocks, names: Voters | None) -> _Events:
+        """These events, which must have digests, and the next ones."""
+        return _Events(self.first, np.concatenate([self.times, times]), self._known, names)
+
+    def newest(self, count: int) -> _Events:
+        """The newest events, with digests."""
+        drop = max(0, len(self.times) - count)
+        begin = max(0, drop - len(self._known))
+        later = [_NOBODY] * (len(self.times) - len(self._known) - begin)
+        if self._names is not None:
+            later = [_digest(name) for name in self._names[begin:]]
+        return _Events(self.first + drop, self.times[drop:], [*self._known[drop:], *later])
+
+    @cached_property
+    def voters(self) -> Sequence[int]:
+        """A digest of the voter of each event, `_NOBODY` for its own voter."""
+        return self.newest(len(self.times))._known  # noqa: SLF001  of this class
+
+    @cached_property
+    def listed(self) -> list[int]:
+        """The event times as integers of Python, which are faster one by one."""
+        times: list[int] = self.times.tolist()
+        return times
+
+    def run(self, stop: int, size: int) -> tuple[dict[int, list[int]], bool]:
+        """The newest voters before place `stop`, each with its times, newest first.
+
+        Returns:
+            The voters of the shortest run of events with `size` of them, and whether it is
+            whole: a run is cut at `longest_run` events.
+        """
+        voters, times = self.voters, self.listed
+        votes: dict[int, list[int]] = {}
+        begin = max(0, stop - longest_run(size))
+        for place in range(stop - 1, begin - 1, -1):
+            votes.setdefault(_identity(voters[place], place), []).append(times[place])
+            if len(votes) == size:
+                return votes, True
+        return votes, stop - begin == longest_run(size)
+
+    def verdict(self, place: int, size: int) -> int | None:
+        """The place of the event with which the run that begins at `place` is whole, or None."""
+        voters, heard = self.voters, set[int]()
+        last = place + longest_run(size) - 1
+        for later in range(place, min(last + 1, len(voters))):
+            heard.add(_identity(voters[later], later))
+            if len(heard) == size:
+                return later
+        return last if last < len(voters) else None
+
+
+class Ticks(NamedTuple):
+    """The clock of a log at its next events.
+
+    Attributes:
+        clocks: the clock after each event.
+        first: number of the first of these events in the log.
+        events: these events, after the earlier ones that no verdict had been reached on.
+        size: number of voters behind the clock.
+    """
+
+    clocks: Clocks
+    first: int
+    events: _Events
+    size: int
+
+    def verdict(self, number: int) -> int | None:
+        """The row at which enough voters followed the event with this number, or None."""
+        place = self.events.verdict(number - self.events.first, self.size)
+        return None if place is None else place + self.events.first - self.first
 
 
 class Clock:
     """The event-time clock of one log; it never goes back.
 
-    The agreed time is the largest median of `recent` consecutive event times. An event time is
-    accepted if it is ahead of the agreed time by at most `max_ahead`, or by three times the median
-    absolute deviation of the recent times, so that sparse logs can take their usual steps. The
-    clock is the largest accepted time; an event time that was not accepted is later, once the
-    median has come near it.
+    The newest `recent` voters have one vote each: the time of their newest event. If fewer than
+    `recent` voters have spoken in the last `longest_run` events, each has the same number of votes:
+    its newest events. The agreed time is the largest median of the votes. An event time that is at
+    most `max_ahead` ahead of the agreed time is accepted at once. Any other makes the voters vote:
+    their times are accepted up to `max_ahead` ahead of the agreed time, or three times the median
+    absolute deviation of the votes, so that sparse logs can take their usual steps. The clock is
+    the largest accepted time.
 
     Args:
         max_ahead: how far ahead of the agreed time an event time is accepted, microseconds.
-        recent: number of event times for a median; odd. With 1 every event time is accepted.
+        recent: number of voters for a median; odd. With 1 every event time is accepted.
 
     Attributes:
-        now: largest accepted time, microseconds; NEVER before the first `recent` events.
+        now: largest accepted time, microseconds; NEVER before `recent` voters or a whole run.
 
     Example:
         >>> clock = Clock(max_ahead=10, recent=3)
-        >>> clock.advance(np.array([1, 2, 3, 900, 4, 5, 901, 902])).tolist()[2:]
+        >>> clock.advance(np.array([1, 2, 3, 900, 4, 5, 901, 902])).clocks.tolist()[2:]
         [3, 3, 4, 5, 5, 902]
+        >>> clock.advance(np.array([2000] * 4), ["a"] * 4).clocks.tolist()
+        [902, 902, 902, 902]
     """
 
     def __init__(self, max_ahead: int = MAX_AHEAD, recent: int = RECENT) -> None:
@@ -55,128 +167,127 @@ class Clock:
         self.size = recent
         self.now = NEVER
         self._agreed = NEVER
-        self._recent: NDArray[np.int64] = np.empty(0, dtype=np.int64)
+        self._events = _Events(0, np.empty(0, dtype=np.int64), [])
 
     @property
     def is_final(self) -> bool:
-        """Whether there were `recent` events; before that, no event may be dropped as late."""
+        """Whether enough voters have voted; before that, no event may be dropped as late."""
         return self.now != NEVER
 
     @property
-    def recent(self) -> list[int]:
-        """The last `recent` event times, in the order of the log."""
-        times: list[int] = self._recent.tolist()
-        return times
+    def votes(self) -> list[int]:
+        """The event times that vote, microseconds."""
+        return self._votes(self._events, len(self._events.times))[0]
 
     @property
     def unconfirmed(self) -> list[int]:
         """The event times ahead of the clock that later events may still confirm."""
-        latest, undecided = self.latest, self.recent[len(self._recent) == self.size :]
+        latest, events = self.latest, self._undecided()
+        first = events.verdict(0, self.size) if len(events.times) else None
+        undecided = events.listed[first is not None :]
         return [] if latest is None else [time for time in undecided if time > latest]
 
     @property
     def latest(self) -> int | None:
         """The clock; before it is final, an estimate from the events so far."""
-        return self.now if self.is_final else provisional(self.recent, self.max_ahead)
+        return self.now if self.is_final else provisional(self.votes, self.max_ahead)
 
-    def advance(self, times: NDArray[np.int64]) -> NDArray[np.int64]:
+    def advance(self, times: Clocks, voters: Voters | None = None) -> Ticks:
         """Advance by the next events of the log.
 
-        `times`: event times, microseconds.
-
-        Returns:
-            The clock after each event.
+        `times`: event times, microseconds. `voters`: see `Voters`; None makes each event its own.
         """
-        if not self.is_final and len(times) > self.size:
-            # The fast path of `_accepted` needs a clock.
-            parts = [self.advance(times[: self.size]), self.advance(times[self.size :])]
-            return np.concatenate(parts)
-        log = np.concatenate([self._recent, times])
-        first = min(max(self.size - 1 - len(self._recent), 0), len(times))
-        clocks = np.full(len(times), self.now)
-        if first < len(times):
-            recent = log[first - len(times) - self.size + 1 :]
-            clocks[first:] = np.maximum.accumulate(self._accepted(recent))
+        events, held = self._events.followed_by(times, voters), len(self._events.times)
+        accepted = times.copy()
+        for row in np.flatnonzero(times > self._limit).tolist():
+            if times[row] > self._limit:
+                accepted[row] = self._elect(events, held + row + 1)
+        clocks = np.maximum(np.maximum.accumulate(accepted), self.now)
+        if len(times):
             self.now = int(clocks[-1])
-        self._recent = log[-self.size :]
-        return clocks
+            self._events = events.newest(longest_run(self.size))
+        return Ticks(clocks, events.first + held, events, self.size)
 
     def copy(self) -> Clock:
         """An independent copy."""
         copy = Clock(self.max_ahead, self.size)
-        copy.now, copy._agreed, copy._recent = self.now, self._agreed, self._recent
+        copy.now, copy._agreed, copy._events = self.now, self._agreed, self._events
         return copy
 
     def state(self) -> list[Any]:
         """The state as plain integers."""
-        return [self.now, self._agreed, self.recent]
+        events = self._undecided()
+        return [self.now, self._agreed, events.first, events.listed, list(events.voters)]
 
     def restore(self, state: Sequence[Any]) -> None:
         """Continue from the output of `state`; raises ValueError or TypeError for other values."""
-        now, agreed, recent = state
+        now, agreed, first, times, voters = state
+        if len(times) != len(voters):
+            raise ValueError(f"the clock has {len(times)} times of {len(voters)} voters")
         self.now, self._agreed = int(now), int(agreed)
-        self._recent = np.array(recent, dtype=np.int64)[-self.size :]
+        self._events = _Events(int(first), np.array(times, dtype=np.int64), [*map(int, voters)])
 
-    def _accepted(self, log: Clocks) -> Clocks:
-        """The largest accepted time after each event that follows `size` - 1 others."""
-        agreed, newest = self._agreed, log[self.size - 1 :]
-        # Fast path: no recent time is ahead of the clock, and no new one is too far ahead.
-        if (
-            log[: self.size - 1].max(initial=NEVER) <= self.now
-            and newest.max() <= agreed + self.max_ahead
-        ):
-            self._agreed = largest_median(log, self.size, agreed)
-            return np.maximum(newest, self.now)
-        windows = log[np.arange(len(newest))[:, np.newaxis] + np.arange(self.size)]
-        medians = np.partition(windows, self.size // 2, axis=1)[:, self.size // 2]
-        settled = np.maximum(np.maximum.accumulate(medians), agreed)
-        self._agreed = int(settled[-1])
-        spread = np.abs(windows - medians[:, np.newaxis])
-        spread.partition(self.size // 2, axis=1)
-        limits = settled + np.maximum(self.max_ahead, _DEVIATIONS * spread[:, self.size // 2])
-        highest = np.where(windows <= limits[:, np.newaxis], windows, NEVER).max(axis=1)
-        accepted: Clocks = np.maximum(highest, self.now)
-        return accepted
+    @property
+    def _limit(self) -> int:
+        """The time up to which an event time is accepted without a vote."""
+        return NEVER if self._agreed == NEVER else self._agreed + self.max_ahead
 
+    def _elect(self, events: _Events, stop: int) -> int:
+        """The largest time that the voters before place `stop` accept; NEVER with too few."""
+        votes, is_whole = self._votes(events, stop)
+        if not is_whole:
+            return NEVER
+        median = _lower_median(votes)
+        self._agreed = max(self._agreed, median)
+        spread = _lower_median([abs(time - median) for time in votes])
+        limit = self._agreed + max(self.max_ahead, _DEVIATIONS * spread)
+        return max(time for time in votes if time <= limit)
 
-def largest_median(times: Clocks, size: int, known: int) -> int:
-    """The largest of `known` and the medians of all runs of `size` consecutive times.
+    def _votes(self, events: _Events, stop: int) -> tuple[list[int], bool]:
+        """The votes of the events before place `stop`, and whether they are enough."""
+        run, is_whole = events.run(stop, self.size)
+        seats = -(-self.size // len(run)) if run else 0
+        return [time for times in run.values() for time in times[:seats]], is_whole
 
-    Example:
-        >>> largest_median(np.array([1, 9, 2, 8, 3]), 3, 0)
-        8
-    """
-    # Usually the median of the last run, or a little more.
-    known = max(known, sorted(times[-size:].tolist())[size // 2])
-    candidates = np.sort(times[times > known])
-    # More than half of a run is at least its median, so the highest `size // 2` times cannot be
-    # one. The number of runs with a median of at least t falls as t grows: bisect.
-    low, high = 0, max(0, candidates.size - size // 2)
-    while low < high:
-        middle = (low + high) // 2
-        reach = np.zeros(times.size + 1, np.int64)
-        np.cumsum(times >= candidates[middle], out=reach[1:])
-        if (reach[size:] - reach[:-size]).max() > size // 2:
-            low = middle + 1
-        else:
-            high = middle
-    return int(candidates[low - 1]) if low else known
+    def _undecided(self) -> _Events:
+        """The events that may still vote."""
+        stop = len(self._events.times)
+        run, _ = self._events.run(stop, self.size)
+        return self._events.newest(sum(map(len, run.values())))
 
 
-def provisional(times: Sequence[int], max_ahead: int) -> int | None:
-    """An estimate of the clock from too few events; None without events.
+def provisional(votes: Sequence[int], max_ahead: int) -> int | None:
+    """An estimate of the clock from too few voters; None without votes.
 
     Example:
         >>> provisional([1, 2, 900], 10), provisional([0, 3600, 7200], 10)
         (2, 7200)
     """
-    if not times:
+    if not votes:
         return None
-    middle = len(times) // 2
-    median = sorted(times)[middle]
-    spread = sorted(abs(time - median) for time in times)[middle]
+    middle = len(votes) // 2
+    median = sorted(votes)[middle]
+    spread = sorted(abs(time - median) for time in votes)[middle]
     limit = median + max(max_ahead, _DEVIATIONS * spread)
-    return max(time for time in times if time <= limit)
+    return max(time for time in votes if time <= limit)
+
+
+def _digest(voter: str | int | bytes | None) -> int:
+    """A digest that is the same in every process; two of one digest share a vote, once in 2^32."""
+    if voter is None:
+        return _NOBODY
+    name = voter if isinstance(voter, bytes) else str(voter).encode()
+    return crc32(name) if name else _NOBODY
+
+
+def _identity(voter: int, place: int) -> int:
+    """The voter, or a number of its own for the event at this place."""
+    return _NOBODY - place if voter == _NOBODY else voter
+
+
+def _lower_median(times: Sequence[int]) -> int:
+    """The median; of an even number of times, the smaller one: half a log must not win."""
+    return sorted(times)[(len(times) - 1) // 2]
 
 
 class Refuted(NamedTuple):
@@ -197,22 +308,19 @@ class UnconfirmedPanes:
     """Panes that begin after the clock, until the log confirms or refutes their events.
 
     A pane is confirmed when the clock reaches it. It is refuted when the clock has not, and
-    `recent` events have followed all of its events.
+    enough voters have followed all of its events; see `Ticks.verdict`.
     """
 
-    def __init__(self, recent: int = RECENT) -> None:
-        self._patience = recent - 1
+    def __init__(self) -> None:
         self._waiting: dict[int, tuple[int, int]] = {}
 
-    def judge(
-        self, starts: NDArray[np.int64], clocks: NDArray[np.int64], counted: NDArray[np.bool_]
-    ) -> Refuted:
+    def judge(self, starts: NDArray[np.int64], ticks: Ticks, counted: NDArray[np.bool_]) -> Refuted:
         """Judge the next events of the log.
 
         `counted`: mask of the events that count; the others only confirm or refute.
         """
         rows = np.zeros(len(starts), dtype=np.bool_)
-        ahead = np.flatnonzero((starts > clocks) & counted).tolist()
+        ahead = np.flatnonzero((starts > ticks.clocks) & counted).tolist()
         if not (ahead or self._waiting) or not len(starts):
             return Refuted([], rows, 0)
         members: dict[int, list[int]] = {start: [] for start in self._waiting}
@@ -221,7 +329,7 @@ class UnconfirmedPanes:
         panes, events = list[int](), 0
         waiting, self._waiting = self._waiting, {}
         for start, own in sorted(members.items()):
-            refuted, earlier = self._judge(start, own, waiting.get(start), clocks)
+            refuted, earlier = self._judge(start, own, waiting.get(start), ticks)
             rows[refuted] = True
             events += len(refuted) + earlier
             if earlier:
@@ -229,30 +337,31 @@ class UnconfirmedPanes:
         return Refuted(panes, rows, events)
 
     def state(self) -> list[Any]:
-        """Start of each pane, number of events that it still waits for, number of its events."""
+        """Start of each pane, number of its last event in the log, and number of its events."""
         return [[start, *self._waiting[start]] for start in sorted(self._waiting)]
 
     def restore(self, state: Sequence[Any]) -> None:
         """Continue from the output of `state`; raises ValueError or TypeError for other values."""
-        self._waiting = {int(start): (int(left), int(events)) for start, left, events in state}
+        self._waiting = {int(start): (int(last), int(events)) for start, last, events in state}
 
     def _judge(
-        self, start: int, own: Sequence[int], before: tuple[int, int] | None, clocks: Clocks
+        self, start: int, own: Sequence[int], before: tuple[int, int] | None, ticks: Ticks
     ) -> tuple[list[int], int]:
         """Refuted rows of one pane, and the number of its earlier events that are refuted."""
-        left, earlier = before or (0, 0)
-        verdict, last = left - 1, len(clocks) - 1
+        last, earlier = before or (ticks.first, 0)
+        verdict = ticks.verdict(last) if earlier else None
         rows: list[int] = []
         refuted, waiting = 0, list[int]()
         for row in own:
-            if row > verdict:
+            if verdict is not None and row > verdict:
                 rows, waiting = rows + waiting, []
                 refuted, earlier = refuted + earlier, 0
             waiting.append(row)
-            verdict = row + self._patience
-        if clocks[min(verdict, last)] >= start:
+            last = ticks.first + row
+            verdict = ticks.verdict(last)
+        if ticks.clocks[-1 if verdict is None else verdict] >= start:
             return rows, refuted
-        if verdict <= last:
+        if verdict is not None:
             return rows + waiting, refuted + earlier
-        self._waiting[start] = (verdict - last, earlier + len(waiting))
+        self._waiting[start] = (last, earlier + len(waiting))
         return rows, refuted

@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple, Protocol, TypeAlias, get_args
 import msgspec
 
 from streameval.decoding.invalid import InvalidEvent, Reason, Unreadable
-from streameval.events.records import Origin, Partition, RecordBatch
+from streameval.events.records import Partition, RecordBatch
 
 ORIGINAL: Final = "streameval.original"
 """Header of a replayed record: the identity of the original."""
@@ -26,7 +26,6 @@ Stage: TypeAlias = Literal["decode", "validate", "process"]
 """The step that failed: decoding the bytes, validating their content, or counting the event."""
 
 _OF_DECODING: Final = frozenset(get_args(Unreadable))
-_NO_ORIGIN: Final = Origin(None, ())
 
 
 class Identity(NamedTuple):
@@ -166,14 +165,14 @@ def letters_of(batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]) 
 
 
 def _letter(batch: RecordBatch, place: int, event: InvalidEvent) -> DeadLetter:
-    origin = batch.origin(place) if batch.origin else _NO_ORIGIN
+    headers = batch.headers(place) if batch.headers else ()
     return DeadLetter(
         partition=batch.partition,
         offset=batch.offsets[place],
         timestamp_ms=batch.timestamps[place] if batch.timestamps else None,
-        key=origin.key,
+        key=batch.keys[place] if batch.keys else None,
         # Kafka allows headers without a value; the client cannot write them.
-        headers=tuple((name, value or b"") for name, value in origin.headers),
+        headers=tuple((name, value or b"") for name, value in headers),
         value=batch.values[place] or b"",
         stage=_stage(event.reason),
         reason=event.reason,

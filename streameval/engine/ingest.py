@@ -80,7 +80,8 @@ class EventFrontend:
 
     def decode(self, batch: RecordBatch) -> Decoded:
         """The events of a batch."""
-        return self._decoder.decode_many(batch.values)
+        decoded = self._decoder.decode_many(batch.values)
+        return decoded.voting(batch.keys, decoded.named.users)
 
     def state(self, offsets: Mapping[Partition, int], sink: Sink | None = None) -> PartitionState:
         """An empty state of one log."""
@@ -295,7 +296,7 @@ class Ingest:
         """
         clocks = [state.time for state in self._partitions.values()]
         final = [clock.now for clock in clocks if clock.is_final]
-        few = [time for clock in clocks for time in clock.recent]
+        few = [time for clock in clocks for time in clock.votes]
         return max(final) if final else provisional(few, self.layout.max_ahead)
 
     def take_invalid(self) -> Sequence[DeadLetter]:

@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 from streameval.accumulator.experiment import Experiment
 from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import REASONS, InvalidEvent
-from streameval.engine.clock import MAX_AHEAD, NEVER, RECENT, Clock, Clocks, UnconfirmedPanes
+from streameval.engine.clock import (
+    MAX_AHEAD,
+    NEVER,
+    RECENT,
+    Clock,
+    Ticks,
+    UnconfirmedPanes,
+    longest_run,
+)
 from streameval.engine.dead_letters import Identity
 from streameval.engine.dedup import PREFIX, SeenIds
 from streameval.errors import BackfillError, DamagedStateError, SourceError
@@ -107,7 +115,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         dedup: how long event ids are remembered, microseconds; None without deduplication.
         max_ahead: see `Clock`, microseconds.
-        recent: number of events that the clock of a log rests on.
+        recent: number of voters that the clock of a log rests on.
     """
 
     families: Sequence[FamilySpec]
@@ -233,8 +241,9 @@ class PartitionState:
         self._partition = partition
         self._layout = layout
         self._version = next_version()
-        self._seen_ids = None if layout.dedup is None else SeenIds(layout.dedup, layout.recent)
-        self._unconfirmed = UnconfirmedPanes(layout.recent)
+        longest = longest_run(layout.recent)
+        self._seen_ids = None if layout.dedup is None else SeenIds(layout.dedup, longest)
+        self._unconfirmed = UnconfirmedPanes()
         self._position = position
         self.time = Clock(layout.max_ahead, layout.recent)
         self.tally = Tally()
@@ -265,9 +274,9 @@ class PartitionState:
             problem = f"record {first} was delivered again after record {self._position - 1}"
             raise SourceError(str(batch.partition), problem, "start again from the beginning")
         tally = Tally(consumed=len(batch.values), tombstones=len(decoded.tombstones))
-        clocks = None if decoded.times is None else self.time.advance(decoded.times)
-        counts = self._unseen(decoded, clocks)
-        self._count(decoded, counts, clocks, tally)
+        ticks = self._advance(decoded)
+        counts = self._unseen(decoded, ticks)
+        self._count(decoded, counts, ticks, tally)
         tally.valid = int(np.count_nonzero(counts))
         tally.engaged = (decoded if counts.all() else decoded.keep(counts)).engaged
         tally.duplicates = len(decoded.places) - tally.valid
@@ -284,8 +293,8 @@ class PartitionState:
 
     def count(self, decoded: Decoded) -> None:
         """Count events in the order of their time."""
-        clocks = None if decoded.times is None else self.time.advance(decoded.times)
-        self._count(decoded, np.ones(len(decoded.places), dtype=np.bool_), clocks, self.tally)
+        ticks = self._advance(decoded)
+        self._count(decoded, np.ones(len(decoded.places), dtype=np.bool_), ticks, self.tally)
         self._version = next_version()
 
     def merge(self, backfill: Backfill) -> None:
@@ -379,15 +388,21 @@ class PartitionState:
             sections = {part: content for part, content in parts.items() if part.startswith(PREFIX)}
             self._seen_ids.restore(sections, self.time.now)
 
-    def _unseen(self, decoded: Decoded, clocks: Clocks | None) -> NDArray[np.bool_]:
+    def _advance(self, decoded: Decoded) -> Ticks | None:
+        """Advance the clock; None without event time."""
+        if decoded.times is None:
+            return None
+        return self.time.advance(decoded.times, decoded.voters)
+
+    def _unseen(self, decoded: Decoded, ticks: Ticks | None) -> NDArray[np.bool_]:
         """Mask of the events that are no duplicates."""
         ids, times = decoded.event_ids, decoded.times
-        if self._seen_ids is None or ids is None or times is None or clocks is None:
+        if self._seen_ids is None or ids is None or times is None or ticks is None:
             return np.ones(len(decoded.places), dtype=np.bool_)
-        return self._seen_ids.unseen(ids, times, clocks)
+        return self._seen_ids.unseen(ids, times, ticks.clocks)
 
     def _count(
-        self, decoded: Decoded, counts: NDArray[np.bool_], clocks: Clocks | None, tally: Tally
+        self, decoded: Decoded, counts: NDArray[np.bool_], ticks: Ticks | None, tally: Tally
     ) -> None:
         """Count the events of a mask; adds late and future ones to the tally."""
         if self._sink is not None:
@@ -395,10 +410,11 @@ class PartitionState:
             return
         starts: NDArray[np.int64] | None = None
         refuted_panes: Sequence[int] = ()
-        if decoded.times is not None and clocks is not None:
+        clocks = None if ticks is None else ticks.clocks
+        if decoded.times is not None and clocks is not None and ticks is not None:
             panes = assign_panes(decoded.times, clocks, self._layout.windowing)
             starts = panes.starts
-            refuted = self._unconfirmed.judge(starts, clocks, counts)
+            refuted = self._unconfirmed.judge(starts, ticks, counts)
             starts[refuted.rows] = PAST
             refuted_panes = refuted.panes
             tally.late += int(np.count_nonzero(panes.late & counts))

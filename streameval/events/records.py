@@ -39,13 +39,6 @@ class Partition(NamedTuple):
         return cls(topic, int(number))
 
 
-class Origin(NamedTuple):
-    """Key and headers of a record."""
-
-    key: bytes | None
-    headers: Sequence[tuple[str, bytes]]
-
-
 class RecordBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Consecutive records of one partition.
 
@@ -55,7 +48,8 @@ class RecordBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         next_offset: the offset after this batch; above every offset in it.
         timestamps: append time of each record, milliseconds since the epoch; None if the log has
             none (files).
-        origin: key and headers of the record at an index of the batch; None if there are none.
+        keys: key of each record; None if the log has none (files).
+        headers: headers of the record at an index of the batch; None if there are none.
     """
 
     partition: Partition
@@ -63,7 +57,8 @@ class RecordBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     offsets: Sequence[int]
     next_offset: int
     timestamps: Sequence[int] | None = None
-    origin: Callable[[int], Origin] | None = None
+    keys: Sequence[bytes | None] | None = None
+    headers: Callable[[int], Sequence[tuple[str, bytes]]] | None = None
 
     def pieces(self, most: int) -> Iterator[RecordBatch]:
         """The batch in pieces of at most `most` records.
@@ -83,10 +78,10 @@ class RecordBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def piece(self, start: int, stop: int, next_offset: int) -> RecordBatch:
         """The records start, ..., stop - 1, with this next offset."""
-        origin = self.origin
+        headers = self.headers
 
-        def shifted(place: int) -> Origin:
-            return origin(place + start) if origin is not None else Origin(None, ())
+        def shifted(place: int) -> Sequence[tuple[str, bytes]]:
+            return headers(place + start) if headers is not None else ()
 
         return RecordBatch(
             partition=self.partition,
@@ -94,7 +89,8 @@ class RecordBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             offsets=self.offsets[start:stop],
             next_offset=next_offset,
             timestamps=None if self.timestamps is None else self.timestamps[start:stop],
-            origin=None if origin is None else shifted,
+            keys=None if self.keys is None else self.keys[start:stop],
+            headers=None if headers is None else shifted,
         )
 
 

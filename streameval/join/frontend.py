@@ -62,6 +62,7 @@ class JoinFrontend:
             for each in options.interactions
         ]
         self._topic = options.names[0]
+        self._by_user = self.rules.key == "user_item"
         streams = enumerate(options.streams)
         self._stream = {name: number for number, names in streams for name in names}
 
@@ -73,9 +74,11 @@ class JoinFrontend:
         """Decode impressions or interactions."""
         stream = self._stream[batch.partition.topic]
         if stream:
-            return self._interactions[stream - 1].decode_many(batch.values)
+            clicks = self._interactions[stream - 1].decode_many(batch.values)
+            return clicks.voting(batch.keys, clicks.keys if self._by_user else None)
         decoded = self._impressions.decode_many(batch.values)
-        return _with_users(decoded) if self.rules.key == "user_item" else decoded
+        voting = decoded.voting(batch.keys, decoded.named.users)
+        return _with_users(voting) if self._by_user else voting
 
     def state(
         self,

@@ -78,6 +78,7 @@ class Impressions(RecordColumns, frozen=True, kw_only=True, eq=False):
             codes=codes,
             labels=decoded.dimensions,
             event_ids=decoded.event_ids,
+            voters=decoded.voters,
             users=cast("Sequence[str | None]", batch.users or [None] * len(lists)),
             positions=batch.positions,
             scores=batch.scores,

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from streameval.decoding.columns import Decoded
-from streameval.engine.clock import NEVER
+from streameval.engine.clock import NEVER, longest_run
 from streameval.errors import TooManyOpenError
 from streameval.events import Id
 from streameval.join.bucket import PLACES
@@ -98,7 +98,7 @@ class Joiner:
     when the watermark passes the end of its window.
 
     `streams`: number of the stream of each log; number 0 has the impressions. `recent`: number of
-    events that the clock of a log rests on.
+    voters that the clock of a log rests on.
 
     Attributes:
         watermark: no earlier record is expected, microseconds; NEVER at first.
@@ -122,7 +122,7 @@ class Joiner:
         self._matcher = (
             RequestMatcher(self.impressions, self._requests, rules.window)
             if self._users is None
-            else LastTouchMatcher(self.impressions, self._users, rules, slack, recent)
+            else LastTouchMatcher(self.impressions, self._users, rules, slack, longest_run(recent))
         )
         self._attributions: defaultdict[int, list[InteractionRecord]] = defaultdict(list)
         self._last_closed: Sequence[int] = ()

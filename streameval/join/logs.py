@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streameval.decoding.invalid import InvalidEvent
-from streameval.engine.clock import NEVER, Clock
+from streameval.engine.clock import NEVER, Clock, Ticks
 from streameval.errors import SourceError, UnlikeStateError
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.impression_buffer import Impressions
@@ -109,7 +109,6 @@ class LogCursor:
         self._chunks: deque[_Chunk] = deque()
         self._unconfirmed: deque[_Unconfirmed] = deque()
         self._tail = time.copy()
-        self._events = 0
         self._next = position
 
     @property
@@ -150,17 +149,18 @@ class LogCursor:
             self.idle = self.ended = False
         times = np.full(len(batch.values) + 1, NEVER, dtype=np.int64)
         times[0] = self._tail.now
-        clocks = np.empty(0, dtype=np.int64)
+        ticks = None
         if len(content.places):
-            clocks = self._tail.advance(content.times)
-            times[content.places + 1] = clocks
+            ticks = self._tail.advance(content.times, content.voters)
+            times[content.places + 1] = ticks.clocks
         before = np.maximum.accumulate(times)[:-1]
         self._next = batch.next_offset
         if batch.values or self._chunks:
             offsets = np.array(batch.offsets, dtype=np.int64)
             chunk = _Chunk(content, offsets, batch.next_offset, before, self._tail.copy(), set())
             self._chunks.append(chunk)
-            self._resolve_unconfirmed(chunk, clocks)
+            if ticks is not None:
+                self._resolve_unconfirmed(chunk, ticks)
         else:
             self.position = batch.next_offset
 
@@ -184,21 +184,18 @@ class LogCursor:
             self._chunks.popleft()
         return slices
 
-    def _resolve_unconfirmed(self, chunk: _Chunk, clocks: NDArray[np.int64]) -> None:
+    def _resolve_unconfirmed(self, chunk: _Chunk, ticks: Ticks) -> None:
         """Find records ahead of the clock; confirm or refute earlier ones."""
-        times, first = chunk.content.times, self._events
-        if not len(clocks):
-            return
-        self._events += len(clocks)
+        times, first, clocks = chunk.content.times, ticks.first, ticks.clocks
         for row in np.flatnonzero(times > clocks).tolist():
             place = int(chunk.content.places[row])
             self._unconfirmed.append(_Unconfirmed(first + row, int(times[row]), chunk, place))
         waiting, self._unconfirmed = self._unconfirmed, deque()
         for each in waiting:
-            verdict = each.event + self._tail.size - 1
-            if clocks[min(verdict, self._events - 1) - first] >= each.time:
+            verdict = ticks.verdict(each.event)
+            if clocks[-1 if verdict is None else verdict] >= each.time:
                 continue
-            if verdict < self._events:
+            if verdict is not None:
                 each.chunk.refuted.add(each.place)
             else:
                 self._unconfirmed.append(each)
@@ -207,13 +204,13 @@ class LogCursor:
         start, chunk.done = chunk.done, stop
         places = chunk.content.places
         first, last = np.searchsorted(places, (start, stop)).tolist()
+        content, future = chunk.content.rows(first, last), None
         if stop == len(chunk.offsets):
             self.time, self.position = chunk.clock_after, chunk.next_offset
         else:
             self.position = int(chunk.offsets[stop - 1]) + 1
             if first < last:
-                self.time.advance(chunk.content.times[first:last])
-        content, future = chunk.content.rows(first, last), None
+                self.time.advance(content.times, content.voters)
         ahead = np.isin(content.places, list(chunk.refuted))
         if ahead.any():
             content, future = content.keep(~ahead), content.keep(ahead)

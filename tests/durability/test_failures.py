@@ -11,7 +11,7 @@ from streameval.checkpoints.checkpointer import MemoryOnly, split
 from streameval.checkpoints.scheduler import Clock
 from streameval.engine.dead_letters import Identity
 from streameval.errors import DeadLetterError, StoreError, UnsavedStateError
-from streameval.events.records import Origin, Partition, RecordBatch
+from streameval.events.records import Partition, RecordBatch
 from tests.batches import batch_of
 from tests.dead_letters.places import letter
 from tests.durability.checkpointing import P, assignment, batch, owner
@@ -152,7 +152,8 @@ WHOLE = RecordBatch(
     offsets=[3, 5, 6],
     next_offset=9,
     timestamps=[30, 50, 60],
-    origin=lambda place: Origin(b"abc"[place : place + 1], ()),
+    keys=[b"a", None, b"c"],
+    headers=lambda place: [("place", b"%d" % place)],
 )
 
 
@@ -162,8 +163,9 @@ def test_a_batch_is_split_with_all_its_columns(offset: int) -> None:
     assert (head.values, head.offsets, head.next_offset) == ([b"a"], [3], offset)
     assert (tail.values, tail.offsets, tail.next_offset) == ([None, b"c"], [5, 6], 9)
     assert (head.timestamps, tail.timestamps) == ([30], [50, 60])
-    assert tail.origin is not None
-    assert tail.origin(1).key == b"c"
+    assert (head.keys, tail.keys) == ([b"a"], [None, b"c"])
+    assert tail.headers is not None
+    assert tail.headers(1) == [("place", b"2")]
 
 
 @every_case("offset", [0, 3, 9, 12])

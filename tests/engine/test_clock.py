@@ -31,7 +31,10 @@ from tests.engine.counting import (
 SECOND = 1_000_000
 HOUR = 3_600 * SECOND
 times = st.integers(-50, 50) | st.integers(0, 20).map(lambda step: 10 * step) | st.just(10**6)
-logs = st.lists(times, max_size=40)
+voters = st.sampled_from(["a", "b", "c", "d", "e", "f", None])
+voted_logs = st.lists(st.tuples(times, voters), max_size=60) | st.lists(
+    st.tuples(times, st.sampled_from(["a", "b"])), min_size=12, max_size=60
+)
 sizes = st.sampled_from([1, 3, 5, 21])
 
 
@@ -41,32 +44,43 @@ def cut(log: Sequence[int], ends: Sequence[int]) -> Iterator[slice]:
         yield slice(begin, end)
 
 
-@given(logs, st.lists(st.integers(0, 40), max_size=5), st.integers(0, 30), sizes)
+@given(voted_logs, st.lists(st.integers(0, 60), max_size=5), st.integers(0, 30), sizes)
 def test_the_clock_matches_its_definition_for_any_batches(
-    log: list[int], ends: list[int], max_ahead: int, size: int
+    events: list[tuple[int, str | None]], ends: list[int], max_ahead: int, size: int
 ) -> None:
-    clock, found = Clock(max_ahead, size), list[int]()
+    log, voters = [time for time, _ in events], [voter for _, voter in events]
+    clock, found, verdicts = Clock(max_ahead, size), list[int](), dict[int, int]()
     for part in cut(log, ends):
-        found += clock.advance(np.array(log[part], dtype=np.int64)).tolist()
+        ticks = clock.advance(np.array(log[part], dtype=np.int64), voters[part])
+        found += ticks.clocks.tolist()
+        for event in sorted(set(range(part.stop)) - verdicts.keys()):
+            if (row := ticks.verdict(event)) is not None:
+                verdicts[event] = part.start + row
         again = Clock(max_ahead, size)
         again.restore(clock.state())
         assert again.state() == clock.state()
         clock = again
-    assert found == slow_clock.clocks(log, max_ahead, size)
+    assert found == slow_clock.clocks(log, max_ahead, size, voters)
+    expected = enumerate(slow_clock.verdicts(len(log), size, voters))
+    assert verdicts == {event: verdict for event, verdict in expected if verdict is not None}
+    if log and not clock.is_final:
+        assert clock.latest == slow_clock.provisional(log, max_ahead, size, voters)
 
 
-@given(logs, st.lists(st.integers(0, 40), max_size=5), sizes, st.data())
+@given(voted_logs, st.lists(st.integers(0, 60), max_size=5), sizes, st.data())
 def test_an_event_that_its_log_does_not_confirm_is_from_the_future(
-    log: list[int], ends: list[int], size: int, data: st.DataObject
+    events: list[tuple[int, str | None]], ends: list[int], size: int, data: st.DataObject
 ) -> None:
+    log, voters = [time for time, _ in events], [voter for _, voter in events]
     counted = data.draw(st.lists(st.booleans(), min_size=len(log), max_size=len(log)))
     starts = np.array(log, dtype=np.int64) // 10 * 10
-    clocks = np.array(slow_clock.clocks(log, 5, size), dtype=np.int64)
-    rows, events, later = [False] * len(log), 0, UnconfirmedPanes(size)
+    clocks = slow_clock.clocks(log, 5, size, voters)
+    clock, rows, future, later = Clock(5, size), [False] * len(log), 0, UnconfirmedPanes()
     waiting: dict[int, list[int]] = {}
     for part in cut(log, ends):
-        judged = later.judge(starts[part], clocks[part], np.array(counted[part], dtype=np.bool_))
-        events += judged.events
+        ticks = clock.advance(np.array(log[part], dtype=np.int64), voters[part])
+        judged = later.judge(starts[part], ticks, np.array(counted[part], dtype=np.bool_))
+        future += judged.events
         for pane in judged.panes:
             for row in waiting.pop(pane):
                 rows[row] = True
@@ -75,13 +89,13 @@ def test_an_event_that_its_log_does_not_confirm_is_from_the_future(
                 rows[row] = True
             elif counted[row] and starts[row] > clocks[row]:
                 waiting.setdefault(int(starts[row]), []).append(row)
-        now = int(clocks[part.stop - 1])
+        now = clocks[part.stop - 1]
         waiting = {pane: held for pane, held in waiting.items() if pane > now}
-        saved, later = later.state(), UnconfirmedPanes(size)
+        saved, later = later.state(), UnconfirmedPanes()
         later.restore(saved)
-    expected = slow_clock.refuted(starts.tolist(), clocks.tolist(), counted, size)
+    expected = slow_clock.refuted(starts.tolist(), clocks, counted, size, voters)
     assert rows == expected
-    assert events == sum(expected)
+    assert future == sum(expected)
 
 
 def test_the_clock_of_few_events_is_provisional() -> None:
@@ -96,13 +110,13 @@ def test_after_a_quiet_night_the_clock_moves_with_the_eleventh_record() -> None:
     evening, morning = np.arange(500) * SECOND, 8 * HOUR + np.arange(30) * SECOND
     clock.advance(evening)
     found = clock.advance(morning)
-    assert found.tolist() == [evening[-1]] * 10 + morning[10:].tolist()
+    assert found.clocks.tolist() == [evening[-1]] * 10 + morning[10:].tolist()
 
 
 def test_a_sparse_log_is_not_held_back() -> None:
     clock = Clock()
     log = np.arange(100) * 30 * MINUTE
-    assert clock.advance(log).tolist()[RECENT - 1 :] == log[RECENT - 1 :].tolist()
+    assert clock.advance(log).clocks.tolist()[RECENT - 1 :] == log[RECENT - 1 :].tolist()
 
 
 def test_a_minority_that_drifts_ahead_does_not_move_the_clock() -> None:
@@ -111,7 +125,7 @@ def test_a_minority_that_drifts_ahead_does_not_move_the_clock() -> None:
         for second in range(4_000)
     ]
     clock = Clock()
-    ahead = clock.advance(np.array(log)) - np.arange(4_000) * SECOND
+    ahead = clock.advance(np.array(log)).clocks - np.arange(4_000) * SECOND
     assert ahead[RECENT:].max() <= MAX_AHEAD
 
 

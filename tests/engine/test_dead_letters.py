@@ -26,7 +26,7 @@ from streameval.engine.dead_letters import (
     letters_of,
 )
 from streameval.errors import TooManyInvalidError
-from streameval.events.records import Origin, Partition, RecordBatch
+from streameval.events.records import Partition, RecordBatch
 from tests.batches import batch_of
 from tests.effort import every_case
 from tests.present import present
@@ -42,7 +42,8 @@ def _batch(*values: bytes | None) -> RecordBatch:
         offsets=[10 + 2 * place for place in places],
         next_offset=100,
         timestamps=[1_000 + place for place in places],
-        origin=lambda place: Origin(b"key %d" % place, [("h", b"%d" % place), ("h", b"\xff")]),
+        keys=[b"key %d" % place for place in places],
+        headers=lambda place: [("h", b"%d" % place), ("h", b"\xff")],
     )
 
 
@@ -125,7 +126,7 @@ def test_text_that_is_no_identity_is_refused(text: str) -> None:
 def test_a_letter_of_a_replayed_record_names_the_original(
     headers: list[tuple[str, bytes]], original: str
 ) -> None:
-    batch = batch_of(PARTITION, [b"x"], 7, origin=lambda _: Origin(None, headers))
+    batch = batch_of(PARTITION, [b"x"], 7, headers=lambda _: headers)
     (letter,) = letters_of(batch, [(0, InvalidEvent("not_json", "no"))])
     assert str(letter.identity) == "events/3/7"
     assert str(letter.original) == original

@@ -25,7 +25,7 @@ class Case(NamedTuple):
         combine: "max" or "sum".
         per_variant: whether last touch attributes in each variant separately.
         gains: type -> gain; other types do not count.
-        recent: number of records that the clock of a log rests on.
+        recent: number of voters that the clock of a log rests on.
         max_ahead: in seconds.
     """
 
@@ -76,8 +76,10 @@ def _in_time(case: Case, stream: int, counts: Counter[str]) -> list[Record]:
         counts["invalid"] += log.count({})
         valid = [record for record in log if record]
         times = [record["ts"] for record in valid]
-        clocks = slow_clock.clocks(times, case.max_ahead, case.recent)
-        ahead = slow_clock.ahead(times, clocks, case.recent)
+        by_user = stream == 0 or case.key == "user_item"
+        voters = [record["user"] if by_user else None for record in valid]
+        clocks = slow_clock.clocks(times, case.max_ahead, case.recent, voters)
+        ahead = slow_clock.ahead(times, clocks, case.recent, voters)
         for place, record in enumerate(valid):
             before = clocks[place - 1] if place else slow_clock.NEVER
             if ahead[place]:

@@ -8,7 +8,7 @@ import pytest
 from kafka import KafkaProducer
 
 from streameval.errors import ConfigError, SourceError
-from streameval.events.records import Origin, Partition
+from streameval.events.records import Partition
 from streameval.sources.kafka.source import KafkaSource
 from streameval.testing.broker import Broker
 from tests.effort import PATIENCE, every_case
@@ -93,10 +93,11 @@ def test_a_record_has_its_time_its_key_and_its_headers(broker: Broker) -> None:
     with opened(options(broker, topic)) as source:
         batches = [batch for batch in drained(source, 4) if batch.values]
     places = [(batch, place) for batch in batches for place in range(len(batch.values))]
-    origins = [batch.origin(place) for batch, place in places if batch.origin is not None]
+    keys = [batch.keys[place] for batch, place in places if batch.keys is not None]
+    headers_read = [[*batch.headers(place)] for batch, place in places if batch.headers is not None]
     assert [time for batch in batches for time in batch.timestamps or ()][1:] == [1000, 1001, 1002]
-    assert origins[0] == Origin(None, [])
-    assert origins[1] == Origin(b"k", [("trace", b"1"), ("trace", b"2")])
+    assert keys == [None, b"k", b"k", b"k"]
+    assert headers_read[:2] == [[], [("trace", b"1"), ("trace", b"2")]]
 
 
 @on_each_client

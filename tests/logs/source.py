@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from streameval.errors import SourceError
-from streameval.events.records import PENDING, Assignment, Origin, Owner, Partition, RecordBatch
+from streameval.events.records import PENDING, Assignment, Owner, Partition, RecordBatch
 from streameval.sources.source import NO_COUNTS, UNHURRIED
 from tests.logs.group import Group, Member, Order
 
@@ -157,5 +157,5 @@ class LogSource:
             offsets=[each.offset for each in found],
             next_offset=stop,
             timestamps=[each.timestamp for each in found],
-            origin=lambda _: Origin(None, ()),
+            keys=[None] * len(found),
         )

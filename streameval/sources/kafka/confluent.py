@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Topic
 from kafka import errors
 
 from streameval.errors import StreamevalError
-from streameval.events.records import Origin, Partition, RecordBatch
+from streameval.events.records import Partition, RecordBatch
 from streameval.sources.kafka.client import permanent_error
 from streameval.sources.kafka.cluster import Cluster
 from streameval.sources.kafka.consumer import Change, Rebalance, Rebalances, skip_to
@@ -360,14 +360,15 @@ def _by_place(messages: Sequence[Any]) -> dict[tuple[str, int], list[Any]]:
 
 
 def _batch_of(partition: Partition, run: Sequence[Any], end: int) -> RecordBatch:
-    """A batch of consecutive messages, at least one; keys and headers are read on demand."""
+    """A batch of consecutive messages, at least one; headers are read on demand."""
     return RecordBatch(
         partition=partition,
         values=[*map(_MESSAGE.value, run)],
         offsets=[*map(_MESSAGE.offset, run)],
         next_offset=max(run[-1].offset() + 1, end),
         timestamps=[moment for _, moment in map(_MESSAGE.timestamp, run)],
-        origin=lambda place: Origin(run[place].key(), run[place].headers() or []),
+        keys=[*map(_MESSAGE.key, run)],
+        headers=lambda place: run[place].headers() or [],
     )
 
 

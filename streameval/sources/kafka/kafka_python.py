@@ -12,7 +12,7 @@ from kafka.coordinator.base import MemberState
 from kafka.errors import FencedInstanceIdError, KafkaError
 from kafka.structs import OffsetAndMetadata
 
-from streameval.events.records import Origin, Partition, RecordBatch
+from streameval.events.records import Partition, RecordBatch
 from streameval.sources.kafka.client import connect_watched
 from streameval.sources.kafka.consumer import Change, Rebalance, Rebalances, skip_to
 from streameval.sources.kafka.watchdog import ClusterMonitor
@@ -186,14 +186,15 @@ class KafkaPythonConsumer:
 
 
 def batch_of(partition: Partition, records: Sequence[Any]) -> RecordBatch:
-    """A batch of consecutive records, at least one; keys and headers are read on demand."""
+    """A batch of consecutive records, at least one; headers are read on demand."""
     return RecordBatch(
         partition=partition,
         values=[record.value for record in records],
         offsets=[record.offset for record in records],
         next_offset=records[-1].offset + 1,
         timestamps=[record.timestamp for record in records],
-        origin=lambda place: Origin(records[place].key, records[place].headers),
+        keys=[record.key for record in records],
+        headers=lambda place: records[place].headers,
     )
 
 
