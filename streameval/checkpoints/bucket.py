@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 import obstore
@@ -18,25 +15,16 @@ from obstore.exceptions import (
     UnauthenticatedError,
     UnknownConfigurationKeyError,
 )
-from obstore.store import from_url
 
-from streameval.checkpoints.settings import BucketOptions, scheme_of
+from streameval.checkpoints.settings import BucketOptions
 from streameval.checkpoints.storage import StoredFile
 from streameval.errors import StoreError
+from streameval.objectstore import connect, reason
 
 if TYPE_CHECKING:
-    from obstore.store import ClientConfig, ObjectStore, RetryConfig
+    from obstore.store import ObjectStore
 
-_CONNECT: Final = timedelta(seconds=5)
-_RETRIES: Final = 3
 _PAGE: Final = 1000
-_LONGEST: Final = 300
-_GENERIC: Final = re.compile(r"^Generic \w+ error: ")
-_FAILED: Final = re.compile(
-    r".*Error performing \w+ \S+ in [^ ,]+(, after (?P<retries>\d+) retries,.*?)? +- "
-    r"(Server returned non-2xx status code: |HTTP error: )?(?P<cause>.*)"
-)
-_CODE: Final = re.compile(r"<Code>(\w+)</Code>")
 
 
 class Bucket:
@@ -131,39 +119,23 @@ class Bucket:
 
 
 def open_bucket(path: str, options: BucketOptions, progress: Callable[[], None]) -> Bucket:
-    """Open the bucket and prefix of a URL.
-
-    Credentials come from the environment, from files that it names, or from the identity of the
-    machine, pod or function, as with the tools of each cloud.
+    """Open the bucket and prefix of a URL; see `objectstore.connect` for its credentials.
 
     Raises:
         StoreError: credentials or options are invalid.
     """
-    endpoint = "base_url" if scheme_of(path) == "gs" else "endpoint"
-    given = {endpoint: options.endpoint, "region": options.region}
-    settings: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
-    client: ClientConfig = {
-        "timeout": timedelta(seconds=options.timeout),
-        "connect_timeout": min(_CONNECT, timedelta(seconds=options.timeout)),
-    }
-    # Settings given here override those that the client reads from the environment.
-    if options.allow_http or os.environ.get("AWS_ALLOW_HTTP", "").lower() == "true":
-        client["allow_http"] = True
-    retry: RetryConfig = {
-        "max_retries": _RETRIES,
-        "retry_timeout": timedelta(seconds=options.timeout),
-        "backoff": {"max_backoff": timedelta(seconds=2)},
-    }
+    path = path.rstrip("/")
     try:
-        made = from_url(
-            path.rstrip("/"),
-            client_options=client,
-            retry_config=retry,
-            **settings,
+        client = connect(
+            path,
+            endpoint=options.endpoint,
+            region=options.region,
+            timeout=options.timeout,
+            allow_http=options.allow_http,
         )
     except (BaseError, ValueError, OSError) as error:
-        raise _store_error(path.rstrip("/"), "connect", error) from error
-    return Bucket(path.rstrip("/"), made, progress)
+        raise _store_error(path, "connect", error) from error
+    return Bucket(path, client, progress)
 
 
 def _stored(found: Mapping[str, Any]) -> StoredFile:
@@ -182,7 +154,7 @@ _REMEDIES: Final[Mapping[type[Exception], str]] = {
     NotSupportedError: "use a service that supports conditional writes",
     UnknownConfigurationKeyError: "remove it",
 }
-_REMEDIES_BY_TEXT: Final[Mapping[str, str]] = {
+_REMEDIES_BY_CODE: Final[Mapping[str, str]] = {
     "NoSuchBucket": "create the bucket, or name another one under [state] path",
     "ContainerNotFound": "create the container, or name another one under [state] path",
     "AccessDenied": _ACCESS,
@@ -194,32 +166,10 @@ _REMEDIES_BY_TEXT: Final[Mapping[str, str]] = {
     ),
     "BadScheme": "set [state] allow_http = true for an endpoint without TLS",
 }
-"""Text in a message -> remedy."""
+"""Code in the answer of a service, or the address that has the machine's identity -> remedy."""
 
 
 def _store_error(where: str, call: str, error: Exception) -> StoreError:
-    text = str(error)
-    found = (remedy for part, remedy in _REMEDIES_BY_TEXT.items() if part in text)
-    remedy = next(found, _REMEDIES.get(type(error), _UNREACHABLE))
-    return StoreError(where, f"{call} failed: {problem_of(text)}", remedy)
-
-
-def problem_of(text: str) -> str:
-    r"""The cause in a message of the client, in one line.
-
-    Example:
-        >>> problem_of("Generic S3 error: no route\n\nDebug source:\nGeneric { ... }")
-        'no route'
-        >>> problem_of("Generic S3 error: 503: <Error><Code>SlowDown</Code><Id>7</Id></Error>")
-        '503: SlowDown'
-    """
-    cause, _, details = text.partition("\n\nDebug source:")
-    cause, _, answer = cause.partition("<")
-    line = f"{' '.join(cause.split())} {''.join(_CODE.findall(answer)[:1])}".strip(" :")
-    found = _FAILED.fullmatch(line)
-    if found is None:
-        line = _GENERIC.sub("", line)
-    else:
-        line = "no answer in time" if "kind: Timeout" in details else found["cause"]
-        line += f", after {found['retries']} retries" if found["retries"] else ""
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
+    remedies = (remedy for code, remedy in _REMEDIES_BY_CODE.items() if code in str(error))
+    remedy = next(remedies, _REMEDIES.get(type(error), _UNREACHABLE))
+    return StoreError(where, f"{call} failed: {reason(error)}", remedy)

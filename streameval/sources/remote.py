@@ -1,18 +1,18 @@
 """Objects of S3, Google Cloud Storage and Azure as files to read: s3://, gs:// and az://.
 
-Needs pyarrow. Credentials and endpoints come from the same environment variables as for the
-services' own tools: AWS_..., GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT_NAME and _KEY.
-Functions raise SourceError for a missing or unreadable object, and MissingExtraError without
-pyarrow.
+Needs the extra `objectstore`. Credentials and endpoints come from the same environment variables as
+for the services' own tools: AWS_..., GOOGLE_APPLICATION_CREDENTIALS, AZURE_STORAGE_ACCOUNT_NAME and
+_KEY. Functions raise SourceError for a missing or unreadable object, and MissingExtraError without
+obstore.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from io import RawIOBase
 from tempfile import TemporaryFile
 from typing import Any, Final
 
@@ -35,65 +35,96 @@ def is_remote(path: str) -> bool:
 def size(path: str) -> int:
     """The size of an object, in bytes."""
     with _as_source_errors(path):
-        found = _store(path).get_file_info(_key(path))
-    if not found.is_file:
-        raise SourceError(path, "no such object", "check the path; a folder ends with /")
-    return int(found.size)
+        return int(_obstore().head(_store(path), _key(path))["size"])
 
 
-def reader(path: str) -> Any:
-    """The object as an Arrow file, which fetches only the parts that are read."""
+def reader(path: str) -> RawIOBase:
+    """The object as a file of bytes, which fetches only the parts that are read."""
     with _as_source_errors(path):
-        return _store(path).open_input_file(_key(path))
+        return _ObjectFile(_obstore().open_reader(_store(path), _key(path)))
+
+
+class _ObjectFile(RawIOBase):
+    """What Arrow asks of a file and the client's own reader lacks; errors are OSError."""
+
+    def __init__(self, content: Any) -> None:
+        self._content = content
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return int(self._content.seek(offset, whence))
+
+    def tell(self) -> int:
+        return int(self._content.tell())
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            block = self._content.read(len(buffer))
+        except _obstore().exceptions.BaseError as error:
+            raise OSError(_objectstore().reason(error)) from error
+        buffer[: len(block)] = block
+        return len(block)
 
 
 def opened(path: str) -> int:
     """A descriptor of a copy of the object; closing it removes the copy."""
     with _as_source_errors(path), TemporaryFile() as copy:
-        with _store(path).open_input_stream(_key(path)) as stream:
-            shutil.copyfileobj(stream, copy, 1 << 20)
+        for block in _obstore().get(_store(path), _key(path)).stream():
+            copy.write(block)
         copy.seek(0)
         return os.dup(copy.fileno())
 
 
 def below(path: str) -> list[str]:
     """The paths of all objects in a folder and its subfolders."""
-    scheme, folder = path[: path.index("//") + 2], _key(path).rstrip("/")
+    bucket, folder = _bucket(path), _key(path).rstrip("/")
     with _as_source_errors(path):
-        chosen = _fs().FileSelector(folder, allow_not_found=True, recursive=True)
-        found = _store(path).get_file_info(chosen)
-        return [f"{scheme}{each.path}" for each in found if each.is_file]
+        pages = _obstore().list(_store(path), folder or None)
+        return [f"{bucket}/{meta['path']}" for page in pages for meta in page]
+
+
+def _bucket(path: str) -> str:
+    """The path's scheme and bucket."""
+    return path[: len(path) - len(_key(path))].rstrip("/")
 
 
 def _key(path: str) -> str:
-    """Bucket and key: Arrow's name of an object."""
-    return path.partition("://")[2]
+    """The name of an object in its bucket."""
+    return path.partition("://")[2].partition("/")[2]
 
 
 def _store(path: str) -> Any:
-    return store(path[: path.index("//") + 2], _key(path).partition("/")[0])
+    return store(_bucket(path))
 
 
 @cache
-def store(scheme: str, bucket: str) -> Any:
-    """Arrow's file system of a bucket; reads the environment on first use."""
-    if scheme == "az://":
-        account = os.environ.get("AZURE_STORAGE_ACCOUNT_NAME", "")
-        key = os.environ.get("AZURE_STORAGE_ACCOUNT_KEY")
-        return _fs().AzureFileSystem(account_name=account, account_key=key)
-    # A key may contain # and ?, which a URI would not keep, so only the bucket is passed.
-    return _fs().FileSystem.from_uri(f"{scheme}{bucket}")[0]
+def store(bucket: str) -> Any:
+    """The client of a bucket; reads the environment on first use."""
+    # Who names an endpoint without TLS in the environment wants one.
+    plain = os.environ.get("AWS_ENDPOINT_URL", "").startswith("http://")
+    return _objectstore().connect(bucket, allow_http=plain)
 
 
 @contextmanager
 def _as_source_errors(path: str) -> Iterator[None]:
     try:
         yield
-    except (OSError, ValueError) as error:
-        problem = " ".join(str(error).split())
+    except FileNotFoundError as error:
+        raise SourceError(path, "no such object", "check the path; a folder ends with /") from error
+    except (_obstore().exceptions.BaseError, OSError, ValueError) as error:
+        problem = _objectstore().reason(error)
         remedy = "check the path, and the credentials and endpoint in the environment"
         raise SourceError(path, problem, remedy) from error
 
 
-def _fs() -> Any:
-    return imported("pyarrow.fs", "reading s3://, gs:// and az://", "parquet")
+def _obstore() -> Any:
+    return imported("obstore", "reading s3://, gs:// and az://", "objectstore")
+
+
+def _objectstore() -> Any:
+    return imported("streameval.objectstore", "reading s3://, gs:// and az://", "objectstore")

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from io import BytesIO
 
+import obstore
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -31,10 +32,10 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     lines = "".join(f"{json.dumps(event)}\n" for event in EVENTS).encode()
     table = BytesIO()
     pq.write_table(pa.Table.from_pylist(EVENTS), table, row_group_size=15)
-    made = remote.store("s3://", s3.BUCKET)
+    bucket = f"s3://{s3.BUCKET}"
     for key in KEYS:
-        with made.open_output_stream(f"{folder.removeprefix('s3://')}/{key}") as stream:
-            stream.write(table.getvalue() if key.endswith("parquet") else lines)
+        content = table.getvalue() if key.endswith("parquet") else lines
+        obstore.put(remote.store(bucket), f"{folder.removeprefix(bucket + '/')}/{key}", content)
     yield folder
     remote.store.cache_clear()
 
