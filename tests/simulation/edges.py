@@ -1,4 +1,4 @@
-"""Worlds at the edges of a comparison: thin arms, and unequal arms of values with a long tail.
+"""Worlds at the edges of a comparison: thin arms, unequal arms of long tails, ramps, bots.
 
 Each trial is judged as people read it: by the checks, and by the sentence of the verdict.
 """
@@ -6,6 +6,7 @@ Each trial is judged as people read it: by the checks, and by the sentence of th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from streameval.accumulator.comparison import Method
 from streameval.accumulator.experiment import Experiment, Report, Variant, compared
+from streameval.accumulator.shares import DatedShares
 from streameval.accumulator.verdicts import Compared
 from streameval.catalogue import parse
 from streameval.statistics.arrays import FloatArray, IntArray
@@ -33,26 +35,28 @@ class Lists(NamedTuple):
     """Lists of one variant.
 
     Attributes:
-        user: of each list, a number from 0.
+        user: hash of each list's user, or of the list if it does not name one.
         value: numerator of each list.
         items: denominator of each list.
+        named: whether a list names its user; None: all do.
     """
 
     day: IntArray
-    user: IntArray
+    user: Hashes
     value: FloatArray
     items: int = 1
+    named: NDArray[np.bool_] | None = None
 
-    def variant(self, metric: str, hashes: Hashes) -> Variant:
-        """What is known of the variant; `hashes`: of all its users."""
-        place = self.day * GROUPS + (hashes[self.user] % GROUPS).astype(np.int64)
+    def variant(self, metric: str) -> Variant:
+        """What is known of the variant."""
+        place = self.day * GROUPS + (self.user % GROUPS).astype(np.int64)
         shape = DAYS, GROUPS
         size = DAYS * GROUPS
         above = np.bincount(place, self.value, size).astype(np.float64).reshape(shape)
         below = self.items * np.bincount(place, minlength=size).reshape(shape)
         some = below.any(axis=1)
         sums = GroupSums(np.flatnonzero(some), above[some], below[some])
-        return Variant({metric: sums}, audience_of(hashes[self.user], self.day))
+        return Variant({metric: sums}, audience_of(self.user, self.day, self.named))
 
 
 class Trial(NamedTuple):
@@ -60,26 +64,34 @@ class Trial(NamedTuple):
 
     Attributes:
         metric: that is compared.
-        users: planned in each variant.
+        shares: planned.
     """
 
     metric: str
-    users: tuple[int, int]
+    shares: dict[str, float] | DatedShares
     control: Lists
     treatment: Lists
 
-    def report(self, random: np.random.Generator, method: Method) -> Report:
+    def report(self, method: Method) -> Report:
         """What is printed."""
-        names = "control", "treatment"
-        hashes = [random.integers(0, 2**64, count, np.uint64) for count in self.users]
-        arms = zip((self.control, self.treatment), hashes, strict=True)
-        variants = {
-            name: lists.variant(self.metric, mine)
-            for name, (lists, mine) in zip(names, arms, strict=True)
-        }
-        shares = dict(zip(names, map(float, self.users), strict=True))
-        experiment = Experiment(primary=[self.metric], shares=shares)
+        arms = {"control": self.control, "treatment": self.treatment}
+        variants = {name: lists.variant(self.metric) for name, lists in arms.items()}
+        experiment = Experiment(primary=[self.metric], shares=self.shares)
         return compared(experiment, [parse(self.metric)], variants, Intervals(), method)
+
+
+def _hashes(random: np.random.Generator, users: int) -> Hashes:
+    return random.integers(0, 2**64, users, np.uint64)
+
+
+def _clicks(random: np.random.Generator, taste: FloatArray) -> FloatArray:
+    """Clicks on lists of five items."""
+    return random.binomial(ITEMS, np.minimum(taste, 1.0)).astype(np.float64)
+
+
+def _tastes(random: np.random.Generator, users: int, rate: float = 0.1) -> FloatArray:
+    """Chance of a click by user."""
+    return random.beta(8.0 * rate, 8.0 * (1.0 - rate), users)
 
 
 Visits = Callable[[np.random.Generator], tuple[IntArray, IntArray]]
@@ -128,14 +140,15 @@ class Thin(NamedTuple):
     def trial(self, random: np.random.Generator, lift: float) -> Trial:
         one = self._of(random, self.control, 0.0)
         other = self._of(random, self.treatment, lift)
-        return Trial("ctr", (self.control[0], self.treatment[0]), one, other)
+        users = {"control": float(self.control[0]), "treatment": float(self.treatment[0])}
+        return Trial("ctr", users, one, other)
 
     def _of(self, random: np.random.Generator, arm: tuple[int, Visits], lift: float) -> Lists:
         users, visits = arm
         day, user = visits(random)
-        taste = random.beta(8.0 * self.rate, 8.0 * (1.0 - self.rate), users)
-        taste = np.minimum(taste * (1.0 + lift), 1.0)
-        return Lists(day, user, random.binomial(ITEMS, taste[user]).astype(np.float64), ITEMS)
+        taste = _tastes(random, users, self.rate) * (1.0 + lift)
+        clicks = _clicks(random, taste[user])
+        return Lists(day, _hashes(random, users)[user], clicks, ITEMS)
 
 
 class Revenue(NamedTuple):
@@ -152,13 +165,71 @@ class Revenue(NamedTuple):
     def trial(self, random: np.random.Generator, lift: float) -> Trial:
         metric = f"value_per_list(cap={self.cap:g})" if self.cap else "value_per_list"
         one, other = (self._of(random, users, side * lift) for side, users in enumerate(self.users))
-        return Trial(metric, self.users, one, other)
+        shares = dict(zip(("control", "treatment"), map(float, self.users), strict=True))
+        return Trial(metric, shares, one, other)
 
     def _of(self, random: np.random.Generator, users: int, lift: float) -> Lists:
         user = np.repeat(np.arange(users), random.poisson(6, users))
         value = (random.random(user.size) < 0.1) * (1.0 + random.pareto(1.5, user.size))
         value = np.minimum(value * (1.0 + lift), self.cap or np.inf)
-        return Lists(random.integers(0, 14, user.size), user, value)
+        return Lists(random.integers(0, 14, user.size), _hashes(random, users)[user], value)
+
+
+_CHANGE: Final = 10
+"""Day on which a ramp goes from 1 % to half of the users."""
+
+
+class Ramp(NamedTuple):
+    """Users come first on some day of twenty, and again; they click less and less.
+
+    Attributes:
+        moving: whether users get a variant by the shares of the day, not of their first day.
+    """
+
+    moving: bool
+
+    def trial(self, random: np.random.Generator, lift: float) -> Trial:
+        users = 6_000
+        first = random.integers(0, 20, users)
+        comes = random.random((20, users)) < np.where(np.arange(20)[:, None] == first, 1.0, 0.3)
+        day, user = np.nonzero(comes & (np.arange(20)[:, None] >= first))
+        when = day if self.moving else first[user]
+        treated = random.random(users)[user] < np.where(when < _CHANGE, 0.01, 0.5)
+        taste = _tastes(random, users)[user] * (1.0 - day / 40.0) * (1.0 + lift * treated)
+        clicks, hashes = _clicks(random, taste), _hashes(random, users)[user]
+        one, other = (
+            Lists(day[who], hashes[who], clicks[who], ITEMS) for who in (~treated, treated)
+        )
+        dates = (date.fromordinal(date(1970, 1, 1).toordinal() + day) for day in (0, _CHANGE))
+        shares: DatedShares = [
+            {"since": day, "control": 1.0 - share, "treatment": share}
+            for day, share in zip(dates, (0.01, 0.5), strict=True)
+        ]
+        return Trial("ctr", shares, one, other)
+
+
+class Bot(NamedTuple):
+    """A bot that never clicks and has no user id; it meets the treatment only.
+
+    Attributes:
+        share: of the treatment's lists.
+    """
+
+    share: float
+
+    def trial(self, random: np.random.Generator, lift: float) -> Trial:
+        users = 1_000, _often(1_000, 0.3)
+        trial = Thin(users, users).trial(random, lift)
+        lists = trial.treatment
+        nameless = random.random(lists.day.size) < self.share
+        treatment = Lists(
+            lists.day,
+            np.where(nameless, _hashes(random, lists.day.size), lists.user),
+            np.where(nameless, 0.0, lists.value),
+            ITEMS,
+            ~nameless,
+        )
+        return trial._replace(treatment=treatment)
 
 
 class Edge(NamedTuple):
@@ -166,11 +237,13 @@ class Edge(NamedTuple):
 
     Attributes:
         power: share of runs that find the effect at one look, at least; None: any.
+        untrusted: whether a check must raise an alarm; otherwise none may.
     """
 
-    world: Thin | Revenue
+    world: Thin | Revenue | Ramp | Bot
     lift: float
     power: float | None = None
+    untrusted: bool = False
 
 
 _USUAL = 1_000, _often(1_000, 0.3)
@@ -188,6 +261,9 @@ EDGES: Final[Mapping[str, Edge]] = {
     "revenue at 99:1": Edge(Revenue((4_950, 50)), 0.5),
     "capped revenue at 95:5": Edge(Revenue((4_750, 250), cap=10.0), 0.5, 0.6),
     "capped revenue at 99:1": Edge(Revenue((9_900, 100), cap=10.0), 0.5),
+    "a ramp of new users": Edge(Ramp(moving=False), 0.2, 0.6),
+    "a ramp that moves users": Edge(Ramp(moving=True), 0.2, untrusted=True),
+    "a bot in the treatment": Edge(Bot(0.05), 0.2, untrusted=True),
 }
 
 
@@ -215,13 +291,14 @@ class Outcome(NamedTuple):
         """Draw a run."""
         random = np.random.default_rng(seed)
         calm, moved = (
-            partial(_printed, edge.world.trial(random, lift), seed) for lift in (0, edge.lift)
+            partial(_printed, edge.world.trial(random, lift)) for lift in (0.0, edge.lift)
         )
         report, row = calm("fixed")
         _, always = calm("anytime")
         return cls(
             claimed=claims(row),
-            peeked=claims(always) or any(day.evidence >= _ENOUGH for day in always.days),
+            peeked=not report.checks.trouble
+            and any(day.evidence >= _ENOUGH for day in always.days),
             difference=row.low is not None
             and row.high is not None
             and not row.low <= 0 <= row.high,
@@ -231,8 +308,8 @@ class Outcome(NamedTuple):
         )
 
 
-def _printed(trial: Trial, seed: Sequence[int], method: Method) -> tuple[Report, Compared]:
-    report = trial.report(np.random.default_rng([*seed, 1]), method)
+def _printed(trial: Trial, method: Method) -> tuple[Report, Compared]:
+    report = trial.report(method)
     (row,) = report.rows
     return report, row
 
@@ -244,7 +321,8 @@ def bars(seed: int, runs: int) -> Iterator[Bar]:
         named = {field: [getattr(each, field) for each in found] for field in Outcome._fields}
         yield at_most(f"A/A, {name}: claims at one look", 0.05, named["claimed"])
         yield at_most(f"A/A, {name}: claims at any of daily looks", 0.05, named["peeked"])
-        yield at_most(f"A/A, {name}: a check raises an alarm", 0.002, named["alarmed"])
+        expected, rate = (at_least, 0.99) if edge.untrusted else (at_most, 0.002)
+        yield expected(f"A/A, {name}: a check raises an alarm", rate, named["alarmed"])
         shares = {
             "too few users": named["silent"],
             "difference excludes 0": named["difference"],
