@@ -151,6 +151,7 @@ def snapshots_of(config: Config, source: Source, layout: Layout, started_at: flo
         labels=config.labels,
         started_at=started_at,
         idle=microseconds(config.labels_idle),
+        max_ahead=layout.max_ahead,
         doubt=partial(unit_warning, field=str(config.event.time), unit=str(config.event.time_unit)),
     )
 

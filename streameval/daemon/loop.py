@@ -54,6 +54,7 @@ class Loop:
         self._reader = SnapshotReader(parts.snapshots, self._published, clock, thread)
         self._invalid = InvalidRecords(clock.monotonic)
         self._trouble, self._advice = SourceTrouble(clock.monotonic), Advice()
+        self._jumps = ClockJumps()
         self._backpressure = Backpressure(parts)
         self._joins = JoinDriver(parts, clock.monotonic)
         self._owned: OwnedShare | None = None
@@ -164,6 +165,7 @@ class Loop:
 
     def _published(self, snapshot: Snapshot, status: RuntimeStatus) -> None:
         self._publish(snapshot)
+        self._jumps.observe(snapshot.health)
         if status.health.trouble is None:
             self._advice.observe(snapshot.health.trouble)
 
@@ -479,6 +481,21 @@ class SourceTrouble:
             # Failed connections leave cycles of objects behind, and collections are rare.
             gc.collect()
         self._since = self._logged = None
+
+
+class ClockJumps:
+    """Logs each partition whose clock comes to be too far ahead of this machine's."""
+
+    def __init__(self) -> None:
+        self._ahead: set[Partition] = set()
+
+    def observe(self, health: Health) -> None:
+        """Log the partitions that are ahead and were not before."""
+        ahead = {each.partition: each.ahead for each in health.partitions if each.ahead}
+        for partition in sorted(ahead.keys() - self._ahead):
+            seconds = ahead[partition] / SECOND
+            emit(logging.WARNING, "clock_jumped", partition=str(partition), ahead_seconds=seconds)
+        self._ahead = set(ahead)
 
 
 class Advice:

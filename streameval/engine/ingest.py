@@ -40,12 +40,14 @@ class IngestCopy(NamedTuple):
 
     Attributes:
         since: `PartitionState.since` of each partition.
-        clock: event time at which windows are read, microseconds; None if unknown.
+        clock: see `Ingest.clock`.
+        clocks: the clock of each log whose clock is final, microseconds.
     """
 
     families: Mapping[str, Sequence[FamilyCopy]]
     since: Sequence[Mapping[str, int]]
     clock: int | None
+    clocks: Mapping[Partition, int]
     tally: Tally
     progress: Mapping[Partition, Progress]
 
@@ -289,9 +291,9 @@ class Ingest:
 
     @property
     def clock(self) -> int | None:
-        """The event time at which windows are read, microseconds; None if unknown.
+        """The event time of the counts, microseconds; None if unknown.
 
-        It is the largest final clock of a partition; if none is final, an estimate from the events
+        It is the largest final clock of a partition; if none is final, an estimate from the votes
         of all partitions.
         """
         clocks = [state.time for state in self._partitions.values()]
@@ -313,6 +315,12 @@ class Ingest:
             },
             since=[dict(state.since) for state in states],
             clock=self.clock,
+            clocks={
+                log: state.time.now
+                for state in states
+                if state.time.is_final
+                for log in state.progress()
+            },
             tally=msgspec.structs.replace(self.tally, invalid=dict(self.tally.invalid)),
             progress=self.progress,
         )

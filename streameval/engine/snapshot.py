@@ -64,12 +64,15 @@ class PartitionHealth(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         end: last known offset after its last record; None if unknown.
         event_time: largest event time so far, microseconds since the epoch; None if unknown.
+        ahead: how far its clock is ahead of this machine's, microseconds, if that is so far that
+            windows are read at this machine's clock instead; otherwise 0.
     """
 
     partition: Partition
     position: int
     end: int | None
     event_time: int | None
+    ahead: int = 0
 
     @property
     def lag(self) -> int | None:
@@ -188,6 +191,8 @@ class PipelineCounts(msgspec.Struct, frozen=True, kw_only=True):
         tombstones: records without a value.
         late: events too late for every window; None without event time.
         future: events ahead of their partition, in no window; None without event time.
+        clock_jumps: how often the clock of a partition came to be ahead of this machine's by more
+            than `max_ahead`; None where they are not compared.
         duplicates: duplicate events; None without deduplication.
         folded: events counted under __other__, by family.
         dead_lettered: dead letters; None without a destination.
@@ -204,6 +209,7 @@ class PipelineCounts(msgspec.Struct, frozen=True, kw_only=True):
     tombstones: int = 0
     late: int | None = None
     future: int | None = None
+    clock_jumps: int | None = None
     duplicates: int | None = None
     folded: Mapping[str, int] = {}
     dead_lettered: int | None = None

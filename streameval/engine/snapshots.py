@@ -38,7 +38,7 @@ from streameval.engine.snapshot import (
 from streameval.events.records import Partition
 from streameval.statistics.intervals import Audience, Intervals
 from streameval.windows.labels import Labels
-from streameval.windows.times import SECOND, span_text
+from streameval.windows.times import HOUR, SECOND, span_text
 from streameval.windows.views import FamilyView
 
 
@@ -56,6 +56,58 @@ class RuntimeStatus(msgspec.Struct, frozen=True, kw_only=True):
     ends: Mapping[Partition, int] = {}
     counted: Mapping[CounterKey, CounterValue] | None = None
     unread: int = 0
+
+
+class ReadingClock:
+    """The event time at which windows are read: the largest clock of all partitions.
+
+    A clock that is too far ahead of the reader's wall clock is held at the wall clock, so that no
+    partition alone can empty the windows of the others.
+
+    `max_ahead`: how far a clock may be ahead, microseconds; None holds none, as in a replay.
+
+    Attributes:
+        ahead: how far the clock of each log is ahead that is held, microseconds.
+        jumps: how often a clock came to be held; None if none ever is.
+    """
+
+    def __init__(self, max_ahead: int | None) -> None:
+        self._max_ahead = max_ahead
+        self.ahead: Mapping[Partition, int] = {}
+        self.jumps = None if max_ahead is None else 0
+
+    def read(self, counts: IngestCopy, now: float) -> int | None:
+        """The event time for these counts, microseconds; None if unknown.
+
+        `now`: the wall clock, seconds since the epoch.
+        """
+        wall = round(now * SECOND)
+        if self._max_ahead is None or self.jumps is None or counts.clock is None:
+            return counts.clock
+        latest = wall + self._max_ahead
+        before, clocks = self.ahead, counts.clocks
+        self.ahead = {log: clock - wall for log, clock in clocks.items() if clock > latest}
+        self.jumps += len(self.ahead.keys() - before.keys())
+        return max(
+            wall if clock > latest else clock for clock in [*clocks.values()] or [counts.clock]
+        )
+
+    def warning(self) -> str | None:
+        """A warning about the log that is ahead most, or None."""
+        if not self.ahead:
+            return None
+        log = max(self.ahead, key=lambda log: self.ahead[log])
+        return (
+            f"{log}: its clock is {span_text(_rounded(self.ahead[log]))} ahead of this machine's, "
+            "so windows end at this machine's clock, and events of this partition with right "
+            "times are late; the runbook (StreamevalClockAhead) has the way back"
+        )
+
+
+def _rounded(span: int) -> int:
+    """A span in whole hours, or seconds if it is less than one."""
+    unit = HOUR if span >= HOUR else SECOND
+    return span // unit * unit
 
 
 class _WindowReadings(NamedTuple):
@@ -77,7 +129,8 @@ class Snapshots:
     """Takes snapshots; reads only windows that changed. Not safe on several threads.
 
     `idle`: event time after which label values without events are left out, microseconds; None
-    keeps all. `doubt`: a warning about the newest event time, or None.
+    keeps all. `doubt`: a warning about the newest event time, or None. `max_ahead`: see
+    `ReadingClock`.
     """
 
     def __init__(
@@ -89,12 +142,14 @@ class Snapshots:
         started_at: float,
         idle: int | None = None,
         doubt: Callable[[int], str | None] = lambda _: None,
+        max_ahead: int | None = None,
     ) -> None:
         self.started_at = started_at
         self.version = 0
         self._layout = layout
         self._source = source
         self._idle, self._doubt = idle, doubt
+        self._clock = ReadingClock(max_ahead)
         self._views = [FamilyView(spec, layout.windowing.pane) for spec in layout.families]
         self._families = tuple(
             SeriesFamily(
@@ -120,11 +175,12 @@ class Snapshots:
         """Read all series of the counts."""
         for view, spec in zip(self._views, self._layout.families, strict=True):
             view.refresh(counts.families[spec.name])
-        idle = [self._idle_slices(view, counts.clock) for view in self._views]
+        clock = self._clock.read(counts, now)
+        idle = [self._idle_slices(view, clock) for view in self._views]
         series = tuple(
             each
             for index, hidden in enumerate(idle)
-            for each in self._series(index, hidden, counts)
+            for each in self._series(index, hidden, counts.since, clock)
         )
         self.version += 1
         return Snapshot(
@@ -136,15 +192,21 @@ class Snapshots:
             series=series,
             health=self._health(counts, status),
             counted=_without(status.counted, self._hidden(idle)),
-            past=self._history.take(now, counts.clock, series),
+            past=self._history.take(now, clock, series),
             experiment=self._experiment.report(status.unread) if self._experiment else None,
         )
 
-    def _series(self, index: int, hidden: frozenset[int], counts: IngestCopy) -> Iterator[Series]:
+    def _series(
+        self,
+        index: int,
+        hidden: frozenset[int],
+        since: Iterable[Mapping[str, int]],
+        clock: int | None,
+    ) -> Iterator[Series]:
         """By metric, then by label values, then by window; lifetime last."""
-        view, added = self._views[index], AddedStatistics(self._families[index].name, counts.since)
-        spans = () if counts.clock is None else view.spec.spans
-        reads = [self._read(index, span, added, counts.clock) for span in (*spans, None)]
+        view, added = self._views[index], AddedStatistics(self._families[index].name, since)
+        spans = () if clock is None else view.spec.spans
+        reads = [self._read(index, span, added, clock) for span in (*spans, None)]
         slices = view.spec.slices.sorted({each for read in reads for each in read.rows} - hidden)
         for place in range(len(view.spec.metrics)):
             for number in slices:
@@ -228,16 +290,19 @@ class Snapshots:
                     position=each.position,
                     end=status.ends.get(log),
                     event_time=each.clock,
+                    ahead=self._clock.ahead.get(log, 0),
                 )
                 for log, each in progress
             ),
             trouble=status.health.trouble
+            or self._clock.warning()
             or tally.warning()
             or (None if join is None else join.warning())
             or (self._doubt(max(clocks)) if clocks else None)
             or self._advice(),
             late=tally.late if clocks else None,
             future=tally.future if clocks else None,
+            clock_jumps=self._clock.jumps if clocks else None,
             duplicates=tally.duplicates if self._layout.dedup or tally.duplicates else None,
             # Every event counts in all dimensions, so the one with the most is that of the family.
             folded={view.spec.name: max(view.folded().values(), default=0) for view in self._views},

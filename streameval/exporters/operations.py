@@ -132,6 +132,10 @@ _EVENTS: Final = {
         "Events ahead of their partition that later records did not confirm; they count in the "
         "lifetime only. A producer's clock is wrong."
     ),
+    _FromAttribute("clock_jumps", "counter", "clock_jumps"): (
+        "Times that a partition's clock came to be ahead of this machine's by more than max_ahead: "
+        "most of its newest voters have a wrong clock, or this machine has."
+    ),
     _FromAttribute("events_duplicate", "counter", "duplicates"): (
         "Duplicate events by their id; they are in no metric."
     ),
@@ -187,6 +191,12 @@ def _progress(snapshot: Snapshot) -> Iterator[Family]:
         "watermark_timestamp_seconds",
         "Largest event time read so far, seconds since the epoch; absent without event time. "
         "time() minus this is the delay of the values.",
+    )
+    yield _by_log(
+        [(each.partition, _seconds(each.ahead or None)) for each in health.partitions],
+        "clock_ahead_seconds",
+        "How far a partition's clock is ahead of this machine's, if by more than max_ahead; "
+        "windows then end at this machine's clock. Absent otherwise.",
     )
     text = "1 if the source has answered and reading has begun, as in /-/ready."
     yield _one(float(health.ready), "ready", "gauge", text)

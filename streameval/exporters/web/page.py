@@ -280,14 +280,14 @@ def _partitions(health: Health) -> Markup:
 
 
 def _partition(entry: PartitionHealth, saved: CheckpointHealth | None) -> Markup:
-    when = entry.event_time
+    when, ahead = entry.event_time, " (ahead of this machine)" if entry.ahead else ""
     durable = () if saved is None else (tag("td", _known(saved.offsets.get(entry.partition))),)
     return tag(
         "tr",
         tag("th", str(entry.partition), scope="row"),
         tag("td", _number(entry.position)),
         tag("td", _known(entry.lag)),
-        tag("td", UNDEFINED if when is None else moment(when / 1_000_000)),
+        tag("td", UNDEFINED if when is None else moment(when / 1_000_000) + ahead),
         *durable,
     )
 
