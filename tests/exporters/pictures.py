@@ -72,7 +72,7 @@ def health(
 
 def busy_health() -> Health:
     """A health with every field set."""
-    parts = (partition(0, 5, 9, 1_500_000), partition(1, 3, 3, 2_000_000))
+    parts = (partition(0, 5, 9, 1_500_000), partition(1, 3, 3, 2_000_000, ahead=90_000_000))
     offsets = {each.partition: 3 for each in parts}
     failures = {"store": 1, "dead_letters": 1, "timeout": 0}
     kept = CheckpointHealth(last_success=STARTED + 9, failures=failures, offsets=offsets, skipped=8)
@@ -81,6 +81,7 @@ def busy_health() -> Health:
         partitions=parts,
         late=4,
         future=6,
+        clock_jumps=1,
         duplicates=2,
         folded={"labels": 7, "country": 0},
         dead_lettered=3,
@@ -136,10 +137,12 @@ def picture(
 
 
 def partition(
-    number: int, position: int, end: int | None, event_time: int | None = None
+    number: int, position: int, end: int | None, event_time: int | None = None, *, ahead: int = 0
 ) -> PartitionHealth:
     where = Partition("recommendation-events", number)
-    return PartitionHealth(partition=where, position=position, end=end, event_time=event_time)
+    return PartitionHealth(
+        partition=where, position=position, end=end, event_time=event_time, ahead=ahead
+    )
 
 
 class Hands:

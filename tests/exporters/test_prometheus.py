@@ -444,6 +444,7 @@ def test_the_pipeline_has_checkpoints_dead_letters_and_recoveries(
     read = samples(exporter, picture(state=busy_health()))
     assert at(read, "events_late_total") == 4
     assert at(read, "events_future_total") == 6
+    assert at(read, "clock_jumps_total") == 1
     assert at(read, "events_duplicate_total") == 2
     assert at(read, "events_folded", family="labels") == 7
     assert at(read, "dlq_events_total") == 3

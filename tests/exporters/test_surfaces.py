@@ -14,7 +14,15 @@ from streameval.engine.snapshot import Snapshot, WebConfigHealth
 from streameval.exporters.web.answers import metrics
 from streameval.exporters.web.health import state
 from streameval.exporters.web.page import page
-from tests.exporters.pictures import busy_health, health, mean, picture, property_of_all, windowed
+from tests.exporters.pictures import (
+    busy_health,
+    health,
+    mean,
+    partition,
+    picture,
+    property_of_all,
+    windowed,
+)
 
 
 def several() -> Snapshot:
@@ -163,3 +171,9 @@ def test_an_estimate_says_so_with_its_bounds() -> None:
         (sure, "0.5000 (between 0.2500 and 0.7500)  of 10"),
     ):
         assert ["gini", said] in shown(picture(property_of_all("gini", ("a",), 0.5, **more)))
+
+
+def test_the_page_names_the_partition_whose_clock_is_ahead_of_the_machine() -> None:
+    both = (partition(0, 3, 3, 2_000_000), partition(1, 3, 3, 2_000_000, ahead=9))
+    text = html(picture(state=health(partitions=both)))
+    assert text.count(":02 (ahead of this machine)") == 1
