@@ -176,4 +176,4 @@ def test_an_estimate_says_so_with_its_bounds() -> None:
 def test_the_page_names_the_partition_whose_clock_is_ahead_of_the_machine() -> None:
     both = (partition(0, 3, 3, 2_000_000), partition(1, 3, 3, 2_000_000, ahead=9))
     text = html(picture(state=health(partitions=both)))
-    assert text.count(":02 (ahead of this machine)") == 1
+    assert text.count(" (ahead of this machine)<") == 1
