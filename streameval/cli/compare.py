@@ -260,10 +260,9 @@ def _of_files(
         config = config_of(msgspec.structs.replace(request, labels=[known.label]))
     experiment = msgspec.structs.replace(known, **options.experiment)
     intervals = msgspec.structs.replace(config.intervals or Intervals(), **options.intervals)
-    dated = isinstance(experiment.shares, list)
+    dated = "--shares with dates" if isinstance(experiment.shares, list) else ""
     if config.event.time is None and (dated or experiment.since is not None):
-        option = "--shares with dates" if dated else "--since"
-        raise UsageError(f"{option} needs event time: name its field with --time.")
+        raise UsageError(f"{dated or '--since'} needs event time: name its field with --time.")
     config = msgspec.structs.replace(
         config, intervals=intervals, experiment=Experiment(label=known.label)
     )

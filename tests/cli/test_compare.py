@@ -160,6 +160,33 @@ def test_missing_users_are_reported(tmp_path: Path) -> None:
     assert told.startswith("streameval: do not trust this: users are not split as planned")
 
 
+def test_shares_may_have_dates(tmp_path: Path) -> None:
+    """On the first two days three of four users get control, then every second one."""
+    rows = [
+        {
+            "recommendations": ["a"],
+            "interactions": [],
+            "user": f"u{user}",
+            "variant": "treatment" if user % (4 if day < 2 else 2) == 0 else "control",
+            "ts": 1_750_000_000 + day * DAY,
+        }
+        for user in range(4_000)
+        for day in {user % 5, min(user % 5 + 2, 4)}
+        if day < 2 or user % 5 >= 2
+    ]
+    path = json_lines(tmp_path / "events.ndjson", rows)
+    time = ["-m", "hit_rate", "--time", "ts", "--time-unit", "s"]
+    ramp = ["--shares", "2025-06-15:control=3,treatment=1", "--shares"]
+    dated = compared(path, *time, *ramp, "2025-06-17:control=1,treatment=1")
+    assert dated["checks"]["trouble"] == []
+    assert [each["since"] for each in dated["checks"]["splits"]] == ["2025-06-15", "2025-06-17"]
+    assert dated["experiment"]["shares"][0] == {"since": "2025-06-15", "control": 3, "treatment": 1}
+    (trouble,) = compared(path, *time)["checks"]["trouble"]
+    assert trouble.startswith("users are not split as planned")
+    told = ran("compare", path, *time).stdout
+    assert "an imbalance is seen from" in told
+
+
 def test_fail_on_sets_the_exit_status(tmp_path: Path) -> None:
     path = file_of(tmp_path, lift=-0.5)
     arguments: list[str | Path] = ["compare", path, "-m", "ctr", "-m", "ndcg@3"]
@@ -219,6 +246,9 @@ def test_a_comparison_without_users_is_rejected(tmp_path: Path) -> None:
         (["--by", "arm"], "no event in"),
         (["--control", "contrl"], "Did you mean 'control'?"),
         (["--shares", "control"], "--shares: found 'control'; give NAME=NUMBER"),
+        (["--shares", "2026-03-01:control=1,b=1"], "--shares with dates needs event time"),
+        (["--shares", "2026-3-1:control=1,b=1"], "--shares: found '2026-3-1'; give a day, like"),
+        (["--shares", "control=1,b=1", "--shares", "control=2,b=1"], "each needs its first day"),
         (["--shares", "a=1,b=1"], "shares: they are of a, b; give one for 'control', too"),
         (["--guardrail", "ctr"], "--guardrail: found 'ctr'; give NAME=NUMBER, like ctr=-0.01"),
         (["--guardrail", "ctr=0.1"], "guardrails: ctr = 0.1; give a share from 0 to -1"),

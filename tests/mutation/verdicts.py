@@ -8,14 +8,14 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from streameval.accumulator import comparison, contrasts, experiment
+from streameval.accumulator import audiences, comparison, contrasts, experiment, plan
 from streameval.accumulator.comparison import Comparison
 from streameval.accumulator.contrasts import Contrast
 from streameval.accumulator.verdicts import Compared, Draft
 from streameval.statistics.groups import MOST_DAYS, Groups
 from tests.contract import test_intervals
 from tests.mutation.mistake import Mistake, around, replaced
-from tests.uncertainty import test_comparison, test_verdicts
+from tests.uncertainty import test_checks, test_comparison, test_experiment, test_verdicts
 
 
 def _every_case(test: Callable[..., None]) -> Callable[[], None]:
@@ -65,6 +65,21 @@ def _without_fold(groups: Groups) -> bool:
     return any(days.size >= MOST_DAYS for _, days in groups._days())
 
 
+def _by_a_guess(check: Any) -> Any:
+    """Users are taken for the same by design if most of a variant's are in several."""
+
+    def guessed(arms: Any, plans: Any, *, same_users: bool, **others: Any) -> Any:
+        found = check(arms, plans, same_users=same_users, **others)
+        alike = found.shared >= 0.9 * min(found.users.values()) / max(sum(found.users.values()), 1)
+        return check(arms, plans, same_users=True, **others) if alike else found
+
+    return guessed
+
+
+def _the_newest_only(plans_of: Any) -> Any:
+    return lambda shares: plans_of(shares)[-1:]
+
+
 MISTAKES = (
     Mistake(
         '"at least" from the far bound',
@@ -100,5 +115,25 @@ MISTAKES = (
         "days that wait to be summed are not merged",
         test_intervals.test_days_that_wait_to_be_summed_may_be_merged_days,
         replaced(Groups, "reduced", property(_without_fold)),
+    ),
+    Mistake(
+        "a cap of 16,384 users of a variant",
+        test_checks.test_a_variant_of_an_experiment_keeps_enough_users_for_a_small_imbalance,
+        replaced(plan, "EXPERIMENT_USERS", 16_384),
+    ),
+    Mistake(
+        "no checks where most users are in both variants",
+        test_experiment.test_the_same_users_in_both_are_pairs_only_if_that_is_declared,
+        around(experiment, "checked", _by_a_guess),
+    ),
+    Mistake(
+        "users of a ramp by all its shares",
+        test_checks.test_a_ramp_of_new_users_has_a_verdict_if_the_shares_have_dates,
+        around(experiment, "plans_of", _the_newest_only),
+    ),
+    Mistake(
+        "lists without an id in one variant only",
+        test_checks.test_lists_without_an_id_in_one_variant_only_are_not_trusted,
+        replaced(audiences, "MOST_UNEVEN", 1.0),
     ),
 )

@@ -6,8 +6,8 @@ import argparse
 from collections.abc import Sequence
 from itertools import chain
 
+from tests.simulation import activity, edges
 from tests.simulation.bars import Simulation
-from tests.simulation.edges import bars
 from tests.simulation.systems import MISTAKES, System
 
 
@@ -25,8 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for seed in asked.seed or [1]:
         simulation = Simulation(seed, asked.runs, system)
         print(f"seed {seed}: {simulation.world}")
-        edges = () if asked.mistake else bars(seed, asked.runs)
-        for bar in chain(simulation.bars(), edges):
+        others = () if asked.mistake else (edges.bars, activity.bars)
+        for bar in chain(simulation.bars(), *(bars(seed, asked.runs) for bars in others)):
             broken += not bar.passed
             print(
                 f"  {'ok    ' if bar.passed else 'BROKEN'} {bar.name}: {bar.measured}", flush=True

@@ -264,6 +264,7 @@ EDGES: Final[Mapping[str, Edge]] = {
     "a ramp of new users": Edge(Ramp(moving=False), 0.2, 0.6),
     "a ramp that moves users": Edge(Ramp(moving=True), 0.2, untrusted=True),
     "a bot in the treatment": Edge(Bot(0.05), 0.2, untrusted=True),
+    "a small bot in the treatment": Edge(Bot(0.015), 0.2, untrusted=True),
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.effort import sampled
-from tests.simulation import edges
+from tests.simulation import activity, edges
 from tests.simulation.bars import Simulation, at_most
 from tests.simulation.systems import MISTAKES, System
 
@@ -21,6 +21,10 @@ def test_every_promise_is_kept() -> None:
 
 def test_the_edges_keep_their_promises() -> None:
     assert [bar for bar in edges.bars(1, 20) if not bar.passed] == []
+
+
+def test_users_who_come_more_often_are_noticed() -> None:
+    assert [bar for bar in activity.bars(1, 20) if not bar.passed] == []
 
 
 @pytest.mark.parametrize("name", sampled(MISTAKES, 6))
@@ -46,6 +50,13 @@ def test_every_promise_is_kept_in_500_runs(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(100, 103))
 def test_the_edges_keep_their_promises_in_500_runs(seed: int) -> None:
     assert [bar for bar in edges.bars(seed, 500) if not bar.passed] == []
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("seed", range(100, 103))
+def test_users_who_come_more_often_are_noticed_in_500_runs(seed: int) -> None:
+    assert [bar for bar in activity.bars(seed, 500) if not bar.passed] == []
 
 
 @pytest.mark.nightly

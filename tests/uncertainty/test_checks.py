@@ -7,7 +7,7 @@ from datetime import date
 import numpy as np
 import pytest
 
-from streameval import Accumulator, Event
+from streameval import Accumulator, Columns, Event, compare
 from streameval.accumulator.audiences import (
     ALARM,
     ratio_evidence,
@@ -272,3 +272,44 @@ def test_inconsistent_shares_with_dates_are_refused(shares: DatedShares, message
     with pytest.raises(ConfigError) as raised:
         Experiment(shares=shares).check([parse(text) for text in METRICS])
     assert message in str(raised.value)
+
+
+def test_a_variant_of_an_experiment_keeps_enough_users_for_a_small_imbalance() -> None:
+    """With 16,384 hashes of each variant, this split looked as planned."""
+    random = np.random.default_rng(6)
+    users, side = np.arange(200_000), random.random(200_000) < 0.51
+    arms = {}
+    for name, here in (("control", side), ("treatment", ~side)):
+        made = Accumulator("hit_rate", intervals=Intervals(), experiment=True)
+        mine = users[here]
+        ones = np.ones((mine.size, 1), np.int64)
+        made.update_many(Columns(recommendations=ones, interactions=ones, users=mine))
+        arms[name] = Variant({}, present(made.audience))
+    (trouble,) = report(Experiment(), arms).checks.trouble
+    assert trouble.startswith("users are not split as planned")
+
+
+def test_an_embedded_accumulator_keeps_few_users() -> None:
+    made = Accumulator("hit_rate", intervals=Intervals())
+    ones = np.ones((50_000, 1), np.int64)
+    made.update_many(Columns(recommendations=ones, interactions=ones, users=np.arange(50_000)))
+    assert present(made.audience).hashes.size <= 16_384
+
+
+def test_accumulators_follow_the_rule_of_missing_ids() -> None:
+    """A bot without ids has 3 % of one variant's lists."""
+    arms = {}
+    for name, bots in (("control", 0), ("treatment", 300)):
+        arms[name] = Accumulator("hit_rate", intervals=Intervals())
+        arms[name].update_many(
+            Event(
+                recommendations=["a"],
+                interactions=["a"] if number % 3 == 0 and number < 10_000 else [],
+                user=f"{name}-{number % 4_000}" if number < 10_000 else None,
+                event_id=f"e{number}",
+            )
+            for number in range(10_000 + bots)
+        )
+    assert compare(arms["control"], arms["treatment"], "hit_rate").verdict == "do not trust"
+    assert arms["treatment"].read("hit_rate").interval is None
+    assert arms["control"].read("hit_rate").interval is not None

@@ -207,8 +207,8 @@ def test_users_in_both_variants_are_reported() -> None:
 def test_the_same_users_in_both_are_pairs_only_if_that_is_declared() -> None:
     control, treatment = variant(10), variant(20)._replace(audience=variant(10).audience)
     arms = {"control": control, "treatment": treatment}
-    guessed = report(Experiment(), arms)
-    assert "100.0 % of the users are in several variants" in guessed.checks.trouble[0]
+    guessed = report(Experiment(), arms).checks.trouble
+    assert any("100.0 % of the users are in several variants" in each for each in guessed)
     declared = report(Experiment(same_users=True), arms).checks
     assert (declared.trouble, declared.shared, declared.ratio_evidence) == ((), 1.0, 1.0)
 
