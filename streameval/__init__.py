@@ -4,6 +4,7 @@ import logging
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.comparison import Comparison, compare
+from streameval.accumulator.planning import ExperimentPlan, plan
 from streameval.accumulator.shared import SharedAccumulator
 from streameval.catalogue import metric_at
 from streameval.catalogue.context import Popularity, Similarity
@@ -19,6 +20,7 @@ __all__ = [
     "Columns",
     "Comparison",
     "Event",
+    "ExperimentPlan",
     "Interaction",
     "Interval",
     "Intervals",
@@ -29,6 +31,7 @@ __all__ = [
     "compare",
     "metric",
     "metric_at",
+    "plan",
 ]
 __version__ = "0.1.0"
 

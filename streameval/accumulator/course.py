@@ -8,7 +8,6 @@ from datetime import date
 from typing import Final
 
 import msgspec
-import numpy as np
 
 from streameval.accumulator.comparison import Settings, contrast_of, judge, on_common_days
 from streameval.accumulator.contrasts import Contrast, contrasts
@@ -26,8 +25,8 @@ _SLOWEST: Final = 0.05
 _FASTEST: Final = 1.0
 """Limits of the power of time with which a standard error falls; 0.5 if no user comes again."""
 
-_MOST_TIMES: Final = 1e100
-"""Largest factor of days, so that it is finite."""
+_MOST_TIMES: Final = 230.0
+"""Logarithm of the largest factor of days, so that it is finite."""
 
 
 class Day(msgspec.Struct, frozen=True):
@@ -80,15 +79,16 @@ def days_left(control: GroupSums, treatment: GroupSums, settings: Settings) -> f
     now = contrast_of(control, treatment)
     if now is None or not now.is_usable:
         return None
-    power = _power(control, treatment)
+    common = on_common_days(control, treatment)
+    days = common[0].days.size
+    power = power_of_time(days, lambda count: _lift_error_at(common, count))
     if power is None:
         return None
-    error = lift_error(now)
-    wanted = _error_at(
+    wanted = error_at(
         settings.precision,
-        error,
-        lambda found: half_width(
-            found,
+        lift_error(now),
+        lambda error: half_width(
+            error,
             now.groups,
             settings.alpha,
             settings.method,
@@ -96,27 +96,27 @@ def days_left(control: GroupSums, treatment: GroupSums, settings: Settings) -> f
             level=settings.level,
         ),
     )
-    days = np.intersect1d(control.days, treatment.days).size
-    times = math.exp(min(math.log(error / wanted) / power, math.log(_MOST_TIMES)))
-    return days * (times - 1.0)
+    times = math.log(lift_error(now) / wanted) / power
+    return days * (math.exp(min(times, _MOST_TIMES)) - 1.0)
 
 
-def _power(control: GroupSums, treatment: GroupSums) -> float | None:
-    """The power of time with which the standard error of the lift falls, as measured."""
-    common = on_common_days(control, treatment)
-    days = common[0].days.size
+def power_of_time(days: int, error: Callable[[int], float]) -> float | None:
+    """The power of time with which a standard error fell in the second half of the days.
+
+    None with too few days. `error`: the standard error after so many days; 0 if it is unknown.
+    """
     if days < _FEWEST_DAYS:
         return None
-    half = days // 2
-    whole, early = (
-        contrasts(*(first_days(each, end) for each in common))[0] for end in (days, half)
-    )
-    if not (whole.is_usable and early.is_usable):
+    before, now = error(days // 2), error(days)
+    if not (before > 0 and now > 0):
         return None
-    now, before = lift_error(whole), lift_error(early)
-    if not (now > 0 and before > 0):
-        return None
-    return min(max(math.log(before / now) / math.log(days / half), _SLOWEST), _FASTEST)
+    power = math.log(before / now) / math.log(days / (days // 2))
+    return min(max(power, _SLOWEST), _FASTEST)
+
+
+def _lift_error_at(common: tuple[GroupSums, GroupSums], count: int) -> float:
+    (contrast,) = contrasts(*(first_days(each, count) for each in common))
+    return lift_error(contrast) if contrast.is_usable else 0.0
 
 
 def lift_error(contrast: Contrast) -> float:
@@ -131,7 +131,7 @@ def first_days(sums: GroupSums, count: int) -> GroupSums:
     return GroupSums(days[:count], numerators[:count], denominators[:count])
 
 
-def _error_at(wanted: float, largest: float, width: Callable[[float], float]) -> float:
+def error_at(wanted: float, largest: float, width: Callable[[float], float]) -> float:
     """The standard error at which a width, which grows with it, is what is wanted."""
     low, high = 0.0, largest
     if width(high) <= wanted:

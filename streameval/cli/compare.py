@@ -5,24 +5,17 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from pathlib import Path
-from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 from rich.table import Table
 from rich.text import Text
 from typer import Argument, Exit, Option
 
-from streameval.accumulator import Accumulator
 from streameval.accumulator.checks import users_text
 from streameval.accumulator.comparison import Method, percent
-from streameval.accumulator.experiment import Experiment, Report, Variant, compared
-from streameval.accumulator.readings import activity
+from streameval.accumulator.experiment import Experiment, Report, compared
 from streameval.accumulator.verdicts import Compared, guardrail_text, needed_text, promise
-from streameval.catalogue import parse
-from streameval.catalogue.metric import Metric
-from streameval.checkpoints.store import is_store
-from streameval.cli.counting import count_records, count_tables, report_early
 from streameval.cli.errors import FAILED, UsageError, output, report
 from streameval.cli.request import (
     AllowInvalid,
@@ -34,7 +27,6 @@ from streameval.cli.request import (
     Request,
     Separators,
     UnitOfTime,
-    config_of,
     day_option,
     expand_paths,
     given_options,
@@ -42,15 +34,11 @@ from streameval.cli.request import (
     refuse_invalid,
     shares_option,
 )
-from streameval.cli.state import newest_checkpoints, restore, without_copies
 from streameval.cli.terminal import csv_text, json_text, render
-from streameval.config import Config
+from streameval.cli.variants import check_variants, counted_files, counted_states, is_state
 from streameval.decoding.values import MISSING_LABEL
-from streameval.engine.snapshots import ingest_snapshot, variants_in
-from streameval.errors import suggestion
 from streameval.exporters.view import figure, lift_bounds
-from streameval.statistics.intervals import Audience, Intervals
-from streameval.windows.times import DAY
+from streameval.statistics.intervals import Intervals
 
 
 class Failure(StrEnum):
@@ -205,31 +193,15 @@ def compare(  # noqa: PLR0913  each is an option of the command
     )
 
 
-Found: TypeAlias = tuple[Sequence[Metric], Mapping[str, Variant]]
-"""Metrics in order, and label value -> variant."""
-
-
-class _Counted(NamedTuple):
-    """The counts of an experiment.
-
-    Attributes:
-        left_out: metric -> reason why it is not compared.
-        invalid: whether most records with interactions are invalid.
-    """
-
-    metrics: Sequence[Metric]
-    variants: Mapping[str, Variant]
-    left_out: Mapping[str, str]
-    invalid: bool = False
-
-
 def compare_files(request: Request, options: ExperimentOptions) -> None:
     """Compare the variants in files or saved states, and write the report."""
     experiment, intervals, counted = (
-        _of_states(request, options) if is_state(request.files) else _of_files(request, options)
+        counted_states(request, options)
+        if is_state(request.files)
+        else counted_files(request, options)
     )
     experiment.check(counted.metrics, "command line")
-    _check_variants(counted.variants, request, experiment)
+    check_variants(counted.variants, request, experiment)
     missing = counted.variants.get(MISSING_LABEL)
     if missing is not None and missing.audience.lists:
         report(f"{missing.audience.lists:,} lists have no {experiment.label} and are left out.")
@@ -248,97 +220,6 @@ def compare_files(request: Request, options: ExperimentOptions) -> None:
         raise Exit(FAILED)
 
 
-def _of_files(
-    request: Request, options: ExperimentOptions
-) -> tuple[Experiment, Intervals, _Counted]:
-    config = config_of(request)
-    label = request.labels[0] if request.labels else Experiment().label
-    known = config.experiment or Experiment(label=label)
-    if request.labels:
-        known = msgspec.structs.replace(known, label=label)
-    if known.label not in config.labels:
-        config = config_of(msgspec.structs.replace(request, labels=[known.label]))
-    experiment = msgspec.structs.replace(known, **options.experiment)
-    intervals = msgspec.structs.replace(config.intervals or Intervals(), **options.intervals)
-    dated = "--shares with dates" if isinstance(experiment.shares, list) else ""
-    if config.event.time is None and (dated or experiment.since is not None):
-        raise UsageError(f"{dated or '--since'} needs event time: name its field with --time.")
-    config = msgspec.structs.replace(
-        config, intervals=intervals, experiment=Experiment(label=known.label)
-    )
-    if request.is_tables:
-        empty, cells = count_tables(request, msgspec.structs.replace(config, labels=[known.label]))
-        for cell, each in cells.items():
-            if advice := each.advice():
-                report(f"{known.label}={cell.labels[0]}: {advice}")
-        invalid = False
-        found: Found = empty.metrics, {key.labels[0]: _variant(each) for key, each in cells.items()}
-    else:
-        ingest = count_records(config, None, request.processes).ingest
-        if trouble := ingest_snapshot(ingest, labels=config.labels, now=0.0).health.trouble:
-            report(trouble)
-        invalid = ingest.tally.warning() is not None
-        found = variants_in(ingest, known.label, config.labels)
-    report_early(config, [day * DAY for day in _newest_days(found[1])])
-    counted = _without_intervals(config, found)
-    return experiment, intervals, counted._replace(invalid=invalid)
-
-
-def _newest_days(variants: Mapping[str, Variant]) -> Iterator[int]:
-    """The newest event day of each sum."""
-    for variant in variants.values():
-        for sums in variant.sums.values():
-            if sums.days.size:
-                yield int(sums.days.max())
-
-
-def _without_intervals(config: Config, found: Found) -> _Counted:
-    """The counts, with a reason for each metric that has no interval."""
-    empty, (metrics, variants) = config.accumulator(), found
-    left_out = {
-        metric.text: empty.read(metric.text).no_interval or ""
-        for metric in metrics
-        if empty.groups(metric.text) is None
-    }
-    return _Counted(metrics, variants, left_out)
-
-
-def is_state(paths: Sequence[str]) -> bool:
-    """Whether one of the paths is a store of checkpoints."""
-    return any(is_store(path) for path in paths)
-
-
-def _of_states(
-    request: Request, options: ExperimentOptions
-) -> tuple[Experiment, Intervals, _Counted]:
-    """The lifetime counts of saved states, all partitions together."""
-    checkpoints = without_copies(newest_checkpoints(request.files))
-    if not checkpoints:
-        raise UsageError(f"no state in {', '.join(request.files)}.")
-    config, ingest = restore(checkpoints, Path(request.config) if request.config else None)
-    if config.intervals is None:
-        raise UsageError(
-            f"{request.files[0]}: the state was made without intervals; add intervals = {{}} to "
-            "the daemon's configuration to count by user."
-        )
-    known = config.experiment or Experiment()
-    if request.labels:
-        known = msgspec.structs.replace(known, label=request.labels[0])
-    if known.label not in config.labels:
-        found = ", ".join(config.labels) or "none"
-        raise UsageError(f"--by {known.label}: no such label in the state; its labels: {found}.")
-    metrics, variants = variants_in(ingest, known.label, config.labels)
-    if request.metrics:
-        chosen = {parse(text).text for text in request.metrics}
-        known_texts = [metric.text for metric in metrics]
-        for text in sorted(chosen.difference(known_texts)):
-            raise UsageError(f"-m {text}: not in the state, which has {', '.join(known_texts)}.")
-        metrics = [metric for metric in metrics if metric.text in chosen]
-    experiment = msgspec.structs.replace(known, **options.experiment)
-    intervals = msgspec.structs.replace(config.intervals, **options.intervals)
-    return experiment, intervals, _without_intervals(config, (metrics, variants))
-
-
 def _failures(report: Report) -> Iterator[str]:
     if report.checks.trouble:
         yield "untrusted"
@@ -347,42 +228,6 @@ def _failures(report: Report) -> Iterator[str]:
             yield "worse"
         if row.guardrail_verdict == "broken":
             yield "guardrail"
-
-
-def _variant(counted: Accumulator) -> Variant:
-    sums = {metric.text: counted.groups(metric.text) for metric in counted.metrics}
-    audience = cast("Audience", counted.audience)
-    found = {name: each for name, each in sums.items() if each is not None}
-    return Variant(found, audience, activity(counted.table, [0]))
-
-
-def _check_variants(
-    variants: Mapping[str, Variant], request: Request, experiment: Experiment
-) -> None:
-    """Raise a UsageError if variants, the control or users are missing."""
-    files, label = ", ".join(request.files), experiment.label
-    if not variants:
-        raise UsageError(f"no valid event in {files}.")
-    found = [name for name in sorted(variants) if name != MISSING_LABEL]
-    if not found:
-        raise UsageError(
-            f"no event in {files} has the label {label!r}; name the field of the variant with "
-            f"--by FIELD or --column {label}=FIELD."
-        )
-    if experiment.control not in variants:
-        hint = suggestion(experiment.control, found)
-        raise UsageError(
-            f"no event has {label}={experiment.control}; found: {', '.join(found)}. Name the "
-            f"control variant with --control.{hint}"
-        )
-    if len(found) < 2:
-        raise UsageError(f"every event has {label}={found[0]}; there is nothing to compare.")
-    audiences = [each.audience for each in variants.values()]
-    if all(each.anonymous == each.lists for each in audiences):
-        raise UsageError(
-            f"no event in {files} names its user. Lists of one user are correlated, so a "
-            "comparison needs users; name their field with --column user=FIELD."
-        )
 
 
 _COLOURS: Final = {"better": "green", "worse": "red"}

@@ -36,7 +36,7 @@ from streameval.engine.snapshot import (
     Snapshot,
 )
 from streameval.events.records import Partition
-from streameval.statistics.intervals import Audience, Intervals
+from streameval.statistics.intervals import NOBODY, Audience, Intervals
 from streameval.windows.labels import Labels
 from streameval.windows.times import HOUR, SECOND, span_text
 from streameval.windows.views import FamilyView
@@ -385,15 +385,35 @@ def all_variants(
     return metrics, variants
 
 
-def variants_of(view: FamilyView, table: Table, label: str) -> dict[str, Variant]:
-    """The variants of a table: slices by the values of one label, summed over other labels."""
+def everyone_in(ingest: Ingest, labels: Sequence[str]) -> tuple[list[Metric], Variant]:
+    """The metrics of all families without a segment, and all users over the lifetime."""
+    layout, counts = ingest.layout, ingest.copied()
+    metrics: list[Metric] = []
+    everyone = Variant({}, NOBODY)
+    for spec in layout.families:
+        if _segment(spec.dimensions, labels) is not None:
+            continue
+        view = FamilyView(spec, layout.windowing.pane)
+        view.refresh(counts.families[spec.name])
+        metrics += spec.metrics
+        for variant in variants_of(view, view.lifetime(), None).values():
+            everyone = variant.joined(everyone)
+    return metrics, everyone
+
+
+def variants_of(view: FamilyView, table: Table, label: str | None) -> dict[str, Variant]:
+    """The variants of a table: slices by the values of one label, summed over other labels.
+
+    `label`: None for all slices together.
+    """
     groups = table.groups
     if groups is None or table.audience is None:
         return {}
-    place = view.spec.dimensions.index(label)
+    place = 0 if label is None else view.spec.dimensions.index(label)
     cells: defaultdict[str, list[int]] = defaultdict(list)
     for number in view.slices(table).tolist():
-        cells[view.labels(number)[place]].append(number)
+        name = "" if label is None else view.labels(number)[place]
+        cells[name].append(number)
     metrics = [metric for metric in view.spec.metrics if ungrouped(metric, table) is None]
     users = table.audience.copy()
     users.rename({cell: own[0] for own in cells.values() for cell in own})

@@ -1,0 +1,236 @@
+"""`streameval plan`: how many users and days an experiment takes to find a lift."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, Final, NamedTuple
+
+import msgspec
+from rich.table import Table
+from typer import Argument, Option
+
+from streameval.accumulator.comparison import confidence_text, percent
+from streameval.accumulator.experiment import Variant
+from streameval.accumulator.planning import Effort, ExperimentPlan, Wanted, plan_sums
+from streameval.catalogue.metric import Metric
+from streameval.cli.counting import count_records, count_tables
+from streameval.cli.errors import UsageError, as_usage_error, output, report
+from streameval.cli.request import (
+    Columns,
+    Format,
+    Metrics,
+    Processes,
+    Request,
+    Separators,
+    UnitOfTime,
+    config_of,
+    expand_paths,
+    given_options,
+)
+from streameval.cli.terminal import csv_text, json_text, render
+from streameval.cli.variants import chosen_metrics, is_state, restored, variant_of
+from streameval.engine.snapshots import everyone_in
+from streameval.errors import MetricError, NotComparableError
+from streameval.exporters.view import figure
+from streameval.statistics.intervals import Intervals
+from streameval.tables.files import finite
+
+
+def plan(  # noqa: PLR0913  each is an option of the command
+    paths: Annotated[
+        list[str],
+        Argument(
+            metavar="PATH...",
+            help="Files of events in the formats of `streameval evaluate`, or stores of "
+            "checkpoints ([state] path): of the model that runs today.",
+        ),
+    ],
+    *,
+    metric: Metrics = None,
+    lift: Annotated[str, Option(metavar="SHARE", help="Lift to find, like 2% or 0.02.")] = "2%",
+    shares: Annotated[
+        str, Option(metavar="SHARE:SHARE", help="Planned split of users, control first.")
+    ] = "50:50",
+    power: Annotated[
+        str, Option(metavar="SHARE", help="Share of experiments that find the lift.")
+    ] = "80%",
+    confidence: Annotated[
+        float | None,
+        Option(
+            min=0.501, max=0.9999, help="Coverage probability of intervals.", show_default="0.95"
+        ),
+    ] = None,
+    precision: Annotated[
+        float | None,
+        Option(
+            min=0.0001,
+            max=1.0,
+            help="Precision of the experiment, for which `anytime` intervals are tightest.",
+            show_default="0.02",
+        ),
+    ] = None,
+    column: Columns = None,
+    separator: Separators = None,
+    config: Annotated[
+        str | None, Option(help="Take metrics, catalog, [event] and intervals from this file.")
+    ] = None,
+    time: Annotated[
+        str | None, Option(help="Field of event time; without it, days are unknown.")
+    ] = None,
+    time_unit: UnitOfTime = None,
+    processes: Processes = 1,
+    format: Format = "table",  # noqa: A002  the option is called --format
+) -> None:
+    """Plan an experiment: how many users and days does it take to find a lift?
+
+    ```
+    streameval plan events.ndjson -m ndcg@10 --lift 2% --time ts --time-unit s
+    streameval plan week.parquet -m ctr --lift 1% --shares 90:10 --power 90%
+    streameval plan state -m ndcg@10    # what a daemon has saved
+    ```
+
+    The spread between the users counted tells how many users are needed, and how fast it fell from
+    day to day how many days. `detectable` is the lift that so many users would find today.
+
+    With `fixed`, look once, when they have come; with `anytime`, look whenever you like.
+    """
+    plan_files(
+        Request(
+            paths=paths if is_state(paths) else expand_paths(paths),
+            columns=column or [],
+            separators=separator or [],
+            metrics=metric or [],
+            config=config,
+            time=time,
+            time_unit=time_unit,
+            format=format,
+            processes=processes,
+            compares=True,
+        ),
+        {"lift": lift, "shares": shares, "power": power},
+        given_options(confidence=confidence, precision=precision),
+    )
+
+
+class _Counted(NamedTuple):
+    """Everyone who was counted."""
+
+    metrics: Sequence[Metric]
+    everyone: Variant
+    intervals: Intervals
+
+
+def plan_files(request: Request, wanted: Mapping[str, str], options: Mapping[str, Any]) -> None:
+    """Plan an experiment for each metric from files or saved states, and write the plans."""
+    with as_usage_error(MetricError):
+        asked = Wanted(
+            lift=_share("--lift", wanted["lift"]),
+            power=_share("--power", wanted["power"]),
+            shares=tuple(_number("--shares", text) for text in wanted["shares"].split(":")),
+        )
+    counted = _of_states(request) if is_state(request.files) else _of_files(request, options)
+    intervals = msgspec.structs.replace(counted.intervals, **options)
+    plans = list(_plans(counted, intervals, asked))
+    if not plans:
+        raise UsageError("no metric that an experiment can compare; give another one with -m.")
+    with output():
+        sys.stdout.write(_FORMATS[request.format](plans))
+
+
+def _plans(counted: _Counted, intervals: Intervals, wanted: Wanted) -> Iterator[ExperimentPlan]:
+    for metric in counted.metrics:
+        sums = counted.everyone.sums.get(metric.text)
+        if sums is None:
+            report(f"{metric.text} is left out: it is not a mean over lists or items.")
+            continue
+        users = counted.everyone.audience.users
+        with as_usage_error(NotComparableError):
+            yield plan_sums(metric.text, sums, users, intervals, wanted)
+
+
+def _of_files(request: Request, options: Mapping[str, Any]) -> _Counted:
+    config = config_of(request)
+    intervals = msgspec.structs.replace(config.intervals or Intervals(), **options)
+    config = msgspec.structs.replace(config, intervals=intervals, experiment=None)
+    if request.is_tables:
+        bare = msgspec.structs.replace(config, labels=[], segments=[])
+        empty, cells = count_tables(request, bare)
+        variants = [variant_of(each) for each in cells.values()]
+        if not variants:
+            raise UsageError(f"no valid event in {', '.join(request.files)}.")
+        return _Counted(empty.metrics, variants[0], intervals)
+    ingest = count_records(config, None, request.processes).ingest
+    return _Counted(*everyone_in(ingest, config.labels), intervals)
+
+
+def _of_states(request: Request) -> _Counted:
+    config, ingest = restored(request)
+    metrics, everyone = everyone_in(ingest, config.labels)
+    return _Counted(chosen_metrics(request, metrics), everyone, config.intervals or Intervals())
+
+
+def _share(option: str, text: str) -> float:
+    """A share, like 2% or 0.02."""
+    if text.strip().endswith("%"):
+        return _number(option, text.strip().removesuffix("%")) / 100.0
+    return _number(option, text)
+
+
+def _number(option: str, text: str) -> float:
+    number = finite(text.strip())
+    if number is None:
+        example = "50:50" if option == "--shares" else "2% or 0.02"
+        raise UsageError(f"{option}: found {text!r}; give numbers, like {example}.")
+    return number
+
+
+_HEADS: Final = ("metric", "value", "lift", "method", "users", "days", "detectable")
+
+
+def _as_json(plans: Sequence[ExperimentPlan]) -> str:
+    return json_text(msgspec.to_builtins(plans), indent=1) + "\n"
+
+
+def _as_csv(plans: Sequence[ExperimentPlan]) -> str:
+    rows = [
+        (each.metric, each.value, each.lift, of.method, of.users, of.days, of.detectable)
+        for each in plans
+        for of in each.efforts
+    ]
+    return csv_text(_HEADS, rows)
+
+
+def _as_table(plans: Sequence[ExperimentPlan]) -> str:
+    first = plans[0]
+    split = " : ".join(percent(share) for share in first.shares)
+    grid = Table(header_style="bold")
+    for name in ("metric", "value now", "method"):
+        grid.add_column(name)
+    for name in ("users needed", "days needed", "lift detectable today"):
+        grid.add_column(name, justify="right")
+    for each in plans:
+        for of in each.efforts:
+            grid.add_row(each.metric, figure(each.value), of.method, *_cells(of))
+    return (
+        f"To find a lift of {percent(first.lift)} in {percent(first.power)} of experiments, with "
+        f"{confidence_text(first.confidence)} confidence and users split {split}:\n"
+        f"{render(grid)}"
+        f"Counted so far: {first.users:,.0f} users on {first.days:,} days. fixed: look once, when "
+        "the users have come; anytime: look whenever you like.\n"
+    )
+
+
+def _cells(effort: Effort) -> tuple[str, str, str]:
+    users = "unknown" if effort.users is None else f"{math.ceil(effort.users):,}"
+    days = "unknown" if effort.days is None else f"{math.ceil(effort.days):,}"
+    lift = "unknown" if effort.detectable is None else percent(effort.detectable)
+    return users, days, lift
+
+
+_FORMATS: Final[Mapping[str, Callable[[Sequence[ExperimentPlan]], str]]] = {
+    "table": _as_table,
+    "json": _as_json,
+    "csv": _as_csv,
+}

@@ -1,0 +1,192 @@
+"""The users of an experiment, counted by variant in files or saved states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple, TypeAlias, cast
+
+import msgspec
+
+from streameval.accumulator import Accumulator
+from streameval.accumulator.experiment import Experiment, Variant
+from streameval.accumulator.readings import activity
+from streameval.catalogue import parse
+from streameval.catalogue.metric import Metric
+from streameval.checkpoints.store import is_store
+from streameval.cli.counting import count_records, count_tables, report_early
+from streameval.cli.errors import UsageError, report
+from streameval.cli.request import (
+    ExperimentOptions,
+    Request,
+    config_of,
+)
+from streameval.cli.state import newest_checkpoints, restore, without_copies
+from streameval.config import Config
+from streameval.decoding.values import MISSING_LABEL
+from streameval.engine.ingest import Ingest
+from streameval.engine.snapshots import ingest_snapshot, variants_in
+from streameval.errors import suggestion
+from streameval.statistics.intervals import Audience, Intervals
+from streameval.windows.times import DAY
+
+Found: TypeAlias = tuple[Sequence[Metric], Mapping[str, Variant]]
+"""Metrics in order, and label value -> variant."""
+
+
+class Counted(NamedTuple):
+    """The counts of an experiment.
+
+    Attributes:
+        left_out: metric -> reason why it is not compared.
+        invalid: whether most records with interactions are invalid.
+    """
+
+    metrics: Sequence[Metric]
+    variants: Mapping[str, Variant]
+    left_out: Mapping[str, str]
+    invalid: bool = False
+
+
+def counted_files(
+    request: Request, options: ExperimentOptions
+) -> tuple[Experiment, Intervals, Counted]:
+    """The counts of files."""
+    config = config_of(request)
+    label = request.labels[0] if request.labels else Experiment().label
+    known = config.experiment or Experiment(label=label)
+    if request.labels:
+        known = msgspec.structs.replace(known, label=label)
+    if known.label not in config.labels:
+        config = config_of(msgspec.structs.replace(request, labels=[known.label]))
+    experiment = msgspec.structs.replace(known, **options.experiment)
+    intervals = msgspec.structs.replace(config.intervals or Intervals(), **options.intervals)
+    dated = "--shares with dates" if isinstance(experiment.shares, list) else ""
+    if config.event.time is None and (dated or experiment.since is not None):
+        raise UsageError(f"{dated or '--since'} needs event time: name its field with --time.")
+    config = msgspec.structs.replace(
+        config, intervals=intervals, experiment=Experiment(label=known.label)
+    )
+    if request.is_tables:
+        empty, cells = count_tables(request, msgspec.structs.replace(config, labels=[known.label]))
+        for cell, each in cells.items():
+            if advice := each.advice():
+                report(f"{known.label}={cell.labels[0]}: {advice}")
+        invalid = False
+        found: Found = (
+            empty.metrics,
+            {key.labels[0]: variant_of(each) for key, each in cells.items()},
+        )
+    else:
+        ingest = count_records(config, None, request.processes).ingest
+        if trouble := ingest_snapshot(ingest, labels=config.labels, now=0.0).health.trouble:
+            report(trouble)
+        invalid = ingest.tally.warning() is not None
+        found = variants_in(ingest, known.label, config.labels)
+    report_early(config, [day * DAY for day in _newest_days(found[1])])
+    counted = _without_intervals(config, found)
+    return experiment, intervals, counted._replace(invalid=invalid)
+
+
+def _newest_days(variants: Mapping[str, Variant]) -> Iterator[int]:
+    """The newest event day of each sum."""
+    for variant in variants.values():
+        for sums in variant.sums.values():
+            if sums.days.size:
+                yield int(sums.days.max())
+
+
+def _without_intervals(config: Config, found: Found) -> Counted:
+    """The counts, with a reason for each metric that has no interval."""
+    empty, (metrics, variants) = config.accumulator(), found
+    left_out = {
+        metric.text: empty.read(metric.text).no_interval or ""
+        for metric in metrics
+        if empty.groups(metric.text) is None
+    }
+    return Counted(metrics, variants, left_out)
+
+
+def is_state(paths: Sequence[str]) -> bool:
+    """Whether one of the paths is a store of checkpoints."""
+    return any(is_store(path) for path in paths)
+
+
+def restored(request: Request) -> tuple[Config, Ingest]:
+    """The configuration and the counts of saved states, all partitions together."""
+    checkpoints = without_copies(newest_checkpoints(request.files))
+    if not checkpoints:
+        raise UsageError(f"no state in {', '.join(request.files)}.")
+    config, ingest = restore(checkpoints, Path(request.config) if request.config else None)
+    if config.intervals is None:
+        raise UsageError(
+            f"{request.files[0]}: the state was made without intervals; add intervals = {{}} to "
+            "the daemon's configuration to count by user."
+        )
+    return config, ingest
+
+
+def chosen_metrics(request: Request, metrics: Sequence[Metric]) -> Sequence[Metric]:
+    """The metrics of a state that are asked for; all if none is."""
+    if not request.metrics:
+        return metrics
+    chosen = {parse(text).text for text in request.metrics}
+    known_texts = [metric.text for metric in metrics]
+    for text in sorted(chosen.difference(known_texts)):
+        raise UsageError(f"-m {text}: not in the state, which has {', '.join(known_texts)}.")
+    return [metric for metric in metrics if metric.text in chosen]
+
+
+def counted_states(
+    request: Request, options: ExperimentOptions
+) -> tuple[Experiment, Intervals, Counted]:
+    """The lifetime counts of saved states, all partitions together."""
+    config, ingest = restored(request)
+    known = config.experiment or Experiment()
+    if request.labels:
+        known = msgspec.structs.replace(known, label=request.labels[0])
+    if known.label not in config.labels:
+        found = ", ".join(config.labels) or "none"
+        raise UsageError(f"--by {known.label}: no such label in the state; its labels: {found}.")
+    metrics, variants = variants_in(ingest, known.label, config.labels)
+    chosen = chosen_metrics(request, metrics)
+    experiment = msgspec.structs.replace(known, **options.experiment)
+    intervals = msgspec.structs.replace(config.intervals or Intervals(), **options.intervals)
+    return experiment, intervals, _without_intervals(config, (chosen, variants))
+
+
+def variant_of(counted: Accumulator) -> Variant:
+    """The lists of an accumulator as a variant."""
+    sums = {metric.text: counted.groups(metric.text) for metric in counted.metrics}
+    audience = cast("Audience", counted.audience)
+    found = {name: each for name, each in sums.items() if each is not None}
+    return Variant(found, audience, activity(counted.table, [0]))
+
+
+def check_variants(
+    variants: Mapping[str, Variant], request: Request, experiment: Experiment
+) -> None:
+    """Raise a UsageError if variants, the control or users are missing."""
+    files, label = ", ".join(request.files), experiment.label
+    if not variants:
+        raise UsageError(f"no valid event in {files}.")
+    found = [name for name in sorted(variants) if name != MISSING_LABEL]
+    if not found:
+        raise UsageError(
+            f"no event in {files} has the label {label!r}; name the field of the variant with "
+            f"--by FIELD or --column {label}=FIELD."
+        )
+    if experiment.control not in variants:
+        hint = suggestion(experiment.control, found)
+        raise UsageError(
+            f"no event has {label}={experiment.control}; found: {', '.join(found)}. Name the "
+            f"control variant with --control.{hint}"
+        )
+    if len(found) < 2:
+        raise UsageError(f"every event has {label}={found[0]}; there is nothing to compare.")
+    audiences = [each.audience for each in variants.values()]
+    if all(each.anonymous == each.lists for each in audiences):
+        raise UsageError(
+            f"no event in {files} names its user. Lists of one user are correlated, so a "
+            "comparison needs users; name their field with --column user=FIELD."
+        )

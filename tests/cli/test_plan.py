@@ -1,0 +1,75 @@
+"""`streameval plan` on files and states."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from streameval import Accumulator, Intervals, plan
+from tests.cli.program import ran
+from tests.cli.test_compare import CONFIG, drawn, file_of
+from tests.daemon.running import running
+from tests.effort import every_case
+
+TIME = ("--time", "ts", "--time-unit", "s")
+
+
+def test_a_plan_of_files_is_that_of_an_accumulator(tmp_path: Path) -> None:
+    path = file_of(tmp_path)
+    options = ("--lift", "5%", "--shares", "90:10", "--power", "0.9")
+    done = ran("plan", path, "-m", "ctr", *TIME, *options, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(done.stdout)
+    counted = Accumulator("ctr", intervals=Intervals())
+    for each in drawn():
+        shown, clicked, user = each["recommendations"], each["interactions"], each["user"]
+        counted.update(shown, clicked, user=user, ts=each["ts"] * 1_000_000)
+    expected = plan(counted, "ctr", lift=0.05, shares=(90, 10), power=0.9)
+    assert found["efforts"][0]["users"] == pytest.approx(expected.efforts[0].users)
+    assert found["efforts"][1]["detectable"] == pytest.approx(expected.efforts[1].detectable)
+    assert (found["users"], found["days"]) == (600, 4)
+
+
+def test_a_table_says_what_is_needed_by_both_methods(tmp_path: Path) -> None:
+    done = ran("plan", file_of(tmp_path), "-m", "ctr", *TIME)
+    assert done.stdout.startswith("To find a lift of 2.0 % in 80.0 % of experiments, with 95 %")
+    assert "Counted so far: 600 users on 4 days." in done.stdout
+    text = ran("plan", file_of(tmp_path), "-m", "ctr", *TIME, "--format", "csv").stdout
+    fixed, anytime = csv.DictReader(io.StringIO(text))
+    assert float(fixed["users"]) < float(anytime["users"])
+    assert float(fixed["detectable"]) < float(anytime["detectable"])
+
+
+@every_case(
+    ("arguments", "message"),
+    [
+        (("--lift", "much"), "--lift: found 'much'; give numbers, like 2% or 0.02"),
+        (("--lift", "-1%"), "lift=-0.01: give a share above 0"),
+        (("--shares", "50"), "give a number above 0 for each variant, control first"),
+        (("--shares", "a:b"), "--shares: found 'a'; give numbers, like 50:50"),
+        (("-m", "gini@3"), "no metric that an experiment can compare"),
+    ],
+)
+def test_unusable_options_are_refused(
+    tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    metric = () if "-m" in arguments else ("-m", "ctr")
+    done = ran("plan", file_of(tmp_path, users=40), *metric, *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+def test_a_state_has_the_plan_of_its_files(tmp_path: Path) -> None:
+    (tmp_path / "events.ndjson").write_text(ran("simulate", "--events", "1500").stdout)
+    with running(CONFIG.format(), tmp_path) as daemon:
+        daemon.consumed(1_500)
+        assert daemon.stop() == 0
+    options = ("-m", "ctr", "--precision", "0.02", "--format", "json")
+    saved = ran("plan", tmp_path / "state", *options)
+    time = ("--time", "ts", "--time-unit", "iso8601")
+    files = ran("plan", tmp_path / "events.ndjson", *options, *time)
+    assert saved.stdout == files.stdout != ""

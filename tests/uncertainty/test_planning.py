@@ -1,0 +1,106 @@
+"""A planned experiment finds its lift about as often as was promised."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streameval import Accumulator, Intervals, plan
+from streameval.accumulator.comparison import Method, compare_sums
+from streameval.accumulator.planning import Effort, Wanted, plan_sums
+from streameval.errors import MetricError, NotComparableError
+from streameval.statistics.intervals import GroupSums
+from tests.effort import every_case
+from tests.present import present
+from tests.simulation.bars import at_least, at_most
+
+GROUPS = 256
+
+
+def traffic(seed: Sequence[int], users: int, lift: float = 0.0, days: int = 1) -> GroupSums:
+    """Lists of users who come on one day each, and whose clicks are alike."""
+    random = np.random.default_rng([9, *seed])
+    taste = random.beta(2.0, 6.0, users) * (1.0 + lift)
+    lists = random.poisson(4.0, users) + 1
+    codes = random.integers(0, days, users) * GROUPS + random.integers(0, GROUPS, users)
+    clicks = random.binomial(lists, np.minimum(taste, 1.0)).astype(float)
+    above, below = (np.bincount(codes, each, days * GROUPS) for each in (clicks, lists))
+    shape = days, GROUPS
+    return GroupSums(np.arange(days), above.reshape(shape), below.reshape(shape).astype(np.int64))
+
+
+def efforts(sums: GroupSums, users: int, wanted: Wanted) -> dict[str, Effort]:
+    found = plan_sums("ctr", sums, users, Intervals(), wanted)
+    return {each.method: each for each in found.efforts}
+
+
+@pytest.mark.parametrize("shares", [(1.0, 1.0), (9.0, 1.0)])
+@pytest.mark.parametrize("method", ["fixed", "anytime"])
+def test_the_planned_users_find_the_lift_as_often_as_planned(
+    method: Method, shares: tuple[float, ...]
+) -> None:
+    wanted = Wanted(lift=0.08, shares=shares)
+    needed = present(efforts(traffic([0], 20_000), 20_000, wanted)[method].users)
+    found = []
+    for run in range(120):
+        control, treatment = (
+            traffic([run, side], round(needed * share), wanted.lift * side)
+            for side, share in enumerate(wanted.split)
+        )
+        found.append(compare_sums(control, treatment, method=method).verdict == "better")
+    # The spread that was counted is an estimate, and so are the users that follow from it.
+    assert at_least("power", 0.75, found).passed, sum(found)
+    assert at_most("power", 0.87, found).passed, sum(found)
+
+
+def test_what_is_detectable_is_a_lift_that_needs_the_users_counted() -> None:
+    sums = traffic([1], 5_000)
+    for method in ("fixed", "anytime"):
+        lift = present(efforts(sums, 5_000, Wanted())[method].detectable)
+        assert efforts(sums, 5_000, Wanted(lift=lift))[method].users == pytest.approx(5_000)
+
+
+def test_days_follow_the_course_of_the_spread() -> None:
+    """Users who come once need as many times the days as times the users."""
+    sums = traffic([2], 40_000, days=16)
+    found = efforts(sums, 40_000, Wanted(lift=0.01))["fixed"]
+    times = present(found.users) / 40_000
+    assert times > 2
+    assert present(found.days) == pytest.approx(16 * times, rel=0.5)
+    few = efforts(traffic([3], 4_000, days=3), 4_000, Wanted())["fixed"]
+    assert few.days is None
+
+
+def test_several_variants_share_the_error() -> None:
+    sums = traffic([4], 5_000)
+    three, two = (
+        present(efforts(sums, 5_000, Wanted(shares=(1.0,) * count))["fixed"].users) / count
+        for count in (3, 2)
+    )
+    assert three > 1.1 * two
+
+
+@every_case(
+    ("options", "message"),
+    [
+        ({"lift": 0.0}, "lift=0.0: give a share above 0"),
+        ({"power": 1.0}, "power=1.0: give a share from 0.5 to below 1"),
+        ({"shares": (1,)}, "shares=(1,): give a number above 0 for each variant"),
+        ({"shares": (1, 0)}, "shares=(1, 0): give a number above 0 for each variant"),
+    ],
+)
+def test_a_plan_that_makes_no_sense_is_refused(options: dict[str, Any], message: str) -> None:
+    accumulator = Accumulator("ctr", intervals=Intervals())
+    with pytest.raises(MetricError) as raised:
+        plan(accumulator, "ctr", **options)
+    assert message in str(raised.value)
+
+
+def test_a_plan_needs_users() -> None:
+    with pytest.raises(NotComparableError, match="Create the Accumulator with intervals"):
+        plan(Accumulator("ctr"), "ctr")
+    with pytest.raises(NotComparableError, match="Too few users: 0 of them"):
+        plan(Accumulator("ctr", intervals=Intervals()), "ctr")
