@@ -27,7 +27,9 @@ def traffic(seed: Sequence[int], users: int, lift: float = 0.0, days: int = 1) -
     lists = random.poisson(4.0, users) + 1
     codes = random.integers(0, days, users) * GROUPS + random.integers(0, GROUPS, users)
     clicks = random.binomial(lists, np.minimum(taste, 1.0)).astype(float)
-    above, below = (np.bincount(codes, each, days * GROUPS) for each in (clicks, lists))
+    above, below = (
+        np.bincount(codes, each, days * GROUPS).astype(np.float64) for each in (clicks, lists)
+    )
     shape = days, GROUPS
     return GroupSums(np.arange(days), above.reshape(shape), below.reshape(shape).astype(np.int64))
 
