@@ -61,7 +61,7 @@ def smallest_imbalance(users: int, shares: Sequence[float]) -> float | None:
 
     Example:
         >>> round(smallest_imbalance(524_288, [0.5, 0.5]), 4)
-        0.0047
+        0.0046
     """
     low, high = 0.0, shares[0]
     if not _would_find(users, shares, high):

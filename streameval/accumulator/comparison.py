@@ -394,7 +394,7 @@ def verdict_text(found: Comparison) -> str:
     """A verdict in a few words.
 
     Example:
-        >>> bounds = {"lift_low": -0.3, "lift_high": -0.059}
+        >>> bounds = {"lift_low": -0.3, "lift_high": -0.0595}
         >>> verdict_text(Comparison(**bounds, verdict="worse", kind="fixed", confidence=0.95))
         'worse: by at least 5.9 %'
         >>> verdict_text(Comparison(kind="anytime", confidence=0.95))
