@@ -165,6 +165,17 @@ def test_a_single_key_has_a_clock_in_the_end(count: int) -> None:
     assert counted([*sent, *wrong], 1, 30).clock == ingested.clock
 
 
+def test_after_a_quiet_night_an_early_user_is_not_from_the_future() -> None:
+    morning = BEGIN + GOOD + 8 * 3_600
+    early = [Sent(0, b"early", record(ts=morning + number)) for number in range(40)]
+    later = [Sent(0, b"user-%d" % n, record(ts=morning + 40 + n)) for n in range(30)]
+    ingested = counted([*log(1, 0, 0), *early, *later[:9]], 1)
+    assert ingested.clock == good_alone(1).clock
+    ingested = counted([*log(1, 0, 0), *early, *later], 1)
+    assert ingested.clock == (morning + 69) * 1_000_000
+    assert ingested.tally.future == 0
+
+
 def test_a_key_takes_over_when_the_others_have_gone() -> None:
     later = [record(ts=BEGIN + GOOD + 3_600 + number) for number in range(300)]
     ingested = counted([*log(1, 0, 0), *(Sent(0, b"producer", each) for each in later)], 1)

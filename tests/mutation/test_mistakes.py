@@ -9,11 +9,12 @@ import pytest
 from streameval.errors import StreamevalError
 from tests.contract import laws
 from tests.effort import every_case, sampled
-from tests.mutation import join, metrics, protocol, store, verdicts
+from tests.mutation import clock, join, metrics, protocol, store, verdicts
 from tests.mutation.mistake import Mistake
 
 MISTAKES = (
     *metrics.MISTAKES,
+    *clock.MISTAKES,
     *join.MISTAKES,
     *store.MISTAKES,
     *protocol.MISTAKES,
