@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
@@ -84,6 +84,9 @@ def show(
     groups = by_reason(letters.found)
     with output():
         sys.stdout.write((_as_json if as_json else _as_text)(letters.where, groups))
+    truncated = sum(group.truncated for group in groups)
+    if truncated:
+        report(f"truncated, and never replayed: {quantity(truncated, 'letter')}.")
     foreign = letters.foreign()
     if foreign:
         report(f"{foreign:,} records in {letters.where} are not dead letters.")
@@ -108,7 +111,7 @@ def replay(
     Key, value and headers are unchanged; the added header `streameval.original` names the original
     record. First correct the cause and restart the daemon; otherwise the records are rejected
     again. A record that is replayed twice counts twice, unless events have ids and the
-    configuration has `dedup`.
+    configuration has `dedup`. Truncated letters are not replayed.
     """
     reasons = frozenset(map(_reason, reason or ()))
     settings, letters = _open(config)
@@ -117,7 +120,9 @@ def replay(
         raise UsageError(f"{config}: only records of Kafka topics can be replayed.")
 
     topics: set[str] = set()
-    chosen = selected(_recording_topics(letters.found, topics), source.topics, reasons)
+    truncated: dict[Identity, None] = {}
+    wanted = selected(_recording_topics(letters.found, topics), source.topics, reasons)
+    chosen = _whole(wanted, truncated)
     client = source_config(source, os.environ)
     count = sum(1 for _ in chosen) if dry_run else republish(chosen, client)
     done = "would be" if dry_run else "was" if count == 1 else "were"
@@ -126,6 +131,8 @@ def replay(
     others = ", ".join(sorted(topics.difference(source.topics)))
     if others:
         report(f"letters of {others} were skipped: [source] topics does not have them.")
+    if truncated:
+        report(_truncated(truncated))
 
 
 def _recording_topics(letters: Iterable[DeadLetter], topics: set[str]) -> Iterator[DeadLetter]:
@@ -133,6 +140,23 @@ def _recording_topics(letters: Iterable[DeadLetter], topics: set[str]) -> Iterat
     for letter in letters:
         topics.add(letter.partition.topic)
         yield letter
+
+
+def _truncated(records: Collection[Identity]) -> str:
+    """The sentence about records that are not replayed."""
+    named = ", ".join(map(str, [*records][:SAMPLES])) + (", ..." * (len(records) > SAMPLES))
+    count = quantity(len(records), "letter")
+    return f"not replayed, because truncated: {count} ({named}); publish these records again."
+
+
+def _whole(letters: Iterable[DeadLetter], truncated: dict[Identity, None]) -> Iterator[DeadLetter]:
+    """Yield the whole letters, and add the records that only have truncated ones."""
+    for letter in letters:
+        if letter.size is None:
+            truncated.pop(letter.original, None)
+            yield letter
+        else:
+            truncated[letter.original] = None
 
 
 class _Letters(NamedTuple):
@@ -170,6 +194,7 @@ class ReasonGroup(msgspec.Struct, kw_only=True):
     reason: str
     stage: str
     count: int = 0
+    truncated: int = 0
     first_ms: int | None = None
     last_ms: int | None = None
     samples: deque[DeadLetter] = msgspec.field(default_factory=lambda: deque(maxlen=SAMPLES))
@@ -177,6 +202,7 @@ class ReasonGroup(msgspec.Struct, kw_only=True):
     def add(self, letter: DeadLetter) -> None:
         """Count one."""
         self.count += 1
+        self.truncated += letter.size is not None
         self.samples.append(letter)
         at = letter.timestamp_ms
         if at is not None:
@@ -214,6 +240,8 @@ def _plain(letter: DeadLetter) -> dict[str, Any]:
         "timestamp_ms": letter.timestamp_ms,
         "message": letter.message,
         "preview": letter.preview,
+        "size": len(letter.value) if letter.size is None else letter.size,
+        "truncated": letter.size is not None,
     }
 
 
@@ -241,9 +269,11 @@ def _table(groups: Sequence[ReasonGroup]) -> str:
 
 
 def _sample(letter: DeadLetter) -> str:
+    kept = f"{len(letter.value):,} of {letter.size:,} bytes" if letter.size is not None else None
     return (
         f"  {printable(str(letter.identity))}  {_instant(letter.timestamp_ms)}  "
-        f"{printable(letter.message)}\n      {letter.preview}\n"
+        f"{printable(letter.message)}{f' (truncated: {kept})' if kept else ''}\n"
+        f"      {letter.preview}\n"
     )
 
 

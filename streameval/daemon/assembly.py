@@ -82,8 +82,13 @@ def assemble(
     options = letter_options(config)
     letters = limits = None
     if options is not None:
-        topic, path = options.topic, options.path
-        letters = dead_letters_of(config.source, environment, topic=topic, path=path)
+        letters = dead_letters_of(
+            config.source,
+            environment,
+            topic=options.topic,
+            path=options.path,
+            on_too_large=options.on_too_large,
+        )
         limits = Limits(options.max_ratio, options.max_run)
     ingest = new_ingest(
         config,

@@ -144,14 +144,13 @@ class Loop:
 
     def _status(self) -> RuntimeStatus:
         parts, source, owner = self._parts, self._parts.source, self._parts.owner
-        invalid = sum(parts.ingest.tally.invalid.values())
         return RuntimeStatus(
             health=Health(
                 ready=self._ready,
                 trouble=source.trouble or self._backpressure.trouble or owner.trouble,
                 checkpoint=owner.health,
                 commit_failures=owner.commit_failures,
-                dead_lettered=None if parts.letters is None else invalid,
+                dead_lettered=None if parts.letters is None else parts.letters.written,
                 recoveries=dict(source.recoveries),
                 connection_failures=dict(source.connection_failures),
                 registry_failures={} if parts.schemas is None else dict(parts.schemas.failures),

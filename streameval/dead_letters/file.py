@@ -132,6 +132,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     partition: int
     offset: int
     timestamp: int | None = None
+    size: int | None = None
     stage: Stage
     reason: str
     message: str
@@ -144,6 +145,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
             partition=letter.partition.number,
             offset=letter.offset,
             timestamp=letter.timestamp_ms,
+            size=letter.size,
             stage=letter.stage,
             reason=letter.reason,
             message=letter.message,
@@ -163,6 +165,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
             stage=self.stage,
             reason=self.reason,
             message=self.message,
+            size=self.size,
         )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Final, Literal, Protocol, TypeAlias
 
 from streameval.dead_letters.file import DeadLetterFile
 from streameval.engine.dead_letters import DeadLetter, DeadLetters
@@ -22,6 +22,9 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 CHUNK: Final = 2_000
 """Letters per write, so that a long queue makes progress even if a later write fails."""
 
+OnTooLarge: TypeAlias = Literal["truncate", "fail"]
+"""The answer to a letter that a topic refuses for its size."""
+
 _OVERHEAD: Final = 1_000
 """Approximate bytes of a letter besides its value."""
 
@@ -32,13 +35,15 @@ def dead_letters_of(
     *,
     topic: str | None = None,
     path: str | None = None,
+    on_too_large: OnTooLarge = "truncate",
 ) -> DeadLetters | None:
     """The destination of a source's dead letters.
 
     A configured file comes first; otherwise Kafka sources have a topic. Other sources have no
     destination (None): their invalid records are only counted.
 
-    `topic`: receives the letters of all topics; None for `<input>.dlq` each. `path`: a file.
+    `topic`: receives the letters of all topics; None for `<input>.dlq` each. `path`: a file,
+    which refuses no letter for its size.
     """
     if path is not None:
         return Queue(DeadLetterFile(path))
@@ -52,7 +57,8 @@ def dead_letters_of(
         source_topics,
     )
 
-    return Queue(DeadLetterTopics(source_config(source, environment), source_topics(source), topic))
+    client, inputs = source_config(source, environment), source_topics(source)
+    return Queue(DeadLetterTopics(client, inputs, topic, truncates=on_too_large == "truncate"))
 
 
 def destination_of(
@@ -91,6 +97,9 @@ class Queue:
     Sending only appends, so that counting rarely waits for a disk or a broker.
 
     `max_bytes`: above this size `send` flushes first; if that fails, the queue is full.
+
+    Attributes:
+        written: letters that are durable, including those written again after an error.
     """
 
     def __init__(self, writer: Writer, max_bytes: int = MAX_BYTES) -> None:
@@ -98,6 +107,7 @@ class Queue:
         self._max_bytes = max_bytes
         self._waiting: list[DeadLetter] = []
         self._bytes = 0
+        self.written = 0
         self._lock = threading.Lock()
         self._writing = threading.Lock()
 
@@ -146,6 +156,7 @@ class Queue:
         kept = [letters[place] for place in places]
         with self._lock:
             self._waiting[: len(letters)] = kept
+            self.written += len(letters) - len(kept)
             self._bytes -= sum(map(_size, letters)) - sum(map(_size, kept))
 
 

@@ -7,10 +7,11 @@ time, or rejects a topic or a record.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, suppress
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -44,13 +45,14 @@ HEADERS: Final[Mapping[str, str]] = MappingProxyType(
         f"{PREFIX}partition": "its partition",
         f"{PREFIX}offset": "its offset there",
         f"{PREFIX}timestamp": "its timestamp, milliseconds since the epoch; absent if unknown",
+        f"{PREFIX}size": "bytes of its value, if this letter is truncated; else absent",
         f"{PREFIX}stage": "`decode`: unreadable bytes; `validate`: not a valid event; "
         "`process`: a later step failed",
         f"{PREFIX}reason": "one of the [reasons](#reasons)",
         f"{PREFIX}message": "which field, and what was found there; at most 1,000 bytes",
     }
 )
-"""Name of each added header -> its content, UTF-8 text."""
+"""Name of each added header, in order -> its content, UTF-8 text."""
 
 TIMEOUT: Final = 8.0
 """Seconds that a write may take, including connecting and creating topics."""
@@ -61,6 +63,13 @@ MAX_RECORD: Final = 64 * 1024 * 1024
 _HEADER_ROOM: Final = 8 * 1024
 """Most bytes that the headers of a letter add to a record."""
 
+_KEPT_BYTES: Final = (64 * 1024, 1024, 0)
+"""Most bytes of the value in a truncated letter; the next is tried if one is still too large."""
+
+_LONGEST_KEY: Final = 1024
+"""Longest key in a letter without a value."""
+
+_LOG: Final = logging.getLogger(__name__)
 _MAX_MESSAGE_BYTES: Final = "max.message.bytes"
 _RIGHTS: Final = "allow this user to describe, create and write the topic"
 _RETRY: Final = "the letters are kept and retried at the next checkpoint"
@@ -95,8 +104,9 @@ class DeadLetterTopics:
     The number is taken modulo the partitions of that topic. A letter is written when all in-sync
     replicas have it.
 
-    `topic`: receives all letters; None for one per topic that is read. `seconds`: time limit of a
-    write.
+    `topic`: receives all letters; None for one per topic that is read. `truncates`: whether a
+    letter that is too large for its topic is truncated; otherwise writing fails. `seconds`: time
+    limit of a write.
     """
 
     def __init__(
@@ -104,10 +114,13 @@ class DeadLetterTopics:
         config: Mapping[str, Any],
         topics: Sequence[str],
         topic: str | None = None,
+        *,
+        truncates: bool = True,
         seconds: float = TIMEOUT,
     ) -> None:
         self._names = topics_for(topics, topic)
         self._topic = topic
+        self._kept_bytes = _KEPT_BYTES if truncates else ()
         self._seconds = seconds
         self._config = {**config, **_bounded(seconds)}
         self._producer: Any = None
@@ -122,7 +135,11 @@ class DeadLetterTopics:
         except DeadLetterError as error:
             self.close()
             # One letter that is always rejected must not cause the others to be sent again.
-            error.durable = frozenset(n for n, future in enumerate(sent) if future.succeeded())
+            error.durable = frozenset(
+                place
+                for place, future in enumerate(sent)
+                if future is not None and future.succeeded()
+            )
             raise
 
     def _send_all(self, letters: Sequence[DeadLetter], sent: list[Any]) -> None:
@@ -130,8 +147,9 @@ class DeadLetterTopics:
         try:
             self._prepare(letters)
             sent += map(self._send, letters)
-            for letter, future in zip(letters, sent, strict=True):
-                self._await(letter, future, deadline)
+            for place, letter in enumerate(letters):
+                if not self._accepted(sent[place], deadline):
+                    sent[place] = self._send_truncated(letter, deadline)
         except (KafkaError, OSError, *SETTINGS_ERRORS) as error:
             raise self._failure(error) from error
 
@@ -155,19 +173,37 @@ class DeadLetterTopics:
             self._partition_counts[name] = len(self._producer.partitions_for(name))
 
     def _send(self, letter: DeadLetter) -> Any:
+        """Send a letter; returns its future, or None if it is too large for the client."""
         name = self._name(letter)
         number = letter.partition.number % self._partition_counts[name]
         headers = headers_of(letter)
-        try:
+        with suppress(MessageSizeTooLargeError):
             return self._producer.send(name, letter.value, letter.key, headers, number)
-        except MessageSizeTooLargeError as error:
-            raise self._too_large(letter) from error
+        return None
 
-    def _await(self, letter: DeadLetter, future: Any, deadline: float) -> None:
+    def _accepted(self, future: Any, deadline: float) -> bool:
+        """Whether a letter was written; otherwise it is too large."""
+        if future is None:
+            return False
         try:
             future.get(timeout=max(deadline - time.monotonic(), 0))
-        except MessageSizeTooLargeError as error:
-            raise self._too_large(letter) from error
+        except MessageSizeTooLargeError:
+            return False
+        return True
+
+    def _send_truncated(self, letter: DeadLetter, deadline: float) -> Any:
+        """Write as much of a letter as its topic accepts."""
+        for most in self._kept_bytes:
+            future = self._send(truncate(letter, most))
+            if self._accepted(future, deadline):
+                _LOG.warning(
+                    "the dead letter of %s is truncated: its %d bytes are too large for topic %s",
+                    letter.identity,
+                    len(letter.value),
+                    self._name(letter),
+                )
+                return future
+        raise self._too_large(letter)
 
     def _name(self, letter: DeadLetter) -> str:
         return topic_for(letter.partition.topic, self._topic)
@@ -197,6 +233,19 @@ def _close(producer: Any, seconds: float) -> None:
         producer._closed = True  # noqa: SLF001  otherwise it closes again when collected
 
 
+def truncate(letter: DeadLetter, most: int) -> DeadLetter:
+    """The letter with at most `most` bytes of its value.
+
+    With 0, it also lacks the record's headers and a long key; a replay's identity is kept.
+    """
+    shorter = msgspec.structs.replace(letter, value=letter.value[:most], size=len(letter.value))
+    if most:
+        return shorter
+    key = letter.key if len(letter.key or b"") <= _LONGEST_KEY else None
+    headers = tuple(pair for pair in letter.headers if pair[0] == ORIGINAL)
+    return msgspec.structs.replace(shorter, key=key, headers=headers)
+
+
 def headers_of(letter: DeadLetter) -> list[tuple[str, bytes]]:
     """The record's own headers, then those of the letter."""
     texts = msgspec.structs.asdict(Facts.of(letter))
@@ -211,15 +260,16 @@ def letter_of(
 ) -> DeadLetter | None:
     """The letter in a record of a dead letter topic; None if the record is not a dead letter.
 
-    The added headers come last, so headers of the same names in the original record are kept.
+    The added headers come last and in their order, so headers of the same names in the original
+    record are kept.
     """
     at = len(headers)
-    added: dict[str, str] = {}
-    while at and headers[at - 1][0] in HEADERS and headers[at - 1][0] not in added:
-        at -= 1
-        name, text = headers[at]
-        added[name] = (text or b"").decode("utf-8", "replace")
-    fields = {name.removeprefix(PREFIX): text for name, text in added.items()}
+    fields: dict[str, str] = {}
+    for name in reversed(list(HEADERS)):
+        if at and headers[at - 1][0] == name:
+            at -= 1
+            text = headers[at][1] or b""
+            fields[name.removeprefix(PREFIX)] = text.decode("utf-8", "replace")
     try:
         facts = msgspec.convert(fields, Facts, strict=False)
     except msgspec.ValidationError:
@@ -313,13 +363,15 @@ def selected(
 ) -> Iterator[DeadLetter]:
     """One letter per record of these topics; `reasons`: only of these, empty for all.
 
-    A record that was replayed and rejected again has two letters with the same original.
+    A record that was replayed and rejected again has two letters with the same original. Truncated
+    letters come too, unless a whole one came before.
     """
     seen: set[Identity] = set()
     for letter in letters:
         wanted = letter.partition.topic in topics and (not reasons or letter.reason in reasons)
         if wanted and letter.original not in seen:
-            seen.add(letter.original)
+            if letter.size is None:
+                seen.add(letter.original)
             yield letter
 
 

@@ -63,6 +63,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         timestamp_ms: of the record in its log, milliseconds since the epoch; None if unknown.
         message: the field and what was found there; at most `MESSAGE_BYTES` bytes of UTF-8.
+        size: bytes of the record's value, if the letter is truncated; else None.
     """
 
     partition: Partition
@@ -74,6 +75,7 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     stage: Stage
     reason: str
     message: str
+    size: int | None = None
 
     @property
     def identity(self) -> Identity:
@@ -118,6 +120,10 @@ class DeadLetters(Protocol):
     @property
     def full(self) -> bool:
         """Whether so many letters wait that nothing more should be read."""
+
+    @property
+    def written(self) -> int:
+        """Letters that are durable, since the start of the process."""
 
     def send(self, letters: Sequence[DeadLetter]) -> None:
         """Send letters; they are durable only after `flush`."""

@@ -195,7 +195,7 @@ class PipelineCounts(msgspec.Struct, frozen=True, kw_only=True):
             than `max_ahead`; None where they are not compared.
         duplicates: duplicate events; None without deduplication.
         folded: events counted under __other__, by family.
-        dead_lettered: dead letters; None without a destination.
+        dead_lettered: dead letters that are durable; None without a destination.
         recoveries: recoveries of the watchdog, by step.
         connection_failures: failed attempts to reach Kafka, by reason.
         web_config: the result of the last reading of certificates and users.

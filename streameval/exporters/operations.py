@@ -144,7 +144,7 @@ _EVENTS: Final = {
         "than label_cap or a family more combinations than max_series."
     ),
     _FromAttribute("dlq_events", "counter", "dead_lettered"): (
-        "Invalid records sent to the dead letters, including those read again after a crash."
+        "Dead letters written, including truncated ones and those written again after a crash."
     ),
 }
 _CONNECTIONS: Final = {

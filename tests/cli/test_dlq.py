@@ -68,7 +68,25 @@ def test_show_prints_the_same_as_json(tmp_path: Path) -> None:
         "timestamp_ms": 1_700_000_000_002,
         "message": "found 2 at the beginning",
         "preview": "not json",
+        "size": 8,
+        "truncated": False,
     }
+    assert group["truncated"] == 0
+
+
+def test_show_says_which_letters_are_truncated(tmp_path: Path) -> None:
+    _dead_file(tmp_path, letter(1), letter(2, size=3_000_000))
+    done = ran("dlq", _files(tmp_path, _IN_FILE))
+    assert "found 2 at the beginning (truncated: 8 of 3,000,000 bytes)" in done.stdout
+    assert done.stdout.count("truncated") == 1
+    assert "truncated, and never replayed: 1 letter." in done.stderr
+    shown = json.loads(ran("dlq", _files(tmp_path, _IN_FILE), "--json").stdout)
+    (group,) = shown["reasons"]
+    assert group["truncated"] == 1
+    assert [(each["size"], each["truncated"]) for each in group["samples"]] == [
+        (8, False),
+        (3_000_000, True),
+    ]
 
 
 def test_a_missing_file_has_no_letters_yet(tmp_path: Path) -> None:
@@ -152,6 +170,21 @@ def test_replay_skips_letters_of_topics_that_are_not_configured(
     assert done.stdout.startswith("1 record of file ")
     assert "letters of another were skipped" in done.stderr
     assert [record.value for record in records_in(broker, topic)] == [b"not json"]
+
+
+@pytest.mark.kafka
+def test_a_truncated_letter_is_not_replayed_unless_a_whole_one_exists(
+    broker: Broker, tmp_path: Path
+) -> None:
+    topic = create(broker)
+    cut = [letter(offset, topic=topic, value=b"not", size=8) for offset in (1, 2)]
+    _dead_topic(broker, *cut, letter(2, topic=topic), letter(3, topic=topic))
+    config = _kafka(tmp_path, broker.bootstrap_servers, topic)
+    for dry_run in (["--dry-run"], []):
+        done = ran("dlq", "replay", config, *dry_run)
+        assert done.stdout.startswith(f"2 records of topic {topic}.dlq ")
+        assert f"not replayed, because truncated: 1 letter ({topic}/0/1); publish" in done.stderr
+    assert [record.value for record in records_in(broker, topic)] == [b"not json"] * 2
 
 
 @pytest.mark.kafka

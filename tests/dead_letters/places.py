@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from kafka import KafkaConsumer, TopicPartition
 
 from streameval.dead_letters.file import read_letters
-from streameval.dead_letters.queue import dead_letters_of
-from streameval.dead_letters.topic import letter_of
+from streameval.dead_letters.queue import OnTooLarge, dead_letters_of
+from streameval.dead_letters.topic import HEADERS, letter_of
 from streameval.decoding.invalid import REASONS
 from streameval.engine.dead_letters import DeadLetter, DeadLetters, Stage
 from streameval.errors import DeadLetterError
@@ -52,6 +52,7 @@ def letter(
     value: bytes = b"not json",
     key: bytes | None = b"key",
     headers: tuple[tuple[str, bytes], ...] = (("trace", b"7"),),
+    size: int | None = None,
 ) -> DeadLetter:
     """A letter of a record that is not JSON."""
     return DeadLetter(
@@ -64,12 +65,11 @@ def letter(
         stage="decode",
         reason="not_json",
         message=f"found {offset} at the beginning",
+        size=size,
     )
 
 
-header_names = st.text(max_size=5) | st.sampled_from(
-    ["streameval.dlq.topic", "streameval.dlq.message", "streameval.original"]
-)
+header_names = st.text(max_size=5) | st.sampled_from([*HEADERS, "streameval.original"])
 letters = st.builds(
     DeadLetter,
     partition=st.builds(Partition, st.sampled_from(["events", "a/b.c"]), st.integers(0, 9)),
@@ -81,6 +81,7 @@ letters = st.builds(
     stage=st.sampled_from(get_args(Stage)),
     reason=st.sampled_from(list(REASONS)),
     message=st.text(),
+    size=st.none() | st.integers(0, 2**62),
 )
 
 
@@ -118,9 +119,13 @@ def file_place(folder: Path) -> Place:
 
 
 def destination(
-    source: SourceOptions, *, topic: str | None = None, path: str | None = None
+    source: SourceOptions,
+    *,
+    topic: str | None = None,
+    path: str | None = None,
+    on_too_large: OnTooLarge = "truncate",
 ) -> DeadLetters:
-    found = dead_letters_of(source, {}, topic=topic, path=path)
+    found = dead_letters_of(source, {}, topic=topic, path=path, on_too_large=on_too_large)
     assert found is not None
     return found
 

@@ -248,9 +248,11 @@ def test_only_letters_that_are_not_durable_are_retried() -> None:
     paper.fails = True
     with pytest.raises(DeadLetterError):
         queue.flush()
+    assert queue.written == 2
     paper.fails = False
     queue.flush()
     assert paper.written == [1, 2, 3, 2]
+    assert queue.written == 3
 
 
 PAGE = (ROOT / "docs" / "how-to" / "dead-letters.md").read_text(encoding="utf-8")
@@ -270,7 +272,7 @@ def test_a_letter_is_read_back_from_its_line(letter: DeadLetter) -> None:
 
 
 def test_the_added_headers_are_those_that_are_documented_in_their_order() -> None:
-    added = headers_of(letter(headers=()))
+    added = headers_of(letter(headers=(), size=9))
     rows = [line for line in PAGE.splitlines() if line.startswith("| `streameval.dlq.")]
     assert rows == [f"| `{name}` | {text} |" for name, text in HEADERS.items()]
     assert f"`{ORIGINAL}`" in PAGE
@@ -280,13 +282,14 @@ def test_the_added_headers_are_those_that_are_documented_in_their_order() -> Non
         "streameval.dlq.partition": b"0",
         "streameval.dlq.offset": b"14",
         "streameval.dlq.timestamp": b"1700000000014",
+        "streameval.dlq.size": b"9",
         "streameval.dlq.stage": b"decode",
         "streameval.dlq.reason": b"not_json",
         "streameval.dlq.message": b"found 14 at the beginning",
     }
 
 
-@every_case("missing", [name for name in HEADERS if not name.endswith("timestamp")])
+@every_case("missing", [name for name in HEADERS if not name.endswith(("timestamp", "size"))])
 def test_a_record_without_the_headers_is_not_a_letter(missing: str) -> None:
     headers = [pair for pair in headers_of(letter()) if pair[0] != missing]
     assert letter_of(b"key", b"value", headers) is None

@@ -11,21 +11,36 @@ import pytest
 from kafka import KafkaProducer
 from kafka.errors import TopicAuthorizationFailedError
 
-from streameval.dead_letters.queue import Queue, dead_letters_of
-from streameval.dead_letters.topic import DeadLetterReader, DeadLetterTopics, headers_of
-from streameval.engine.dead_letters import DeadLetters
+from streameval.dead_letters.queue import OnTooLarge, Queue, dead_letters_of
+from streameval.dead_letters.topic import (
+    DeadLetterReader,
+    DeadLetterTopics,
+    headers_of,
+    truncate,
+)
+from streameval.engine.dead_letters import ORIGINAL, DeadLetters
 from streameval.errors import ConfigError, DeadLetterError
 from streameval.sources.options import KafkaOptions
 from streameval.testing.broker import Broker
 from tests.dead_letters.places import deliver, destination, in_topic, letter
 from tests.effort import PATIENCE, every_case
-from tests.kafka.topics import admin_of, create, fill, options, removed, shortened
+from tests.kafka.topics import (
+    admin_of,
+    create,
+    fill,
+    on_each_client,
+    options,
+    removed,
+    shortened,
+)
 
 pytestmark = pytest.mark.kafka
 
 
-def _letters(broker: Broker, *topics: str, topic: str | None = None) -> DeadLetters:
-    return destination(options(broker, *topics), topic=topic)
+def _letters(
+    broker: Broker, *topics: str, topic: str | None = None, on_too_large: OnTooLarge = "truncate"
+) -> DeadLetters:
+    return destination(options(broker, *topics), topic=topic, on_too_large=on_too_large)
 
 
 def _writer(address: str, *topics: str, seconds: float = 8.0) -> DeadLetterTopics:
@@ -82,11 +97,46 @@ def test_the_largest_record_of_a_topic_fits_with_its_headers(broker: Broker) -> 
     assert [len(found.value) for _, found in in_topic(broker, f"{topic}.dlq")] == [2_999_900]
 
 
+@on_each_client
+@pytest.mark.parametrize(("limit", "kept"), [(100_000, 65_536), (20_000, 1_024)])
+def test_a_letter_that_is_too_large_is_truncated_and_holds_no_other_back(
+    broker: Broker, limit: int, kept: int
+) -> None:
+    topic, dead = create(broker), create(broker, **_limit(limit))
+    sizes = (10, 150_000, 20, 70_000_000, 30)
+    sent = [letter(n, topic=topic, value=b"x" * size) for n, size in enumerate(sizes)]
+    with closing(_letters(broker, topic, topic=dead)) as letters:
+        letters.send(sent)
+        letters.flush()
+        assert letters.written == 5
+    expected = [truncate(each, kept) if len(each.value) > kept else each for each in sent]
+    assert [each.size for each in expected] == [None, 150_000, None, 70_000_000, None]
+    assert [each for _, each in in_topic(broker, dead)] == expected
+
+
+def test_a_letter_with_large_headers_is_truncated_to_its_origin(broker: Broker) -> None:
+    topic, dead = create(broker), create(broker, **_limit(5_000))
+    replayed = (ORIGINAL, f"{topic}/0/7".encode())
+    sent = letter(9, topic=topic, key=b"k" * 5_000, headers=(("h", b"h" * 5_000), replayed))
+    deliver(_letters(broker, topic, topic=dead), sent)
+    ((_, kept),) = in_topic(broker, dead)
+    assert (kept.key, kept.value, kept.headers, kept.size) == (None, b"", (replayed,), 8)
+    assert (kept.identity, kept.original) == (sent.identity, sent.original)
+
+
+def test_a_letter_is_too_large_if_not_even_its_origin_fits(broker: Broker) -> None:
+    topic, dead = create(broker), create(broker, **_limit(100))
+    with pytest.raises(DeadLetterError, match=f"{topic}/0/14 of 8 bytes is too large; raise max"):
+        deliver(_letters(broker, topic, topic=dead), letter(topic=topic))
+
+
 @pytest.mark.parametrize("size", [200_000, 70_000_000])
 def test_a_record_that_is_too_large_is_named(broker: Broker, size: int) -> None:
     topic, dead = create(broker), create(broker, **_limit(100_000))
+    letters = _letters(broker, topic, topic=dead, on_too_large="fail")
     with pytest.raises(DeadLetterError) as raised:
-        deliver(_letters(broker, topic, topic=dead), letter(41, topic=topic, value=b"x" * size))
+        deliver(letters, letter(41, topic=topic, value=b"x" * size))
+    assert letters.written == 0
     assert str(raised.value) == (
         f"dead letters to topic {dead}: record {topic}/0/41 of {size:,} bytes is too large; "
         "raise max.message.bytes of the topic."
@@ -98,7 +148,7 @@ def test_rejected_letters_leave_no_thread_and_no_connection(broker: Broker) -> N
     # More than one batch, so that some are still being split when the large letter is refused.
     sizes = (*[10] * 10, 5_000, *[200] * 300)
     sent = [letter(n, topic=topic, value=b"x" * size) for n, size in enumerate(sizes)]
-    with closing(_letters(broker, topic, topic=dead)) as letters:
+    with closing(_letters(broker, topic, topic=dead, on_too_large="fail")) as letters:
         letters.send(sent)
         before = set(threading.enumerate())
         for _ in range(3):

@@ -101,7 +101,7 @@ def test_every_test_that_the_threat_model_names_exists() -> None:
 
 
 def test_the_runbook_has_every_reason_of_a_failed_connection() -> None:
-    assert set(_table("runbook.md", "## StreamevalNotReady")) == set(CONNECTION_REASONS)
+    assert set(_table("runbook.md", "## StreamevalKafkaFailing")) == set(CONNECTION_REASONS)
 
 
 CONTRIBUTING = " ".join((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split())

@@ -127,6 +127,10 @@ class Letters:
         self._passing = passing
         self._waiting: list[DeadLetter] = []
 
+    @property
+    def written(self) -> int:
+        return len(self._safe)
+
     def send(self, letters: Sequence[DeadLetter]) -> None:
         self._waiting.extend(letters)
 
