@@ -7,6 +7,7 @@ events, so it does not matter how they were divided.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any, Final, NamedTuple, TypeAlias, TypedDict, Unpack
@@ -26,6 +27,7 @@ from streameval.errors import (
     InvalidEventError,
     SourceError,
     StateVersionError,
+    SuspiciousEventsWarning,
     UnlikeStateError,
 )
 from streameval.events import END_TIME, FIRST_TIME, Id
@@ -212,10 +214,26 @@ class Counter:
     def rows(self, batches: Iterable[Any]) -> list[Partial]:
         """One row for each cell with lists in these tables, by start and labels.
 
+        Warns of events that look wrong, because the rows do not tell.
+
         Raises:
             InvalidEventError: a table lacks a column, or a row is not a valid event.
             MissingExtraError: pyarrow is not installed.
         """
+        found = self.accumulators(batches)
+        for cell, counted in found.items():
+            if warning := counted.doubts.warning(counted.metrics):
+                where = ", ".join(map("=".join, zip(self._by, cell.labels, strict=True)))
+                text = f"{where}: {warning}." if where else f"{warning}."
+                warnings.warn(text, SuspiciousEventsWarning, stacklevel=3)
+        return self.packed(found)
+
+    def packed(self, found: Mapping[Cell, Accumulator]) -> list[Partial]:
+        """One row for each cell."""
+        return [_partial(cell, counted, self._settings) for cell, counted in found.items()]
+
+    def accumulators(self, batches: Iterable[Any]) -> dict[Cell, Accumulator]:
+        """The accumulator of each cell with lists, by start and labels; raises as `rows`."""
         if hasattr(batches, "columns") or not isinstance(batches, Iterable):
             detail = f"give tables in a list or an iterator, found {type(batches).__name__}"
             raise InvalidEventError("wrong_type", detail)
@@ -223,10 +241,7 @@ class Counter:
         for batch in batches:
             for cell, rows in self._split(as_table(batch)):
                 found.setdefault(cell, self._empty.copy()).update_many(rows)
-        return [
-            _partial(cell, counted, self._settings)
-            for cell, counted in sorted(found.items(), key=_sort_key)
-        ]
+        return dict(sorted(found.items(), key=_sort_key))
 
     def _split(self, table: Any) -> Iterator[tuple[Cell, Any]]:
         """The rows of each cell."""

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 
 from streameval.accumulator.codec import VERSION
+from streameval.accumulator.doubts import Doubts, observed_rows
 from streameval.accumulator.formulas import check_inputs
 from streameval.accumulator.intake import (
     COLLECTIONS,
@@ -32,7 +33,7 @@ from streameval.accumulator.readings import (
     readings_of,
     statistics_of,
 )
-from streameval.accumulator.table import Guard, Table
+from streameval.accumulator.table import Guard, RowOf, Table
 from streameval.catalogue import metric_of
 from streameval.catalogue.context import Context, Popularity, Similarity, catalog_of, check_kind
 from streameval.catalogue.metric import Metric
@@ -48,6 +49,7 @@ from streameval.events.arrow import ArrowTable
 from streameval.events.columns import Columns
 from streameval.events.ids import CHECKS, IdKind
 from streameval.events.ragged import CodedBatch
+from streameval.events.rules import RESERVED, SUSPECT, are_sound
 from streameval.statistics.exposures import MAX_ITEMS
 from streameval.statistics.intervals import (
     Audience,
@@ -65,6 +67,8 @@ _HERE = np.array([0])
 
 _MOST_WAITING = 512
 """Lists given one by one are counted together in blocks of this size."""
+
+_has_no_suspect = SUSPECT.isdisjoint
 
 _UNTYPED: Sequence[Interaction] = ()
 """Default of `typed`; compared by identity, because an array has no truth value."""
@@ -201,15 +205,24 @@ class Accumulator:
         ):
             try:
                 self._check(recommendations)
+                sound = not recommendations or recommendations[-1] not in RESERVED
                 if interactions:
                     self._check(interactions)
+                    sound = sound and (
+                        _has_no_suspect(interactions) or are_sound(recommendations, interactions)
+                    )
             except TypeError:
-                pass  # The general path below raises the error, or accepts other types of ids.
-            else:
+                sound = False  # The general path raises the error, or accepts other types of ids.
+            if sound:
                 self._append_row(self._row_of(recommendations, interactions))
                 self._rows_left -= 1
                 if not self._rows_left:
                     self._count_rows()
+                    # The first block was observed; of later ones, one list.
+                    self._note_rows(self._table.row_of)
+                    self.doubts.observe(
+                        Event(recommendations=recommendations, interactions=interactions)
+                    )
                 return
         self.update_many(
             Batch(
@@ -323,7 +336,7 @@ class Accumulator:
 
     def advice(self) -> str | None:
         """A warning if the events look wrong, for example if ids never match; otherwise None."""
-        return advice(self.table, _HERE, self._before)[0]
+        return advice(self.table, _HERE, self._before)[0] or self.doubts.warning(self.metrics)
 
     def merge(self, other: Accumulator) -> None:
         """Add the counts of another accumulator: the same bits as counting all events here.
@@ -340,6 +353,7 @@ class Accumulator:
         with self._guard:
             self._changes += 1  # Also if it fails, so that no reading from before is returned.
             mine.add(theirs)
+            self.doubts.add(other.doubts)
             self._note_change(other.lists)
 
     def reset(self) -> None:
@@ -356,7 +370,7 @@ class Accumulator:
         twin._ids, twin.intervals, twin._before = self._ids, self.intervals, self._before
         twin.resets = self.resets
         twin._readings, twin._read_at, twin._changes = {}, 0, 0
-        twin._begin(self.table.copy(), self.lists)
+        twin._begin(self.table.copy(), self.lists, self.doubts.copy())
         return twin
 
     def state_dict(self) -> dict[str, Any]:
@@ -444,7 +458,7 @@ class Accumulator:
         # Formulas are closures, which cannot be pickled; pickle the definitions and the counts.
         made = {"metrics": self.metrics, "context": self.context, "plan": self._plan}
         made |= {"ids": self._ids, "intervals": self.intervals}
-        return made | {"state": self.state_dict()}
+        return made | {"state": self.state_dict(), "doubts": self.doubts.content()}
 
     def __setstate__(self, made: Mapping[str, Any]) -> None:
         self.metrics, self.context, self._plan = made["metrics"], made["context"], made["plan"]
@@ -453,6 +467,7 @@ class Accumulator:
         self.resets = 0
         self._begin(Table(self._plan, self.context, ids=self._ids))
         self.load_state_dict(made["state"])
+        self.doubts.add(Doubts.from_content(made["doubts"]))
 
     def _count(self, kind: IdKind | None, checked: Batch | CodedBatch) -> None:
         table = self._table
@@ -460,19 +475,25 @@ class Accumulator:
         with self._guard:
             self._changes += 1  # Also if it fails, so that no reading from before is returned.
             table.count(checked, values=values)
+            self.doubts.observe_batch(checked)
             table.users, table.ids = users, kind
             self._note_change(len(checked))
 
-    def _begin(self, table: Table, lists: int = 0) -> None:
+    def _begin(self, table: Table, lists: int = 0, doubts: Doubts | None = None) -> None:
         """Continue with a table that has counted `lists` lists."""
+        self.doubts = doubts or Doubts()
         self._table, self._lists, self._guard = table, lists, Guard()
         self._rows: list[Any] = []
         self._rows_left = _MOST_WAITING
         self._folded = 0
         # Looked up once, because `update` needs them for every list.
-        self._row_of: Any = table.row_of
+        self._note_rows(table.row_of and observed_rows(self.doubts, table.row_of))
         self._append_row = self._rows.append
         self._note_change(0)
+
+    def _note_rows(self, row_of: RowOf | None) -> None:
+        # Looked up once, because `update` needs it for every list.
+        self._row_of: Any = row_of
 
     def _note_change(self, lists: int) -> None:
         self._check = CHECKS[self._table.ids if self._row_of else None]

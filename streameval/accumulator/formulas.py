@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from numbers import Real
-from typing import Any, Literal, TypeAlias
+from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 from msgspec.structs import replace
@@ -219,6 +219,14 @@ def summed(metric: Metric, column: int, context: Context) -> SummedMetric:
         partial(_of_items if per_item else _of_lists, metric, context),
         partial(_at_ranks, metric) if per_item else np.zeros_like,
     )
+
+
+_OF_CHANCES: Final = frozenset({"log_loss", "expected_calibration_error"})
+
+
+def reads_chances(metric: Metric) -> bool:
+    """Whether the metric takes scores as probabilities."""
+    return metric.definition.name in _OF_CHANCES
 
 
 def bounded(metric: Metric) -> bool:

@@ -31,6 +31,7 @@ from streameval.events.arrow import ArrowTable, refuse_lazy
 from streameval.events.columns import Columns, read
 from streameval.events.ids import CHECKS, IdKind, of_kind
 from streameval.events.ragged import CodedBatch, is_list
+from streameval.events.rules import end_of, in_row, named_users, sound_batch, sound_event
 
 Pair: TypeAlias = tuple[Sequence[Id], Interactions]
 
@@ -95,7 +96,7 @@ def as_batch(
         found = read(batch)
         if isinstance(found, CodedBatch):
             _ = found.times and _whole_times(found.times)
-            return found
+            return msgspec.structs.replace(found, users=named_users(found.users))
         batch = found
     if not isinstance(batch, Batch):
         rows = _rows(batch)
@@ -116,6 +117,8 @@ def as_batch(
     if batch.scores is not None:
         pairs = zip(batch.recommendations, batch.scores, strict=True)
         batch = msgspec.structs.replace(batch, scores=list(starmap(_scores, pairs)))
+    if batch.users is not None:
+        batch = msgspec.structs.replace(batch, users=named_users(batch.users))
     return batch
 
 
@@ -139,15 +142,14 @@ def of_one_kind(
     first = next(chain.from_iterable(chain(batch.recommendations, batch.interactions)), None)
     wanted = kind or ("text" if isinstance(first, str) else "integer")
     if _without_more_ids(batch) and _are_all(wanted, batch):
-        return (kind if first is None else wanted), batch
+        return (kind if first is None else wanted), sound_batch(batch)
     rows: list[Event] = []
     for row, each in enumerate(batch.events()):
         try:
             kind, known = _normalised(kind, each)
+            rows.append(sound_event(known))
         except InvalidEventError as error:
-            where = f"event {row}: " if len(batch) > 1 else ""
-            raise InvalidEventError(error.reason, where + error.detail) from None
-        rows.append(known)
+            raise in_row(row, len(batch), error) from None
     return kind, columns_of(rows)
 
 
@@ -318,7 +320,7 @@ def _scores(recommendations: Sequence[Id], found: Any) -> Sequence[float] | None
     if _NUMBERS.issuperset(map(type, scores)) and _are_finite(scores):
         return scores
     scores = _builtin_numbers(scores)
-    for score in scores:
+    for score in scores[: end_of(recommendations)]:
         if not isinstance(score, (int, float)) or not abs(score) <= float_info.max:
             detail = f"score {score!r:.80} is not a finite number"
             raise InvalidEventError("invalid_scores", detail)
@@ -364,7 +366,7 @@ def _ranks(recommendations: Sequence[Id], positions: Sequence[Any]) -> list[int]
     if len(ranks) != len(recommendations):
         detail = f"{len(recommendations)} items and {len(ranks)} positions"
         raise InvalidEventError("invalid_positions", detail)
-    for rank in ranks:
+    for rank in ranks[: end_of(recommendations)]:
         if not isinstance(rank, int) or not 1 <= rank <= LARGEST_RANK:
             detail = f"position {rank!r}; positions are whole numbers from 1 to {LARGEST_RANK:,}"
             raise InvalidEventError("invalid_positions", detail)

@@ -9,6 +9,7 @@ from typing import NamedTuple, cast
 import msgspec
 
 from streameval.accumulator import Accumulator
+from streameval.accumulator.doubts import Doubts
 from streameval.cli.errors import UsageError, as_usage_error, report
 from streameval.cli.parallel import TableCounting, TaskResult, map_in_processes, tasks_by_size
 from streameval.cli.readings import SpanReadings, snapshot_of
@@ -146,6 +147,7 @@ class CountedFiles(NamedTuple):
     Attributes:
         partitions: file -> next offset and sections of its state; empty if counted by spans.
         spans: counts by span; empty if counted as the daemon does.
+        doubts: about the events.
     """
 
     size: int
@@ -153,10 +155,11 @@ class CountedFiles(NamedTuple):
     examples: Sequence[DeadLetter]
     partitions: Mapping[Partition, tuple[int, Mapping[str, bytes]]]
     spans: Sequence[Dumped]
+    doubts: Doubts
 
     def add_to(self, counts: Counts) -> None:
         """Add these counts to others."""
-        counts.ingest.tally.add(self.tally)
+        counts.ingest.add(self.tally, self.doubts)
         if counts.spans is not None:
             counts.spans.add(self.spans)
         for partition, (offset, parts) in self.partitions.items():
@@ -177,7 +180,7 @@ class FileCounting:
         examples = [letter for letters in ingested(source, ingest) for letter in letters]
         totals = source.bytes_read, ingest.tally, _first_of_each_reason(examples, paths)
         if spans is not None:
-            return CountedFiles(*totals, {}, spans.dump())
+            return CountedFiles(*totals, {}, spans.dump(), ingest.doubts)
         return CountedFiles(
             *totals,
             {
@@ -191,6 +194,7 @@ class FileCounting:
                 for partition, position in ingest.positions.items()
             },
             (),
+            ingest.doubts,
         )
 
 
@@ -269,14 +273,23 @@ def count_tables(request: Request, config: Config) -> CountedTables:
             progress(sum(piece.size for piece in pieces)) as shown,
         ):
             known = {name: inputs[name] for name in ("catalog", "popularity", "similarity")}
-            return CountedTables(empty, merged(_rows(parts, shown), **known))
+            doubts: dict[Cell, Doubts] = {}
+            found = merged(_rows(parts, shown, doubts), **known)
+            for cell, counted in found.items():
+                counted.doubts.add(doubts[cell])
+            return CountedTables(empty, found)
 
 
-def _rows(parts: Iterable[TaskResult], shown: Callable[[int, int], None]) -> Iterator[Partial]:
+def _rows(
+    parts: Iterable[TaskResult], shown: Callable[[int, int], None], doubts: dict[Cell, Doubts]
+) -> Iterator[Partial]:
+    """The rows of all tasks; adds up the doubts of their cells."""
     size = lists = 0
     for part in parts:
         size, lists = size + part.size, lists + part.lists
         shown(size, lists)
+        for cell, found in part.doubts.items():
+            doubts.setdefault(cell, Doubts()).add(found)
         yield from part.rows
 
 

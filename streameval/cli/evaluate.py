@@ -181,6 +181,7 @@ def evaluate_records(request: Request) -> None:
     counts = count_records(config, _span_length(config, request), request.processes)
     join, tally = _join_health(counts, config), counts.ingest.tally
     warning = tally.warning() or (join.warning() if join is not None else None)
+    doubt = None if counts.spans is None else counts.ingest.doubt()
     if not tally.valid:
         _fail_without("no valid event", config.source.logs, warning)
     if counts.spans is None:
@@ -189,8 +190,8 @@ def evaluate_records(request: Request) -> None:
     else:
         spans = list(span_readings(config, counts.spans))
     _report_absent_labels([each.snapshot for each in spans])
-    if warning is not None and counts.spans is not None:
-        report(warning)
+    if counts.spans is not None and (problem := warning or doubt):
+        report(problem)
     _write(spans, config, request)
     if warning is not None:
         refuse_invalid(request)
@@ -376,7 +377,8 @@ def _span_readings(found: Mapping[Cell, Accumulator], config: Config) -> list[Sp
     spans: dict[int | None, dict[tuple[str, ...], Slice]] = {}
     for cell, each in sorted(found.items(), key=lambda item: (item[0].start or 0, item[0].labels)):
         method = interval_method(config.intervals, whole=cell.start is None)
-        spans.setdefault(cell.start, {})[cell.labels] = Slice(each.metrics, each.table, 0, method)
+        found_slice = Slice(each.metrics, each.table, 0, method, each.doubts)
+        spans.setdefault(cell.start, {})[cell.labels] = found_slice
     return [SpanReadings(start, snapshot_of(families, [slices])) for start, slices in spans.items()]
 
 

@@ -17,13 +17,14 @@ from itertools import groupby
 from multiprocessing.process import BaseProcess
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
+from streameval.accumulator.doubts import Doubts
 from streameval.errors import (
     InvalidEventError,
     SourceError,
     StreamevalError,
     SuspiciousEventsWarning,
 )
-from streameval.partials import Counter, Partial
+from streameval.partials import Cell, Counter, Partial
 from streameval.tables.events import TableOptions, event_rows
 from streameval.tables.files import Piece, Table, tables_of
 
@@ -193,11 +194,12 @@ def _count(task: Any) -> Any:
 
 
 class TaskResult(NamedTuple):
-    """The rows counted in a task, and its size in bytes."""
+    """The rows counted in a task, its size in bytes, and the doubts of each cell."""
 
     size: int
     lists: int
     rows: list[Partial]
+    doubts: Mapping[Cell, Doubts]
 
 
 class TableCounting:
@@ -224,10 +226,12 @@ class TableCounting:
             with warnings.catch_warnings():
                 # The command reports suspicious times itself, and once for all tasks.
                 warnings.simplefilter("ignore", SuspiciousEventsWarning)
-                rows = self._counter.rows(self._events(pieces, at))
+                found = self._counter.accumulators(self._events(pieces, at))
         except InvalidEventError as error:
             raise self._refused(*at.pop(), error) from error
-        return TaskResult(sum(each.size for each in pieces), sum(row.lists for row in rows), rows)
+        rows = self._counter.packed(found)
+        size, lists = sum(each.size for each in pieces), sum(row.lists for row in rows)
+        return TaskResult(size, lists, rows, {cell: each.doubts for cell, each in found.items()})
 
     def _events(self, pieces: Sequence[Piece], at: list[tuple[Table, Any]]) -> Iterator[Any]:
         """Tables of events in order; `at` holds the one that is being counted."""
@@ -246,7 +250,7 @@ class TableCounting:
         while failing - counted > 1:
             middle = (counted + failing) // 2
             try:
-                self._counter.rows([events[counted:middle]])
+                self._counter.accumulators([events[counted:middle]])
                 counted = middle
             except InvalidEventError as found:
                 failing, error = middle, found

@@ -8,12 +8,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
-import numpy as np
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from streameval.accumulator.readings import advice
 from streameval.catalogue.reading import Reading, UndefinedReading
 from streameval.cli.errors import output, report
 from streameval.cli.terminal import csv_text, json_text, render
@@ -71,8 +69,7 @@ def _advice(
 ) -> Iterator[str]:
     for family, found in zip(families, slices, strict=True):
         for labels, each in found.items():
-            (text,) = advice(each.table, np.array([each.cell]))
-            if text is not None:
+            if (text := each.advice()) is not None:
                 pairs = zip(family.label_names, labels, strict=True)
                 where = ", ".join(f"{name}={value}" for name, value in pairs)
                 yield f"{where}: {text}" if where else text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -30,11 +31,18 @@ class _DecodedRecords(msgspec.Struct):
     """
 
     rows: list[list[Any]]
-    runs: list[list[range]]
+    runs: list[list[Sequence[int]]]
     events: list[Event] = []
     event_places: list[int] = []
     invalid: list[tuple[int, InvalidEvent]] = []
     tombstones: list[int] = []
+
+    def sort(self) -> None:
+        """Sort events and invalid records by their places."""
+        order = np.argsort(self.event_places).tolist()
+        self.events = [self.events[at] for at in order]
+        self.event_places = [self.event_places[at] for at in order]
+        self.invalid.sort(key=itemgetter(0))
 
 
 class Decoder:
@@ -66,6 +74,7 @@ class Decoder:
     def decode_many(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode a batch of records to columns."""
         records = self._sorted(values)
+        self._judge(values, records)
         parts = self._parts(records)
         decoded = concatenated(parts)
         if len(parts) > 1:
@@ -91,6 +100,19 @@ class Decoder:
                 since = 0
             place = end + 1
         return records
+
+    def _judge(self, values: Sequence[bytes | None], records: _DecodedRecords) -> None:
+        """Give rows that may break a rule of lists to the general decoder."""
+        for number, form in enumerate(self._forms):
+            rows = records.rows[number]
+            if unsound := form.unsound(rows):
+                places = list(chain.from_iterable(records.runs[number]))
+                for at in reversed(unsound):
+                    del rows[at]
+                    place = places.pop(at)
+                    self._decode_one(values[place], place, records)
+                records.runs[number] = [places]
+                records.sort()
 
     def _run(self, rest: Iterator[Any], place: int, records: _DecodedRecords) -> int:
         """Decode records while they have the predicted form; returns the place of the next.

@@ -11,7 +11,7 @@ import numpy as np
 
 from streameval.decoding.columns import Decoded
 from streameval.decoding.fields import EventFields
-from streameval.decoding.invalid import InvalidEvent, Reason, Refusal, excerpt
+from streameval.decoding.invalid import InvalidEvent, Reason, Refusal, excerpt, invalid_of
 from streameval.decoding.paths import Path, TopLevel, compile_path
 from streameval.decoding.times import microseconds, written_time
 from streameval.decoding.values import (
@@ -23,7 +23,9 @@ from streameval.decoding.values import (
     positions,
     scores,
 )
+from streameval.errors import InvalidEventError
 from streameval.events import Event, Id, Interaction, Interactions, columns_of, largest_gains
+from streameval.events.rules import are_marks, marks_error, without_padding
 
 
 def check_count(values: Sized, most: int, field: str, reason: Reason) -> None:
@@ -57,10 +59,15 @@ def items_of(elements: list[Any], path: Path, ids: Ids, field: str) -> list[Id]:
 
 
 class Recommended(NamedTuple):
-    """The list shown."""
+    """The list shown, without padding.
 
-    items: list[Id]
+    Attributes:
+        padded: number of items with padding.
+    """
+
+    items: Sequence[Id]
     scores: list[float] | None
+    padded: int
 
 
 class RecommendationReader:
@@ -78,7 +85,8 @@ class RecommendationReader:
         values = as_list(found, self._field)
         check_count(values, self._longest, self._field, "too_many_recommendations")
         items = items_of(values, self._item, self._ids, self._field)
-        return Recommended(items, self._scores(values))
+        kept = without_padding(self._field, items)
+        return Recommended(kept, self._scores(values[: len(kept)]), len(items))
 
     def _scores(self, values: list[Any]) -> list[float] | None:
         objects = [value for value in values if type(value) is dict]
@@ -124,12 +132,14 @@ class InteractionReader:
         """Read the interactions."""
         if type(found) is dict:
             check_count(found, self._most, self._field, "too_many_interactions")
-            return Engagement(self._gains(found), ())
+            return Engagement(without_padding(self._field, self._gains(found)), ())
         values = as_list(found, self._field)
         check_count(values, self._most, self._field, "too_many_interactions")
         if dict not in map(type, values):
-            return Engagement(self._ids.each(values, self._field), ())
+            items = self._ids.each(values, self._field)
+            return Engagement(without_padding(self._field, items), ())
         typed = tuple(self._one(each, f"{self._field}[{i}]") for i, each in enumerate(values))
+        without_padding(self._field, {one.item for one in typed})
         return Engagement(largest_gains((one.item, one.gain) for one in typed), typed)
 
     def _gains(self, found: dict[str, Any]) -> dict[Id, float]:
@@ -192,6 +202,9 @@ class GeneralDecoder:
             return self._event(record)
         except Refusal as refusal:
             return msgspec.structs.replace(refusal.invalid, engaged=self._is_engaged(record))
+        except InvalidEventError as error:
+            invalid = invalid_of(error)
+            return msgspec.structs.replace(invalid, engaged=self._is_engaged(record))
 
     def columns(self, events: Sequence[Event], places: Sequence[int]) -> Decoded:
         """Decoded events as columns, in this order."""
@@ -216,7 +229,9 @@ class GeneralDecoder:
         outcome = _NONE
         if not self._shown_only:
             outcome = self._read_interactions(self._interactions.of(record))
-        items = len(shown.items)
+            if are_marks(shown.items, outcome.items):
+                raise marks_error(self._fields.interactions)
+        items = len(shown.items), shown.padded
         return Event(
             recommendations=shown.items,
             interactions=outcome.items,
@@ -226,16 +241,16 @@ class GeneralDecoder:
                 label_text(path.of(record), path.text, self._fields.max_label_bytes)
                 for path in self._dimensions
             ),
-            positions=_read(self._positions, record, positions, items, optional=True),
+            positions=_read(self._positions, record, positions, *items, optional=True),
             scores=shown.scores
             if self._scores is None
-            else _read(self._scores, record, scores, items),
+            else _read(self._scores, record, scores, *items),
             baseline=_read(self._baseline, record, self._baseline_items),
             typed=outcome.typed,
             event_id=_read(self._event_id, record, self._name.identity),
         )
 
-    def _baseline_items(self, found: object, _: str) -> list[Id]:
+    def _baseline_items(self, found: object, _: str) -> Sequence[Id]:
         return self._read_baseline(found).items
 
     def _moment(self, written: object, field: str) -> int | None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from types import MappingProxyType
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
+
+from streameval.errors import InvalidEventError
 
 Unreadable: TypeAlias = Literal[
     "not_framed",
@@ -52,8 +54,10 @@ REASONS: MappingProxyType[Reason, str] = MappingProxyType(
         "not_an_object": "The JSON value is not an object.",
         "number_too_large": "A number has too many digits or too large an exponent.",
         "missing_field": "A configured field is absent or null, or the id of an event is empty.",
-        "wrong_type": "A field has the wrong type, for example text instead of a list.",
-        "invalid_id": "An id is neither a string nor an integer.",
+        "wrong_type": "A field has the wrong type, for example text instead of a list, or a list"
+        " of 0 and 1 instead of ids.",
+        "invalid_id": "An id is neither a string nor an integer, or -1 or an empty text not at"
+        " the end of a list, where it is padding.",
         "id_too_long": "An id has more than max_id_bytes bytes.",
         "invalid_gain": "A gain is not a number up to 2^1000.",
         "invalid_score": "A score is not a finite number, or there is not one for each item.",
@@ -80,6 +84,12 @@ class InvalidEvent(msgspec.Struct, frozen=True):
     reason: Reason
     detail: str
     engaged: bool = False
+
+
+def invalid_of(error: InvalidEventError) -> InvalidEvent:
+    """The invalid record for an error of the rules of lists, whose reasons are known here."""
+    reason: Any = error.reason
+    return InvalidEvent(reason, error.detail)
 
 
 class Refusal(Exception):  # noqa: N818  # not an error of the program; it never leaves the decoder

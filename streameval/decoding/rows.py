@@ -15,8 +15,9 @@ from streameval.decoding.columns import Decoded
 from streameval.decoding.fields import EventFields
 from streameval.decoding.paths import is_plain
 from streameval.decoding.times import KINDS, microsecond_column
-from streameval.decoding.values import MAX_POSITION, Ids, LabelCache, label_texts, text_id
-from streameval.events import LARGEST_GAIN, Batch
+from streameval.decoding.values import Ids, LabelCache, label_texts, text_id
+from streameval.events import LARGEST_GAIN, LARGEST_RANK, Batch
+from streameval.events.rules import RESERVED, unsound
 
 Form: TypeAlias = Literal["strings", "integers"]
 """JSON type of the ids in a list."""
@@ -24,7 +25,7 @@ Form: TypeAlias = Literal["strings", "integers"]
 INTEGER = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 """64-bit integers; the general decoder handles larger ones."""
 
-_RANKS = list[Annotated[int, Meta(ge=1, le=MAX_POSITION)]]
+_RANKS = list[Annotated[int, Meta(ge=1, le=LARGEST_RANK)]]
 
 _TEXT = Ids("string")
 
@@ -59,6 +60,16 @@ class RowDecoder:
         self._texts = LabelCache(lambda found: label_texts((found,) if single else found, most))
         plain: Callable[[bytes], Any] = msgspec.json.Decoder(row).decode
         self.decode = _parallel(plain, self._parallel) if self._parallel else plain
+
+    def unsound(self, rows: Sequence[Any]) -> list[int]:
+        """The indices of rows with padding or marks, ascending, for the general decoder."""
+        shown = [row.recommendations for row in rows]
+        acts = [()] * len(rows) if self._shown_only else [row.interactions for row in rows]
+        found = set(unsound(shown, acts))
+        if "baseline" in self._mapped:
+            pairs = enumerate(row.baseline for row in rows)
+            found.update(at for at, baseline in pairs if not RESERVED.isdisjoint(baseline))
+        return sorted(found)
 
     def columns(self, rows: Sequence[Any], places: Sequence[int]) -> Decoded:
         """Rows as columns."""

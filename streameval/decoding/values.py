@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence, Sized
 from typing import Any, Final, Literal
 
 from streameval.decoding.invalid import Reason, Refusal, excerpt
-from streameval.events import LARGEST_GAIN, Id
+from streameval.events import LARGEST_GAIN, LARGEST_RANK, Id
 
 MAX_ID_BYTES: Final = 1_024
 
@@ -137,10 +137,6 @@ class LabelCache(dict[Any, tuple[str, ...]]):
         return made
 
 
-MAX_POSITION = 1_000_000
-"""The largest rank accepted."""
-
-
 def finite(value: object, field: str, reason: Reason) -> float:
     """A finite number as a float; as a gain, up to 2^1000. Booleans are refused."""
     try:
@@ -163,27 +159,34 @@ def as_list(found: Any, field: str) -> list[Any]:
     raise Refusal("wrong_type", f"{field}: found {excerpt(found)} instead of an array")
 
 
-def positions(found: Any, field: str, items: int) -> list[int] | None:
-    """Ranks of the items; None if all of them are null."""
-    ranks = as_list(found, field)
+def positions(found: Any, field: str, items: int, padded: int) -> list[int] | None:
+    """Ranks of the items; None if all of them are null.
+
+    `padded`: the number of items with padding, which may have ranks too.
+    """
+    ranks = _cut(as_list(found, field), items, padded)
     if ranks and ranks.count(None) == len(ranks) == items:
         return None
     for place, value in enumerate(ranks):
-        if type(value) is not int or not 1 <= value <= MAX_POSITION:
-            problem = f"{field}[{place}]: {excerpt(value)} is not in 1 to {MAX_POSITION:,}"
+        if type(value) is not int or not 1 <= value <= LARGEST_RANK:
+            problem = f"{field}[{place}]: {excerpt(value)} is not in 1 to {LARGEST_RANK:,}"
             raise Refusal("invalid_positions", problem)
     check_length(ranks, items, field, "invalid_positions")
     return ranks
 
 
-def scores(found: Any, field: str, items: int) -> list[float]:
-    """Scores of the items shown."""
-    listed = as_list(found, field)
+def scores(found: Any, field: str, items: int, padded: int) -> list[float]:
+    """Scores of the items shown; see `positions`."""
+    listed = _cut(as_list(found, field), items, padded)
     numbers = [
         finite(value, f"{field}[{place}]", "invalid_score") for place, value in enumerate(listed)
     ]
     check_length(numbers, items, field, "invalid_score")
     return numbers
+
+
+def _cut(numbers: list[Any], items: int, padded: int) -> list[Any]:
+    return numbers[:items] if len(numbers) == padded else numbers
 
 
 def check_length(found: Sized, items: int, field: str, reason: Reason) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
+from streameval.accumulator.doubts import Doubts
 from streameval.decoding.columns import Decoded
 from streameval.decoding.framing import BatchDecoder
 from streameval.decoding.invalid import InvalidEvent
@@ -42,6 +43,7 @@ class IngestCopy(NamedTuple):
         since: `PartitionState.since` of each partition.
         clock: see `Ingest.clock`.
         clocks: the clock of each log whose clock is final, microseconds.
+        doubts: about the events of all partitions.
     """
 
     families: Mapping[str, Sequence[FamilyCopy]]
@@ -50,6 +52,7 @@ class IngestCopy(NamedTuple):
     clocks: Mapping[Partition, int]
     tally: Tally
     progress: Mapping[Partition, Progress]
+    doubts: Doubts
 
 
 class Frontend(Protocol):
@@ -111,6 +114,7 @@ class Ingest:
         self.layout = frontend.layout
         self._sink = sink
         self.tally = Tally()
+        self._doubts = Doubts()
         self._frontend = frontend
         self._partitions: dict[Partition, PartitionState] = {}
         self._examples = Examples()
@@ -323,7 +327,26 @@ class Ingest:
             },
             tally=msgspec.structs.replace(self.tally, invalid=dict(self.tally.invalid)),
             progress=self.progress,
+            doubts=self.doubts,
         )
+
+    @property
+    def doubts(self) -> Doubts:
+        """Doubts about the events of all partitions."""
+        found = self._doubts.copy()
+        for state in self._partitions.values():
+            found.add(state.doubts)
+        return found
+
+    def add(self, tally: Tally, doubts: Doubts) -> None:
+        """Add what was counted elsewhere, besides the counts of partitions."""
+        self.tally.add(tally)
+        self._doubts.add(doubts)
+
+    def doubt(self) -> str | None:
+        """A warning if the events look wrong, or None."""
+        metrics = (metric for spec in self.layout.families for metric in spec.metrics)
+        return self.doubts.warning(metrics)
 
     def folding(self, family: str) -> Folding:
         """The folding of all partitions together."""

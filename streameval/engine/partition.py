@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from streameval.accumulator.doubts import Doubts
 from streameval.accumulator.experiment import Experiment
 from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import REASONS, InvalidEvent
@@ -228,6 +229,7 @@ class PartitionState:
 
     Attributes:
         tally: outcomes of its records.
+        doubts: about the events counted since the process started.
         time: its clock.
         backfills: event time of each backfill merged into it.
         unfinished: whether work is left for `proceed`; only joins leave some.
@@ -247,6 +249,7 @@ class PartitionState:
         self._position = position
         self.time = Clock(layout.max_ahead, layout.recent)
         self.tally = Tally()
+        self.doubts = Doubts()
         self._families = {spec.name: Family(spec, layout.windowing) for spec in layout.families}
         self.since: dict[str, int] = {}
         self.backfills: list[Extent] = []
@@ -405,6 +408,7 @@ class PartitionState:
         self, decoded: Decoded, counts: NDArray[np.bool_], ticks: Ticks | None, tally: Tally
     ) -> None:
         """Count the events of a mask; adds late and future ones to the tally."""
+        self.doubts.observe_batch(decoded.batch)
         if self._sink is not None:
             self._sink(decoded if counts.all() else decoded.keep(counts))
             return

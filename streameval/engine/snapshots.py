@@ -299,7 +299,8 @@ class Snapshots:
             or tally.warning()
             or (None if join is None else join.warning())
             or (self._doubt(max(clocks)) if clocks else None)
-            or self._advice(),
+            or self._advice()
+            or counts.doubts.warning(each for view in self._views for each in view.spec.metrics),
             late=tally.late if clocks else None,
             future=tally.future if clocks else None,
             clock_jumps=self._clock.jumps if clocks else None,

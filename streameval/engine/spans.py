@@ -7,7 +7,8 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from streameval.accumulator.readings import IntervalMethod, interval_method, readings_of
+from streameval.accumulator.doubts import Doubts
+from streameval.accumulator.readings import IntervalMethod, advice, interval_method, readings_of
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
@@ -31,12 +32,19 @@ class Slice(NamedTuple):
         table: the table.
         cell: its number there.
         method: how intervals are computed; None for no intervals.
+        doubts: about its events, if they are known by cell.
     """
 
     metrics: Sequence[Metric]
     table: Table
     cell: int
     method: IntervalMethod | None = None
+    doubts: Doubts | None = None
+
+    def advice(self) -> str | None:
+        """A warning if the events of the cell look wrong, or None."""
+        (found,) = advice(self.table, np.array([self.cell]))
+        return found or (None if self.doubts is None else self.doubts.warning(self.metrics))
 
     def read(self, metric: Metric) -> Reading:
         """Read one metric of the cell."""

@@ -19,32 +19,29 @@ from streameval.events.ragged import (
     is_list,
     matrix_column,
     ragged_column,
+    refuse_marks,
 )
 
 _CPU: Final = 1
 """DLPack's device type of main memory."""
 
-_MARKS = frozenset({"0", "1"})
-_FEWEST_MARKS = 10
-"""Rows from which equal lengths are no accident."""
-
 
 class Columns(msgspec.Struct, frozen=True, kw_only=True):
     """Many events as columns of numpy or Arrow, for `Accumulator.update_many`.
 
-    Each column is one of: a matrix of shape (events, K), where -1 ends a shorter row of integers;
-    a pair (values, offsets), where event i has `values[offsets[i]:offsets[i + 1]]`; a list with
-    one array per event; or an Arrow array of lists. Interactions may be a vector of one item per
-    event. Arrays are numpy arrays or tensors that support DLPack (PyTorch and others); tensors on
-    a device are copied to main memory. Ids are 64-bit integers or strings. With recommendations
-    and interactions only, and metrics that read hits (without repeats=compact_... or type=) or
-    items shown, counting creates no Python object per event.
+    Each column is one of: a matrix of shape (events, K); a pair (values, offsets), where event i
+    has `values[offsets[i]:offsets[i + 1]]`; a list with one array per event; or an Arrow array of
+    lists. Interactions may be a vector of one item per event. In every form, -1 and empty text
+    are padding at the end of a list of ids, and an error anywhere else. Arrays are numpy arrays or
+    tensors that support DLPack (PyTorch and others); tensors on a device are copied to main memory.
+    Ids are 64-bit integers or strings. With recommendations and interactions only, and metrics
+    that read hits (without repeats=compact_... or type=) or items shown, counting creates no Python
+    object per event.
 
     Attributes:
         recommendations: item ids as shown, rank 1 first.
         interactions: ids of the items interacted with.
-        lengths: number of items in each row of a matrix of recommendations, shape (events,);
-            -1 is then an ordinary id.
+        lengths: number of items in each row of a matrix of recommendations, shape (events,).
         gains: one number for each interaction; the largest gain of an item counts.
         positions: rank (from 1) of each recommendation; a null row of Arrow means 1, 2, 3, ...
         scores: the recommender's score of each recommendation.
@@ -85,12 +82,14 @@ def read(given: Columns | ArrowTable) -> CodedBatch | Batch:
     given = Columns(
         **{name: as_numpy(name, each) for name, each in msgspec.structs.asdict(given).items()}
     )
-    shown = _ids("recommendations", given.recommendations, given.lengths)
-    acts = _ids("interactions", _as_lists(given.interactions))
+    padded = _ids("recommendations", given.recommendations, given.lengths)
+    padded_acts = _ids("interactions", _as_lists(given.interactions))
+    shown = padded.without_padding("recommendations")
+    acts = padded_acts.without_padding("interactions")
     if len(shown.ragged) != len(acts.ragged):
         detail = f"{len(shown.ragged)} recommendations and {len(acts.ragged)} interactions"
         raise InvalidEventError("wrong_type", f"columns of unequal length: {detail}")
-    _refuse_marks(shown, acts)
+    refuse_marks(shown, acts)
     users = _per_event("users", given.users, len(shown.ragged))
     times = _per_event("times", given.times, len(shown.ragged))
     if given.gains is None and given.positions is None and given.scores is None:
@@ -98,9 +97,9 @@ def read(given: Columns | ArrowTable) -> CodedBatch | Batch:
         return CodedBatch(items, interactions, ids, users=users, times=times)
     return Batch(
         recommendations=shown.ragged.cut(shown.ids()),
-        interactions=_interactions(acts, given.gains),
-        positions=_per_item("positions", given.positions, shown.ragged),
-        scores=_per_item("scores", given.scores, shown.ragged),
+        interactions=_interactions(acts, padded_acts, given.gains),
+        positions=_per_item("positions", given.positions, shown.ragged, padded.ragged),
+        scores=_per_item("scores", given.scores, shown.ragged, padded.ragged),
         users=users,
         times=times,
     )
@@ -119,24 +118,6 @@ def _as_lists(found: Any) -> Any:
     """A vector, for example the targets of a training batch, as lists of one item; -1 is none."""
     single = isinstance(found, np.ndarray) and found.ndim == 1 and found.dtype.kind in "iuUT"
     return found[:, None] if single else found
-
-
-def _refuse_marks(shown: Column, acts: Column) -> None:
-    """Refuse a 0 or 1 for each item, shown or not, which would be read as the items 0 and 1."""
-    rows = acts.ragged
-    # One item each, 0 or 1, may be what ten users chose.
-    aligned = rows.width != 1 and np.array_equal(rows.lengths, shown.ragged.lengths)
-    for_each = aligned or (rows.width or 0) > len(_MARKS)
-    if len(rows) >= _FEWEST_MARKS and for_each and _are_marks(acts) and not _are_marks(shown):
-        problem = "interactions have a 0 or 1 for each recommendation or item, in every row"
-        raise InvalidEventError("wrong_type", f"{problem}; give the ids of the items chosen")
-
-
-def _are_marks(column: Column) -> bool:
-    if column.names is not None:
-        return set(column.names) == _MARKS
-    ids = column.ragged.values
-    return bool(ids.size and ids.dtype.kind in "iu" and ids.min() == 0 and ids.max() == 1)
 
 
 def _column(name: str, found: Any, lengths: Any = None, *, optional: bool = False) -> Column:
@@ -176,13 +157,20 @@ def _per_event(name: str, found: Any, events: int) -> list[Any] | None:
     return values if any(each is not None for each in values) else None
 
 
-def _per_item(name: str, found: Any, shown: Ragged) -> list[list[Any] | None] | None:
-    """A column with one number per item; a null row of Arrow becomes None."""
+def _per_item(
+    name: str, found: Any, shown: Ragged, padded: Ragged
+) -> list[list[Any] | None] | None:
+    """A column with one number per item; a null row of Arrow becomes None.
+
+    `padded`: the items with the padding at the end of their lists, which may have numbers too.
+    """
     if found is None:
         return None
     matrix = isinstance(found, np.ndarray) and found.ndim == 2
     numbers = _column(name, found, shown.lengths if matrix else None, optional=True).ragged
     known = ~null_rows(found) if isinstance(found, ArrowTable) else np.ones(len(numbers), np.bool_)
+    if len(numbers) == len(padded) and (numbers.lengths == padded.lengths)[known].all():
+        numbers = numbers.prefixes(np.where(known, shown.lengths, 0))
     unlike = len(numbers) != len(shown) or (numbers.lengths != shown.lengths)[known].any()
     if unlike or (numbers.values.size and numbers.values.dtype.kind not in "iuf"):
         detail = f"{name}: give one number for each item, in lists of the same lengths"
@@ -192,9 +180,9 @@ def _per_item(name: str, found: Any, shown: Ragged) -> list[list[Any] | None] | 
     return [row if has else None for row, has in zip(numbers.lists(), known.tolist(), strict=True)]
 
 
-def _interactions(acts: Column, gains: Any) -> list[Interactions]:
+def _interactions(acts: Column, padded: Column, gains: Any) -> list[Interactions]:
     ids = acts.ragged.cut(acts.ids())
-    worths = _per_item("gains", gains, acts.ragged) or [None] * len(ids)
+    worths = _per_item("gains", gains, acts.ragged, padded.ragged) or [None] * len(ids)
     return [
         items if worth is None else largest_gains(zip(items, worth, strict=True))
         for items, worth in zip(ids, worths, strict=True)

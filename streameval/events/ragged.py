@@ -16,6 +16,17 @@ import numpy.typing as npt
 
 from streameval.errors import InvalidEventError
 from streameval.events import Batch, Id, Interaction
+from streameval.events.rules import (
+    IGNORED,
+    MARKS,
+    RESERVED,
+    are_marks,
+    check_id,
+    in_row,
+    marks_error,
+    misplaced,
+    without_padding,
+)
 
 Array: TypeAlias = npt.NDArray[Any]
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -112,6 +123,13 @@ class Ragged:
             values = self.values[(place >= start) & (place < _most(stop))]
         return Ragged.of_lengths(values, kept)
 
+    def prefixes(self, lengths: IntArray) -> Ragged:
+        """The first entries of each list, so many as these lengths."""
+        if (lengths == self.lengths).all():
+            return self
+        place = np.arange(self.values.size) - self.spread(self.offsets[:-1])
+        return Ragged.of_lengths(self.values[place < self.spread(lengths)], lengths)
+
     def lists(self) -> list[list[Any]]:
         """The lists as Python lists."""
         return self.cut(self.values.tolist())
@@ -125,20 +143,18 @@ def _most(stop: int | None) -> int:
     return np.iinfo(np.int64).max if stop is None else stop
 
 
-_NO_ITEM = -1
-_IGNORED = -100
-"""What losses of PyTorch and Hugging Face ignore; as an id it would be one more interaction."""
-
-
 def matrix_column(name: str, matrix: Array, lengths: Any = None) -> Ragged:
-    """A matrix of shape (lists, K) as lists, without its padding.
+    """A matrix of shape (lists, K) as lists, without masked entries.
 
     `matrix`: the mask of a masked array marks padding. `lengths`: number of items in each row,
-    shape (lists,); None if -1 marks padding.
+    shape (lists,); None if all rows are full, or masked.
     """
     rows, width = matrix.shape
     if lengths is None:
-        lengths = _ends(name, matrix)
+        lengths = np.full(rows, width)
+        if isinstance(matrix, np.ma.MaskedArray):
+            entries = np.flatnonzero(np.ma.getmaskarray(matrix))
+            lengths = ends(name, Ragged.of_lengths(matrix, lengths), entries)
     lengths = np.asarray(lengths)
     fitting = lengths.shape == (rows,) and lengths.dtype.kind in "iu"
     if not fitting or ((lengths < 0) | (lengths > width)).any():
@@ -165,23 +181,16 @@ def ragged_column(name: str, found: Any) -> Ragged:
     return _joined(name, found)
 
 
-def _ends(name: str, matrix: Array) -> IntArray:
-    rows, width = matrix.shape
-    if isinstance(matrix, np.ma.MaskedArray):
-        filled: Array = np.ma.getmaskarray(matrix)
-    elif matrix.dtype.kind == "i" and matrix.size and (least := int(matrix.min())) < 0:
-        if least == _IGNORED:
-            remedy = "end shorter rows with -1, and drop ignored rows"
-            raise InvalidEventError("invalid_id", f"{name}: {_IGNORED} is no item; {remedy}")
-        filled = matrix == _NO_ITEM
-    else:
-        return np.full(rows, width)
-    lengths: IntArray = width - filled.sum(axis=1, dtype=np.int64)
-    beyond = np.arange(width) >= lengths[:, None]
-    if (filled != beyond).any():
-        row = int(np.flatnonzero((filled != beyond).any(axis=1))[0])
-        detail = f"{name}: row {row} has an item after the end of its list (-1 or masked)"
-        raise InvalidEventError("invalid_id", detail)
+def ends(name: str, lists: Ragged, padding: IntArray) -> IntArray:
+    """The lengths of lists without padding, which must be at their ends; shape (lists,).
+
+    `padding`: the indices of the entries that are padding, ascending.
+    """
+    rows = lists.owners(padding)
+    lengths: IntArray = lists.lengths - np.bincount(rows, minlength=len(lists))
+    inside = padding - lists.offsets[rows] < lengths[rows]
+    if inside.any():
+        raise misplaced(f"{name}: row {rows[inside][0]}")
     return lengths
 
 
@@ -205,6 +214,8 @@ def _joined(name: str, rows: Sequence[Any]) -> Ragged:
             raise InvalidEventError(
                 "wrong_type", f"{name}: an entry is not a list, but {row!r:.80}"
             )
+        if isinstance(row, set | frozenset):
+            _ = without_padding(name, row)
     lengths = np.fromiter(map(len, rows), np.int64, len(rows))
     if any(not isinstance(row, np.ndarray) for row in rows):
         return Ragged.of_lengths(_array(list(chain.from_iterable(rows))), lengths)
@@ -246,6 +257,60 @@ class Column(NamedTuple):
         if self.names is None:
             return ids_of(self.ragged.values)
         return [self.names[index] for index in self.ragged.values.tolist()]
+
+    def places_of(self, ids: frozenset[Id]) -> IntArray:
+        """The indices of the entries that are one of these ids, ascending."""
+        values = self.ragged.values
+        if self.names is not None:
+            if ids.isdisjoint(self.names):
+                return _NO_PLACES
+            wanted = [at for at, name in enumerate(self.names) if name in ids]
+            return np.flatnonzero(np.isin(values, wanted))
+        if values.dtype.kind in "iu":
+            return _places_of_integers(values, [each for each in ids if type(each) is int])
+        if values.dtype.kind not in "UTO":
+            return _NO_PLACES
+        # An entry that is no id is refused later.
+        listed = values.tolist()
+        return np.flatnonzero([isinstance(each, _IDS) and each in ids for each in listed])
+
+    def without_padding(self, name: str) -> Column:
+        """The column without the padding at the end of its lists."""
+        padding = self.places_of(RESERVED)
+        if not padding.size:
+            return self
+        if self.places_of(IGNORED).size:
+            check_id(name, min(IGNORED, key=str))
+        return Column(self.ragged.prefixes(ends(name, self.ragged, padding)), self.names)
+
+    def rows(self, rows: IntArray) -> list[list[Id]]:
+        """The ids of these lists."""
+        ragged = self.ragged.take(rows)
+        return ragged.cut(Column(ragged, self.names).ids())
+
+
+def refuse_marks(shown: Column, acts: Column) -> None:
+    """Refuse a 0 or 1 for each item, shown or not, which would be read as the items 0 and 1."""
+    marks = acts.places_of(MARKS)
+    if not marks.size:
+        return
+    rows, counts = np.unique(acts.ragged.owners(marks), return_counts=True)
+    rows = rows[(counts == acts.ragged.lengths[rows]) & (counts > 1)]
+    known = shown.ragged.owners(shown.places_of(MARKS)) if rows.size else _NO_PLACES
+    rows = rows[~np.isin(rows, known)]
+    for row, *pair in zip(rows.tolist(), shown.rows(rows), acts.rows(rows), strict=True):
+        if are_marks(*pair):
+            raise in_row(row, len(acts.ragged), marks_error("interactions"))
+
+
+_IDS = (int, str, np.integer)
+_NO_PLACES = np.zeros(0, np.int64)
+
+
+def _places_of_integers(values: Array, wanted: Sequence[int]) -> IntArray:
+    if not values.size or max(wanted) < int(values.min()):
+        return _NO_PLACES
+    return np.flatnonzero(np.logical_or.reduce([values == each for each in wanted]))
 
 
 def encoded(columns: Sequence[Column]) -> tuple[list[Ragged], list[Id] | None]:

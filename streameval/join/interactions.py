@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 
 from streameval.decoding.columns import RecordColumns
 from streameval.decoding.fields import EventFields, TimeUnit
-from streameval.decoding.invalid import InvalidEvent, Refusal, excerpt
+from streameval.decoding.invalid import InvalidEvent, Refusal, excerpt, invalid_of
 from streameval.decoding.paths import FAILURES, Path, TopLevel, compile_path, is_plain
 from streameval.decoding.rows import INTEGER, short_text
 from streameval.decoding.times import KINDS, microsecond_column, written_time
 from streameval.decoding.values import Ids, check_bytes, finite
-from streameval.errors import ConfigError
+from streameval.errors import ConfigError, InvalidEventError
 from streameval.events import LARGEST_GAIN, Id
+from streameval.events.rules import RESERVED, check_id
 from streameval.join.options import InteractionOptions, Key
 
 
@@ -89,6 +90,8 @@ class InteractionDecoder:
                 rows.append(self._decode(value))
             except Refusal as refusal:
                 invalid.append((place, refusal.invalid))
+            except InvalidEventError as error:
+                invalid.append((place, invalid_of(error)))
             else:
                 places.append(place)
         return self._columns(rows, places, invalid, tombstones)
@@ -98,6 +101,8 @@ class InteractionDecoder:
             row: Any = self._fast(value)
         except FAILURES:
             row = self._slow(value)
+        if row.item in RESERVED:
+            check_id(self._options.item, row.item)
         if self._options.types and row.type is None:
             raise Refusal("missing_field", f"{self._options.type} is absent or null")
         return row

@@ -190,7 +190,7 @@ def _shell(name: str, separator: str) -> str:
 
 
 def _id(entry: Any) -> str:
-    if isinstance(entry, str) and entry.strip():
+    if isinstance(entry, str):
         return entry.strip()
     if type(entry) is int:
         return str(entry)

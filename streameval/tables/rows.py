@@ -264,6 +264,11 @@ def _doubtful_order(shown: Rows) -> Iterator[str]:
             f"of a score or rank (not read: {', '.join(shown.unread)}); name it with --column "
             "score=NAME or --column rank=NAME."
         )
+    if shown.by_rank and _are_constant(shown):
+        yield (
+            "all ranks of a user's recommendations are equal, so they keep the order of their "
+            "file: is the column a rank?"
+        )
     if _contradict(shown):
         yield (
             "scores and ranks of the recommendations order the items differently; they are sorted "
@@ -303,6 +308,16 @@ def _unlike_ids(shown: Rows, truth: Rows) -> Iterator[str]:
                 f"no {what} is in both files: one starts with {mine[0].as_py()!r:.40}, the other "
                 f"with {theirs[0].as_py()!r:.40}; write their ids alike."
             )
+
+
+def _are_constant(shown: Rows) -> bool:
+    """Whether no user has two ranks, although some have several items."""
+    if shown.ranks is None or not len(shown.users):
+        return False
+    users = _codes(shown.users)
+    order = np.lexsort((shown.ranks, users))
+    same = np.diff(users[order]) == 0
+    return bool(same.any() and not np.diff(shown.ranks[order])[same].any())
 
 
 def _contradict(shown: Rows) -> bool:

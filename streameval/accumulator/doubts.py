@@ -1,0 +1,216 @@
+"""Doubts: counts of what looks wrong in a sample of the events, and a warning about them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final
+
+from streameval.accumulator.formulas import reads_chances
+from streameval.catalogue.metric import Metric
+from streameval.events import Batch, Event, Id
+from streameval.events.ragged import CodedBatch
+from streameval.events.rules import MARKS, without_padding
+
+_FIRST: Final = 128
+"""Events observed of the first batches; of later ones, only a few, at next to no cost."""
+_LATER: Final = 8
+
+_MOST: Final = 1_024
+"""So many events halve all counts, so that a change of the events shows."""
+
+_FEWEST: Final = 20
+"""Events below which most doubts are accidental."""
+_FEWEST_MARKS: Final = 3
+"""Lists that are as long as their marks are rarely an accident."""
+
+_NEARLY_ALL: Final = 0.9
+_PADDED: Final = 0.25
+"""Share of the events that end or begin with the same item on both sides, repeated on one."""
+
+_FEWEST_ITEMS: Final = 10
+"""With fewer distinct items, one may well be in every list."""
+_MOST_KINDS: Final = 64
+"""Most lengths or items counted; those counted least make room."""
+
+
+class Doubts:
+    """Counts of a sample of the events; they add up, and are no part of a saved state.
+
+    Example:
+        >>> doubts = Doubts()
+        >>> for item in range(1, 40):
+        ...     doubts.observe(Event(recommendations=[item, 0, 0], interactions=[item + 1, 0]))
+        >>> print(doubts.warning([]))
+        item 0 is in 39 of 39 lists and in their interactions: is it padding? End lists with -1
+    """
+
+    def __init__(self) -> None:
+        self.lists = 0
+        self._counts: Counter[str] = Counter()
+        self._shown: Counter[int] = Counter()
+        self._acted: Counter[int] = Counter()
+        self._both: Counter[Id] = Counter()
+        self._padded: Counter[Id] = Counter()
+        self._items: set[Id] = set()
+
+    def observe(self, event: Event) -> None:
+        """Count what looks wrong in a valid event."""
+        self.lists += 1
+        counts, shown, acts = self._counts, event.recommendations, event.interactions
+        if acts:
+            counts["engaged"] += 1
+            counts["short"] += 0 < len(shown) < len(acts)
+            self._shown[len(shown)] += 1
+            self._acted[len(acts)] += 1
+            self._observe_items(shown, acts)
+        if event.positions is not None and len(event.positions) > 1:
+            counts["ranked"] += 1
+            counts["same rank"] += min(event.positions) == max(event.positions)
+        if event.scores is not None and len(event.scores):
+            counts["scored"] += 1
+            counts["no chances"] += not 0 <= min(event.scores) <= max(event.scores) <= 1
+        if self.lists > _MOST:
+            self._halve()
+
+    def observe_batch(self, batch: Batch | CodedBatch) -> None:
+        """Count some events of a batch: its first ones."""
+        events = max(_LATER, _FIRST - self.lists)
+        if isinstance(batch, CodedBatch):
+            batch = batch.rows(0, min(events, len(batch))).batch
+        for event in islice(batch.events(), events):
+            self.observe(event)
+
+    def add(self, other: Doubts) -> None:
+        """Add the counts of other events."""
+        self.lists += other.lists
+        for mine, theirs in zip(self._counters, other._counters, strict=True):
+            mine.update(theirs)
+            _prune(mine)
+        self._items.update(islice(other._items, _FEWEST_ITEMS))
+
+    def copy(self) -> Doubts:
+        """An independent copy."""
+        twin = Doubts()
+        twin.add(self)
+        return twin
+
+    def content(self) -> list[Any]:
+        """The counts as plain values, for `from_content`."""
+        listed = [[[key, count] for key, count in each.items()] for each in self._counters]
+        return [self.lists, listed, list(self._items)]
+
+    @classmethod
+    def from_content(cls, content: Sequence[Any]) -> Doubts:
+        """The doubts of a `content`."""
+        found = cls()
+        if content:
+            found.lists, listed, items = content
+            for counter, pairs in zip(found._counters, listed, strict=True):
+                counter.update(dict(pairs))
+            found._items.update(items)
+        return found
+
+    def warning(self, metrics: Iterable[Metric]) -> str | None:
+        """A warning if the events look wrong, or None.
+
+        `metrics`: those read from the events; some take scores as probabilities.
+        """
+        return next(self._warnings(metrics), None)
+
+    def _warnings(self, metrics: Iterable[Metric]) -> Iterator[str]:
+        counts = self._counts
+        engaged, marks, aligned = counts["engaged"], counts["marks"], counts["aligned"]
+        if self._nearly(marks, engaged, _FEWEST_MARKS if aligned == marks else _FEWEST):
+            yield (
+                f"{marks:,} of {engaged:,} interactions are only 0 and 1, and no list has these "
+                "items: are they marks? Give the ids of the items chosen"
+            )
+        yield from self._padding()
+        if self._nearly(counts["short"], engaged) and not self._are_cut_lists():
+            yield (
+                f"{counts['short']:,} of {engaged:,} lists are shorter than their interactions: "
+                "are recommendations and interactions swapped?"
+            )
+        if self._nearly(counts["same rank"], counts["ranked"]):
+            yield (
+                f"{counts['same rank']:,} of {counts['ranked']:,} lists have all items at one "
+                "position: do positions hold ranks?"
+            )
+        if counts["no chances"] and any(map(reads_chances, metrics)):
+            yield (
+                f"{counts['no chances']:,} of {counts['scored']:,} lists have scores outside 0 to "
+                "1, which log_loss and expected_calibration_error take as probabilities: convert "
+                "them, for example with a sigmoid"
+            )
+
+    def _padding(self) -> Iterator[str]:
+        engaged = self._counts["engaged"]
+        if len(self._items) < _FEWEST_ITEMS or engaged < _FEWEST:
+            return
+        for item, count in self._both.most_common(1):
+            if count >= _NEARLY_ALL * engaged or self._padded[item] >= _PADDED * engaged:
+                where = f"is in {count:,} of {engaged:,} lists and in their interactions"
+                yield f"item {item!r} {where}: is it padding? End lists with -1"
+
+    def _nearly(self, few: int, many: int, fewest: int = _FEWEST) -> bool:
+        return many >= fewest and few >= _NEARLY_ALL * many
+
+    def _are_cut_lists(self) -> bool:
+        """Whether all lists were cut at one length, and users chose more: usual offline."""
+        ((length, same),) = self._shown.most_common(1)
+        ((_, alike),) = self._acted.most_common(1)
+        enough = _NEARLY_ALL * self._counts["engaged"]
+        return length > 1 and same >= enough and alike < enough
+
+    def _observe_items(self, shown: Sequence[Id], acts: Any) -> None:
+        listed = not isinstance(acts, Mapping)
+        if listed and MARKS.issuperset(acts) and MARKS.isdisjoint(shown):
+            self._counts["marks"] += 1
+            self._counts["aligned"] += len(acts) == len(shown) > 1
+        self._both.update(set(shown).intersection(acts))
+        if shown and isinstance(acts, Sequence):
+            self._padded.update({*_repeated_end(shown, acts, -1), *_repeated_end(shown, acts, 0)})
+        if len(self._items) < _FEWEST_ITEMS:
+            self._items.update(islice(shown, _FEWEST_ITEMS))
+        for each in self._counters[1:]:
+            _prune(each)
+
+    @property
+    def _counters(self) -> tuple[Counter[Any], ...]:
+        return self._counts, self._shown, self._acted, self._both, self._padded
+
+    def _halve(self) -> None:
+        self.lists //= 2
+        for counter in self._counters:
+            for key in counter:
+                counter[key] //= 2
+
+
+def observed_rows(
+    doubts: Doubts, row_of: Callable[[Any, Any], Any]
+) -> Callable[[Sequence[Id], Any], Any]:
+    """`Table.row_of` that checks each list as a whole, and observes the first ones."""
+
+    def row(recommendations: Sequence[Id], interactions: Any) -> Any:
+        without_padding("recommendations", recommendations)
+        if doubts.lists < _FIRST:
+            doubts.observe(Event(recommendations=recommendations, interactions=interactions))
+        return row_of(recommendations, interactions)
+
+    return row
+
+
+def _repeated_end(shown: Sequence[Id], acts: Sequence[Id], end: int) -> list[Id]:
+    """The item at this end (-1 or 0) of both, if one of them repeats it there."""
+    item, inner = shown[end], (slice(-2, None) if end else slice(0, 2))
+    repeated = any(list(each[inner]) == [item, item] for each in (shown, acts))
+    return [item] if acts[end] == item and repeated else []
+
+
+def _prune(counter: Counter[Any]) -> None:
+    if len(counter) > _MOST_KINDS:
+        kept = dict(counter.most_common(_MOST_KINDS // 2))
+        counter.clear()
+        counter.update(kept)

@@ -1,0 +1,166 @@
+"""The rules of every list of ids, however it arrives: padding, and marks in place of ids.
+
+Functions raise InvalidEventError for a list that breaks a rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Iterable, Sequence
+from itertools import chain
+from typing import Any, Final
+
+import msgspec
+
+from streameval.errors import InvalidEventError
+from streameval.events.event import Batch, Event, Id, columns_of
+
+PADDING: Final[frozenset[Id]] = frozenset({-1, "-1", ""})
+"""What ends a list that is shorter than the others. Integers become text in a log, so "-1" too."""
+
+IGNORED: Final[frozenset[Id]] = frozenset({-100, "-100"})
+"""What losses of PyTorch and Hugging Face ignore; as an id it would be one more interaction."""
+
+MARKS: Final[frozenset[Id]] = frozenset({0, 1, "0", "1"})
+"""Marks of items not chosen and chosen, as in the labels of a classifier."""
+
+RESERVED: Final[frozenset[Id]] = PADDING | IGNORED
+SUSPECT: Final[frozenset[Id]] = RESERVED | MARKS
+"""Interactions without any of these keep the rules."""
+
+_MANY_MARKS: Final = 10
+"""So many interactions with only the items 0 and 1 are a mark for each item of a catalogue."""
+
+
+def end_of(ids: Sequence[Id]) -> int:
+    """The number of ids before the padding at the end.
+
+    Example:
+        >>> end_of([7, 8, -1, -1]), end_of(["a", ""]), end_of([7]), end_of([-1])
+        (2, 1, 1, 0)
+    """
+    end = len(ids)
+    # An entry that is no id, and may not be hashable, is refused elsewhere.
+    while end and isinstance(ids[end - 1], Hashable) and ids[end - 1] in PADDING:
+        end -= 1
+    return end
+
+
+def without_padding(where: str, ids: Any) -> Any:
+    """The ids without the padding at their end; only a sequence has an end."""
+    if RESERVED.isdisjoint(ids):
+        return ids
+    if isinstance(ids, Sequence):
+        ids = ids[: end_of(ids)]
+    for item in ids:
+        check_id(where, item)
+    return ids
+
+
+def check_id(where: str, item: Id) -> None:
+    """Refuse an id that is padding, or that losses ignore."""
+    if item in IGNORED:
+        remedy = "end shorter lists with -1, and drop ignored rows"
+        raise InvalidEventError("invalid_id", f"{where}: {item} is no item; {remedy}")
+    if item in PADDING:
+        raise misplaced(where)
+
+
+def misplaced(where: str) -> InvalidEventError:
+    """The error for padding before an item, or in a collection without an order."""
+    what = "-1, an empty text or a masked entry only ends a list"
+    return InvalidEventError("invalid_id", f"{where} has an item after the end of its list; {what}")
+
+
+def are_marks(shown: Collection[Id], acts: Iterable[Id]) -> bool:
+    """Whether interactions are a 0 or 1 for each item, shown or not, instead of ids.
+
+    Single ids 0 and 1 may be what a user chose; so may any, if the list shows one of them.
+
+    Example:
+        >>> are_marks([7, 8, 9], [0, 1, 0]), are_marks([7, 8, 1], [0, 1, 0])
+        (True, False)
+        >>> are_marks([7, 8], [0, 1]), are_marks([7, 8], [0, 0])
+        (False, True)
+    """
+    if not isinstance(acts, Sequence) or not MARKS.issuperset(acts):
+        return False
+    size = len(acts)
+    for_each = size == len(shown) or size >= _MANY_MARKS
+    return for_each and len(set(acts)) < size and MARKS.isdisjoint(shown)
+
+
+def marks_error(where: str) -> InvalidEventError:
+    """The error for marks in place of ids."""
+    problem = f"{where} have a 0 or 1 for each recommendation or item"
+    return InvalidEventError("wrong_type", f"{problem}; give the ids of the items chosen")
+
+
+def are_sound(shown: Collection[Id], acts: Collection[Id]) -> bool:
+    """Whether a list with its interactions keeps the rules as it is, without padding."""
+    if not RESERVED.isdisjoint(shown):
+        return False
+    return SUSPECT.isdisjoint(acts) or (RESERVED.isdisjoint(acts) and not are_marks(shown, acts))
+
+
+def unsound(shown: Sequence[Collection[Id]], acts: Sequence[Collection[Id]]) -> list[int]:
+    """The rows that are not sound, ascending."""
+    flat = chain.from_iterable
+    if RESERVED.isdisjoint(flat(shown)) and SUSPECT.isdisjoint(flat(acts)):
+        return []
+    pairs = enumerate(zip(shown, acts, strict=True))
+    return [row for row, pair in pairs if not are_sound(*pair)]
+
+
+def sound_event(event: Event) -> Event:
+    """An event without padding; its ids are built-in strings and integers."""
+    shown = without_padding("recommendations", event.recommendations)
+    end, acts = len(shown), _sound("interactions", event.interactions)
+    if are_marks(shown, acts):
+        raise marks_error("interactions")
+    for each in event.typed:
+        check_id("typed", each.item)
+    return msgspec.structs.replace(
+        event,
+        recommendations=shown,
+        interactions=acts,
+        positions=_cut(event.positions, end),
+        scores=_cut(event.scores, end),
+        baseline=_sound("baseline", event.baseline),
+        history=_sound("history", event.history),
+    )
+
+
+def sound_batch(batch: Batch) -> Batch:
+    """A batch of events without padding; its ids are built-in strings and integers."""
+    rows = unsound(batch.recommendations, batch.interactions)
+    if not rows:
+        return batch
+    events = list(batch.events())
+    for row in rows:
+        try:
+            events[row] = sound_event(events[row])
+        except InvalidEventError as error:
+            raise in_row(row, len(batch), error) from None
+    return columns_of(events)
+
+
+def in_row(row: int, rows: int, error: InvalidEventError) -> InvalidEventError:
+    """The error, with the row of the batch if it has several."""
+    where = f"event {row}: " if rows > 1 else ""
+    return InvalidEventError(error.reason, where + error.detail)
+
+
+def named_users(users: Sequence[Id | None] | None) -> Sequence[Id | None] | None:
+    """Users without empty texts, which Protobuf and many producers write for an unknown user."""
+    if users is None or "" not in users:
+        return users
+    named = [None if user == "" else user for user in users]
+    return named if any(user is not None for user in named) else None
+
+
+def _sound(where: str, ids: Collection[Id] | None) -> Any:
+    return None if ids is None else without_padding(where, ids)
+
+
+def _cut(column: Sequence[Any] | None, end: int) -> Sequence[Any] | None:
+    return None if column is None else column[:end]
