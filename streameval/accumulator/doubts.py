@@ -124,8 +124,8 @@ class Doubts:
         engaged, marks, aligned = counts["engaged"], counts["marks"], counts["aligned"]
         if self._nearly(marks, engaged, _FEWEST_MARKS if aligned == marks else _FEWEST):
             yield (
-                f"{marks:,} of {engaged:,} interactions are only 0 and 1, and no list has these "
-                "items: are they marks? Give the ids of the items chosen"
+                f"{marks:,} of {engaged:,} interactions are only 0 and 1, and their lists have "
+                "other items: are they marks? Give the ids of the items chosen"
             )
         yield from self._padding()
         if self._nearly(counts["short"], engaged) and not self._are_cut_lists():
@@ -165,10 +165,10 @@ class Doubts:
         return length > 1 and same >= enough and alike < enough
 
     def _observe_items(self, shown: Sequence[Id], acts: Any) -> None:
-        listed = not isinstance(acts, Mapping)
-        if listed and MARKS.issuperset(acts) and MARKS.isdisjoint(shown):
-            self._counts["marks"] += 1
-            self._counts["aligned"] += len(acts) == len(shown) > 1
+        if not isinstance(acts, Mapping) and MARKS.issuperset(acts):
+            aligned = len(acts) == len(shown) > 1 and not MARKS.issuperset(shown)
+            self._counts["marks"] += aligned or MARKS.isdisjoint(shown)
+            self._counts["aligned"] += aligned
         self._both.update(set(shown).intersection(acts))
         if shown and isinstance(acts, Sequence):
             self._padded.update({*_repeated_end(shown, acts, -1), *_repeated_end(shown, acts, 0)})

@@ -17,10 +17,12 @@ import numpy.typing as npt
 from streameval.errors import InvalidEventError
 from streameval.events import Batch, Id, Interaction
 from streameval.events.rules import (
+    FEWEST_MARKED,
     IGNORED,
     MARKS,
     RESERVED,
     are_marks,
+    are_marks_throughout,
     check_id,
     in_row,
     marks_error,
@@ -294,6 +296,11 @@ def refuse_marks(shown: Column, acts: Column) -> None:
     marks = acts.places_of(MARKS)
     if not marks.size:
         return
+    first = np.arange(min(len(acts.ragged), FEWEST_MARKED))
+    if are_marks_throughout(shown.rows(first), acts.rows(first)):
+        every = np.arange(len(acts.ragged))
+        if are_marks_throughout(shown.rows(every), acts.rows(every)):
+            raise marks_error("interactions")
     rows, counts = np.unique(acts.ragged.owners(marks), return_counts=True)
     rows = rows[(counts == acts.ragged.lengths[rows]) & (counts > 1)]
     known = shown.ragged.owners(shown.places_of(MARKS)) if rows.size else _NO_PLACES

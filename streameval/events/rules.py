@@ -27,6 +27,9 @@ RESERVED: Final[frozenset[Id]] = PADDING | IGNORED
 SUSPECT: Final[frozenset[Id]] = RESERVED | MARKS
 """Interactions without any of these keep the rules."""
 
+FEWEST_MARKED: Final = 10
+"""Rows from which marks beside lists that show an item 0 or 1 are no accident."""
+
 _MANY_MARKS: Final = 10
 """So many interactions with only the items 0 and 1 are a mark for each item of a catalogue."""
 
@@ -89,6 +92,21 @@ def are_marks(shown: Collection[Id], acts: Iterable[Id]) -> bool:
     return for_each and len(set(acts)) < size and MARKS.isdisjoint(shown)
 
 
+def are_marks_throughout(shown: Sequence[Any], acts: Sequence[Any]) -> bool:
+    """Whether each of many lists has as many interactions as items, all of them 0 or 1."""
+    return (
+        len(shown) >= FEWEST_MARKED
+        and all(map(_could_be_marks, shown, acts))
+        and not all(map(MARKS.issuperset, shown))
+        and len(set(map(str, chain.from_iterable(acts)))) > 1
+    )
+
+
+def _could_be_marks(shown: Collection[Id], acts: Any) -> bool:
+    aligned = isinstance(acts, Sequence) and len(acts) == len(shown) > 1
+    return aligned and MARKS.issuperset(acts)
+
+
 def marks_error(where: str) -> InvalidEventError:
     """The error for marks in place of ids."""
     problem = f"{where} have a 0 or 1 for each recommendation or item"
@@ -133,6 +151,8 @@ def sound_event(event: Event) -> Event:
 def sound_batch(batch: Batch) -> Batch:
     """A batch of events without padding; its ids are built-in strings and integers."""
     rows = unsound(batch.recommendations, batch.interactions)
+    if are_marks_throughout(batch.recommendations, batch.interactions):
+        raise marks_error("interactions")
     if not rows:
         return batch
     events = list(batch.events())

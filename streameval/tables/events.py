@@ -81,15 +81,24 @@ def lists_of(column: Column, separator: Separator, *, numeric: bool) -> Any:
     split = _splitter(column, texts, separator)
     entry: Callable[[Any], Any] = _number if numeric else _id
     blank: list[Any] | None = None if numeric else []
+    padding = [] if numeric else [""]
     lists = []
     for row, text in enumerate(texts):
         try:
-            lists.append([entry(part) for part in split(row, text)] if text else blank)
+            lists.append(_entries(split(row, text), entry, padding) if text else blank)
         except (ValueError, OverflowError):
             what = "numbers" if numeric else "ids"
             remedy = f"write {what} between separators, or a JSON list of {what}"
             raise column.error(row, f"found {text!r:.60}", remedy) from None
     return arrow().array(lists, None if numeric else arrow().large_list(arrow().large_string()))
+
+
+def _entries(parts: Sequence[Any], entry: Callable[[Any], Any], padding: list[Any]) -> list[Any]:
+    """The entries of a cell; empty ones at its end become `padding`."""
+    filled = len(parts)
+    while filled and isinstance(parts[filled - 1], str) and not parts[filled - 1].strip():
+        filled -= 1
+    return [*map(entry, parts[:filled]), *padding * (len(parts) - filled)]
 
 
 def _texts(column: Column) -> list[str]:
@@ -190,7 +199,7 @@ def _shell(name: str, separator: str) -> str:
 
 
 def _id(entry: Any) -> str:
-    if isinstance(entry, str):
+    if isinstance(entry, str) and entry.strip():
         return entry.strip()
     if type(entry) is int:
         return str(entry)

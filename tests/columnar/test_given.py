@@ -72,7 +72,7 @@ def read(columns: Any, metric: str = "recall@3") -> float:
 def test_minus_one_ends_a_row() -> None:
     shown = np.array([[1, 2, -1], [-1, -1, -1]])
     columns = Columns(recommendations=shown, interactions=[[2, -1], [-1]])
-    assert (read(columns), read(columns, "distinct_items")) == (0.25, 2.0)
+    assert (read(columns), read(columns, "distinct_items")) == (1.0, 2.0)
 
 
 def test_series_of_other_users_are_paired_by_position_with_a_warning() -> None:
@@ -122,10 +122,12 @@ def test_a_lazy_frame_is_refused_with_its_remedy() -> None:
         read(Lazy())
 
 
-def test_with_lengths_minus_one_is_an_id() -> None:
-    shown = np.array([[1, 2, -1], [-1, 9, 9]])
+def test_with_lengths_minus_one_is_padding_too() -> None:
+    shown = np.array([[1, 2, -1], [4, -1, 9]])
     columns = Columns(recommendations=shown, interactions=[[2, -1], [-1]], lengths=[3, 1])
     assert (read(columns), read(columns, "distinct_items")) == (1.0, 3.0)
+    with pytest.raises(InvalidEventError, match="row 1 has an item after the end of its list"):
+        read(Columns(recommendations=shown, interactions=[[2], [4]], lengths=[3, 3]))
 
 
 def test_lists_of_one_fixed_size_are_a_matrix() -> None:

@@ -116,7 +116,7 @@ FIELD_VALUES: list[tuple[str, str | None, Reason]] = [
     ("ranks", "[1, true]", "invalid_positions"),
     ("ranks", "[1, null]", "invalid_positions"),
     ("ranks", "[null]", "invalid_positions"),
-    ("ranks", "[1, 1000001]", "invalid_positions"),
+    ("ranks", "[1, 2147483648]", "invalid_positions"),
     ("id", None, "missing_field"),
     ("id", '""', "missing_field"),
     ("id", "1.5", "invalid_id"),
