@@ -25,7 +25,7 @@ from streameval.decoding.values import (
 )
 from streameval.errors import InvalidEventError
 from streameval.events import Event, Id, Interaction, Interactions, columns_of, largest_gains
-from streameval.events.rules import are_marks, marks_error, without_padding
+from streameval.events.rules import are_marks, check_not_ignored, marks_error, without_padding
 
 
 def check_count(values: Sized, most: int, field: str, reason: Reason) -> None:
@@ -37,17 +37,23 @@ def check_count(values: Sized, most: int, field: str, reason: Reason) -> None:
 def item_of(element: Any, path: Path, ids: Ids, where: str) -> Id:
     """The item id of an element: an id, or an object with an id."""
     if type(element) is not dict:
-        return ids.one(element, where)
+        return _item_id(ids, element, where)
     item = path.of(element)
     if item is None:
         raise Refusal("missing_field", f"{where}.{path.text} is absent or null")
-    return ids.one(item, f"{where}.{path.text}")
+    return _item_id(ids, item, f"{where}.{path.text}")
+
+
+def _item_id(ids: Ids, item: object, where: str) -> Id:
+    check_not_ignored(where, [item])
+    return ids.one(item, where)
 
 
 def items_of(elements: list[Any], path: Path, ids: Ids, field: str) -> list[Id]:
     """The item ids of a list of ids or objects."""
     kinds = set(map(type, elements))
     if dict not in kinds:
+        check_not_ignored(field, elements)
         return ids.each(elements, field)
     if len(kinds) > 1:
         return [item_of(each, path, ids, f"{field}[{i}]") for i, each in enumerate(elements)]
@@ -55,6 +61,7 @@ def items_of(elements: list[Any], path: Path, ids: Ids, field: str) -> list[Id]:
     if None in found:
         where = f"{field}[{found.index(None)}].{path.text}"
         raise Refusal("missing_field", f"{where} is absent or null")
+    check_not_ignored(field, found)
     return ids.each(found, field)
 
 
@@ -136,7 +143,7 @@ class InteractionReader:
         values = as_list(found, self._field)
         check_count(values, self._most, self._field, "too_many_interactions")
         if dict not in map(type, values):
-            items = self._ids.each(values, self._field)
+            items = items_of(values, self._item, self._ids, self._field)
             return Engagement(without_padding(self._field, items), ())
         typed = tuple(self._one(each, f"{self._field}[{i}]") for i, each in enumerate(values))
         without_padding(self._field, {one.item for one in typed})

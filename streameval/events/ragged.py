@@ -129,8 +129,12 @@ class Ragged:
         """The first entries of each list, so many as these lengths."""
         if (lengths == self.lengths).all():
             return self
-        place = np.arange(self.values.size) - self.spread(self.offsets[:-1])
-        return Ragged.of_lengths(self.values[place < self.spread(lengths)], lengths)
+        if self.width:
+            kept = (np.arange(self.width) < lengths[:, None]).ravel()
+        else:
+            place = np.arange(self.values.size) - self.spread(self.offsets[:-1])
+            kept = place < self.spread(lengths)
+        return Ragged.of_lengths(self.values[kept], lengths)
 
     def lists(self) -> list[list[Any]]:
         """The lists as Python lists."""
@@ -282,7 +286,7 @@ class Column(NamedTuple):
         if not padding.size:
             return self
         if self.places_of(IGNORED).size:
-            check_id(name, min(IGNORED, key=str))
+            check_id(name, *IGNORED)
         return Column(self.ragged.prefixes(ends(name, self.ragged, padding)), self.names)
 
     def rows(self, rows: IntArray) -> list[list[Id]]:

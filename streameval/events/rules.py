@@ -17,8 +17,12 @@ from streameval.events.event import Batch, Event, Id, columns_of
 PADDING: Final[frozenset[Id]] = frozenset({-1, "-1", ""})
 """What ends a list that is shorter than the others. Integers become text in a log, so "-1" too."""
 
-IGNORED: Final[frozenset[Id]] = frozenset({-100, "-100"})
+_IGNORED: Final = -100
+IGNORED: Final[frozenset[Id]] = frozenset({_IGNORED})
 """What losses of PyTorch and Hugging Face ignore; as an id it would be one more interaction."""
+
+TEXT_PADDING: Final = "-1"
+"""The only padding in text that is not empty."""
 
 MARKS: Final[frozenset[Id]] = frozenset({0, 1, "0", "1"})
 """Marks of items not chosen and chosen, as in the labels of a classifier."""
@@ -59,11 +63,16 @@ def without_padding(where: str, ids: Any) -> Any:
     return ids
 
 
+def check_not_ignored(where: str, items: Sequence[object]) -> None:
+    """Refuse what losses ignore among items as they were given: only integers can be that."""
+    if _IGNORED in items:
+        remedy = "end shorter lists with -1, and drop ignored rows"
+        raise InvalidEventError("invalid_id", f"{where}: {_IGNORED} is no item; {remedy}")
+
+
 def check_id(where: str, item: Id) -> None:
     """Refuse an id that is padding, or that losses ignore."""
-    if item in IGNORED:
-        remedy = "end shorter lists with -1, and drop ignored rows"
-        raise InvalidEventError("invalid_id", f"{where}: {item} is no item; {remedy}")
+    check_not_ignored(where, [item])
     if item in PADDING:
         raise misplaced(where)
 

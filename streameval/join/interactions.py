@@ -19,7 +19,7 @@ from streameval.decoding.times import KINDS, microsecond_column, written_time
 from streameval.decoding.values import Ids, check_bytes, finite
 from streameval.errors import ConfigError, InvalidEventError
 from streameval.events import LARGEST_GAIN, Id
-from streameval.events.rules import RESERVED, check_id
+from streameval.events.rules import RESERVED, check_id, check_not_ignored
 from streameval.join.options import InteractionOptions, Key
 
 
@@ -114,6 +114,7 @@ class InteractionDecoder:
             if name in fields and fields[name] is None:
                 raise Refusal("missing_field", f"{self._paths[name].text} is absent or null")
         fields["key"] = self._names.identity(fields["key"], self._paths["key"].text)
+        check_not_ignored(self._paths["item"].text, [fields["item"]])
         fields["item"] = self._ids.one(fields["item"], self._paths["item"].text)
         fields["time"] = written_time(fields["time"], self._unit, self._paths["time"].text)
         if fields["type"] is not None and type(fields["type"]) is not str:

@@ -248,7 +248,12 @@ def pair(given: Given, folder: Path) -> Answer:
     columns["recs"]["rank"] = [rank for each in given.shown for rank in range(len(each))]
     for name, table in columns.items():
         pq.write_table(pa.table(table), folder / f"{name}.parquet")
-    files = ["--recommendations", folder / "recs.parquet", "--truth", folder / "truth.parquet"]
+    files: list[str | Path] = [
+        "--recommendations",
+        folder / "recs.parquet",
+        "--truth",
+        folder / "truth.parquet",
+    ]
     return _evaluated(files, given)
 
 
@@ -262,7 +267,12 @@ def trec(given: Given, folder: Path) -> Answer:
     qrels = [f"u{row} 0 {item} 1" for row, each in enumerate(given.acts) for item in each]
     (folder / "run.txt").write_text("\n".join(results) + "\n")
     (folder / "qrels.txt").write_text("\n".join(qrels) + "\n")
-    files = ["--recommendations", folder / "run.txt", "--truth", folder / "qrels.txt"]
+    files: list[str | Path] = [
+        "--recommendations",
+        folder / "run.txt",
+        "--truth",
+        folder / "qrels.txt",
+    ]
     return _evaluated(files, given)
 
 
@@ -307,11 +317,14 @@ FILES: Final[Mapping[str, Door]] = {
     "json objects": file(_objects),
     "json in spans": file(_spans),
     "parquet": file(_parquet),
+}
+
+TEXT: Final[Mapping[str, Door]] = {
     "json lists in a table": file(_text_table(json.dumps)),
     "separated text in a table": file(_text_table(lambda row: "|".join(map(str, row)))),
 }
 
-DOORS: Final[Mapping[str, Door]] = {**PYTHON, **FILES}
+DOORS: Final[Mapping[str, Door]] = {**PYTHON, **FILES, **TEXT}
 
 ITEMS: Final[Mapping[str, Door]] = {"joined streams": joined, "pair": pair, "trec": trec}
 """Doors with an item a record: lists without interactions are absent, so are repeats."""
