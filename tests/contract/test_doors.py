@@ -23,6 +23,7 @@ from tests.contract.doors import (
     METRICS,
     PYTHON,
     TEXT,
+    TEXT,
     Count,
     Door,
     Given,
