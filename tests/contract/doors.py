@@ -323,6 +323,12 @@ TEXT: Final[Mapping[str, Door]] = {
 }
 
 TEXT: Final[Mapping[str, Door]] = {
+}
+
+TEXT: Final[Mapping[str, Door]] = {
+}
+
+TEXT: Final[Mapping[str, Door]] = {
     "json lists in a table": file(_text_table(json.dumps)),
     "separated text in a table": file(_text_table(lambda row: "|".join(map(str, row)))),
 }

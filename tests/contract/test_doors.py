@@ -24,6 +24,8 @@ from tests.contract.doors import (
     PYTHON,
     TEXT,
     TEXT,
+    TEXT,
+    TEXT,
     Count,
     Door,
     Given,
