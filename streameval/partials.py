@@ -30,14 +30,14 @@ from streameval.errors import (
     SuspiciousEventsWarning,
     UnlikeStateError,
 )
-from streameval.events import END_TIME, FIRST_TIME, Id
-from streameval.events.arrow import ArrowTable, as_table, column_of, in_microseconds
+from streameval.events import Id
+from streameval.events.arrow import ArrowTable, as_table, column_of
 from streameval.events.columns import Columns
 from streameval.events.ids import IdKind
 from streameval.events.ragged import IntArray
 from streameval.statistics.exposures import MAX_ITEMS
 from streameval.statistics.intervals import Intervals
-from streameval.tables.events import span_starts
+from streameval.tables.events import starts_of
 from streameval.tables.files import arrow
 from streameval.windows.times import DurationError, microseconds
 
@@ -214,18 +214,16 @@ class Counter:
     def rows(self, batches: Iterable[Any]) -> list[Partial]:
         """One row for each cell with lists in these tables, by start and labels.
 
-        Warns of events that look wrong, because the rows do not tell.
+        Warns of events that look wrong; the rows do not tell.
 
         Raises:
             InvalidEventError: a table lacks a column, or a row is not a valid event.
             MissingExtraError: pyarrow is not installed.
         """
         found = self.accumulators(batches)
-        for cell, counted in found.items():
+        for counted in found.values():
             if warning := counted.doubts.warning(counted.metrics):
-                where = ", ".join(map("=".join, zip(self._by, cell.labels, strict=True)))
-                text = f"{where}: {warning}." if where else f"{warning}."
-                warnings.warn(text, SuspiciousEventsWarning, stacklevel=3)
+                warnings.warn(f"{warning}.", SuspiciousEventsWarning, stacklevel=3)
         return self.packed(found)
 
     def packed(self, found: Mapping[Cell, Accumulator]) -> list[Partial]:
@@ -251,7 +249,7 @@ class Counter:
         if not table.num_rows:
             return
         labels = [_encoded(table, name) for name in self._by]
-        starts = [] if self._every is None else _starts(table, self._every)
+        starts = [] if self._every is None else starts_of(table, self._every)
         if not labels and not starts:
             yield Cell((), None), events
             return
@@ -464,20 +462,6 @@ def _encoded(table: Any, name: str) -> tuple[IntArray, list[Any]]:
     values = column.dictionary.to_pylist()
     indices = column.indices.fill_null(len(values))
     return indices.to_numpy().astype(np.int64), [*values, None]
-
-
-def _starts(table: Any, every: int) -> list[IntArray]:
-    """The start of each row's span, and whether the row has a time (0 or 1)."""
-    column = in_microseconds(column_of(table, "times").combine_chunks())
-    if not arrow().types.is_integer(column.type):
-        detail = f"times: {column.type}; give timestamps, or microseconds since the epoch"
-        raise InvalidEventError("wrong_type", detail)
-    times = column.fill_null(0).to_numpy().astype(np.int64)
-    if (wrong := times[(times < FIRST_TIME) | (times >= END_TIME)]).size:
-        detail = f"times: {wrong[0]}; give timestamps, or microseconds since the epoch"
-        raise InvalidEventError("wrong_type", detail)
-    known = column.is_valid().to_numpy(zero_copy_only=False).astype(np.int64)
-    return [span_starts(times, every) * known, known]
 
 
 def _state(data: object) -> _State:

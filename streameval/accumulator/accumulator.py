@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from base64 import b64decode, b64encode
+from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar, get_args
 from zlib import crc32
@@ -11,7 +11,7 @@ from zlib import crc32
 import msgspec
 import numpy as np
 
-from streameval.accumulator.codec import VERSION
+from streameval.accumulator.codec import VERSION, content_of
 from streameval.accumulator.doubts import Doubts, observed_rows
 from streameval.accumulator.formulas import check_inputs
 from streameval.accumulator.intake import (
@@ -33,14 +33,12 @@ from streameval.accumulator.readings import (
     readings_of,
     statistics_of,
 )
-from streameval.accumulator.table import Guard, RowOf, Table
+from streameval.accumulator.table import Guard, Table
 from streameval.catalogue import metric_of
 from streameval.catalogue.context import Context, Popularity, Similarity, catalog_of, check_kind
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.errors import (
-    DamagedStateError,
-    StateVersionError,
     SuspiciousEventsWarning,
     UnlikeStateError,
 )
@@ -68,7 +66,7 @@ _HERE = np.array([0])
 _MOST_WAITING = 512
 """Lists given one by one are counted together in blocks of this size."""
 
-_has_no_suspect = SUSPECT.isdisjoint
+_have_ids = SUSPECT.isdisjoint
 
 _UNTYPED: Sequence[Interaction] = ()
 """Default of `typed`; compared by identity, because an array has no truth value."""
@@ -108,6 +106,8 @@ class Accumulator:
         >>> {text: reading.value for text, reading in accumulator.compute().items()}
         {'hit_rate@2': 0.5, 'mrr': 0.25}
     """
+
+    _row_of: Any
 
     def __init__(
         self,
@@ -208,9 +208,7 @@ class Accumulator:
                 sound = not recommendations or recommendations[-1] not in RESERVED
                 if interactions:
                     self._check(interactions)
-                    sound = sound and (
-                        _has_no_suspect(interactions) or are_sound(recommendations, interactions)
-                    )
+                    sound &= _have_ids(interactions) or are_sound(recommendations, interactions)
             except TypeError:
                 sound = False  # The general path raises the error, or accepts other types of ids.
             if sound:
@@ -218,11 +216,9 @@ class Accumulator:
                 self._rows_left -= 1
                 if not self._rows_left:
                     self._count_rows()
-                    # The first block was observed; of later ones, one list.
-                    self._note_rows(self._table.row_of)
-                    self.doubts.observe(
-                        Event(recommendations=recommendations, interactions=interactions)
-                    )
+                    # All lists of the first block were observed; of later ones, the last.
+                    self._row_of = self._table.row_of
+                    self.doubts.observe_list(recommendations, interactions)
                 return
         self.update_many(
             Batch(
@@ -393,23 +389,7 @@ class Accumulator:
             UnlikeStateError: its statistics, depth, caps, inputs or kind of ids differ.
             DamagedStateError: it is damaged; the counts are unchanged.
         """
-        if not isinstance(state, Mapping):
-            raise DamagedStateError("accumulator", f"{state!r:.80} is not a state_dict")
-        if state.get("version") != VERSION:
-            raise StateVersionError("accumulator", state.get("version"), VERSION)
-        if state.get("inputs") != self.context.identity:
-            raise UnlikeStateError("inputs", self.context.identity, state.get("inputs"))
-        if state.get("statistics") != list(self._plan.names):
-            raise UnlikeStateError("statistics", self._plan.names, state.get("statistics"))
-        try:
-            content = b64decode(state["content"], validate=True)
-        except (KeyError, TypeError, ValueError) as error:
-            problem = f"{type(error).__name__}: {error}"
-            raise DamagedStateError("accumulator", problem) from error
-        # A state from before the checksum has none.
-        if state.get("crc") not in (None, crc32(content)):
-            raise DamagedStateError("accumulator", "its CRC-32 differs")
-        self.adopt(content)
+        self.adopt(content_of(state, self.context.identity, list(self._plan.names)))
 
     def dump(self) -> Iterator[bytes]:
         """The counts as bytes, in pieces; equal counts give equal bytes.
@@ -487,13 +467,9 @@ class Accumulator:
         self._rows_left = _MOST_WAITING
         self._folded = 0
         # Looked up once, because `update` needs them for every list.
-        self._note_rows(table.row_of and observed_rows(self.doubts, table.row_of))
+        self._row_of = table.row_of and observed_rows(self.doubts, table.row_of)
         self._append_row = self._rows.append
         self._note_change(0)
-
-    def _note_rows(self, row_of: RowOf | None) -> None:
-        # Looked up once, because `update` needs it for every list.
-        self._row_of: Any = row_of
 
     def _note_change(self, lists: int) -> None:
         self._check = CHECKS[self._table.ids if self._row_of else None]

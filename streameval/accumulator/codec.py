@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
+from zlib import crc32
 
 import msgspec
 import numpy as np
@@ -126,3 +128,30 @@ def one_kind(of: str, mine: IdKind | None, theirs: IdKind | None) -> IdKind | No
     if mine is not None and theirs is not None and mine != theirs:
         raise UnlikeStateError(of, mine, theirs)
     return mine or theirs
+
+
+def content_of(state: Mapping[str, Any], inputs: Mapping[str, Any], statistics: list[str]) -> bytes:
+    """The output of `Accumulator.dump` in a `state_dict`, which must have these inputs and names.
+
+    Raises:
+        StateVersionError: this release cannot read its version.
+        UnlikeStateError: its statistics or inputs differ.
+        DamagedStateError: it is damaged.
+    """
+    if not isinstance(state, Mapping):
+        raise DamagedStateError("accumulator", f"{state!r:.80} is not a state_dict")
+    if state.get("version") != VERSION:
+        raise StateVersionError("accumulator", state.get("version"), VERSION)
+    if state.get("inputs") != inputs:
+        raise UnlikeStateError("inputs", inputs, state.get("inputs"))
+    if state.get("statistics") != statistics:
+        raise UnlikeStateError("statistics", statistics, state.get("statistics"))
+    try:
+        content = b64decode(state["content"], validate=True)
+    except (KeyError, TypeError, ValueError) as error:
+        problem = f"{type(error).__name__}: {error}"
+        raise DamagedStateError("accumulator", problem) from error
+    # A state from before the checksum has none.
+    if state.get("crc") not in (None, crc32(content)):
+        raise DamagedStateError("accumulator", "its CRC-32 differs")
+    return content

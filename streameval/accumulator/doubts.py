@@ -74,6 +74,10 @@ class Doubts:
         if self.lists > _MOST:
             self._halve()
 
+    def observe_list(self, recommendations: Sequence[Id], interactions: Any) -> None:
+        """`observe` for a list with its interactions only."""
+        self.observe(Event(recommendations=recommendations, interactions=interactions))
+
     def observe_batch(self, batch: Batch | CodedBatch) -> None:
         """Count some events of a batch: its first ones."""
         events = max(_LATER, _FIRST - self.lists)
@@ -196,7 +200,7 @@ def observed_rows(
     def row(recommendations: Sequence[Id], interactions: Any) -> Any:
         without_padding("recommendations", recommendations)
         if doubts.lists < _FIRST:
-            doubts.observe(Event(recommendations=recommendations, interactions=interactions))
+            doubts.observe_list(recommendations, interactions)
         return row_of(recommendations, interactions)
 
     return row

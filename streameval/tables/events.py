@@ -18,7 +18,9 @@ import numpy as np
 from streameval.decoding.fields import EventFields
 from streameval.decoding.invalid import Refusal
 from streameval.decoding.values import label_texts
-from streameval.errors import SourceError
+from streameval.errors import InvalidEventError, SourceError
+from streameval.events import END_TIME, FIRST_TIME
+from streameval.events.arrow import column_of, in_microseconds
 from streameval.events.ragged import IntArray
 from streameval.tables.files import (
     Column,
@@ -414,3 +416,17 @@ def _label(column: Column, most: int) -> Any:
 def span_starts(times: IntArray, every: int) -> IntArray:
     """The start of the span of each time; spans are aligned to the epoch."""
     return np.floor_divide(times, every) * every
+
+
+def starts_of(table: Any, every: int) -> list[IntArray]:
+    """The start of each row's span, and whether the row has a time (0 or 1)."""
+    column = in_microseconds(column_of(table, "times").combine_chunks())
+    if not arrow().types.is_integer(column.type):
+        detail = f"times: {column.type}; give timestamps, or microseconds since the epoch"
+        raise InvalidEventError("wrong_type", detail)
+    times = column.fill_null(0).to_numpy().astype(np.int64)
+    if (wrong := times[(times < FIRST_TIME) | (times >= END_TIME)]).size:
+        detail = f"times: {wrong[0]}; give timestamps, or microseconds since the epoch"
+        raise InvalidEventError("wrong_type", detail)
+    known = column.is_valid().to_numpy(zero_copy_only=False).astype(np.int64)
+    return [span_starts(times, every) * known, known]
