@@ -319,14 +319,11 @@ FILES: Final[Mapping[str, Door]] = {
     "parquet": file(_parquet),
 }
 
-TEXT: Final[Mapping[str, Door]] = {
-}
+TEXT: Final[Mapping[str, Door]] = {}
 
-TEXT: Final[Mapping[str, Door]] = {
-}
+TEXT: Final[Mapping[str, Door]] = {}
 
-TEXT: Final[Mapping[str, Door]] = {
-}
+TEXT: Final[Mapping[str, Door]] = {}
 
 TEXT: Final[Mapping[str, Door]] = {
     "json lists in a table": file(_text_table(json.dumps)),
