@@ -319,12 +319,6 @@ FILES: Final[Mapping[str, Door]] = {
     "parquet": file(_parquet),
 }
 
-TEXT: Final[Mapping[str, Door]] = {}
-
-TEXT: Final[Mapping[str, Door]] = {}
-
-TEXT: Final[Mapping[str, Door]] = {}
-
 TEXT: Final[Mapping[str, Door]] = {
     "json lists in a table": file(_text_table(json.dumps)),
     "separated text in a table": file(_text_table(lambda row: "|".join(map(str, row)))),
