@@ -7,7 +7,7 @@ import logging
 import math
 import signal
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from types import FrameType
@@ -22,6 +22,7 @@ from streameval.daemon.log import emit
 from streameval.daemon.loop import Loop
 from streameval.engine.snapshot import Snapshot, WebConfigHealth
 from streameval.errors import ConfigError
+from streameval.exporters.memory import MemoryUse, memory_uses
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Limits, Server, application
 from streameval.exporters.web.health import state
@@ -60,6 +61,7 @@ class Daemon:
         self._config = config
         self._observe = observe
         self._current: Snapshot | None = None
+        self._memory = MemoryWarning()
         web = config.web
         self._security = web_security(web)
         self._security.observe = self._web_config_read
@@ -130,6 +132,7 @@ class Daemon:
 
     def _publish(self, snapshot: Snapshot) -> None:
         self._current = snapshot
+        self._memory.observe()
         self._supervisor.status(state(snapshot, healthy=self._loop.healthy).sentence)
         if self._observe is not None:
             self._observe(snapshot)
@@ -148,6 +151,27 @@ class Daemon:
             emit(logging.WARNING, "exposed", danger=danger)
         if self._security.warning is not None:
             _warn_about_certificate(self._security.warning)
+
+
+_NEAR, _FAR = 0.8, 0.7
+"""Shares of the memory limit at which a warning is logged, and below which it may be repeated."""
+
+
+class MemoryWarning:
+    """Logs that the memory in use is near a limit, once until it has fallen again."""
+
+    def __init__(self, uses: Callable[[], Sequence[MemoryUse]] = memory_uses) -> None:
+        self._uses = uses
+        self._given = False
+
+    def observe(self) -> None:
+        """Compare the memory in use with each limit."""
+        used, limit = max(self._uses(), key=lambda use: use.used / use.limit, default=(0, 1))
+        if used >= _NEAR * limit and not self._given:
+            self._given = True
+            emit(logging.WARNING, "memory_near_limit", used_bytes=used, limit_bytes=limit)
+        elif used < _FAR * limit:
+            self._given = False
 
 
 _FLOOD_SECONDS = 60.0

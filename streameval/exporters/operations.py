@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
-from pathlib import Path
 from typing import Final, NamedTuple, get_args
 
 from streameval.accumulator.checks import Checks
@@ -22,6 +20,7 @@ from streameval.engine.snapshot import (
 )
 from streameval.events.records import Partition
 from streameval.exporters.families import Family, Kind, own_family
+from streameval.exporters.memory import memory_uses
 
 
 def build_information(version: str) -> Family:
@@ -324,53 +323,15 @@ def _seconds(microseconds: int | None) -> float | None:
     return None if microseconds is None else microseconds / 1_000_000
 
 
-_ROOT: Final = Path("/")
-
-
-def memory_limit(root: Path = _ROOT) -> Family:
-    """The smallest limit of the process's control groups and of the machine; absent if unknown.
-
-    `root`: parent of /proc and /sys.
-    """
-    limits = [*_of_groups(root), *_of_machine(root)]
+def memory_limit() -> Family:
+    """The smallest limit of the process's control groups and of the machine; absent if unknown."""
     return _one(
-        min(limits, default=None),
+        min((use.limit for use in memory_uses()), default=None),
         "memory_limit_bytes",
         "gauge",
         "Memory that this process may use: the smallest limit of its control groups and the "
         "machine. Near it, the system kills the process.",
     )
-
-
-def _of_groups(root: Path) -> Iterator[int]:
-    """Limits of the process's control groups (v1 and v2) and of all their parents."""
-    for line in _text(root / "proc/self/cgroup").splitlines():
-        _, controllers, path = line.split(":", 2)
-        top = root / "sys/fs/cgroup"
-        if controllers == "memory":
-            top, name = top / "memory", "memory.limit_in_bytes"
-        elif not controllers:
-            name = "memory.max"
-        else:
-            continue
-        group = top / path.lstrip("/")
-        for folder in (group, *group.parents):
-            if folder.is_relative_to(top):
-                text = _text(folder / name).strip()
-                if text.isdigit():  # v2 writes "max" for no limit
-                    yield int(text)
-
-
-def _of_machine(root: Path) -> Iterator[int]:
-    for line in _text(root / "proc/meminfo").splitlines():
-        if line.startswith("MemTotal:"):
-            yield 1024 * int(line.split()[1])
-
-
-def _text(path: Path) -> str:
-    with suppress(OSError):
-        return path.read_text(encoding="ascii")
-    return ""
 
 
 _COMPARED: Final = (

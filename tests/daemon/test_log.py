@@ -24,8 +24,10 @@ from starlette.routing import Route
 
 from streameval.daemon.assembly import assemble
 from streameval.daemon.log import Logfmt, configure, emit
+from streameval.daemon.process import MemoryWarning
 from streameval.daemon.systemd import Supervisor
 from streameval.events.records import RecordBatch
+from streameval.exporters.memory import MemoryUse
 from streameval.exporters.web import Server
 from tests.daemon.hands import CONFIG, HIT, Countdown, Hands, Script, loop_of
 from tests.daemon.running import running
@@ -50,6 +52,16 @@ def parsed(line: str) -> dict[str, str]:
     found = _PAIR.findall(line)
     assert "".join(f"{key}={value} " for key, value in found).strip() == line
     return {key: json.loads(value) if value[0] == '"' else value for key, value in found}
+
+
+def test_memory_near_its_limit_is_logged_once_until_it_has_fallen(lines: io.StringIO) -> None:
+    uses = [[MemoryUse(used, 1_000), MemoryUse(1, 9_000)] for used in (790, 800, 990, 750, 990)]
+    uses += [[MemoryUse(used, 1_000)] for used in (690, 810)] + [[]]
+    warning = MemoryWarning(iter(uses).__next__)
+    for _ in uses:
+        warning.observe()
+    used = [parsed(line)["used_bytes"] for line in lines.getvalue().splitlines()]
+    assert used == ["800", "810"]
 
 
 def test_no_request_of_the_http_client_and_no_password_of_a_url_is_logged(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from streameval.exporters.operations import memory_limit
+from streameval.exporters.memory import MemoryUse, memory_uses
 from streameval.exporters.prometheus import PrometheusExporter
 from tests.exporters.pictures import at, samples
 
@@ -50,8 +50,33 @@ def test_the_smallest_limit_counts(case: str, tmp_path: Path) -> None:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="ascii")
-    found = [sample.value for sample in memory_limit(tmp_path).samples]
-    assert found == ([] if expected is None else [expected])
+    limits = [use.limit for use in memory_uses(tmp_path)]
+    assert min(limits, default=None) == expected
+
+
+@pytest.mark.parametrize(
+    ("folder", "line", "names"),
+    [
+        ("sys/fs/cgroup/a", "0::/a\n", ("memory.max", "memory.current", "inactive_file")),
+        (
+            "sys/fs/cgroup/memory/a",
+            "3:memory:/a\n",
+            ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+        ),
+    ],
+)
+def test_the_page_cache_of_a_group_is_not_in_use(
+    folder: str, line: str, names: tuple[str, str, str], tmp_path: Path
+) -> None:
+    limit, used, cache = names
+    group = tmp_path / folder
+    group.mkdir(parents=True)
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/cgroup").write_text(line, encoding="ascii")
+    (group / limit).write_text("1000\n", encoding="ascii")
+    (group / used).write_text("900\n", encoding="ascii")
+    (group / "memory.stat").write_text(f"anon 1\n{cache} 300\n", encoding="ascii")
+    assert memory_uses(tmp_path) == [MemoryUse(600, 1000)]
 
 
 def test_a_scrape_has_memory_usage_and_limit() -> None:
