@@ -65,7 +65,7 @@ def _used(folder: Path, names: _Names) -> int:
 
 
 def _of_machine(root: Path) -> Iterator[MemoryUse]:
-    resident = int((_text(root / "proc/self/statm").split() or [0, 0])[1])
+    _, resident, *_ = map(int, (_text(root / "proc/self/statm") or "0 0").split())
     for line in _text(root / "proc/meminfo").splitlines():
         if line.startswith("MemTotal:"):
             yield MemoryUse(resident * os.sysconf("SC_PAGE_SIZE"), 1024 * int(line.split()[1]))
