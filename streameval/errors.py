@@ -364,11 +364,21 @@ class InvalidEventError(StreamevalError):
 
 
 class ConfigError(StreamevalError):
-    """The configuration is not valid."""
+    """The configuration is not valid.
 
-    def __init__(self, path: str, key: str, problem: str) -> None:
-        self.path, self.key, self.problem = path, key, problem
-        super().__init__(": ".join(filter(None, (path, key, problem))))
+    `others`: further problems of the same file, a line each in the text.
+    """
+
+    def __init__(
+        self, path: str, key: str, problem: str, others: Sequence[ConfigError] = ()
+    ) -> None:
+        self.path, self.key, self.problem, self.others = path, key, problem, others
+        sentence = ": ".join(filter(None, (path, key, problem)))
+        super().__init__("\n".join([sentence, *map(str, others)]))
+
+    def with_others(self, others: Sequence[ConfigError]) -> ConfigError:
+        """The same error as the first of several."""
+        return ConfigError(self.path, self.key, self.problem, others)
 
 
 class SourceError(ProblemError):

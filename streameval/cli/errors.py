@@ -83,8 +83,8 @@ def usage_message(error: TyperException) -> str:
 
 
 def report(text: str) -> None:
-    """Write one line to standard error."""
-    sys.stderr.write(f"streameval: {text}\n")
+    """Write a text to standard error; a line for each problem."""
+    sys.stderr.write("".join(f"streameval: {line}\n" for line in text.split("\n")))
 
 
 @contextmanager

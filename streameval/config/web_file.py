@@ -29,7 +29,7 @@ def web_config(path: str) -> WebConfig:
         # The loader keeps scalars as text, so that a user may be named 123 or "no".
         return msgspec.convert(table, WebConfig, strict=False)
     except msgspec.ValidationError as error:
-        raise config_error(path, error, table, WebConfig) from None
+        raise config_error(path, error, table, WebConfig, strict=False) from None
 
 
 def _table(path: str) -> dict[str, Any]:

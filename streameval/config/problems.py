@@ -1,0 +1,265 @@
+"""What is wrong in a table of a configuration, key by key, from the types of its Struct."""
+
+from __future__ import annotations
+
+import re
+import types
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
+
+import msgspec
+from msgspec import inspect
+
+from streameval.errors import OptionError, nearest, suggestion
+
+Struct: TypeAlias = type[msgspec.Struct]
+
+_METRIC_TABLE: Final = "a metric with its own table goes under [[metric]]"
+_LONGEST: Final = 60
+_EXAMPLES: Final = {
+    "metrics": 'metrics = ["ndcg@10"]',
+    "source": '[source] with type = "kafka", "files" or "simulator"',
+    "source.topics": 'topics = ["recommendation-events"]',
+    "source.paths": 'paths = ["events.ndjson.gz"]',
+    "source.type": 'type = "kafka"',
+    "windows.spans": 'spans = ["5m", "1h", "24h"]',
+    "metric.name": 'name = "item_coverage@10"',
+    "state.path": 'path = "state"',
+    "registry.url": 'url = "http://registry:8081"',
+    "popularity.path": 'path = "popularity.csv"',
+    "attribution.impressions": 'impressions = "impressions"',
+    "attribution.interactions": '[[attribution.interactions]] with source = "clicks"',
+    "attribution.interactions.source": 'source = "clicks"',
+}
+
+
+class Problem(NamedTuple):
+    """What is wrong with a key, and what to do; the key is a path like "source.topics[0]"."""
+
+    key: str
+    text: str
+
+
+def problems(struct: Struct, table: Mapping[str, Any], *, strict: bool = True) -> list[Problem]:
+    """Everything that keeps a table from being a Struct: of each table, unknown keys first.
+
+    `strict`: whether text is never read as a number or a boolean.
+
+    Example:
+        >>> from streameval.config.options import WindowsOptions
+        >>> for problem in problems(WindowsOptions, {"spans": "5m", "pain": "1m"}):
+        ...     print(f"{problem.key}: {problem.text}")
+        pain: unknown key. Did you mean 'pane' or 'spans'? Allowed here: spans, lateness, pane.
+        spans: found "5m"; give a list.
+    """
+    return list(_Search(dict(_tables(struct, table)), strict).in_value(struct, table, ""))
+
+
+class _Search:
+    """Looks for the problems of one file.
+
+    `tables`: every table of the file and its Struct, to tell where an unknown key belongs.
+    """
+
+    def __init__(self, tables: Mapping[str, Struct], strict: bool) -> None:  # noqa: FBT001  as of `problems`
+        self._tables = tables
+        self._strict = strict
+
+    def in_value(self, hint: Any, value: object, key: str) -> Iterator[Problem]:
+        """The problems of a value that should have the type `hint`."""
+        try:
+            msgspec.convert(value, hint, strict=self._strict)
+        except msgspec.ValidationError as error:
+            inner = list(self._inside(hint, value, key))
+            option = error.__cause__
+            if not inner and isinstance(option, OptionError):
+                inner = [Problem(f"{key}.{option.key}".strip("."), option.problem)]
+            yield from inner or [Problem(key, _wrong_value(hint, value, key, error))]
+
+    def _inside(self, hint: Any, value: object, key: str) -> Iterator[Problem]:
+        """The problems of the keys of a table and the items of a list."""
+        structs = [kind for kind in _members(hint) if _is_struct(kind)]
+        if isinstance(value, Mapping):
+            if structs:
+                yield from self._in_table(structs, value, key)
+            for kind in _values(hint, dict):
+                for name, each in value.items():
+                    yield from self.in_value(kind, each, f"{key}.{name}")
+        elif isinstance(value, list):
+            for kind in _values(hint, list):
+                for place, each in enumerate(value):
+                    yield from self.in_value(kind, each, f"{key}[{place}]")
+
+    def _in_table(
+        self, structs: Sequence[Struct], table: Mapping[str, Any], key: str
+    ) -> Iterator[Problem]:
+        tags = [struct.__struct_config__.tag for struct in structs]
+        field = structs[0].__struct_config__.tag_field
+        tag = table.get(field) if field else tags[0]
+        within = f"{key}.{field}".lstrip(".")
+        if field is not None and field not in table:
+            yield Problem(within, _missing(within))
+        elif tag not in tags:
+            yield Problem(within, _not_allowed(tag, tags))
+        else:
+            yield from self._in_struct(structs[tags.index(tag)], table, key)
+
+    def _in_struct(self, struct: Struct, table: Mapping[str, Any], key: str) -> Iterator[Problem]:
+        fields = {field.name: field for field in msgspec.structs.fields(struct)}
+        for name in table:
+            if name not in fields and name != struct.__struct_config__.tag_field:
+                yield Problem(f"{key}.{name}".lstrip("."), self._unknown(key, name))
+        for name, field in fields.items():
+            path = f"{key}.{name}".lstrip(".")
+            if name in table:
+                yield from self.in_value(field.type, table[name], path)
+            elif field.required:
+                yield Problem(path, _missing(path))
+
+    def _unknown(self, key: str, name: str) -> str:
+        section = key.partition("[")[0]
+        known = _keys(self._tables[section])
+        elsewhere = [
+            f"{_bracketed(other)} {name}" if other else f"{name!r} above the first [table]"
+            for other, struct in self._tables.items()
+            if name in _keys(struct) and name != section.rpartition(".")[2]
+        ]
+        meant = " or ".join([repr(each) for each in nearest(name, known)] or elsewhere)
+        hint = f" Did you mean {meant}?" if meant else ""
+        return f"unknown key.{hint} Allowed here: {', '.join(known)}."
+
+
+def _missing(key: str) -> str:
+    usual = re.sub(r"\[\d+\]", "", key)
+    example = f"; for example {_EXAMPLES[usual]}" if usual in _EXAMPLES else ""
+    return f"this key is missing{example}."
+
+
+def _wrong_value(hint: Any, value: object, key: str, error: msgspec.ValidationError) -> str:
+    """What is wrong with a value without keys or items of its own that are wrong."""
+    kinds = [inspect.type_info(kind) for kind in _members(hint)]
+    literals = [kind for kind in _members(hint) if typing.get_origin(kind) is Literal]
+    choices = [choice for literal in literals for choice in typing.get_args(literal)]
+    if choices and not isinstance(value, (list, Mapping)):
+        return _not_allowed(value, choices)
+    remedy = _brackets(kinds, value, key) or _wanted(kinds, value)
+    return f"found {_json(value)}; {remedy}." if remedy else f"found {_json(value)}: {error}."
+
+
+def _brackets(kinds: Sequence[inspect.Type], value: object, key: str) -> str:
+    """What to write where a table stands for a list, or a list for a table; else ""."""
+    if key.startswith("metrics") and isinstance(value, Mapping):
+        return _METRIC_TABLE
+    names = {type(kind) for kind in kinds}
+    if inspect.ListType in names and isinstance(value, Mapping):
+        return f"write [[{key}]], in double brackets"
+    has_tables = isinstance(value, list) and any(isinstance(each, Mapping) for each in value)
+    if inspect.StructType in names and has_tables:
+        return f"write [{key}] once, in single brackets"
+    return ""
+
+
+def _wanted(kinds: Sequence[inspect.Type], value: object) -> str:
+    """What to give: the kinds, or the limits of the one that the value has."""
+    own = [kind for kind in kinds if isinstance(value, _PYTHON.get(type(kind), ()))]
+    named = [
+        _KINDS[type(kind)] + _limit(kind) * bool(own)
+        for kind in own or kinds
+        if type(kind) in _KINDS
+    ]
+    return f"give {' or '.join(named)}" if named else ""
+
+
+_KINDS: Final[Mapping[type[inspect.Type], str]] = {
+    inspect.StrType: "text in quotes",
+    inspect.IntType: "a whole number",
+    inspect.FloatType: "a number",
+    inspect.BoolType: "true or false",
+    inspect.ListType: "a list",
+    inspect.StructType: "a table",
+    inspect.DictType: "a table",
+    inspect.DateType: "a date, like 2026-03-01",
+}
+_PYTHON: Final[Mapping[type[inspect.Type], tuple[type, ...]]] = {
+    inspect.StrType: (str,),
+    inspect.IntType: (int,),
+    inspect.FloatType: (int, float),
+    inspect.ListType: (list,),
+}
+"""Kind -> Python's types of its values."""
+
+_LIMITS: Final = {
+    "ge": "of at least",
+    "gt": "above",
+    "le": "of at most",
+    "lt": "below",
+    "min_length": "of at least",
+}
+
+
+def _limit(kind: inspect.Type) -> str:
+    limits = ((words, getattr(kind, name, None)) for name, words in _LIMITS.items())
+    parts = [f"{words} {limit:,.10g}" for words, limit in limits if limit is not None]
+    return "".join(
+        f" {part}" for part in [" and ".join(parts).replace(" and of ", " and ")] if part
+    )
+
+
+def _not_allowed(value: object, choices: Sequence[object]) -> str:
+    allowed = ", ".join(map(repr, choices))
+    # A number cannot be a misspelt choice.
+    named = [choice for choice in choices if isinstance(choice, str)]
+    return f"found {_json(value)}; allowed are {allowed}.{suggestion(str(value), named)}"
+
+
+def _tables(struct: Struct, table: Any, name: str = "") -> Iterator[tuple[str, Struct]]:
+    """Dotted name and Struct of each table; `type` selects among several kinds."""
+    yield name, struct
+    for field in msgspec.structs.fields(struct):
+        inner = table.get(field.name) if isinstance(table, Mapping) else None
+        chosen = inner.get("type") if isinstance(inner, Mapping) else None
+        for each in _structs(field.type):
+            if each.__struct_config__.tag in (None, chosen):
+                yield from _tables(each, inner, f"{name}.{field.name}".lstrip("."))
+
+
+def _structs(hint: Any) -> Iterator[Struct]:
+    if _is_struct(hint):
+        yield hint
+    for argument in typing.get_args(hint):
+        yield from _structs(argument)
+
+
+def _is_struct(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, msgspec.Struct)
+
+
+def _members(hint: Any) -> list[Any]:
+    """The types of a union without None, or the one type."""
+    if typing.get_origin(hint) in {typing.Union, types.UnionType}:
+        return [kind for each in typing.get_args(hint) for kind in _members(each)]
+    return [] if hint is types.NoneType else [hint]
+
+
+def _values(hint: Any, container: type) -> Iterator[Any]:
+    """The type of the values of a list or dict."""
+    for kind in _members(hint):
+        bare = typing.get_args(kind)[0] if typing.get_origin(kind) is Annotated else kind
+        if typing.get_origin(bare) is container:
+            yield typing.get_args(bare)[-1]
+
+
+def _keys(struct: Struct) -> list[str]:
+    tag = struct.__struct_config__.tag_field
+    return ([tag] if tag else []) + [field.name for field in msgspec.structs.fields(struct)]
+
+
+def _bracketed(section: str) -> str:
+    several = section in {"metric", "attribution.interactions"}
+    return f"[[{section}]]" if several else f"[{section}]" if section else ""
+
+
+def _json(value: object) -> str:
+    text = msgspec.json.encode(value).decode()
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
