@@ -8,6 +8,9 @@ import numpy as np
 
 from streameval.statistics.intervals import Audience, GroupSums
 
+NEVER: Final = 2**31
+"""A day after all others."""
+
 Counted: TypeAlias = Literal["lists", "clicks"]
 """What is counted for each user."""
 
@@ -40,6 +43,16 @@ class Activity(NamedTuple):
 
     sums: GroupSums
 
+    def first_day(self, audience: Audience) -> int:
+        """The first day with all lists of the users, days since the epoch; NEVER if there is none.
+
+        If lists came before they were counted here, the first day is not whole.
+        """
+        begin = int(self.sums.days.min(initial=NEVER))
+        if (audience.days < begin).any():
+            return begin + 1
+        return int(audience.days.min(initial=NEVER))
+
     def per_user(self, audience: Audience, counted: Counted, first: int) -> GroupSums:
         """Counts and users by user group, of all days from `first` on together.
 
@@ -57,8 +70,9 @@ class Activity(NamedTuple):
 
 def activity_of(clicks: GroupSums, lists: GroupSums) -> Activity:
     """The activity from the sums of a metric of clicks and of one that has all lists."""
-    numerators = np.zeros(lists.denominators.shape)
-    numerators[np.isin(lists.days, clicks.days)] = clicks.numerators[
-        np.isin(clicks.days, lists.days)
-    ]
-    return Activity(GroupSums(lists.days, numerators, lists.denominators))
+    # Either may be counted only since the experiment was configured.
+    here = lists.days >= clicks.days.min(initial=NEVER)
+    days, counts = lists.days[here], lists.denominators[here]
+    numerators = np.zeros(counts.shape)
+    numerators[np.isin(days, clicks.days)] = clicks.numerators[np.isin(clicks.days, days)]
+    return Activity(GroupSums(days, numerators, counts))

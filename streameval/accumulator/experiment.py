@@ -12,6 +12,7 @@ import numpy as np
 
 from streameval.accumulator.activity import (
     LISTS_PER_USER,
+    NEVER,
     USER_METRICS,
     Activity,
     Counted,
@@ -36,9 +37,6 @@ from streameval.statistics.intervals import NOBODY, Audience, GroupSums, Interva
 
 _NOT_VARIANTS: Final = frozenset({"__other__", "__missing__"})
 """Label values that are not variants: folded values, and events without the label."""
-
-_NEVER: Final = 2**31
-"""A day after all others."""
 
 _MUCH: Final = 100.0
 """Evidence at which users of a variant are said to come more or less often."""
@@ -281,14 +279,16 @@ class _Comparisons(NamedTuple):
         if metric.counted is None:
             one, other = (each.sums.get(metric.text, self._nothing) for each in arms)
             return _on_common_days(one, other)
-        first = max(int(each.audience.days.min(initial=_NEVER)) for each in arms)
-        one, other = (self._per_user(each, metric.counted, first) for each in arms)
-        return one, other
+        return self._per_user(metric.counted, *arms)
 
-    def _per_user(self, arm: Variant, counted: Counted, first: int) -> GroupSums:
-        if arm.activity is None:
-            return self._nothing
-        return arm.activity.per_user(arm.audience, counted, first)
+    def _per_user(self, counted: Counted, *arms: Variant) -> tuple[GroupSums, GroupSums]:
+        active = [(each.activity, each.audience) for each in arms]
+        first = max(each.first_day(audience) if each else NEVER for each, audience in active)
+        one, other = (
+            each.per_user(audience, counted, first) if each else self._nothing
+            for each, audience in active
+        )
+        return one, other
 
     @property
     def _nothing(self) -> GroupSums:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from streameval import Accumulator, Columns, Event, compare
+from streameval.accumulator.activity import Activity
 from streameval.accumulator.audiences import (
     ALARM,
     ratio_evidence,
@@ -21,7 +22,7 @@ from streameval.accumulator.readings import activity
 from streameval.accumulator.shares import DatedShares
 from streameval.catalogue import parse
 from streameval.errors import ConfigError
-from streameval.statistics.intervals import Audience, Intervals
+from streameval.statistics.intervals import Audience, GroupSums, Intervals
 from streameval.statistics.users import EXPERIMENT_USERS, Users, UsersOptions
 from streameval.statistics.vocabulary import Items
 from tests.crowds import audience
@@ -313,3 +314,23 @@ def test_accumulators_follow_the_rule_of_missing_ids() -> None:
     assert compare(arms["control"], arms["treatment"], "hit_rate").verdict == "do not trust"
     assert arms["treatment"].read("hit_rate").interval is None
     assert arms["control"].read("hit_rate").interval is not None
+
+
+def test_metrics_per_user_begin_with_the_first_whole_day_of_their_counts() -> None:
+    """An experiment that is configured later counts lists from then on, and users of all days."""
+    random = np.random.default_rng(9)
+    hashes = crowd(9, 6_000)
+    day = np.tile(np.arange(4), 1_500)
+    lists = np.zeros((4, 256), np.int64)
+    np.add.at(lists, (day, (hashes % 256).astype(np.int64)), 2)
+    lists[1] //= 2
+    kept = GroupSums(np.arange(1, 4), random.random((3, 256)), lists[1:])
+    arms = {}
+    for name, seed in (("control", 1), ("treatment", 2)):
+        who = audience(hashes ^ np.uint64(seed << 32), days=(day, day))
+        who = who._replace(
+            days=np.arange(4), listed=lists.sum(axis=1), nameless=np.zeros(4, np.int64)
+        )
+        arms[name] = Variant({}, who, Activity(kept))
+    found = row(report(Experiment(), arms, ["ctr"]), "lists_per_user")
+    assert found.control == pytest.approx(2.0)
