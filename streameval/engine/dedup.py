@@ -21,7 +21,8 @@ _AHEAD: Final = f"{PREFIX}ahead"
 _MINUTE: Final = 60_000_000
 # Ids are forgotten by whole buckets, so they are remembered up to a sixteenth longer.
 _BUCKETS: Final = 16
-_DIGEST: Final = 8
+DIGEST: Final = 8
+"""Bytes of the digest of an id."""
 
 
 class SeenIds:
@@ -57,7 +58,7 @@ class SeenIds:
         buckets = (times // self._width).tolist()
         rows = zip(event_ids, buckets, clocks.tolist(), strict=True)
         for row, (event_id, bucket, now) in enumerate(rows):
-            unseen[row] = self._is_unseen(_digest(event_id), bucket, now)
+            unseen[row] = self._is_unseen(digest(event_id), bucket, now)
             self._settle(now)
             self._events += 1
         if len(clocks):
@@ -94,12 +95,12 @@ class SeenIds:
     def _load_bucket(self, name: str, content: bytes, now: int) -> bool:
         """Load a bucket; returns whether its time is one that this span remembers at the clock."""
         bucket, joined = int(name.removeprefix(PREFIX)), msgspec.msgpack.decode(content, type=bytes)
-        if len(joined) % _DIGEST:
+        if len(joined) % DIGEST:
             raise ValueError(f"{len(joined)} bytes are not whole digests")
         own = bucket * self._width <= now and self._remembered(bucket, now)
         at = bucket if own else now // self._width
-        starts = range(0, len(joined), _DIGEST)
-        digests = [joined[start : start + _DIGEST] for start in starts]
+        starts = range(0, len(joined), DIGEST)
+        digests = [joined[start : start + DIGEST] for start in starts]
         self._buckets.setdefault(at, []).extend(digests)
         self._versions[at] = next_version()
         for digest in digests:
@@ -160,5 +161,6 @@ class SeenIds:
         return lambda: iter([msgspec.msgpack.encode(b"".join(digests))])
 
 
-def _digest(event_id: str) -> bytes:
-    return blake2b(event_id.encode(), digest_size=_DIGEST).digest()
+def digest(event_id: str) -> bytes:
+    """A hash of an event id, which takes less memory."""
+    return blake2b(event_id.encode(), digest_size=DIGEST).digest()

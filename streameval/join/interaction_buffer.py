@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from array import array
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -11,16 +13,20 @@ import msgspec
 import numpy as np
 from msgspec.msgpack import Ext
 
-from streameval.engine.clock import NEVER
-from streameval.engine.dedup import SeenIds
+from streameval.engine.dedup import DIGEST, digest
 from streameval.events import Id
 from streameval.join.bucket import portable, restored
 from streameval.join.interactions import InteractionColumns
+from streameval.statistics.relation import decode_column, encode_column
 from streameval.windows.sections import Section, next_version
 
 PREFIX: Final = "~join/reported/"
 _BYTES: Final = 300
 """Approximate size of an interaction without its key."""
+
+_MINUTE: Final = 60_000_000
+_BUCKETS: Final = 16
+"""Ids are forgotten by whole buckets, of a sixteenth of the span."""
 
 
 class InteractionRecord(NamedTuple):
@@ -124,19 +130,46 @@ class InteractionBuffer:
             self.size += sum(_BYTES + len(each.key) for each in interactions)
 
 
+class _SeenBucket:
+    """Event ids of one span of event time, in join order.
+
+    Attributes:
+        digests: of the ids.
+        times: event time of the interaction with each id.
+    """
+
+    __slots__ = ("digests", "times", "version")
+
+    def __init__(self) -> None:
+        self.digests: list[bytes] = []
+        self.times = array("q")
+        self.version = next_version()
+
+    def add(self, digests: Sequence[bytes], times: Sequence[int]) -> None:
+        self.digests.extend(digests)
+        self.times.extend(times)
+        self.version = next_version()
+
+
 class Deduplicator:
     """Finds duplicate interactions of one stream by their event ids.
 
-    `span`: how long ids are remembered, microseconds of event time.
+    An interaction is a duplicate if one with the same id was kept before it, from any log of the
+    stream, and their event times are at most `span` apart. No clock decides that: the clocks of
+    other logs say nothing about the age of a record.
 
-    Attributes:
-        newest: largest event time so far; None before the first.
+    `span`: window and lateness, microseconds of event time.
     """
 
     def __init__(self, span: int) -> None:
-        self.newest: int | None = None
-        # Interactions from the future were refused before, so the newest time is the clock.
-        self._seen_ids = SeenIds(span, recent=1)
+        self._span = span
+        self._width = max(_MINUTE, span // _BUCKETS)
+        self._buckets: defaultdict[int, _SeenBucket] = defaultdict(_SeenBucket)
+        # One time to save memory, or several if an id was used again.
+        self._times: dict[bytes, int | tuple[int, ...]] = {}
+
+    def __len__(self) -> int:
+        return sum(len(bucket.digests) for bucket in self._buckets.values())
 
     def duplicates(
         self, slices: Sequence[InteractionColumns], rows: Sequence[tuple[int, int]]
@@ -145,25 +178,65 @@ class Deduplicator:
 
         `rows`: slice and row of each interaction, in join order.
         """
-        ids = [each.event_ids[row] for n, row in rows if (each := slices[n]).event_ids is not None]
-        if not ids:
-            return set()
-        times = np.array([slices[n].times[row] for n, row in rows], dtype=np.int64)
-        clocks = np.maximum(
-            np.maximum.accumulate(times), NEVER if self.newest is None else self.newest
-        )
-        unseen = self._seen_ids.unseen(ids, times, clocks)
-        self.newest = int(clocks[-1])
-        return {row for row, new in zip(rows, unseen.tolist(), strict=True) if not new}
+        columns = [(part.event_ids, part.times.tolist()) for part in slices]
+        duplicates = set()
+        for number, row in rows:
+            event_ids, times = columns[number]
+            if event_ids is not None and not self._is_new(digest(event_ids[row]), times[row]):
+                duplicates.add((number, row))
+        return duplicates
+
+    def forget(self, watermark: int) -> None:
+        """Forget the ids that no interaction from now on can repeat, as earlier ones are late."""
+        before = watermark - self._span
+        expired = [number for number in self._buckets if (number + 1) * self._width <= before]
+        for number in expired:
+            bucket = self._buckets.pop(number)
+            for digested, time in zip(bucket.digests, bucket.times, strict=True):
+                others = tuple(other for other in self._times_of(digested) if other != time)
+                if others:
+                    self._times[digested] = others
+                else:
+                    del self._times[digested]
 
     def sections(self) -> Iterator[Section]:
-        """The remembered ids."""
-        return self._seen_ids.sections()
+        """One section for each bucket of time."""
+        for number, bucket in sorted(self._buckets.items()):
+            yield Section(str(number), bucket.version, _seen_content(bucket))
 
-    def restore(self, sections: Mapping[str, bytes], newest: int | None) -> None:
+    def restore(self, sections: Mapping[str, bytes]) -> None:
         """Replace the content with the output of `sections`."""
-        self._seen_ids.restore(sections, NEVER if newest is None else newest)
-        self.newest = newest
+        for name, content in sections.items():
+            joined, column = msgspec.msgpack.decode(content, type=tuple[bytes, Ext])
+            times: list[int] = decode_column(column).tolist()
+            digests = [joined[start : start + DIGEST] for start in range(0, len(joined), DIGEST)]
+            self._buckets[int(name)].add(digests, times)
+            for digested, time in zip(digests, times, strict=True):
+                self._remember(digested, time)
+
+    def _is_new(self, digested: bytes, time: int) -> bool:
+        """Whether no kept interaction has this id near this time; if so, remembers it."""
+        if any(abs(time - known) <= self._span for known in self._times_of(digested)):
+            return False
+        self._remember(digested, time)
+        self._buckets[time // self._width].add([digested], [time])
+        return True
+
+    def _remember(self, digested: bytes, time: int) -> None:
+        known = self._times_of(digested)
+        self._times[digested] = (*known, time) if known else time
+
+    def _times_of(self, digested: bytes) -> tuple[int, ...]:
+        known = self._times.get(digested, ())
+        return (known,) if isinstance(known, int) else known
+
+
+def _seen_content(bucket: _SeenBucket) -> Callable[[], Callable[[], Iterator[bytes]]]:
+    def copied() -> Callable[[], Iterator[bytes]]:
+        digests, times = bucket.digests[:], np.array(bucket.times, dtype=np.int64)
+        return lambda: iter([msgspec.msgpack.encode((b"".join(digests), encode_column(times)))])
+
+    return copied
 
 
 def _content(bucket: _Bucket) -> Callable[[], Callable[[], Iterator[bytes]]]:

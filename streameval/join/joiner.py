@@ -127,7 +127,7 @@ class Joiner:
         self._attributions: defaultdict[int, list[InteractionRecord]] = defaultdict(list)
         self._last_closed: Sequence[int] = ()
         self._counted_later: set[tuple[int, InteractionRecord]] = set()
-        self._deduplicators = [Deduplicator(rules.window + rules.lateness) for _ in self.outcomes]
+        self.deduplicators = [Deduplicator(rules.window + rules.lateness) for _ in self.outcomes]
 
     def add(self, stream: int, slices: Sequence[RecordSlice]) -> None:
         """Add the next records of a stream, from all of its logs."""
@@ -246,7 +246,7 @@ class Joiner:
         """The buffers and the remembered event ids."""
         yield from self.impressions.sections()
         yield from self.interactions.sections()
-        for stream, deduplicator in enumerate(self._deduplicators):
+        for stream, deduplicator in enumerate(self.deduplicators):
             for section in deduplicator.sections():
                 yield section._replace(name=f"{_SEEN}{stream}/{section.name}")
 
@@ -254,7 +254,6 @@ class Joiner:
         """The rest of the state, as plain values."""
         return {
             "accounts": [msgspec.to_builtins(each) for each in self.outcomes],
-            "newest": [deduplicator.newest for deduplicator in self._deduplicators],
             "watermark": self.watermark,
         }
 
@@ -262,14 +261,13 @@ class Joiner:
         """Replace the content with the output of `state_dict` and `sections`."""
         self.outcomes = msgspec.convert(state["accounts"], list[OutcomeCounts])
         self.watermark = int(state["watermark"])
-        newest = msgspec.convert(state["newest"], list[int | None])
         self.impressions.restore(_of(parts, IMPRESSIONS))
         self.interactions.restore(_of(parts, INTERACTIONS))
-        for stream, deduplicator in enumerate(self._deduplicators):
+        for stream, deduplicator in enumerate(self.deduplicators):
             prefix = f"{_SEEN}{stream}/"
             prefixed = _of(parts, prefix)
             sections = {name.removeprefix(prefix): each for name, each in prefixed.items()}
-            deduplicator.restore(sections, newest[stream])
+            deduplicator.restore(sections)
         self._rebuild_indexes()
 
     def _add_impressions(self, slices: Sequence[RecordSlice]) -> None:
@@ -342,7 +340,7 @@ class Joiner:
         counts = [each.counts.tolist() for each in columns]
         order = [(n, row) for n, rows in runs(slices) for row in rows.tolist()]
         candidates = [(n, row) for n, row in order if not late[n][row] and counts[n][row]]
-        duplicates = self._deduplicators[stream].duplicates(columns, candidates)
+        duplicates = self.deduplicators[stream].duplicates(columns, candidates)
         interactions = [interactions_of(*each) for each in zip(slices, columns, strict=True)]
         if len(candidates) == len(order) and not duplicates:
             self.interactions.extend(interactions[n][row] for n, row in order)
@@ -404,6 +402,8 @@ class Joiner:
             if self._users is not None:
                 self._users.forget(bucket.users, number << PLACES)
         self.interactions.drop(before)
+        for deduplicator in self.deduplicators:
+            deduplicator.forget(horizon)
 
     def _refuse_too_many(self) -> None:
         waiting = sum(counts.open for counts in self.outcomes)

@@ -11,6 +11,7 @@ from streameval.engine.clock import NEVER
 from streameval.engine.dedup import SeenIds
 from streameval.errors import DamagedStateError
 from tests.effort import every_case
+from tests.engine.counting import batch, ingest, layout, record
 
 MINUTE = 60_000_000
 SPAN = 10 * MINUTE
@@ -156,3 +157,22 @@ def test_a_section_that_did_not_change_keeps_its_version() -> None:
 def test_damaged_sections_of_ids_are_refused(name: str, held: bytes) -> None:
     with pytest.raises(DamagedStateError, match="seen/"):
         SeenIds(SPAN, recent=1).restore({name: held}, 0)
+
+
+def test_an_id_is_as_old_as_the_clock_of_its_own_log_says() -> None:
+    counted = ingest(layout(dedup=MINUTE))
+    days = [[record(ts=day * 86_400 + at, id=str(at)) for at in range(100)] for day in (0, 1)]
+    twice = [[value for value in log for _ in range(2)] for log in days]
+    for start in range(0, 200, 10):
+        for number in (1, 0):
+            counted.apply(batch(twice[number][start : start + 10], number, start))
+    tallies = [counted.partitions[batch([], number).partition].tally for number in (0, 1)]
+    assert [(tally.valid, tally.duplicates) for tally in tallies] == [(100, 100)] * 2
+
+
+def test_an_id_repeated_long_after_before_the_clock_of_its_log_is_final_counts_once() -> None:
+    counted = ingest(layout(dedup=MINUTE))
+    log = [record(ts=10 * at, id=str(at)) for at in range(60)]
+    log.insert(19, log[0])
+    counted.apply(batch(log))
+    assert (counted.tally.valid, counted.tally.duplicates) == (60, 1)

@@ -44,7 +44,7 @@ class Joined(NamedTuple):
     """The result after all records.
 
     Attributes:
-        events: time, labels, items shown, gain by item.
+        events: time, labels, items shown, gain by item, gain by item and type.
         outcomes: outcome -> number of records, for each stream.
     """
 
@@ -105,14 +105,16 @@ def _distinct(case: Case, counts: Counter[str]) -> list[Record]:
 
 
 def _unique(case: Case, stream: int, counts: Counter[str]) -> list[Record]:
-    kept, known = [], set()
+    """Interactions of one id are one, unless they are further apart than a list stays open."""
+    kept, known = [], defaultdict[str, list[int]](list)
     for record in _in_time(case, stream, counts):
+        times = known[record["event_id"]]
         if record["type"] not in case.gains:
             counts["ignored"] += 1
-        elif record.get("event_id") in known:
+        elif any(abs(time - record["ts"]) <= case.window + case.lateness for time in times):
             counts["duplicate"] += 1
         else:
-            known.add(record.get("event_id", object()))
+            times.append(record["ts"])
             kept.append(record)
     return kept
 
@@ -141,8 +143,12 @@ def _touch(record: Record) -> tuple[int, str]:
 
 
 def _event(case: Case, shown: Record, found: Sequence[Record]) -> tuple[Any, ...]:
-    gains: dict[str, list[float]] = defaultdict(list)
+    gains: dict[Any, list[float]] = defaultdict(list)
     for each in found:
-        gains[each["item"]].append(case.gains[each["type"]])
-    whole = {item: max(of) if case.combine == "max" else sum(of) for item, of in gains.items()}
-    return shown["ts"], (shown["variant"],), tuple(shown["shown"]), tuple(sorted(whole.items()))
+        gain = case.gains[each["type"]]
+        gains[each["item"]].append(gain)
+        gains[each["item"], each["type"]].append(gain)
+    whole = {key: max(of) if case.combine == "max" else sum(of) for key, of in gains.items()}
+    by_item = sorted((key, gain) for key, gain in whole.items() if isinstance(key, str))
+    by_type = sorted((key, gain) for key, gain in whole.items() if isinstance(key, tuple))
+    return shown["ts"], (shown["variant"],), tuple(shown["shown"]), tuple(by_item), tuple(by_type)

@@ -155,6 +155,7 @@ class Fed:
         self.state = self.frontend.state(positions, self._keep, self._trace)
         self.state.restore(content)
         assert self.content() == content
+        assert self.state.joiner.size == before.state.joiner.size
         return rest
 
     def end(self) -> None:
@@ -208,6 +209,7 @@ def _events(decoded: Decoded) -> Iterator[tuple[Any, ...]]:
             decoded.dimensions[row],
             tuple(event.recommendations),
             tuple(sorted(gains.items())),
+            tuple(sorted(((each.item, each.type), each.gain) for each in event.typed)),
         )
 
 

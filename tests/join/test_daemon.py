@@ -262,7 +262,7 @@ def test_last_touch_equals_the_offline_join_in_each_variant(tmp_path: Path) -> N
     }
     expected = joined(_case(gains))
     lists, hits, worth = Counter[str](), Counter[str](), Counter[str]()
-    for _, (variant,), _, of in expected.events:
+    for _, (variant,), _, of, _ in expected.events:
         lists[variant] += 1
         hits[variant] += bool(of)
         worth[variant] += sum(gain for _, gain in of)

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 
 from streameval.daemon.loop import JoinDriver
@@ -89,6 +90,29 @@ def test_too_many_open_records_are_refused_with_the_name_of_the_limit(
     with pytest.raises(TooManyOpenError, match=name) as refused:
         fed.feed(SHOWN, [shown(number, f"r{number}") for number in range(9)])
     assert refused.value.allowed == limit[name]
+
+
+def test_the_size_is_what_max_bytes_allows_and_grows_with_what_waits() -> None:
+    fed = fed_with()
+    fed.feed(DONE, [click(0, "r0")])
+    fed.feed(SHOWN, [shown(0, "r0")])
+    sizes = [fed.state.joiner.size]
+    for items in (1, 1, 40):
+        fed.feed(SHOWN, [{**shown(0, f"r{len(sizes)}"), "shown": list(map(str, range(items)))}])
+        sizes.append(fed.state.joiner.size)
+    first, second, third = np.diff(sizes).tolist()
+    assert first == second > 0
+    assert third == first + 4 * 39
+    limited = fed_with(max_bytes=sizes[-1] - 1)
+    limited.restart(fed)
+    with pytest.raises(TooManyOpenError, match="max_bytes"):
+        limited.feed(SHOWN, [shown(0, "r0")])
+    fed.restart()
+    assert fed.state.joiner.size == sizes[-1]
+    fed.feed(SHOWN, [shown(100, "later")])
+    fed.feed(DONE, [click(100, "later")])
+    fed.feed(SHOWN, [shown(200, "last")])
+    assert 0 < fed.state.joiner.size < sizes[-1], "what is over takes no memory"
 
 
 class Driven:

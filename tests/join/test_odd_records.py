@@ -114,13 +114,15 @@ def test_scores_of_some_lists_give_the_same_bytes_in_any_batches() -> None:
     assert [each.scores for each in at_once.events] == [None, [0.5], None, None]
 
 
-def test_a_field_that_is_configured_later_leaves_earlier_lists_unchanged() -> None:
+@every_case("at", [1, 2])
+def test_a_field_that_is_configured_later_leaves_earlier_lists_unchanged(at: int) -> None:
+    """Also those of the same bucket of time."""
     before = fed_with()
     before.feed(SHOWN, [{"ts": 1, "request_id": "r1", "recommendations": ["a"]}])
     before.feed(DONE, [{"ts": 9, "request_id": "r1", "item": "a"}])
     after = fed_with(baseline="expected")
     after.restart(before)
-    shown = {"ts": 2, "request_id": "r2", "recommendations": ["b"], "expected": ["x", "y"]}
+    shown = {"ts": at, "request_id": "r2", "recommendations": ["b"], "expected": ["x", "y"]}
     after.feed(SHOWN, [shown])
     after.end()
     assert [each.baseline or [] for each in after.events] == [[], ["x", "y"]]

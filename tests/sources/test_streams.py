@@ -73,7 +73,7 @@ def truth(streams: Streams) -> Truth:
     found = joined(case)
     shown, done = found.outcomes
     variants: dict[str, Outcomes] = {}
-    for _, (variant,), items, sums in found.events:
+    for _, (variant,), items, sums, _ in found.events:
         outcomes = variants.setdefault(variant, Outcomes())
         done["outside"] += sum(
             sum(_types(each).values()) for item, each in sums if item not in items
