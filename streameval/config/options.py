@@ -70,7 +70,6 @@ class WebOptions(_Table, frozen=True, kw_only=True):
         allowed_hosts: accepted Host headers, "*.example.com" for a whole domain; checked only
             without users.
         health_without_auth: whether health checks need no password.
-        max_connections: most open connections; beyond it, a new one replaces the one idle longest.
         first_exposure: time for which a new counter stays at 0, so that every Prometheus sees it;
             at least two scrape intervals.
     """
@@ -80,7 +79,6 @@ class WebOptions(_Table, frozen=True, kw_only=True):
     route_prefix: str = "/"
     allowed_hosts: list[str] = []
     health_without_auth: bool = False
-    max_connections: Annotated[int, Meta(ge=1)] = 512
     first_exposure: str = "60s"
 
     def _problems(self) -> Iterator[tuple[str, str]]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import gc
 import logging
 import math
+import resource
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.metadata import version
 from types import FrameType
+from typing import Final
 
 import msgspec
 
@@ -24,7 +26,7 @@ from streameval.engine.snapshot import Snapshot, WebConfigHealth
 from streameval.errors import ConfigError
 from streameval.exporters.memory import MemoryUse, memory_uses
 from streameval.exporters.prometheus import PrometheusExporter
-from streameval.exporters.web import Limits, Server, application
+from streameval.exporters.web import Server, application
 from streameval.exporters.web.health import state
 from streameval.sources.options import KafkaOptions
 from streameval.sources.secrets import redact
@@ -87,8 +89,7 @@ class Daemon:
             security=self._security,
             open_health=web.health_without_auth,
         )
-        limits = Limits(connections=web.max_connections)
-        self._server = Server(app, web.addresses, self._security, limits)
+        self._server = Server(app, web.addresses, self._security)
 
     @property
     def address(self) -> str:
@@ -112,6 +113,7 @@ class Daemon:
             SourceError: the source cannot be read, and waiting will not help.
             UnsavedStateError: the last checkpoint could not be written.
         """
+        _allow_many_files()
         with self._server, _rare_garbage_collection():
             self._log_start()
             self._supervisor.ready()
@@ -193,6 +195,17 @@ class PasswordFlood:
 
 def _warn_about_certificate(problem: str) -> None:
     emit(logging.WARNING, "web_certificate", problem=problem)
+
+
+_MANY_FILES: Final = 65_536
+
+
+def _allow_many_files() -> None:
+    """Raise the limit of open files as far as allowed: a connection is one, the default 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = _MANY_FILES if hard == resource.RLIM_INFINITY else min(hard, _MANY_FILES)
+    if soft != resource.RLIM_INFINITY and soft < allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
 
 
 @contextmanager

@@ -16,7 +16,8 @@ from streameval.config.options import WebOptions
 from streameval.config.web_file import web_security
 from streameval.engine.snapshot import Snapshot
 from streameval.exporters.prometheus import PrometheusExporter
-from streameval.exporters.web import Limits, Server, application
+from streameval.exporters.web import Server, application
+from streameval.exporters.web.server import CLIENT_SECONDS
 from tests.effort import PATIENCE
 from tests.exporters.pictures import mean, picture
 from tests.ports import WEB
@@ -36,7 +37,7 @@ class Guarded:
         text: str = "",
         *,
         listen: str | Sequence[str] = "127.0.0.1:0",
-        limits: Limits | None = None,
+        patience: float = CLIENT_SECONDS,
         prefix: str = "",
         hosts: Iterable[str] | None = None,
         open_health: bool = False,
@@ -55,7 +56,7 @@ class Guarded:
             security=security,
             open_health=open_health,
         )
-        self.server = Server(app, listen, security, limits or Limits())
+        self.server = Server(app, listen, security, patience)
 
     @property
     def port(self) -> int:

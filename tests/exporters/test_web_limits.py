@@ -6,18 +6,18 @@ import asyncio
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from streameval.exporters.web import Limits, Server
+from streameval.exporters.web import Server
+from streameval.exporters.web.server import CLIENT_SECONDS
 from tests.certificates import Authority
 from tests.effort import every_case
 from tests.exporters.guarded import Guarded, connections, ended, guarded, port_of, trusting
@@ -29,11 +29,11 @@ _CLIENT_HELLO = bytes([22, 3, 1, 2, 0, 1, 0, 1, 252])
 
 
 @pytest.fixture
-def secure(tmp_path: Path) -> Callable[[Limits], Guarded]:
+def secure(tmp_path: Path) -> Guarded:
     authority = Authority(tmp_path)
     authority.issue("server")
     text = "tls_server_config: { cert_file: server.crt, key_file: server.key }"
-    return lambda limits: Guarded(tmp_path / "web.yml", text, limits=limits)
+    return Guarded(tmp_path / "web.yml", text)
 
 
 @pytest.mark.parametrize("opening", [b"", b"GET /metrics HTTP/1.1\r\nHost: x\r\n"])
@@ -42,63 +42,43 @@ def test_idle_connections_delay_no_scrape(tmp_path: Path, opening: bytes) -> Non
         assert site.get().status_code == 200
 
 
-def test_handshakes_that_hang_delay_no_scrape(
-    secure: Callable[[Limits], Guarded], tmp_path: Path
-) -> None:
-    site = secure(Limits())
+def test_handshakes_that_hang_delay_no_scrape(secure: Guarded, tmp_path: Path) -> None:
     trust = trusting(tmp_path / "authority.crt")
-    with site.server, connections(site.port, 50), connections(site.port, 50, _CLIENT_HELLO):
-        assert site.get(verify=trust).status_code == 200
-
-
-@pytest.mark.parametrize("encrypted", [False, True])
-def test_a_connection_beyond_the_limit_replaces_the_idlest(
-    secure: Callable[[Limits], Guarded], tmp_path: Path, *, encrypted: bool
-) -> None:
-    limits = Limits(connections=8)
-    site = secure(limits) if encrypted else Guarded(tmp_path / "plain.yml", limits=limits)
-    trust = trusting(tmp_path / "authority.crt") if encrypted else True
-    with site.server, connections(site.port, 8) as idle:
-        for _ in range(3):
-            assert site.get(verify=trust).status_code == 200
-        assert ended(idle[0])
-        with connections(site.port, 20) as more:
-            assert all(ended(each) for each in idle)
-            assert ended(more[0])
-            assert site.get(verify=trust).status_code == 200
-
-
-def test_a_used_connection_outlives_idle_ones(tmp_path: Path) -> None:
     with (
-        guarded(tmp_path / "web.yml", limits=Limits(connections=8)) as site,
-        httpx.Client(trust_env=False, timeout=300) as client,
+        secure.server,
+        connections(secure.port, 325),
+        connections(secure.port, 325, _CLIENT_HELLO),
     ):
-        addresses = set()
-        with connections(site.port, 7):
-            for _ in range(12):
-                answer = client.get(f"{site.server.address}/metrics")
-                stream = answer.extensions["network_stream"]
-                addresses.add(stream.get_extra_info("client_addr"))
-                with connections(site.port, 1):
-                    pass
-        assert len(addresses) == 1
+        assert secure.get(verify=trust).status_code == 200
+
+
+def test_clients_that_never_read_delay_no_scrape() -> None:
+    with greedy() as server, clogged(port_of(server), 100):
+        assert WEB.get(server.address).status_code == 200
+
+
+def test_five_hundred_scrapes_at_once_are_answered(tmp_path: Path) -> None:
+    scrape = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+    with guarded(tmp_path / "web.yml") as site, connections(site.port, 500, scrape) as clients:
+        assert site.get().status_code == 200
+        assert {client.recv(12) for client in clients} == {b"HTTP/1.1 200"}
 
 
 @every_case(
-    ("limits", "opening", "answer"),
+    ("patience", "opening", "answer"),
     [
-        (Limits(request=0.2), b"", b""),
-        (Limits(request=0.2), b"GET /metrics HTTP/1.1\r\nHos", b""),
-        (Limits(idle=0.2), b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", b"HTTP/1.1 200"),
-        (Limits(), b"GET / HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 20_000, b"HTTP/1.1 400"),
-        (Limits(), _ENDLESS, b"HTTP/1.1 413"),
+        (0.2, b"", b""),
+        (0.2, b"GET /metrics HTTP/1.1\r\nHos", b""),
+        (0.2, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n", b"HTTP/1.1 200"),
+        (CLIENT_SECONDS, b"GET / HTTP/1.1\r\nHost: x\r\nX-Long: " + b"x" * 20_000, b"HTTP/1.1 400"),
+        (CLIENT_SECONDS, _ENDLESS, b"HTTP/1.1 413"),
     ],
 )
 def test_an_endless_request_is_closed(
-    tmp_path: Path, limits: Limits, opening: bytes, answer: bytes
+    tmp_path: Path, patience: float, opening: bytes, answer: bytes
 ) -> None:
     with (
-        guarded(tmp_path / "web.yml", limits=limits) as site,
+        guarded(tmp_path / "web.yml", patience=patience) as site,
         connections(site.port, 1, opening) as (client,),
     ):
         assert not answer or client.recv(1000).startswith(answer)
@@ -108,7 +88,7 @@ def test_an_endless_request_is_closed(
 
 def test_a_slow_request_gets_no_more_time(tmp_path: Path) -> None:
     with (
-        guarded(tmp_path / "web.yml", limits=Limits(request=0.5)) as site,
+        guarded(tmp_path / "web.yml", patience=0.5) as site,
         connections(site.port, 1, b"GET / HTTP/1.1\r\n") as (client,),
     ):
         client.settimeout(0.02)
@@ -123,12 +103,6 @@ def test_a_slow_request_gets_no_more_time(tmp_path: Path) -> None:
             break
         else:
             pytest.fail("the connection goes on for ever")
-
-
-def test_an_endless_handshake_is_closed(secure: Callable[[Limits], Guarded]) -> None:
-    site = secure(Limits(request=0.2))
-    with site.server, connections(site.port, 1, _CLIENT_HELLO) as (client,):
-        assert ended(client)
 
 
 def test_two_requests_at_once_are_answered_in_turn(tmp_path: Path) -> None:
@@ -150,28 +124,27 @@ def test_a_request_with_a_body_is_rejected(
     assert "Requests must not have a body" in refused.text
 
 
-def test_a_server_stops_with_hanging_clients(secure: Callable[[Limits], Guarded]) -> None:
-    site = secure(Limits())
+def test_a_server_stops_with_hanging_clients(secure: Guarded) -> None:
     with (
-        connections(site.port, 5),
-        connections(site.port, 5, _CLIENT_HELLO) as hanging,
-        site.server,
+        connections(secure.port, 5),
+        connections(secure.port, 5, _CLIENT_HELLO) as hanging,
+        secure.server,
     ):
         pass
-    assert not site.server._thread.is_alive()
+    assert not secure.server._thread.is_alive()
     assert len(hanging) == 5
 
 
 _ASKED = b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
-def greedy(limits: Limits) -> Server:
+def greedy(patience: float = CLIENT_SECONDS) -> Server:
     """Sends more than any buffer holds."""
     routes = [
         Route("/large", lambda _: Response(bytes(32_000_000))),
         Route("/", lambda _: Response()),
     ]
-    return Server(Starlette(routes=routes), "127.0.0.1:0", limits=limits)
+    return Server(Starlette(routes=routes), "127.0.0.1:0", patience=patience)
 
 
 @contextmanager
@@ -184,7 +157,7 @@ def clogged(port: int, count: int) -> Iterator[list[socket.socket]]:
 
 
 def test_a_response_that_is_not_received_is_dropped() -> None:
-    with greedy(Limits(idle=0.2)) as server, clogged(port_of(server), 1) as (client,):
+    with greedy(0.2) as server, clogged(port_of(server), 1) as (client,):
         deadline = time.monotonic() + 300
         while server._uvicorn.server_state.connections and time.monotonic() < deadline:
             time.sleep(0.02)
@@ -192,13 +165,8 @@ def test_a_response_that_is_not_received_is_dropped() -> None:
     assert taken < 32_000_000
 
 
-def test_connections_with_unreceived_responses_are_replaced() -> None:
-    with greedy(Limits(connections=3)) as server, clogged(port_of(server), 3):
-        assert WEB.get(server.address).status_code == 200
-
-
 def test_a_server_stops_with_unreceived_responses(caplog: pytest.LogCaptureFixture) -> None:
-    with greedy(Limits()) as server, clogged(port_of(server), 2):
+    with greedy() as server, clogged(port_of(server), 2):
         server.stop()
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
 
@@ -214,33 +182,19 @@ class Slow:
         await asyncio.to_thread(self.go.wait, 60)
         return Response("there")
 
-    def server(self, limits: Limits) -> Server:
+    def server(self, patience: float = CLIENT_SECONDS) -> Server:
         routes = [Route("/slow", self.answer)]
-        return Server(Starlette(routes=routes), "127.0.0.1:0", limits=limits)
+        return Server(Starlette(routes=routes), "127.0.0.1:0", patience=patience)
 
 
-def test_a_connection_that_waits_for_us_is_not_replaced() -> None:
+def test_a_client_that_waits_for_a_slow_answer_gets_it() -> None:
     slow = Slow()
-    with slow.server(Limits(connections=2)) as server:
-        port = port_of(server)
-        with connections(port, 1, _ASKED) as (patient,):
-            assert slow.asked.wait(300)
-            with connections(port, 3) as idle:
-                assert ended(idle[0])
-                slow.go.set()
-                assert patient.recv(12) == b"HTTP/1.1 200"
-
-
-def test_a_new_connection_is_rejected_if_all_wait_for_us() -> None:
-    slow = Slow()
-    with slow.server(Limits(connections=1)) as server:
-        port = port_of(server)
-        with connections(port, 1, _ASKED) as (patient,):
-            assert slow.asked.wait(300)
-            with connections(port, 1) as (more,):
-                assert ended(more)
-            slow.go.set()
-            assert patient.recv(12) == b"HTTP/1.1 200"
+    with slow.server(0.05) as server, connections(port_of(server), 2) as (idle, patient):
+        patient.sendall(_ASKED)
+        assert slow.asked.wait(300)
+        assert ended(idle)  # several checks later
+        slow.go.set()
+        assert patient.recv(12) == b"HTTP/1.1 200"
 
 
 @pytest.mark.parametrize("method", [b"GET", b"HEAD"])
@@ -251,7 +205,7 @@ def test_an_invalid_body_is_rejected_without_an_error_in_the_log(
         method + b" /slow HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nno chunk\r\n"
     )
     slow = Slow()
-    with slow.server(Limits()) as server:
+    with slow.server() as server:
         with connections(port_of(server), 1, broken) as (client,):
             assert client.recv(12) == b"HTTP/1.1 400"
             assert ended(client)

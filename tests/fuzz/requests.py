@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 import httpx
 from hypothesis import strategies as st
 
-from streameval.exporters.web import Limits
 from tests.exporters.guarded import Guarded, guarded, hashed
 
 
@@ -108,10 +107,9 @@ def server() -> Iterator[Callable[[Sent], None]]:
     errors = _Errors()
     with tempfile.TemporaryDirectory() as folder, errors.kept():
         free, closed = Path(folder) / "free.yml", Path(folder) / "closed.yml"
-        limits = Limits(request=0.5, idle=0.5)
         with (
-            guarded(free, hosts=["eval.example"], limits=limits) as first,
-            guarded(closed, users, limits=limits) as second,
+            guarded(free, hosts=["eval.example"], patience=0.5) as first,
+            guarded(closed, users, patience=0.5) as second,
             httpx.Client(trust_env=False, timeout=300) as client,
         ):
 

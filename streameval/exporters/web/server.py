@@ -6,7 +6,6 @@ import asyncio
 import ipaddress
 import math
 import os
-import resource
 import socket
 import threading
 from collections.abc import Sequence
@@ -15,7 +14,6 @@ from functools import partial
 from typing import Any, Final, Self
 
 import h11
-import msgspec
 import uvicorn
 from starlette.applications import Starlette
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -23,7 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from streameval.errors import AddressInUseError
 from streameval.exporters.web.webconfig import Security
 
-_BACKLOG: Final = 128
+_BACKLOG: Final = 1_024
 _UNENCRYPTED: Final = (
     "other machines can connect without TLS, so passwords can be intercepted; give "
     "tls_server_config in the web configuration file"
@@ -34,27 +32,16 @@ _OPEN: Final = (
 )
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits of connections; times are seconds.
-
-    Attributes:
-        connections: most open connections; beyond it, a new one replaces the one idle longest. At
-            most half of the files that the process may open.
-        request: limit for the TLS handshake and first request of a connection, and for each later
-            request from its first byte to its last.
-        idle: limit from a response to the next request, including the time to receive the response;
-            longer than the usual scrape interval, so that a scraper keeps its connection.
-    """
-
-    connections: int = 512
-    request: float = 10.0
-    idle: float = 65.0
+CLIENT_SECONDS: Final = 65.0
+"""Seconds that a client may keep the server waiting; more than the usual scrape interval."""
 
 
 class Server:
     """Serves an application until it is stopped; the constructor binds its addresses.
 
     `listen`: "HOST:PORT", an IPv6 address in brackets, port 0 for a free one; or several.
+    `patience`: seconds that a client may keep the server waiting, for a request or to receive a
+    response; the connection is closed after at most twice as long.
 
     Raises:
         AddressInUseError: an address is in use or not local; no address is bound then.
@@ -65,13 +52,13 @@ class Server:
         app: Starlette,
         listen: str | Sequence[str],
         security: Security | None = None,
-        limits: Limits = Limits(),  # noqa: B008  frozen
+        patience: float = CLIENT_SECONDS,
     ) -> None:
         self._security = security or Security()
         self._sockets = _bound([listen] if isinstance(listen, str) else listen)
         self._addresses = [_address(each, self._security) for each in self._sockets]
         self._exposed = not all(map(_is_loopback, self._sockets))
-        self._uvicorn = _Uvicorn(app, self._security, limits)
+        self._uvicorn = _Uvicorn(app, self._security, patience)
         serve = partial(self._uvicorn.run, sockets=self._sockets)
         self._thread = threading.Thread(target=serve, name="streameval-http", daemon=True)
 
@@ -155,13 +142,12 @@ def _is_loopback(bound: socket.socket) -> bool:
 
 
 class _Uvicorn(uvicorn.Server):
-    """uvicorn with our connections; shutdown does not wait for clients."""
+    """uvicorn with deadlines for clients; shutdown does not wait for them."""
 
-    def __init__(self, app: Starlette, security: Security, limits: Limits) -> None:
-        self._pool = _Pool(limits)
+    def __init__(self, app: Starlette, security: Security, patience: float) -> None:
         config = uvicorn.Config(
             app,
-            http=partial(_Connection, self._pool),  # type: ignore[arg-type]  # uvicorn only calls it
+            http=partial(_Connection, patience),  # type: ignore[arg-type]  # uvicorn only calls it
             loop="asyncio",
             ws="none",
             lifespan="off",
@@ -169,10 +155,9 @@ class _Uvicorn(uvicorn.Server):
             access_log=False,
             server_header=False,
             proxy_headers=False,
-            timeout_keep_alive=math.ceil(limits.idle),
+            timeout_keep_alive=math.ceil(patience),
             timeout_graceful_shutdown=1,
-            # asyncio accepts up to a backlog of connections before one can replace another.
-            backlog=min(_BACKLOG, limits.connections),
+            backlog=_BACKLOG,
         )
         config.load()
         config.ssl = security.context
@@ -180,81 +165,42 @@ class _Uvicorn(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close connections that wait for their clients, and finish the other responses."""
-        self._pool.close_waiting()
+        for connection in list(self.server_state.connections):
+            if isinstance(connection, _Connection) and connection.waiting:
+                connection.transport.abort()
         await super().shutdown(sockets)
 
 
-class _Pool:
-    """The open connections, including those in a TLS handshake."""
-
-    def __init__(self, limits: Limits) -> None:
-        self.limits = limits
-        self._open: set[_Connection] = set()
-
-    def add(self, connection: _Connection) -> None:
-        """Add a connection; beyond the limit, drop the one idle longest, else the new one."""
-        self._open.add(connection)
-        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        if len(self._open) > min(self.limits.connections, files // 2):
-            waiting = (each for each in self._open if each.waiting and each is not connection)
-            min(waiting, key=lambda each: each.since, default=connection).drop()
-
-    def remove(self, connection: _Connection) -> None:
-        self._open.discard(connection)
-
-    def close_waiting(self) -> None:
-        for each in [each for each in self._open if each.waiting]:
-            each.drop()
-
-
 class _Connection(H11Protocol):
-    """uvicorn's connection with deadlines, created when a client is accepted.
+    """uvicorn's connection, closed if its client makes no progress.
 
-    uvicorn itself limits only the time between requests: not handshakes, requests that never end,
-    or responses that are not received.
-
-    Attributes:
-        since: time at which waiting for the client began, on the clock of the event loop.
+    uvicorn limits the time between requests, and asyncio that of a TLS handshake: neither limits
+    requests that never end, or responses that are not received.
     """
 
-    def __init__(self, pool: _Pool, *args: Any, **options: Any) -> None:
+    def __init__(self, patience: float, *args: Any, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._pool = pool
-        self._idle = False
-        self.since = self.loop.time()
-        self._deadline = self.loop.call_later(pool.limits.request, self.drop)
-        # asyncio creates the protocol in the task that accepts and does the handshake.
-        self._accepting = asyncio.current_task()
-        if self._accepting is not None:
-            self._accepting.add_done_callback(self._accepted)
-        pool.add(self)
+        self._patience = patience
+        self._responses = 0
+        self._before = (0, -1)
+        self._check: asyncio.TimerHandle | None = None
 
     @property
     def waiting(self) -> bool:
         """Whether it waits for its client to send a request or to receive a response."""
-        return not self._answering or self.flow.write_paused
+        cycle = getattr(self, "cycle", None)  # None before the first request; typed as never None
+        answering = cycle is not None and not (cycle.response_complete or cycle.more_body)
+        return not answering or self.flow.write_paused
 
-    def drop(self) -> None:
-        self._forget()
-        if self in self.connections:
-            self.transport.abort()
-        elif self._accepting is not None:
-            self._accepting.cancel()
-
-    def data_received(self, data: bytes) -> None:
-        """Receive a part of a request; further parts do not extend the deadline."""
-        if self._idle:
-            self._wait(self._pool.limits.request)
-        self._idle = False
-        super().data_received(data)
-        self._stop_waiting()
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
+        """Begin to watch the client, after the TLS handshake."""
+        super().connection_made(transport)
+        self._check = self.loop.call_later(self._patience, self._check_progress)
 
     def on_response_complete(self) -> None:
-        """Wait for the client to receive the response and send the next request."""
-        self._wait(self._pool.limits.idle)
-        self._idle = True
+        """Count the response as progress."""
+        self._responses += 1
         super().on_response_complete()
-        self._stop_waiting()
 
     def send_400_response(self, msg: str) -> None:
         """Reject an invalid request if no response has begun; then close."""
@@ -268,37 +214,15 @@ class _Connection(H11Protocol):
             super().send_400_response(msg)
         self.transport.close()
 
-    def pause_writing(self) -> None:
-        """Wait for the client to receive the response."""
-        super().pause_writing()
-        self._wait(self._pool.limits.idle)
-
-    def resume_writing(self) -> None:
-        super().resume_writing()
-        self._stop_waiting()
-
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._forget()
+        if self._check is not None:
+            self._check.cancel()
 
-    @property
-    def _answering(self) -> bool:
-        cycle = getattr(self, "cycle", None)  # None before the first request; typed as never None
-        return cycle is not None and not (cycle.response_complete or cycle.more_body)
-
-    def _accepted(self, _task: asyncio.Task[Any]) -> None:
-        if self not in self.connections:  # the handshake failed
-            self._forget()
-
-    def _wait(self, seconds: float) -> None:
-        self._deadline.cancel()
-        self.since = self.loop.time()
-        self._deadline = self.loop.call_later(seconds, self.drop)
-
-    def _stop_waiting(self) -> None:
-        if not self.waiting:
-            self._deadline.cancel()
-
-    def _forget(self) -> None:
-        self._pool.remove(self)
-        self._deadline.cancel()
+    def _check_progress(self) -> None:
+        now = (self._responses, self.transport.get_write_buffer_size())
+        if self.waiting and now == self._before:
+            self.transport.abort()
+            return
+        self._before = now
+        self._check = self.loop.call_later(self._patience, self._check_progress)
