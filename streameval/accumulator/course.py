@@ -8,10 +8,11 @@ from datetime import date
 from typing import Final
 
 import msgspec
+import numpy as np
 
 from streameval.accumulator.comparison import Settings, contrast_of, judge, on_common_days
 from streameval.accumulator.contrasts import Contrast, contrasts
-from streameval.accumulator.uncertainty import half_width, standard_error
+from streameval.accumulator.uncertainty import half_width, normal_quantile, standard_error
 from streameval.statistics.intervals import GroupSums
 
 _EPOCH: Final = date(1970, 1, 1).toordinal()
@@ -21,9 +22,16 @@ _ANYTIME: Final = Settings("anytime", precision=0.02, confidence=0.95)
 _FEWEST_DAYS: Final = 4
 """Fewest days from which the course of a width is measured."""
 
+_WEEK: Final = 7
+_MONDAY: Final = 4
+"""The first Monday, in days since the epoch."""
+
 _SLOWEST: Final = 0.05
 _FASTEST: Final = 1.0
 """Limits of the power of time with which a standard error falls; 0.5 if no user comes again."""
+
+_LARGEST_EFFECT: Final = 100.0
+"""Largest logarithm of a detectable lift."""
 
 _MOST_TIMES: Final = 230.0
 """Logarithm of the largest factor of days, so that it is finite."""
@@ -64,10 +72,55 @@ def compare_days(
         common[0].days.tolist(), contrasts(*common, each_day=True), strict=True
     ):
         each = judge(contrast, settings)
-        # An offset from UTC may lead to a day before the year 1 or after 9999.
-        day = date.fromordinal(min(max(number + _EPOCH, 1), date.max.toordinal()))
-        found.append(Day(day, each.evidence, each.lift, each.lift_low, each.lift_high))
+        found.append(Day(_date(number), each.evidence, each.lift, each.lift_low, each.lift_high))
     return found
+
+
+class SpanLift(msgspec.Struct, frozen=True, kw_only=True):
+    """The lift of one day or week alone, with a band for one look: it is no verdict.
+
+    Attributes:
+        start: its first day, in UTC; weeks begin on Mondays.
+        lift: relative difference; None unless both arms are above 0.
+        low: lower bound of the lift; None without enough data.
+        high: upper bound.
+    """
+
+    start: date
+    lift: float | None
+    low: float | None
+    high: float | None
+
+
+def lifts_alone(
+    control: GroupSums, treatment: GroupSums, settings: Settings, *, days: int
+) -> list[SpanLift]:
+    """The lift of each span of days alone, which shows whether an effect wears off.
+
+    `days`: 1 for each day, 7 for each week.
+
+    Raises:
+        UnlikeStateError: the numbers of groups differ.
+    """
+    common = on_common_days(control, treatment)
+    # Day 0 is a Thursday, so day 4 is the first Monday.
+    spans = (common[0].days - _MONDAY) // days if days == _WEEK else common[0].days // days
+    settings = settings._replace(method="fixed", level=None)
+    found = []
+    for span in np.unique(spans).tolist():
+        rows = spans == span
+        one, other = (GroupSums(*(column[rows] for column in arm)) for arm in common)
+        each = judge(contrast_of(one, other), settings)
+        start = span * days + (_MONDAY if days == _WEEK else 0)
+        found.append(
+            SpanLift(start=_date(start), lift=each.lift, low=each.lift_low, high=each.lift_high)
+        )
+    return found
+
+
+def _date(number: int) -> date:
+    # An offset from UTC may lead to a day before the year 1 or after 9999.
+    return date.fromordinal(min(max(number + _EPOCH, 1), date.max.toordinal()))
 
 
 def days_left(control: GroupSums, treatment: GroupSums, settings: Settings) -> float | None:
@@ -98,6 +151,25 @@ def days_left(control: GroupSums, treatment: GroupSums, settings: Settings) -> f
     )
     times = math.log(lift_error(now) / wanted) / power
     return days * (math.exp(min(times, _MOST_TIMES)) - 1.0)
+
+
+def detectable_lift(
+    control: GroupSums, treatment: GroupSums, settings: Settings, power: float = 0.8
+) -> float | None:
+    """The lift that such a comparison finds in a share `power` of experiments; None if unknown."""
+    now = contrast_of(control, treatment)
+    if now is None or not now.is_usable:
+        return None
+    error = lift_error(now)
+    return math.expm1(min(found_effect(error, now.groups, settings, power), _LARGEST_EFFECT))
+
+
+def found_effect(error: float, groups: float, settings: Settings, power: float) -> float:
+    """The logarithm of the lift that is found with a standard error and degrees of freedom."""
+    half = half_width(
+        error, groups, settings.alpha, settings.method, settings.precision, level=settings.level
+    )
+    return half + normal_quantile(1.0 - power) * error
 
 
 def power_of_time(days: int, error: Callable[[int], float]) -> float | None:

@@ -20,7 +20,7 @@ from streameval.accumulator.activity import (
 )
 from streameval.accumulator.checks import Checks, checked
 from streameval.accumulator.comparison import Method, Settings, contrast_of, judge, percent
-from streameval.accumulator.course import compare_days, days_left
+from streameval.accumulator.course import compare_days, days_left, detectable_lift, lifts_alone
 from streameval.accumulator.shares import (
     DatedShares,
     Shares,
@@ -264,14 +264,26 @@ class _Comparisons(NamedTuple):
         return Draft(row, contrast, settings)
 
     def with_course(self, row: Compared, metric: Judged, *, daily: bool) -> Compared:
-        """The row with the days left; `daily` adds its results by day."""
+        """The row with its outlook; `daily` adds its results by day and week."""
         arms = self._pair(metric, row.variant)
         level = 1.0 - row.confidence
         alpha = level if row.primary else 1.0 - self.intervals.confidence
         settings = Settings(self.method, self.intervals.precision, 1.0 - alpha, level=level)
-        days = compare_days(*arms, settings) if daily and self.method == "anytime" else ()
-        left = None if row.lift_low is None else days_left(*arms, settings)
-        return msgspec.structs.replace(row, days=tuple(days), days_left=left)
+        if row.lift_low is not None:
+            row = msgspec.structs.replace(
+                row,
+                days_left=days_left(*arms, settings),
+                detectable=detectable_lift(*arms, settings),
+            )
+        if not daily:
+            return row
+        alone = settings._replace(confidence=self.intervals.confidence)
+        return msgspec.structs.replace(
+            row,
+            days=tuple(compare_days(*arms, settings) if self.method == "anytime" else ()),
+            daily=tuple(lifts_alone(*arms, alone, days=1)),
+            weekly=tuple(lifts_alone(*arms, alone, days=7)),
+        )
 
     def _pair(self, metric: Judged, name: str) -> tuple[GroupSums, GroupSums]:
         """The sums of control and a variant on the days that are compared."""

@@ -9,15 +9,9 @@ from typing import Any, Final
 import msgspec
 
 from streameval.accumulator.accumulator import Accumulator
-from streameval.accumulator.comparison import Method
-from streameval.accumulator.course import error_at, first_days, power_of_time
-from streameval.accumulator.uncertainty import (
-    FEWEST_GROUPS,
-    half_width,
-    normal_quantile,
-    pooled,
-    standard_error,
-)
+from streameval.accumulator.comparison import Method, Settings
+from streameval.accumulator.course import error_at, first_days, found_effect, power_of_time
+from streameval.accumulator.uncertainty import FEWEST_GROUPS, pooled, standard_error
 from streameval.catalogue import metric_of
 from streameval.errors import MetricError, NotComparableError
 from streameval.events.ids import is_number
@@ -188,10 +182,11 @@ def _effort(
     if not now > 0:
         return Effort(method=method, users=None, days=None, detectable=None)
 
+    settings = Settings(method, intervals.precision, 1.0 - alpha)
+
     def found(error: float) -> float:
         """The logarithm of the lift that is found with a standard error."""
-        half = half_width(error, estimate.groups, alpha, method, intervals.precision)
-        return half + normal_quantile(1.0 - wanted.power) * error
+        return found_effect(error, estimate.groups, settings, wanted.power)
 
     error = error_at(math.log1p(wanted.lift), 1e3 * now, found)
     fewest = 2.0 * (FEWEST_GROUPS + 1) / min(wanted.split)

@@ -27,7 +27,7 @@ from streameval.accumulator.comparison import (
     verdict_text,
 )
 from streameval.accumulator.contrasts import Contrast
-from streameval.accumulator.course import Day
+from streameval.accumulator.course import Day, SpanLift
 from streameval.accumulator.uncertainty import FEWEST_GROUPS
 
 GuardrailVerdict: TypeAlias = Literal[
@@ -51,7 +51,10 @@ class Compared(Comparison, frozen=True, kw_only=True):
         guardrail_verdict: verdict about the guardrail.
         days_left: days until the lift has the configured precision, if its interval goes on to
             narrow as it did in the second half of the days; None with fewer than 4 days.
-        days: evidence by day of primary metrics; empty for others.
+        detectable: lift that is found with these users in 8 of 10 experiments.
+        days: evidence by day of primary metrics; empty for others, and for the method "fixed".
+        daily: lift of each day alone of primary metrics; empty for others.
+        weekly: lift of each week alone, likewise.
         text: the verdict with its variant, the same on every surface.
         sentence: the explained verdict.
     """
@@ -63,7 +66,10 @@ class Compared(Comparison, frozen=True, kw_only=True):
     guardrail: float | None
     guardrail_verdict: GuardrailVerdict | None
     days_left: float | None = None
+    detectable: float | None = None
     days: tuple[Day, ...] = ()
+    daily: tuple[SpanLift, ...] = ()
+    weekly: tuple[SpanLift, ...] = ()
     text: str = ""
     sentence: str = ""
 

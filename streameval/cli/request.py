@@ -379,11 +379,13 @@ class ExperimentOptions(NamedTuple):
     Attributes:
         experiment: given fields of Experiment.
         intervals: given fields of Intervals.
+        looks: how often the experiment is looked at.
     """
 
     experiment: Mapping[str, Any]
     intervals: Mapping[str, Any]
     method: Method | None
+    looks: int
     fail_on: Sequence[str]
 
 

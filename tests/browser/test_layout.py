@@ -14,6 +14,7 @@ import msgspec
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
+from streameval.accumulator.experiment import Experiment
 from streameval.exporters.web.charts.hook import FILES, ChartsError, fetch
 from streameval.statistics.intervals import Interval
 from tests.browser.site import Site, heard, moment, values, with_windows
@@ -151,13 +152,39 @@ def test_without_scripts_a_phone_shows_the_same(site: Site, plain_page: Page) ->
     assert widths["width"] <= 390
 
 
+@pytest.mark.parametrize("width", [390, 1440])
+def test_no_row_and_no_verdict_of_an_experiment_is_cut(
+    site: Site, plain_page: Page, width: int
+) -> None:
+    names = {"control": 1, "treatment": 2, "second": 3, "third": 4, "fourth": 5}
+    arms = {name: variant(CONTROL, seed=seed) for name, seed in names.items()}
+    found = report(arms, Experiment(primary=["ndcg@10"], guardrails={"mrr": -0.01}))
+    site.snapshot = msgspec.structs.replace(moment(1), experiment=found)
+    plain_page.set_viewport_size({"width": width, "height": 900})
+    plain_page.goto(site.address)
+    card = plain_page.locator("#experiment .card", has=plain_page.locator(".forest")).first
+    hidden = "node => [node.scrollHeight - node.clientHeight, node.scrollWidth - node.clientWidth]"
+    assert card.evaluate(hidden) == [0, 0]
+    rows = plain_page.locator("#experiment .forest tbody tr")
+    expect(rows).to_have_count(16)
+    for row in rows.all()[:4]:
+        verdict, plot = (
+            row.locator(each).bounding_box() for each in ("strong.verdict", ".plot svg")
+        )
+        assert verdict is not None
+        assert plot is not None
+        assert verdict["x"] + verdict["width"] <= width
+        if width == 390:
+            assert verdict["y"] + verdict["height"] <= plot["y"]
+
+
 def test_evidence_by_day_stays_open_as_a_table_while_it_moves(site: Site, page: Page) -> None:
     site.snapshot = msgspec.structs.replace(moment(1), experiment=report())
     page.goto(site.address)
-    table = page.locator("#experiment .days table")
-    expect(page.locator("#experiment .days svg")).to_be_visible()
+    table = page.locator("#experiment .days:not(.alone) table")
+    expect(page.locator("#experiment .days:not(.alone) svg")).to_be_visible()
     expect(table).not_to_be_visible()
-    page.locator("#experiment .days summary").click()
+    page.locator("#experiment .days:not(.alone) summary").click()
     expect(table.locator("tbody tr")).to_have_count(5)
     longer = {"control": variant(CONTROL, days=7), "treatment": variant(TREATMENT, seed=2, days=7)}
     site.snapshot = msgspec.structs.replace(moment(2), experiment=report(longer))

@@ -124,6 +124,15 @@ def test_a_table_of_equal_variants_is_inconclusive(tmp_path: Path) -> None:
     assert "None" not in done.stdout
 
 
+def test_several_looks_are_told_which_method_survives_them(tmp_path: Path) -> None:
+    path = file_of(tmp_path)
+    assert compared(path, "-m", "ctr")["method"] == "fixed"
+    assert compared(path, "-m", "ctr", "--looks", "14")["method"] == "anytime"
+    done = ran("compare", path, "-m", "ctr", "--looks", "14", "--method", "fixed")
+    assert "fixed holds for one look only: for 14 looks use --method anytime" in done.stderr
+    assert "--looks" not in ran("compare", path, "-m", "ctr", "--method", "fixed").stderr
+
+
 def test_csv_has_a_line_for_each_comparison(tmp_path: Path) -> None:
     path = file_of(tmp_path, lift=0.5)
     done = ran("compare", path, "-m", "ctr", "--guardrail", "ctr=-0.05", "--format", "csv")
@@ -132,7 +141,7 @@ def test_csv_has_a_line_for_each_comparison(tmp_path: Path) -> None:
     whole = compared(path, "-m", "ctr", "--guardrail", "ctr=-0.05")["comparisons"][0]
     assert float(row["lift_low"]) == whole["lift_low"]
     assert (row["guardrail"], row["guardrail_verdict"]) == ("-0.05", "kept")
-    assert list(row) == [name for name in whole if name != "days"]
+    assert list(row) == [name for name in whole if name not in ("days", "daily", "weekly")]
     assert whole["days"] == []
     anytime = compared(path, "-m", "ctr", "--method", "anytime")["comparisons"][0]
     assert anytime["days"][-1]["evidence"] == pytest.approx(anytime["evidence"])

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from streameval.accumulator.comparison import Comparison, Method, Settings, compare_sums
-from streameval.accumulator.course import compare_days, days_left, first_days
+from streameval.accumulator.course import compare_days, days_left, first_days, lifts_alone
 from streameval.statistics.intervals import GroupSums
 from tests.effort import every_case
 from tests.present import present
@@ -355,3 +355,22 @@ def test_days_left_follow_the_measured_course_of_the_width() -> None:
     assert again > 100 * new
     few = arm(0.0)
     assert days_left(first_days(few, 3), first_days(few, 3), settings) is None
+
+
+def test_the_lift_of_a_span_alone_is_that_of_its_days_by_themselves() -> None:
+    """An effect of the first week that is gone in the second."""
+    control = binomial(5, 0.1, days=14)
+    treatment = binomial(6, 0.1, days=14)
+    fresh = np.where(np.arange(14) < 7, 1.3, 1.0)[:, None]
+    treatment = treatment._replace(numerators=treatment.numerators * fresh)
+    control, treatment = (each._replace(days=each.days + 18) for each in (control, treatment))
+    settings = Settings("anytime", 0.02, 0.95)
+    first, second = lifts_alone(control, treatment, settings, days=7)
+    assert (first.start, second.start) == (date(1970, 1, 19), date(1970, 1, 26))
+    alone = compare_sums(first_days(control, 7), first_days(treatment, 7), method="fixed")
+    assert (first.lift, first.low, first.high) == (alone.lift, alone.lift_low, alone.lift_high)
+    assert present(second.high) < present(first.low)
+    days = lifts_alone(control, treatment, settings, days=1)
+    assert [each.start.toordinal() for each in days] == [
+        date(1970, 1, 19).toordinal() + day for day in range(14)
+    ]

@@ -9,13 +9,12 @@ from typing import Final
 from streameval.accumulator.audiences import ALARM
 from streameval.accumulator.checks import imbalance_text
 from streameval.accumulator.comparison import (
-    DECIDED,
     Comparison,
     e_value_text,
     percent,
     verdict_text,
 )
-from streameval.accumulator.course import Day
+from streameval.accumulator.course import Day, SpanLift
 from streameval.accumulator.experiment import Report
 from streameval.accumulator.verdicts import Compared, guardrail_text, needed_text, promise
 from streameval.exporters.view import UNDEFINED, figure, lift_bounds
@@ -48,6 +47,7 @@ def section(report: Report) -> Markup:
         *(tag("p", each, kind="alarm") for each in trouble),
         _table(report),
         *(_by_day(row, report) for row in report.rows if _has_days(row)),
+        *(_alone(row, report) for row in report.rows if _has_spans(row)),
         _checks(report),
     )
 
@@ -66,12 +66,14 @@ def _table(report: Report) -> Markup:
         "evidence, needed": "number",
     }
     widest = _scale(report.rows)
-    precision = report.intervals.precision
-    rows = [_row(row, widest, precision, several=several) for row in report.rows]
-    return grid("Variants against control", columns, rows, kind="rows forest", seen=False)
+    rows = [_row(row, report, widest, several=several) for row in report.rows]
+    return grid(
+        "Variants against control", columns, rows, frame="card", kind="rows forest", seen=False
+    )
 
 
-def _row(row: Compared, widest: float, precision: float, *, several: bool) -> Markup:
+def _row(row: Compared, report: Report, widest: float, *, several: bool) -> Markup:
+    control = next(iter(report.checks.users))
     name = [tag("code", row.metric)] + ([tag("small", "primary")] if row.primary else [])
     values = [UNDEFINED if each is None else figure(each) for each in (row.control, row.treatment)]
     bounds = lift_bounds(row.lift_low, row.lift_high)
@@ -79,11 +81,14 @@ def _row(row: Compared, widest: float, precision: float, *, several: bool) -> Ma
         "tr",
         tag("th", *name, scope="row"),
         *([tag("td", row.variant, kind="variant")] if several else []),
-        _verdict(row, precision),
-        tag("td", UNDEFINED if row.lift is None else percent(row.lift, "+")),
+        _verdict(row, report.intervals.precision),
+        tag("td", UNDEFINED if row.lift is None else percent(row.lift, "+"), data_head="lift"),
         tag("td", _forest(row, widest), tag("small", bounds), kind="plot"),
-        *(tag("td", value) for value in values),
-        tag("td", needed_text(row)),
+        *(
+            tag("td", value, data_head=name)
+            for name, value in zip((control, row.variant), values, strict=True)
+        ),
+        tag("td", needed_text(row), data_head="evidence, needed"),
     )
 
 
@@ -91,7 +96,7 @@ def _verdict(row: Compared, precision: float) -> Markup:
     """The verdict; only better, worse and a broken guardrail are coloured."""
     kind = row.verdict if row.verdict in ("better", "worse") else "open"
     parts = [tag("strong", row.text, kind=f"verdict {kind}")]
-    if row.verdict not in DECIDED and row.verdict != "do not trust":
+    if row.verdict in ("not enough evidence", "too few users"):
         _, repeated, reason = row.sentence.rpartition(f"{verdict_text(row)}: ")
         parts.append(tag("small", reason[:1].upper() + reason[1:] if repeated else reason))
     if row.days_left:
@@ -99,6 +104,9 @@ def _verdict(row: Compared, precision: float) -> Markup:
         when = "more than a year" if days > _YEAR else f"about {days:,} day{'s' * (days > 1)}"
         known = f"Known to ±{percent(precision)} in {when}, as its interval has narrowed so far."
         parts.append(tag("small", known))
+    if row.verdict == "not enough evidence" and row.detectable is not None:
+        today = f"Today a lift of {percent(row.detectable)} would be found in 8 of 10 experiments."
+        parts.append(tag("small", today))
     if row.guardrail is not None:
         broken = "verdict worse" if row.guardrail_verdict == "broken" else "verdict open"
         parts.append(tag("span", guardrail_text(row), kind=broken))
@@ -189,6 +197,100 @@ def _y(evidence: float) -> float:
     return _HEIGHT * (1.0 - min(max(share, 0.0), 1.0))
 
 
+def _has_spans(row: Compared) -> bool:
+    return sum(each.low is not None for each in row.daily) > 1
+
+
+def _alone(row: Compared, report: Report) -> Markup:
+    """The lift of each day alone as a band, and tables of days and weeks."""
+    control = next(iter(report.checks.users))
+    what = f"{row.metric} of {row.variant} against {control}: lift of each day alone"
+    first, last = row.daily[0].start, row.daily[-1].start
+    scale = _scale_of(row.daily)
+    return tag(
+        "figure",
+        tag(
+            "figcaption",
+            tag("strong", what),
+            tag(
+                "small",
+                f"From -{percent(scale)} to +{percent(scale)}; no verdict: a lift that "
+                "falls from day to day wears off.",
+            ),
+        ),
+        _band(row.daily, scale, what),
+        tag("p", tag("span", f"{first:%d %b %Y}"), tag("span", f"{last:%d %b %Y}"), kind="ends"),
+        tag(
+            "details",
+            tag("summary", "As a table, also by week"),
+            _span_table(row.weekly, f"{what.removesuffix('each day alone')}each week alone"),
+            _span_table(row.daily, what),
+        ),
+        kind="card days alone",
+    )
+
+
+def _scale_of(spans: Sequence[SpanLift]) -> float:
+    """The lift at the top and bottom of the chart: all lifts fit, and most bounds."""
+    bounds = sorted(
+        max(abs(each.low), abs(each.high))
+        for each in spans
+        if each.low is not None and each.high is not None
+    )
+    lifts = [abs(each.lift) for each in spans if each.lift is not None]
+    return max(*lifts, bounds[len(bounds) // 2] * 1.5, 1e-9)
+
+
+def _band(spans: Sequence[SpanLift], scale: float, label: str) -> Markup:
+    """The bounds of each day as a bar, its lift as a dot, and a line at no lift."""
+    first = spans[0].start.toordinal()
+    length = max(spans[-1].start.toordinal() - first, 1)
+    parts = [
+        tag(
+            "line",
+            x1="0",
+            x2=f"{_WIDTH:g}",
+            y1=f"{_HEIGHT / 2:g}",
+            y2=f"{_HEIGHT / 2:g}",
+            kind="enough",
+        )
+    ]
+    for each in spans:
+        x = f"{8 + (_WIDTH - 16) * (each.start.toordinal() - first) / length:.1f}"
+        if each.low is not None and each.high is not None:
+            low, high = (f"{_down(bound, scale):.1f}" for bound in (each.low, each.high))
+            parts.append(tag("line", x1=x, x2=x, y1=low, y2=high, kind="span"))
+        if each.lift is not None:
+            y = _down(each.lift, scale)
+            parts.append(tag("line", x1=x, x2=x, y1=f"{y - 2:.1f}", y2=f"{y + 2:.1f}", kind="dot"))
+    return tag(
+        "svg",
+        *parts,
+        viewBox=f"0 -4 {_WIDTH:g} {_HEIGHT + 8:g}",
+        preserveAspectRatio="none",
+        role="img",
+        aria_label=label,
+    )
+
+
+def _down(lift: float, scale: float) -> float:
+    return _HEIGHT / 2 * (1.0 - min(max(lift / scale, -1.0), 1.0))
+
+
+def _span_table(spans: Sequence[SpanLift], what: str) -> Markup:
+    rows = [
+        tag(
+            "tr",
+            tag("th", each.start.isoformat(), scope="row"),
+            tag("td", UNDEFINED if each.lift is None else percent(each.lift, "+")),
+            tag("td", lift_bounds(each.low, each.high)),
+        )
+        for each in reversed(spans)
+    ]
+    columns = {"from": "", "lift": "number", "band": "number"}
+    return grid(what, columns, rows, frame="scroll")
+
+
 def _day_table(days: Sequence[Day], what: str) -> Markup:
     columns = {"day": "", "evidence": "number", "lift": "number", "interval": "number"}
     rows = [
@@ -220,7 +322,9 @@ def _checks(report: Report) -> Markup:
     heaviest = max(report.rows, key=lambda row: row.heaviest)
     if heaviest.heaviest:
         share = f"{percent(heaviest.heaviest)} of the variance"
-        facts["heaviest group of users"] = f"{share} ({heaviest.metric} of {heaviest.variant})"
+        facts["largest influence of one user group"] = (
+            f"{share} ({heaviest.metric} of {heaviest.variant})"
+        )
     if checks.notes:
         facts["note"] = "; ".join(checks.notes)
     if checks.left_out:

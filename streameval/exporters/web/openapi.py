@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from streameval.accumulator.checks import Checks, Split
-from streameval.accumulator.course import Day
+from streameval.accumulator.course import Day, SpanLift
 from streameval.accumulator.verdicts import Compared
 from streameval.engine.snapshot import SeriesFamily, StreamHealth, WebConfigHealth
 from streameval.exporters.view import Variants
@@ -27,7 +27,7 @@ _OBJECTS: Final = (
     *(answers.Metrics, answers.Reading, Compared, answers.Experiment),
     *(answers.Health, answers.Partition, answers.Checkpoint, answers.Join, answers.Definition),
     *(answers.Catalogue, History, HistorySeries, State, Variants),
-    *(Checks, Day, Interval, SeriesFamily, Split, StreamHealth, WebConfigHealth),
+    *(Checks, Day, Interval, SeriesFamily, SpanLift, Split, StreamHealth, WebConfigHealth),
 )
 """All types of objects in responses."""
 
