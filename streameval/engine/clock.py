@@ -8,6 +8,7 @@ batches.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -28,6 +29,8 @@ NEVER: Final = -(2**62)
 _DEVIATIONS: Final = 3
 _PATIENCE: Final = 12
 _NOBODY: Final = -1
+_FEW: Final = 16
+"""Number of ballots up to which counting them one by one is faster."""
 
 Clocks: TypeAlias = NDArray[np.int64]
 """The clock after each event, microseconds."""
@@ -44,6 +47,23 @@ def longest_run(recent: int) -> int:
         252
     """
     return _PATIENCE * recent
+
+
+class _Ballot(NamedTuple):
+    """The votes of the newest voters.
+
+    Attributes:
+        votes: ascending.
+        spread: median absolute deviation of the votes.
+    """
+
+    votes: Sequence[int]
+    spread: int
+
+    @property
+    def median(self) -> int:
+        """The median; of an even number of votes the smaller one: half a log must not win."""
+        return self.votes[(len(self.votes) - 1) // 2]
 
 
 class _Events:
@@ -103,6 +123,36 @@ class _Events:
             if len(votes) == size:
                 return votes, True
         return votes, stop - begin == longest_run(size)
+
+    def ballot(self, place: int, size: int) -> _Ballot | None:
+        """The ballot after the event at `place`; None with too few voters."""
+        votes, is_whole = self.votes(place + 1, size)
+        if not is_whole:
+            return None
+        votes.sort()
+        median = _Ballot(votes, 0).median
+        return _Ballot(votes, _Ballot(sorted(abs(vote - median) for vote in votes), 0).median)
+
+    def votes(self, stop: int, size: int) -> tuple[list[int], bool]:
+        """The votes of the events before place `stop`, and whether they are enough."""
+        run, is_whole = self.run(stop, size)
+        seats = -(-size // len(run)) if run else 0
+        return [time for times in run.values() for time in times[:seats]], is_whole
+
+    def ballots(self, places: NDArray[np.int64], size: int) -> dict[int, _Ballot]:
+        """The ballots at once after events that follow `size` - 1 events of other voters."""
+        own = np.arange(_NOBODY, _NOBODY - len(self.times), -1)
+        voters = np.array(self.voters, dtype=np.int64)
+        voters = np.where(voters == _NOBODY, own, voters)
+        runs = places[places >= size - 1][:, np.newaxis] - np.arange(size)
+        names = np.sort(voters[runs], axis=1)
+        runs = runs[(names[:, 1:] != names[:, :-1]).all(axis=1)]
+        votes = np.sort(self.times[runs], axis=1)
+        middle = (size - 1) // 2
+        spread = np.abs(votes - votes[:, middle, np.newaxis])
+        spread.partition(middle, axis=1)
+        found = map(_Ballot, votes.tolist(), spread[:, middle].tolist())
+        return dict(zip(runs[:, 0].tolist(), found, strict=True))
 
     def verdict(self, place: int, size: int) -> int | None:
         """The place of the event with which the run that begins at `place` is whole, or None."""
@@ -177,7 +227,7 @@ class Clock:
     @property
     def votes(self) -> list[int]:
         """The event times that vote, microseconds."""
-        return self._votes(self._events, len(self._events.times))[0]
+        return self._events.votes(len(self._events.times), self.size)[0]
 
     @property
     def unconfirmed(self) -> list[int]:
@@ -199,9 +249,12 @@ class Clock:
         """
         events, held = self._events.followed_by(times, voters), len(self._events.times)
         accepted = times.copy()
-        for row in np.flatnonzero(times > self._limit).tolist():
-            if times[row] > self._limit:
-                accepted[row] = self._elect(events, held + row + 1)
+        ahead = held + np.flatnonzero(times > self._limit)
+        ballots = events.ballots(ahead, self.size) if len(ahead) > _FEW else {}
+        for place in ahead.tolist():
+            if events.listed[place] > self._limit:
+                ballot = ballots.get(place) or events.ballot(place, self.size)
+                accepted[place - held] = NEVER if ballot is None else self._elect(ballot)
         clocks = np.maximum(np.maximum.accumulate(accepted), self.now)
         if len(times):
             self.now = int(clocks[-1])
@@ -232,22 +285,11 @@ class Clock:
         """The time up to which an event time is accepted without a vote."""
         return NEVER if self._agreed == NEVER else self._agreed + self.max_ahead
 
-    def _elect(self, events: _Events, stop: int) -> int:
-        """The largest time that the voters before place `stop` accept; NEVER with too few."""
-        votes, is_whole = self._votes(events, stop)
-        if not is_whole:
-            return NEVER
-        median = _lower_median(votes)
-        self._agreed = max(self._agreed, median)
-        spread = _lower_median([abs(time - median) for time in votes])
-        limit = self._agreed + max(self.max_ahead, _DEVIATIONS * spread)
-        return max(time for time in votes if time <= limit)
-
-    def _votes(self, events: _Events, stop: int) -> tuple[list[int], bool]:
-        """The votes of the events before place `stop`, and whether they are enough."""
-        run, is_whole = events.run(stop, self.size)
-        seats = -(-self.size // len(run)) if run else 0
-        return [time for times in run.values() for time in times[:seats]], is_whole
+    def _elect(self, ballot: _Ballot) -> int:
+        """The largest time that the voters accept."""
+        self._agreed = max(self._agreed, ballot.median)
+        limit = self._agreed + max(self.max_ahead, _DEVIATIONS * ballot.spread)
+        return ballot.votes[bisect_right(ballot.votes, limit) - 1]
 
     def _undecided(self) -> _Events:
         """The events that may still vote."""
@@ -283,11 +325,6 @@ def _digest(voter: str | int | bytes | None) -> int:
 def _identity(voter: int, place: int) -> int:
     """The voter, or a number of its own for the event at this place."""
     return _NOBODY - place if voter == _NOBODY else voter
-
-
-def _lower_median(times: Sequence[int]) -> int:
-    """The median; of an even number of times, the smaller one: half a log must not win."""
-    return sorted(times)[(len(times) - 1) // 2]
 
 
 class Refuted(NamedTuple):

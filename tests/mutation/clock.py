@@ -10,7 +10,9 @@ from tests.mutation.mistake import Broken, Mistake, replaced
 
 _BROKEN: dict[str, Broken] = {
     "every record votes": replaced(clock, "_identity", lambda _, place: -1 - place),
-    "half of the votes are a majority": replaced(clock, "_lower_median", max),
+    "half of the votes are a majority": replaced(
+        clock._Ballot, "median", property(lambda self: self.votes[-1])
+    ),
     "two records are a whole run": replaced(clock, "longest_run", lambda _: 2),
     "a record is from the future before others have voted": replaced(
         Ticks, "verdict", lambda self, number: min(number - self.first, len(self.clocks) - 1)
