@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 
 from streameval.daemon.loop import JoinDriver
+from streameval.engine.ingest import Ingest
 from streameval.errors import (
     DamagedStateError,
     SourceError,
@@ -377,3 +379,13 @@ def test_open_lists_keep_their_items_when_items_are_renumbered(
         plain.feed(DONE, clicks[minute : minute + 1])
     assert fed.counted == plain.counted > 0
     assert fed.content() == plain.content()
+
+
+def test_reading_alone_also_does_the_work_that_is_left_to_steps() -> None:
+    counting = Ingest(join_frontend(CASE), incremental=True)
+    counting.begin(SHOWN, {SHOWN: 0, DONE: 0})
+    for number in range(20):
+        for log, record in ((SHOWN, shown), (DONE, click)):
+            value = json.dumps(record(number, f"r{number}")).encode()
+            counting.apply(batch_of(log, [value], number))
+    assert counting.positions == {SHOWN: 20, DONE: 20}

@@ -6,13 +6,22 @@ from typing import Any
 
 from hypothesis import HealthCheck, Phase, given, settings
 
+from streameval.engine.clock import NEVER
+from streameval.engine.ingest import Ingest
 from streameval.join import closed_lists, joiner, matching
 from streameval.join.closed_lists import combined
+from streameval.join.impression_buffer import ImpressionBuffer
+from streameval.join.interaction_buffer import Deduplicator
 from streameval.join.joiner import Joiner, late_masks
 from streameval.join.logs import LogCursor, Logs
 from tests.join.offline import Case, joined
-from tests.join.streams import cases
+from tests.join.streams import Run, cases
 from tests.join.test_join import Step, played, steps
+from tests.join.test_limits import (
+    test_reading_alone_also_does_the_work_that_is_left_to_steps,
+    test_the_size_is_what_max_bytes_allows_and_grows_with_what_waits,
+)
+from tests.join.test_slow_join import random_case
 from tests.mutation.mistake import Broken, Mistake, around, replaced
 
 
@@ -99,4 +108,44 @@ def _differs(case: Case, schedule: list[Step]) -> bool:
     return ended != expected or other != expected or found.content() != again.content()
 
 
-MISTAKES = tuple(Mistake(what, compared, broken) for what, broken in _BROKEN.items())
+def _as_old_as_the_newest(kept: Any) -> Any:
+    def duplicates(self: Deduplicator, slices: Any, rows: Any) -> Any:
+        found, newest = set(), NEVER
+        for number, row in rows:
+            newest = max(newest, int(slices[number].times[row]))
+            self.forget(newest)
+            found |= kept(self, slices, [(number, row)])
+        return found
+
+    return duplicates
+
+
+def _all_at_the_end(self: Ingest, state: Any) -> None:
+    while state.unfinished and not self._incremental:
+        state.proceed()
+
+
+def redelivered() -> None:
+    for seed in range(6):
+        case = random_case(seed, lists=60)
+        assert Run(case).joined() == joined(case)
+
+
+MISTAKES = (
+    *(Mistake(what, compared, broken) for what, broken in _BROKEN.items()),
+    Mistake(
+        "event ids age by the newest time of any log",
+        redelivered,
+        around(Deduplicator, "duplicates", _as_old_as_the_newest),
+    ),
+    Mistake(
+        "a step of work is left to whoever has time",
+        test_reading_alone_also_does_the_work_that_is_left_to_steps,
+        replaced(Ingest, "_proceed", _all_at_the_end),
+    ),
+    Mistake(
+        "a bucket gives memory back when it fills",
+        test_the_size_is_what_max_bytes_allows_and_grows_with_what_waits,
+        around(ImpressionBuffer, "_bytes", lambda kept: staticmethod(lambda of: -kept(of))),
+    ),
+)
