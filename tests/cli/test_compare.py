@@ -312,6 +312,20 @@ def test_ids_that_never_match_are_reported(tmp_path: Path, form: str) -> None:
 
 
 @pytest.mark.parametrize("form", ["ndjson", "csv"])
+def test_an_item_that_pads_all_lists_is_reported(tmp_path: Path, form: str) -> None:
+    path, arms = tmp_path / f"events.{form}", ("control", "treatment")
+    rows = [(f"u{at}", arms[at % 2], [f"i{at}", f"j{at}", "0"], ["x", "0"]) for at in range(80)]
+    names = ("user", "variant", "recommendations", "interactions")
+    if form == "csv":
+        pytest.importorskip("pyarrow")
+        lines = [",".join((*row[:2], *map("|".join, row[2:]))) for row in rows]
+        path.write_text("\n".join([",".join(names), *lines]) + "\n")
+    else:
+        json_lines(path, [dict(zip(names, row, strict=True)) for row in rows])
+    assert "item '0' is in " in ran("compare", path, "-m", "ctr").stderr
+
+
+@pytest.mark.parametrize("form", ["ndjson", "csv"])
 def test_lists_without_a_variant_are_reported(tmp_path: Path, form: str) -> None:
     arms = ["control", "treatment", None, "control", None]
     path = one_list_of_each(tmp_path, form, arms, "a")

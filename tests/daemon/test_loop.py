@@ -276,6 +276,20 @@ def test_lasting_trouble_is_logged_when_it_begins_and_ends(
     assert [record.getMessage() for record in caplog.records] == told
 
 
+def test_an_item_that_pads_all_lists_is_logged_once_and_stays_in_the_snapshot(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    padded = [
+        b'{"recommendations": ["%d", "%d", "0"], "interactions": ["x", "0"]}' % (at, at + 100)
+        for at in range(1, 61)
+    ]
+    with caplog.at_level(logging.INFO):
+        published = ran([padded[:30], padded[30:]], 100)
+    told = [record for record in caplog.records if record.getMessage() == "advice"]
+    assert len(told) == 1
+    assert str(published[-1].health.trouble).startswith("item '0' is in 60 of 60 lists")
+
+
 def test_lost_interactions_are_logged_once_and_stay_in_the_snapshot(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
