@@ -44,12 +44,14 @@ class ClosedLists:
         parts = self._parts
         times = [np.array(bucket.times, dtype=np.int64)[places] for bucket, places in parts]
         labels = (np.array(bucket.dimensions)[places].tolist() for bucket, places in parts)
+        batch = self._coded(interactions, typed) or self._named(interactions, typed)
         return Decoded(
-            batch=self._coded(interactions, typed) or self._named(interactions, typed),
+            batch=batch,
             places=range(len(interactions)),
             times=np.concatenate(times),
             dimensions=[each for codes in labels for each in self._buffer.labelled(codes)],
             event_ids=None,
+            voters=batch.users,
             invalid=(),
             tombstones=(),
         )

@@ -389,3 +389,17 @@ def test_reading_alone_also_does_the_work_that_is_left_to_steps() -> None:
             value = json.dumps(record(number, f"r{number}")).encode()
             counting.apply(batch_of(log, [value], number))
     assert counting.positions == {SHOWN: 20, DONE: 20}
+
+
+def test_the_last_lists_of_one_user_far_ahead_do_not_move_the_clock_of_the_counts() -> None:
+    frontend = join_frontend(CASE._replace(recent=21, max_ahead=60), users=True)
+    state = frontend.state({SHOWN: 0, DONE: 0})
+    lists = [shown(number, f"r{number}") | {"user": f"u{number}"} for number in range(100)]
+    far = [shown(3_542_400, f"f{number}") | {"user": "phone"} for number in range(25)]
+    values = [msgspec.json.encode(each) for each in [*lists, *far]]
+    batch = batch_of(SHOWN, values, 0)
+    state.apply(batch, frontend.decode(batch))
+    state.end([SHOWN, DONE])
+    state.finish()
+    assert state.outcomes[0].counted == 125
+    assert state.clock == 99 * 1_000_000
