@@ -297,12 +297,12 @@ _INTERVAL = {"low", "high", "confidence", "kind", "groups"}
 
 
 def _events(item: Callable[[int], str | int], *, users: bool) -> list[dict[str, Any]]:
-    """`users`: whether all lists name their user; else a seventh does not."""
+    """`users`: whether all lists name their user; else one of 97 does not."""
     draw = random.Random(5)
     events = []
     for number in range(900):
         user = {"user": f"u{draw.randrange(200)}"}
-        named = users or number % 7
+        named = users or number % 97
         events.append(
             {
                 "ts": f"2026-01-0{1 + number % _DAYS}T08:00:00Z",

@@ -32,7 +32,7 @@ def _log(lists: int, *, users: int = 500) -> list[bytes]:
             ts=10 * DAY - 600 + place * 1_200 / lists,
             id=f"e{place}",
             variant="ab"[place % 2],
-            user=f"u{draw.randrange(users)}" if place % 10 else None,
+            user=f"u{draw.randrange(users)}" if place % 151 else None,
             recommendations=["a", "b", "c"],
             interactions=[draw.choice("abc")] if draw.random() < 0.4 else [],
         )
