@@ -145,11 +145,6 @@ class _SeenBucket:
         self.times = array("q")
         self.version = next_version()
 
-    def add(self, digests: Sequence[bytes], times: Sequence[int]) -> None:
-        self.digests.extend(digests)
-        self.times.extend(times)
-        self.version = next_version()
-
 
 class Deduplicator:
     """Finds duplicate interactions of one stream by their event ids.
@@ -193,47 +188,52 @@ class Deduplicator:
         for number in expired:
             bucket = self._buckets.pop(number)
             for digested, time in zip(bucket.digests, bucket.times, strict=True):
-                others = tuple(other for other in self._times_of(digested) if other != time)
-                if others:
-                    self._times[digested] = others
-                else:
-                    del self._times[digested]
+                times = self._times.pop(digested)
+                if isinstance(times, tuple) and len(times) > 1:
+                    self._times[digested] = tuple(other for other in times if other != time)
 
     def sections(self) -> Iterator[Section]:
         """One section for each bucket of time."""
         for number, bucket in sorted(self._buckets.items()):
-            yield Section(str(number), bucket.version, _seen_content(bucket))
+            start = number * self._width
+            yield Section(str(number), bucket.version, _seen_content(bucket, start))
 
     def restore(self, sections: Mapping[str, bytes]) -> None:
         """Replace the content with the output of `sections`."""
         for name, content in sections.items():
             joined, column = msgspec.msgpack.decode(content, type=tuple[bytes, Ext])
-            times: list[int] = decode_column(column).tolist()
+            start = int(name) * self._width
+            times: list[int] = (decode_column(column).astype(np.int64) + start).tolist()
             digests = [joined[start : start + DIGEST] for start in range(0, len(joined), DIGEST)]
-            self._buckets[int(name)].add(digests, times)
+            bucket = self._buckets[int(name)]
+            bucket.digests.extend(digests)
+            bucket.times.extend(times)
             for digested, time in zip(digests, times, strict=True):
-                self._remember(digested, time)
+                others = self._times_of(digested)
+                self._times[digested] = (*others, time) if others else time
 
     def _is_new(self, digested: bytes, time: int) -> bool:
         """Whether no kept interaction has this id near this time; if so, remembers it."""
-        if any(abs(time - known) <= self._span for known in self._times_of(digested)):
+        times = self._times_of(digested)
+        if times and any(abs(time - other) <= self._span for other in times):
             return False
-        self._remember(digested, time)
-        self._buckets[time // self._width].add([digested], [time])
+        self._times[digested] = (*times, time) if times else time
+        bucket = self._buckets[time // self._width]
+        bucket.digests.append(digested)
+        bucket.times.append(time)
+        bucket.version = next_version()
         return True
 
-    def _remember(self, digested: bytes, time: int) -> None:
-        known = self._times_of(digested)
-        self._times[digested] = (*known, time) if known else time
-
     def _times_of(self, digested: bytes) -> tuple[int, ...]:
-        known = self._times.get(digested, ())
-        return (known,) if isinstance(known, int) else known
+        times = self._times.get(digested, ())
+        return (times,) if isinstance(times, int) else times
 
 
-def _seen_content(bucket: _SeenBucket) -> Callable[[], Callable[[], Iterator[bytes]]]:
+def _seen_content(bucket: _SeenBucket, start: int) -> Callable[[], Callable[[], Iterator[bytes]]]:
+    """Digests, and times since the start of the bucket, which need fewer bytes."""
+
     def copied() -> Callable[[], Iterator[bytes]]:
-        digests, times = bucket.digests[:], np.array(bucket.times, dtype=np.int64)
+        digests, times = bucket.digests[:], np.array(bucket.times, dtype=np.int64) - start
         return lambda: iter([msgspec.msgpack.encode((b"".join(digests), encode_column(times)))])
 
     return copied
