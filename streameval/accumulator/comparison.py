@@ -38,8 +38,10 @@ Verdict: TypeAlias = Literal[
     "not enough evidence",
     "too few users",
     "do not trust",
+    "not judged",
 ]
-"""The verdicts of a comparison; "different" is for a metric without a better direction."""
+"""The verdicts of a comparison; "different" is for a metric without a better direction, "not
+judged" for a segment of values that were folded."""
 
 _LARGEST_LOG: Final = 700.0
 """Largest logarithm of a lift whose exponential is finite."""

@@ -121,6 +121,7 @@ class Report(NamedTuple):
     """The current results of an experiment.
 
     Attributes:
+        segments: comparisons of each segment by itself, which share the error among themselves.
         intervals: settings; the share `confidence` of verdicts and bounds is right, however many
             there are.
     """
@@ -128,13 +129,15 @@ class Report(NamedTuple):
     checks: Checks
     rows: list[Compared]
     intervals: Intervals
+    segments: Sequence[Compared] = ()
 
     def untrusted(self, trouble: str) -> Report:
         """The report with all verdicts withdrawn, for one more reason."""
         checks = msgspec.structs.replace(self.checks, trouble=(*self.checks.trouble, trouble))
         control = next(iter(checks.users))
         rows = [explained(row, checks.trouble, control) for row in self.rows]
-        return self._replace(checks=checks, rows=rows)
+        segments = [explained(row, checks.trouble, control) for row in self.segments]
+        return self._replace(checks=checks, rows=rows, segments=segments)
 
 
 def compared(
@@ -182,6 +185,49 @@ def compared(
     checks = msgspec.structs.replace(checks, notes=tuple(_notes(rows, experiment.control)))
     rows = [explained(row, checks.trouble, experiment.control) for row in rows]
     return Report(checks, rows, intervals)
+
+
+def with_segments(
+    report: Report,
+    experiment: Experiment,
+    metrics: Sequence[Metric],
+    segments: Mapping[str, Mapping[str, Variant]],
+    method: Method = "anytime",
+) -> Report:
+    """The report with a comparison of each segment; all of them are selected together.
+
+    Neither primary metrics nor guardrails are special in a segment. Values that were folded, and
+    events without a value, are shown and not judged.
+
+    `segments`: value of the segment -> variants.
+    """
+    first, (control, *chosen) = day_number(experiment.since), [*report.checks.users]
+    plain = msgspec.structs.replace(experiment, primary=[], guardrails={})
+    drafts = []
+    for name, variants in sorted(segments.items()):
+        arms = {
+            each: variants.get(each, Variant({}, NOBODY)).since(first)
+            for each in (control, *chosen)
+        }
+        comparisons = _Comparisons(plain, arms, report.intervals, method, 1, 1)
+        drafts += [
+            _in_segment(comparisons.draft(metric, variant), name)
+            for metric in _judged(metrics)
+            if metric.counted is None and comparisons.has(metric)
+            for variant in chosen
+        ]
+    judged = [draft for draft in drafts if draft.row.segment not in _NOT_VARIANTS]
+    folded = [
+        msgspec.structs.replace(draft.row, verdict="not judged")
+        for draft in drafts
+        if draft.row.segment in _NOT_VARIANTS
+    ]
+    rows = [explained(row, report.checks.trouble, control) for row in (*select(judged), *folded)]
+    return report._replace(segments=rows)
+
+
+def _in_segment(draft: Draft, name: str) -> Draft:
+    return draft._replace(row=msgspec.structs.replace(draft.row, segment=name))
 
 
 def _selected(

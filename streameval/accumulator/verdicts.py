@@ -55,6 +55,7 @@ class Compared(Comparison, frozen=True, kw_only=True):
         days: evidence by day of primary metrics; empty for others, and for the method "fixed".
         daily: lift of each day alone of primary metrics; empty for others.
         weekly: lift of each week alone, likewise.
+        segment: value of the segment that is compared; None for all users.
         text: the verdict with its variant, the same on every surface.
         sentence: the explained verdict.
     """
@@ -70,6 +71,7 @@ class Compared(Comparison, frozen=True, kw_only=True):
     days: tuple[Day, ...] = ()
     daily: tuple[SpanLift, ...] = ()
     weekly: tuple[SpanLift, ...] = ()
+    segment: str | None = None
     text: str = ""
     sentence: str = ""
 
@@ -127,7 +129,7 @@ def guard(contrast: Contrast | None, settings: Settings, limit: float) -> Guardr
 def explained(row: Compared, trouble: Sequence[str], control: str) -> Compared:
     """The row with its text and its sentence; without a verdict if a check raised an alarm."""
     change = msgspec.structs.replace
-    if trouble and row.verdict != "too few users":
+    if trouble and row.verdict not in ("too few users", "not judged"):
         row = change(row, verdict="do not trust")
         if row.guardrail is not None:
             row = change(row, guardrail_verdict="do not trust")
@@ -188,6 +190,8 @@ def promise(method: Method, confidence: float) -> str:
 
 def _sentence(row: Compared, control: str) -> str:
     """The reason for a verdict."""
+    if row.verdict == "not judged":
+        return f"not judged: {row.segment} stands for events of other values, or of none."
     if row.verdict == "do not trust":
         return "do not trust this: a check of the experiment failed."
     if row.verdict == "too few users":

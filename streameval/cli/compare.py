@@ -14,7 +14,7 @@ from typer import Argument, Exit, Option
 
 from streameval.accumulator.checks import users_text
 from streameval.accumulator.comparison import Method, percent
-from streameval.accumulator.experiment import Experiment, Report, compared
+from streameval.accumulator.experiment import Experiment, Report, compared, with_segments
 from streameval.accumulator.verdicts import Compared, guardrail_text, needed_text, promise
 from streameval.cli.errors import FAILED, UsageError, output, report
 from streameval.cli.request import (
@@ -60,9 +60,13 @@ def compare(  # noqa: PLR0913  each is an option of the command
     ],
     *,
     metric: Metrics = None,
-    by: Annotated[
+    label: Annotated[
         str | None,
         Option(help="Field whose values are the variants.", show_default="variant"),
+    ] = None,
+    by: Annotated[
+        str | None,
+        Option(help="Field whose values are segments, like country: each is compared, too."),
     ] = None,
     control: Annotated[
         str | None,
@@ -153,7 +157,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
     """Compare variants: is treatment better than control, and is it real?
 
     ```
-    streameval compare events.ndjson.gz -m ndcg@10 -m ctr --by variant --control control
+    streameval compare events.ndjson.gz -m ndcg@10 -m ctr --label variant --by country
     streameval compare week.parquet -m ndcg@10 --primary ndcg@10 --guardrail ctr=-0.01
     streameval compare events.ndjson -m ctr --time ts --time-unit s --shares control=9,new=1
     streameval compare events.ndjson -m ctr --method anytime --format json --fail-on worse
@@ -174,7 +178,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
             columns=column or [],
             separators=separator or [],
             metrics=metric or [],
-            labels=[by] if by else [],
+            labels=[label] if label else [],
             compares=True,
             config=config,
             time=time,
@@ -195,6 +199,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
             intervals=given_options(confidence=confidence, precision=precision),
             method=method,
             looks=looks,
+            by=by,
             fail_on=fail_on or [],
         ),
     )
@@ -216,6 +221,10 @@ def compare_files(request: Request, options: ExperimentOptions) -> None:
         report(f"{metric} is not compared: {reason}")
     method = _method(request, options)
     comparison = compared(experiment, counted.metrics, counted.variants, intervals, method)
+    if counted.segments:
+        comparison = with_segments(
+            comparison, experiment, counted.metrics, counted.segments, method
+        )
     if not comparison.rows:
         raise UsageError("no metric that can be compared; `streameval metrics` lists them all.")
     result = Result(comparison, experiment, intervals, method)
@@ -260,7 +269,7 @@ class Result(NamedTuple):
 
 def as_json(result: Result) -> str:
     """An object: the experiment, its checks, and a list of comparisons; null if unknown."""
-    checks, rows, _ = result.report
+    checks, rows, *_ = result.report
     content = {
         "experiment": msgspec.to_builtins(result.experiment),
         "method": result.method,
@@ -268,6 +277,7 @@ def as_json(result: Result) -> str:
         "precision": result.intervals.precision,
         "checks": msgspec.to_builtins(checks),
         "comparisons": [_flat(row) for row in rows],
+        "segments": [_flat(row) for row in result.report.segments],
     }
     return json_text(content, indent=1) + "\n"
 
@@ -281,7 +291,7 @@ def as_csv(result: Result) -> str:
     """One line per comparison; failed checks go to standard error."""
     for trouble in result.report.checks.trouble:
         report(f"do not trust this: {trouble}.")
-    rows = [_flat(row) for row in result.report.rows]
+    rows = [_flat(row) for row in (*result.report.rows, *result.report.segments)]
     for row in rows:
         # A list does not fit a cell; JSON has them.
         del row["days"], row["daily"], row["weekly"]
@@ -290,21 +300,33 @@ def as_csv(result: Result) -> str:
 
 def as_table(result: Result) -> str:
     """Lifts with their intervals, the checks, and the reason for each verdict."""
-    rows = result.report.rows
+    rows, segments = result.report.rows, result.report.segments
+    above = "".join(f"{line}\n" for line in _promises(result))
+    tables = render(_grid(rows, result.method)) + "".join(
+        render(_grid(segments, result.method)) for _ in segments[:1]
+    )
+    below = (*_checks(result), *_guardrails(rows), *_reasons(rows))
+    return above + tables + "".join(f"{line}\n" for line in below)
+
+
+def _grid(rows: Sequence[Compared], method: Method) -> Table:
+    """One line for each comparison."""
     several = len({row.variant for row in rows}) > 1
+    divided = any(row.segment is not None for row in rows)
     grid = Table(header_style="bold")
-    for name in ("metric", *(["variant"] if several else [])):
+    for name in ("metric", *(["segment"] if divided else []), *(["variant"] if several else [])):
         grid.add_column(name, overflow="fold")
     for name in ("control", "variant" if several else rows[0].variant, "lift"):
         grid.add_column(Text("value" if name == "variant" else name), justify="right")
     grid.add_column("interval of the lift", justify="right")
-    evidence = "p-value" if result.method == "fixed" else "evidence"
+    evidence = "p-value" if method == "fixed" else "evidence"
     grid.add_column(f"{evidence}, needed", justify="right")
     grid.add_column("verdict")
     for row in rows:
         lift = row.lift
         grid.add_row(
             Text(f"{row.metric} *" if row.primary else row.metric),
+            *([Text(row.segment or "")] if divided else []),
             *([Text(row.variant)] if several else []),
             *(Text("" if each is None else figure(each)) for each in (row.control, row.treatment)),
             "" if lift is None else percent(lift, "+"),
@@ -312,9 +334,7 @@ def as_table(result: Result) -> str:
             needed_text(row),
             Text(row.text, _COLOURS.get(row.verdict, "")),
         )
-    above = "".join(f"{line}\n" for line in _promises(result))
-    below = (*_checks(result), *_guardrails(rows), *_reasons(rows))
-    return above + render(grid) + "".join(f"{line}\n" for line in below)
+    return grid
 
 
 def _promises(result: Result) -> Iterator[str]:
@@ -341,7 +361,7 @@ FORMATS: Final[Mapping[str, Callable[[Result], str]]] = {
 
 
 def _checks(result: Result) -> Iterator[str]:
-    checks, rows, _ = result.report
+    checks, rows, *_ = result.report
     heaviest = max((row.heaviest for row in rows), default=0.0)
     since = result.experiment.since
     days = "" if since is None else f" since {since}"

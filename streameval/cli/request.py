@@ -380,12 +380,14 @@ class ExperimentOptions(NamedTuple):
         experiment: given fields of Experiment.
         intervals: given fields of Intervals.
         looks: how often the experiment is looked at.
+        by: field whose values are segments, which are compared each by itself.
     """
 
     experiment: Mapping[str, Any]
     intervals: Mapping[str, Any]
     method: Method | None
     looks: int
+    by: str | None
     fail_on: Sequence[str]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, cast
 
 import msgspec
@@ -25,8 +26,9 @@ from streameval.cli.state import newest_checkpoints, restore, without_copies
 from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.ingest import Ingest
-from streameval.engine.snapshots import ingest_snapshot, variants_in
+from streameval.engine.snapshots import ingest_snapshot, segments_in, variants_in
 from streameval.errors import suggestion
+from streameval.partials import Cell
 from streameval.statistics.intervals import Audience, Intervals
 from streameval.windows.times import DAY
 
@@ -39,6 +41,7 @@ class Counted(NamedTuple):
 
     Attributes:
         left_out: metric -> reason why it is not compared.
+        segments: value of the field `by` -> variants.
         invalid: whether most records with interactions are invalid.
     """
 
@@ -46,12 +49,17 @@ class Counted(NamedTuple):
     variants: Mapping[str, Variant]
     left_out: Mapping[str, str]
     invalid: bool = False
+    segments: Mapping[str, Mapping[str, Variant]] = MappingProxyType({})
 
 
 def counted_files(
     request: Request, options: ExperimentOptions
 ) -> tuple[Experiment, Intervals, Counted]:
     """The counts of files."""
+    by = options.by
+    if by is not None:
+        label = request.labels[0] if request.labels else Experiment().label
+        request = msgspec.structs.replace(request, labels=[label, by])
     config = config_of(request)
     label = request.labels[0] if request.labels else Experiment().label
     known = config.experiment or Experiment(label=label)
@@ -68,14 +76,16 @@ def counted_files(
         config, intervals=intervals, experiment=Experiment(label=known.label)
     )
     if request.is_tables:
-        empty, cells = count_tables(request, msgspec.structs.replace(config, labels=[known.label]))
-        for cell, each in cells.items():
+        labels = [known.label] if by is None else [known.label, by]
+        empty, cells = count_tables(request, msgspec.structs.replace(config, labels=labels))
+        arms = _together(cells)
+        for name, each in arms.items():
             if advice := each.advice():
-                report(f"{known.label}={cell.labels[0]}: {advice}")
-        invalid = False
+                report(f"{known.label}={name}: {advice}")
+        invalid, segments = False, _by_segment(cells)
         found: Found = (
             empty.metrics,
-            {key.labels[0]: variant_of(each) for key, each in cells.items()},
+            {name: variant_of(each) for name, each in arms.items()},
         )
     else:
         ingest = count_records(config, None, request.processes).ingest
@@ -83,9 +93,31 @@ def counted_files(
             report(trouble)
         invalid = ingest.tally.warning() is not None
         found = variants_in(ingest, known.label, config.labels)
+        segments = segments_in(ingest, known.label, by, config.labels) if by else {}
     report_early(config, [day * DAY for day in _newest_days(found[1])])
     counted = _without_intervals(config, found)
-    return experiment, intervals, counted._replace(invalid=invalid)
+    return experiment, intervals, counted._replace(invalid=invalid, segments=segments)
+
+
+def _together(cells: Mapping[Cell, Accumulator]) -> dict[str, Accumulator]:
+    """The accumulators by their first label."""
+    found: dict[str, Accumulator] = {}
+    for cell, each in cells.items():
+        name = cell.labels[0]
+        if name in found:
+            found[name].merge(each)
+        else:
+            found[name] = each.copy()
+    return found
+
+
+def _by_segment(cells: Mapping[Cell, Accumulator]) -> dict[str, dict[str, Variant]]:
+    """The variants by their second label; empty if there is only one label."""
+    found: dict[str, dict[str, Variant]] = {}
+    for cell, each in cells.items():
+        for segment in cell.labels[1:]:
+            found.setdefault(segment, {})[cell.labels[0]] = variant_of(each)
+    return found
 
 
 def _newest_days(variants: Mapping[str, Variant]) -> Iterator[int]:
@@ -147,12 +179,20 @@ def counted_states(
         known = msgspec.structs.replace(known, label=request.labels[0])
     if known.label not in config.labels:
         found = ", ".join(config.labels) or "none"
-        raise UsageError(f"--by {known.label}: no such label in the state; its labels: {found}.")
+        raise UsageError(f"--label {known.label}: no such label in the state; its labels: {found}.")
     metrics, variants = variants_in(ingest, known.label, config.labels)
     chosen = chosen_metrics(request, metrics)
+    by = options.by
+    if by is not None and by not in (*config.labels, *config.segments):
+        known_names = ", ".join((*config.labels, *config.segments))
+        raise UsageError(f"--by {by}: neither a label nor a segment of the state: {known_names}.")
     experiment = msgspec.structs.replace(known, **options.experiment)
     intervals = msgspec.structs.replace(config.intervals or Intervals(), **options.intervals)
-    return experiment, intervals, _without_intervals(config, (chosen, variants))
+    counted = _without_intervals(config, (chosen, variants))
+    if by is not None:
+        segments = segments_in(ingest, known.label, by, config.labels)
+        counted = counted._replace(segments=segments)
+    return experiment, intervals, counted
 
 
 def variant_of(counted: Accumulator) -> Variant:
@@ -174,7 +214,7 @@ def check_variants(
     if not found:
         raise UsageError(
             f"no event in {files} has the label {label!r}; name the field of the variant with "
-            f"--by FIELD or --column {label}=FIELD."
+            f"--label FIELD or --column {label}=FIELD."
         )
     if experiment.control not in variants:
         hint = suggestion(experiment.control, found)

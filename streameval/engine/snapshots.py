@@ -402,17 +402,45 @@ def everyone_in(ingest: Ingest, labels: Sequence[str]) -> tuple[list[Metric], Va
     return metrics, everyone
 
 
-def variants_of(view: FamilyView, table: Table, label: str | None) -> dict[str, Variant]:
+def segments_in(
+    ingest: Ingest, label: str, by: str, labels: Sequence[str]
+) -> dict[str, dict[str, Variant]]:
+    """Value of `by` -> the variants of a label over the lifetime.
+
+    `by`: a label or a segment. `labels`: names of all labels.
+    """
+    layout, counts = ingest.layout, ingest.copied()
+    found: defaultdict[str, dict[str, Variant]] = defaultdict(dict)
+    segment = None if by in labels else by
+    for spec in layout.families:
+        if not {label, by} <= {*spec.dimensions} or _segment(spec.dimensions, labels) != segment:
+            continue
+        view = FamilyView(spec, layout.windowing.pane)
+        view.refresh(counts.families[spec.name])
+        table, place = view.lifetime(), spec.dimensions.index(by)
+        slices: defaultdict[str, list[int]] = defaultdict(list)
+        for number in view.slices(table).tolist():
+            slices[view.labels(number)[place]].append(number)
+        for value, numbers in slices.items():
+            for name, variant in variants_of(view, table, label, numbers).items():
+                known = found[value].get(name)
+                found[value][name] = variant if known is None else known.joined(variant)
+    return dict(found)
+
+
+def variants_of(
+    view: FamilyView, table: Table, label: str | None, slices: Sequence[int] | None = None
+) -> dict[str, Variant]:
     """The variants of a table: slices by the values of one label, summed over other labels.
 
-    `label`: None for all slices together.
+    `label`: None for all slices together. `slices`: the only ones that count; None for all.
     """
     groups = table.groups
     if groups is None or table.audience is None:
         return {}
     place = 0 if label is None else view.spec.dimensions.index(label)
     cells: defaultdict[str, list[int]] = defaultdict(list)
-    for number in view.slices(table).tolist():
+    for number in view.slices(table).tolist() if slices is None else slices:
         name = "" if label is None else view.labels(number)[place]
         cells[name].append(number)
     metrics = [metric for metric in view.spec.metrics if ungrouped(metric, table) is None]

@@ -388,6 +388,7 @@ def comparison_families(report: Report) -> list[Family]:
             ({**labels, "verdict": verdict}, float(row.verdict == verdict))
             for row, labels in rows
             for verdict in get_args(Verdict)
+            if verdict != "not judged"
         ],
     )
     guardrails = own_family(

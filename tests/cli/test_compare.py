@@ -147,6 +147,46 @@ def test_csv_has_a_line_for_each_comparison(tmp_path: Path) -> None:
     assert anytime["days"][-1]["evidence"] == pytest.approx(anytime["evidence"])
 
 
+def by_country(**how: Any) -> list[dict[str, Any]]:
+    """Events of two countries; some have none."""
+    return [
+        each | ({"country": "nl" if place % 2 else "de"} if (place + 1) % 10 else {})
+        for place, each in enumerate(drawn(**how))
+    ]
+
+
+@pytest.mark.parametrize("form", ["ndjson", "parquet"])
+def test_segments_are_compared_each_by_itself_and_corrected_together(
+    tmp_path: Path, form: str
+) -> None:
+    rows, path = by_country(lift=0.5), tmp_path / f"events.{form}"
+    if form == "ndjson":
+        json_lines(path, rows)
+    else:
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    arguments = (path, "-m", "ctr", "-m", "ndcg@3")
+    found = compared(*arguments, "--by", "country", "--primary", "ctr")
+    whole = compared(*arguments, "--primary", "ctr")
+    assert found["comparisons"] == whole["comparisons"]
+    segments = {(row["segment"], row["metric"]): row for row in found["segments"]}
+    assert {name for name, _ in segments} == {"de", "nl", "__missing__"}
+    assert {row["among"] for (name, _), row in segments.items() if name in ("de", "nl")} == {4}
+    assert {row["verdict"] for (name, _), row in segments.items() if name == "__missing__"} == {
+        "not judged"
+    }
+    only = json_lines(tmp_path / "nl.ndjson", [row for row in rows if row.get("country") == "nl"])
+    (alone,) = compared(only, "-m", "ctr")["comparisons"][:1]
+    assert segments["nl", "ctr"]["lift"] == pytest.approx(alone["lift"])
+    assert segments["nl", "ctr"]["lift_low"] < alone["lift_low"]
+    table = ran("compare", *arguments, "--by", "country").stdout
+    assert "segment" in table
+    assert "treatment: not judged" in table
+    lines = ran("compare", *arguments, "--by", "country", "--format", "csv").stdout
+    assert {row["segment"] for row in csv.DictReader(io.StringIO(lines))} == {
+        *("", "de", "nl", "__missing__")
+    }
+
+
 def test_users_in_both_variants_are_reported(tmp_path: Path) -> None:
     path = file_of(tmp_path, lift=0.5, strayed=0.1)
     found = compared(path, "-m", "ctr")
@@ -212,7 +252,7 @@ def test_fields_are_named_as_for_evaluate(tmp_path: Path) -> None:
         for each in drawn(lift=0.5)
     )
     path = json_lines(tmp_path / "other.ndjson", renamed)
-    named = ["--by", "arm", "--column", "recommendations=shown", "--column", "user=profile.id"]
+    named = ["--label", "arm", "--column", "recommendations=shown", "--column", "user=profile.id"]
     row, *_ = compared(path, "-m", "ctr", *named)["comparisons"]
     usual, *_ = compared(file_of(tmp_path, lift=0.5), "-m", "ctr")["comparisons"]
     assert row["evidence"] == usual["evidence"]
@@ -252,7 +292,7 @@ def test_a_comparison_without_users_is_rejected(tmp_path: Path) -> None:
 @every_case(
     ("arguments", "message"),
     [
-        (["--by", "arm"], "no event in"),
+        (["--label", "arm"], "no event in"),
         (["--control", "contrl"], "Did you mean 'control'?"),
         (["--shares", "control"], "--shares: found 'control'; give NAME=NUMBER"),
         (["--shares", "2026-03-01:control=1,b=1"], "--shares with dates needs event time"),
@@ -364,7 +404,7 @@ def test_options_override_the_experiment_of_a_configuration(tmp_path: Path) -> N
     )
     given = (path, "--config", config)
     plain = compared(*given)["comparisons"][0]
-    by_arm = compared(*given, "--by", "arm", "--control", "a")["comparisons"][0]
+    by_arm = compared(*given, "--label", "arm", "--control", "a")["comparisons"][0]
     names = dict.fromkeys(("variant", "text", "sentence"))
     assert by_arm | names == plain | names
     row, *_ = compared(*given, "-m", "ndcg@3", "--primary", "ndcg@3")["comparisons"]
@@ -407,7 +447,14 @@ def test_a_state_compares_like_its_files_bit_for_bit(tmp_path: Path) -> None:
         "lists_per_user": False,
         "clicks_per_user": False,
     }
-    told = ran("compare", state, "--by", "arm").stderr
+    segments = json.loads(ran("compare", state, "--by", "country", "--format", "json").stdout)
+    lines = ran(
+        "compare", tmp_path / "events.ndjson", "--config", config, *_ANYTIME, "--by", "country"
+    )
+    assert segments["segments"] == json.loads(lines.stdout)["segments"] != []
+    told = ran("compare", state, "--by", "planet").stderr
+    assert "--by planet: neither a label nor a segment of the state: variant, country" in told
+    told = ran("compare", state, "--label", "arm").stderr
     assert "no such label in the state; its labels: variant, country" in told
     told = ran("compare", state, "-m", "ndcg@10", "-m", "mrr").stderr
     assert "-m mrr: not in the state, which has ctr, ndcg@10" in told
