@@ -54,8 +54,8 @@ class Checks(msgspec.Struct, frozen=True, kw_only=True):
         left_out: values of the label that are not variants of the experiment.
         trouble: reasons not to trust any verdict, one sentence each.
         splits: users by the shares that were planned when they came first, the oldest first.
-        smallest_imbalance: error of control's share that the check would find; None with too few
-            users for any, or if users are the same.
+        smallest_imbalance: error of control's share that the check of the newest split would find;
+            None with too few users for any, or if users are the same.
         moved: "control -> treatment" -> share of users who saw one variant first, the other last.
         uneven_evidence: e-value for lists without a user id being more frequent in some variant.
         notes: what to know about the metrics, one sentence each.
@@ -91,12 +91,12 @@ def checked(
     """
     crowd = Crowd(audiences)
     splits = tuple(_splits(crowd, plans))
-    most = max(splits, key=lambda split: sum(split.users.values()))
-    imbalance = smallest_imbalance(sum(most.users.values()), list(most.shares.values()))
+    newest = splits[-1]
+    imbalance = smallest_imbalance(sum(newest.users.values()), list(newest.shares.values()))
     arms = list(audiences.values())
     checks = Checks(
         users={name: each.users for name, each in audiences.items()},
-        shares=splits[-1].shares,
+        shares=newest.shares,
         ratio_evidence=1.0 if same_users else _product([each.evidence for each in splits]),
         shared=crowd.shared / crowd.users if crowd.users else 0.0,
         shared_evidence=1.0 if same_users else shared_evidence(crowd.shared, crowd.users),
@@ -167,16 +167,19 @@ def _trouble(checks: Checks) -> Iterator[str]:
 
 
 def split_text(checks: Checks) -> str:
-    """The users of each variant and their planned shares; on a ramp, those of the worst split."""
-    worst = max(checks.splits, key=lambda split: split.evidence)
+    """The users of each variant and their planned shares.
+
+    On a ramp those of the newest shares, or of the ones that they are least split by.
+    """
+    shown = checks.splits[-1]
+    if checks.ratio_evidence >= ALARM:
+        shown = max(checks.splits, key=lambda split: split.evidence)
     dated = len(checks.splits) > 1
-    counts = worst.users if dated else checks.users
+    counts = shown.users if dated else checks.users
     users = ", ".join(f"{name} {count:,.0f}" for name, count in counts.items())
-    planned = " : ".join(map(percent, worst.shares.values()))
-    when = (
-        "before the first change, " if worst is checks.splits[0] else f"new since {worst.since}, "
-    )
-    return f"{when if dated else ''}{users}; planned {planned}"
+    when = "before the first change" if shown is checks.splits[0] else f"new since {shown.since}"
+    planned = " : ".join(map(percent, shown.shares.values()))
+    return f"{f'{when}: ' if dated else ''}{users}; planned {planned}"
 
 
 def _moves_text(checks: Checks) -> str:

@@ -182,7 +182,8 @@ def compared(
             chosen,
         )
     ]
-    checks = msgspec.structs.replace(checks, notes=tuple(_notes(rows, experiment.control)))
+    if not checks.trouble:
+        checks = msgspec.structs.replace(checks, notes=tuple(_notes(rows, experiment.control)))
     rows = [explained(row, checks.trouble, experiment.control) for row in rows]
     return Report(checks, rows, intervals)
 

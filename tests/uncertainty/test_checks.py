@@ -74,7 +74,7 @@ def test_a_ramp_of_new_users_has_a_verdict_if_the_shares_have_dates() -> None:
 def test_a_wrong_split_of_one_part_of_a_ramp_is_found() -> None:
     other: DatedShares = [RAMP[0], {"since": date(2026, 3, 8), "control": 60, "treatment": 40}]
     (trouble,) = report(Experiment(shares=other), ramp(3, moving=False)).checks.trouble
-    assert trouble.startswith("users are not split as planned (new since 2026-03-08, control ")
+    assert trouble.startswith("users are not split as planned (new since 2026-03-08: control ")
     assert "; planned 60.0 % : 40.0 %)" in trouble
 
 
@@ -98,6 +98,12 @@ def test_users_who_move_between_variants_on_a_ramp_are_named() -> None:
     share = found.moved["control -> treatment"]
     assert share == pytest.approx(0.5 * 0.5 * 0.49, rel=0.1)
     assert f"{100 * share:.1f} % moved from control to treatment" in trouble
+
+
+def test_a_ramp_that_moved_users_may_start_over_with_its_last_shares() -> None:
+    arms = ramp(4, moving=True)
+    begin = Experiment(since=date(2026, 3, 9), shares={"control": 1, "treatment": 1})
+    assert report(begin, arms).checks.trouble == ()
 
 
 def test_users_before_the_start_are_not_checked() -> None:
