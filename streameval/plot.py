@@ -112,7 +112,7 @@ def lifts(comparisons: Mapping[str, Comparison], axes: Axes | None = None) -> Ax
         >>> better = Comparison(**bounds, verdict="better", kind="fixed", confidence=0.95)
         >>> drawn = lifts({"ndcg@10": better, "ctr": nothing})
         >>> [text.get_text() for text in drawn.get_yticklabels()]
-        ['ndcg@10: better: at least +10.0 %', 'ctr: too few users']
+        ['ndcg@10: better: by at least 10.0 %', 'ctr: too few users']
     """
     if not isinstance(comparisons, Mapping):
         raise MetricError(f"comparisons={comparisons!r:.80}: give name -> result of compare")

@@ -31,7 +31,7 @@ from streameval.cli.request import (
 )
 from streameval.cli.terminal import csv_text, json_text, render
 from streameval.cli.variants import chosen_metrics, is_state, restored, variant_of
-from streameval.engine.snapshots import everyone_in
+from streameval.engine.variants import everyone_in
 from streameval.errors import MetricError, NotComparableError
 from streameval.exporters.view import figure
 from streameval.statistics.intervals import Intervals

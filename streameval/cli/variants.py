@@ -26,7 +26,8 @@ from streameval.cli.state import newest_checkpoints, restore, without_copies
 from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.ingest import Ingest
-from streameval.engine.snapshots import ingest_snapshot, segments_in, variants_in
+from streameval.engine.snapshots import ingest_snapshot
+from streameval.engine.variants import segments_in, variants_in
 from streameval.errors import suggestion
 from streameval.partials import Cell
 from streameval.statistics.intervals import Audience, Intervals
@@ -56,47 +57,58 @@ def counted_files(
     request: Request, options: ExperimentOptions
 ) -> tuple[Experiment, Intervals, Counted]:
     """The counts of files."""
-    by = options.by
-    if by is not None:
-        label = request.labels[0] if request.labels else Experiment().label
-        request = msgspec.structs.replace(request, labels=[label, by])
+    config, experiment = _settings(request, options)
+    labels = [experiment.label] if options.by is None else [experiment.label, options.by]
+    count = _count_tables if request.is_tables else _count_lines
+    counted = count(request, config, labels)
+    report_early(config, [day * DAY for day in _newest_days(counted.variants)])
+    return experiment, config.intervals or Intervals(), counted
+
+
+def _settings(request: Request, options: ExperimentOptions) -> tuple[Config, Experiment]:
+    """The configuration to count with, and the experiment."""
     config = config_of(request)
     label = request.labels[0] if request.labels else Experiment().label
     known = config.experiment or Experiment(label=label)
     if request.labels:
         known = msgspec.structs.replace(known, label=label)
-    if known.label not in config.labels:
-        config = config_of(msgspec.structs.replace(request, labels=[known.label]))
+    labels = [known.label] if options.by is None else [known.label, options.by]
+    if not {*labels} <= {*config.labels}:
+        config = config_of(msgspec.structs.replace(request, labels=labels))
     experiment = msgspec.structs.replace(known, **options.experiment)
     intervals = msgspec.structs.replace(config.intervals or Intervals(), **options.intervals)
     dated = "--shares with dates" if isinstance(experiment.shares, list) else ""
     if config.event.time is None and (dated or experiment.since is not None):
         raise UsageError(f"{dated or '--since'} needs event time: name its field with --time.")
-    config = msgspec.structs.replace(
-        config, intervals=intervals, experiment=Experiment(label=known.label)
-    )
-    if request.is_tables:
-        labels = [known.label] if by is None else [known.label, by]
-        empty, cells = count_tables(request, msgspec.structs.replace(config, labels=labels))
-        arms = _together(cells)
-        for name, each in arms.items():
-            if advice := each.advice():
-                report(f"{known.label}={name}: {advice}")
-        invalid, segments = False, _by_segment(cells)
-        found: Found = (
-            empty.metrics,
-            {name: variant_of(each) for name, each in arms.items()},
-        )
-    else:
-        ingest = count_records(config, None, request.processes).ingest
-        if trouble := ingest_snapshot(ingest, labels=config.labels, now=0.0).health.trouble:
-            report(trouble)
-        invalid = ingest.tally.warning() is not None
-        found = variants_in(ingest, known.label, config.labels)
-        segments = segments_in(ingest, known.label, by, config.labels) if by else {}
-    report_early(config, [day * DAY for day in _newest_days(found[1])])
-    counted = _without_intervals(config, found)
-    return experiment, intervals, counted._replace(invalid=invalid, segments=segments)
+    counting = Experiment(label=known.label)
+    config = msgspec.structs.replace(config, intervals=intervals, experiment=counting)
+    return config, experiment
+
+
+def _count_tables(request: Request, config: Config, labels: Sequence[str]) -> Counted:
+    """`labels`: of the variants, and of the segments if there are any."""
+    empty, cells = count_tables(request, msgspec.structs.replace(config, labels=[*labels]))
+    arms = _together(cells)
+    for name, each in arms.items():
+        if advice := each.advice():
+            report(f"{labels[0]}={name}: {advice}")
+    variants = {name: variant_of(each) for name, each in arms.items()}
+    counted = _without_intervals(config, (empty.metrics, variants))
+    return counted._replace(segments=_by_segment(cells))
+
+
+def _count_lines(request: Request, config: Config, labels: Sequence[str]) -> Counted:
+    ingest = count_records(config, None, request.processes).ingest
+    if trouble := ingest_snapshot(ingest, labels=config.labels, now=0.0).health.trouble:
+        report(trouble)
+    label, *others = labels
+    counted = _without_intervals(config, variants_in(ingest, label, config.labels))
+    segments = {
+        name: arms
+        for by in others
+        for name, arms in segments_in(ingest, label, by, config.labels).items()
+    }
+    return counted._replace(invalid=ingest.tally.warning() is not None, segments=segments)
 
 
 def _together(cells: Mapping[Cell, Accumulator]) -> dict[str, Accumulator]:
