@@ -364,21 +364,12 @@ class InvalidEventError(StreamevalError):
 
 
 class ConfigError(StreamevalError):
-    """The configuration is not valid.
+    """The configuration is not valid; `others` are further problems, a line each in the text."""
 
-    `others`: further problems of the same file, a line each in the text.
-    """
-
-    def __init__(
-        self, path: str, key: str, problem: str, others: Sequence[ConfigError] = ()
-    ) -> None:
+    def __init__(self, path: str, key: str, problem: str, *others: ConfigError) -> None:
         self.path, self.key, self.problem, self.others = path, key, problem, others
         sentence = ": ".join(filter(None, (path, key, problem)))
         super().__init__("\n".join([sentence, *map(str, others)]))
-
-    def with_others(self, others: Sequence[ConfigError]) -> ConfigError:
-        """The same error as the first of several."""
-        return ConfigError(self.path, self.key, self.problem, others)
 
 
 class SourceError(ProblemError):

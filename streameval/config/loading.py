@@ -13,7 +13,7 @@ import msgspec
 from streameval.checkpoints.settings import is_url
 from streameval.config.checks import check_config
 from streameval.config.config import Config
-from streameval.config.problems import problems
+from streameval.config.problems import Problem, problems
 from streameval.errors import ConfigError
 from streameval.sources.options import SourceOptions
 
@@ -143,6 +143,5 @@ def config_error(
     strict: bool = True,
 ) -> ConfigError:
     """The ConfigError for a table that msgspec refuses: all its problems at once."""
-    found = [ConfigError(path, *problem) for problem in problems(struct, table, strict=strict)]
-    first, *others = found or [ConfigError(path, "", f"{error}.")]
-    return first.with_others(others)
+    first, *others = problems(struct, table, strict=strict) or [Problem("", f"{error}.")]
+    return ConfigError(path, *first, *(ConfigError(path, *other) for other in others))

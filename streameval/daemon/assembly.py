@@ -80,16 +80,8 @@ def assemble(
     schemas = schemas_of(config, environment)
     source = with_schemas(source, config, schemas)
     options = letter_options(config)
-    letters = limits = None
-    if options is not None:
-        letters = dead_letters_of(
-            config.source,
-            environment,
-            topic=options.topic,
-            path=options.path,
-            on_too_large=options.on_too_large,
-        )
-        limits = Limits(options.max_ratio, options.max_run)
+    letters = None if options is None else _open_letters(config, options, environment)
+    limits = None if options is None else Limits(options.max_ratio, options.max_run)
     ingest = new_ingest(
         config,
         schemas=schemas,
@@ -169,6 +161,18 @@ def store(options: StateOptions, progress: Callable[[], None] = lambda: None) ->
         StoreError: the client of the bucket cannot be created.
     """
     return store_of(options.path, options.bucket, progress, options.access)
+
+
+def _open_letters(
+    config: Config, options: DeadLetterOptions, environment: Mapping[str, str]
+) -> DeadLetters | None:
+    return dead_letters_of(
+        config.source,
+        environment,
+        topic=options.topic,
+        path=options.path,
+        on_too_large=options.on_too_large,
+    )
 
 
 def letter_options(config: Config) -> DeadLetterOptions | None:
