@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 from typing import NoReturn
 
 
 def main() -> NoReturn:
     """Run one command and end the process; an interrupt ends it quietly, even during imports."""
+    if os.getpid() == 1:
+        _end_on_signals()
     try:
         from streameval.cli import main as program  # noqa: PLC0415  the import may be interrupted
 
         program()
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _end_on_signals() -> None:
+    """End at signals that Linux ignores in the first process of a container by default."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda received, _: os._exit(128 + received))

@@ -1,17 +1,20 @@
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
 import tempfile
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from functools import wraps
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kafka import KafkaConsumer
+from kafka.errors import KafkaError
 
 from streameval.errors import SourceError
 from streameval.events.records import Partition
@@ -199,6 +202,27 @@ def test_a_probe_rejects_a_missing_topic(broker: Broker) -> None:
 def test_a_probe_rejects_an_unreachable_broker() -> None:
     with pytest.raises(SourceError, match=r"cannot reach Kafka at 127.0.0.1:1: connection refused"):
         probe(options("127.0.0.1:1", "topic", bootstrap_timeout_ms=500), {})
+
+
+def test_failed_connections_keep_no_socket_until_garbage_is_collected() -> None:
+    config = {"bootstrap_servers": "127.0.0.1:1", "bootstrap_timeout_ms": 1_000}
+    gc.disable()
+    try:
+        before = _open_sockets()
+        for _ in range(3):
+            with pytest.raises(KafkaError):
+                Cluster(config)
+        assert _open_sockets() <= before
+    finally:
+        gc.enable()
+
+
+def _open_sockets() -> int:
+    names = []
+    for path in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            names.append(os.readlink(path))  # noqa: PTH115  not a path
+    return sum(name.startswith("socket:") for name in names)
 
 
 def test_a_topic_that_may_not_be_read_comes_with_a_remedy() -> None:

@@ -10,7 +10,7 @@ import socket
 import ssl
 import struct
 from collections.abc import Mapping, Sequence
-from traceback import walk_tb
+from traceback import clear_frames
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 from weakref import WeakSet
 
@@ -28,7 +28,6 @@ from kafka.errors import (
     UnsupportedSaslMechanismError,
 )
 from kafka.net.manager import KafkaConnectionManager
-from kafka.net.transport import KafkaTCPTransport
 from kafka.protocol.consumer import HeartbeatRequest
 
 from streameval.sources.secrets import Latest
@@ -36,6 +35,7 @@ from streameval.sources.secrets import Latest
 Reason: TypeAlias = Literal[
     "unreachable",
     "silent",
+    "slow",
     "certificate",
     "handshake",
     "plaintext_port",
@@ -167,7 +167,8 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # untyped
             self.fenced = True
 
     def _record_end(self, connection: Any, address: str, error: Exception) -> None:
-        _close_leaked(error)
+        # The client leaves the socket of a failed attempt to garbage collection.
+        clear_frames(error.__traceback__)
         stage: Literal["handshake", "sasl", "ready"] = "handshake"
         if connection.init_future.succeeded():
             stage = "ready"
@@ -176,14 +177,6 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # untyped
         end = ConnectionEnd(error, address, stage)
         if self.end is None or end.weight >= self.end.weight:
             self.end = end
-
-
-def _close_leaked(error: Exception) -> None:
-    """Close the socket of a failed handshake, which the client leaves to garbage collection."""
-    for frame, _ in walk_tb(error.__traceback__):
-        transport = frame.f_locals.get("transport")
-        if isinstance(transport, KafkaTCPTransport):
-            transport.close()
 
 
 def addresses(config: Mapping[str, Any]) -> list[str]:
@@ -206,6 +199,9 @@ def failure_of(error: Exception, config: Mapping[str, Any]) -> Failure:
         network_error = None if config.get("proxy_url") else _refusal(addresses(config)[0])
         if network_error is not None:
             return Failure("unreachable", f"cannot reach Kafka at {where}: {network_error}", _START)
+    if silent and kafka_answers(config):
+        problem = f"Kafka at {where} answers too slowly (security_protocol is {_protocol(config)})"
+        return Failure("slow", problem, "check the network and the load of the broker")
     if silent:
         problem = f"no Kafka answer from {where} (security_protocol is {_protocol(config)})"
         return Failure("silent", problem, "check the broker, or correct the port")
@@ -263,7 +259,7 @@ def _wrong_port(
         return Failure("tls_port", problem, remedy)
     if tls is None:
         return None
-    if not proxied and _speaks_plainly(end.address):
+    if not proxied and _answers(end.address):
         problem = f"Kafka at {end.address} does not use TLS, but security_protocol is {protocol}"
         other = protocol.replace("SSL", "PLAINTEXT")
         remedy = f'give the port with TLS, or set security_protocol = "{other}"'
@@ -315,23 +311,44 @@ def _refusal(address: str) -> str | None:
 
 def _speaks_tls(address: str) -> bool:
     """Whether a TLS handshake succeeds with any certificate; no data is sent."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
-        with _connection(address) as plain, context.wrap_socket(plain):
+        with _connection(address) as plain, _unverified(plain, {}):
             return True
     except OSError:
         return False
 
 
-def _speaks_plainly(address: str) -> bool:
-    """Whether Kafka answers without TLS."""
-    try:
-        with _connection(address) as plain:
-            plain.sendall(_VERSIONS_REQUEST)
-            return plain.recv(8)[4:] == struct.pack(">i", 1)
-    except OSError:
+def kafka_answers(config: Mapping[str, Any]) -> bool:
+    """Whether a broker answers the first request of our own, with TLS as configured."""
+    if config.get("proxy_url"):
         return False
+    tls = _protocol(config).endswith("SSL")
+    return any(_answers(address, config if tls else None) for address in addresses(config))
+
+
+def _answers(address: str, tls: Mapping[str, Any] | None = None) -> bool:
+    """Whether Kafka answers; `tls`: settings of its client certificate, None without TLS.
+
+    The certificate of the broker is not checked, because nothing secret is sent.
+    """
+    try:
+        with _connection(address) as plain, _unverified(plain, tls) as connection:
+            connection.sendall(_VERSIONS_REQUEST)
+            return connection.makefile("rb").read(8)[4:] == struct.pack(">i", 1)
+    except (OSError, ValueError):
+        return False
+
+
+def _unverified(plain: socket.socket, tls: Mapping[str, Any] | None) -> socket.socket:
+    if tls is None:
+        return plain
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    if tls.get("ssl_certfile"):
+        context.load_cert_chain(
+            tls["ssl_certfile"], tls.get("ssl_keyfile"), tls.get("ssl_password") or ""
+        )
+    return context.wrap_socket(plain)
 
 
 def _first_line(error: BaseException) -> str:

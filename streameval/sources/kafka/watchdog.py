@@ -94,6 +94,11 @@ class ClusterMonitor:
         except Exception as error:  # noqa: BLE001  the monitor must survive any error
             self.answers = False
             failure = failure_of(error, self._config)
+            if failure.reason == "slow" and self._timeout_ms < _LAST_TIMEOUT_MS:
+                # Only an attempt with more time shows what fails.
+                self._timeout_ms = max(self._timeout_ms, 2 * _FIRST_TIMEOUT_MS)
+                self._disconnect()
+                return
             self.failures[failure.reason] += 1
             self.trouble = f"{failure}; still trying."
             self._disconnect()
