@@ -26,9 +26,9 @@ from streameval.cli.readings import SpanReadings, write_series
 from streameval.cli.terminal import quantity, render
 from streameval.config import Config, load
 from streameval.config.config import from_schema
-from streameval.config.pipeline import new_ingest, with_saved_depth
-from streameval.engine.ingest import Ingest
-from streameval.engine.partition import META, backfills_in
+from streameval.config.pipeline import frontend_of, new_ingest, with_saved_depth
+from streameval.engine.ingest import Frontend, Ingest
+from streameval.engine.partition import META, Layout, backfills_in
 from streameval.engine.snapshots import ingest_snapshot
 from streameval.errors import (
     BackfillError,
@@ -431,8 +431,16 @@ def restore(
         parts = {name: each.saved.read(name) for name in sorted(each.saved.digests)}
         header = each.saved.header
         joined = {Partition.of(log): offset for log, offset in header.offsets.items()}
-        ingest.restore(partition, joined or {partition: header.offset}, parts)
+        offsets = joined or {partition: header.offset}
+        ingest.restore(partition, offsets, parts, _frontend_of(each, config, ingest.layout))
     return config, ingest
+
+
+def _frontend_of(checkpoint: StoredCheckpoint, config: Config, settings: Layout) -> Frontend:
+    """The frontend that counted a checkpoint: its logs have the names that they had then."""
+    saved = from_schema(checkpoint.saved.header.schema)
+    counted = msgspec.structs.replace(config, attribution=saved.attribution, event=saved.event)
+    return frontend_of(counted, settings)
 
 
 _COUNTING = ("labels", "segments", "pane", "depth", "max_items")

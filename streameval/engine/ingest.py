@@ -239,15 +239,21 @@ class Ingest:
         self._partitions[partition] = self._frontend.state(offsets, self._sink)
 
     def restore(
-        self, partition: Partition, offsets: Mapping[Partition, int], parts: Mapping[str, bytes]
+        self,
+        partition: Partition,
+        offsets: Mapping[Partition, int],
+        parts: Mapping[str, bytes],
+        frontend: Frontend | None = None,
     ) -> None:
         """Continue from the output of `sections`, at the offset of each log.
+
+        `frontend`: that counted the parts, with the layout of this ingest; None: as here.
 
         Raises:
             DamagedStateError: the parts are not the output of `sections`; nothing has changed.
             UnlikeStateError: they have other inputs or options.
         """
-        state = self._frontend.state(offsets)
+        state = (frontend or self._frontend).state(offsets)
         try:
             state.restore(parts)
         except _UNLIKE_OURS as error:

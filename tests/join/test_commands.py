@@ -13,6 +13,7 @@ from streameval.engine.snapshot import StreamHealth
 from streameval.join.options import OUTCOMES
 from streameval.testing.broker import Broker
 from tests.cli.program import ran
+from tests.daemon.running import running
 from tests.effort import every_case
 from tests.kafka.topics import create, fill
 
@@ -174,6 +175,35 @@ def test_files_are_found_by_the_names_of_their_streams(folder: Path, tmp_path: P
         2,
         True,
     )
+
+
+def counted(folder: Path) -> Path:
+    """The store of a daemon that has joined the two files to their ends."""
+    folder.mkdir()
+    config = written(folder, SHOWN).read_text()
+    with running(config, folder) as daemon:
+        daemon.consumed(len(SHOWN) + len(DONE))
+        assert daemon.stop() == 0
+    return folder / "state"
+
+
+def test_a_state_is_read_whatever_the_streams_are_called_now(tmp_path: Path) -> None:
+    state, other = counted(tmp_path / "here"), tmp_path / "other.toml"
+    joined_alike = CONFIG.replace("impressions.ndjson", "imps").replace("clicks.ndjson", "clks")
+    alone = CONFIG[: CONFIG.index("[attribution]")].replace(', "clicks.ndjson"', "")
+    values = ran("state", "export", state).stdout
+    assert '"count": 4' in values
+    for text in (joined_alike, alone):
+        other.write_text(text)
+        done = ran("state", "export", state, "--config", other)
+        assert (done.returncode, done.stdout, done.stderr) == (0, values, "")
+
+
+def test_states_of_streams_with_unlike_names_are_read_as_one(tmp_path: Path) -> None:
+    stores = [counted(tmp_path / "eu"), counted(tmp_path / "us")]
+    done = ran("state", "export", *stores)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert {each["count"] for each in json.loads(done.stdout)} == {8}
 
 
 def test_two_fields_may_share_a_path(folder: Path) -> None:
