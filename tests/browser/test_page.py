@@ -150,9 +150,9 @@ def test_a_difference_has_a_sign_and_no_verdict(site: Site, page: Page) -> None:
     lower, higher = page.locator("#live .difference").all()
     assert (
         lower.inner_text()
-        == "\N{MINUS SIGN}0.1000 (\N{MINUS SIGN}50\N{NO-BREAK SPACE}%) vs control"
+        == "\N{MINUS SIGN}0.1000 (\N{MINUS SIGN}50.0\N{NO-BREAK SPACE}%) vs control"
     )
-    assert higher.inner_text() == "+0.1000 (+100\N{NO-BREAK SPACE}%) vs control"
+    assert higher.inner_text() == "+0.1000 (+100.0\N{NO-BREAK SPACE}%) vs control"
     colour = "node => getComputedStyle(node).color"
     assert lower.evaluate(colour) == higher.evaluate(colour)
 

@@ -17,6 +17,7 @@ from starlette.testclient import TestClient
 from streameval.errors import AddressInUseError
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Server, application, try_address
+from streameval.statistics.intervals import Interval
 from tests.certificates import Authority
 from tests.effort import every_case
 from tests.exporters.guarded import Guarded, guarded, hashed
@@ -129,7 +130,9 @@ def test_the_page_escapes_text_of_the_stream(site: Guarded) -> None:
 
 def test_the_page_shows_a_dash_without_evidence(site: Guarded) -> None:
     site.snapshot = picture(mean("ndcg@10", ("a",), 0.0, 0))
-    assert "\N{EN DASH}</span>" in site.get("/").text
+    dash = '\N{EN DASH}<span class="unseen"> No data yet</span></span>'
+    assert dash in site.get("/").text
+    assert dash in site.get("/cards").text
     assert "nan" not in site.get("/").text
 
 
@@ -297,3 +300,22 @@ def test_with_users_any_host_name_is_accepted(tmp_path: Path) -> None:
     text = f"basic_auth_users: {{ ana: {hashed('x')} }}"
     with guarded(tmp_path / "web.yml", text, hosts=[]) as site:
         assert site.get(headers={"Host": "other.example"}, auth=("ana", "x")).status_code == 200
+
+
+def test_a_value_has_the_same_words_with_and_without_scripts(site: Guarded) -> None:
+    sure = Interval(low=0.1, high=0.4, confidence=0.9995, kind="anytime", groups=64.0)
+    series = [mean("ndcg@10", (name,), number, 10) for name, number in (("a", 2.0), ("b", 1.0))]
+    reading = msgspec.structs.replace(series[0].reading, interval=sure)
+    series[0] = msgspec.structs.replace(series[0], reading=reading)
+    site.snapshot = picture(*series)
+    shown = '<data value="0.2">0.2000</data> <small>99.95 % interval 0.1000 to 0.4000</small>'
+    for path in ("/", "/cards"):
+        assert shown in site.get(path).text.replace("\N{NO-BREAK SPACE}", " ")
+    cards = site.get("/cards?window=lifetime").text
+    assert "\N{MINUS SIGN}0.1000 (\N{MINUS SIGN}50.0\N{NO-BREAK SPACE}%) vs a" in cards
+    assert site.get("/cards?window=5m").text == ""
+
+
+def test_cards_escape_text_of_the_stream(site: Guarded) -> None:
+    site.snapshot = picture(mean("ndcg@10", ("<b>\"'",), 2.0, 10))
+    assert "<b>" not in site.get("/cards").text

@@ -14,8 +14,9 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from streameval.engine.snapshot import Snapshot
+from streameval.engine.snapshot import LIFETIME, Snapshot
 from streameval.exporters.web.answers import catalogue, metrics
+from streameval.exporters.web.cards import cards
 from streameval.exporters.web.health import State, unavailable
 from streameval.exporters.web.history import PANE, UnknownHistory, history
 from streameval.exporters.web.openapi import description
@@ -84,6 +85,7 @@ class Api:
         return [
             Route("/", self._page),
             Route("/sections", self._sections),
+            Route("/cards", self._cards),
             Route("/api/v1/metrics", self._metrics),
             Route("/api/v1/history", self._history),
             Route("/api/v1/catalogue", self._catalogue),
@@ -95,6 +97,20 @@ class Api:
 
     def _sections(self, request: Request) -> Response:
         return self._html(request, "sections", sections)
+
+    def _cards(self, request: Request) -> Response:
+        window = request.query_params.get("window", LIFETIME)
+        segment = request.query_params.get("segment") or None
+        now, status = self._now()
+        if now is None:
+            return unavailable(status.sentence)
+        return self._documents.answer(
+            request,
+            repr(("cards", window, segment)),
+            tag_of(now, status),
+            lambda: cards(now, window, segment).encode(),
+            "text/html",
+        )
 
     def _html(
         self,

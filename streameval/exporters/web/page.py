@@ -12,7 +12,6 @@ from typing import Final
 
 from streameval.accumulator.comparison import percent
 from streameval.catalogue.metric import Metric
-from streameval.catalogue.reading import UndefinedReading
 from streameval.engine.snapshot import (
     CheckpointHealth,
     Health,
@@ -24,13 +23,12 @@ from streameval.exporters.view import (
     UNDEFINED,
     Division,
     by_slice,
-    certainty,
     counted,
     divisions,
-    figure,
     moment,
     span,
 )
+from streameval.exporters.web.cards import summary, value
 from streameval.exporters.web.experiment import section
 from streameval.exporters.web.health import State
 from streameval.exporters.web.markup import Markup, grid, tag
@@ -141,7 +139,7 @@ def _card(metric: Metric, series: Sequence[Series], division: Division) -> Marku
     return tag(
         "article",
         tag("h4" if segment else "h3", metric.text),
-        tag("p", _summary(metric), kind="quiet"),
+        tag("p", summary(metric), kind="quiet"),
         tag(
             "div",
             tag("table", caption, *_rows(division, series)),
@@ -152,11 +150,6 @@ def _card(metric: Metric, series: Sequence[Series], division: Division) -> Marku
         ),
         kind=f"card {'windows' if division.windowed else 'many'}",
     )
-
-
-def _summary(metric: Metric) -> str:
-    direction = {True: " Higher is better.", False: " Lower is better.", None: ""}
-    return metric.definition.summary + direction[metric.definition.higher_is_better]
 
 
 def _rows(division: Division, series: Sequence[Series]) -> list[Markup]:
@@ -193,33 +186,19 @@ def _cell(entry: Series | None, longest: float) -> Markup:
         return tag("td")
     count = tag("data", f"{entry.reading.count:,}", value=str(entry.reading.count))
     small = tag("small", "of ", count, title=counted(entry.metric))
-    return tag("td", _value(entry), _bar(entry, longest), small, kind="one")
+    return tag("td", value(entry), _bar(entry, longest), small, kind="one")
 
 
 def _largest(series: Iterable[Series]) -> float:
     return max((entry.reading.value for entry in series if entry.reading.defined), default=0.0)
 
 
-def _value(entry: Series) -> Markup:
-    reading = entry.reading
-    if not reading.defined:
-        why = reading.problem if isinstance(reading, UndefinedReading) else "No data yet"
-        return tag("span", figure(math.nan), kind="undefined", title=why)
-    parts: list[str] = [tag("data", figure(reading.value), value=repr(reading.value))]
-    if sure := certainty(reading):
-        parts += [" ", tag("small", sure)]
-    if reading.no_interval is not None:
-        unseen = tag("span", f": {reading.no_interval}", kind="unseen")
-        parts += [" ", tag("small", "no interval", unseen, title=reading.no_interval)]
-    return tag("span", *parts)
-
-
 def _bar(entry: Series, longest: float) -> Markup:
     """A bar for the value, with `longest` as a full bar; none for a negative value."""
-    value = entry.reading.value if entry.reading.defined else math.nan
-    if not (0 <= value <= longest and 0 < longest < math.inf):
+    shown = entry.reading.value if entry.reading.defined else math.nan
+    if not (0 <= shown <= longest and 0 < longest < math.inf):
         return Markup()
-    return tag("meter", min="0", max=repr(longest), value=repr(value), aria_hidden="true")
+    return tag("meter", min="0", max=repr(longest), value=repr(shown), aria_hidden="true")
 
 
 def _totals(snapshot: Snapshot) -> Markup:

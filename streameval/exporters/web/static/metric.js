@@ -1,9 +1,42 @@
-// One metric: its definition, its variants, and its windows over time.
+// A card of the overview, and one metric with its definition and its windows over time. The values
+// are fragments of HTML from the server; here are charts, and the rows that are picked.
 
-import { direction, nameOf, sinceOf, table } from "./cards.js";
 import { Chart, MOST, swatch } from "./chart.js";
 import { morph, tag } from "./markup.js";
 import { figure, moment, windowName } from "./words.js";
+
+export const nameOf = (entry) => Object.values(entry.labels).join(" \u00B7 ") || "all lists";
+
+// The server's section of a metric with the picked rows only.
+function values(metric, entries, context, summary = true) {
+  const section = context.section(metric)?.cloneNode(true);
+  if (!section) return tag("p", { class: "quiet" }, "No data for this selection.");
+  section.querySelector(".definition").remove();
+  if (!summary) section.querySelector("p").remove();
+  const picked = new Set(entries.map(nameOf));
+  for (const row of section.querySelectorAll("tr[data-name]")) {
+    if (picked.has(row.dataset.name)) row.firstChild.prepend(swatch(Number(row.dataset.place)));
+    else row.remove();
+  }
+  return section;
+}
+
+export class Card {
+  constructor(metric) {
+    this.metric = metric;
+    this.chart = new Chart(metric, 150);
+    this.head = tag("div");
+    this.body = tag("div");
+    this.element = tag("article", { class: "card" }, this.head, this.body, this.chart.element);
+  }
+
+  show(entries, context) {
+    const link = tag("a", { href: context.choice.link(this.metric), "data-view": this.metric },
+      this.metric);
+    morph(this.head, tag("div", {}, tag("h3", {}, link)));
+    morph(this.body, tag("div", {}, values(this.metric, entries, context)));
+  }
+}
 
 export class View {
   constructor(metric) {
@@ -20,16 +53,13 @@ export class View {
   }
 
   show(entries, context) {
-    const meaning = context.meaning(this.metric);
     morph(this.head, tag("div", {},
       tag("p", {}, tag("a", { href: context.choice.link(""), "data-view": "" }, "\u2190 All metrics")),
       tag("h3", { class: "large", tabindex: "-1" }, this.metric),
-      meaning ? definition(meaning) : null));
+      context.section(this.metric)?.querySelector(".definition").cloneNode(true) ?? null));
     morph(this.body, tag("div", { class: "card" },
       tag("h4", {}, `Now: ${windowName(context.choice.shown)}`),
-      entries.length ? table(entries, context, `${this.metric}, ${windowName(context.choice.shown)}`)
-        : tag("p", { class: "quiet" }, "No data for this selection."),
-      sinceOf(entries)));
+      values(this.metric, entries, context, false)));
   }
 
   // `found`: chart title -> lines.
@@ -68,26 +98,6 @@ const legend = (lines) => tag("ul", { class: "legend" }, lines.slice(0, MOST).ma
   const last = line.points.at(-1)?.[1] ?? null;
   return tag("li", {}, swatch(line.index), ` ${line.name} `, tag("strong", {}, figure(last)));
 }));
-
-function definition(meaning) {
-  const [low, high] = meaning.range;
-  const words = low === null && high === null ? "any number"
-    : high === null ? `${low} or more` : `${low ?? "any"} to ${high}`;
-  const facts = {
-    Range: words,
-    Direction: direction(meaning),
-    Denominator: meaning.counts,
-    Convention: meaning.system ?? null,
-    Parameters: Object.entries(meaning.parameters).map((pair) => pair.join(" = ")).join(", ") || null,
-    Source: meaning.source,
-  };
-  return tag("div", { class: "card definition" },
-    tag("p", {}, meaning.summary),
-    meaning.text.split("\n\n").filter(Boolean).map((each) => tag("p", { class: "quiet" }, each)),
-    meaning.formula ? tag("pre", { tabindex: "0", "aria-label": "Formula" }, meaning.formula) : null,
-    tag("dl", { class: "facts" }, Object.entries(facts).filter(([, text]) => text)
-      .map(([name, text]) => tag("div", {}, tag("dt", {}, name), tag("dd", {}, text)))));
-}
 
 function recent(found) {
   return tag("div", {}, [...found].map(([title, lines]) => {

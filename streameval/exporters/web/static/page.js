@@ -1,9 +1,8 @@
 // Updates the page without moving focus, selection or scroll position.
 
-import { Card, nameOf } from "./cards.js";
 import { Choice } from "./choice.js";
 import { morph, tag } from "./markup.js";
-import { View, drawings } from "./metric.js";
+import { Card, View, drawings, nameOf } from "./metric.js";
 
 const EVERY = 2000;
 const responses = new Map();
@@ -24,11 +23,16 @@ const watcher = new IntersectionObserver((entries) => {
 let paused = false;
 let found = null;
 let meanings = new Map();
+let fragments = new Map();
 let view = null;
 let timer = 0;
 let order = [];
 
-const choice = new Choice(() => { render(); histories(); });
+const choice = new Choice(async () => {
+  render();
+  await turnTo();
+  histories();
+});
 
 // The server draws these, with and without scripts.
 async function sections() {
@@ -36,6 +40,27 @@ async function sections() {
   const next = new DOMParser().parseFromString(html, "text/html");
   for (const id of ["state", "experiment", "health"]) {
     morph(document.getElementById(id), next.getElementById(id));
+  }
+}
+
+// The values of the chosen window and segment, by metric.
+async function values() {
+  const { shown, family } = choice;
+  const query = new URLSearchParams({ window: shown, ...(family.segment ? { segment: family.segment } : {}) });
+  const html = await request(`cards?${query}`, (answer) => answer.text());
+  const parsed = new DOMParser().parseFromString(html, "text/html");
+  if (choice.shown !== shown || choice.family.segment !== family.segment) return;
+  fragments = new Map([...parsed.querySelectorAll("section[data-metric]")]
+    .map((section) => [section.dataset.metric, section]));
+}
+
+async function turnTo() {
+  if (found === null) return;
+  try {
+    await values();
+    render();
+  } catch (error) {
+    announce(error.message, true);
   }
 }
 
@@ -56,6 +81,7 @@ const context = {
   choice,
   get document() { return found; },
   meaning: (metric) => meanings.get(metric),
+  section: (metric) => fragments.get(metric),
   index: (entry) => order.indexOf(nameOf(entry)),
   picked(labels) {
     const compared = found.comparison;
@@ -174,6 +200,8 @@ async function update() {
     }
     if (paused) return;
     found = next;
+    choice.offer(offered());
+    await values();
     render();
     document.getElementById("plain").replaceChildren();
     document.body.classList.add("moving");
