@@ -92,6 +92,7 @@ def _card(
         _since([entry for entry, _ in entries]),
         _definition(definition(metric)),
         data_metric=metric.text,
+        data_version=str(snapshot.version),
     )
 
 

@@ -24,6 +24,7 @@ let paused = false;
 let found = null;
 let meanings = new Map();
 let fragments = new Map();
+let version = -1;
 let view = null;
 let timer = 0;
 let order = [];
@@ -52,6 +53,8 @@ async function values() {
   if (choice.shown !== shown || choice.family.segment !== family.segment) return;
   fragments = new Map([...parsed.querySelectorAll("section[data-metric]")]
     .map((section) => [section.dataset.metric, section]));
+  const [first] = fragments.values();
+  version = first ? Number(first.dataset.version) : found.version;
 }
 
 async function turnTo() {
@@ -119,7 +122,7 @@ function render() {
   const shown = all.filter((entry) => context.picked(entry.labels));
   if (choice.view) single(shown.filter((entry) => entry.metric === choice.view));
   else overview(shown);
-  live.dataset.version = found.version;
+  live.dataset.version = version;
   document.title = `${choice.view ? `${choice.view}, ` : ""}${found.source}: `
     + found.state.word.toLowerCase();
 }
@@ -193,7 +196,7 @@ function announce(text, old = false) {
 
 async function update() {
   const next = await request("api/v1/metrics");
-  if (next !== found) {
+  if (next !== found || version !== next.version) {
     if (next.metrics.some((entry) => !meanings.has(entry.metric))) {
       const { metrics } = await request("api/v1/catalogue");
       meanings = new Map(metrics.map((each) => [each.metric, each]));
@@ -202,6 +205,8 @@ async function update() {
     found = next;
     choice.offer(offered());
     await values();
+    // A snapshot was taken between the two requests: ask again for the newer document.
+    if (version !== found.version) found = await request("api/v1/metrics");
     render();
     document.getElementById("plain").replaceChildren();
     document.body.classList.add("moving");
