@@ -16,6 +16,8 @@ from streameval.exporters.families import FIRST_EXPOSURE
 from streameval.exporters.web.application import application
 from streameval.prometheus import Accumulators, AccumulatorSnapshots, Collector, exposition
 
+__all__ = ["app"]
+
 EVERY: Final = 1.0
 """Shortest time between snapshots, in seconds."""
 

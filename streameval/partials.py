@@ -41,6 +41,8 @@ from streameval.tables.events import starts_of
 from streameval.tables.files import arrow
 from streameval.windows.times import DurationError, microseconds
 
+__all__ = ["Cell", "Counter", "Partial", "arrow_table", "merged", "partials", "repacked", "stored"]
+
 VERSION: Final = 2
 """Version of the state in a row."""
 
@@ -69,6 +71,10 @@ class Cell(NamedTuple):
         labels: values of the columns in `by`; `__missing__` for null.
         start: start of the span, microseconds since the epoch; None for all time, and for lists
             without a time.
+
+    Example:
+        >>> Cell(("treatment",), None).labels
+        ('treatment',)
     """
 
     labels: tuple[str, ...]
@@ -80,6 +86,13 @@ class Partial(NamedTuple):
 
     Attributes:
         state: the counts as bytes; equal counts give equal bytes.
+
+    Example:
+        >>> import pyarrow
+        >>> table = pyarrow.table({"recommendations": [["a"]], "interactions": [["a"]]})
+        >>> (row,) = partials([table], "mrr")
+        >>> row.labels, row.start, row.lists, type(row.state)
+        ((), None, 1, <class 'bytes'>)
     """
 
     labels: tuple[str, ...]
@@ -180,6 +193,17 @@ class Counter:
     Raises:
         MetricError: a metric is unknown, or lacks an input.
         ValueError: `every` is not a duration.
+
+    Example:
+        >>> import pyarrow
+        >>> counter = Counter("mrr")
+        >>> tables = [
+        ...     pyarrow.table({"recommendations": [["a", "b"]], "interactions": [[item]]})
+        ...     for item in "ab"
+        ... ]
+        >>> rows = [row for table in tables for row in counter.rows([table])]
+        >>> merged(rows)[Cell((), None)].read("mrr").value
+        0.75
     """
 
     def __init__(
@@ -287,6 +311,13 @@ def merged(rows: Rows, **known: Unpack[Known]) -> dict[Cell, Accumulator]:
         StateVersionError: another release wrote them.
         DamagedStateError: a state is not the output of `partials`.
         MetricError: a metric lacks its inputs.
+
+    Example:
+        >>> import pyarrow
+        >>> table = pyarrow.table({"recommendations": [["a"], ["b"]], "interactions": [["a"], []]})
+        >>> rows = [*partials([table[:1]], "hit_rate@1"), *partials([table[1:]], "hit_rate@1")]
+        >>> merged(rows)[Cell((), None)].read("hit_rate@1").value
+        0.5
     """
     found: dict[Cell, Accumulator] = {}
     empty: Accumulator | None = None
@@ -304,7 +335,15 @@ def merged(rows: Rows, **known: Unpack[Known]) -> dict[Cell, Accumulator]:
 
 
 def repacked(rows: Rows, **known: Unpack[Known]) -> list[Partial]:
-    """Merge rows to one row per cell, as a step of a distributed reduction; see `merged`."""
+    """Merge rows to one row per cell, as a step of a distributed reduction; see `merged`.
+
+    Example:
+        >>> import pyarrow
+        >>> table = pyarrow.table({"recommendations": [["a"], ["b"]], "interactions": [["a"], []]})
+        >>> rows = [*partials([table[:1]], "hit_rate@1"), *partials([table[1:]], "hit_rate@1")]
+        >>> [row.lists for row in rows], [row.lists for row in repacked(rows)]
+        ([1, 1], [2])
+    """
     listed = [*_listed(rows)]
     if not listed:
         return []
@@ -317,6 +356,12 @@ def arrow_table(rows: Rows) -> Any:
 
     Raises:
         MissingExtraError: pyarrow is not installed.
+
+    Example:
+        >>> import pyarrow
+        >>> table = pyarrow.table({"recommendations": [["a"]], "interactions": [["a"]]})
+        >>> arrow_table(partials([table], "mrr")).column_names
+        ['labels', 'start', 'lists', 'state']
     """
     schema = arrow().schema(
         {
@@ -335,6 +380,16 @@ def stored(path: str | PathLike[str]) -> Iterator[Partial]:
     Raises:
         SourceError: it cannot be read, or lacks a column.
         MissingExtraError: pyarrow is not installed.
+
+    Example:
+        >>> import pathlib, pyarrow, tempfile
+        >>> from pyarrow import parquet
+        >>> table = pyarrow.table({"recommendations": [["a"]], "interactions": [["a"]]})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder) / "monday.parquet"
+        ...     parquet.write_table(arrow_table(partials([table], "mrr")), path)
+        ...     [row.lists for row in stored(path)]
+        [1]
     """
     try:
         table = arrow("parquet").read_table(path, columns=list(Partial._fields))

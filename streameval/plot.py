@@ -22,6 +22,9 @@ _ROWS: Final = (
 )
 
 
+__all__ = ["lifts", "over_time", "row"]
+
+
 def row(start: float, reading: Reading, **labels: str) -> dict[str, Any]:
     """A row for `over_time`, in the form of `streameval evaluate --every`.
 

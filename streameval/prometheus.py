@@ -31,6 +31,8 @@ from streameval.exporters.families import (
 from streameval.exporters.operations import undefined_readings
 from streameval.exporters.prometheus import client_metric
 
+__all__ = ["Collector"]
+
 Accumulators: TypeAlias = Accumulator | Mapping[Any, Accumulator]
 """One, or a mapping from label values: a string, or a tuple of strings for several labels."""
 

@@ -16,6 +16,8 @@ from streameval.events.columns import Columns
 from streameval.partials import Cell, Inputs, Known, arrow_table, merged, partials, repacked
 from streameval.statistics.intervals import Intervals
 
+__all__ = ["Evaluation", "Value", "evaluate"]
+
 SCHEMA: Final = "labels array<string>, start bigint, lists bigint, state binary"
 """Schema of a frame of partials."""
 
@@ -28,6 +30,12 @@ class Value(NamedTuple):
         start: start of the span, microseconds since the epoch; None for all time.
         metric: text of the metric.
         reading: value, evidence and interval.
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> reading = Accumulator("mrr").read("mrr")
+        >>> Value(("treatment",), None, "mrr", reading).labels
+        ('treatment',)
     """
 
     labels: tuple[str, ...]
@@ -42,6 +50,15 @@ class Evaluation:
     Attributes:
         partials: a frame with one row per cell, for `streameval.partials.merged`. Write it to keep
             the counts; combine frames of several runs by union.
+
+    Example:
+        >>> schema = "recommendations array<string>, interactions array<string>"
+        >>> monday = evaluate(spark.createDataFrame([(["a"], ["a"])], schema), "mrr")
+        >>> tuesday = evaluate(spark.createDataFrame([(["a"], [])], schema), "mrr")
+        >>> from streameval.partials import Cell, merged
+        >>> rows = monday.partials.union(tuesday.partials).collect()
+        >>> merged(row.asDict() for row in rows)[Cell((), None)].read("mrr").value
+        0.5
     """
 
     def __init__(self, partials: Any, known: Known) -> None:
@@ -86,6 +103,13 @@ def evaluate(
         MetricError: a metric is unknown, or lacks an input.
         MissingExtraError: pyarrow is not installed.
         ValueError: `every` is not a duration.
+
+    Example:
+        >>> rows = [(["a", "b"], ["b"], "x"), (["a", "b"], [], "x"), (["a", "b"], ["a"], "y")]
+        >>> schema = "recommendations array<string>, interactions array<string>, variant string"
+        >>> evaluation = evaluate(spark.createDataFrame(rows, schema), "mrr", by=["variant"])
+        >>> [(value.labels, value.metric, value.reading.value) for value in evaluation.collect()]
+        [(('x',), 'mrr', 0.25), (('y',), 'mrr', 1.0)]
     """
     by = (by,) if isinstance(by, str) else by
     # Raise errors of arguments here rather than on an executor.

@@ -73,6 +73,10 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         verdict: better, worse, no difference, ...
         kind: method of the bounds: "fixed" or "anytime".
         confidence: how often such bounds cover the truth.
+
+    Example:
+        >>> Comparison(kind="anytime", confidence=0.95).verdict
+        'too few users'
     """
 
     control: float | None = None

@@ -253,6 +253,16 @@ def metric(
     Raises:
         MetricDeclarationError: bounds, source or the parentheses are missing, or the function has
             an unsupported argument.
+
+    Example:
+        >>> from streameval import Accumulator, metric_at
+        >>> @metric(bounds=(0, 1), source="our own")
+        ... def first_click(event):
+        ...     return float(event.recommendations[0] in event.interactions)
+        >>> accumulator = Accumulator(metric_at(first_click))
+        >>> accumulator.update(["a", "b"], ["a"])
+        >>> [reading.value for reading in accumulator.compute().values()]
+        [1.0]
     """
     if bare or bounds is None or not source:
         raise MetricDeclarationError(*bare)

@@ -62,6 +62,10 @@ class Interaction(msgspec.Struct, frozen=True, gc=False):
         item: the item's id.
         gain: any number up to 2^1000.
         type: for example "click" or "purchase"; None if the stream has no types.
+
+    Example:
+        >>> Interaction("tea", gain=12.5, type="purchase").type
+        'purchase'
     """
 
     item: Id
@@ -84,6 +88,13 @@ class Event(msgspec.Struct, kw_only=True, gc=False, repr_omit_defaults=True):
         baseline: the list of another recommender; None if unknown.
         history: items that the user knew before this list; None if unknown.
         event_id: identity of the event; None if the stream has none.
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> accumulator = Accumulator("hit_rate@1")
+        >>> accumulator.update_many([Event(recommendations=["tea", "milk"], interactions={"tea"})])
+        >>> accumulator.read("hit_rate@1").value
+        1.0
     """
 
     recommendations: Sequence[Id]
@@ -128,6 +139,11 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         event_ids: identity of each event.
 
     A column from `positions` on is None if no event has a value.
+
+    Example:
+        >>> batch = Batch(recommendations=[["a", "b"], ["c"]], interactions=[["b"], []])
+        >>> len(batch.recommendations), batch.users is None
+        (2, True)
     """
 
     recommendations: Sequence[Sequence[Id]]

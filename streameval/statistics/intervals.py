@@ -77,6 +77,15 @@ class Interval(msgspec.Struct, frozen=True, kw_only=True):
         confidence: how often such an interval covers the truth.
         kind: the method: "fixed", "anytime" or "pointwise".
         groups: effective number of user groups.
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> accumulator = Accumulator("hit_rate@1", intervals=Intervals())
+        >>> for user in range(2_000):
+        ...     accumulator.update(["a"], ["a"] if user % 2 else [], user=f"u{user}")
+        >>> interval = accumulator.interval("hit_rate@1", "fixed")
+        >>> round(interval.low, 3), round(interval.high, 3), interval.kind
+        (0.478, 0.522, 'fixed')
     """
 
     low: float

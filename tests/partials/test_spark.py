@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import doctest
 import json
 import os
 import shutil
@@ -14,6 +15,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+import streameval.spark
 from streameval import Comparison, Intervals, compare
 from streameval.catalogue.context import Popularity
 from streameval.errors import InvalidEventError, MetricError
@@ -74,6 +76,15 @@ WANTED = {cell: each.state_dict() for cell, each in merged(counted(table(ROWS)))
 def test_any_partitioning_gives_the_bits_of_one_process(spark: Any, partitions: int) -> None:
     assert states(evaluated(frame(spark).repartition(partitions))) == WANTED
     assert states(evaluated(frame(spark).repartition(partitions, "users"))) == WANTED
+
+
+def test_the_examples_of_the_module_run(spark: Any) -> None:
+    tests = doctest.DocTestFinder().find(streameval.spark, globs=vars(streameval.spark))
+    runner = doctest.DocTestRunner()
+    for test in tests:
+        test.globs |= {"spark": spark}
+        runner.run(test)
+    assert (runner.failures, runner.tries > 10) == (0, True)
 
 
 @pytest.mark.parametrize("partitions", [1, 4])

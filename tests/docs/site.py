@@ -1,0 +1,150 @@
+"""Hooks of the site: its menu, a page for each public name, and links to files beside docs/."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path, PurePosixPath
+from posixpath import normpath
+from typing import Any, Final
+
+from griffe import Extension, Object
+from mkdocs.structure.files import File, Files
+
+DOCS: Final = Path(__file__).parents[2] / "docs"
+PUBLIC: Final = (
+    "streameval",
+    "streameval.partials",
+    "streameval.spark",
+    "streameval.prometheus",
+    "streameval.asgi",
+    "streameval.plot",
+    "streameval.testing",
+)
+"""Modules that users import."""
+
+_LINK: Final = re.compile(r"(?<=\]\()(?P<path>[^)#:\s]+)(?P<rest>#[^)\s]*)?(?=\))")
+_PYTHON: Final = "reference/python"
+
+
+_EXAMPLE: Final = re.compile(r"^( *)Example:$", re.MULTILINE)
+_FENCE: Final = re.compile(r"^(```\w+) ([\w./-]+)$")
+"""The beginning of a block that is named as a file."""
+_CODE: Final = re.compile(r"`[^`]*`")
+
+
+class Examples(Extension):
+    """Reads the section "Example:" of a docstring as what Griffe calls "Examples:"."""
+
+    def on_instance(self, *, obj: Object, **_: Any) -> None:
+        """Rename the section of one object."""
+        if obj.docstring is not None:
+            obj.docstring.value = _EXAMPLE.sub(r"\1Examples:", obj.docstring.value)
+
+
+def public_names() -> dict[str, list[str]]:
+    """Module -> its public names."""
+    return {module: sorted(import_module(module).__all__) for module in PUBLIC}
+
+
+def on_config(config: Any) -> Any:
+    """Make the menu: what docs/ has, and the pages of the Python API."""
+    metrics = [f"reference/metrics/{path.name}" for path in _pages("reference/metrics")]
+    reference = [f"reference/{path.name}" for path in _pages("reference")]
+    config.nav = [
+        {"Home": ["README.md", "tutorial.md", "glossary.md"]},
+        {"How-to": _menu("how-to")},
+        {"Reference": [*reference, {"Metrics": metrics}]},
+        {"Python": [f"{_PYTHON}/index.md", *_python_menu()]},
+        {
+            "Explanation": [
+                *_menu("explanation"),
+                {"Decisions": ["decisions/index.md", *_menu("decisions")]},
+            ]
+        },
+        {"Runbook": "runbook.md"},
+    ]
+    return config
+
+
+def on_files(files: Files, config: Any) -> Files:
+    """Add the pages that no file in docs/ holds."""
+    for path, text in _generated():
+        files.append(File.generated(config, path, content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, *, page: Any, config: Any, **_: Any) -> str:
+    """Let links to files beside docs/ lead to the repository, and show what GitHub shows."""
+    folder = PurePosixPath(page.file.src_uri).parent
+
+    def target(link: re.Match[str]) -> str:
+        path = normpath((folder / link["path"]).as_posix())
+        if path.startswith("../"):
+            return f"{config.repo_url}/blob/main/{path.removeprefix('../')}{link['rest'] or ''}"
+        return f"{link[0]}/index.md" if path == "decisions" else link[0]
+
+    lines = _LINK.sub(target, markdown).split("\n")
+    return "\n".join(_with_bars(_FENCE.sub(r'\1 title="\2"', line)) for line in lines)
+
+
+def _with_bars(line: str) -> str:
+    """A row of a table; GitHub needs a bar in code to be escaped, and the site shows the escape."""
+    if not line.startswith("|"):
+        return line
+    return _CODE.sub(lambda code: code[0].replace("\\|", "|"), line)
+
+
+def _generated() -> Iterator[tuple[str, str]]:
+    for module, names in _modules():
+        for name in names:
+            yield _page_of(module, name), f"::: {module}.{name}\n"
+    yield f"{_PYTHON}/errors.md", "::: streameval.errors\n"
+    yield f"{_PYTHON}/index.md", _python_index()
+    titles = [(path.name, _title(path)) for path in _pages("decisions")]
+    listed = "".join(f"- [{title}]({name})\n" for name, title in titles)
+    yield (
+        "decisions/index.md",
+        f"# Decisions\n\nQuestion, choice and price, a page each.\n\n{listed}",
+    )
+
+
+def _python_index() -> str:
+    lines = ["# Python API", ""]
+    for module, names in _modules():
+        summary = (import_module(module).__doc__ or "").strip().partition("\n")[0]
+        lines += [f"## `{module}`", "", summary, ""]
+        lines += [
+            f"- [`{name}`]({PurePosixPath(_page_of(module, name)).relative_to(_PYTHON)})"
+            for name in names
+        ]
+        lines.append("")
+    lines += ["## `streameval.errors`", "", "- [every error](errors.md)", ""]
+    return "\n".join(lines)
+
+
+def _modules() -> list[tuple[str, list[str]]]:
+    return list(public_names().items())
+
+
+def _python_menu() -> Iterator[dict[str, Any]]:
+    for module, names in _modules():
+        yield {module: [{name: _page_of(module, name)} for name in names]}
+    yield {"streameval.errors": f"{_PYTHON}/errors.md"}
+
+
+def _page_of(module: str, name: str) -> str:
+    return f"{_PYTHON}/{module}.{name}.md"
+
+
+def _menu(folder: str) -> list[str]:
+    return [f"{folder}/{path.name}" for path in _pages(folder)]
+
+
+def _pages(folder: str) -> list[Path]:
+    return sorted((DOCS / folder).glob("*.md"))
+
+
+def _title(path: Path) -> str:
+    return path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
