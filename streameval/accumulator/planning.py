@@ -49,6 +49,15 @@ class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
         confidence: share of experiments that find none if there is none.
         shares: share of the users of each variant, control first; they sum to 1.
         efforts: one for each method.
+
+    Example:
+        >>> from streameval import Accumulator, Intervals
+        >>> accumulator = Accumulator("hit_rate", intervals=Intervals())
+        >>> for user in range(300):
+        ...     accumulator.update(["a"], ["a"] if user % 2 else [], user=f"u{user}")
+        >>> found = plan(accumulator, "hit_rate", shares=(9, 1))
+        >>> found.users, found.shares
+        (300.0, (0.9, 0.1))
     """
 
     metric: str
