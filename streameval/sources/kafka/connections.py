@@ -10,7 +10,7 @@ import socket
 import ssl
 import struct
 from collections.abc import Mapping, Sequence
-from traceback import clear_frames
+from traceback import clear_frames, walk_tb
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, get_args
 from weakref import WeakSet
 
@@ -28,6 +28,7 @@ from kafka.errors import (
     UnsupportedSaslMechanismError,
 )
 from kafka.net.manager import KafkaConnectionManager
+from kafka.net.transport import KafkaTCPTransport
 from kafka.protocol.consumer import HeartbeatRequest
 
 from streameval.sources.secrets import Latest
@@ -167,8 +168,7 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # untyped
             self.fenced = True
 
     def _record_end(self, connection: Any, address: str, error: Exception) -> None:
-        # The client leaves the socket of a failed attempt to garbage collection.
-        clear_frames(error.__traceback__)
+        _close_leaked(error)
         stage: Literal["handshake", "sasl", "ready"] = "handshake"
         if connection.init_future.succeeded():
             stage = "ready"
@@ -177,6 +177,16 @@ class Connections(KafkaConnectionManager):  # type: ignore[misc]  # untyped
         end = ConnectionEnd(error, address, stage)
         if self.end is None or end.weight >= self.end.weight:
             self.end = end
+
+
+def _close_leaked(error: Exception) -> None:
+    """Close the socket of a failed attempt, which the client leaves to garbage collection."""
+    for frame, _ in walk_tb(error.__traceback__):
+        for name in ("transport", "sock"):
+            leaked = frame.f_locals.get(name)
+            if isinstance(leaked, KafkaTCPTransport | socket.socket):
+                leaked.close()
+    clear_frames(error.__traceback__)
 
 
 def addresses(config: Mapping[str, Any]) -> list[str]:
