@@ -30,14 +30,12 @@ let timer = 0;
 let order = [];
 
 const choice = new Choice(async () => {
-  render();
   await turnTo();
   histories();
 });
 
 // The server draws these, with and without scripts.
-async function sections() {
-  const html = await request("sections", (answer) => answer.text());
+function sections(html) {
   const next = new DOMParser().parseFromString(html, "text/html");
   for (const id of ["state", "experiment", "health"]) {
     morph(document.getElementById(id), next.getElementById(id));
@@ -61,10 +59,10 @@ async function turnTo() {
   if (found === null) return;
   try {
     await values();
-    render();
   } catch (error) {
     announce(error.message, true);
   }
+  render();
 }
 
 // Requests a document only if it changed, by the ETag of the last response.
@@ -195,6 +193,8 @@ function announce(text, old = false) {
 }
 
 async function update() {
+  // Asked first and shown last, so that no part of the page is newer than the values.
+  const html = await request("sections", (answer) => answer.text());
   const next = await request("api/v1/metrics");
   if (next !== found || version !== next.version) {
     if (next.metrics.some((entry) => !meanings.has(entry.metric))) {
@@ -212,7 +212,7 @@ async function update() {
     document.body.classList.add("moving");
     await histories();
   }
-  await sections();
+  sections(html);
   announce("Updates automatically.");
 }
 
