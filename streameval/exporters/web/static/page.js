@@ -30,6 +30,7 @@ let timer = 0;
 let order = [];
 
 const choice = new Choice(async () => {
+  render();
   await turnTo();
   histories();
 });
