@@ -28,8 +28,10 @@ from streameval.cli.request import (
     Separators,
     UnitOfTime,
     day_option,
+    deciding_metrics,
     expand_paths,
     given_options,
+    metric_name,
     number_options,
     refuse_invalid,
     shares_option,
@@ -76,15 +78,16 @@ def compare(  # noqa: PLR0913  each is an option of the command
         list[str] | None,
         Option(
             metavar="METRIC",
-            help="Metric that decides; several share the error. May be repeated.",
+            help="Metric that decides, and is counted without -m, too; several share the error. "
+            "May be repeated.",
         ),
     ] = None,
     guardrail: Annotated[
         list[str] | None,
         Option(
             metavar="METRIC=LIFT",
-            help="Largest accepted loss, like ctr=-0.01 (log_loss=0.01 if lower is better). "
-            "May be repeated.",
+            help="Largest accepted loss, like ctr=-0.01 (log_loss=0.01 if lower is better), of a "
+            "metric that is counted without -m, too. May be repeated.",
         ),
     ] = None,
     shares: Annotated[
@@ -172,6 +175,9 @@ def compare(  # noqa: PLR0913  each is an option of the command
 
     Metrics that are not means over lists or items are left out, with a message.
     """
+    decided = [metric_name(name) for name in primary or []]
+    limits = number_options("--guardrail", guardrail or [])
+    guarded = {metric_name(name): limit for name, limit in limits.items()}
     compare_files(
         Request(
             paths=paths if is_state(paths) else expand_paths(paths),
@@ -180,6 +186,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
             metrics=metric or [],
             labels=[label] if label else [],
             compares=True,
+            added=deciding_metrics(Experiment(primary=decided, guardrails=guarded)),
             config=config,
             time=time,
             time_unit=time_unit,
@@ -192,8 +199,8 @@ def compare(  # noqa: PLR0913  each is an option of the command
                 control=control,
                 since=day_option(since),
                 shares=shares_option(shares or []),
-                primary=primary,
-                guardrails=number_options("--guardrail", guardrail or []),
+                primary=decided,
+                guardrails=guarded,
                 same_users=same_users,
             ),
             intervals=given_options(confidence=confidence, precision=precision),
@@ -212,7 +219,7 @@ def compare_files(request: Request, options: ExperimentOptions) -> None:
         if is_state(request.files)
         else counted_files(request, options)
     )
-    experiment.check(counted.metrics, "command line")
+    experiment.check([m for m in counted.metrics if m.text not in counted.left_out], "command line")
     check_variants(counted.variants, request, experiment)
     missing = counted.variants.get(MISSING_LABEL)
     if missing is not None and missing.audience.lists:

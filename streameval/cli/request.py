@@ -12,7 +12,9 @@ from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 import msgspec
 from typer import Exit, Option
 
+from streameval.accumulator.activity import USER_METRICS
 from streameval.accumulator.comparison import Method
+from streameval.accumulator.experiment import Experiment
 from streameval.accumulator.formulas import needed_inputs
 from streameval.accumulator.shares import SINCE, DatedShares, Shares
 from streameval.catalogue import parse
@@ -108,6 +110,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         separators: "|" or "column=|"; between the entries of lists that are text.
         every: length of a span of event time; None for one span.
         compares: whether to keep the configuration's experiment, unchecked.
+        added: metrics besides those given or configured, which an experiment names.
     """
 
     paths: Sequence[str] = ()
@@ -128,6 +131,12 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     format: str = "table"
     processes: int = 1
     compares: bool = False
+    added: Sequence[str] = ()
+
+    @property
+    def named_metrics(self) -> list[str]:
+        """The metrics that the command line names, without those that it names twice."""
+        return list(dict.fromkeys([*self.metrics, *self.added]))
 
     @property
     def files(self) -> list[str]:
@@ -177,12 +186,12 @@ def _holds_events(path: str) -> bool:
 
 def config_of(request: Request) -> Config:
     """The configuration of a request; files on the command line replace its source."""
-    if request.config is None and not request.metrics:
+    if request.config is None and not request.named_metrics:
         raise UsageError(
             "no metric given; add some, for example -m ctr -m ndcg@10 (`streameval metrics` lists "
             "them all), or --config FILE."
         )
-    for text in request.metrics:
+    for text in request.named_metrics:
         parse(text)
     if request.config is None:
         _require_inputs(request)
@@ -196,7 +205,7 @@ def config_of(request: Request) -> Config:
     # Only `compare` reads the experiment, and checks it with its own options.
     experiment = config.experiment if request.compares else None
     config = check_config("command line", msgspec.structs.replace(config, experiment=None))
-    for text in request.metrics:
+    for text in request.named_metrics:
         if lacking := lacking_field(text, config, tables=request.is_tables):
             raise UsageError(f"{text!r} needs {lacking}.")
     return msgspec.structs.replace(config, experiment=experiment)
@@ -223,7 +232,7 @@ _INPUTS: Final = {
 
 def _require_inputs(request: Request) -> None:
     """Refuse metrics whose inputs are missing; only `evaluate` has an option for one of them."""
-    for text in request.metrics:
+    for text in request.named_metrics:
         for name in needed_inputs(parse(text)):
             if name in _INPUTS and not (name == "catalog" and request.catalog is not None):
                 what, key = _INPUTS[name]
@@ -295,8 +304,11 @@ def _stem(path: str) -> str:
 
 def _overridden(config: Config, request: Request) -> Config:
     change = msgspec.structs.replace
-    if request.metrics:
+    if request.metrics or request.config is None:
         config = change(config, metrics=list(dict.fromkeys(request.metrics)), metric=[])
+    counted = {parse(text).text for text in (*config.metrics, *(x.name for x in config.metric))}
+    added = [text for text in request.added if parse(text).text not in counted]
+    config = change(config, metrics=[*config.metrics, *added])
     if request.labels:
         config = _relabelled(config, request.labels)
     if request.catalog is not None:
@@ -389,6 +401,19 @@ class ExperimentOptions(NamedTuple):
     looks: int
     by: str | None
     fail_on: Sequence[str]
+
+
+def metric_name(text: str) -> str:
+    """The name of a metric as a comparison has it: canonical, or of a metric per user."""
+    per_user = {each.text for each in USER_METRICS}
+    return text if text in per_user else parse(text).text
+
+
+def deciding_metrics(experiment: Experiment) -> list[str]:
+    """The metrics that are counted because they decide: primary ones and guardrails."""
+    per_user = {each.text for each in USER_METRICS}
+    named = dict.fromkeys([*experiment.primary, *experiment.guardrails])
+    return [name for name in named if name not in per_user]
 
 
 def given_options(**options: object) -> dict[str, Any]:

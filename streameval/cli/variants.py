@@ -21,6 +21,7 @@ from streameval.cli.request import (
     ExperimentOptions,
     Request,
     config_of,
+    deciding_metrics,
 )
 from streameval.cli.state import newest_checkpoints, restore, without_copies
 from streameval.config import Config
@@ -72,10 +73,12 @@ def _settings(request: Request, options: ExperimentOptions) -> tuple[Config, Exp
     known = config.experiment or Experiment(label=label)
     if request.labels:
         known = msgspec.structs.replace(known, label=label)
+    experiment = msgspec.structs.replace(known, **options.experiment)
+    request = msgspec.structs.replace(request, added=deciding_metrics(experiment))
     labels = [known.label] if options.by is None else [known.label, options.by]
     if not {*labels} <= {*config.labels}:
-        config = config_of(msgspec.structs.replace(request, labels=labels))
-    experiment = msgspec.structs.replace(known, **options.experiment)
+        request = msgspec.structs.replace(request, labels=labels)
+    config = config_of(request)
     intervals = msgspec.structs.replace(config.intervals or Intervals(), **options.intervals)
     dated = "--shares with dates" if isinstance(experiment.shares, list) else ""
     if config.event.time is None and (dated or experiment.since is not None):
@@ -178,7 +181,7 @@ def chosen_metrics(request: Request, metrics: Sequence[Metric]) -> Sequence[Metr
     known_texts = [metric.text for metric in metrics]
     for text in sorted(chosen.difference(known_texts)):
         raise UsageError(f"-m {text}: not in the state, which has {', '.join(known_texts)}.")
-    return [metric for metric in metrics if metric.text in chosen]
+    return [metric for metric in metrics if metric.text in {*chosen, *request.added}]
 
 
 def counted_states(
@@ -193,12 +196,13 @@ def counted_states(
         found = ", ".join(config.labels) or "none"
         raise UsageError(f"--label {known.label}: no such label in the state; its labels: {found}.")
     metrics, variants = variants_in(ingest, known.label, config.labels)
+    experiment = msgspec.structs.replace(known, **options.experiment)
+    request = msgspec.structs.replace(request, added=deciding_metrics(experiment))
     chosen = chosen_metrics(request, metrics)
     by = options.by
     if by is not None and by not in (*config.labels, *config.segments):
         known_names = ", ".join((*config.labels, *config.segments))
         raise UsageError(f"--by {by}: neither a label nor a segment of the state: {known_names}.")
-    experiment = msgspec.structs.replace(known, **options.experiment)
     intervals = msgspec.structs.replace(config.intervals or Intervals(), **options.intervals)
     counted = _without_intervals(config, (chosen, variants))
     if by is not None:
