@@ -23,7 +23,6 @@ from streameval.cli.counting import (
 from streameval.cli.errors import FAILED, UsageError, as_usage_error, report
 from streameval.cli.readings import SpanReadings, snapshot_of, write_series
 from streameval.cli.request import (
-    ROLES,
     AllowInvalid,
     Columns,
     Form,
@@ -36,8 +35,8 @@ from streameval.cli.request import (
     config_of,
     expand_paths,
     lacking_field,
+    names_in,
     refuse_invalid,
-    unknown_column,
 )
 from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
@@ -50,7 +49,6 @@ from streameval.join.frontend import JoinStats
 from streameval.partials import Cell
 from streameval.tables.files import Kind
 from streameval.tables.rows import (
-    Names,
     Rows,
     Ties,
     by_span,
@@ -58,6 +56,7 @@ from streameval.tables.rows import (
     is_trec,
     joined,
     recommendation_rows,
+    refuse_unread_scores,
     row_warnings,
     trec_rows,
     truth_rows,
@@ -142,7 +141,8 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
 
     Rows of --recommendations and --truth are joined by user. A user without recommendations has an
     empty list; a user without truth has no interactions. Files of RecBole, RePlay and trec_eval are
-    read unchanged; for others, --column names the columns: user, item, score, rank or rating.
+    read unchanged; for others, --column names the columns: user, item, score, rank or rating. Where
+    the files differ: --column recommendations.user=client --column truth.user=member.
     """
     request = Request(
         paths=expand_paths(paths or []),
@@ -339,15 +339,10 @@ def _are_trec(results: str, qrels: str) -> bool:
 
 
 def _of_tables(paths: tuple[str, str], request: Request, config: Config) -> tuple[Rows, Rows]:
-    for role in request.column_names:
-        if role not in ROLES:
-            raise UsageError(unknown_column(role, ROLES))
-    names = Names(
-        **request.column_names,
-        time=None if request.every is None else config.event.time,
-        time_unit=config.event.time_unit or "iso8601",
-    )
-    return recommendation_rows(paths[0], names), truth_rows(paths[1], names)
+    shown = recommendation_rows(paths[0], names_in(request, "recommendations", config))
+    if request.ties is None:
+        refuse_unread_scores(paths[0], shown)
+    return shown, truth_rows(paths[1], names_in(request, "truth", config))
 
 
 def _of_trec(results: str, qrels: str) -> tuple[Rows, Rows]:

@@ -29,7 +29,7 @@ from streameval.sources.opening import expand
 from streameval.sources.options import FilesOptions
 from streameval.tables.events import GAINS
 from streameval.tables.files import finite, is_table
-from streameval.tables.rows import Ties
+from streameval.tables.rows import Names, Ties
 
 Form: TypeAlias = Literal["detect", "table", "trec"]
 
@@ -40,6 +40,10 @@ _LINES: Final = (".ndjson", ".jsonl", ".json")
 
 ROLES: Final = ("user", "item", "score", "rank", "rating")
 """Columns of files with one row per item."""
+
+
+_OF_ONE_FILE: Final = ("user", "item")
+"""Those of both files, which may have a name in each: truth.user=member."""
 
 
 _DATED: Final = re.compile(r"[\d./-]+:")
@@ -344,6 +348,21 @@ def _column(text: str) -> tuple[str, str]:
         example = "--column recommendations=shown"
         raise UsageError(f"--column: found {text!r}; give FIELD=COLUMN, like {example}.")
     return field, column
+
+
+def names_in(request: Request, file: str, config: Config) -> Names:
+    """The columns of --recommendations or --truth; `truth.user=member` is of one file alone."""
+    names = request.column_names
+    of_one = {f"{each}.{role}" for each in ("recommendations", "truth") for role in _OF_ONE_FILE}
+    for field in names:
+        if field not in {*ROLES, *of_one}:
+            raise UsageError(unknown_column(field, [*ROLES, *sorted(of_one)]))
+    here = {role: names[f"{file}.{role}"] for role in _OF_ONE_FILE if f"{file}.{role}" in names}
+    return Names(
+        **{role: names[role] for role in ROLES if role in names} | here,
+        time=None if request.every is None else config.event.time,
+        time_unit=config.event.time_unit or "iso8601",
+    )
 
 
 def unknown_column(field: str, known: Sequence[str]) -> str:

@@ -83,6 +83,8 @@ class Rows(NamedTuple):
         by_rank: whether the ranks order the items, rather than the scores.
         unread: names of the other columns.
         binary: the first of those that has only 0 and 1, and has a 0; None without.
+        numeric: the first of those that has other numbers only; None without, or if a score or
+            rank orders the rows.
     """
 
     users: Any
@@ -93,6 +95,7 @@ class Rows(NamedTuple):
     by_rank: bool = False
     unread: Sequence[str] = ()
     binary: str | None = None
+    numeric: str | None = None
 
     def take(self, rows: IntArray) -> Rows:
         """These rows, in this order."""
@@ -108,19 +111,33 @@ class Rows(NamedTuple):
 
 def recommendation_rows(path: str, names: Names) -> Rows:
     """The rows of a file of recommendations: user, item and, if present, score or rank."""
-    return _rows(path, names, ("score", names.score, _SCORE), ("rank", names.rank, _RANK))
+    scores, ranks = ("score", names.score, _SCORE), ("rank", names.rank, _RANK)
+    return _rows(path, names, "recommendations", scores, ranks)
 
 
 def truth_rows(path: str, names: Names) -> Rows:
     """The rows of a file of interactions: user, item and, if present, rating."""
-    return _rows(path, names, ("rating", names.rating, _RATING))
+    return _rows(path, names, "truth", ("rating", names.rating, _RATING))
+
+
+def refuse_unread_scores(path: str, shown: Rows) -> None:
+    """Raise a SourceError if the order of the file would hide a column that may be a score."""
+    if shown.numeric is not None:
+        name = _bare(shown.numeric)
+        raise SourceError(
+            path,
+            f"no column has a usual name of a score or rank, and {shown.numeric!r} has numbers",
+            f"if it orders the items, give --column score={name} (highest first) or --column "
+            f"rank={name} (lowest first); if the rows are in order, --ties arrival",
+        )
 
 
 _Role: TypeAlias = tuple[str, str | None, Sequence[str]]
 """What a column holds, its given name, and its usual names."""
 
 
-def _rows(path: str, names: Names, worth: _Role, rank: _Role | None = None) -> Rows:
+def _rows(path: str, names: Names, file: str, worth: _Role, rank: _Role | None = None) -> Rows:
+    """`file`: "recommendations" or "truth"."""
     table = joined_tables(path)
     unread = set(table.names)
 
@@ -131,15 +148,17 @@ def _rows(path: str, names: Names, worth: _Role, rank: _Role | None = None) -> R
         name = _found(named, usual, table.names)
         if name is None:
             problem = (
-                f"no column {named!r}" if named else f"no column has a usual name of the {role}"
+                f"no column {named!r}"
+                if named
+                else f"no column has a usual name of the {role.rpartition('.')[2]}"
             )
             remedy = f"name it with --column {role}=NAME; the first line must have the names"
             raise SourceError(path, f"{problem}; {table.listing}", remedy)
         unread.discard(name)
         return table.column(name, f"name it with --column {role}=NAME")
 
-    users = ids_of(column("user", names.user, _USER))
-    items = ids_of(column("item", names.item, _ITEM))
+    users = ids_of(column(f"{file}.user", names.user, _USER))
+    items = ids_of(column(f"{file}.item", names.item, _ITEM))
     scored = holds(*worth)
     by_rank = rank is not None and holds(*rank) and bool(names.rank or not scored)
     ranks = None
@@ -150,6 +169,7 @@ def _rows(path: str, names: Names, worth: _Role, rank: _Role | None = None) -> R
     known = numbers_of(column(*worth)) if scored else None
     times = times_of(column("time", names.time, ()), names.time_unit) if names.time else None
     others = [name for name in table.names if name in unread]
+    ordered = rank is None or scored or ranks is not None
     return Rows(
         users=users,
         items=items,
@@ -159,18 +179,33 @@ def _rows(path: str, names: Names, worth: _Role, rank: _Role | None = None) -> R
         by_rank=by_rank,
         unread=others,
         binary=next((name for name in others if _is_binary(table, name)), None),
+        numeric=None if ordered else next((x for x in others if _is_numeric(table, x)), None),
     )
 
 
-def _is_binary(table: Table, name: str) -> bool:
+def _values(table: Table, name: str) -> Any:
+    """The numbers or texts of a column, or None."""
     if table.names.count(name) > 1:
-        return False
+        return None
     values, types = table.content[name], arrow().types
     kinds = (types.is_primitive, types.is_string, types.is_large_string)
-    if not any(each(values.type) for each in kinds):
+    return values if any(each(values.type) for each in kinds) else None
+
+
+def _is_numeric(table: Table, name: str) -> bool:
+    """Whether a column has only numbers, and others than 0 and 1."""
+    values = _values(table, name)
+    # A column without a name is the index that pandas writes.
+    if not name or values is None or arrow().types.is_temporal(values.type):
         return False
+    found = _texts(values.slice(0, 1000))
+    return not found <= _BINARY and all(finite(text) is not None for text in found)
+
+
+def _is_binary(table: Table, name: str) -> bool:
+    values = _values(table, name)
     # Most columns are ruled out by their first rows.
-    if not _texts(values.slice(0, 100)) <= _BINARY:
+    if values is None or not _texts(values.slice(0, 100)) <= _BINARY:
         return False
     found = _texts(values)
     return found <= _BINARY and bool(found & _ZEROS)

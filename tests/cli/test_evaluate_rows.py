@@ -99,7 +99,7 @@ def test_parquet_and_csv_give_the_same_with_columns_of_any_name(tmp_path: Path) 
     text = TRUTH.replace("\t", ",").replace(":token", "").replace(":float", "")
     (tmp_path / "truth.csv.gz").write_bytes(gzip.compress(b"\xef\xbb\xbf" + text.encode()))
     both = files(tmp_path / "recs.parquet", tmp_path / "truth.csv.gz")
-    assert "name it with --column user=NAME" in told(*both)
+    assert "name it with --column recommendations.user=NAME" in told(*both)
     renamed = text.replace("user_id,item_id", "who,what").encode()
     (tmp_path / "truth.csv.gz").write_bytes(gzip.compress(renamed))
     roles = ("user=who", "item=what", "score=how_much")
@@ -141,9 +141,36 @@ def test_without_scores_items_are_ranked_in_file_order(tmp_path: Path) -> None:
 
 
 def test_without_scores_a_column_that_may_hold_them_is_named(tmp_path: Path) -> None:
-    both = written(tmp_path, "user,item,place\n1,a,2\n1,b,1\n", "user,item\n1,a\n")
+    both = written(tmp_path, "user,item,why\n1,a,new\n1,b,old\n", "user,item\n1,a\n")
     said = ran("evaluate", *both, "-m", "mrr").stderr
-    assert "no column has a usual name of a score or rank (not read: place)" in said
+    assert "no column has a usual name of a score or rank (not read: why)" in said
+
+
+def test_a_column_of_numbers_that_may_be_the_score_is_not_left_unread(tmp_path: Path) -> None:
+    both = written(tmp_path, "user,item,est\n1,a,.1\n1,b,.9\n", "user,item\n1,b\n")
+    said = told(*both)
+    assert "no column has a usual name of a score or rank, and 'est' has numbers; if it" in said
+    assert "--column score=est (highest first) or --column rank=est (lowest first)" in said
+    assert found(*both, "-m", "mrr", "--column", "score=est") == {"mrr": (1.0, 1)}
+    assert found(*both, "-m", "mrr", "--ties", "arrival") == {"mrr": (0.5, 1)}
+    both = written(tmp_path, ",user,item\n0,1,a\n1,1,b\n", "user,item\n1,b\n")
+    assert found(*both, "-m", "mrr") == {"mrr": (0.5, 1)}
+
+
+def test_columns_may_have_another_name_in_each_file(tmp_path: Path) -> None:
+    both = written(tmp_path, "client,sku,score\n1,a,1\n1,b,2\n", "member,product\n1,a\n")
+    names = ["recommendations.user=client", "truth.user=member"]
+    options = [part for name in names for part in ("--column", name)]
+    assert found(*both, "-m", "mrr", *options) == {"mrr": (0.5, 1)}
+    assert "name it with --column recommendations.user=NAME; the first" in told(*both)
+    assert "name it with --column truth.user=NAME; the" in told(*both, *options[:2])
+    swapped = ["--column", "truth.user=client", "--column", "user=client"]
+    assert "truth.csv: no column 'client'; its columns: member, product" in told(*both, *swapped)
+    assert "known: user, item, score" in told(*both, "--column", "truth.score=x")
+
+
+def test_a_column_named_for_the_rank_is_read(tmp_path: Path) -> None:
+    both = written(tmp_path, "user,item,place\n1,a,2\n1,b,1\n", "user,item\n1,a\n")
     done = ran("evaluate", *both, "-m", "mrr", "--column", "rank=place", "--format", "csv")
     assert (done.stdout, done.stderr) == ("metric,value,count\nmrr,0.5,1\n", "")
 
