@@ -6,7 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-_USER_INFORMATION = re.compile(r"(?<=://)[^/?#\s\"]*@")
+_USER_INFORMATION = re.compile(r"(?<=//)[^/?#\s\"]*@")
 
 
 def without_user(text: str) -> str:

@@ -204,7 +204,7 @@ def test_two_daemons_of_which_one_is_killed_count_what_the_files_hold(
         two.until(lambda: read(two) == RECORDS)
         live = two.until(lambda: _whole(_experiment(two)))
         assert two.stop() == 0
-    options = "--by variant --control control --method anytime --primary mrr --format json"
+    options = "--label variant --control control --method anytime --primary mrr --format json"
     guarded = ("--guardrail", "ctr=-0.01")
     metrics = [part for name in ("ctr", "mrr", "ndcg@5") for part in ("-m", name)]
     options += " --time ts --time-unit s"

@@ -155,7 +155,7 @@ def test_a_scrape_is_answered_when_no_more_files_can_be_opened(tmp_path: Path) -
         daemon.until(lambda: daemon.get("/-/ready").status_code == 200)
         resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (64, 64))
         port = int(daemon.address.rsplit(":", 1)[1])
-        for _ in range(200):
+        for _ in range(70):
             stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=PATIENCE))
         assert daemon.get("/metrics").status_code == 200
         assert daemon.stop() == 0

@@ -35,13 +35,16 @@ _OPEN: Final = (
 CLIENT_SECONDS: Final = 65.0
 """Seconds that a client may keep the server waiting; more than the usual scrape interval."""
 
+_FIRST_SECONDS: Final = 10.0
+"""Seconds for a first request: clients that only connect must not take the open files of others."""
+
 
 class Server:
     """Serves an application until it is stopped; the constructor binds its addresses.
 
     `listen`: "HOST:PORT", an IPv6 address in brackets, port 0 for a free one; or several.
-    `patience`: seconds that a client may keep the server waiting, for a request or to receive a
-    response; the connection is closed after at most twice as long.
+    `patience`: seconds that a client may keep the server waiting, for a request (at most ten for
+    the first) or to receive a response; the connection is closed after at most twice as long.
 
     Raises:
         AddressInUseError: an address is in use or not local; no address is bound then.
@@ -195,7 +198,7 @@ class _Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn's
         """Begin to watch the client, after the TLS handshake."""
         super().connection_made(transport)
-        self._check = self.loop.call_later(self._patience, self._check_progress)
+        self._check_later()
 
     def on_response_complete(self) -> None:
         """Count the response as progress."""
@@ -225,4 +228,8 @@ class _Connection(H11Protocol):
             self.transport.abort()
             return
         self._before = now
-        self._check = self.loop.call_later(self._patience, self._check_progress)
+        self._check_later()
+
+    def _check_later(self) -> None:
+        seconds = self._patience if self._responses else min(self._patience, _FIRST_SECONDS)
+        self._check = self.loop.call_later(seconds, self._check_progress)
