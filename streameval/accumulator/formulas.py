@@ -13,7 +13,12 @@ from msgspec.structs import replace
 
 from streameval.catalogue.context import Context
 from streameval.catalogue.metric import Metric
-from streameval.errors import MetricValueError, MissingInputError
+from streameval.errors import (
+    MetricError,
+    MetricValueError,
+    MissingInputError,
+    StreamevalError,
+)
 from streameval.events import Batch, Event
 from streameval.statistics.arrays import FloatArray, IntArray, up_to
 from streameval.statistics.hits import HitsOfCells
@@ -50,10 +55,44 @@ def needed_inputs(metric: Metric) -> list[str]:
     return [name for name in metric.definition.inputs if name not in optional]
 
 
+class MetricFailedError(MetricError):
+    """The function of a user's metric raised an exception, which is the cause of this one.
+
+    Attributes:
+        remedy: names the metric and its module.
+    """
+
+    def __init__(self, metric: Metric, error: Exception, event: Event | None = None) -> None:
+        function = metric.definition.function
+        where = "" if event is None else f" for {_shown(event)}"
+        self.remedy = f"Correct {function.__name__} in {function.__module__}"
+        problem = f"{type(error).__name__}: {error}"
+        super().__init__(f"metric {metric.text!r} failed{where} ({problem}). {self.remedy}.")
+
+
+def _shown(event: Event) -> str:
+    """The lists of an event, shortened."""
+    shown, clicked = list(event.recommendations), event.interactions
+    return f"recommendations {shown!r:.80} and interactions {clicked!r:.80}"
+
+
+def _is_users(metric: Metric) -> bool:
+    return not metric.definition.function.__module__.startswith("streameval.")
+
+
 def called(metric: Metric, statistic: object, context: Context) -> Any:
-    """The result of the metric's function on a statistic."""
+    """The result of the metric's function on a statistic.
+
+    Raises:
+        MetricFailedError: a user's function raised an exception.
+    """
     function = metric.definition.function
-    return function(statistic, *_inputs(metric, context), **metric.values_for(function))
+    try:
+        return function(statistic, *_inputs(metric, context), **metric.values_for(function))
+    except Exception as error:
+        if isinstance(error, (StreamevalError, MemoryError)) or not _is_users(metric):
+            raise
+        raise MetricFailedError(metric, error) from error
 
 
 def values_of(metric: Metric, lists: Lists) -> FloatArray:
@@ -103,11 +142,16 @@ def formula(metric: Metric, context: Context) -> Formula:
     """The metric's function, as a function of one event."""
     function, inputs = metric.definition.function, _inputs(metric, context)
     chosen = metric.values_for(function)
-    wanted = str(metric.values.get("type", ""))
+    wanted, is_users = str(metric.values.get("type", "")), _is_users(metric)
 
     def value(event: Event) -> float | list[float] | None:
         read = _of_type(event, wanted) if wanted else event
-        found = function(read, *inputs, **chosen)
+        try:
+            found = function(read, *inputs, **chosen)
+        except Exception as error:
+            if isinstance(error, (StreamevalError, MemoryError)) or not is_users:
+                raise
+            raise MetricFailedError(metric, error, event) from error
         return found if found is None or type(found) is float else _of_one(metric, found)
 
     return value

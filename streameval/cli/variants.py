@@ -8,15 +8,17 @@ from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, cast
 
 import msgspec
+from typer import Exit
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.experiment import Experiment, Variant
+from streameval.accumulator.formulas import needed_inputs
 from streameval.accumulator.readings import activity
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.checkpoints.store import is_store
 from streameval.cli.counting import count_records, count_tables, report_early
-from streameval.cli.errors import UsageError, report
+from streameval.cli.errors import FAILED, UsageError, report
 from streameval.cli.request import (
     ExperimentOptions,
     Request,
@@ -68,6 +70,7 @@ def counted_files(
 
 def _settings(request: Request, options: ExperimentOptions) -> tuple[Config, Experiment]:
     """The configuration to count with, and the experiment."""
+    request = _without_sets(request)
     config = config_of(request)
     label = request.labels[0] if request.labels else Experiment().label
     known = config.experiment or Experiment(label=label)
@@ -86,6 +89,25 @@ def _settings(request: Request, options: ExperimentOptions) -> tuple[Config, Exp
     counting = Experiment(label=known.label)
     config = msgspec.structs.replace(config, intervals=intervals, experiment=counting)
     return config, experiment
+
+
+def _without_sets(request: Request) -> Request:
+    """The request without metrics of all lists together that need an input, such as a catalogue.
+
+    They cannot be compared, so the input must not be asked for.
+    """
+    parsed = {text: parse(text) for text in request.metrics}
+    left_out = [
+        text
+        for text, metric in parsed.items()
+        if metric.definition.per == "slice" and needed_inputs(metric)
+    ]
+    for text in left_out:
+        report(f"{text} is not compared: it is not a mean over lists or items.")
+    chosen = [text for text in request.metrics if text not in left_out]
+    if left_out and not chosen and not request.added:
+        raise UsageError("no metric that can be compared; `streameval metrics` lists them all.")
+    return msgspec.structs.replace(request, metrics=chosen)
 
 
 def _count_tables(request: Request, config: Config, labels: Sequence[str]) -> Counted:
@@ -225,7 +247,8 @@ def check_variants(
     """Raise a UsageError if variants, the control or users are missing."""
     files, label = ", ".join(request.files), experiment.label
     if not variants:
-        raise UsageError(f"no valid event in {files}.")
+        report(f"no valid event in {files}.")
+        raise Exit(FAILED)
     found = [name for name in sorted(variants) if name != MISSING_LABEL]
     if not found:
         raise UsageError(

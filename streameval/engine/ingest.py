@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 
 from streameval.accumulator.doubts import Doubts
+from streameval.accumulator.formulas import MetricFailedError
 from streameval.decoding.columns import Decoded
 from streameval.decoding.framing import BatchDecoder
 from streameval.decoding.invalid import InvalidEvent
@@ -29,7 +30,7 @@ from streameval.windows.sections import Section
 
 _UNLIKE_OURS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """Raised for parts with valid digests that another program wrote."""
-SKIPPABLE: Final = "Report this, with the record; with [state], an operator can skip it"
+_SKIPPABLE: Final = "with [state], an operator can skip the record"
 """Remedy for a record that is known to be at fault."""
 
 AT_ONCE: Final = 1_024
@@ -190,10 +191,8 @@ class Ingest:
         try:
             applied = state.apply(batch, self._frontend.decode(batch))
             self._proceed(state)
-        except (StreamevalError, MemoryError):
-            raise
         except Exception as error:
-            if not batch.offsets:
+            if not batch.offsets or not is_of_a_record(error):
                 raise
             raise self._uncountable(batch, error) from error
         self.tally.add(applied.tally)
@@ -385,7 +384,7 @@ class Ingest:
                 else:
                     failing = middle
             first = last = batch.offsets[counted]
-            remedy = SKIPPABLE
+            remedy = remedy_of(error)
         topic, number = batch.partition
         return UncountableRecordError(topic, number, (first, last), described(error), remedy)
 
@@ -442,13 +441,28 @@ class StartOwner:
             self._ingest.drop(partition)
 
 
-def described(error: Exception) -> str:
+def is_of_a_record(error: Exception) -> bool:
+    """Whether an error while counting is a bug, here or in a user's metric, not a known limit."""
+    known = isinstance(error, (StreamevalError, MemoryError))
+    return isinstance(error, MetricFailedError) or not known
+
+
+def remedy_of(error: Exception) -> str:
+    """What to do about a record that cannot be counted."""
+    if isinstance(error, MetricFailedError):
+        return f"{error.remedy}; {_SKIPPABLE}"
+    return f"Report this, with the record; {_SKIPPABLE}"
+
+
+def described(error: BaseException) -> str:
     """The type and message of an error, and where it was raised.
 
     Example:
         >>> described(KeyError("x"))
         "KeyError: 'x'"
     """
+    if isinstance(error, MetricFailedError) and error.__cause__ is not None:
+        return described(error.__cause__)
     text = " ".join(f"{type(error).__name__}: {error}".split())
     at = extract_tb(error.__traceback__)[-1:]
     return "".join([text, *(f", {Path(each.filename).name}:{each.lineno}" for each in at)])

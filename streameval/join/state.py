@@ -10,9 +10,9 @@ import msgspec
 from streameval.decoding.columns import Decoded
 from streameval.engine.clock import NEVER, Clock
 from streameval.engine.dead_letters import Identity
-from streameval.engine.ingest import SKIPPABLE, described
+from streameval.engine.ingest import described, is_of_a_record, remedy_of
 from streameval.engine.partition import Applied, Layout, PartitionState, Progress, Sink, Tally
-from streameval.errors import DamagedStateError, StreamevalError, UncountableRecordError
+from streameval.errors import DamagedStateError, UncountableRecordError
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.interactions import InteractionColumns
 from streameval.join.joiner import AT_ONCE, Joiner, Trace
@@ -131,15 +131,13 @@ class JoinedState(PartitionState):
             self._goal = self.logs.watermark(self.joiner.rules)
         try:
             self.joiner.advance(*self._goal, self._sink or self.count)
-        except (StreamevalError, MemoryError):
-            raise
         except Exception as error:
-            record = self._at_fault()
+            record = self._at_fault() if is_of_a_record(error) else None
             if record is None:
                 raise
             (topic, number), offset = record
             raise UncountableRecordError(
-                topic, number, (offset, offset), described(error), SKIPPABLE, waiting=True
+                topic, number, (offset, offset), described(error), remedy_of(error), waiting=True
             ) from error
         self.unfinished = self.logs.has_more or self.joiner.watermark < self._goal[0]
         self._join_version = next_version()

@@ -393,7 +393,8 @@ def _column(table: Table, name: str, role: str) -> Column:
 
 
 def _remedy(role: str) -> str:
-    name = f"name the one that holds the {role} with --column {role}=NAME"
+    option = "--time NAME" if role == "time" else f"--column {role}=NAME"
+    name = f"name the one that holds the {role} with {option}"
     rows = "give rows of users and items to evaluate as --recommendations and --truth"
     return f"{name}, or {rows}" if role in _IDS else name
 

@@ -17,7 +17,7 @@ import numpy as np
 from streameval.decoding.fields import TimeUnit
 from streameval.decoding.invalid import Refusal
 from streameval.decoding.times import microsecond_column, written_time
-from streameval.errors import SourceError
+from streameval.errors import ProblemError, SourceError
 from streameval.events import END_TIME, FIRST_TIME
 from streameval.events.ragged import Array, IntArray
 from streameval.extras import imported
@@ -200,6 +200,10 @@ def _parquet(path: str) -> Iterator[Any]:
             yield file
 
 
+class EmptyFileError(ProblemError):
+    """A file has no bytes; as one with columns alone, it has no event."""
+
+
 def table_of(path: str) -> Table:
     """Read a whole file.
 
@@ -209,7 +213,7 @@ def table_of(path: str) -> Table:
     arrow()
     found = b"".join(content(path))
     if not found:
-        raise SourceError(path, "the file is empty", "give one whose first line names the columns")
+        raise EmptyFileError(path, "the file is empty", "it has neither columns nor events")
     with _explained(path):
         if found.startswith(_PARQUET):
             file = arrow("parquet").ParquetFile(arrow().BufferReader(found), pre_buffer=False)

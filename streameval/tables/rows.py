@@ -152,7 +152,8 @@ def _rows(path: str, names: Names, file: str, worth: _Role, rank: _Role | None =
                 if named
                 else f"no column has a usual name of the {role.rpartition('.')[2]}"
             )
-            remedy = f"name it with --column {role}=NAME; the first line must have the names"
+            option = "--time NAME" if role == "time" else f"--column {role}=NAME"
+            remedy = f"name it with {option}; the first line must have the names"
             raise SourceError(path, f"{problem}; {table.listing}", remedy)
         unread.discard(name)
         return table.column(name, f"name it with --column {role}=NAME")

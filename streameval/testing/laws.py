@@ -14,7 +14,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from streameval.accumulator import Accumulator
-from streameval.accumulator.formulas import formula
+from streameval.accumulator.formulas import MetricFailedError, formula
 from streameval.accumulator.intake import as_batch, of_one_kind
 from streameval.accumulator.plan import planned
 from streameval.accumulator.readings import readings_of
@@ -420,7 +420,8 @@ def _broken(metric: Metric, law: Law, events: Sequence[Event]) -> str | None:
         # A copy, because a formula may change its events.
         return law(metric, deepcopy(events))
     except Exception as error:  # noqa: BLE001  whatever a formula raises on a valid event is wrong
-        return f"it raises {type(error).__name__}: {error}"
+        raised = error.__cause__ if isinstance(error, MetricFailedError) else error
+        return f"it raises {type(raised).__name__}: {raised}"
 
 
 def _equals(twin: Twin) -> Law:

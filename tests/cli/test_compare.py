@@ -288,6 +288,10 @@ def test_a_metric_without_an_interval_is_left_out(tmp_path: Path) -> None:
     alone = ran("compare", path, "-m", "gini@3")
     assert alone.returncode == 2
     assert "no metric that can be compared" in alone.stderr
+    done = ran("compare", path, "-m", "ctr", "-m", "item_coverage@10", "--format", "json")
+    assert (done.returncode, json.loads(done.stdout)["comparisons"][0]["metric"]) == (0, "ctr")
+    told = ran("compare", path, "-m", "item_coverage@10").stderr
+    assert "item_coverage@10 is not compared: it is not a mean over lists or items" in told
 
 
 def test_a_comparison_without_users_is_rejected(tmp_path: Path) -> None:

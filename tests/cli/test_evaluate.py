@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from streameval import Accumulator
-from tests.cli.program import asked, json_lines, ran, readings, saved
+from streameval import Accumulator, Event, metric
+from streameval.statistics.hitcells import HitsView
+from tests.cli.program import asked, json_lines, ran, readings, refused, saved
 from tests.effort import every_case
 
 EVENTS = [
@@ -286,3 +287,60 @@ def test_an_estimate_says_so_in_every_format(tmp_path: Path) -> None:
     assert [float(rows[0][end]) for end in ("low", "high")] == [distinct["low"], distinct["high"]]
     table = " ".join(ran(*call, "table").stdout.split())
     assert table.count("(estimated, between ") == 2
+
+
+@pytest.mark.parametrize("name", ["empty.ndjson", "empty.csv", "empty.parquet", "header.csv"])
+def test_a_file_without_events_exits_with_the_same_status_in_every_form(
+    tmp_path: Path, name: str
+) -> None:
+    path = saved(tmp_path / name, "recommendations,interactions\n" if "header" in name else "")
+    commands = ["evaluate"] if "header" in name else ["evaluate", "compare"]
+    for command in commands:
+        done = ran(command, path, "-m", "ctr")
+        assert (done.returncode, done.stdout) == (1, ""), done
+        assert name in done.stderr
+        assert "first line" not in done.stderr
+
+
+def test_an_absent_field_of_time_is_asked_for_by_its_name(tmp_path: Path) -> None:
+    event = {"recommendations": ["a"], "interactions": ["a"]}
+    time = ("-m", "ctr", "--every", "1h", "--time", "tz", "--time-unit", "s")
+    lines = json_lines(tmp_path / "events.ndjson", [event] * 100)
+    said = ran("evaluate", lines, *time).stderr
+    assert "tz is absent or null" in said
+    assert "do time, recommendations, interactions and interaction_item in [event]" in said
+    table = saved(tmp_path / "events.csv", "recommendations,interactions\na,a\n")
+    assert "no column 'tz'" in refused("evaluate", table, *time)
+    assert "holds the time with --time NAME" in refused("evaluate", table, *time)
+    rows = saved(tmp_path / "rows.csv", "user,item\n1,a\n")
+    pair = ("evaluate", "--recommendations", rows, "--truth", rows, *time)
+    assert "no column 'tz'; its columns: user, item; name it with --time NAME" in refused(*pair)
+
+
+@pytest.mark.parametrize("form", ["ndjson", "csv"])
+def test_a_failing_metric_of_a_users_own_is_named_with_its_event(tmp_path: Path, form: str) -> None:
+    """Programs import the metric from the module of this test."""
+    event = {"recommendations": [], "interactions": ["clicked"]}
+    path = json_lines(tmp_path / "events.ndjson", [event])
+    if form == "csv":
+        path = saved(tmp_path / "events.csv", "recommendations,interactions\n,clicked\n")
+    said = refused("evaluate", path, "-m", f"{__name__}:share_of_none")
+    assert "ZeroDivisionError: division by zero" in said
+    assert f"Correct share_of_none in {__name__}" in said
+    assert "Report" not in said
+    if form == "csv":
+        assert "for recommendations [] and interactions ['clicked']" in said
+    said = refused("evaluate", path, "-m", f"{__name__}:sum_of_none")
+    assert f"metric '{__name__}:sum_of_none' failed (ZeroDivisionError: " in said
+
+
+@metric(bounds=(0, 1), source="this test")
+def share_of_none(event: Event) -> float:
+    """Fails for an event without recommendations."""
+    return 1 / len(event.recommendations)
+
+
+@metric(bounds=(0, 1), source="this test")
+def sum_of_none(hits: HitsView) -> float:
+    """Fails for every sum."""
+    return 1 / (len(hits.__class__.__name__) * 0)

@@ -356,7 +356,6 @@ def test_the_trec_eval_sample_has_its_printed_digits_from_its_own_files() -> Non
         ("user,item\n1,2\n1\n", "user,item\n", "recs.csv: CSV parse error"),
         ("user,item\n1,\xff\n", "user,item\n", "recs.csv: line 2: byte 0xff is not UTF-8"),
         ("us\xe9r,item\n1,2\n", "user,item\n", "recs.csv: line 1: byte 0xe9 is not UTF-8"),
-        ("", "user,item\n", "recs.csv: the file is empty"),
         ("PAR1", "user,item\n", "recs.csv: "),
         ("q1 Q0 d1 1 2.5 tag\nq1 Q0 d1 1 2.5\n", "q1 0 d1 1\n", "recs.csv: row 2: found 'q1 Q0"),
         ("q1 Q0 d1 1 2.5 tag\nq1 Q0 d1 1 x t\n", "q1 0 d1 1\n", "docno rank score tag"),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from streameval import Event, metric, metric_at
+from streameval.accumulator.formulas import MetricFailedError
 from streameval.errors import MetricError, MetricLawError, StreamevalError
 from streameval.testing import LAWS, check_metric, traffic
 from tests.effort import every_case
@@ -72,7 +73,7 @@ def test_every_law_describes_the_violation(law: str) -> None:
     found = metric_at(BREAKS[law])
     try:
         wrong = LAWS[law](found, traffic(20))
-    except ZeroDivisionError as error:
+    except MetricFailedError as error:
         wrong = str(error)
     assert wrong
 

@@ -59,7 +59,7 @@ _VERSIONS_REQUEST: Final = struct.pack(">ihhih", 10, 18, 0, 1, -1)
 """ApiVersions, version 0, correlation id 1, no client id: every broker answers it."""
 
 _TIMEOUT: Final = 2.0
-_START: Final = "start the broker, or correct bootstrap_servers in [source.kafka]"
+_START: Final = "start the broker, or correct bootstrap_servers"
 _TRUST: Final = "name the authority that signed it by ssl_cafile in [source.kafka]"
 _GRANT: Final = "allow this user to read the topics, and the group"
 _CHECK: Final = "check the broker's log, or correct [source.kafka]"
