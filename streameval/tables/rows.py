@@ -147,14 +147,7 @@ def _rows(path: str, names: Names, file: str, worth: _Role, rank: _Role | None =
     def column(role: str, named: str | None, usual: Sequence[str]) -> Any:
         name = _found(named, usual, table.names)
         if name is None:
-            problem = (
-                f"no column {named!r}"
-                if named
-                else f"no column has a usual name of the {role.rpartition('.')[2]}"
-            )
-            option = "--time NAME" if role == "time" else f"--column {role}=NAME"
-            remedy = f"name it with {option}; the first line must have the names"
-            raise SourceError(path, f"{problem}; {table.listing}", remedy)
+            raise _missing_column(table, role, named)
         unread.discard(name)
         return table.column(name, f"name it with --column {role}=NAME")
 
@@ -182,6 +175,15 @@ def _rows(path: str, names: Names, file: str, worth: _Role, rank: _Role | None =
         binary=next((name for name in others if _is_binary(table, name)), None),
         numeric=None if ordered else next((x for x in others if _is_numeric(table, x)), None),
     )
+
+
+def _missing_column(table: Table, role: str, named: str | None) -> SourceError:
+    problem = f"no column has a usual name of the {role.rpartition('.')[2]}"
+    if named:
+        problem = f"no column {named!r}"
+    option = "--time NAME" if role == "time" else f"--column {role}=NAME"
+    remedy = f"name it with {option}; the first line must have the names"
+    return SourceError(table.path, f"{problem}; {table.listing}", remedy)
 
 
 def _values(table: Table, name: str) -> Any:
