@@ -35,6 +35,7 @@ _CAPRI: Choices = {"counting": "every"}
 
 _ALL: Choices = {"relevant": "all"}
 _ROWS: Choices = {**_ALL, "repeats": "every"}
+_JOINED: Choices = {**_ROWS, "counting": "joined"}
 _LENSKIT: Choices = {"gain": "binary", "discount_by": "log2_rank"}
 _SKIP: Choices = {"empty": "skip"}
 _ZERO: Choices = {"empty": "zero"}
@@ -57,7 +58,7 @@ def _replay(system: str, repeats: str, precision: str, average: str) -> Conventi
     """A version of RePlay; `precision` and `average` are denominators."""
     values: Choices = {"method": "lower", "deviation": "single"}
     every: Choices = {**values, "repeats": repeats}
-    lists: Choices = {**every, "empty": "skip"}
+    lists: Choices = {**every, **_ALL, "empty": "skip"}
     return Convention(
         system=system,
         metrics={
@@ -124,7 +125,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "hit_rate": _ALL,
             "map": {**_ROWS, "denominator": "shown", "empty": "error", "empty_list": "zero"},
             "mrr": _ALL,
-            "ndcg": {**_ROWS, **_LENSKIT, "empty": "zero"},
+            "ndcg": {**_ROWS, **_LENSKIT, "empty": "zero", "worthless": "zero"},
             "dcg": {**_ROWS, **_LENSKIT},
             "rbp": {**_ROWS, "p": 0.85},
         },
@@ -142,12 +143,12 @@ CONVENTIONS: Mapping[str, Convention] = {
     "recbole": Convention(
         system="RecBole 0.2.1",
         metrics={
-            "hit_rate": {},
-            "mrr": {},
-            "precision": {},
-            "recall": {"empty": "nan"},
-            "map": {"empty": "zero"},
-            "ndcg": {"empty": "zero", "gain": "binary"},
+            "hit_rate": _ALL,
+            "mrr": _ALL,
+            "precision": _ALL,
+            "recall": {**_ALL, "empty": "nan"},
+            "map": {**_ALL, "empty": "zero"},
+            "ndcg": {**_ALL, "empty": "zero", "gain": "binary"},
             "gauc": {"single": True},
             "auc": {"positive": "one"},
             "log_loss": {"least": 2, "outcome": "gain"},
@@ -175,13 +176,13 @@ CONVENTIONS: Mapping[str, Convention] = {
     "replay_0_22": Convention(
         system="RePlay 0.13 to 0.22",
         metrics={
-            "hit_rate": _SKIP,
-            "precision": _SKIP,
-            "recall": _SKIP,
-            "map": {**_SKIP, "repeats": "every", "counting": "every"},
-            "mrr": _SKIP,
-            "ndcg": {**_SKIP, "repeats": "every", "counting": "every", "gain": "binary"},
-            "roc_auc": {**_SKIP, "repeats": "every"},
+            "hit_rate": {**_ALL, **_SKIP},
+            "precision": {**_ALL, **_SKIP},
+            "recall": {**_ALL, **_SKIP},
+            "map": {**_ROWS, **_SKIP, "counting": "every"},
+            "mrr": {**_ALL, **_SKIP},
+            "ndcg": {**_ROWS, **_SKIP, "counting": "every", "gain": "binary"},
+            "roc_auc": {**_ROWS, **_SKIP},
             "novelty": {"denominator": "k", "unit": "share"},
             "unexpectedness": {"missing": "zero"},
             "item_coverage": {},
@@ -224,14 +225,14 @@ CONVENTIONS: Mapping[str, Convention] = {
     "rectools": Convention(
         system="RecTools 0.19.0",
         metrics={
-            "hit_rate": _SKIP,
-            "precision": _SKIP,
-            "recall": _SKIP,
-            "f1": _SKIP,
-            "mcc": {"unknown": "count", "denominator": "k"},
-            "map": {"denominator": "interacted"},
-            "ndcg": {"gain": "binary", "best": "ranks"},
-            "mrr": _SKIP,
+            "hit_rate": {**_JOINED, **_SKIP},
+            "precision": {**_JOINED, **_SKIP},
+            "recall": {**_JOINED, **_SKIP},
+            "f1": {**_JOINED, **_SKIP},
+            "mcc": {**_ROWS, "unknown": "count", "denominator": "k"},
+            "map": {**_JOINED, "denominator": "interacted"},
+            "ndcg": {**_JOINED, "gain": "binary", "best": "ranks"},
+            "mrr": {**_JOINED, **_SKIP},
         },
         spellings={
             "HitRate": "hit_rate",
@@ -256,6 +257,8 @@ CONVENTIONS: Mapping[str, Convention] = {
             "map": {**_ZERO, "denominator": "interacted"},
             "dcg": {},
             "ndcg": _ZERO,
+            "rbp": {"gain": "linear", "max_grade": 0.0},
+            "bpref": _ZERO,
         },
     ),
     "torchmetrics": Convention(

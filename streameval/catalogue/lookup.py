@@ -91,7 +91,7 @@ _HITS_PARAMETERS = (
     Parameter("rows", 0, span=(0, LARGEST_RANK)),
     Parameter("min_gain", 0.0, span=(0, sys.float_info.max)),
     Parameter("relevant", "positive", ("positive", "all")),
-    Parameter("counting", "distinct", ("distinct", "every")),
+    Parameter("counting", "distinct", ("distinct", "every", "joined")),
     Parameter("ids", "any", ("any", "integer")),
     _TYPE,
 )

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from streameval.catalogue.context import Catalog
 from streameval.events import Event, Id
+from streameval.statistics.profiles import repeated
 from streameval.statistics.scores import gains_of
 
 Repeats: TypeAlias = Literal["every", "compact_before_cut", "compact_after_cut"]
@@ -34,9 +35,14 @@ def ranked(event: Event, k: int | None) -> list[Id]:
         >>> ranked(Event(recommendations=["a", "b", "a"], interactions=[], positions=[3, 1, 2]), 2)
         ['b', 'a']
     """
+    return list(dict.fromkeys(placed(event, k)))
+
+
+def placed(event: Event, k: int | None) -> list[Id]:
+    """The items of a list up to rank k, by rank, as often as the list has them."""
     ranks = event.positions or range(1, len(event.recommendations) + 1)
-    placed = sorted(zip(ranks, event.recommendations, strict=True), key=lambda pair: pair[0])
-    return list(dict.fromkeys(item for rank, item in placed if k is None or rank <= k))
+    pairs = sorted(zip(ranks, event.recommendations, strict=True), key=lambda pair: pair[0])
+    return [item for rank, item in pairs if k is None or rank <= k]
 
 
 class Confusion(NamedTuple):
@@ -46,25 +52,35 @@ class Confusion(NamedTuple):
     shown_only: int
     interacted_only: int
     neither: int
+    """Below 0 if the catalogue is too small."""
 
 
 def confusion(
-    event: Event, k: int | None, catalog: Catalog, unknown: Literal["ignore", "count"]
-) -> Confusion | None:
-    """The confusion matrix of the first k items; None if the catalogue is too small.
+    event: Event,
+    k: int | None,
+    catalog: Catalog,
+    unknown: Literal["ignore", "count"],
+    *,
+    relevant: Literal["positive", "all"] = "positive",
+    repeats: Literal["first", "every"] = "first",
+) -> Confusion:
+    """The confusion matrix of the first k items.
+
+    `repeats`: "every" counts an item as often as the list has it, as a join of two tables does.
 
     Example:
         >>> event = Event(recommendations=["a", "b"], interactions=["b", "x"])
         >>> tuple(confusion(event, 2, 10, "ignore"))
         (1, 1, 1, 7)
     """
-    shown = set(ranked(event, k))
-    wanted = {item for item, gain in gains_of(event.interactions).items() if gain > 0}
+    gains = gains_of(event.interactions)
+    wanted = {item for item, gain in gains.items() if relevant == "all" or gain > 0}
+    shown = placed(event, k) if repeats == "every" else ranked(event, k)
     if unknown == "ignore" and not isinstance(catalog, int):
-        shown, wanted = shown & catalog, wanted & catalog
-    hits = len(shown & wanted)
+        shown, wanted = [item for item in shown if item in catalog], wanted & catalog
+    hits, interacted = sum(map(wanted.__contains__, shown)), len(wanted)
+    if repeats == "every":
+        interacted += len(repeated(event.recommendations, wanted))
     items = catalog if isinstance(catalog, int) else len(catalog)
-    neither = items - len(shown) - len(wanted) + hits
-    if neither < 0:
-        return None
-    return Confusion(hits, len(shown) - hits, len(wanted) - hits, neither)
+    neither = items - len(shown) - interacted + hits
+    return Confusion(hits, len(shown) - hits, interacted - hits, neither)

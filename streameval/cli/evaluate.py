@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Annotated, Final, NoReturn
+from typing import Annotated, NoReturn
 
 import msgspec
 from typer import Argument, Exit, Option
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.readings import interval_method
-from streameval.catalogue import parse
 from streameval.cli.counting import (
     Counts,
     count_records,
@@ -110,8 +109,8 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
     ties: Annotated[
         Ties | None,
         Option(
-            help="Order of items with equal scores: earlier row first (the default), or larger id "
-            "first (the default for trec_eval's files)."
+            help="Order of items with equal scores: earlier row first (the default), larger id "
+            "first (the default for trec_eval's files), or smaller id first."
         ),
     ] = None,
     processes: Processes = 1,
@@ -279,7 +278,6 @@ def _joined_by_span(
     shown, truth = _of_trec(*paths) if trec else _of_tables(paths, request, config)
     for doubt in row_warnings(shown, truth):
         report(doubt)
-    _report_low_ratings(truth, config.metrics)
     for start, *rows in by_span(shown, truth, every):
         yield (
             start,
@@ -290,23 +288,6 @@ def _joined_by_span(
                 scores=bool(config.reads() & {"scores", "ranksums", "event"}),
                 named=config.intervals is not None or "users" in config.reads(),
             ),
-        )
-
-
-_UNRATED: Final = frozenset(
-    {"recbole", "rectools", "replay", "replay_0_9", "replay_0_11", "replay_0_22"}
-)
-"""Conventions of systems that do not read ratings: every row of the truth is relevant."""
-
-
-def _report_low_ratings(truth: Rows, metrics: Sequence[str]) -> None:
-    low = 0 if truth.worth is None else int((truth.worth <= 0).sum())
-    chosen = [each for each in map(parse, metrics) if each.convention in _UNRATED]
-    unlike = [each.text for each in chosen if each.values.get("relevant") == "positive"]
-    if low and unlike:
-        report(
-            f"rows of --truth rated 0 or below, which are no hits: {low:,}; the system of "
-            f"{unlike[0]} counts them as relevant. For its number, remove the column of ratings."
         )
 
 

@@ -23,8 +23,8 @@ Fold: TypeAlias = Callable[[CounterKey], CounterKey]
 
 def counts_up(metric: Metric) -> bool:
     """Whether a metric's totals never decrease, so that they may be exported as counters."""
-    never_negative = metric.definition.bounds[0] >= 0 and metric.values.get("relevant") != "all"
-    return metric.is_mean and never_negative
+    below_zero = metric.values.get("relevant") == "all" and metric.needs_gains
+    return metric.is_mean and metric.definition.bounds[0] >= 0 and not below_zero
 
 
 class EvidenceReader:

@@ -34,6 +34,6 @@ def fallout(
         0.25
     """
     found = confusion(event, k, catalog, unknown)
-    if found is None or not found.shown_only + found.neither:
+    if found.neither < 0 or not found.shown_only + found.neither:
         return None
     return found.shown_only / (found.shown_only + found.neither)

@@ -13,24 +13,23 @@ from streameval.statistics.scores import gains_of
     higher_is_better=None,
     source="ir_measures 0.4.3 `Judged`; Sakai, Alternatives to bpref, SIGIR 2007",
 )
-def judged(
-    event: Event, k: int | None, *, denominator: Literal["k", "length"] = "k"
-) -> float | None:
+def judged(event: Event, k: int | None, *, denominator: Literal["length", "k"] = "length") -> float:
     """Share of the first k items that have any interaction, of any gain.
 
     An item with gain 0 or below was judged and is not relevant; an item without a gain was not
-    judged. Without k, or with denominator=length, it is over the items shown. Without k, empty
-    lists are left out. Undefined without lists.
+    judged. It is over the items shown, min(k, length of the list); with denominator=k over k. An
+    empty list counts as 0. Undefined without lists.
 
-        judged@k = mean over lists of (items with an interaction of any gain at rank <= k / k)
+        judged@k = mean over lists of (items with an interaction of any gain at rank <= k
+                   / items at rank <= k)
 
     Example:
         >>> from streameval import Accumulator
-        >>> accumulator = Accumulator("judged@4")
+        >>> accumulator = Accumulator("judged@10")
         >>> accumulator.update(["a", "b", "c", "d"], {"a": 1.0, "b": 0.0, "x": 1.0})
-        >>> accumulator.read("judged@4").value
+        >>> accumulator.read("judged@10").value
         0.5
     """
     shown, known = ranked(event, k), gains_of(event.interactions)
     items = k if k is not None and denominator == "k" else len(shown)
-    return sum(item in known for item in shown) / items if items else None
+    return sum(item in known for item in shown) / items if items else 0.0

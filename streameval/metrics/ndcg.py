@@ -28,6 +28,7 @@ def _graded(
     discount_by: Discount = "log2",
     best: Best = "cut",
     digits: Annotated[int, Span(0, 6)] = 0,
+    worthless: Literal["skip", "zero"] = "skip",
 ) -> Total:
     cells, order = lists.by_interacted(k), lists.best(None if best == "whole" else k)
     room = np.ones_like(order.gain)
@@ -41,7 +42,8 @@ def _graded(
         if every_rank is not None:
             possible = ideal(np.full(len(lists), every_rank), discount_by)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(order.total(room) > 0, found / possible, 0.0)
+            values = np.where(order.total(room) > 0, found / possible, 0.0)
+        return np.where(np.isnan(values), 0.0, values) if worthless == "zero" else values
     order = replace(order, gain=order.gain * room)
     with np.errstate(over="ignore"):
         cells = replace(cells, gain=cells.gain.astype(np.float32))
@@ -71,7 +73,8 @@ def ndcg(
     with best=list at most the length of the list, with best=whole all of them; with best=ranks it
     has a gain of 1 at every rank up to k. With digits above 0 each list's value is computed in
     32-bit floats and rounded to that many decimals. A list without interactions is left out
-    (empty=zero counts it as 0). Undefined without lists that have interactions.
+    (empty=zero counts it as 0), and so is one whose gains and best DCG are 0, with relevant=all
+    (worthless=zero counts it as 0). Undefined without lists that have interactions.
 
         ndcg@k = mean over lists of (dcg@k / dcg@k of the best order)
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import numpy as np
 
-from streameval.catalogue.cumulative_gain import Gain, gain_value
+from streameval.catalogue.cumulative_gain import Gain, capped, gain_value
 from streameval.catalogue.metric import Span, metric
 from streameval.statistics.hitcells import HitCells, HitsView, Total
 from streameval.statistics.lists import Lists
@@ -31,8 +31,9 @@ def rbp(
     """Rank-biased precision: hits per item seen, by a user who continues with probability p.
 
     A hit counts 1. Graded, with gain=linear it counts gain / max_grade, with gain=exp2 (2^gain - 1)
-    / (2^max_grade - 1); gains above max_grade count as max_grade, an id without a gain as 1. A list
-    without interactions counts as 0. Undefined without lists.
+    / (2^max_grade - 1); gains above max_grade count as max_grade, an id without a gain as 1. With
+    max_grade=0 gains count in full, and the value may exceed 1. A list without interactions counts
+    as 0. Undefined without lists.
 
         rbp@k = mean over lists of ((1 - p) * sum over hits at rank <= k of worth * p^(rank - 1))
 
@@ -48,7 +49,7 @@ def rbp(
 
 def _expected(cells: HitCells, p: float, gain: Gain, max_grade: float) -> Total:
     seen = np.array([p ** (rank - 1) for rank in cells.rank.tolist()])
-    useful = np.minimum(cells.gain, max_grade) if gain != "binary" else cells.gain
-    most = gain_value(np.array([max_grade]), gain)[0]
-    useful = gain_value(useful, gain) / most if most else np.zeros_like(useful)
+    useful = cells.gain if gain == "binary" else capped(cells.gain, max_grade)
+    most = gain_value(np.array([max_grade]), gain)[0] or 1.0
+    useful = gain_value(useful, gain) / most
     return cells.total(cells.hits * useful * seen * (1.0 - p))

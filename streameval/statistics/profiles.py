@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, KeysView, Mapping, Sequence
 from functools import lru_cache
 from operator import itemgetter
@@ -23,8 +24,9 @@ before or after the list is cut."""
 Relevant: TypeAlias = Literal["positive", "all"]
 """Relevant items: those with a gain above 0, or all with a gain."""
 
-Counting: TypeAlias = Literal["distinct", "every"]
-"""How often a repeated item of the interactions counts: once, or each time."""
+Counting: TypeAlias = Literal["distinct", "every", "joined"]
+"""How often an item of the interactions counts: once, each time, or as often as the whole list has
+it, as a join of recommendations and interactions does."""
 
 _USUAL_LENGTH: Final = 200
 _FEW: Final = 16
@@ -40,7 +42,7 @@ class HitsOptions(msgspec.Struct, frozen=True, kw_only=True):
         depth: ranks kept; None keeps the whole list.
         repeats: how repeated items of a list count.
         rows: for "compact_after_cut", the number of rows kept before repeats are removed.
-        min_gain: smallest relevant gain, if `relevant` is "positive".
+        min_gain: smallest relevant gain; with `relevant` "all", 0 is no limit.
         relevant: which items with a gain are relevant.
         counting: how repeated items of the interactions count.
         ids: whether interactions without gains are refused unless all ids are integers.
@@ -64,7 +66,7 @@ class HitsOptions(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def needs_gains(self) -> bool:
         """Whether an interaction without a gain, which counts 1, is below `min_gain`."""
-        return self.min_gain > 1 and self.relevant == "positive"
+        return self.min_gain > 1
 
 
 @lru_cache(maxsize=256)
@@ -118,10 +120,12 @@ def _general_profiler(options: HitsOptions) -> Profiler:
     depth, rows = options.depth, options.rows
     compact, every = options.repeats.startswith("compact"), options.repeats == "every"
     repeating, integers = options.counting == "every", options.ids == "integer"
+    joined = options.counting == "joined"
     worthless = options.needs_gains
 
     def profile(recommendations: Sequence[Id], interactions: Interactions) -> Profile:
         kind = REFUSED if integers and _any_text(interactions) else 0
+        whole = recommendations
         if compact:
             recommendations = list(dict.fromkeys(recommendations[:rows]))
         shown = recommendations[:depth]
@@ -129,6 +133,8 @@ def _general_profiler(options: HitsOptions) -> Profiler:
             return (kind, 0, len(shown))
         wanted = set(interactions)
         interacted = len(interactions) if repeating else len(wanted)
+        if joined:
+            interacted += len(repeated(whole, wanted))
         if every:
             found = [place for place, item in enumerate(shown) if item in wanted]
         else:
@@ -136,6 +142,18 @@ def _general_profiler(options: HitsOptions) -> Profiler:
         return (kind, interacted, len(shown), *found)
 
     return profile
+
+
+def repeated(shown: Sequence[Id], wanted: Collection[object]) -> list[Id]:
+    """Those of these items that a list has again, each as often as it comes again.
+
+    Example:
+        >>> repeated(["a", "b", "a", "c", "c", "a"], {"a", "b"})
+        ['a', 'a']
+    """
+    places = Counter(item for item in shown if item in wanted)
+    places.subtract([*places])
+    return [*places.elements()]
 
 
 def _any_text(ids: Iterable[Id]) -> bool:
@@ -159,19 +177,24 @@ def outcome_of(
         interacted = len(interactions) if every else len(gains)
         if options.ids == "integer" and _any_text(interactions):
             kind += REFUSED
+    ideal = [*gains.values()]
+    if options.counting == "joined":
+        again = repeated(recommendations, gains)
+        ideal += [gains[item] for item in again]
+        interacted += len(again)
     length, hits = _placed(options, recommendations, gains.keys(), positions)
     head = (kind, interacted, length, *(place for place, _ in hits))
     if all(gain == 1 for gain in gains.values()):
         return head
     of_hits = tuple(gains[item] for _, item in hits)
-    return head, of_hits, tuple(sorted(gains.values(), reverse=True))
+    return head, of_hits, tuple(sorted(ideal, reverse=True))
 
 
 def _relevant(options: HitsOptions, interactions: Mapping[Any, float]) -> dict[Id, float]:
     gains = {item: float(gain) for item, gain in interactions.items()}
-    if options.relevant == "all":
-        return gains
     least = options.min_gain
+    if options.relevant == "all" and not least:
+        return gains
     return {item: gain for item, gain in gains.items() if gain > 0 and gain >= least}
 
 
@@ -330,8 +353,17 @@ def matched(options: HitsOptions, coded: CodedBatch, cells: IntArray) -> Lists:
         found = Matches(np.zeros(len(coded), np.int64), none, none)
     elif options.counting == "every":
         found = found._replace(interacted=coded.interactions.lengths)
+    elif options.counting == "joined":
+        found = found._replace(interacted=found.interacted + _repeated(coded))
     kind = _kind(options, coded)
     return Lists.of_hits(cells, kind, found.interacted, shown.lengths, found.owner, found.place + 1)
+
+
+def _repeated(coded: CodedBatch) -> IntArray:
+    """How often each list has an item of its interactions again."""
+    shown, acts, lists = coded.recommendations, coded.interactions, len(coded)
+    every = np.bincount(matches(shown, acts, every=True).owner, minlength=lists)
+    return every - np.bincount(matches(shown, acts).owner, minlength=lists)
 
 
 def _kind(options: HitsOptions, coded: CodedBatch) -> IntArray:

@@ -30,8 +30,8 @@ from streameval.tables.files import (
     times_of,
 )
 
-Ties: TypeAlias = Literal["arrival", "id_desc"]
-"""Order of items with equal scores: the earlier row first, or the larger id first."""
+Ties: TypeAlias = Literal["arrival", "id_desc", "id_asc"]
+"""Order of items with equal scores: the earlier row, the larger id, or the smaller id first."""
 
 TrecFile: TypeAlias = Literal["results", "qrels"]
 
@@ -459,8 +459,8 @@ def _ranked(users: IntArray, items: Any, shown: Rows, ties: Ties) -> IntArray:
         keys.insert(0, shown.ranks)
     elif shown.worth is not None:
         keys.insert(0, -shown.worth)
-        if ties == "id_desc":
-            keys.insert(0, -_id_order(items))
+        if ties != "arrival":
+            keys.insert(0, _id_order(items) * (1 if ties == "id_asc" else -1))
     return np.lexsort(keys)
 
 

@@ -40,7 +40,7 @@ QRELS = "q1 0 d1 1\nq1 0 d2 0\nq3 0 d1 1\n"
 def expected(ties: str = "arrival") -> dict[str, tuple[float, int]]:
     """The values of an Accumulator for the same events."""
     accumulator = Accumulator(*METRICS)
-    first = ["b", "c", "a"] if ties == "arrival" else ["c", "b", "a"]
+    first = ["c", "b", "a"] if ties == "id_desc" else ["b", "c", "a"]
     for shown, scores, gains in (
         (first, [0.75, 0.75, 0.25], {"c": 5.0, "z": 2.0}),
         (["a"], [1e-3], {"a": 3.0}),
@@ -85,6 +85,14 @@ def test_atomic_files_are_joined_by_user(pair: Arguments) -> None:
 def test_equal_scores_may_be_ordered_by_id(pair: Arguments) -> None:
     assert found(*pair, "--ties", "id_desc") == expected("id_desc")
     assert expected("id_desc") != expected()
+
+
+@every_case(("ties", "first"), [("arrival", 1 / 2), ("id_desc", 1 / 3), ("id_asc", 1.0)])
+def test_the_smaller_id_may_come_first_as_in_the_cut_rr_of_ir_measures(
+    tmp_path: Path, ties: str, first: float
+) -> None:
+    both = written(tmp_path, "user,item,score\n1,b,1\n1,a,1\n1,c,1\n", "user,item\n1,a\n")
+    assert found(*both, "-m", "mrr", "--ties", ties) == {"mrr": (first, 1)}
 
 
 def test_parquet_and_csv_give_the_same_with_columns_of_any_name(tmp_path: Path) -> None:
@@ -214,12 +222,19 @@ def test_ranks_that_contradict_the_scores_are_reported(
     assert bool(said) == bool(says)
 
 
-def test_low_ratings_are_reported_for_systems_that_count_every_row(tmp_path: Path) -> None:
-    both = written(tmp_path, "user,item\n1,a\n", "user,item,rating\n1,a,0\n1,b,-1\n1,c,2\n")
-    said = ran("evaluate", *both, *asked(["trec:map", "rectools:MAP@1"])).stderr
-    assert "rated 0 or below, which are no hits: 2; the system of rectools:map@1 counts" in said
-    rated = written(tmp_path, "user,item,score\n1,a,0.5\n", "user,item,rating\n1,a,0\n1,c,2\n")
-    assert ran("evaluate", *rated, *asked(["trec:map", "recbole:mae"])).stderr == ""
+def test_systems_that_read_no_ratings_count_every_row_of_the_truth(tmp_path: Path) -> None:
+    rated = written(
+        tmp_path, "user,item,score\n1,a,0.5\n", "user,item,rating\n1,a,0\n1,b,-1\n1,c,2\n"
+    )
+    systems = ["recbole", "replay", "replay_0_9", "replay_0_11", "replay_0_22", "rectools"]
+    values = found(*rated, *asked([f"{system}:map@1" for system in systems]))
+    assert {value for value, _ in values.values()} == {1.0, 1 / 3}
+    assert values["rectools:map@1"] == (1 / 3, 1)
+    assert found(*rated, *asked(["hit_rate@1", "trec:map"])) == {
+        "hit_rate@1": (0.0, 1),
+        "trec:map": (0.0, 1),
+    }
+    assert ran("evaluate", *rated, *asked(["recbole:map@1"])).stderr == ""
 
 
 def test_a_file_joined_twice_is_reported(tmp_path: Path) -> None:

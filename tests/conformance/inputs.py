@@ -96,7 +96,7 @@ def lists_and_logged_items(case: Recorded) -> Given:
 
 def lists_and_catalog(case: Recorded) -> Given:
     """Lists, and a catalogue in which an item counts as often as it stands there."""
-    return Given(lists(case).events, {"catalog": len(case["context"]["catalog"]) or set()})
+    return Given(graded_lists(case).events, {"catalog": len(case["context"]["catalog"]) or set()})
 
 
 def lists_and_similarity(case: Recorded) -> Given:

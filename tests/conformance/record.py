@@ -16,6 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import version
+from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,7 +47,10 @@ class Recorder(NamedTuple):
 
 
 def cases() -> dict[str, Users]:
-    """Seeded users: ordinary ones, short and empty lists, no truth, repeats, ratings, many."""
+    """Seeded users: ordinary ones, short and empty lists, no truth, repeats, ratings, many.
+
+    A rating of 0 is a judged item that is not relevant, to systems that read ratings.
+    """
     return {
         "ordinary": _users(1, 25, lengths=(10, 12), wanted=(1, 12)),
         "short": _users(2, 25, lengths=(1, 6), wanted=(1, 8)),
@@ -55,6 +59,7 @@ def cases() -> dict[str, Users]:
         "repeats": _users(5, 25, lengths=(3, 12), wanted=(1, 5), distinct=False),
         "ratings": _users(6, 25, lengths=(3, 12), wanted=(1, 9)),
         "many": _users(7, 120, lengths=(1, 12), wanted=(1, 3)),
+        "rated_zero": _users(9, 40, lengths=(3, 12), wanted=(1, 4), ratings=(0, 1)),
     }
 
 
@@ -64,17 +69,21 @@ def _users(
     *,
     lengths: tuple[int, int],
     wanted: tuple[int, int],
+    ratings: tuple[int, int] = (1, 4),
     distinct: bool = True,
 ) -> Users:
     draw = random.Random(seed)
-    return [_user(draw, user, lengths, wanted, distinct=distinct) for user in range(1, users + 1)]
+    return [
+        {"user": user, **_user(draw, lengths, wanted, ratings, distinct=distinct)}
+        for user in range(1, users + 1)
+    ]
 
 
 def _user(
     draw: random.Random,
-    user: int,
     lengths: tuple[int, int],
     wanted: tuple[int, int],
+    ratings: tuple[int, int],
     *,
     distinct: bool,
 ) -> Mapping[str, Any]:
@@ -86,10 +95,9 @@ def _user(
     pool = near + [item for item in draw.sample(items, ITEMS) if item not in near]
     relevant = pool[: draw.randint(*wanted)]
     return {
-        "user": user,
         "recommendations": shown,
         "relevant": relevant,
-        "relevance": [[item, draw.randint(1, 4)] for item in relevant],
+        "relevance": [[item, draw.randint(*ratings)] for item in relevant],
     }
 
 
@@ -229,7 +237,6 @@ def _lenskit_values(users: Users, metric: Any) -> tuple[float, Values]:
 def _rectools(known: Mapping[str, Users]) -> Iterator[Row]:
     metrics = import_module("rectools.metrics")
     frame = import_module("pandas").DataFrame
-    catalog = list(range(1, ITEMS + 1))
     asked: dict[str, tuple[str, dict[str, Any]]] = {
         **{name: (name, {}) for name in ("Precision", "Recall", "HitRate", "F1Beta", "MCC")},
         **{name: (name, {}) for name in ("MAP", "NDCG", "MRR")},
@@ -239,13 +246,14 @@ def _rectools(known: Mapping[str, Users]) -> Iterator[Row]:
         "NDCG(best=cut)": ("NDCG", {"divide_by_achievable": True, "log_base": 3}),
     }
     for case, users in known.items():
-        if case == "repeats":
-            continue
         shown = [(u["user"], i, r) for u in users for r, i in enumerate(u["recommendations"], 1)]
         acts = [(user["user"], item) for user in users for item in user["relevant"]]
         reco = frame(shown, columns=["user_id", "item_id", "rank"])
         truth = frame(acts, columns=["user_id", "item_id"])
-        for text, (name, options) in asked.items():
+        for (text, (name, options)), items in product(asked.items(), (ITEMS, 12)):
+            if name != "MCC" and items < ITEMS:
+                continue
+            catalog = list(range(1, items + 1))
             given = {"catalog": catalog} if name == "MCC" else {}
             at = {}
             for k in CUTOFFS:
@@ -271,7 +279,14 @@ def _ranx(known: Mapping[str, Users]) -> Iterator[Row]:
         for name in (*names, *burges):
             at = {k: _ranx_values(ranx, truth, shown, f"{name}@{k}") for k in CUTOFFS}
             yield _row(burges.get(name, name), case, users, at)
-        for theirs, ours in {"r-precision": "r_precision", **{n: n for n in names}}.items():
+        # Its bpref is 0/0 without both judgements, and then 0 for some of the following topics.
+        judged = [user for user in users if {0, 1} <= {gain for _, gain in user["relevance"]}]
+        if judged:
+            mine = {str(user["user"]): truth[str(user["user"])] for user in judged}
+            found = _ranx_values(ranx, mine, {user: shown[user] for user in mine}, "bpref")
+            yield {**_row("bpref", f"{case}_judged", judged, {None: found}), "users": judged}
+        alike = {"r-precision": "r_precision", "rbp.95": "rbp(p=0.95)", "rbp.80": "rbp(p=0.8)"}
+        for theirs, ours in {**alike, **{n: n for n in names}}.items():
             yield _row(ours, case, users, {None: _ranx_values(ranx, truth, shown, theirs)})
 
 

@@ -36,7 +36,7 @@ from tests.conformance.ways import (
 )
 from tests.effort import every_case, sampled, thorough
 
-PUBLIC = 1_201
+PUBLIC = 1_326
 
 
 @every_case("path", files())

@@ -142,6 +142,10 @@ class Reader:
         ideal = sorted(gains.values(), reverse=True)
         if self.counting == "every" and gains and not isinstance(acts, Mapping):
             ideal = [1.0] * len(acts)
+        if self.counting == "joined":
+            shown = list(event.recommendations)
+            rows = [[gain] * max(1, shown.count(item)) for item, gain in gains.items()]
+            ideal = sorted((gain for row in rows for gain in row), reverse=True)
         return Outcome(
             hits=sorted(hits, key=lambda hit: hit[0]),
             gains=ideal,
@@ -159,7 +163,7 @@ class Reader:
 
     def _gains(self, interactions: Interactions) -> dict[Id, float]:
         given = gains_of(interactions)
-        if self.relevant == "all":
+        if self.relevant == "all" and not self.min_gain:
             return given
         return {item: gain for item, gain in given.items() if gain > 0 and gain >= self.min_gain}
 
@@ -302,10 +306,15 @@ def rows_read(items: Sequence[Id], k: int | None, repeats: str, rows: int) -> li
 
 def ranked(event: Shown, k: int | None) -> list[Id]:
     """The distinct items up to rank k, by rank."""
+    return once(placed(event, k))
+
+
+def placed(event: Shown, k: int | None) -> list[Id]:
+    """The items up to rank k, by rank, repeats included."""
     ranks = event.positions or list(range(1, len(event.recommendations) + 1))
     places = [place for place, rank in enumerate(ranks) if k is None or rank <= k]
     places.sort(key=lambda place: (ranks[place], place))
-    return once([event.recommendations[place] for place in places])
+    return [event.recommendations[place] for place in places]
 
 
 def good(event: Shown) -> set[Id]:

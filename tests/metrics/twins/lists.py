@@ -16,6 +16,7 @@ from tests.metrics.preparation import (
     good,
     mean,
     per_event,
+    placed,
     ranked,
     rows_read,
 )
@@ -160,11 +161,11 @@ def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
 
 @by_type
 @per_event
-def judged(event: Shown, k: int | None, *, denominator: str = "k") -> Fraction | None:
+def judged(event: Shown, k: int | None, *, denominator: str = "length") -> Fraction:
     """Items that anything is known of, over k or the items there are."""
     items = ranked(event, k)
     over = len(items) if k is None or denominator == "length" else k
-    return Fraction(len({*items} & {*event.interactions}), over) if over else None
+    return Fraction(len({*items} & {*event.interactions}), over or 1)
 
 
 @by_type
@@ -188,16 +189,26 @@ def bpref(
 
 
 def _confusion(
-    event: Shown, k: int | None, catalog: Collection[Id], unknown: str
+    event: Shown,
+    k: int | None,
+    catalog: Collection[Id],
+    unknown: str,
+    *,
+    relevant: str = "positive",
+    repeats: str = "first",
 ) -> tuple[int, int, int, int]:
     """True and false positives, false and true negatives; the last below 0 where there is no room.
 
     Where unknown items count, they take the place of as many others of the catalogue.
     """
-    shown, wanted = set(ranked(event, k)), good(event)
-    items = set(catalog) if unknown == "ignore" else set(catalog) | shown | wanted
-    cells = [(item in shown, item in wanted) for item in items]
-    tp, fp, fn = (cells.count(cell) for cell in ((True, True), (True, False), (False, True)))
+    wanted = good(event) if relevant == "positive" else {*event.interactions}
+    shown, whole = ranked(event, k), ranked(event, None)
+    if repeats == "every":
+        shown, whole = placed(event, k), placed(event, None)
+    known = {*catalog} if unknown == "ignore" else {*shown} | wanted
+    tp = sum(shown.count(item) for item in wanted & known)
+    fp = sum(shown.count(item) for item in {*shown} & known - wanted)
+    fn = sum(max(1, whole.count(item)) for item in wanted & known) - tp
     return tp, fp, fn, len(catalog) - tp - fp - fn
 
 
@@ -220,17 +231,22 @@ def mcc(
     catalog: frozenset[Id],
     unknown: str = "ignore",
     denominator: str = "length",
+    relevant: str = "positive",
+    repeats: str = "first",
     empty: str = "skip",
 ) -> float | None:
     """Correlation of shown with interacted, item by item."""
-    tp, fp, fn, tn = _confusion(event, k, catalog, unknown)
-    if tn < 0:
+    tp, fp, fn, tn = _confusion(event, k, catalog, unknown, relevant=relevant, repeats=repeats)
+    padded = denominator == "k" and k is not None
+    if padded and k is not None:
+        missing = k - tp - fp
+        fp, tn = fp + missing, tn - missing
+    if tn < 0 and not padded:
         return None
     if tp + fn == 0:
         return 0.0 if empty == "zero" else None
-    if denominator == "k" and k is not None:
-        missing = k - tp - fp
-        fp, tn = fp + missing, tn - missing
+    if padded and tp + fn == len(catalog):
+        return 0.0
     if tn < 0:
         return None
     shown = [1.0] * (tp + fp) + [0.0] * (fn + tn)

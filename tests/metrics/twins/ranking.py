@@ -164,6 +164,7 @@ def ndcg(
     discount_by: str = "log2",
     best: str = "cut",
     digits: int = 0,
+    worthless: str = "skip",
 ) -> float:
     """DCG of the list over DCG of the relevant items in their best order."""
     most = len(outcome.gains) if k is None or best == "whole" else k
@@ -176,6 +177,8 @@ def ndcg(
         value = 0.0
     elif ideal:
         value = found / ideal
+    elif worthless == "zero" and not found:
+        value = 0.0
     else:
         value = math.copysign(math.inf, found) if found else math.nan
     if not digits:
@@ -206,9 +209,9 @@ def rbp(
     max_grade: float = 1.0,
 ) -> float:
     """Chance that the user looks at each hit, by what it is worth, over the items looked at."""
-    whole = _worth(max_grade, gain)
+    whole = _worth(max_grade, gain) or 1.0
     looked = [
-        _worth(min(found, max_grade), gain) / whole * math.pow(p, rank - 1)
+        _worth(min(found, max_grade or found), gain) / whole * math.pow(p, rank - 1)
         for rank, found in outcome.hits
     ]
     return (1 - p) * math.fsum(looked)
