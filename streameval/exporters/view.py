@@ -188,33 +188,35 @@ CONTROLS = ("control", "baseline")
 
 
 class Variants(msgspec.Struct, frozen=True):
-    """The comparison of a label's values with one of them.
+    """The values of a label side by side.
 
     Attributes:
-        label: the label whose values are compared: "variant" if it exists, else the first.
-        control: the value that the others are compared with: "control", else "baseline", else the
-            first in alphabetical order.
+        label: that of the experiment, else "variant" if it exists, else the first.
+        control: the value that the others are compared with: that of the experiment, else
+            "control", else "baseline"; None if no value is named so, for then none is a baseline.
     """
 
     label: str
-    control: str
+    control: str | None
 
 
 def comparison(snapshot: Snapshot) -> Variants | None:
-    """The comparison in a snapshot; None if the label has fewer than two values.
-
-    `__other__` is never the control, because it is a mixture of folded values.
-    """
+    """The comparison in a snapshot; None if the label has fewer than two values."""
     names = snapshot.label_names
     if not names:
         return None
-    label = "variant" if "variant" in names else names[0]
-    place = names.index(label)
-    found = {entry.labels[place] for entry in snapshot.series if entry.family == 0}
-    values = sorted(found - {"__other__"})
-    if len(found) < 2 or not values:
+    report = snapshot.experiment
+    controls = CONTROLS if report is None else (next(iter(report.checks.users)),)
+    values = {
+        name: {entry.labels[place] for entry in snapshot.series if entry.family == 0}
+        for place, name in enumerate(names)
+    }
+    usual = "variant" if "variant" in names else names[0]
+    of_report = (name for name in names if report is not None and controls[0] in values[name])
+    label = next(of_report, usual)
+    if len(values[label]) < 2 or values[label] <= {"__other__"}:
         return None
-    return Variants(label, next((each for each in CONTROLS if each in found), values[0]))
+    return Variants(label, next((each for each in controls if each in values[label]), None))
 
 
 def differences(snapshot: Snapshot) -> list[float | None]:
@@ -223,7 +225,7 @@ def differences(snapshot: Snapshot) -> list[float | None]:
     None without a control, for the control itself, and if either value is undefined.
     """
     compared = comparison(snapshot)
-    if compared is None:
+    if compared is None or compared.control is None:
         return [None] * len(snapshot.series)
     keys = [_split(snapshot, entry, compared.label) for entry in snapshot.series]
     controls = {

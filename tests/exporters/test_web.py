@@ -304,7 +304,9 @@ def test_with_users_any_host_name_is_accepted(tmp_path: Path) -> None:
 
 def test_a_value_has_the_same_words_with_and_without_scripts(site: Guarded) -> None:
     sure = Interval(low=0.1, high=0.4, confidence=0.9995, kind="anytime", groups=64.0)
-    series = [mean("ndcg@10", (name,), number, 10) for name, number in (("a", 2.0), ("b", 1.0))]
+    series = [
+        mean("ndcg@10", (name,), number, 10) for name, number in (("control", 2.0), ("b", 1.0))
+    ]
     reading = msgspec.structs.replace(series[0].reading, interval=sure)
     series[0] = msgspec.structs.replace(series[0], reading=reading)
     site.snapshot = picture(*series)
@@ -312,7 +314,7 @@ def test_a_value_has_the_same_words_with_and_without_scripts(site: Guarded) -> N
     for path in ("/", "/cards"):
         assert shown in site.get(path).text.replace("\N{NO-BREAK SPACE}", " ")
     cards = site.get("/cards?window=lifetime").text
-    assert "\N{MINUS SIGN}0.1000 (\N{MINUS SIGN}50.0\N{NO-BREAK SPACE}%) vs a" in cards
+    assert "\N{MINUS SIGN}0.1000 (\N{MINUS SIGN}50.0\N{NO-BREAK SPACE}%) vs control" in cards
     assert site.get("/cards?window=5m").text == ""
 
 

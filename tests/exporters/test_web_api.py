@@ -13,6 +13,7 @@ import pytest
 from streameval.engine.snapshot import FamilyHistory, PaneMeans, Snapshot, ValueHistory
 from streameval.exporters.web.answers import Metrics, metrics
 from streameval.exporters.web.api import Api
+from streameval.exporters.web.cards import cards
 from streameval.exporters.web.health import State, state
 from tests.effort import every_case
 from tests.exporters.experiments import report
@@ -188,20 +189,34 @@ def test_the_difference_is_to_the_control_with_the_same_other_labels(site: Site)
 @pytest.mark.parametrize(
     ("variants", "control"),
     [
-        (["b", "a"], "a"),
+        (["b", "a"], None),
         (["b", "control", "a"], "control"),
         (["a", "baseline"], "baseline"),
-        (["__other__", "x"], "x"),
+        (["__other__", "x"], None),
         (["only"], None),
     ],
 )
-def test_the_control_is_named_so_or_comes_first(
+def test_only_a_variant_that_is_called_so_is_the_control(
     site: Site, variants: list[str], control: str | None
 ) -> None:
-    shown = (mean("ndcg@10", (variant,), 1.0, 2) for variant in variants)
+    shown = (mean("ndcg@10", (variant,), 1.0 + place, 2) for place, variant in enumerate(variants))
     site.server.snapshot = picture(*shown)
     found = site.get("metrics").json()["comparison"]
     assert (found and found["control"]) == control
+    drawn = cards(site.server.snapshot, "lifetime", None).encode().decode()
+    assert drawn.count(" vs ") == (len(variants) - 1 if control else 0)
+    assert drawn.count(f" vs {control}") == drawn.count(" vs ")
+
+
+def test_the_control_of_an_experiment_is_that_of_the_cards(site: Site) -> None:
+    shown = [
+        mean("ndcg@10", ("baseline", name), 1.0, 2) for name in ("control", "treatment", "other")
+    ]
+    names = ("variant", "arm")
+    site.server.snapshot = msgspec.structs.replace(
+        picture(*shown, label_names=names), experiment=report()
+    )
+    assert site.get("metrics").json()["comparison"] == {"label": "arm", "control": "control"}
 
 
 def test_the_label_variant_is_compared_wherever_it_stands(site: Site) -> None:
@@ -209,4 +224,4 @@ def test_the_label_variant_is_compared_wherever_it_stands(site: Site) -> None:
         *(mean("mrr", (model, variant), 1.0, 2) for model in "xy" for variant in "ab"),
         label_names=("model", "variant"),
     )
-    assert site.get("metrics").json()["comparison"] == {"label": "variant", "control": "a"}
+    assert site.get("metrics").json()["comparison"] == {"label": "variant", "control": None}

@@ -153,7 +153,8 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
         version: number of the snapshot; grows by one.
         state: the state of the daemon in one sentence.
         families: families of series; those without a segment first.
-        comparison: label and control of the comparison; None with fewer than two variants.
+        comparison: label and control of the comparison; None with fewer than two variants. The
+            control is None if no variant is one.
         metrics: one for each metric, slice and window.
         experiment: the configured experiment; None without one.
         health: the pipeline's own counts.
