@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from streameval.errors import MissingExtraError
+from streameval.errors import ConfigError, MissingExtraError
 
 
 def imported(module: str, what: str, extra: str) -> Any:
@@ -18,6 +18,25 @@ def imported(module: str, what: str, extra: str) -> Any:
         return import_module(module)
     except ImportError as error:
         raise MissingExtraError(what, extra, error, _requirements(extra)) from error
+
+
+def load_named(text: str, key: str, kind: str) -> Any:
+    """What "package.module:name" of a user's module names; it must be callable.
+
+    Raises:
+        ConfigError: the key names nothing of this kind.
+    """
+    module, _, name = text.partition(":")
+    try:
+        loaded = getattr(import_module(module), name)
+    except Exception as error:  # the import of a user's module may raise anything
+        problem = f"{text!r} cannot be loaded ({type(error).__name__}: {error})"
+        remedy = f"give a {kind} as 'package.module:name', with its folder in PYTHONPATH."
+        raise ConfigError("[event]", key, f"{problem}; {remedy}") from error
+    if not callable(loaded):
+        problem = f"{text!r} is {type(loaded).__name__}, and not a {kind}."
+        raise ConfigError("[event]", key, problem)
+    return loaded
 
 
 def _requirements(extra: str) -> list[str]:

@@ -19,7 +19,7 @@ from streameval.cli.errors import FAILED, config_errors_in, output, report
 from streameval.cli.terminal import quantity
 from streameval.config import Config, WebOptions, load
 from streameval.config.options import StateOptions
-from streameval.config.pipeline import new_ingest, schemas_of, with_saved_depth
+from streameval.config.pipeline import check_decoders, new_ingest, schemas_of, with_saved_depth
 from streameval.config.web_file import web_security
 from streameval.daemon.assembly import group_of, letter_destination, store
 from streameval.dead_letters.file import try_file
@@ -68,6 +68,7 @@ def check(
     web_security(settings.web)
     with config_errors_in(config):
         source = settings.source.build(os.environ, shared=settings.state is not None)
+        check_decoders(settings)
         schemas_of(settings, os.environ)
         letters = letter_destination(settings)
         if settings.state is not None:

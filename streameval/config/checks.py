@@ -10,6 +10,7 @@ from streameval.catalogue import catalogue, parameters, parse
 from streameval.catalogue.metric import Metric
 from streameval.config.config import LABELS, Config
 from streameval.decoding.decode import Decoder
+from streameval.decoding.fields import Format
 from streameval.errors import (
     ConfigError,
     CutoffExceedsDepthError,
@@ -250,25 +251,42 @@ def source_problems(config: Config) -> Iterator[Problem]:
 
 def format_problems(config: Config) -> Iterator[Problem]:
     """Formats of sources other than Kafka; schemas without a registry, and the reverse."""
-    found = {"event.format": config.event.format}
-    options = config.attribution
-    for index, each in enumerate(options.interactions if options is not None else ()):
-        found[f"attribution.interactions[{index}].format"] = each.format or config.event.format
-    framed = {key: format_ for key, format_ in found.items() if format_ != "json"}
-    for key, format_ in framed.items():
-        if not isinstance(config.source, KafkaOptions):
-            yield key, f"found {format_!r}; only Kafka records can have this format; remove it."
-        if format_ != "json-schema" and config.registry is None:
-            yield "registry", f"missing; {key} = {format_!r} needs it: give its url."
+    event, options = config.event, config.attribution
+    streams = {"event": (event.format, event.message, event.decoder)}
+    for index, stream in enumerate(options.interactions if options is not None else ()):
+        streams[f"attribution.interactions[{index}]"] = stream.encoding(event)
+    for where, (format_, message, decoder) in streams.items():
+        yield from _encoding_problems(where, format_, message, decoder)
+        if not isinstance(config.source, KafkaOptions) and (format_ != "json" or decoder):
+            key, value = ("format", format_) if format_ != "json" else ("decoder", decoder)
+            problem = f"found {value!r}; only Kafka records can have this {key}; remove it."
+            yield f"{where}.{key}", problem
+        if format_ == "avro" and config.registry is None:
+            yield "registry", f"missing; {where}.format = 'avro' needs it: give its url."
     if config.registry is None:
         return
-    if not framed:
-        problem = "no stream has schemas; give event.format, for example 'avro', or remove it."
+    if not any(format_ == "avro" for format_, _, _ in streams.values()):
+        problem = "no stream has its schemas; give event.format = 'avro', or remove it."
         yield "registry", problem
     if not config.registry.url.startswith(("http://", "https://", "${")):
         yield "registry.url", f"found {config.registry.url!r}; give an http:// or https:// URL."
     if (config.registry.user is None) != (config.registry.password is None):
         yield "registry", "give both user and password, or neither."
+
+
+def _encoding_problems(
+    where: str, format_: Format, message: str | None, decoder: str | None
+) -> Iterator[Problem]:
+    if decoder is not None and format_ != "json":
+        yield f"{where}.decoder", f"format = {format_!r} decodes these records; remove one of them."
+    if (format_ == "protobuf") != (message is not None):
+        problem = "is for format = 'protobuf'; remove it, or give that format."
+        if message is None:
+            problem = "missing; give the generated class as 'package.module:Class'."
+        yield f"{where}.message", problem
+    for key, value in (("message", message), ("decoder", decoder)):
+        if value is not None and not re.fullmatch(r"[\w.]+:\w+", value):
+            yield f"{where}.{key}", f"found {value!r}; give 'package.module:name'."
 
 
 def attribution_problems(config: Config) -> Iterator[Problem]:

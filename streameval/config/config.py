@@ -64,7 +64,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         intervals: confidence intervals by user group; None: no intervals.
         experiment: variants compared with a control; needs `intervals`.
         event: fields of a record.
-        registry: schemas of Avro and Protobuf records.
+        registry: schemas of Avro records.
         attribution: streams to join; None: each record is an event.
         state: store of checkpoints; None: metrics reset on restart.
         dead_letters: destination of invalid records; None: they are only counted.
@@ -172,8 +172,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def settings(self) -> dict[str, Any]:
         """The settings that must be equal to resume from a checkpoint, as plain values."""
         event = msgspec.to_builtins(self.event)
-        if self.event.format == "json":
-            del event["format"]
+        for key, default in (("format", "json"), ("message", None), ("decoder", None)):
+            if event[key] == default:
+                del event[key]
         return {
             "event": event,
             "labels": list(self.labels),

@@ -19,6 +19,8 @@ from streameval.decoding.framing import (
     BatchDecoder,
     Encoding,
     FramedDecoder,
+    ToText,
+    by_function,
     by_schema,
     unframed,
 )
@@ -26,6 +28,7 @@ from streameval.engine.dead_letters import Limits
 from streameval.engine.ingest import EventFrontend, Frontend, Ingest
 from streameval.engine.partition import Layout
 from streameval.events.records import RecordBatch
+from streameval.extras import imported, load_named
 from streameval.join.frontend import JoinFrontend
 from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.sources.options import KafkaOptions
@@ -130,31 +133,62 @@ def join_frontend(
 def _framed(
     decoder: BatchDecoder[T], encoding: Encoding, schemas: Schemas | None
 ) -> BatchDecoder[T]:
-    if encoding.format == "json-schema":
-        return FramedDecoder(decoder, unframed)
+    to_text = _to_text(encoding)
     if encoding.has_schemas and schemas is not None:
-        return FramedDecoder(decoder, by_schema(schemas.readers(encoding)))
-    return decoder
+        to_text = by_schema(schemas.readers(encoding))
+    return decoder if to_text is None else FramedDecoder(decoder, to_text)
+
+
+def _to_text(encoding: Encoding) -> ToText | None:
+    """The converter of records that need no registry; None for plain JSON."""
+    if encoding.decoder is not None:
+        decode = load_named(encoding.decoder, "decoder", "function")
+        return by_function(decode, encoding.decoder)
+    if encoding.message is not None:
+        protobuf = imported("streameval.sources.protobuf", "format = 'protobuf'", "schemas")
+        message = load_named(encoding.message, "message", "generated class of Protobuf")
+        to_text: ToText = protobuf.reader(message, encoding.time_unit)
+        return to_text
+    return unframed if encoding.format == "json-schema" else None
 
 
 def _of_events(config: Config) -> Encoding:
-    return Encoding(config.event.format, config.event.time_unit or "iso8601")
+    event = config.event
+    return Encoding(event.format, event.time_unit or "iso8601", event.message, event.decoder)
 
 
-def _of_interactions(config: Config, each: InteractionOptions) -> Encoding:
-    unit = each.time_unit or config.event.time_unit or "iso8601"
-    return Encoding(each.format or config.event.format, unit)
+def _of_interactions(config: Config, stream: InteractionOptions) -> Encoding:
+    unit = stream.time_unit or config.event.time_unit or "iso8601"
+    format_, message, decoder = stream.encoding(config.event)
+    return Encoding(format_, unit, message, decoder)
+
+
+def _encodings(config: Config) -> dict[str, Encoding]:
+    """Topic -> encoding of its records."""
+    source, options = config.source, config.attribution
+    if not isinstance(source, KafkaOptions):
+        return {}
+    by_topic = dict.fromkeys(source.topics, _of_events(config))
+    for stream in () if options is None else options.interactions:
+        by_topic |= dict.fromkeys(stream.sources, _of_interactions(config, stream))
+    return by_topic
 
 
 def encodings(config: Config) -> dict[str, Encoding]:
     """Topic -> encoding of its records, for topics that need schemas."""
-    source, options = config.source, config.attribution
-    if not isinstance(source, KafkaOptions):
-        return {}
-    found = dict.fromkeys(source.topics, _of_events(config))
-    for each in () if options is None else options.interactions:
-        found |= dict.fromkeys(each.sources, _of_interactions(config, each))
-    return {topic: encoding for topic, encoding in found.items() if encoding.has_schemas}
+    return {
+        topic: encoding for topic, encoding in _encodings(config).items() if encoding.has_schemas
+    }
+
+
+def check_decoders(config: Config) -> None:
+    """Load the classes and functions that decode records.
+
+    Raises:
+        ConfigError: one cannot be loaded.
+    """
+    for encoding in _encodings(config).values():
+        _to_text(encoding)
 
 
 def schemas_of(config: Config, environment: Mapping[str, str]) -> Schemas | None:
@@ -173,9 +207,12 @@ def for_files(config: Config) -> Config:
     replace = msgspec.structs.replace
     options = config.attribution
     if options is not None:
-        interactions = [replace(each, format=None) for each in options.interactions]
+        interactions = [
+            replace(stream, format=None, message=None, decoder=None)
+            for stream in options.interactions
+        ]
         options = replace(options, interactions=interactions)
-    event = replace(config.event, format="json")
+    event = replace(config.event, format="json", message=None, decoder=None)
     return replace(config, event=event, registry=None, attribution=options)
 
 

@@ -57,7 +57,7 @@ def configure(level: int = logging.INFO, stream: TextIO | None = None) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level)
-    for name in ("uvicorn", "httpx", "httpcore"):
+    for name in ("uvicorn", "httpx", "httpx2", "httpcore", "httpcore2"):
         logging.getLogger(name).setLevel(max(level, logging.WARNING))
     logging.captureWarnings(capture=True)
 

@@ -154,6 +154,7 @@ class Loop:
                 recoveries=dict(source.recoveries),
                 connection_failures=dict(source.connection_failures),
                 registry_failures={} if parts.schemas is None else dict(parts.schemas.failures),
+                waiting_partitions=None if parts.schemas is None else parts.schemas.waiting,
                 web_config=self._web_config(),
                 join=self._joins.health(),
             ),

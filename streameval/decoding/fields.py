@@ -21,7 +21,11 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Paths like "payload.items[].id" of the fields of an event.
 
     Attributes:
-        format: "json", or Confluent's wire format; "avro" and "protobuf" need [registry].
+        format: "json", or Confluent's wire format; "avro" needs [registry], "protobuf" needs
+            `message`.
+        message: generated class of Protobuf records, "package.module:Class".
+        decoder: function "package.module:function" from the bytes of a record to what JSON would
+            give; for any other format.
         recommendations: the list shown: ids, or objects.
         item: an object's item id in that list.
         score: an object's score in that list.
@@ -46,6 +50,8 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """
 
     format: Format = "json"
+    message: str | None = None
+    decoder: str | None = None
     recommendations: str = "recommendations"
     item: str = "id"
     score: str = "score"

@@ -6,6 +6,7 @@ mean the same in every format.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
@@ -21,20 +22,27 @@ ToText: TypeAlias = Callable[[bytes], bytes]
 """Converts a framed record to JSON text; raises `Refusal` if it cannot."""
 
 
+_encode = msgspec.json.Encoder(decimal_format="number").encode
+
+
 class Encoding(msgspec.Struct, frozen=True):
     """The encoding of a stream's records.
 
     Attributes:
         time_unit: unit in JSON of the timestamps that a schema declares.
+        message: generated class of Protobuf records, "module:Class".
+        decoder: function that decodes a record, "module:function"; then `format` is "json".
     """
 
     format: Format
     time_unit: TimeUnit = "iso8601"
+    message: str | None = None
+    decoder: str | None = None
 
     @property
     def has_schemas(self) -> bool:
         """Whether a record can only be decoded with its schema."""
-        return self.format in {"avro", "protobuf"}
+        return self.format == "avro"
 
 
 T = TypeVar("T")
@@ -85,6 +93,35 @@ def by_schema(readers: Mapping[bytes, ToText]) -> ToText:
         return reader(value)
 
     return to_text
+
+
+def by_function(decode: Callable[[bytes], object], name: str) -> ToText:
+    """A converter that decodes each record with a user's function."""
+
+    def to_text(value: bytes) -> bytes:
+        try:
+            return json_text(decode(value))
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001  a user's function may raise anything
+            detail = f"{name} raised {type(error).__name__}: {error}"
+            raise Refusal("not_of_its_schema", detail) from None
+
+    return to_text
+
+
+def json_text(value: object) -> bytes:
+    """A decoded value as JSON; NaN and infinities as text, which makes the event invalid."""
+    text = _encode(value)
+    return _encode(_finite(value)) if b"null" in text else text
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _finite(field) for name, field in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _without(decoded: Any, refused: Mapping[int, InvalidEvent]) -> Any:

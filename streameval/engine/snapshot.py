@@ -226,6 +226,8 @@ class Health(PipelineCounts, frozen=True, kw_only=True):
         commit_failures: failed commits of the group's offsets.
         registry_failures: failed requests to the schema registry: reason -> how often; empty
             without a registry.
+        waiting_partitions: partitions whose next record waits for its schema; None without a
+            registry.
         checkpoint: health of checkpoints; None if there are none.
         join: health of the join; None if no streams are joined.
     """
@@ -233,6 +235,7 @@ class Health(PipelineCounts, frozen=True, kw_only=True):
     partitions: tuple[PartitionHealth, ...] = ()
     commit_failures: int = 0
     registry_failures: Mapping[str, int] = {}
+    waiting_partitions: int | None = None
     checkpoint: CheckpointHealth | None = None
     join: JoinHealth | None = None
 

@@ -158,6 +158,9 @@ _CONNECTIONS: Final = {
         "Failed requests to the schema registry, by reason; absent without a registry. While it "
         "grows, records that need a schema wait."
     ),
+    _FromAttribute("schema_waiting_partitions", "gauge", "waiting_partitions"): (
+        "Partitions whose next record waits for its schema; absent without a registry."
+    ),
 }
 _AUDIENCE: Final = {
     _FromAttribute("audience_users", "gauge", "users", "variant"): (

@@ -106,7 +106,9 @@ class InteractionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
     Attributes:
         source: its topic or file, or several, as [source] names them.
-        format: of its records; None: as in [event].
+        format: of its records; None: as in [event], with its message and decoder.
+        message: generated class of its Protobuf records.
+        decoder: function that decodes its records.
         request_id: path of the list's id, with that key.
         user: path of the user, with the key "user_item"; None: as in [event].
         item: path of the item's id.
@@ -121,6 +123,8 @@ class InteractionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
     source: str | list[str]
     format: Format | None = None
+    message: str | None = None
+    decoder: str | None = None
     request_id: str = "request_id"
     user: str | None = None
     item: str = "item"
@@ -131,6 +135,16 @@ class InteractionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     gain: str | None = None
     types: dict[str, float] = {}
     ignore: list[str] = []
+
+    def encoding(self, event: EventFields) -> tuple[Format, str | None, str | None]:
+        """Format, message and decoder of its records: its own, or else those of [event]."""
+        if self.decoder is not None or self.format is not None:
+            format_ = self.format or "json"
+            message = event.message if event.format == format_ else None
+            return format_, self.message or message, self.decoder
+        if self.message is not None:
+            return event.format, self.message, None
+        return event.format, event.message, event.decoder
 
     def __post_init__(self) -> None:
         if (self.time is None) != (self.time_unit is None):
@@ -234,6 +248,7 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
         plain: dict[str, Any] = msgspec.to_builtins(self)
         may_change = ("idle_timeout", "max_open", "max_bytes")
         for each in plain["interactions"]:
-            if each["format"] is None:
-                del each["format"]
+            for key in ("format", "message", "decoder"):
+                if each[key] is None:
+                    del each[key]
         return {name: value for name, value in plain.items() if name not in may_change}

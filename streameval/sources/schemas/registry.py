@@ -1,4 +1,4 @@
-"""Client of a schema registry with Confluent's API (Confluent, Apicurio, Karapace, Redpanda).
+"""Confluent's client of a schema registry, with one deadline for a whole answer.
 
 Functions raise RegistryError if the registry cannot be queried, and UnknownSchemaError if it has no
 such schema.
@@ -6,11 +6,10 @@ such schema.
 
 from __future__ import annotations
 
+import asyncio
 import ssl
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
-from urllib.parse import quote
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
 
@@ -18,21 +17,19 @@ from streameval.errors import ConfigError, OptionError, SourceError, StreamevalE
 from streameval.extras import imported
 from streameval.sources.secrets import substitute
 
-if TYPE_CHECKING:
-    import httpx
-
 Failure: TypeAlias = Literal["unreachable", "certificate", "authentication", "other"]
-
 FAILURES: Final[tuple[Failure, ...]] = get_args(Failure)
 """Reasons why a registry cannot be queried; values of a label."""
 
 _USER_IN_URL: Final = "user information does not belong in a URL; give the keys user and password."
-
 _SECONDS: Final = 10.0
+"""Until an answer must be complete; a registry may also send it a byte at a time."""
+
+_LARGEST_ID: Final = 2**31 - 1
 _NOT_FOUND: Final = frozenset({40401, 40402, 40403})
 """Error codes of the API for a missing subject, version or schema."""
 
-_MAX_REFERENCES: Final = 1_000
+T = TypeVar("T")
 
 
 class RegistryOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -41,7 +38,7 @@ class RegistryOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     Attributes:
         url: its address with the path of the API; Apicurio's is "http://HOST:8080/apis/ccompat/v7".
             In url, user and password ${NAME} is taken from the environment, and ${file:PATH} from a
-            file, for user and password again for each request.
+            file, for user and password again after each failed request.
         user: name for basic authentication, or an API key.
         password: its password.
         ca_file: certificates of authorities; None: the system's.
@@ -61,9 +58,7 @@ class Definition(msgspec.Struct, frozen=True):
     """A registered schema.
 
     Attributes:
-        kind: "AVRO", "PROTOBUF" or "JSON".
-        text: the schema; for Protobuf possibly a FileDescriptorProto in base64.
-        references: name -> schema of all direct and indirect references, dependencies first.
+        references: name -> text of all direct and indirect references, dependencies first.
     """
 
     kind: str
@@ -75,9 +70,7 @@ class RegistryError(StreamevalError):
     """The registry cannot be queried, possibly only for now."""
 
     def __init__(self, failure: Failure, url: str, problem: str) -> None:
-        self.failure = failure
-        self.url = url
-        self.problem = problem
+        self.failure, self.url, self.problem = failure, url, problem
         super().__init__(f"the schema registry at {url}: {problem}")
 
 
@@ -89,52 +82,33 @@ class UnusableSchemaError(StreamevalError):
     """A schema cannot be used to decode records."""
 
 
-class _Reference(msgspec.Struct):
-    name: str
-    subject: str
-    version: int
-
-
-class _Answer(msgspec.Struct, rename="camel"):
-    schema: str
-    schema_type: str = "AVRO"
-    references: list[_Reference] | None = None
-
-
-class _Refusal(msgspec.Struct):
-    error_code: int
-    message: str = ""
-
-
 class Registry:
-    """Fetches schemas; one request at a time, each with a time limit."""
+    """Fetches schemas; used by one thread at a time."""
 
     def __init__(self, options: RegistryOptions, environment: Mapping[str, str]) -> None:
-        client = imported("httpx", "a schema registry", "schemas").Client
-        self._options = options
-        self._environment = environment
-        self.url = self._filled("url").rstrip("/")
+        library = imported("confluent_kafka.schema_registry", "a schema registry", "schemas")
+        self._new_client: Callable[[dict[str, Any]], Any] = library.AsyncSchemaRegistryClient
+        self._refusal: type[Exception] = library.SchemaRegistryError
+        self._options, self._environment = options, environment
+        self._runner = asyncio.Runner()
+        self.url = self._substituted("url").rstrip("/")
         if "@" in self.url:
             raise ConfigError("[registry]", "url", _USER_IN_URL)
-        self._auth()
         try:
-            trusted = ssl.create_default_context(cafile=options.ca_file)
+            self._client: Any = self._new_client(self._settings())
         except OSError as error:
             problem = f"{options.ca_file} has no certificates ({error})."
             raise ConfigError("[registry]", "ca_file", problem) from error
-        self._client = client(verify=trusted, timeout=_SECONDS, follow_redirects=True)
 
     def definition(self, number: int) -> Definition:
         """The schema with this id, including its references."""
-        answer = self._schema(f"/schemas/ids/{number}")
-        references: dict[str, str] = {}
-        self._add_references(answer, references, ())
-        return Definition(answer.schema_type, answer.schema, references)
+        if number > _LARGEST_ID:
+            raise UnknownSchemaError(f"the ids of a registry end at {_LARGEST_ID:,}")
+        return self._ask(lambda client: _fetch(client, number))
 
     def kinds(self) -> list[str]:
         """The types of schemas that the registry supports."""
-        found: list[str] = self._get("/schemas/types", list[str])
-        return found
+        return self._ask(_kinds)
 
     def check(self) -> str:
         """Query the registry once; returns one sentence."""
@@ -148,79 +122,104 @@ class Registry:
 
     def close(self) -> None:
         """Close the connection."""
-        self._client.close()
+        self._disconnect()
+        self._runner.close()
 
-    def _add_references(
-        self, answer: _Answer, found: dict[str, str], within: tuple[str, ...]
-    ) -> None:
-        """Add the references of a schema, dependencies first."""
-        for each in answer.references or ():
-            if each.name in found or each.name in within:
-                continue
-            if len(found) >= _MAX_REFERENCES:
-                raise UnknownSchemaError(f"it refers to more than {_MAX_REFERENCES:,} others")
-            subject = quote(each.subject, safe="")
-            other = self._schema(f"/subjects/{subject}/versions/{each.version}")
-            self._add_references(other, found, (*within, each.name))
-            found[each.name] = other.schema
+    def _settings(self) -> dict[str, Any]:
+        system = ssl.get_default_verify_paths()
+        trusted = self._options.ca_file or system.cafile or system.capath
+        # Callers repeat a request for as long as they need it, and report each failure.
+        settings = {"url": self.url, "ssl.ca.location": trusted, "max.retries": 0}
+        if self._options.user is not None:
+            user = f"{self._substituted('user')}:{self._substituted('password')}"
+            settings["basic.auth.user.info"] = user
+        return settings
 
-    def _schema(self, path: str) -> _Answer:
-        found: _Answer = self._get(path, _Answer)
-        return found
-
-    def _get(self, path: str, kind: Any) -> Any:
-        with self._as_registry_errors():
-            answer = self._client.get(f"{self.url}{path}", auth=self._auth())
-        if answer.status_code == 404:
-            raise self._missing(answer)
-        if answer.status_code in {401, 403}:
-            raise self._error("authentication", f"it rejects this user ({answer.status_code})")
-        if answer.status_code != 200:
-            raise self._error("other", f"it answers with status {answer.status_code}")
-        try:
-            return msgspec.json.decode(answer.content, type=kind)
-        except msgspec.DecodeError as error:
-            problem = f"the server is not a schema registry ({error})"
-            raise self._error("other", problem) from None
-
-    def _missing(self, answer: httpx.Response) -> StreamevalError:
-        """Tell a missing schema, with a code of the API, from the 404 of a wrong path."""
-        try:
-            refusal = msgspec.json.decode(answer.content, type=_Refusal)
-        except msgspec.DecodeError:
-            refusal = None
-        if refusal is not None and refusal.error_code in _NOT_FOUND:
-            return UnknownSchemaError(f"the registry says: {refusal.message.rstrip('.')}")
-        path = answer.request.url.path
-        return self._error("other", f"no schema registry API: 404 for {path}")
-
-    def _auth(self) -> tuple[str, str] | None:
-        if self._options.user is None:
-            return None
-        return self._filled("user"), self._filled("password")
-
-    def _filled(self, key: str) -> str:
+    def _substituted(self, key: str) -> str:
         try:
             return substitute(getattr(self._options, key) or "", self._environment)
         except ValueError as error:
             raise ConfigError("[registry]", key, f"{error}.") from error
 
-    @contextmanager
-    def _as_registry_errors(self) -> Iterator[None]:
-        import httpx  # noqa: PLC0415  an extra, imported where it is used
+    def _ask(self, request: Callable[[Any], Awaitable[T]]) -> T:
+        async def answer() -> T:
+            return await asyncio.wait_for(request(self._client), _SECONDS)
 
         try:
-            yield
-        except httpx.TimeoutException:
-            problem = f"it does not answer within {_SECONDS:g} s"
-            raise self._error("unreachable", problem) from None
-        except httpx.HTTPError as error:
-            raise self._error(*_explanation(error)) from error
-        except ConfigError as error:
-            raise self._error("authentication", error.problem.rstrip(".")) from error
+            if self._client is None:
+                self._client = self._new_client(self._settings())
+            return self._runner.run(answer())
+        except Exception as error:
+            self._disconnect()
+            if (mapped := self._mapped(error)) is error:
+                raise
+            raise mapped from error
 
-    def _error(self, failure: Failure, problem: str) -> RegistryError:
+    def _disconnect(self) -> None:
+        """The next request reads the credentials again, and finds nothing cached."""
+        client, self._client = self._client, None
+        if client is not None:
+            self._runner.run(client.aclose())
+
+    def _mapped(self, error: Exception) -> Exception:
+        match error:
+            case MemoryError():
+                return error
+            case ConfigError():
+                failure: Failure = "authentication"
+                problem = error.problem.rstrip(".")
+            case TimeoutError():
+                failure, problem = "unreachable", f"no whole answer within {_SECONDS:g} s"
+            case self._refusal():
+                return self._refused(error)
+            case ValueError() | TypeError() | LookupError() | AttributeError():
+                failure, problem = "other", f"the server is not a schema registry ({error})"
+            case _:
+                failure, problem = _explanation(error)
         return RegistryError(failure, self.url, problem)
+
+    def _refused(self, error: Any) -> StreamevalError:
+        status: int = error.http_status_code
+        if status == 404 and error.error_code in _NOT_FOUND:
+            return UnknownSchemaError(f"the registry says: {str(error.error_message).rstrip('.')}")
+        failure: Failure = "other"
+        problem = f"it answers with status {status}"
+        if status in {401, 403}:
+            failure, problem = "authentication", f"it rejects this user ({status})"
+        if status == 404:
+            problem = "no schema registry API: 404"
+        return RegistryError(failure, self.url, problem)
+
+
+async def _kinds(client: Any) -> list[str]:
+    return msgspec.convert(await client.get_schema_types(), list[str])
+
+
+async def _fetch(client: Any, number: int) -> Definition:
+    schema = await client.get_schema(number)
+    references: dict[str, str] = {}
+    await _add_references(client, schema, references, ())
+    return Definition(schema.schema_type, _text(schema), references)
+
+
+async def _add_references(
+    client: Any, schema: Any, references: dict[str, str], within: tuple[str, ...]
+) -> None:
+    """Add the references of a schema, dependencies first."""
+    for reference in schema.references or ():
+        name: str = reference.name
+        if name not in references and name not in within:
+            registered = await client.get_version(
+                reference.subject, reference.version, deleted=True
+            )
+            await _add_references(client, registered.schema, references, (*within, name))
+            references[name] = _text(registered.schema)
+
+
+def _text(schema: Any) -> str:
+    if not isinstance(schema.schema_str, str):
+        raise TypeError("its answer has no schema")
+    return schema.schema_str
 
 
 def _explanation(error: Exception) -> tuple[Failure, str]:

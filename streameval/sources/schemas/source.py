@@ -6,7 +6,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Final, Literal, NamedTuple, NoReturn
+from itertools import islice
+from typing import Any, Final, NamedTuple, NoReturn
 
 from streameval.decoding.framing import HEADER, Encoding, ToText, schema_id
 from streameval.decoding.invalid import Reason, Refusal
@@ -14,7 +15,6 @@ from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.extras import imported
 from streameval.sources.schemas.registry import (
     FAILURES,
-    Definition,
     Registry,
     RegistryError,
     UnknownSchemaError,
@@ -22,13 +22,21 @@ from streameval.sources.schemas.registry import (
 )
 from streameval.sources.source import Source
 
-_KINDS: Final = {"avro": "AVRO", "protobuf": "PROTOBUF"}
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 8.0
 _RETRY_SECONDS: Final = 60.0
 """Seconds until the registry is queried again for a schema that it did not have."""
 
-_MAX_REFUSED: Final = 1_000
+_MAX_REFUSED: Final = 20_000
+"""Ids without a usable schema that are remembered; random bytes name a new one each."""
+
+_SILENCE: Final = 1.0
+"""Seconds that a request may take before `trouble` says so."""
+
+_STEP: Final = 0.02
+"""Seconds between looks at records that wait."""
+
+_NEVER: Final = float("inf")
 
 
 class SchemaRequest(NamedTuple):
@@ -37,6 +45,9 @@ class SchemaRequest(NamedTuple):
     encoding: Encoding
     header: bytes
 
+    def __str__(self) -> str:
+        return f"schema {schema_id(self.header)}"
+
 
 class Schemas:
     """The schemas of a registry, fetched on a separate thread.
@@ -44,52 +55,72 @@ class Schemas:
     Attributes:
         failures: number of failed queries, by reason.
         answered: whether the registry has ever answered.
-        trouble: one sentence while the registry cannot be queried, else None.
+        waiting: partitions whose next record waits for its schema.
     """
 
     def __init__(self, registry: Registry, clock: Callable[[], float] = time.monotonic) -> None:
         self._registry = registry
         self._clock = clock
         self._readers: dict[Encoding, dict[bytes, ToText]] = {}
-        self._definitions: dict[int, Definition] = {}
         self._refused_until: dict[SchemaRequest, float] = {}
         self._requested: dict[SchemaRequest, None] = {}
         self._changed = threading.Condition()
         self._closed = False
         self._thread: threading.Thread | None = None
+        self._problem: str | None = None
+        self._asked: tuple[str, float] | None = None
         self.failures: dict[str, int] = dict.fromkeys(FAILURES, 0)
         self.answered = False
-        self.trouble: str | None = None
+        self.waiting = 0
+
+    @property
+    def trouble(self) -> str | None:
+        """One sentence while the registry cannot be queried or is silent, else None."""
+        if self._problem is not None or self._asked is None:
+            return self._problem
+        what, since = self._asked
+        if self._clock() - since < _SILENCE:
+            return None
+        return f"the schema registry at {self._registry.url} has not answered for {what} yet"
 
     def start(self) -> None:
         """Start the thread, which checks that the registry answers, and then serves requests."""
         with self._changed:
             if self._thread is None and not self._closed:
-                self.trouble = f"the schema registry at {self._registry.url} has not answered yet"
+                self._problem = f"the schema registry at {self._registry.url} has not answered yet"
                 self._thread = threading.Thread(target=self._run, name="schemas", daemon=True)
                 self._thread.start()
 
     def readers(self, encoding: Encoding) -> Mapping[bytes, ToText]:
         """Header -> reader of records with this encoding; grows as schemas are fetched."""
-        _compiler(encoding)
+        _avro()
         return self._readers.setdefault(encoding, {})
 
-    def missing(self, encoding: Encoding, values: Sequence[bytes | None]) -> set[SchemaRequest]:
-        """The schemas that must be fetched before these records can be read."""
+    def missing(
+        self, encoding: Encoding, values: Iterable[bytes | None]
+    ) -> dict[SchemaRequest, None]:
+        """The schemas that must be fetched before these records can be read, in their order."""
         readers = self._readers.setdefault(encoding, {})
-        headers = {value[:HEADER] for value in values if value is not None}
-        new = {SchemaRequest(encoding, each) for each in headers if each not in readers}
-        if self._refused_until:
-            known = {SchemaRequest(encoding, each) for each in headers}
-            new |= {each for each in known if self._refused_until.get(each, _NEVER) < self._clock()}
-        return {each for each in new if len(each.header) == HEADER and each.header[0] == 0}
+        now = self._clock() if self._refused_until else 0.0
+        headers = dict.fromkeys(value[:HEADER] for value in values if value is not None)
+        requests = (
+            SchemaRequest(encoding, header)
+            for header in headers
+            if header not in readers or self._refused_until
+        )
+        return {
+            request: None
+            for request in requests
+            if len(request.header) == HEADER and request.header[0] == 0
+            if request.header not in readers or self._refused_until.get(request, _NEVER) < now
+        }
 
-    def request(self, request: Iterable[SchemaRequest]) -> None:
+    def request(self, requests: Iterable[SchemaRequest]) -> None:
         """Fetch these instead of those wanted before."""
         with self._changed:
-            self._requested = dict.fromkeys(request)
+            self._requested = dict.fromkeys(requests)
             if self.answered and not self._requested:
-                self.trouble = None
+                self._problem = None
             self._changed.notify_all()
 
     def load(self, encoding: Encoding, values: Sequence[bytes | None], seconds: float) -> bool:
@@ -97,50 +128,55 @@ class Schemas:
         self.start()
         self.request(self.missing(encoding, values))
         with self._changed:
-            found = self._changed.wait_for(lambda: not self.missing(encoding, values), seconds)
+            loaded = self._changed.wait_for(lambda: not self.missing(encoding, values), seconds)
         self.request(())
-        return found
+        return loaded
 
     def close(self) -> None:
-        """Stop fetching; a pending query ends by its time limit."""
+        """Stop fetching; a pending query ends by its deadline, and then the connection."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-        if self._thread is not None:
+        if self._thread is None:
+            self._registry.close()
+        else:
             self._thread.join(timeout=2.0)
-        self._registry.close()
 
     def _run(self) -> None:
         pause = _FIRST_PAUSE
-        while (request := self._next()) is not None:
+        while not self._closed:
             try:
-                if request == "anything":
-                    self._registry.kinds()
-                else:
-                    self._store(request, self._reader(request))
+                self._serve()
             except Exception as error:  # noqa: BLE001  a caller waits for it, whatever it is
-                self._record_failure(error, request)
+                self._record_failure(error)
                 with self._changed:
                     self._changed.wait_for(lambda: self._closed, pause)
                 pause = min(2 * pause, _LONGEST_PAUSE)
             else:
-                pause, self.trouble, self.answered = _FIRST_PAUSE, None, True
+                pause, self._problem, self.answered = _FIRST_PAUSE, None, True
+        self._registry.close()
 
-    def _record_failure(
-        self, error: Exception, request: SchemaRequest | Literal["anything"]
-    ) -> None:
+    def _serve(self) -> None:
+        """Serve the next request; before the first answer, ask whether there is a registry."""
+        with self._changed:
+            self._asked = None
+            self._changed.wait_for(lambda: self._requested or self._closed or not self.answered)
+            request = next(iter(self._requested), None)
+            self._asked = (str(request or "the types of schemas"), self._clock())
+        if self._closed:
+            return
+        if request is None:
+            self._registry.kinds()
+        else:
+            self._store(request, self._reader(request))
+
+    def _record_failure(self, error: Exception) -> None:
         failure, problem = "other", f"{type(error).__name__}: {error}"
         if isinstance(error, RegistryError):
             failure, problem = error.failure, str(error)
         self.failures[failure] += 1
-        needed = "" if request == "anything" else f"; schema {schema_id(request.header)} is needed"
-        self.trouble = f"{problem}{needed}"
-
-    def _next(self) -> SchemaRequest | Literal["anything"] | None:
-        """The next request; "anything" before the first answer; None after `close`."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._requested or self._closed or not self.answered)
-            return None if self._closed else next(iter(self._requested), "anything")
+        needed = next(iter(self._requested), None)
+        self._problem = problem if needed is None else f"{problem}; {needed} is needed"
 
     def _store(self, request: SchemaRequest, reader: ToText) -> None:
         with self._changed:
@@ -159,18 +195,18 @@ class Schemas:
             del self._refused_until[oldest], self._readers[oldest.encoding][oldest.header]
 
     def _reader(self, request: SchemaRequest) -> ToText:
-        number = schema_id(request.header)
         try:
-            if number not in self._definitions:
-                self._definitions[number] = self._registry.definition(number)
-            return _compiled(self._definitions[number], request.encoding)
+            definition = self._registry.definition(schema_id(request.header))
+            reader: ToText = _avro().reader(definition, request.encoding.time_unit)
         except UnknownSchemaError as error:
-            return _FailingReader("unknown_schema", f"schema {number}: {error}")
+            return _FailingReader("unknown_schema", f"{request}: {error}")
         except UnusableSchemaError as error:
-            return _FailingReader("unusable_schema", f"schema {number}: {error}")
+            return _FailingReader("unusable_schema", f"{request}: {error}")
+        return reader
 
 
-_NEVER: Final = float("inf")
+def _avro() -> Any:
+    return imported("streameval.sources.schemas.avro", "format = 'avro'", "schemas")
 
 
 class _FailingReader:
@@ -182,21 +218,6 @@ class _FailingReader:
 
     def __call__(self, _value: bytes) -> NoReturn:
         raise Refusal(self._reason, self._detail)
-
-
-def _compiled(definition: Definition, encoding: Encoding) -> ToText:
-    if definition.kind != _KINDS[encoding.format]:
-        problem = f"it is of type {definition.kind}, and the stream's format is {encoding.format!r}"
-        raise UnusableSchemaError(problem)
-    return _compiler(encoding)(definition, encoding.time_unit)
-
-
-def _compiler(encoding: Encoding) -> Callable[..., ToText]:
-    module = f"streameval.sources.schemas.{encoding.format}"
-    found: Callable[..., ToText] = imported(
-        module, f"format = {encoding.format!r}", "schemas"
-    ).reader
-    return found
 
 
 _NAMED: Final = 5
@@ -267,7 +288,7 @@ class SchemaSource:
     def poll(self, seconds: float) -> Sequence[RecordBatch]:
         """See `Source.poll`; a record is delivered once its schema is known."""
         # Poll the source first: it may revoke partitions whose records wait here.
-        new = self._source.poll(0.0 if any(map(self._is_ready, self._waiting)) else seconds)
+        new = self._source.poll(min(seconds, _STEP) if self._waiting else seconds)
         found = self._deliverable()
         delivered = {batch.partition for batch in found}
         for batch in new:
@@ -296,12 +317,6 @@ class SchemaSource:
         self._source.close()
         self._schemas.close()
 
-    def _is_ready(self, partition: Partition) -> bool:
-        """Whether the first waiting record can be delivered."""
-        return not self._schemas.missing(
-            self._encodings[partition.topic], self._waiting[partition][0].values[:1]
-        )
-
     def _deliverable(self) -> list[RecordBatch]:
         """The deliverable part of the first waiting batch of each partition."""
         found: list[RecordBatch] = []
@@ -319,7 +334,7 @@ class SchemaSource:
         missing = self._schemas.missing(encoding, batch.values)
         if not missing:
             return [batch]
-        headers = {each.header for each in missing}
+        headers = {request.header for request in missing}
         place = next(
             place
             for place, value in enumerate(batch.values)
@@ -330,16 +345,20 @@ class SchemaSource:
         return [batch.piece(0, place, batch.offsets[place])] if place else []
 
     def _request_schemas(self) -> None:
+        self._schemas.waiting = len(self._waiting)
         if not self._waiting and not self._paused:
             return
+        # More at once would push out ids before the records in front of them are delivered.
+        share = _MAX_REFUSED // (2 * len(self._waiting) or 1) or 1
         self._schemas.request(
             request
             for partition, waiting in self._waiting.items()
-            for request in self._schemas.missing(
-                self._encodings[partition.topic], waiting[0].values
-            )
+            for request in islice(self._missing(partition, waiting[0]), share)
         )
         self._pause()
+
+    def _missing(self, partition: Partition, batch: RecordBatch) -> Iterable[SchemaRequest]:
+        return self._schemas.missing(self._encodings[partition.topic], batch.values)
 
     def _pause(self) -> None:
         request = self._asked.union(self._waiting)
