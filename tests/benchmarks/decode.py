@@ -8,19 +8,19 @@ from typing import Any
 
 import fastavro
 import msgspec
-from google.protobuf.message_factory import GetMessageClass
 
 from streameval.accumulator import Accumulator
 from streameval.decoding.columns import Decoded
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.decoding.framing import BatchDecoder, FramedDecoder, ToText, unframed
-from streameval.sources.schemas import avro, protobuf
-from streameval.sources.schemas.protobuf import compile_files
+from streameval.sources import protobuf
+from streameval.sources.schemas import avro
 from streameval.sources.schemas.registry import Definition
 from tests.benchmarks import traffic
 from tests.benchmarks.timing import best_of
 from tests.benchmarks.update import RANKED
+from tests.schemas.messages import message_class
 from tests.schemas.producing import framed, payload, record
 
 EVENTS = 40_000
@@ -66,14 +66,14 @@ def _formats(plain: Sequence[bytes]) -> None:
     """The same records with schemas, relative to JSON."""
     records = [msgspec.json.decode(each) for each in plain]
     schema = fastavro.parse_schema(json.loads(_AVRO))
-    kind = GetMessageClass(compile_files({"r.proto": _PROTO}).message_types_by_name["Record"])
+    kind = message_class({"r.proto": _PROTO}, "Record")
     by_avro = [framed(1, payload(schema, each)) for each in records]
     by_protobuf = [framed(1, b"\0" + kind(**each).SerializeToString()) for each in records]
     tasks = {
         "json": _columns(plain),
         "json-schema": _columns([framed(1, each) for each in plain], unframed),
         "avro": _columns(by_avro, avro.reader(Definition("AVRO", _AVRO), "s")),
-        "protobuf": _columns(by_protobuf, protobuf.reader(Definition("PROTOBUF", _PROTO), "s")),
+        "protobuf": _columns(by_protobuf, protobuf.reader(kind, "s")),
     }
     _print(tasks, "json")
 

@@ -1,4 +1,4 @@
-"""Without pyarrow or fastavro, errors say why the import failed and what to install."""
+"""Without pyarrow or confluent-kafka, errors say why the import failed and what to install."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_numpy_needs_no_extra() -> None:
 def test_avro_names_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delitem(sys.modules, "streameval.sources.schemas.avro", raising=False)
     monkeypatch.delattr(schemas, "avro", raising=False)
-    monkeypatch.setitem(sys.modules, "fastavro", None)
+    monkeypatch.setitem(sys.modules, "confluent_kafka.schema_registry.avro", None)
     config = tmp_path / "streameval.toml"
     config.write_text(
         'metrics = ["ctr"]\nsource = { type = "kafka", topics = ["t"] }\n'
@@ -60,7 +60,7 @@ def test_avro_names_the_extra(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     )
     said = refused("check", config)
     assert "format = 'avro' needs the extra 'schemas'" in said
-    assert "'fastavro" in said
+    assert "'confluent-kafka[avro,schemaregistry]" in said
 
 
 def test_a_state_in_a_bucket_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,3 +69,24 @@ def test_a_state_in_a_bucket_names_the_extra(monkeypatch: pytest.MonkeyPatch) ->
     said = refused("state", "show", "s3://bucket/state")
     assert "a state at s3://bucket/state needs the extra 'objectstore'" in said
     assert "pip install 'obstore" in said
+
+
+@every_case(
+    ("name", "problem"),
+    [
+        ("absent_module:decode", "ModuleNotFoundError: No module named 'absent_module'"),
+        ("tests.schemas.messages:absent", "has no attribute 'absent'"),
+        ("tests.schemas.messages:PROTO", "is str, and not a function"),
+    ],
+)
+def test_a_decoder_that_cannot_be_loaded_is_refused(
+    tmp_path: Path, name: str, problem: str
+) -> None:
+    config = tmp_path / "streameval.toml"
+    config.write_text(
+        'metrics = ["ctr"]\nsource = { type = "kafka", topics = ["t"] }\n'
+        f'event = {{ decoder = "{name}" }}\n'
+    )
+    said = refused("check", config)
+    assert "[event]: decoder: " in said
+    assert problem in said

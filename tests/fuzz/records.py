@@ -25,17 +25,17 @@ from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web.answers import metrics
 from streameval.exporters.web.health import state
 from streameval.exporters.web.page import page
-from streameval.sources.schemas import avro, protobuf
+from streameval.sources import protobuf
+from streameval.sources.schemas import avro
 from streameval.sources.schemas.registry import Definition, UnusableSchemaError
 from tests.batches import batch_of
 from tests.decoding.records import anything, ids, json_values, mutilated, records
 from tests.fuzz import configurations
 from tests.schemas import producing
+from tests.schemas.messages import Shown
 from tests.schemas.producing import (
     AVRO,
     ITEM,
-    ITEM_PROTO,
-    PROTO,
     avro_payloads,
     framed,
     protobuf_payloads,
@@ -189,9 +189,7 @@ def schemas() -> Iterator[Callable[[Framed], None]]:
     item = {"shop.Item": json.dumps(ITEM)}
     readers = {
         "avro": avro.reader(Definition("AVRO", _TEXT, item), "us"),
-        "protobuf": protobuf.reader(
-            Definition("PROTOBUF", PROTO, {"shop/item.proto": ITEM_PROTO}), "us"
-        ),
+        "protobuf": protobuf.reader(Shown, "us"),
     }
 
     def check(case: Framed) -> None:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 import json
 from collections.abc import Mapping, Sequence
-from functools import cache
 from io import BytesIO
 from typing import Any
 
 import fastavro
 from google.protobuf.message import Message
-from google.protobuf.message_factory import GetMessageClass
 
-from streameval.sources.schemas.protobuf import compile_files
+from tests.schemas.messages import ITEM_PROTO, PROTO, Shown
 from tests.schemas.registries import Reference, register
 
 EVENT = """
@@ -68,32 +65,6 @@ _EVOLVED = record("Shown", _FIELDS | {"at": _stamp("micros")}, namespace="shop")
 EVOLVED = _EVOLVED | {"fields": [_COUNTRY, *_EVOLVED["fields"]]}
 """A version with one more field in front, and times in another unit."""
 
-ITEM_PROTO = """
-syntax = "proto3";
-package shop;
-message Item { string sku = 1; double p = 2; }
-"""
-PROTO = """
-syntax = "proto3";
-package shop;
-import "google/protobuf/timestamp.proto";
-import "google/protobuf/wrappers.proto";
-import "shop/item.proto";
-message Unrelated { string text = 1; }
-message Shown {
-  message Arm { string name = 1; }
-  message Page { repeated Item items = 1; }
-  enum Kind { click = 0; buy = 1; }
-  message Click { string sku = 1; google.protobuf.DoubleValue eur = 2; Kind kind = 3; }
-  string id = 1;
-  int64 viewer = 2;
-  google.protobuf.Timestamp at = 3;
-  Arm arm = 4;
-  Page page = 5;
-  repeated Click clicked = 6;
-  optional string country = 7;
-}
-"""
 JSON_SCHEMA = json.dumps(
     {
         "$schema": "http://json-schema.org/draft-07/schema#",
@@ -171,36 +142,21 @@ def as_evolved_avro(url: str, found: Sequence[dict[str, Any]]) -> list[bytes]:
     return [*as_avro(url, lacking), *as_avro(url, new, per_second=1_000_000, schema=EVOLVED)]
 
 
-@cache
-def shown_message() -> type[Message]:
-    file = compile_files({"shop/item.proto": ITEM_PROTO, "shown.proto": PROTO})
-    return GetMessageClass(file.message_types_by_name["Shown"])
-
-
-def protobuf_id(url: str, *, binary: bool = False, more: str = "") -> int:
-    """The id of the Protobuf schema, registered as text or as Confluent's Python client does.
-
-    Args:
-        url: of the registry.
-        binary: whether as a descriptor in base64.
-        more: fields of a later version.
-    """
+def protobuf_id(url: str) -> int:
+    """The id of the Protobuf schema."""
     register(url, "shop-item-proto", ITEM_PROTO, "PROTOBUF")
-    text = PROTO.replace("string country = 7;", f"string country = 7;\n  {more}")
-    if binary:
-        text = base64.b64encode(shown_message().DESCRIPTOR.file.serialized_pb).decode()
     item = Reference("shop/item.proto", "shop-item-proto")
-    return register(url, "shown-proto-value", text, "PROTOBUF", [item])
+    return register(url, "shown-proto-value", PROTO, "PROTOBUF", [item])
 
 
-def as_protobuf(url: str, found: Sequence[dict[str, Any]], *, binary: bool = False) -> list[bytes]:
-    number = protobuf_id(url, binary=binary)
+def as_protobuf(url: str, found: Sequence[dict[str, Any]]) -> list[bytes]:
+    number = protobuf_id(url)
     return [framed(number, each) for each in protobuf_payloads(found)]
 
 
 def protobuf_payloads(found: Sequence[dict[str, Any]]) -> list[bytes]:
     """A record in Protobuf without a frame, but with the message path."""
-    kind = shown_message()
+    kind = Shown
     # The number of steps, and the step, as zigzag varints.
     return [b"\x02\x02" + _message(kind, each) for each in found]
 

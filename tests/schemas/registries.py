@@ -10,8 +10,9 @@ import tarfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from io import BufferedIOBase
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -52,12 +53,16 @@ class SmallRegistry:
 
     Attributes:
         status: of every answer; None answers what is asked.
+        location: of a redirect, with a status that is one.
+        pace: seconds before each byte of an answer, of which there are many.
         user: name and password that it wants; None wants none.
         asked: the paths that were asked for.
     """
 
     def __init__(self, certificate: tuple[Path, Path] | None = None) -> None:
         self.status: int | None = None
+        self.location: str | None = None
+        self.pace = 0.0
         self.user: tuple[str, str] | None = None
         self.asked: list[str] = []
         self._schemas: dict[int, dict[str, Any]] = {}
@@ -93,9 +98,11 @@ class SmallRegistry:
                         status, found = 401, {"error_code": 40101, "message": "Unauthorized"}
                 content = json.dumps(found).encode()
                 self.send_response(registry.status or status)
+                if registry.location is not None:
+                    self.send_header("Location", registry.location + self.path)
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
-                self.wfile.write(content)
+                _send(self.wfile, content, registry.pace)
 
             def log_message(self, *_: object) -> None:
                 pass
@@ -142,6 +149,15 @@ class SmallRegistry:
                 told = {"subject": subject, "version": int(version), "id": chosen}
                 return 200, told | self._schemas[chosen]
         return 404, {"detail": "HTTP 404 Not Found"}
+
+
+def _send(stream: BufferedIOBase, content: bytes, pace: float) -> None:
+    """Send an answer, a byte at a time if there is a pause before each."""
+    with suppress(OSError):
+        for start in range(len(content)) if pace else ():
+            time.sleep(pace)
+            stream.write(content[start : start + 1])
+        stream.write(b"" if pace else content)
 
 
 @contextmanager

@@ -18,16 +18,17 @@ from tests.daemon.running import Running, exact, readings, running
 from tests.effort import sampled
 from tests.kafka.topics import create, fill
 from tests.schemas.producing import (
+    AVRO,
     EVENT,
     as_avro,
     as_evolved_avro,
     as_json,
     as_json_schema,
     as_protobuf,
+    avro_id,
     events,
     framed,
     payload,
-    protobuf_id,
     record,
 )
 from tests.schemas.registries import SmallRegistry, register
@@ -53,6 +54,12 @@ url = "{url}"
 """
 
 
+_KEYS = {
+    "protobuf": 'format = "protobuf"\nmessage = "tests.schemas.messages:Shown"',
+    "decoder": 'decoder = "tests.schemas.messages:decode"',
+}
+
+
 def shop() -> list[dict[str, Any]]:
     """Events without the fields that the first version of the Avro schema lacks."""
     return [
@@ -63,7 +70,7 @@ def shop() -> list[dict[str, Any]]:
 
 def configured(broker: Broker, folder: Path, topic: str, format_: str, url: str = "") -> str:
     text = CONFIG.format(topic=topic, address=broker.bootstrap_servers, folder=folder)
-    text += EVENT.format(format=f'format = "{format_}"')
+    text += EVENT.format(format=_KEYS.get(format_, f'format = "{format_}"'))
     return text + (REGISTRY.format(url=url) if url else "")
 
 
@@ -94,12 +101,13 @@ def test_the_same_events_in_every_format_give_the_same_values_and_the_same_state
         "json": as_json(found),
         "avro": as_evolved_avro(url, found),
         "protobuf": as_protobuf(url, found),
+        "decoder": [value[::-1] for value in as_json(found)],
     }
     told, kept = {}, {}
     for format_ in sampled(produced, 2):
         values = produced[format_]
         topic = spread(broker, values)
-        needed = url if format_ in {"avro", "protobuf"} else ""
+        needed = url if format_ == "avro" else ""
         config = configured(broker, tmp_path, topic, format_, needed)
         with running(config, tmp_path) as daemon:
             document = daemon.consumed(COUNT)
@@ -117,11 +125,11 @@ def test_the_same_events_in_every_format_give_the_same_values_and_the_same_state
 def test_while_the_registry_is_unavailable_records_wait_and_none_is_lost(
     broker: Broker, registry: SmallRegistry, tmp_path: Path
 ) -> None:
-    values = as_protobuf(registry.url, events(COUNT))
-    newer = protobuf_id(registry.url, more="string added = 8;")
+    values = as_avro(registry.url, events(COUNT))
+    newer = avro_id(registry.url, AVRO | {"doc": "a newer version"})
     registry.stop()
     topic = spread(broker, values[:30])
-    config = configured(broker, tmp_path, topic, "protobuf", registry.url)
+    config = configured(broker, tmp_path, topic, "avro", registry.url)
     config += 'user = "reader"\npassword = "${SECRET}"\n'
     with running(config, tmp_path, SECRET="hush") as daemon:
         assert "hush" not in str(daemon.log)
@@ -133,11 +141,14 @@ def test_while_the_registry_is_unavailable_records_wait_and_none_is_lost(
         assert "still trying" in daemon.get("/-/ready").text
         assert daemon.get("/-/healthy").status_code == 200
         daemon.until(lambda: failures(daemon) > 0)
+        assert f"{WAITING} 2" in daemon.get("/metrics").text
         assert daemon.document()["health"]["consumed"] == 0
         registry.start()
         daemon.consumed(30)
         daemon.until(lambda: daemon.said("source_recovered"))
         assert daemon.get("/-/ready").status_code == 200
+        daemon.until(lambda: f"{WAITING} 0" in daemon.get("/metrics").text)
+        assert not [line for line in daemon.log if "HTTP Request" in line]
         before = len(daemon.said("source_trouble"))
         # Of a partition, only what comes after a record of the new version waits.
         registry.stop()
@@ -150,6 +161,9 @@ def test_while_the_registry_is_unavailable_records_wait_and_none_is_lost(
         health = daemon.consumed(COUNT)["health"]
         assert (health["valid"], invalid(health)) == (COUNT, {})
         assert daemon.stop() == 0
+
+
+WAITING = "streameval_schema_waiting_partitions"
 
 
 def invalid(health: dict[str, Any]) -> dict[str, int]:

@@ -20,18 +20,25 @@ from confluent_kafka.schema_registry.json_schema import JSONSerializer
 from confluent_kafka.schema_registry.protobuf import ProtobufSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 from google.protobuf.message import Message
-from google.protobuf.message_factory import GetMessageClass
 from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.decoding.columns import Decoded
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields, Format, TimeUnit
-from streameval.decoding.framing import Encoding, FramedDecoder, ToText, by_schema, unframed
+from streameval.decoding.framing import (
+    Encoding,
+    FramedDecoder,
+    ToText,
+    by_function,
+    by_schema,
+    unframed,
+)
 from streameval.decoding.invalid import Refusal
 from streameval.join.interactions import InteractionDecoder
 from streameval.join.options import InteractionOptions
-from streameval.sources.schemas import avro, protobuf
+from streameval.sources import protobuf
+from streameval.sources.schemas import avro
 from streameval.sources.schemas.registry import (
     Definition,
     Registry,
@@ -40,6 +47,7 @@ from streameval.sources.schemas.registry import (
 )
 from streameval.sources.schemas.source import Schemas
 from tests.effort import PATIENCE, every_case
+from tests.schemas.messages import Shown, message_class
 from tests.schemas.producing import (
     AVRO,
     ITEM,
@@ -52,7 +60,6 @@ from tests.schemas.producing import (
     framed,
     protobuf_payloads,
     record,
-    shown_message,
 )
 from tests.schemas.registries import SmallRegistry, register
 
@@ -80,9 +87,18 @@ def schemas(registry: SmallRegistry) -> Iterator[Schemas]:
 
 
 def decoded(schemas: Schemas, encoding: Encoding, values: Sequence[bytes | None]) -> Decoded:
-    decoder = FramedDecoder(decoder_of_json(), by_schema(schemas.readers(encoding)))
+    return FramedDecoder(decoder_of_json(), to_text(schemas, encoding, values)).decode_many(values)
+
+
+def to_text(schemas: Schemas, encoding: Encoding, values: Sequence[bytes | None]) -> ToText:
+    """The converter of these records, whose schemas are fetched if they need any."""
+    if encoding.format == "protobuf":
+        return protobuf.reader(Shown, encoding.time_unit)
+    if not encoding.has_schemas:
+        return unframed
+    converter = by_schema(schemas.readers(encoding))
     assert schemas.load(encoding, values, PATIENCE)
-    return decoder.decode_many(values)
+    return converter
 
 
 def decoder_of_json() -> Decoder:
@@ -103,9 +119,8 @@ def json_of(found: list[dict[str, Any]]) -> Any:
     [
         (Encoding("avro", "ms"), as_evolved_avro),
         (Encoding("protobuf", "ms"), as_protobuf),
-        (Encoding("protobuf", "ms"), lambda url, all_: as_protobuf(url, all_, binary=True)),
     ],
-    ids=["evolved avro", "protobuf", "protobuf as a descriptor"],
+    ids=["evolved avro", "protobuf"],
 )
 def test_events_equal_those_of_json(
     registry: SmallRegistry,
@@ -162,6 +177,9 @@ def test_a_record_that_does_not_match_its_schema_is_invalid(
         "unusable_schema": [framed(other, good[5:])],
         "not_of_its_schema": [good[:5], good[:6], good[:-1], good[:5] + b"\xff" * 40],
     }
+    if encoding.format == "protobuf":
+        # The class says what a record is, whatever its schema id.
+        del bad["unknown_schema"], bad["unusable_schema"]
     values = [value for found in bad.values() for value in (*found, good, None)]
     found = decoded(schemas, encoding, values)
     expected = [reason for reason, each in bad.items() for _ in each]
@@ -312,20 +330,14 @@ UNSET = {
 
 
 @cache
-def message() -> type[Message]:
-    return GetMessageClass(protobuf.compile_files({"r.proto": PROTO}).message_types_by_name["R"])
-
-
-@cache
-def reader_of_protobuf(unit: TimeUnit = "iso8601") -> ToText:
-    """A reader of its messages, cached because protoc is slow."""
-    return protobuf.reader(Definition("PROTOBUF", PROTO), unit)
+def message(name: str = "R") -> type[Message]:
+    return message_class({"r.proto": PROTO}, name)
 
 
 def read_protobuf(given: Mapping[str, Any], unit: TimeUnit = "iso8601") -> Any:
     """A message with these fields, as JSON."""
     record = framed(1, b"\x02\x02" + message()(**given).SerializeToString())
-    return json.loads(reader_of_protobuf(unit)(record))
+    return json.loads(protobuf.reader(message(), unit)(record))
 
 
 def test_an_unset_scalar_is_its_default_and_an_unset_optional_is_absent() -> None:
@@ -372,36 +384,52 @@ def test_a_type_of_protobuf_becomes_json() -> None:
     assert read_protobuf(given, "s")["at"] == 1_790_000_000.25
 
 
-@every_case(
-    ("path", "found"),
-    [(b"\x00", {"id": ""}), (b"\x02\x00", {"id": ""}), (b"\x04\x00\x00", {"yes": False})],
-)
-def test_a_path_names_the_message_of_the_file(path: bytes, found: object) -> None:
-    assert json.loads(reader_of_protobuf()(framed(1, path))) == found
+@every_case("path", [b"\x00", b"\x02\x00"])
+def test_the_first_message_of_a_file_has_two_paths(path: bytes) -> None:
+    to_text = protobuf.reader(message("Item"), "ms")
+    assert json.loads(to_text(framed(1, path + b"\x0a\x01x"))) == {"id": "x"}
 
 
-@every_case("path", [b"", b"\x02", b"\x02\x04", b"\x01", b"\xff" * 6, b"\x04\x00\x02"])
-def test_an_unknown_message_path_is_rejected(path: bytes) -> None:
-    with pytest.raises(Refusal) as found:
-        reader_of_protobuf()(framed(1, path))
+def test_a_message_within_another_has_a_longer_path() -> None:
+    nested: Any = message("Item")
+    to_text = protobuf.reader(nested.Inner, "ms")
+    assert json.loads(to_text(framed(1, b"\x04\x00\x00"))) == {"yes": False}
+
+
+@every_case("path", [b"", b"\x00", b"\x02", b"\x02\x04", b"\x01", b"\xff" * 6, b"\x04\x00\x02"])
+def test_a_record_of_another_message_is_rejected(path: bytes) -> None:
+    with pytest.raises(Refusal, match="its message is not R") as found:
+        protobuf.reader(message(), "ms")(framed(1, path))
     assert found.value.invalid.reason == "not_of_its_schema"
 
 
+def test_a_function_of_the_user_decodes_any_format() -> None:
+    found = events(20)
+    values = [json.dumps(event)[::-1].encode() for event in found]
+    to_text = by_function(lambda value: json.loads(value[::-1]), "shop:decode")
+    assert plain(FramedDecoder(decoder_of_json(), to_text).decode_many(values)) == json_of(found)
+
+
 @every_case(
-    ("text", "references", "problem"),
+    ("decode", "reason", "detail"),
     [
-        ("nonsense", {}, r"protoc rejects it \(streameval/record.proto:1:1: "),
-        ('import "absent.proto";', {}, "absent.proto: File not found|absent.proto"),
-        ('syntax = "proto3";', {"../../x.proto": ""}, "not a file name"),
-        ('syntax = "proto3";', {"/x.proto": ""}, "not a file name"),
-        ('syntax = "proto3";', {"--x.proto": ""}, "not a file name"),
+        (json.loads, "not_of_its_schema", "shop:decode raised JSONDecodeError: Expecting value"),
+        (lambda _: object(), "not_of_its_schema", "shop:decode raised TypeError"),
+        (lambda _: [1], "not_an_object", "Expected object, got array"),
+        (
+            lambda _: events(1)[0] | {"at": float("nan")},
+            "invalid_time",
+            "nan",
+        ),
     ],
 )
-def test_an_unusable_protobuf_schema_has_a_reason(
-    text: str, references: dict[str, str], problem: str
+def test_what_a_function_cannot_decode_is_invalid(
+    decode: Callable[[bytes], object], reason: str, detail: str
 ) -> None:
-    with pytest.raises(UnusableSchemaError, match=problem):
-        protobuf.reader(Definition("PROTOBUF", text, references), "ms")
+    decoder = FramedDecoder(decoder_of_json(), by_function(decode, "shop:decode"))
+    ((place, invalid),) = decoder.decode_many([None, b"nonsense"]).invalid
+    assert (place, invalid.reason) == (1, reason)
+    assert detail in invalid.detail
 
 
 Serialize: TypeAlias = Callable[[SchemaRegistryClient], Callable[[dict[str, Any]], bytes | None]]
@@ -423,7 +451,7 @@ def _avro(client: SchemaRegistryClient) -> Callable[[dict[str, Any]], bytes | No
 
 
 def _protobuf(client: SchemaRegistryClient) -> Callable[[dict[str, Any]], bytes | None]:
-    kind = shown_message()
+    kind = Shown
     serializer = ProtobufSerializer(kind, client, {"use.deprecated.format": False})
     return lambda event: serializer(
         kind.FromString(protobuf_payloads([event])[0][2:]), _context("protobuf")
@@ -449,10 +477,7 @@ def test_records_of_confluents_serializers_are_read(
     values = [written(each) for each in found]
     encoding = Encoding(format_, "ms")
     with closing(Schemas(Registry(RegistryOptions(url=url), {}))) as schemas:
-        to_text: ToText = unframed
-        if encoding.has_schemas:
-            to_text = by_schema(schemas.readers(encoding))
-            assert schemas.load(encoding, values, PATIENCE)
-        assert plain(FramedDecoder(decoder_of_json(), to_text).decode_many(values)) == json_of(
+        converter = to_text(schemas, encoding, values)
+        assert plain(FramedDecoder(decoder_of_json(), converter).decode_many(values)) == json_of(
             found
         )

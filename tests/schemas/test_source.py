@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from random import Random
 
 import pytest
 
@@ -182,6 +183,46 @@ def test_a_missing_schema_is_requested_again_later(stage: Stage) -> None:
     stage.write(AVRO[0], framed(1, b"\x02x"))
     polled(source, lambda found: count(found) == 1)
     assert readers[framed(1, b"")](framed(1, b"\x02x")) == b'"x"'
+
+
+def test_each_unknown_id_is_asked_for_once(stage: Stage) -> None:
+    numbers = Random(7).sample(range(2**32), 600)
+    stage.write(AVRO[0], *(framed(number, b"") for number in numbers))
+    source = stage.member("a")
+    polled(source, lambda found: count(found) == len(numbers))
+    possible = {f"/schemas/ids/{number}" for number in numbers if number < 2**31}
+    asked = [path for path in stage.registry.asked if path != "/schemas/types"]
+    assert sorted(asked) == sorted(possible)
+    # None of them is asked for again before its time.
+    stage.write(AVRO[0], *(framed(number, b"") for number in numbers))
+    polled(source, lambda found: count(found) == len(numbers))
+    assert len(stage.registry.asked) <= len(asked) + 1
+
+
+def test_only_the_newest_unknown_ids_are_remembered(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("streameval.sources.schemas.source._MAX_REFUSED", 10)
+    stage.write(AVRO[0], *(framed(number, b"") for number in range(1, 101)))
+    source = stage.member("a")
+    polled(source, lambda found: count(found) == 100)
+    assert len(stage.schemas.readers(ENCODING)) <= 10
+    # An id that was forgotten before its record was delivered would be asked for again.
+    assert len(set(stage.registry.asked)) == len(stage.registry.asked) <= 101
+
+
+def test_a_silent_registry_is_trouble_before_its_deadline(stage: Stage) -> None:
+    number = stage.schema("slow")
+    source = stage.member("a")
+    polled(source, lambda _: source.trouble is None)
+    stage.registry.pace = 1.0
+    stage.write(AVRO[0], framed(number, b"x"))
+    polled(source, lambda _: f"/schemas/ids/{number}" in stage.registry.asked)
+    stage.now += 5
+    polled(source, lambda _: source.trouble is not None)
+    assert f"has not answered for schema {number} yet; records of avro[0]" in str(source.trouble)
+    assert stage.schemas.waiting == 1
+    stage.registry.pace = 0.0
 
 
 def test_loading_schemas_for_a_sample_has_a_time_limit(stage: Stage) -> None:

@@ -149,10 +149,12 @@ class Registry:
             if self._client is None:
                 self._client = self._new_client(self._settings())
             return self._runner.run(answer())
+        except MemoryError:
+            raise
         except Exception as error:
-            self._disconnect()
-            if (mapped := self._mapped(error)) is error:
-                raise
+            mapped = self._mapped(error)
+            if isinstance(mapped, RegistryError):
+                self._disconnect()
             raise mapped from error
 
     def _disconnect(self) -> None:
@@ -161,10 +163,8 @@ class Registry:
         if client is not None:
             self._runner.run(client.aclose())
 
-    def _mapped(self, error: Exception) -> Exception:
+    def _mapped(self, error: Exception) -> StreamevalError:
         match error:
-            case MemoryError():
-                return error
             case ConfigError():
                 failure: Failure = "authentication"
                 problem = error.problem.rstrip(".")

@@ -6,6 +6,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, Final, NamedTuple, NoReturn
 
@@ -144,9 +145,9 @@ class Schemas:
 
     def _run(self) -> None:
         pause = _FIRST_PAUSE
-        while not self._closed:
+        while (ask := self._next()) is not None:
             try:
-                self._serve()
+                ask()
             except Exception as error:  # noqa: BLE001  a caller waits for it, whatever it is
                 self._record_failure(error)
                 with self._changed:
@@ -156,19 +157,16 @@ class Schemas:
                 pause, self._problem, self.answered = _FIRST_PAUSE, None, True
         self._registry.close()
 
-    def _serve(self) -> None:
-        """Serve the next request; before the first answer, ask whether there is a registry."""
+    def _next(self) -> Callable[[], object] | None:
+        """What to ask next; before the first answer, anything; None after `close`."""
         with self._changed:
             self._asked = None
             self._changed.wait_for(lambda: self._requested or self._closed or not self.answered)
             request = next(iter(self._requested), None)
             self._asked = (str(request or "the types of schemas"), self._clock())
-        if self._closed:
-            return
-        if request is None:
-            self._registry.kinds()
-        else:
-            self._store(request, self._reader(request))
+            if self._closed:
+                return None
+        return self._registry.kinds if request is None else partial(self._fetch, request)
 
     def _record_failure(self, error: Exception) -> None:
         failure, problem = "other", f"{type(error).__name__}: {error}"
@@ -178,7 +176,8 @@ class Schemas:
         needed = next(iter(self._requested), None)
         self._problem = problem if needed is None else f"{problem}; {needed} is needed"
 
-    def _store(self, request: SchemaRequest, reader: ToText) -> None:
+    def _fetch(self, request: SchemaRequest) -> None:
+        reader = self._reader(request)
         with self._changed:
             self._refused_until.pop(request, None)
             if isinstance(reader, _FailingReader):
