@@ -88,5 +88,5 @@ def test_a_decoder_that_cannot_be_loaded_is_refused(
         f'event = {{ decoder = "{name}" }}\n'
     )
     said = refused("check", config)
-    assert "[event]: decoder: " in said
+    assert "[event].decoder: " in said
     assert problem in said
