@@ -34,8 +34,8 @@ _MAX_REFUSED: Final = 20_000
 _SILENCE: Final = 1.0
 """Seconds that a request may take before `trouble` says so."""
 
-_STEP: Final = 0.02
-"""Seconds between looks at records that wait."""
+_STEP: Final = 0.05
+"""Seconds between polls of other partitions while records of some wait."""
 
 _NEVER: Final = float("inf")
 
@@ -123,6 +123,11 @@ class Schemas:
             if self.answered and not self._requested:
                 self._problem = None
             self._changed.notify_all()
+
+    def wait(self, seconds: float) -> None:
+        """Wait until all that was requested is there."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._requested or self._closed, seconds)
 
     def load(self, encoding: Encoding, values: Sequence[bytes | None], seconds: float) -> bool:
         """Wait until these records can be read; returns whether they can."""
@@ -286,8 +291,10 @@ class SchemaSource:
 
     def poll(self, seconds: float) -> Sequence[RecordBatch]:
         """See `Source.poll`; a record is delivered once its schema is known."""
+        if self._waiting:
+            self._schemas.wait(min(seconds, _STEP))
         # Poll the source first: it may revoke partitions whose records wait here.
-        new = self._source.poll(min(seconds, _STEP) if self._waiting else seconds)
+        new = self._source.poll(0.0 if self._waiting else seconds)
         found = self._deliverable()
         delivered = {batch.partition for batch in found}
         for batch in new:
