@@ -12,6 +12,7 @@ from typing import Annotated
 import msgspec
 from typer import Argument, Exit, Option
 
+from streameval.accumulator.experiment import Experiment
 from streameval.checkpoints.restore import other_settings, same_shape
 from streameval.checkpoints.settings import is_url
 from streameval.checkpoints.storage import try_folder
@@ -27,6 +28,7 @@ from streameval.engine.snapshot import LIFETIME
 from streameval.errors import ForeignStoreError, StreamevalError, UnlikeStateError, without_user
 from streameval.events.records import Partition
 from streameval.exporters.web import try_address
+from streameval.join.options import AttributionOptions
 from streameval.sources.options import SourceOptions
 from streameval.sources.schemas.registry import Registry, RegistryOptions
 from streameval.sources.secrets import redact
@@ -74,18 +76,29 @@ def check(
         if settings.state is not None:
             store(settings.state)
     with output():
-        plan = _plan(config, settings, letters)
-        sys.stdout.writelines(f"{name:<9} {what}\n" for name, what in plan)
+        sys.stdout.write(summary(config, settings, letters))
     if connect:
         _connect(settings, group_of(settings, source))
+
+
+def summary(path: Path, config: Config, letters: str | None) -> str:
+    """What `run` would do with a configuration, a line for each part.
+
+    `letters`: the destination of invalid records, in words.
+    """
+    return "".join(f"{name:<10} {what}\n" for name, what in _plan(path, config, letters))
 
 
 def _plan(path: Path, config: Config, letters: str | None) -> Iterator[tuple[str, str]]:
     yield "valid", str(path)
     yield "source", _source(config.source)
+    if config.attribution is not None:
+        yield "join", _join(config.attribution)
     yield "metrics", ", ".join(metric.text for metric in config.accumulator().metrics)
     yield "labels", ", ".join(config.labels) or "none: one value per metric"
     yield from _divisions(config)
+    if config.experiment is not None:
+        yield "experiment", _experiment(config.experiment)
     items = config.items()
     if items is not None:
         yield "catalog", f"{items if isinstance(items, int) else len(items):,} items"
@@ -95,9 +108,42 @@ def _plan(path: Path, config: Config, letters: str | None) -> Iterator[tuple[str
         yield "schemas", f"from the registry at {without_user(config.registry.url)}"
     if config.state is not None:
         yield "state", f"in {config.state.path}, every {config.state.interval}"
-    if letters is not None:
-        yield "letters", f"to {letters}"
+    yield from _letters(config, letters)
     yield "serves", _served(config.web)
+
+
+def _letters(config: Config, letters: str | None) -> Iterator[tuple[str, str]]:
+    yield (
+        "letters",
+        "none: invalid records are counted, and left out" if letters is None else (f"to {letters}"),
+    )
+    if (limits := config.dead_letters) is not None:
+        share = f"{limits.max_ratio * 100:g} % invalid records"
+        yield "stops", f"above {share}, or {limits.max_run:,} of them in a row"
+
+
+def _join(options: AttributionOptions) -> str:
+    """Which topic or file is what, and how they are joined."""
+    (shown, *_), key = options.streams, options.key.replace("_", " ")
+    streams = [f"impressions {', '.join(shown)}"]
+    for each in options.interactions:
+        worth = ", ".join(f"{name} = {gain:g}" for name, gain in each.types.items())
+        types = f" ({worth})" if worth else ""
+        streams.append(f"interactions {', '.join(each.sources)}{types}")
+    return f"{' with '.join(streams)}; by {key}, within {options.window}"
+
+
+def _experiment(options: Experiment) -> str:
+    """The variants, and what decides."""
+    parts = [f"by {options.label}, against {options.control}"]
+    if options.since is not None:
+        parts.append(f"since {options.since}")
+    if options.primary:
+        parts.append(f"{', '.join(options.primary)} decides")
+    parts += [
+        f"guardrail {name} {limit * 100:+.3g} %" for name, limit in options.guardrails.items()
+    ]
+    return "; ".join(parts)
 
 
 def _divisions(config: Config) -> Iterator[tuple[str, str]]:
@@ -115,7 +161,11 @@ def _source(options: SourceOptions) -> str:
     kind = table.pop("type")
     client = table.pop("kafka", {})
     given = {name: value for name, value in (table | client).items() if value is not None}
-    return f"{kind}: " + ", ".join(f"{name} = {value}" for name, value in given.items())
+    return f"{kind}: " + "; ".join(f"{name} = {_plain(value)}" for name, value in given.items())
+
+
+def _plain(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _connect(config: Config, group: str) -> None:
@@ -135,7 +185,7 @@ def _connect(config: Config, group: str) -> None:
         try:
             text = attempt()
             with output():
-                sys.stdout.write(f"{name:<9} {text}\n")
+                sys.stdout.write(f"{name:<10} {text}\n")
         except StreamevalError as error:
             report(str(error))
             failed = True

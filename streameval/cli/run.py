@@ -5,6 +5,7 @@ from __future__ import annotations
 import faulthandler
 import logging
 import os
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Final
@@ -12,10 +13,12 @@ from typing import Annotated, Final
 import msgspec
 from typer import Argument, Exit, Option
 
+from streameval.cli.check import summary
 from streameval.cli.errors import config_errors_in, status_of
 from streameval.config import Config, load
 from streameval.config.web_file import web_security
 from streameval.daemon import Daemon, Stop, configure, emit
+from streameval.daemon.assembly import letter_destination
 from streameval.daemon.log import level_of
 from streameval.errors import ConfigError, OptionError, StreamevalError
 
@@ -52,7 +55,8 @@ def run(
     ```
 
     It serves a page at /, /metrics for Prometheus, /api/v1/metrics (JSON), /-/healthy and /-/ready.
-    Logs go to standard error. SIGTERM or Ctrl-C stops it gracefully, with status 0, or 1 if the
+    Logs go to standard error, on a terminal after the summary of `check`; the whole configuration
+    is logged at the level debug. SIGTERM or Ctrl-C stops it gracefully, with status 0, or 1 if the
     last checkpoint cannot be written. A second signal stops it at once. The daemon keeps serving
     after the end of its files.
 
@@ -77,6 +81,8 @@ def run(
     faulthandler.enable(all_threads=False)
     try:
         with config_errors_in(config):
+            if sys.stderr.isatty():
+                sys.stderr.write(summary(config, settings, letter_destination(settings)))
             daemon = Daemon(settings, os.environ)
         with Stop().on_signals() as stop:
             daemon.run(until=stop)

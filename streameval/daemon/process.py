@@ -146,9 +146,10 @@ class Daemon:
             "started",
             version=version("streameval"),
             address=self.address if len(self._addresses) == 1 else self._addresses,
-            configuration=redact(msgspec.to_builtins(self._config)),
             note=_NO_STATE if self._config.state is None else None,
         )
+        configuration = redact(msgspec.to_builtins(self._config))
+        emit(logging.DEBUG, "configuration", configuration=configuration)
         danger = self._server.danger
         if danger is not None:
             emit(logging.WARNING, "exposed", danger=danger)

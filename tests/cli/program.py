@@ -149,3 +149,18 @@ def in_a_terminal(*arguments: str | Path) -> str:
         assert process.wait(PATIENCE) == 0
     os.close(ours)
     return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode())
+
+
+@contextmanager
+def terminal_of(*arguments: str | Path) -> Iterator[Iterator[str]]:
+    """The lines that the program writes on a terminal, as they come; it is ended afterwards."""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        command(*arguments), stdin=theirs, stdout=theirs, stderr=theirs
+    ) as process:
+        os.close(theirs)
+        try:
+            with os.fdopen(ours, encoding="utf-8", newline="\r\n") as shown:
+                yield (line.rstrip("\r\n") for line in shown)
+        finally:
+            process.kill()

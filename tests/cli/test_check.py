@@ -10,7 +10,7 @@ import pytest
 
 from streameval.checkpoints.store import folder_store
 from streameval.testing.broker import Broker
-from tests.cli.program import ran, refused, saved
+from tests.cli.program import ran, refused, saved, terminal_of
 from tests.daemon.running import running
 from tests.daemon.test_daemon import FILE, KAFKA, SECRET, SIMULATOR
 from tests.effort import every_case
@@ -175,3 +175,46 @@ def test_check_prints_labels_windows_and_state(tmp_path: Path) -> None:
     assert lines["families"] == "labels, labels[24h], country"
     assert lines["state"] == f"in {tmp_path}/state, every 10s"
     assert lines["letters"] == "to topic recommendation-events.dlq"
+
+
+JOINED = """
+metrics = ["hit_rate@1", "ctr"]
+labels = ["variant"]
+intervals = {}
+event = { time = "ts", time_unit = "ms" }
+dead_letters = { path = "dead.ndjson", max_run = 7 }
+web = { listen = "127.0.0.1:0" }
+experiment = { control = "a", primary = ["hit_rate@1"], guardrails = { ctr = -0.01 } }
+source = { type = "files", paths = ["shown.ndjson", "clicks.ndjson"] }
+[attribution]
+impressions = "shown.ndjson"
+window = "20m"
+interactions = [{ source = "clicks.ndjson", types = { click = 1, buy = 5.5 } }]
+"""
+
+
+def test_check_prints_the_join_the_experiment_and_the_dead_letters(tmp_path: Path) -> None:
+    done = ran("check", written(tmp_path, JOINED))
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    shown, clicks = (tmp_path / f"{name}.ndjson" for name in ("shown", "clicks"))
+    assert lines["source"] == f"files: paths = {shown}, {clicks}"
+    assert lines["join"] == (
+        f"impressions {shown} with interactions {clicks} (click = 1, buy = 5.5); "
+        "by request id, within 20m"
+    )
+    assert lines["experiment"] == ("by variant, against a; hit_rate@1 decides; guardrail ctr -1 %")
+    assert lines["letters"] == f"to file {tmp_path}/dead.ndjson"
+    assert lines["stops"] == "above 5 % invalid records, or 7 of them in a row"
+
+
+def test_run_prints_the_summary_of_check_on_a_terminal(tmp_path: Path) -> None:
+    for name in ("shown", "clicks"):
+        (tmp_path / f"{name}.ndjson").touch()
+    config = written(tmp_path, JOINED)
+    summary = ran("check", config).stdout.splitlines()
+    with terminal_of("run", config) as lines:
+        shown = [next(lines) for _ in range(len(summary) + 1)]
+    assert shown[:-1] == summary
+    assert "event=started" in shown[-1]
+    assert max(map(len, shown)) < 400
