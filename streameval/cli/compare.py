@@ -17,6 +17,7 @@ from streameval.accumulator.comparison import Method, percent
 from streameval.accumulator.experiment import Experiment, Report, compared, with_segments
 from streameval.accumulator.verdicts import Compared, guardrail_text, needed_text, promise
 from streameval.cli.errors import FAILED, UsageError, output, report
+from streameval.cli.pairs import FormOption, TiesOption, Truth, models_option
 from streameval.cli.request import (
     AllowInvalid,
     Columns,
@@ -37,7 +38,14 @@ from streameval.cli.request import (
     shares_option,
 )
 from streameval.cli.terminal import csv_text, json_text, render
-from streameval.cli.variants import check_variants, counted_files, counted_states, is_state
+from streameval.cli.variants import (
+    Counted,
+    check_variants,
+    counted_files,
+    counted_models,
+    counted_states,
+    is_state,
+)
 from streameval.decoding.values import MISSING_LABEL
 from streameval.exporters.view import figure, lift_bounds
 from streameval.statistics.intervals import Intervals
@@ -53,13 +61,13 @@ class Failure(StrEnum):
 
 def compare(  # noqa: PLR0913  each is an option of the command
     paths: Annotated[
-        list[str],
+        list[str] | None,
         Argument(
             metavar="PATH...",
             help="Files of events in the formats of `streameval evaluate`: JSON lines, parquet or "
             "CSV; or stores of checkpoints ([state] path): folders or URLs of buckets.",
         ),
-    ],
+    ] = None,
     *,
     metric: Metrics = None,
     label: Annotated[
@@ -102,6 +110,17 @@ def compare(  # noqa: PLR0913  each is an option of the command
     same_users: Annotated[
         bool, Option("--same-users", help="Users see several variants by design.")
     ] = False,
+    recommendations: Annotated[
+        list[str] | None,
+        Option(
+            metavar="[NAME=]PATH",
+            help="(user, item, score) rows of one model: a file, folder or pattern. Once for each "
+            "model, the control first, with --truth; the variant is NAME, else the file's name.",
+        ),
+    ] = None,
+    truth: Truth = None,
+    form: FormOption = "detect",
+    ties: TiesOption = None,
     method: Annotated[
         Literal["fixed", "anytime"] | None,
         Option(
@@ -165,6 +184,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
     streameval compare events.ndjson -m ctr --time ts --time-unit s --shares control=9,new=1
     streameval compare events.ndjson -m ctr --method anytime --format json --fail-on worse
     streameval compare state    # what a daemon has saved, all partitions together
+    streameval compare --recommendations old.csv --recommendations new.csv --truth t.csv -m map@10
     ```
 
     Events must name their users (`user`, or --column user=FIELD): lists of one user are
@@ -173,14 +193,22 @@ def compare(  # noqa: PLR0913  each is an option of the command
     - `fixed` holds for one planned look; the default of files
     - `anytime` holds at every look, 1.6 times as wide; the default of states
 
+    Files of recommendations are joined with the truth as by `evaluate`, and each user is compared
+    with themselves.
+
     Metrics that are not means over lists or items are left out, with a message.
     """
     decided = [metric_name(name) for name in primary or []]
     limits = number_options("--guardrail", guardrail or [])
     guarded = {metric_name(name): limit for name, limit in limits.items()}
+    models, paths = models_option(recommendations or []), paths or []
     compare_files(
         Request(
             paths=paths if is_state(paths) else expand_paths(paths),
+            recommendations=next(iter(models.values()), None),
+            truth=truth,
+            form=form,
+            ties=ties,
             columns=column or [],
             separators=separator or [],
             metrics=metric or [],
@@ -208,17 +236,14 @@ def compare(  # noqa: PLR0913  each is an option of the command
             looks=looks,
             by=by,
             fail_on=fail_on or [],
+            models=models,
         ),
     )
 
 
 def compare_files(request: Request, options: ExperimentOptions) -> None:
     """Compare the variants in files or saved states, and write the report."""
-    experiment, intervals, counted = (
-        counted_states(request, options)
-        if is_state(request.files)
-        else counted_files(request, options)
-    )
+    experiment, intervals, counted = _count(request, options)
     experiment.check([m for m in counted.metrics if m.text not in counted.left_out], "command line")
     check_variants(counted.variants, request, experiment)
     missing = counted.variants.get(MISSING_LABEL)
@@ -241,6 +266,16 @@ def compare_files(request: Request, options: ExperimentOptions) -> None:
         refuse_invalid(request)
     if any(name in options.fail_on for name in _failures(comparison)):
         raise Exit(FAILED)
+
+
+def _count(request: Request, options: ExperimentOptions) -> tuple[Experiment, Intervals, Counted]:
+    if request.is_pair:
+        return counted_models(request, options)
+    if request.ties is not None or request.form != "detect":
+        raise UsageError(
+            "--ties and --form are for --recommendations with --truth; leave them out."
+        )
+    return (counted_states if is_state(request.files) else counted_files)(request, options)
 
 
 def _method(request: Request, options: ExperimentOptions) -> Method:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, NoReturn
 
 import msgspec
@@ -15,16 +15,15 @@ from streameval.cli.counting import (
     Counts,
     count_records,
     count_tables,
-    of_kind,
     report_early,
     span_readings,
 )
-from streameval.cli.errors import FAILED, UsageError, as_usage_error, report
+from streameval.cli.errors import FAILED, UsageError, report
+from streameval.cli.pairs import FormOption, TiesOption, Truth, check_pair, count_pair
 from streameval.cli.readings import SpanReadings, snapshot_of, write_series
 from streameval.cli.request import (
     AllowInvalid,
     Columns,
-    Form,
     Format,
     Metrics,
     Processes,
@@ -34,7 +33,6 @@ from streameval.cli.request import (
     config_of,
     expand_paths,
     lacking_field,
-    names_in,
     refuse_invalid,
 )
 from streameval.config import Config
@@ -42,24 +40,8 @@ from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.snapshot import JoinHealth, SeriesFamily, Snapshot
 from streameval.engine.snapshots import ingest_snapshot
 from streameval.engine.spans import Slice
-from streameval.errors import InvalidEventError, SourceError
-from streameval.events.columns import Columns as EventColumns
 from streameval.join.frontend import JoinStats
 from streameval.partials import Cell
-from streameval.tables.files import Kind
-from streameval.tables.rows import (
-    Rows,
-    Ties,
-    by_span,
-    common_topics,
-    is_trec,
-    joined,
-    recommendation_rows,
-    refuse_unread_scores,
-    row_warnings,
-    trec_rows,
-    truth_rows,
-)
 from streameval.windows.times import DurationError, microseconds
 
 
@@ -96,23 +78,9 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
         str | None,
         Option(help="(user, item, score) rows: a file, folder or pattern; needs --truth."),
     ] = None,
-    truth: Annotated[
-        str | None, Option(help="(user, item) or (user, item, rating) rows, likewise.")
-    ] = None,
-    form: Annotated[
-        Form,
-        Option(
-            help="Format of --recommendations and --truth: tables with named columns, or "
-            "trec_eval's results and qrels."
-        ),
-    ] = "detect",
-    ties: Annotated[
-        Ties | None,
-        Option(
-            help="Order of items with equal scores: earlier row first (the default), larger id "
-            "first (the default for trec_eval's files), or smaller id first."
-        ),
-    ] = None,
+    truth: Truth = None,
+    form: FormOption = "detect",
+    ties: TiesOption = None,
     processes: Processes = 1,
     allow_invalid: AllowInvalid = False,
 ) -> None:
@@ -251,88 +219,13 @@ def evaluate_tables(request: Request) -> None:
 
 def evaluate_pair(request: Request) -> None:
     """Evaluate recommendations against the truth, and write the readings."""
-    paths = _pair(request)
     if request.labels:
         raise UsageError("--by splits events; --recommendations and --truth have no labels.")
+    check_pair(request)
+    config = config_of(request)
+    found = count_pair(request, config, _span_length(config, request)).found
     # The labels of a daemon's configuration are in its events.
-    config = msgspec.structs.replace(config_of(request), labels=[])
-    with as_usage_error(SourceError):
-        found = list(_joined_by_span(paths, request, config))
-        kinds: set[Kind] = {kind for _, (kind, _) in found}
-        empty = of_kind(config, kinds.pop() if kinds else "string").accumulator()
-    counted = {Cell((), start): empty.copy() for start, _ in found}
-    for start, (_, columns) in found:
-        with as_usage_error(InvalidEventError):
-            counted[Cell((), start)].update_many(columns)
-    _written(counted, config, request)
-
-
-def _joined_by_span(
-    paths: tuple[str, str], request: Request, config: Config
-) -> Iterator[tuple[int | None, tuple[Kind, EventColumns]]]:
-    """The events of each span, with its start and the kind of their ids."""
-    every = _span_length(config, request)
-    trec = request.form == "trec" or (request.form == "detect" and _are_trec(*paths))
-    if trec and every is not None:
-        raise UsageError("--every needs event time, and trec_eval's files have none.")
-    shown, truth = _of_trec(*paths) if trec else _of_tables(paths, request, config)
-    for doubt in row_warnings(shown, truth):
-        report(doubt)
-    for start, *rows in by_span(shown, truth, every):
-        yield (
-            start,
-            joined(
-                *rows,
-                ties=request.ties or ("id_desc" if trec else "arrival"),
-                ids=config.event.ids,
-                scores=bool(config.reads() & {"scores", "ranksums", "event"}),
-                named=config.intervals is not None or "users" in config.reads(),
-            ),
-        )
-
-
-def _pair(request: Request) -> tuple[str, str]:
-    if request.recommendations is None or request.truth is None:
-        raise UsageError("--recommendations and --truth belong together; give both.")
-    if request.paths:
-        both = "--recommendations with --truth"
-        raise UsageError(f"found {request.paths[0]!r} and {both}; give one or the other.")
-    if request.separators:
-        raise UsageError("--separator is for files with one event per row; leave it out.")
-    return request.recommendations, request.truth
-
-
-def _are_trec(results: str, qrels: str) -> bool:
-    """Whether both are trec_eval's files; refuses one of them alone, and both swapped."""
-    if is_trec(results, "qrels") and is_trec(qrels, "results"):
-        raise UsageError(
-            f"{results} looks like trec_eval's qrels and {qrels} like its results; give the "
-            "results as --recommendations and the qrels as --truth."
-        )
-    found = is_trec(results, "results"), is_trec(qrels, "qrels")
-    if found[0] != found[1]:
-        known, other = (results, qrels) if found[0] else (qrels, results)
-        raise UsageError(
-            f"{known} looks like a file of trec_eval and {other} does not; give two of trec_eval "
-            "or two tables, or say which they are with --form."
-        )
-    return all(found)
-
-
-def _of_tables(paths: tuple[str, str], request: Request, config: Config) -> tuple[Rows, Rows]:
-    shown = recommendation_rows(paths[0], names_in(request, "recommendations", config))
-    if request.ties is None:
-        refuse_unread_scores(paths[0], shown)
-    return shown, truth_rows(paths[1], names_in(request, "truth", config))
-
-
-def _of_trec(results: str, qrels: str) -> tuple[Rows, Rows]:
-    shown, truth, unmatched = common_topics(
-        trec_rows(results, "results"), trec_rows(qrels, "qrels")
-    )
-    if unmatched:
-        report(f"{unmatched:,} topics are in only one file and are left out, as in trec_eval.")
-    return shown, truth
+    _written(found, msgspec.structs.replace(config, labels=[]), request)
 
 
 def _written(found: Mapping[Cell, Accumulator], config: Config, request: Request) -> None:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
@@ -412,6 +413,7 @@ class ExperimentOptions(NamedTuple):
         intervals: given fields of Intervals.
         looks: how often the experiment is looked at.
         by: field whose values are segments, which are compared each by itself.
+        models: variant -> its file of recommendations, the control first; empty for events.
     """
 
     experiment: Mapping[str, Any]
@@ -420,6 +422,7 @@ class ExperimentOptions(NamedTuple):
     looks: int
     by: str | None
     fail_on: Sequence[str]
+    models: Mapping[str, str] = MappingProxyType({})
 
 
 def metric_name(text: str) -> str:

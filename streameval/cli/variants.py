@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, cast
@@ -19,6 +20,7 @@ from streameval.catalogue.metric import Metric
 from streameval.checkpoints.store import is_store
 from streameval.cli.counting import count_records, count_tables, report_early
 from streameval.cli.errors import FAILED, UsageError, report
+from streameval.cli.pairs import check_pair, count_pair
 from streameval.cli.request import (
     ExperimentOptions,
     Request,
@@ -134,6 +136,58 @@ def _count_lines(request: Request, config: Config, labels: Sequence[str]) -> Cou
         for name, arms in segments_in(ingest, label, by, config.labels).items()
     }
     return counted._replace(invalid=ingest.tally.warning() is not None, segments=segments)
+
+
+def counted_models(
+    request: Request, options: ExperimentOptions
+) -> tuple[Experiment, Intervals, Counted]:
+    """The counts of files of recommendations with one truth; the users are the same."""
+    _check_models(request, options)
+    whole = {**options.experiment, "same_users": True, "since": None, "shares": {}}
+    config, experiment = _settings(request, options._replace(experiment=whole))
+    if "control" not in options.experiment and experiment.control not in options.models:
+        experiment = msgspec.structs.replace(experiment, control=next(iter(options.models)))
+    counted = {
+        name: _count_model(name, msgspec.structs.replace(request, recommendations=path), config)
+        for name, path in options.models.items()
+    }
+    variants = {name: variant_of(each) for name, each in counted.items()}
+    metrics = next(iter(counted.values())).metrics
+    return (
+        experiment,
+        config.intervals or Intervals(),
+        _without_intervals(config, (metrics, variants)),
+    )
+
+
+def _count_model(name: str, request: Request, config: Config) -> Accumulator:
+    """The lists of one file of recommendations; doubts about them name the model."""
+    empty, cells = count_pair(request, config, None, partial(_report_of, name))
+    counted = cells.get(Cell((), None), empty)
+    if advice := counted.advice():
+        _report_of(name, advice)
+    return counted
+
+
+def _report_of(model: str, text: str) -> None:
+    report(f"{model}: {text}")
+
+
+def _check_models(request: Request, options: ExperimentOptions) -> None:
+    """Refuse what files of recommendations with a truth do not have: labels, times, a split."""
+    check_pair(request)
+    given = {
+        "--label": request.labels,
+        "--by": options.by,
+        "--time": request.time,
+        "--since": options.experiment.get("since"),
+        "--shares": options.experiment.get("shares"),
+    }
+    for option in filter(given.get, given):
+        raise UsageError(
+            f"{option} is for events; with --recommendations and --truth every user meets every "
+            "model, once. Leave it out."
+        )
 
 
 def _together(cells: Mapping[Cell, Accumulator]) -> dict[str, Accumulator]:
