@@ -31,7 +31,15 @@ from streameval.events.arrow import ArrowTable, refuse_lazy
 from streameval.events.columns import Columns, read
 from streameval.events.ids import CHECKS, IdKind, of_kind
 from streameval.events.ragged import CodedBatch, is_list
-from streameval.events.rules import end_of, in_row, named_users, sound_batch, sound_event
+from streameval.events.rules import (
+    RESERVED_OF,
+    end_of,
+    in_row,
+    named_users,
+    sound_batch,
+    sound_event,
+    unsound,
+)
 
 Pair: TypeAlias = tuple[Sequence[Id], Interactions]
 
@@ -41,6 +49,8 @@ _NUMBERS = frozenset({int, float})
 _UNITS = {"seconds": 1_000_000, "milliseconds": 1_000}
 _NOWADAYS = (946_684_800_000_000, 4_102_444_800_000_000)
 """The years 2000 to 2099, in microseconds since the epoch."""
+_TOGETHER = 64
+"""Lists checked together: their ids stay in the processor's cache from check to check."""
 _ORDERED = frozenset({"recommendations", "positions", "scores"})
 LISTS = frozenset({list, tuple})
 COLLECTIONS = frozenset({list, tuple, set, frozenset})
@@ -141,8 +151,9 @@ def of_one_kind(
         batch = batch.batch
     first = next(chain.from_iterable(chain(batch.recommendations, batch.interactions)), None)
     wanted = kind or ("text" if isinstance(first, str) else "integer")
-    if _without_more_ids(batch) and _are_all(wanted, batch):
-        return (kind if first is None else wanted), sound_batch(batch)
+    unsound_rows = _unsound(wanted, batch) if _without_more_ids(batch) else None
+    if unsound_rows is not None:
+        return (kind if first is None else wanted), sound_batch(batch, unsound_rows)
     rows: list[Event] = []
     for row, each in enumerate(batch.events()):
         try:
@@ -168,14 +179,19 @@ def _without_more_ids(batch: Batch) -> bool:
     return users and batch.baselines is None and batch.typed is None and batch.histories is None
 
 
-def _are_all(kind: IdKind, batch: Batch) -> bool:
-    try:
-        for column in (batch.recommendations, batch.interactions):
+def _unsound(kind: IdKind, batch: Batch) -> list[int] | None:
+    """The rows that are not sound; None if ids are not built-in or of another kind."""
+    check, rows = CHECKS[kind], list[int]()
+    for start in range(0, len(batch), _TOGETHER):
+        shown = batch.recommendations[start : start + _TOGETHER]
+        acts = batch.interactions[start : start + _TOGETHER]
+        try:
             # List by list, because the check of text joins all ids of its argument.
-            deque(map(CHECKS[kind], column), maxlen=0)
-    except TypeError:
-        return False
-    return True
+            deque(map(check, chain(shown, acts)), maxlen=0)
+        except TypeError:
+            return None
+        rows += (start + row for row in unsound(shown, acts, RESERVED_OF[kind]))
+    return rows
 
 
 def _kind_of_codes(kind: IdKind | None, coded: CodedBatch) -> IdKind | None:

@@ -17,7 +17,7 @@ from streameval.decoding.paths import is_plain
 from streameval.decoding.times import KINDS, microsecond_column
 from streameval.decoding.values import Ids, LabelCache, label_texts, text_id
 from streameval.events import LARGEST_GAIN, LARGEST_RANK, Batch
-from streameval.events.rules import RESERVED, SUSPECT, TEXT_PADDING, are_sound, unsound
+from streameval.events.rules import RESERVED, RESERVED_OF, TEXT_PADDING, unsound
 
 Form: TypeAlias = Literal["strings", "integers"]
 """JSON type of the ids in a list."""
@@ -65,13 +65,9 @@ class RowDecoder:
         """The indices of rows with padding or marks, ascending, for the general decoder."""
         shown = [row.recommendations for row in rows]
         acts = [()] * len(rows) if self._shown_only else [row.interactions for row in rows]
-        if self._form == "strings":
-            # No id is empty here, and comparing texts takes half the time of hashing them.
-            suspects = [at for at, items in enumerate(shown) if TEXT_PADDING in items]
-            suspects += [at for at, items in enumerate(acts) if not SUSPECT.isdisjoint(items)]
-            found = {at for at in suspects if not are_sound(shown[at], acts[at])}
-        else:
-            found = set(unsound(shown, acts))
+        # No text is empty here.
+        reserved = (TEXT_PADDING,) if self._form == "strings" else RESERVED_OF["integer"]
+        found = set(unsound(shown, acts, reserved))
         if "baseline" in self._mapped:
             pairs = enumerate(row.baseline for row in rows)
             found.update(at for at, baseline in pairs if not RESERVED.isdisjoint(baseline))

@@ -81,26 +81,35 @@ class _Events:
     ) -> None:
         self.first = first
         self.times = times
-        self._known = voters
-        self._names = names
+        self._voters = voters, names
 
     def followed_by(self, times: Clocks, names: Voters | None) -> _Events:
-        """These events, which must have digests, and the next ones."""
-        return _Events(self.first, np.concatenate([self.times, times]), self._known, names)
+        """These events and the next ones."""
+        known, earlier = self._voters
+        if earlier is not None or len(known) < len(self.times):
+            missing = [None] * (len(self.times) - len(known))
+            names = [*(earlier or missing), *(names or [None] * len(times))]
+        return _Events(self.first, np.concatenate([self.times, times]), known, names)
 
     def newest(self, count: int) -> _Events:
-        """The newest events, with digests."""
+        """The newest events."""
+        known, names = self._voters
         drop = max(0, len(self.times) - count)
-        begin = max(0, drop - len(self._known))
-        later = [_NOBODY] * (len(self.times) - len(self._known) - begin)
-        if self._names is not None:
-            later = [_digest(name) for name in self._names[begin:]]
-        return _Events(self.first + drop, self.times[drop:], [*self._known[drop:], *later])
+        later = None if names is None else names[max(0, drop - len(known)) :]
+        return _Events(self.first + drop, self.times[drop:], known[drop:], later)
 
-    @cached_property
+    @property
     def voters(self) -> Sequence[int]:
-        """A digest of the voter of each event, `_NOBODY` for its own voter."""
-        return self.newest(len(self.times))._known  # noqa: SLF001  of this class
+        """A digest of the voter of each event, `_NOBODY` for its own voter.
+
+        Digests are taken when voters vote, which few batches make them do.
+        """
+        known, names = self._voters
+        if len(known) < len(self.times):
+            later = [_NOBODY] * (len(self.times) - len(known))
+            known = [*known, *(later if names is None else map(_digest, names))]
+            self._voters = known, None
+        return known
 
     @cached_property
     def listed(self) -> list[int]:
@@ -250,9 +259,13 @@ class Clock:
         events, held = self._events.followed_by(times, voters), len(self._events.times)
         accepted = times.copy()
         ahead = held + np.flatnonzero(times > self._limit)
-        ballots = events.ballots(ahead, self.size) if len(ahead) > _FEW else {}
+        ballots: dict[int, _Ballot] = {}
+        voted = 0
         for place in ahead.tolist():
             if events.listed[place] > self._limit:
+                voted += 1
+                if voted == _FEW:
+                    ballots = events.ballots(ahead[ahead > place], self.size)
                 ballot = ballots.get(place) or events.ballot(place, self.size)
                 accepted[place - held] = NEVER if ballot is None else self._elect(ballot)
         clocks = np.maximum(np.maximum.accumulate(accepted), self.now)

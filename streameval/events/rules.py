@@ -5,14 +5,16 @@ Functions raise InvalidEventError for a list that breaks a rule.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Sequence
-from itertools import chain
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from itertools import chain, repeat
+from operator import contains
 from typing import Any, Final
 
 import msgspec
 
 from streameval.errors import InvalidEventError
 from streameval.events.event import Batch, Event, Id, columns_of
+from streameval.events.ids import IdKind
 
 PADDING: Final[frozenset[Id]] = frozenset({-1, "-1", ""})
 """What ends a list that is shorter than the others. Integers become text in a log, so "-1" too."""
@@ -28,6 +30,12 @@ MARKS: Final[frozenset[Id]] = frozenset({0, 1, "0", "1"})
 """Marks of items not chosen and chosen, as in the labels of a classifier."""
 
 RESERVED: Final[frozenset[Id]] = PADDING | IGNORED
+RESERVED_OF: Final[Mapping[IdKind, tuple[Id, ...]]] = {
+    "text": (TEXT_PADDING, ""),
+    "integer": (-1, _IGNORED),
+}
+"""Those of one kind. To look for them one by one takes half the time of hashing each item."""
+
 SUSPECT: Final[frozenset[Id]] = RESERVED | MARKS
 """Interactions without any of these keep the rules."""
 
@@ -129,13 +137,21 @@ def are_sound(shown: Collection[Id], acts: Collection[Id]) -> bool:
     return SUSPECT.isdisjoint(acts) or (RESERVED.isdisjoint(acts) and not are_marks(shown, acts))
 
 
-def unsound(shown: Sequence[Collection[Id]], acts: Sequence[Collection[Id]]) -> list[int]:
-    """The rows that are not sound, ascending."""
-    flat = chain.from_iterable
-    if RESERVED.isdisjoint(flat(shown)) and SUSPECT.isdisjoint(flat(acts)):
-        return []
-    pairs = enumerate(zip(shown, acts, strict=True))
-    return [row for row, pair in pairs if not are_sound(*pair)]
+def unsound(
+    shown: Sequence[Collection[Id]], acts: Sequence[Collection[Id]], reserved: Iterable[Id]
+) -> list[int]:
+    """The rows that are not sound, ascending.
+
+    `reserved`: those of `RESERVED` that may be among the items shown.
+    """
+    suspects: set[int] = set()
+    for padding in reserved:
+        # Most batches have none, which a loop in C tells.
+        if any(map(contains, shown, repeat(padding))):
+            suspects.update(row for row, items in enumerate(shown) if padding in items)
+    if not SUSPECT.isdisjoint(chain.from_iterable(acts)):
+        suspects.update(row for row, ids in enumerate(acts) if not SUSPECT.isdisjoint(ids))
+    return [row for row in sorted(suspects) if not are_sound(shown[row], acts[row])]
 
 
 def sound_event(event: Event) -> Event:
@@ -157,9 +173,11 @@ def sound_event(event: Event) -> Event:
     )
 
 
-def sound_batch(batch: Batch) -> Batch:
-    """A batch of events without padding; its ids are built-in strings and integers."""
-    rows = unsound(batch.recommendations, batch.interactions)
+def sound_batch(batch: Batch, rows: Sequence[int]) -> Batch:
+    """A batch of events without padding; its ids are built-in strings and integers.
+
+    `rows`: those that are not sound.
+    """
     if are_marks_throughout(batch.recommendations, batch.interactions):
         raise marks_error("interactions")
     if not rows:
