@@ -47,11 +47,13 @@ def check_config(path: str, config: Config) -> Config:
     """Check rules that the types of the tables cannot express; returns the configuration.
 
     Raises:
-        ConfigError: the first problem.
+        ConfigError: all problems that the first failing check finds; later checks rely on it.
     """
     for check in _CHECKS:
-        for key, problem in check(config):
-            raise ConfigError(path, key, problem)
+        problems = list(check(config))
+        if problems:
+            first, *others = problems
+            raise ConfigError(path, *first, *(ConfigError(path, *other) for other in others))
     return config
 
 

@@ -81,6 +81,14 @@ def test_all_mistakes_of_a_file_are_reported_at_once(tmp_path: Path) -> None:
     ]
 
 
+def test_all_mistakes_between_tables_of_one_kind_are_reported_at_once(tmp_path: Path) -> None:
+    file = tmp_path / "streameval.toml"
+    file.write_text(f'metrics = ["nmrr", "ctr", "ndgc@10"]\n{_SOURCE}')
+    lines = str(_answer(file)).splitlines()
+    assert [line.split(": ")[1] for line in lines] == ["metrics[0]", "metrics[2]"]
+    assert all(line.startswith(f"{file}: ") for line in lines)
+
+
 @every_case("text", ["ndcg@0", "ndcg@-1", "@10", "ndcg(gain=square)@10", "un:ctr", "ndgc@10"])
 def test_an_invalid_metric_has_the_usual_message(tmp_path: Path, text: str) -> None:
     file = tmp_path / "streameval.toml"

@@ -153,6 +153,7 @@ def test_an_unknown_path_has_a_sentence(site: Guarded, path: str) -> None:
     answer = site.get(path)
     assert answer.status_code == 404
     assert "try /, /metrics," in answer.text
+    assert "/api/v1/openapi.json" in answer.text
 
 
 def test_a_method_other_than_get_has_a_sentence(site: Guarded) -> None:

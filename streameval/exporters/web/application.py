@@ -26,7 +26,9 @@ from streameval.exporters.web.health import HEALTHY, READY, HealthChecks
 from streameval.exporters.web.webconfig import Security
 
 _STATIC: Final = Path(__file__).parent / "static"
-_PATHS: Final = "/, /metrics, /api/v1/metrics, /-/healthy and /-/ready"
+_PATHS: Final = (
+    "/, /metrics, /api/v1/metrics (described by /api/v1/openapi.json), /-/healthy and /-/ready"
+)
 _SAFE_HEADERS: Final = {
     "Content-Security-Policy": (
         "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
