@@ -122,13 +122,11 @@ class MetricDeclarationError(MetricError, TypeError):
         self.functions, self.problem = functions, problem
         names = [getattr(each, "__name__", repr(each)) for each in functions]
         of = f" of {', '.join(names)}" if names else ""
-        if problem is not None:
-            super().__init__(f"@metric{of}: {problem}.")
-            return
-        super().__init__(
-            f"@metric{of} needs parentheses with at least bounds= and source=: write "
-            "@metric(bounds=(0, 1), source='where the formula is from')."
+        usual = (
+            " needs parentheses with at least bounds= and source=: write "
+            "@metric(bounds=(0, 1), source='where the formula is from')"
         )
+        super().__init__(f"@metric{of}{f': {problem}' if problem else usual}.")
 
 
 class MetricValueError(MetricError, TypeError):
@@ -246,13 +244,15 @@ class BackfillError(ProblemError):
 
 
 class StateVersionError(StreamevalError):
-    """This release cannot read the version of a saved state."""
+    """This release cannot read the version of a saved state; `writer` wrote it."""
 
-    def __init__(self, what: str, found: object, known: int) -> None:
-        self.what, self.found, self.known = what, found, known
+    def __init__(
+        self, what: str, found: object, known: int, writer: str = "the release that wrote it"
+    ) -> None:
+        self.what, self.found, self.known, self.writer = what, found, known, writer
         super().__init__(
             f"{what}: state version {found!r} is not known; this release reads version {known}. "
-            "Use the release that wrote it, or a newer one."
+            f"Use {writer}, or count its events again."
         )
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from os import PathLike
-from typing import Any, Final, NamedTuple, TypeAlias, TypedDict, Unpack
+from typing import Any, Final, TypedDict, Unpack
 from zlib import crc32
 
 import msgspec
@@ -25,16 +24,24 @@ from streameval.errors import (
     BackfillError,
     DamagedStateError,
     InvalidEventError,
-    SourceError,
     StateVersionError,
     SuspiciousEventsWarning,
     UnlikeStateError,
 )
 from streameval.events import Id
-from streameval.events.arrow import ArrowTable, as_table, column_of
+from streameval.events.arrow import as_table, column_of
 from streameval.events.columns import Columns
 from streameval.events.ids import IdKind
 from streameval.events.ragged import IntArray
+from streameval.partial_rows import (
+    Cell,
+    Partial,
+    Rows,
+    arrow_table,
+    listed,
+    row_of,
+    stored,
+)
 from streameval.statistics.exposures import MAX_ITEMS
 from streameval.statistics.intervals import Intervals
 from streameval.tables.events import starts_of
@@ -62,49 +69,6 @@ class Inputs(Known, total=False):
     max_items: int
     ids: IdKind | None
     experiment: bool
-
-
-class Cell(NamedTuple):
-    """A slice and a span of event time.
-
-    Attributes:
-        labels: values of the columns in `by`; `__missing__` for null.
-        start: start of the span, microseconds since the epoch; None for all time, and for lists
-            without a time.
-
-    Example:
-        >>> Cell(("treatment",), None).labels
-        ('treatment',)
-    """
-
-    labels: tuple[str, ...]
-    start: int | None
-
-
-class Partial(NamedTuple):
-    """The counts of lists of one cell.
-
-    Attributes:
-        state: the counts as bytes; equal counts give equal bytes.
-
-    Example:
-        >>> import pyarrow
-        >>> table = pyarrow.table({"recommendations": [["a"]], "interactions": [["a"]]})
-        >>> (row,) = partials([table], "mrr")
-        >>> row.labels, row.start, row.lists, type(row.state)
-        ((), None, 1, <class 'bytes'>)
-    """
-
-    labels: tuple[str, ...]
-    start: int | None
-    lists: int
-    state: bytes
-
-
-Row: TypeAlias = Partial | Sequence[Any] | Mapping[str, Any]
-"""A partial, or the sequence or mapping that an engine returns for it."""
-
-Rows: TypeAlias = Iterable[Row] | ArrowTable
 
 
 class _State(msgspec.Struct, frozen=True, array_like=True):
@@ -344,61 +308,11 @@ def repacked(rows: Rows, **known: Unpack[Known]) -> list[Partial]:
         >>> [row.lists for row in rows], [row.lists for row in repacked(rows)]
         ([1, 1], [2])
     """
-    listed = [*_listed(rows)]
-    if not listed:
+    every_row = [*listed(rows)]
+    if not every_row:
         return []
-    settings = _state(_row(listed[0]).state)
-    return [_partial(*item, settings) for item in merged(listed, **known).items()]
-
-
-def arrow_table(rows: Rows) -> Any:
-    """The rows as an Arrow table, for engines and parquet.
-
-    Raises:
-        MissingExtraError: pyarrow is not installed.
-
-    Example:
-        >>> import pyarrow
-        >>> table = pyarrow.table({"recommendations": [["a"]], "interactions": [["a"]]})
-        >>> arrow_table(partials([table], "mrr")).column_names
-        ['labels', 'start', 'lists', 'state']
-    """
-    schema = arrow().schema(
-        {
-            "labels": arrow().list_(arrow().string()),
-            "start": arrow().int64(),
-            "lists": arrow().int64(),
-            "state": arrow().binary(),
-        }
-    )
-    return arrow().Table.from_pylist([row._asdict() for row in map(_row, _listed(rows))], schema)
-
-
-def stored(path: str | PathLike[str]) -> Iterator[Partial]:
-    """Read rows from a parquet file or folder.
-
-    Raises:
-        SourceError: it cannot be read, or lacks a column.
-        MissingExtraError: pyarrow is not installed.
-
-    Example:
-        >>> import pathlib, pyarrow, tempfile
-        >>> from pyarrow import parquet
-        >>> table = pyarrow.table({"recommendations": [["a"]], "interactions": [["a"]]})
-        >>> with tempfile.TemporaryDirectory() as folder:
-        ...     path = pathlib.Path(folder) / "monday.parquet"
-        ...     parquet.write_table(arrow_table(partials([table], "mrr")), path)
-        ...     [row.lists for row in stored(path)]
-        [1]
-    """
-    try:
-        table = arrow("parquet").read_table(path, columns=list(Partial._fields))
-    except (OSError, TypeError, ValueError, arrow().ArrowException) as error:
-        problem = f"no rows of streameval.partials in parquet: {' '.join(str(error).split())}"
-        remedy = "write them with arrow_table, or with result.partials.write.parquet on Spark"
-        raise SourceError(str(path), problem, remedy) from error
-    for batch in table.to_batches():
-        yield from map(_row, batch.to_pylist())
+    settings = _state(row_of(every_row[0]).state)
+    return [_partial(*item, settings) for item in merged(every_row, **known).items()]
 
 
 def backfill(rows: Rows, dimensions: Sequence[str]) -> Backfill:
@@ -443,41 +357,10 @@ def _order(row: BackfillRow) -> tuple[bool, int, tuple[str, ...], bytes]:
     return row.start is None, row.start or 0, row.labels, row.content
 
 
-def _listed(rows: Any) -> Iterable[Row]:
-    if isinstance(rows, ArrowTable):
-        listed: list[Row] = as_table(rows).to_pylist()
-        return listed
-    if not isinstance(rows, Iterable):
-        problem = f"{rows!r:.80} is not a list or an iterator of rows"
-        raise DamagedStateError("partials", problem)
-    return rows
-
-
-def _row(row: Row) -> Partial:
-    try:
-        named = [row[name] for name in Partial._fields] if isinstance(row, Mapping) else row
-        found = Partial(*named)
-        labels = tuple(str.__str__(each) for each in found.labels)
-        start = found.start
-        # pandas turns integers with a missing value into floats.
-        missing = start is None or start != start  # noqa: PLR0124  only NaN differs from itself
-        return found._replace(labels=labels, start=None if missing else _whole(start))
-    except (KeyError, TypeError, ValueError) as error:
-        detail = f"{row!r:.80} is not a row of partials: {type(error).__name__}: {error}"
-        raise DamagedStateError("partial", detail) from error
-
-
-def _whole(start: Any) -> int:
-    if int(start) != start:
-        problem = f"start={start!r} is not whole microseconds"
-        raise ValueError(problem)
-    return int(start)
-
-
 def _with_states(rows: Rows) -> Iterator[tuple[Partial, _State]]:
     """Rows with their decoded states, which must have the same settings."""
     first: _State | None = None
-    for row in map(_row, _listed(rows)):
+    for row in map(row_of, listed(rows)):
         state = _state(row.state)
         first = first or state.without_content()
         if state.without_content() != first:

@@ -121,7 +121,7 @@ def _opening(what: str, data: bytes) -> tuple[int, Mapping[str, Any]]:
     version = int(digits)
     header = _decoded(what, data[first + 1 : second], dict[str, Any])
     if version not in READERS:
-        raise StateVersionError(what, version, VERSION)
+        raise StateVersionError(what, version, VERSION, f"release {header.get('release')}")
     return version, header
 
 

@@ -16,6 +16,7 @@ from streameval.accumulator.experiment import Experiment
 from streameval.checkpoints.restore import other_settings, same_shape
 from streameval.checkpoints.settings import is_url
 from streameval.checkpoints.storage import try_folder
+from streameval.checkpoints.store import Store
 from streameval.cli.errors import FAILED, config_errors_in, output, report
 from streameval.cli.terminal import quantity
 from streameval.config import Config, WebOptions, load
@@ -25,7 +26,13 @@ from streameval.config.web_file import web_security
 from streameval.daemon.assembly import group_of, letter_destination, store
 from streameval.dead_letters.file import try_file
 from streameval.engine.snapshot import LIFETIME
-from streameval.errors import ForeignStoreError, StreamevalError, UnlikeStateError, without_user
+from streameval.errors import (
+    ForeignStoreError,
+    StateVersionError,
+    StreamevalError,
+    UnlikeStateError,
+    without_user,
+)
 from streameval.events.records import Partition
 from streameval.exporters.web import try_address
 from streameval.join.options import AttributionOptions
@@ -211,6 +218,7 @@ def _check_state(config: Config, options: StateOptions, group: str) -> None:
     # A former topic, or the state of a topic before it was recreated, may have other settings.
     last = checkpoints.last(config.source.logs)
     if last is None:
+        _check_versions(config, options, checkpoints)
         new_ingest(config)
         return
     config = with_saved_depth(config, last.settings)
@@ -232,6 +240,17 @@ def _check_state(config: Config, options: StateOptions, group: str) -> None:
     except UnlikeStateError as error:
         problem = f"its state cannot be loaded: {error}".rstrip(".")
         options.enforce("on_other_settings", str(place), problem)
+
+
+def _check_versions(config: Config, options: StateOptions, checkpoints: Store) -> None:
+    """Refuse what another release wrote, as a start would."""
+    logs = config.source.logs
+    for place, header in checkpoints.headers().items():
+        if header is None and (not logs or place.topic in logs):
+            try:
+                checkpoints.newest(place)
+            except StateVersionError as error:
+                options.enforce("on_unknown_version", str(place), str(error).rstrip("."))
 
 
 def _try_registry(options: RegistryOptions) -> str:
