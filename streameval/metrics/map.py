@@ -27,8 +27,11 @@ def map_(
     The sum is divided by the possible hits, min(k, items interacted with); with denominator=k by k;
     without k, or with denominator=interacted, by all items interacted with; with denominator=shown
     by at most the length of the list; with denominator=hits by the hits found. A normalizer above 0
-    replaces k in the denominator. A list without interactions is left out
-    (empty=zero counts it as 0). Undefined without lists that have interactions.
+    replaces k in the denominator. A list without interactions is left out (empty=zero counts it as
+    0). Undefined without lists that have interactions.
+
+    Where peers differ: ranx, pytrec_eval and RecTools divide by all items interacted with, which
+    is less for users with more than k (`ranx:map@10`, `trec:map_cut@10`, `rectools:MAP@10`).
 
         map@k = mean over lists of (sum over hits at rank <= k of (hits so far / rank) / min(k, m))
 
