@@ -8,7 +8,6 @@ from pathlib import Path
 
 from deploy.prometheus import generate
 from tests.docs import command_line, configuration, metrics, tables
-from tests.grafana import boards
 from tests.house.checkout import ROOT
 
 REFERENCE = ROOT / "docs" / "reference"
@@ -28,14 +27,13 @@ def files() -> dict[Path, str]:
         REFERENCE / "command-line.md": command_line.page(),
         ROOT / "deploy" / "prometheus" / "metrics.yml": generate.rules(),
         **metrics.pages(),
-        **boards.files(),
         **{path: renewed(path.read_text(encoding="utf-8")) for path, renewed in _PARTS.items()},
     }
 
 
 def lagging() -> dict[Path, str]:
     """Path -> text of every missing or outdated file; "" for a file to delete."""
-    there = {*metrics.FOLDER.glob("*.md"), *boards.FOLDER.glob("*.json")}
+    there = {*metrics.FOLDER.glob("*.md")}
     late = {
         path: text
         for path, text in files().items()

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.effort import every_case
-from tests.grafana.boards import FOLDER
 from tests.house.checkout import ROOT
 from tests.prometheus.remembering import Remembering
+
+FOLDER = ROOT / "deploy" / "grafana"
 
 _QUERY = re.compile(r"label_values\((?:(?P<selector>.*), ?)?(?P<label>[\w${}]+)\)")
 _RANGE = 2 * 3600
