@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Annotated
@@ -23,8 +23,9 @@ from streameval.config import Config, WebOptions, load
 from streameval.config.options import StateOptions
 from streameval.config.pipeline import check_decoders, new_ingest, schemas_of, with_saved_depth
 from streameval.config.web_file import web_security
-from streameval.daemon.assembly import group_of, letter_destination, store
+from streameval.daemon.assembly import group_of, letter_destination, letter_options, store
 from streameval.dead_letters.file import try_file
+from streameval.dead_letters.queue import letter_topics
 from streameval.engine.snapshot import LIFETIME
 from streameval.errors import (
     ForeignStoreError,
@@ -50,7 +51,7 @@ def check(
         Option(
             "--connect",
             help="Also try the source, the state and the web address, and whether this user may "
-            "write where the daemon does.",
+            "read, commit and write where the daemon does; nothing is written.",
         ),
     ] = False,
 ) -> None:
@@ -187,17 +188,32 @@ def _connect(config: Config, group: str) -> None:
         attempts["letters"] = lambda: try_file(path)
     if registry is not None:
         attempts["schemas"] = lambda: _try_registry(registry)
-    failed = False
-    for name, attempt in attempts.items():
-        try:
-            text = attempt()
-            with output():
-                sys.stdout.write(f"{name:<10} {text}\n")
-        except StreamevalError as error:
-            report(str(error))
-            failed = True
+    failed = [name for name, attempt in attempts.items() if not _succeeds(name, attempt)]
+    # Without a connection, each right would fail with the same sentence.
+    tests = [] if "connected" in failed else _rights(config)
+    failed += ["allowed" for test in tests if not _succeeds("allowed", test)]
     if failed:
         raise Exit(FAILED)
+
+
+def _succeeds(name: str, attempt: Callable[[], str]) -> bool:
+    """Whether an attempt succeeds; prints its result."""
+    try:
+        text = attempt()
+    except StreamevalError as error:
+        report(str(error))
+        return False
+    with output():
+        sys.stdout.write(f"{name:<10} {text}\n")
+    return True
+
+
+def _rights(config: Config) -> Iterable[Callable[[], str]]:
+    letters = letter_options(config)
+    topics: list[str] = []
+    if letters is not None and letters.path is None:
+        topics = letter_topics(config.source, letters.topic)
+    return config.source.rights(os.environ, topics, shared=config.state is not None)
 
 
 def _try_state(config: Config, options: StateOptions, group: str) -> str:

@@ -67,14 +67,23 @@ def destination_of(
     """The destination in words, such as "file dead.ndjson"; None without one."""
     if path is not None:
         return f"file {path}"
+    topics = letter_topics(source, topic)
+    return f"topic {', '.join(topics)}" if topics else None
+
+
+def letter_topics(source: SourceOptions, topic: str | None = None) -> list[str]:
+    """The topics that receive dead letters, unless a file does; other sources than Kafka have none.
+
+    `topic`: receives the letters of all topics; None for `<input>.dlq` each.
+    """
     if not isinstance(source, KafkaOptions):
-        return None
+        return []
     from streameval.dead_letters.topic import topics_for  # noqa: PLC0415  heavy; only where used
     from streameval.sources.kafka.settings import (  # noqa: PLC0415  heavy; only where used
         source_topics,
     )
 
-    return f"topic {', '.join(topics_for(source_topics(source), topic))}"
+    return topics_for(source_topics(source), topic)
 
 
 class Writer(Protocol):

@@ -7,7 +7,7 @@ a source that cannot be read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -65,6 +65,19 @@ class _Options(
         source.open(Positions())
         source.close()
         return f"{source.name} can be read."
+
+    def rights(
+        self,
+        environment: Mapping[str, str],  # noqa: ARG002  only some kinds need it
+        letters: Sequence[str],  # noqa: ARG002  only some kinds have them
+        *,
+        shared: bool,  # noqa: ARG002  only some kinds have groups
+    ) -> Iterable[Callable[[], str]]:
+        """Tests of the rights that the daemon needs; each returns a right in words, or raises.
+
+        `letters`: topics that receive dead letters. `shared`: as of `build`.
+        """
+        return ()
 
     def newest(
         self,
@@ -128,6 +141,14 @@ class KafkaOptions(_Options, frozen=True, kw_only=True, tag="kafka"):
         from streameval.sources.kafka.probe import probe  # noqa: PLC0415  heavy
 
         return probe(self, environment)
+
+    def rights(
+        self, environment: Mapping[str, str], letters: Sequence[str], *, shared: bool
+    ) -> Iterable[Callable[[], str]]:
+        """Tests of the rights to read, to commit and to write dead letters; nothing is written."""
+        from streameval.sources.kafka.probe import rights  # noqa: PLC0415  heavy
+
+        return [right.require for right in rights(self, environment, letters, shared=shared)]
 
     def newest(self, environment: Mapping[str, str]) -> Callable[[], Iterable[RecordBatch]]:
         """A function that reads the newest records of each partition."""

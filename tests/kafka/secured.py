@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from kafka.admin import (
     ACL,
+    ACLFilter,
     ACLOperation,
     ACLPermissionType,
     ResourcePattern,
@@ -83,6 +84,23 @@ def set_password(broker: Broker, user: str, password: str) -> None:
     with admin_of(broker) as admin:
         wanted = UserScramCredentialUpsertion(user, ScramMechanism.SCRAM_SHA_256, password)
         admin.alter_user_scram_credentials([wanted])
+
+
+def allow_only(
+    broker: Broker, user: str, resource: ResourcePattern, operations: Collection[str]
+) -> None:
+    """Allow one user these operations, and nobody anything else; without any, all may all."""
+    allowed = ACLPermissionType.ALLOW
+    with admin_of(broker) as admin:
+        admin.delete_acls(
+            [ACLFilter(None, None, ACLOperation.ANY, ACLPermissionType.ANY, resource)]
+        )
+        wanted = [
+            ACL(f"User:{user}", "*", ACLOperation[operation], allowed, resource)
+            for operation in operations
+        ]
+        if wanted:
+            admin.create_acls(wanted)
 
 
 def refuse_group(broker: Broker, user: str, group: str) -> None:

@@ -15,17 +15,18 @@ from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import (
     AuthorizationError,
+    GroupAuthorizationFailedError,
     KafkaError,
     NoError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
     for_code,
 )
-from kafka.protocol.consumer import IsolationLevel
+from kafka.protocol.consumer import HeartbeatRequest, IsolationLevel
 
 from streameval.errors import SourceError
 from streameval.events.records import Assignment, Owner, Partition
-from streameval.sources.kafka.client import connect
+from streameval.sources.kafka.client import connect_watched
 from streameval.sources.options import EARLIEST, LATEST
 
 _CREATE: Final = "create it, or correct [source] topics"
@@ -38,12 +39,15 @@ class Topics(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         identities: topic -> id that Kafka gave it when it was created.
         refused: topic -> Kafka's error.
+        operations: topic -> what this user may do with it, by Kafka's names, also with a missing
+            topic; topics for which Kafka does not tell are left out.
     """
 
     partitions: Sequence[Partition]
     identities: Mapping[str, str]
     missing: Sequence[str]
     refused: Mapping[str, str]
+    operations: Mapping[str, Collection[str]] = {}
 
     @property
     def trouble(self) -> str | None:
@@ -69,18 +73,19 @@ class Cluster:
     """An admin connection; each query takes one or two requests."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        self._admin = connect(KafkaAdminClient, config)
+        self._admin, self._connections = connect_watched(KafkaAdminClient, config)
 
     def topics(self, names: Sequence[str]) -> Topics:
         """Describe these topics."""
-        assignments_of = self._admin.describe_topics(list(names))
-        errors = {topic["name"]: for_code(topic["error_code"]) for topic in assignments_of}
-        found = [topic for topic in assignments_of if errors[topic["name"]] is NoError]
+        described = self._admin.describe_topics(list(names))
+        errors = {topic["name"]: for_code(topic["error_code"]) for topic in described}
+        found = [topic for topic in described if errors[topic["name"]] is NoError]
         return Topics(
             partitions=sorted(_partitions(found)),
             identities={topic["name"]: str(topic.get("topic_id")) for topic in found},
             missing=[name for name, kind in errors.items() if kind is UnknownTopicOrPartitionError],
             refused=_refused(errors),
+            operations=_operations(described),
         )
 
     def identity(self) -> str:
@@ -124,6 +129,24 @@ class Cluster:
             return False
         return True
 
+    def may_create(self, topic: str) -> bool:
+        """Whether this user may create a missing topic; it is not created."""
+        try:
+            self._admin.create_topics([topic], validate_only=True)
+        except AuthorizationError:
+            return False
+        return True
+
+    def may_join(self, group: str) -> bool:
+        """Whether this user may join a group and commit, which is one right.
+
+        Asked by the heartbeat of a member that the group does not have: each broker first checks
+        the right, also for a group that does not exist, and then refuses the member.
+        """
+        heartbeat = HeartbeatRequest(group_id=group, generation_id=-1, member_id="check")
+        answer = self._connections.run(self._connections.send, heartbeat)
+        return for_code(answer.error_code) is not GroupAuthorizationFailedError
+
     def setting(self, topic: str, name: str) -> str | None:
         """A setting of a topic; None if it is not set, or this user may not describe it."""
         asked = [ConfigResource(ConfigResourceType.TOPIC, topic)]
@@ -145,6 +168,11 @@ def _partitions(topics: Sequence[Mapping[str, Any]]) -> list[Partition]:
         for topic in topics
         for partition in topic["partitions"]
     ]
+
+
+def _operations(topics: Sequence[Mapping[str, Any]]) -> dict[str, Collection[str]]:
+    allowed = {topic["name"]: topic.get("authorized_operations") for topic in topics}
+    return {name: operations for name, operations in allowed.items() if operations is not None}
 
 
 def _refused(errors: Mapping[str, type[KafkaError]]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Reads topics without a consumer group: a connection test, the newest records, single records.
+"""Asks Kafka without joining a group: tests of connection and rights, newest and single records.
 
 Functions raise ConfigError for settings, and SourceError if no broker answers, or a topic does not
 exist or may not be read.
@@ -9,11 +9,12 @@ from __future__ import annotations
 import time
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka.errors import KafkaError, KafkaTimeoutError
 
+from streameval.errors import SourceError
 from streameval.events.records import Partition, RecordBatch
 from streameval.sources.kafka.client import (
     SETTINGS_ERRORS,
@@ -22,10 +23,10 @@ from streameval.sources.kafka.client import (
     settings_error,
     silence_client_log,
 )
-from streameval.sources.kafka.cluster import Cluster
+from streameval.sources.kafka.cluster import Cluster, Topics
 from streameval.sources.kafka.kafka_python import batch_of
 from streameval.sources.kafka.member import try_connection
-from streameval.sources.kafka.settings import source_config, source_topics
+from streameval.sources.kafka.settings import group_config, source_config, source_topics
 from streameval.sources.options import EARLIEST, LATEST, KafkaOptions
 
 RECORDS: Final = 500
@@ -55,6 +56,78 @@ def _findings(cluster: Cluster, names: Sequence[str]) -> str:
     count = sum(ends[partition] - begins[partition] for partition in ends)
     listed = ", ".join(names)
     return f"Kafka answers: {listed}: {len(ends)} partitions, {count:,} offsets in use."
+
+
+class Right(NamedTuple):
+    """A right that the daemon needs.
+
+    Attributes:
+        where: the topic or group.
+        action: what the daemon does there, after "may".
+        remedy: what to do if the right is missing.
+        granted: None if Kafka does not tell.
+    """
+
+    where: str
+    action: str
+    remedy: str
+    granted: bool | None
+
+    def require(self) -> str:
+        """The right in words.
+
+        Raises:
+            SourceError: it is missing.
+        """
+        if self.granted is None:
+            return f"perhaps to {self.action} {self.where}: this Kafka does not tell"
+        if not self.granted:
+            raise SourceError(self.where, f"this user may not {self.action} it", self.remedy)
+        return f"to {self.action} {self.where}"
+
+
+def rights(
+    options: KafkaOptions,
+    environment: Mapping[str, str],
+    letters: Sequence[str],
+    *,
+    shared: bool,
+) -> list[Right]:
+    """The rights to read, to commit and to write dead letters; nothing is written.
+
+    `letters`: topics of dead letters. `shared`: as of KafkaSource.
+    """
+    names, config = source_topics(options), group_config(options, environment, shared=shared)
+    silence_client_log()
+    with as_source_errors(config), closing(Cluster(config)) as cluster:
+        topics = cluster.topics([*names, *letters])
+        found = [_right(topics, name, "read", "Read") for name in names]
+        found.append(_right_to_join(cluster, config["group_id"], options.group))
+        for name in letters:
+            found += _rights_to_write(cluster, topics, name)
+    return found
+
+
+def _right(topics: Topics, name: str, action: str, operation: str) -> Right:
+    granted: bool | None = name not in topics.refused
+    if granted:
+        operations = topics.operations.get(name)
+        granted = None if operations is None else operation.upper() in operations
+    return Right(f"topic {name!r}", action, f"allow {operation} on this topic", granted)
+
+
+def _right_to_join(cluster: Cluster, group: str, prefix: str) -> Right:
+    remedy = f"allow Read on the group {group!r}"
+    if group != prefix:
+        remedy = f"allow Read on groups with the prefix '{prefix}-', or configure [state]"
+    return Right(f"group {group!r}", "join and commit to", remedy, cluster.may_join(group))
+
+
+def _rights_to_write(cluster: Cluster, topics: Topics, name: str) -> Iterator[Right]:
+    yield _right(topics, name, "write dead letters to", "Write")
+    if name in topics.missing:
+        remedy = "create the topic, or allow Create on it"
+        yield Right(f"topic {name!r}", "create", remedy, cluster.may_create(name))
 
 
 def newest_records(options: KafkaOptions, environment: Mapping[str, str]) -> Iterator[RecordBatch]:
