@@ -40,6 +40,7 @@ from streameval.cli.request import (
 from streameval.cli.terminal import csv_text, json_text, render
 from streameval.cli.variants import (
     Counted,
+    check_segments,
     check_variants,
     counted_files,
     counted_models,
@@ -246,6 +247,7 @@ def compare_files(request: Request, options: ExperimentOptions) -> None:
     experiment, intervals, counted = _count(request, options)
     experiment.check([m for m in counted.metrics if m.text not in counted.left_out], "command line")
     check_variants(counted.variants, request, experiment)
+    check_segments(counted.segments, request, options.by)
     missing = counted.variants.get(MISSING_LABEL)
     if missing is not None and missing.audience.lists:
         report(f"{missing.audience.lists:,} lists have no {experiment.label} and are left out.")
@@ -380,10 +382,12 @@ def _grid(rows: Sequence[Compared], method: Method) -> Table:
 
 
 def _promises(result: Result) -> Iterator[str]:
-    """What to know before the verdicts: whether to trust them, and what they promise."""
-    for trouble in result.report.checks.trouble:
+    """What to know before the verdicts: why not to trust them, or what they promise."""
+    troubles = result.report.checks.trouble
+    for trouble in troubles:
         yield f"Do not trust these numbers: {trouble}."
-    yield promise(result.method, result.intervals.confidence)
+    if not troubles:
+        yield promise(result.method, result.intervals.confidence)
     if any(row.primary for row in result.report.rows):
         yield "* primary metric: it decides."
 

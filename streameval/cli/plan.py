@@ -213,12 +213,13 @@ def _as_table(plans: Sequence[ExperimentPlan]) -> str:
     for each in plans:
         for of in each.efforts:
             grid.add_row(each.metric, figure(each.value), of.method, *_cells(of))
+    days = f"{first.days:,} day{'s' * (first.days != 1)}"
     return (
         f"To find a lift of {percent(first.lift)} in {percent(first.power)} of experiments, with "
         f"{confidence_text(first.confidence)} confidence and users split {split}:\n"
         f"{render(grid)}"
-        f"Counted so far: {first.users:,.0f} users on {first.days:,} days. fixed: look once, when "
-        "the users have come; anytime: look whenever you like.\n"
+        f"Counted so far: {first.users:,.0f} users on {days}. fixed: look once, when the users "
+        "have come; anytime: look whenever you like.\n"
     )
 
 

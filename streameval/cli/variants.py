@@ -323,3 +323,14 @@ def check_variants(
             f"no event in {files} names its user. Lists of one user are correlated, so a "
             "comparison needs users; name their field with --column user=FIELD."
         )
+
+
+def check_segments(
+    segments: Mapping[str, Mapping[str, Variant]], request: Request, by: str | None
+) -> None:
+    """Raise a UsageError if no event has the field of the segments."""
+    if set(segments) == {MISSING_LABEL}:
+        raise UsageError(
+            f"no event in {', '.join(request.files)} has the field {by!r} of --by; name it with "
+            f"--by FIELD or --column {by}=FIELD."
+        )

@@ -192,6 +192,9 @@ def test_users_in_both_variants_are_reported(tmp_path: Path) -> None:
     found = compared(path, "-m", "ctr")
     assert "of the users are in several variants" in found["checks"]["trouble"][0]
     assert found["comparisons"][0]["verdict"] == "do not trust"
+    table = ran("compare", path, "-m", "ctr").stdout
+    assert table.startswith("Do not trust these numbers: ")
+    assert "verdicts and bounds are wrong" not in table
     meant = compared(path, "-m", "ctr", "--same-users")
     assert meant["checks"]["trouble"] == []
     assert meant["checks"]["shared"] == found["checks"]["shared"]
@@ -308,6 +311,7 @@ def test_a_comparison_without_users_is_rejected(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["--label", "arm"], "no event in"),
+        (["--by", "contry"], "has the field 'contry' of --by; name it with --by FIELD"),
         (["--control", "contrl"], "Did you mean 'control'?"),
         (["--shares", "control"], "--shares: found 'control'; give NAME=NUMBER"),
         (["--shares", "2026-03-01:control=1,b=1"], "--shares with dates needs event time"),

@@ -41,6 +41,7 @@ def test_a_table_says_what_is_needed_by_both_methods(tmp_path: Path) -> None:
     text = ran("plan", file_of(tmp_path), "-m", "ctr", *TIME, "--format", "csv").stdout
     fixed, anytime = csv.DictReader(io.StringIO(text))
     assert float(fixed["users"]) < float(anytime["users"])
+    assert "600 users on 1 day." in ran("plan", file_of(tmp_path), "-m", "ctr").stdout
     assert float(fixed["detectable"]) < float(anytime["detectable"])
 
 

@@ -118,6 +118,7 @@ def test_an_untrusted_experiment_has_no_verdict_anywhere() -> None:
     drawn = section(found)
     assert "Do not trust these numbers: users are not split as planned" in drawn
     assert "verdict better" not in drawn
+    assert "verdicts and bounds are wrong" not in drawn
     texts = [each.text for each in experiment(found).comparisons]
     assert texts == ["treatment: do not trust"] * 4
     assert drawn.count("users are not split as planned") == 1

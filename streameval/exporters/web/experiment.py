@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from streameval.accumulator.audiences import ALARM
@@ -40,16 +40,22 @@ def section(report: Report) -> Markup:
     """A table of all comparisons, and the checks."""
     if not report.rows:
         return tag("p", "No list of the experiment has been counted yet.", kind="quiet")
-    trouble = (f"Do not trust these numbers: {each}." for each in report.checks.trouble)
     return tag(
         "",
-        tag("p", promise(report.rows[0].kind, report.intervals.confidence), kind="quiet"),
-        *(tag("p", each, kind="alarm") for each in trouble),
+        *_promises(report),
         _table(report),
         *(_by_day(row, report) for row in report.rows if _has_days(row)),
         *(_alone(row, report) for row in report.rows if _has_spans(row)),
         _checks(report),
     )
+
+
+def _promises(report: Report) -> Iterator[Markup]:
+    """Why not to trust the verdicts, or what they promise."""
+    for trouble in report.checks.trouble:
+        yield tag("p", f"Do not trust these numbers: {trouble}.", kind="alarm")
+    if not report.checks.trouble:
+        yield tag("p", promise(report.rows[0].kind, report.intervals.confidence), kind="quiet")
 
 
 def _table(report: Report) -> Markup:
