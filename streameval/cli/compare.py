@@ -200,8 +200,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
     Metrics that are not means over lists or items are left out, with a message.
     """
     decided = [metric_name(name) for name in primary or []]
-    limits = number_options("--guardrail", guardrail or [])
-    guarded = {metric_name(name): limit for name, limit in limits.items()}
+    guarded = _limits(guardrail or [])
     models, paths = models_option(recommendations or []), paths or []
     compare_files(
         Request(
@@ -240,6 +239,12 @@ def compare(  # noqa: PLR0913  each is an option of the command
             models=models,
         ),
     )
+
+
+def _limits(guardrails: Sequence[str]) -> dict[str, float]:
+    """The largest accepted loss of each guarded metric."""
+    limits = number_options("--guardrail", guardrails)
+    return {metric_name(name): limit for name, limit in limits.items()}
 
 
 def compare_files(request: Request, options: ExperimentOptions) -> None:
