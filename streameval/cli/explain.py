@@ -6,6 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -72,7 +73,8 @@ def explain(
     _read(with_schemas(_source(settings, since), settings, schemas), settings, traced)
     found = dict(traced.explanations())
     if not found:
-        report(f"no record of {key!r} in {', '.join(settings.attribution.names)}.")
+        logs = ", ".join(chain.from_iterable(settings.attribution.streams))
+        report(f"no record of {key!r} in {logs}.")
         raise Exit(FAILED)
     with output():
         if as_json:

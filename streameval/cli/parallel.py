@@ -249,13 +249,22 @@ class TableCounting:
         counted, failing = 0, events.num_rows
         while failing - counted > 1:
             middle = (counted + failing) // 2
-            try:
-                self._counter.accumulators([events[counted:middle]])
+            if self._refusal(events[counted:middle]) is None:
                 counted = middle
-            except InvalidEventError as found:
-                failing, error = middle, found
-        problem = f"{table.place(counted)}: {error.detail}"
+            else:
+                failing = middle
+        # The error of the row alone names no number of a row in some part of the file.
+        alone = self._refusal(events[counted:failing]) or error
+        problem = f"{table.place(counted)}: {alone.detail}"
         return SourceError(table.path, problem, "correct the file")
+
+    def _refusal(self, events: Any) -> InvalidEventError | None:
+        """Why these events cannot be counted, or None."""
+        try:
+            self._counter.accumulators([events])
+        except InvalidEventError as error:
+            return error
+        return None
 
     def __getstate__(self) -> dict[str, Any]:
         # Each process creates its own counter.

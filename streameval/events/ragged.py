@@ -196,7 +196,7 @@ def ends(name: str, lists: Ragged, padding: IntArray) -> IntArray:
     lengths: IntArray = lists.lengths - np.bincount(rows, minlength=len(lists))
     inside = padding - lists.offsets[rows] < lengths[rows]
     if inside.any():
-        raise misplaced(f"{name}: row {rows[inside][0]}")
+        raise in_row(int(rows[inside][0]), len(lists), misplaced(name))
     return lengths
 
 

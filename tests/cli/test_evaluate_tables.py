@@ -401,6 +401,10 @@ def test_parquet_and_json_lines_give_the_same_bits(
         ("recommendations\na\n", "no column 'interactions'; its columns: recommendations"),
         ("recommendations,interactions\na||b,\n", "line 2, column 'recommendations': found 'a||b'"),
         ("recommendations,interactions,scores\na,,x\n", "line 2, column 'scores': found 'x'"),
+        (
+            "recommendations,interactions\na,\na|-1|b,\n",
+            "line 3: recommendations has an item after",
+        ),
         ("recommendations,interactions,scores\na b,,1\n", "scores: give one number for each item"),
         ("recommendations,interactions,positions\na,,0\n", "positions"),
         ("recommendations,recommendations,interactions\na,b,c\n", "2 columns 'recommendations'"),

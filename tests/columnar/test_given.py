@@ -126,7 +126,7 @@ def test_with_lengths_minus_one_is_padding_too() -> None:
     shown = np.array([[1, 2, -1], [4, -1, 9]])
     columns = Columns(recommendations=shown, interactions=[[2, -1], [-1]], lengths=[3, 1])
     assert (read(columns), read(columns, "distinct_items")) == (1.0, 3.0)
-    with pytest.raises(InvalidEventError, match="row 1 has an item after the end of its list"):
+    with pytest.raises(InvalidEventError, match="event 1: recommendations has an item after"):
         read(Columns(recommendations=shown, interactions=[[2], [4]], lengths=[3, 3]))
 
 
@@ -190,9 +190,13 @@ def test_a_table_has_scores_and_positions_too() -> None:
 @every_case(
     ("shown", "acts", "says"),
     [
-        (np.array([[1, -1, 2], [1, 2, 3]]), PAIR, "row 0 has an item after the end"),
+        (np.array([[1, -1, 2], [1, 2, 3]]), PAIR, "event 0: recommendations has an item after"),
         (np.array([[1.0, 2.0], [3.0, 4.0]]), PAIR, "recommendations: float64 is not a type of ids"),
-        (np.ma.masked_equal(np.array([[0, 2], [3, 4]]), 0), PAIR, "row 0 has an item after"),
+        (
+            np.ma.masked_equal(np.array([[0, 2], [3, 4]]), 0),
+            PAIR,
+            "event 0: recommendations has an item after",
+        ),
         (np.array([[True], [False]]), PAIR, "bool is not a type of ids"),
         (np.array([[b"a"], [b"b"]]), PAIR, "|S1 is not a type of ids"),
         (np.array([[None], [1]], object), PAIR, "integers or strings, found None"),

@@ -118,6 +118,16 @@ def test_a_key_without_records(config: Path) -> None:
     assert "no record of 'never' in " in done.stderr
 
 
+def test_a_key_without_records_names_every_log_that_was_read(tmp_path: Path) -> None:
+    config = written(tmp_path, SHOWN)
+    (tmp_path / "more.ndjson").write_text("")
+    text = config.read_text().replace('"clicks.ndjson"]', '"clicks.ndjson", "more.ndjson"]')
+    both = 'source = ["clicks.ndjson", "more.ndjson"]'
+    config.write_text(text.replace('source = "clicks.ndjson"', both))
+    done = ran("explain", "never", "--config", config)
+    assert re.findall(r"(\w+)\.ndjson", done.stderr) == ["impressions", "clicks", "more"]
+
+
 def test_files_do_not_take_a_start_time(config: Path) -> None:
     done = ran("explain", "clicked", "--config", config, "--since", "2026-01-31T08:00:00+00:00")
     assert (done.returncode, "only Kafka topics" in done.stderr) == (2, True)

@@ -103,7 +103,7 @@ def test_a_list_of_servers_may_have_variables() -> None:
         ({"sasl.jaas.config": "KerberosLoginModule"}, "sasl.jaas.config", "login module"),
         ({"bootstrap_servers": "a:1,b:70000"}, "bootstrap_servers", "found 'b:70000'; give HOST"),
         ({"bootstrap_servers": ["a:"]}, "bootstrap_servers", "found 'a:'; give HOST:PORT"),
-        ({"bootstrap_servers": "me:xyzzy@a:1"}, "bootstrap_servers", "user information does not"),
+        ({"bootstrap_servers": "me:xyzzy@a:1"}, "bootstrap_servers", "and sasl_plain_password"),
         ({"bootstrap_servers": 9092}, "bootstrap_servers", "found 9092; give HOST:PORT"),
         ({"bootstrap_servers": ["a:1", 5]}, "bootstrap_servers", "found ['a:1', 5]; give HOST"),
     ],

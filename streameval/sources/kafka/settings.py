@@ -376,7 +376,8 @@ def _require_addresses(servers: object, path: str) -> None:
     texts = [each.strip() for each in several if isinstance(each, str)]
     found = texts if len(texts) == len(several) else []
     if "@" in str(servers):
-        problem = "user information does not belong here; give sasl_plain_username and _password."
+        keys = "sasl_plain_username and sasl_plain_password"
+        problem = f"user information does not belong here; give {keys}."
         raise ConfigError(path, "bootstrap_servers", problem)
     wrong = [each for each in found if each and not _is_address(each)]
     if wrong or not any(found):
