@@ -63,6 +63,9 @@ class SeenIds:
             self._events += 1
         if len(clocks):
             self._forget(int(clocks[-1]))
+            if self._ahead:
+                # How many events have followed each of them is part of the content.
+                self._ahead_version = next_version()
         return unseen
 
     def sections(self) -> Iterator[Section]:
@@ -124,7 +127,6 @@ class SeenIds:
         if bucket * self._width > now:
             self._known[digest] = bucket
             self._ahead.append((digest, bucket, self._events))
-            self._ahead_version = next_version()
         else:
             self._remember(digest, bucket)
         return True
@@ -139,7 +141,6 @@ class SeenIds:
         while self._ahead and self._ahead[0][2] + self._patience <= self._events:
             digest, bucket, _ = self._ahead.popleft()
             self._remember(digest, min(bucket, now // self._width))
-            self._ahead_version = next_version()
 
     def _remembered(self, bucket: int, now: int) -> bool:
         return (bucket + 1) * self._width > now - self._span

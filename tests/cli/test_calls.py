@@ -70,7 +70,6 @@ def test_the_help_of_every_command_has_examples_on_separate_lines(name: str) -> 
         (["evaluate", "x", "-m", "item_coverage@10"], "needs a catalogue; give --catalog, the"),
         (["evaluate", "x", "-m", "novelty@2"], "add it with popularity = "),
         (["compare", "x", "-m", "list_diversity"], "add it with similarity = "),
-        (["compare", "x", "-m", "item_coverage"], "add it with catalog = "),
         (["evaluate", "no-such-file", "-m", "ctr"], "no-such-file: no such file"),
         (["evaluate", "x", "--config", "no-such.toml"], "no-such.toml: no such file"),
         (["evaluate", "x", "-m", "ctr", "--by", "k"], "'k'"),

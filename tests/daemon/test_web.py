@@ -188,7 +188,7 @@ def test_check_prints_addresses_and_users(tmp_path: Path, authority: Authority) 
     done = ran("check", str(file), "--connect")
     assert done.returncode == 0
     assert (
-        "serves    https://127.0.0.1:0/eval/, https://127.0.0.2:0/eval/ with /eval/metrics and "
+        "serves     https://127.0.0.1:0/eval/, https://127.0.0.2:0/eval/ with /eval/metrics and "
         "/eval/api/v1/metrics for 2 users\n" in done.stdout
     )
     assert "http://" not in done.stdout

@@ -59,7 +59,7 @@ def test_every_example_passes_the_check(
     copy = _copied(path, tmp_path)
     check(copy, connect=False)
     said = capsys.readouterr().out
-    assert said.startswith(f"valid     {copy}\n")
+    assert said.startswith(f"valid      {copy}\n")
     assert SURROUNDINGS["KAFKA_PASSWORD"] not in said
 
 

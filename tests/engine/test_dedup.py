@@ -142,6 +142,16 @@ def test_memory_is_bounded_by_the_span() -> None:
     assert sum(len(part) for part in content(seen).values()) < 12 * (5 * 8 + 8)
 
 
+def test_a_section_that_changed_has_another_version() -> None:
+    seen, known = SeenIds(SPAN), dict[tuple[str, int], bytes]()
+    for number in range(60):
+        later = 30 * MINUTE if number % 7 == 3 else 0
+        seen.unseen([f"e{number}"], np.array([number + later]), np.array([number]))
+        for section in seen.sections():
+            current = b"".join(section.content()())
+            assert known.setdefault((section.name, section.version), current) == current
+
+
 def test_a_section_that_did_not_change_keeps_its_version() -> None:
     seen = SeenIds(SPAN, recent=1)
     judged(seen, [("a", 0), ("b", 5 * MINUTE)])

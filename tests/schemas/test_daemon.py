@@ -245,7 +245,7 @@ def test_clicks_in_avro_join_impressions_in_json(
     assert "click c: open. It is attributed to a list" in done.stdout, done
     # The registry answers, or it is said that it does not.
     done = ran("check", tmp_path / "streameval.toml", "--connect")
-    assert f"schemas   The schema registry at {registry.url} answers" in done.stdout, done
+    assert f"schemas    The schema registry at {registry.url} answers" in done.stdout, done
     registry.stop()
     done = ran("check", tmp_path / "streameval.toml", "--connect")
     assert (done.returncode, "it cannot be reached" in done.stderr) == (1, True), done
