@@ -251,9 +251,10 @@ class Stop:
     @contextmanager
     def on_signals(self) -> Iterator[Stop]:
         """Handle signals within the block: the first one stops, a second one kills the process."""
-        # Under nohup, SIGHUP is ignored and stays so.
-        heeded = [each for each in _SIGNALS if signal.getsignal(each) is not signal.SIG_IGN]
-        before = {each: signal.signal(each, self._on_signal) for each in heeded}
+        # Under nohup, SIGHUP is ignored and stays so; a shell ignores SIGINT for its jobs.
+        under_nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        heeded = _SIGNALS[:2] if under_nohup else _SIGNALS
+        before = {number: signal.signal(number, self._on_signal) for number in heeded}
         try:
             yield self
         finally:

@@ -445,6 +445,22 @@ def test_a_single_slow_step_does_not_delay_the_next() -> None:
         assert pace.interval == 1.0
 
 
+def test_a_job_of_a_shell_heeds_an_interrupt_and_under_nohup_ignores_a_hang_up() -> None:
+    ignored = {
+        number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGHUP)
+    }
+    try:
+        with Stop().on_signals() as stop:
+            signal.raise_signal(signal.SIGHUP)
+            assert not stop()
+            signal.raise_signal(signal.SIGINT)
+            assert stop()
+            assert stop.signal == "SIGINT"
+    finally:
+        for number, handler in ignored.items():
+            signal.signal(number, handler)
+
+
 @every_case("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_only_requests_a_stop_and_is_handled_as_before_afterwards(
     number: signal.Signals,
