@@ -1,7 +1,7 @@
 """Number of examples and time limits of tests: small in `tests/run`, large in `tests/nightly`.
 
-A test takes the profile as it is, or one of the two settings below where an example is dear or
-where a mistake is rare. Both are called, since the profile is chosen after this module is read.
+A test takes the profile as it is, or one of the two settings below: fewer examples where each is
+expensive, more where a mistake is rare. Both are functions, since the profile is chosen later.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ settings.register_profile("thorough", _CALM, max_examples=300, database=None)
 settings.load_profile("quick")
 
 
-def dear() -> settings:
-    """A third of the examples, for one that reads the whole catalogue or plays a whole log."""
+def few_examples() -> settings:
+    """A third of the examples, for a test that reads the whole catalogue or replays a whole log."""
     return settings(max_examples=settings().max_examples // 3)
 
 
-def rare() -> settings:
-    """Three times the examples, for what hardly an example meets."""
+def many_examples() -> settings:
+    """Three times the examples, for a mistake that few examples would show."""
     return settings(max_examples=settings().max_examples * 3)
 
 

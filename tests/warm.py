@@ -31,7 +31,7 @@ _ROOT = Path(__file__).parents[1]
 
 
 class WarmProcess:
-    """One that was forked; like `subprocess.Popen` in what tests do with it."""
+    """A forked process with the part of the interface of `subprocess.Popen` that tests use."""
 
     def __init__(self, told: socket.socket) -> None:
         self._told = told

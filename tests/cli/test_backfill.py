@@ -73,7 +73,7 @@ SCHEMA = pa.schema(
 )
 
 
-class World:
+class BackfilledLog:
     """A log, the state of its stopped daemon, and the counts of the time before."""
 
     def __init__(self, folder: Path) -> None:
@@ -133,11 +133,13 @@ class World:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
-    return World(tmp_path_factory.mktemp("backfill"))
+def world(tmp_path_factory: pytest.TempPathFactory) -> BackfilledLog:
+    return BackfilledLog(tmp_path_factory.mktemp("backfill"))
 
 
-def test_a_daemon_continues_a_backfill_as_if_it_had_counted_everything(world: World) -> None:
+def test_a_daemon_continues_a_backfill_as_if_it_had_counted_everything(
+    world: BackfilledLog,
+) -> None:
     done = world.merged(world.backfill, into="joined")
     assert (done.returncode, done.stderr) == (0, "")
     assert f"offset {STOPPED - BEFORE:,}" in done.stdout
@@ -146,7 +148,7 @@ def test_a_daemon_continues_a_backfill_as_if_it_had_counted_everything(world: Wo
     world.goes_on("joined")
 
 
-def test_a_repeated_or_overlapping_backfill_is_rejected(world: World) -> None:
+def test_a_repeated_or_overlapping_backfill_is_rejected(world: BackfilledLog) -> None:
     once = world.merged(world.backfill, into="once")
     assert once.returncode == 0
     for again in (world.backfill, world.counted("by-day", every="1d")):
@@ -156,7 +158,7 @@ def test_a_repeated_or_overlapping_backfill_is_rejected(world: World) -> None:
     assert "count twice" in world.refused(world.backfill, world.backfill)
 
 
-def test_merging_stores_never_loses_or_repeats_a_backfill(world: World) -> None:
+def test_merging_stores_never_loses_or_repeats_a_backfill(world: BackfilledLog) -> None:
     assert world.merged(world.backfill, into="with").returncode == 0
     into = world.folder / "of-two"
     later = saved_as(world.folder / "later", world.state, more=1)
@@ -206,13 +208,13 @@ _UNLIKE: dict[str, tuple[tuple[str, ...], dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", _UNLIKE)
-def test_a_backfill_with_other_settings_is_rejected(world: World, case: str) -> None:
+def test_a_backfill_with_other_settings_is_rejected(world: BackfilledLog, case: str) -> None:
     metrics, options, message = _UNLIKE[case]
     said = world.refused(world.counted("unlike", *metrics, **options))
     assert re.search(message, said), said
 
 
-def test_a_backfill_newer_than_the_log_is_rejected(world: World) -> None:
+def test_a_backfill_newer_than_the_log_is_rejected(world: BackfilledLog) -> None:
     path = world.folder / "newer.parquet"
     newer = events([_later(record) for record in world.records[:10]])
     options: dict[str, Any] = {"by": BY, "every": "1m", "intervals": Intervals(groups=64)}
@@ -227,7 +229,7 @@ def _later(record: str) -> str:
     return json.dumps(json.loads(record) | {"ts": at})
 
 
-def test_a_file_that_is_not_a_backfill_is_a_usage_error(world: World) -> None:
+def test_a_file_that_is_not_a_backfill_is_a_usage_error(world: BackfilledLog) -> None:
     other = world.folder / "other.parquet"
     parquet.write_table(events(world.records[:2]), other)
     empty = world.folder / "empty.parquet"

@@ -17,7 +17,7 @@ from hypothesis.strategies import SearchStrategy
 from streameval import Accumulator, Columns
 from streameval.events import Id
 from streameval.statistics import hits, profiles
-from tests.effort import dear, every_case
+from tests.effort import every_case, few_examples
 
 Pairs: TypeAlias = Sequence[tuple[list[Id], list[Id]]]
 
@@ -173,7 +173,7 @@ def _have_ids(pair: tuple[list[Id], list[Id]]) -> bool:
     return not marks.issuperset(pair[1]) or not marks.isdisjoint(pair[0])
 
 
-@dear()
+@few_examples()
 @given(pairs=streams())
 @example(pairs=[])
 @example(pairs=[([], []), ([], ["a"]), (["a"], [])])
@@ -184,7 +184,7 @@ def test_columns_are_events_bit_for_bit(pairs: Pairs) -> None:
         assert bits(_counted(pairs, made(), form)) == expected, form
 
 
-@dear()
+@few_examples()
 @given(pairs=streams(), entries=st.integers(1, 20), cut=st.integers(0, 10))
 def test_the_size_of_matched_parts_changes_no_bit(pairs: Pairs, entries: int, cut: int) -> None:
     """Parts of any size, a filter without effect, and earlier events."""
@@ -206,7 +206,7 @@ def test_the_size_of_matched_parts_changes_no_bit(pairs: Pairs, entries: int, cu
         (("distinct_items@2", "distinct_items", "item_coverage@2"), 5),
     ],
 )
-@dear()
+@few_examples()
 @given(pairs=streams())
 def test_items_that_are_not_kept_change_no_bit(
     pairs: Pairs, metrics: tuple[str, ...], max_items: int

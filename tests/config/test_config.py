@@ -24,7 +24,7 @@ from streameval.config.options import (
 from streameval.decoding.fields import EventFields
 from streameval.errors import ConfigError
 from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions
-from tests.effort import every_case, rare
+from tests.effort import every_case, many_examples
 
 _SHORTEST = 'metrics = ["ctr"]\n[source]\ntype = "simulator"\n'
 _WEB = f"{_SHORTEST}[web]\n"
@@ -243,7 +243,7 @@ def _answer(file: Path) -> Config | ConfigError:
         return error
 
 
-@rare()
+@many_examples()
 @given(table=_TABLES)
 def test_any_table_loads_or_is_rejected_in_one_sentence(table: Any) -> None:
     with TemporaryDirectory() as folder:

@@ -28,7 +28,7 @@ from streameval.testing.laws import update
 from tests.contract import laws
 from tests.contract.laws import dumped
 from tests.contract.metric_cases import a_text_of_each, stream
-from tests.effort import every_case, rare
+from tests.effort import every_case, many_examples
 
 ALL = a_text_of_each()
 FEW = ["ndcg@2", "distinct_items@2", "personalization", "auc"]
@@ -64,7 +64,7 @@ def test_any_other_byte_of_sums_by_user_gives_a_typed_error_or_a_state() -> None
             accumulator.adopt(bytes(flipped))
 
 
-@rare()
+@many_examples()
 @given(place=st.integers(0, len(SHORT) - 1), other=st.integers(1, 255))
 def test_a_changed_byte_that_breaks_the_structure_is_a_typed_error(place: int, other: int) -> None:
     """Other changes are detected by the digest of the file."""

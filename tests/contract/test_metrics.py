@@ -26,7 +26,7 @@ from streameval.events import Event
 from streameval.testing import check_metric, traffic
 from tests.contract import laws
 from tests.contract.metric_cases import CASES, DUMPED, NAMES, stream
-from tests.effort import dear, every_case, sampled, thorough
+from tests.effort import every_case, few_examples, sampled, thorough
 from tests.metrics import preparation
 from tests.metrics.twins import twins
 from tests.strategies import CUTOFFS, measurable_gains, streams, takes_k, texts, texts_of
@@ -63,13 +63,13 @@ def _asked(k: int | None) -> list[str]:
     return [name for name in NAMES if k is None or takes_k(name)]
 
 
-@dear()
+@few_examples()
 @given(texts=texts(), events=streams(measurable_gains))
 def test_every_metric_equals_its_twin(texts: Texts, events: list[Event]) -> None:
     laws.equals_its_twin(texts, events)
 
 
-@dear()
+@few_examples()
 @given(
     texts=texts(),
     events=streams(),

@@ -19,7 +19,7 @@ from streameval.events import columns_of
 from streameval.testing.laws import update
 from tests.contract import laws
 from tests.contract.metric_cases import a_text_of_each, inputs, stream
-from tests.effort import dear
+from tests.effort import few_examples
 
 ALL = a_text_of_each()
 SOME = ["ndcg@5", "mrr", "distinct_items@3", "personalization", "auc", "novelty@3"]
@@ -72,7 +72,7 @@ def _is(table: Table, expected: Mapping[int, Accumulator]) -> None:
         assert _dumped(table, cell) == laws.dumped(accumulator)
 
 
-@dear()
+@few_examples()
 @given(places)
 def test_each_cell_is_what_an_accumulator_would_be(cells: list[int]) -> None:
     _is(_counted(cells), _apart(cells))
@@ -89,7 +89,7 @@ def test_all_cells_are_read_in_one_pass_with_the_bits_of_each() -> None:
         assert list(map(laws.seen, found)) == list(map(laws.seen, expected)), metric.text
 
 
-@dear()
+@few_examples()
 @given(places, st.permutations([0, 1, 3, 4, 9]))
 def test_it_is_restored_with_other_cell_numbers(cells: list[int], order: list[int]) -> None:
     table = _counted(cells)

@@ -29,7 +29,7 @@ from streameval.daemon.systemd import Supervisor
 from streameval.events.records import RecordBatch
 from streameval.exporters.memory import MemoryUse
 from streameval.exporters.web import Server
-from tests.daemon.hands import CONFIG, HIT, Countdown, Hands, Script, loop_of
+from tests.daemon.manual_time import CONFIG, HIT, Countdown, ManualTime, Script, loop_of
 from tests.daemon.running import running
 from tests.effort import PATIENCE
 from tests.ports import WEB
@@ -191,11 +191,11 @@ def test_what_a_watchdog_ends_says_where_it_was(tmp_path: Path) -> None:
 
 
 def test_nobody_is_told_where_nobody_asked(listener: Listener) -> None:
-    hands = Hands()
-    silent = Supervisor({"WATCHDOG_USEC": "1000000"}, hands.read)
+    manual_time = ManualTime()
+    silent = Supervisor({"WATCHDOG_USEC": "1000000"}, manual_time.read)
     silent.ready()
     silent.alive()
-    others = Supervisor(_environment(listener, WATCHDOG_PID="1"), hands.read)
+    others = Supervisor(_environment(listener, WATCHDOG_PID="1"), manual_time.read)
     others.alive()
     assert listener.waiting() == []
 
@@ -204,13 +204,13 @@ def test_nobody_is_told_where_nobody_asked(listener: Listener) -> None:
 def test_keep_alives_come_often_enough_and_not_with_every_beat(
     listener: Listener, limit: int, most: float
 ) -> None:
-    hands, came = Hands(), list[float]()
+    manual_time, came = ManualTime(), list[float]()
     own = _environment(listener, WATCHDOG_USEC=str(limit), WATCHDOG_PID=str(os.getpid()))
-    supervisor = Supervisor(own, hands.read)
+    supervisor = Supervisor(own, manual_time.read)
     for _ in range(1_000):
-        hands.turn(0.01)
+        manual_time.advance(0.01)
         supervisor.alive()
-        came += [hands.now] * len(listener.waiting())
+        came += [manual_time.now] * len(listener.waiting())
     assert len(came) >= 9
     assert all(most <= later - earlier < most + 0.02 for earlier, later in pairwise(came))
 
@@ -218,8 +218,8 @@ def test_keep_alives_come_often_enough_and_not_with_every_beat(
 class Stuck(Script):
     """A source that delivers some batches, and then blocks in `poll` for an hour."""
 
-    def __init__(self, hands: Hands, listener: Listener) -> None:
-        super().__init__(hands, [[HIT]] * 50)
+    def __init__(self, manual_time: ManualTime, listener: Listener) -> None:
+        super().__init__(manual_time, [[HIT]] * 50)
         self._listener = listener
         self.before: list[str] = []
         self.meanwhile: list[str] = []
@@ -228,22 +228,22 @@ class Stuck(Script):
         found = super().poll(seconds)
         if not found:
             self.before = self._listener.waiting()
-            self.hands.turn(3_600)
+            self.manual_time.advance(3_600)
             self.meanwhile = self._listener.waiting()
         return found
 
 
 def test_a_stuck_loop_sends_no_keep_alive(listener: Listener) -> None:
-    hands = Hands()
-    source = Stuck(hands, listener)
-    parts = assemble(CONFIG, _environment(listener), hands.clock, source)
-    loop_of(parts, hands).run(Countdown(51))
+    manual_time = ManualTime()
+    source = Stuck(manual_time, listener)
+    parts = assemble(CONFIG, _environment(listener), manual_time.clock, source)
+    loop_of(parts, manual_time).run(Countdown(51))
     assert source.before.count("WATCHDOG=1") >= 5
     assert source.meanwhile == []
 
 
 def test_a_status_is_one_line_and_sent_when_it_changes(listener: Listener) -> None:
-    supervisor = Supervisor(_environment(listener), Hands().read)
+    supervisor = Supervisor(_environment(listener), ManualTime().read)
     for sentence in ("Starting: a\nb", "Starting: a\nb", "Ready: c"):
         supervisor.status(sentence)
     assert listener.waiting() == ["STATUS=Starting: a b", "STATUS=Ready: c"]
@@ -252,7 +252,7 @@ def test_a_status_is_one_line_and_sent_when_it_changes(listener: Listener) -> No
 def test_a_socket_that_is_gone_is_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    supervisor = Supervisor({"NOTIFY_SOCKET": str(tmp_path / "none")}, Hands().read)
+    supervisor = Supervisor({"NOTIFY_SOCKET": str(tmp_path / "none")}, ManualTime().read)
     with caplog.at_level(logging.WARNING):
         supervisor.ready()
         supervisor.stopping()

@@ -36,8 +36,8 @@ from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.join.state import JoinedState
 from streameval.sources.options import FilesOptions, SimulatorOptions
-from tests.daemon.hands import CONFIG, HERE, HIT, Countdown, Hands, Script, loop_of
-from tests.dead_letters.places import Paper
+from tests.daemon.manual_time import CONFIG, HERE, HIT, Countdown, ManualTime, Script, loop_of
+from tests.dead_letters.places import FailingWriter
 from tests.durability.process import Inline
 from tests.effort import every_case
 
@@ -55,22 +55,24 @@ MISS = b'{"recommendations": ["a", "b"], "interactions": ["z"]}'
 HALF = b'{"recommendations": ["a", '
 
 
-def looping(hands: Hands, script: Script | None, publish: Callable[[Snapshot], None]) -> Loop:
-    return loop_of(assemble(CONFIG, {}, hands.clock, script), hands, publish)
+def looping(
+    manual_time: ManualTime, script: Script | None, publish: Callable[[Snapshot], None]
+) -> Loop:
+    return loop_of(assemble(CONFIG, {}, manual_time.clock, script), manual_time, publish)
 
 
 def run(script: Script, turns: int) -> list[Snapshot]:
     published: list[Snapshot] = []
-    looping(script.hands, script, published.append).run(Countdown(turns))
+    looping(script.manual_time, script, published.append).run(Countdown(turns))
     return published
 
 
 def ran(batches: Sequence[Sequence[bytes | None]], turns: int) -> list[Snapshot]:
-    return run(Script(Hands(), batches), turns)
+    return run(Script(ManualTime(), batches), turns)
 
 
 def test_the_daemon_is_not_ready_before_the_source_answers() -> None:
-    script = Script(Hands(), [])
+    script = Script(ManualTime(), [])
     script.trouble = "no broker"
     published = run(script, 12)
     assert not any(snapshot.health.ready for snapshot in published)
@@ -111,25 +113,25 @@ class OnlyInNaps(Executor):
 
 @every_case("work", [0.01, 0.3, 1.5, 2.9])
 def test_a_snapshot_is_at_most_ten_seconds_old_while_counting_never_ends(work: float) -> None:
-    hands, ages, polls = Hands(), list[float](), 400
+    manual_time, ages, polls = ManualTime(), list[float](), 400
     thread = OnlyInNaps(work)
 
     def sleep(seconds: float) -> None:
-        hands.turn(seconds)
+        manual_time.advance(seconds)
         thread.nap(seconds)
 
     def publish(snapshot: Snapshot) -> None:
         thread.busy += work
-        ages.append(hands.now - (taken[-1] if taken else hands.now))
+        ages.append(manual_time.now - (taken[-1] if taken else manual_time.now))
         taken.append(snapshot.taken_at)
 
     taken: list[float] = []
-    clock = hands.clock._replace(sleep=sleep, busy=lambda: thread.busy)
-    parts = assemble(CONFIG, {}, clock, Script(hands, [[HIT]] * polls))
+    clock = manual_time.clock._replace(sleep=sleep, busy=lambda: thread.busy)
+    parts = assemble(CONFIG, {}, clock, Script(manual_time, [[HIT]] * polls))
     Loop(parts, publish, clock, lambda: None, thread).run(Countdown(polls))
     assert len(ages) > 10
     assert max(ages) <= 10.0
-    counted = 0.2 * polls / (hands.now - 1_000.0)
+    counted = 0.2 * polls / (manual_time.now - 1_000.0)
     assert counted >= min(0.95, 1 - work / 4) - 0.05, "counting keeps its share of the time"
 
 
@@ -142,7 +144,7 @@ def test_values_are_those_of_the_records() -> None:
 
 
 def test_the_last_snapshot_holds_the_last_batch_and_is_not_ready() -> None:
-    script = Script(Hands(), [[HIT]] * 3)
+    script = Script(ManualTime(), [[HIT]] * 3)
     published = run(script, 3)
     assert published[0].health.ready
     assert published[-1].health.consumed == 3
@@ -151,21 +153,21 @@ def test_the_last_snapshot_holds_the_last_batch_and_is_not_ready() -> None:
 
 
 def test_a_large_batch_is_counted_in_pieces_with_a_pulse_after_each() -> None:
-    hands, beats = Hands(), list[int]()
-    script = Script(hands, [[HIT] * (3 * AT_ONCE + 1)])
-    parts = assemble(CONFIG, {}, hands.clock, script)
+    manual_time, beats = ManualTime(), list[int]()
+    script = Script(manual_time, [[HIT] * (3 * AT_ONCE + 1)])
+    parts = assemble(CONFIG, {}, manual_time.clock, script)
     tally = parts.ingest.tally
-    parts.pulse = Pulse(hands.read, lambda: beats.append(tally.consumed))
-    loop_of(parts, hands).run(Countdown(2))
+    parts.pulse = Pulse(manual_time.read, lambda: beats.append(tally.consumed))
+    loop_of(parts, manual_time).run(Countdown(2))
     assert max(after - before for before, after in pairwise([0, *beats])) == AT_ONCE
     assert tally.consumed == 3 * AT_ONCE + 1
 
 
 def test_only_a_poll_with_few_records_counts_as_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    hands, waited = Hands(), list[float]()
-    parts = assemble(CONFIG, {}, hands.clock, Script(hands, [[HIT] * AT_ONCE, [HIT]]))
+    manual_time, waited = ManualTime(), list[float]()
+    parts = assemble(CONFIG, {}, manual_time.clock, Script(manual_time, [[HIT] * AT_ONCE, [HIT]]))
     monkeypatch.setattr(parts.owner, "waited", waited.append)
-    loop_of(parts, hands).run(Countdown(3))
+    loop_of(parts, manual_time).run(Countdown(3))
     assert waited == pytest.approx([0.2, 0.2])
 
 
@@ -187,22 +189,22 @@ class Logged(Script):
 
 def test_a_snapshot_has_no_half_counted_records() -> None:
     lists = 5 * AT_ONCE
-    hands, published, beats = Hands(), list[Snapshot](), list[int]()
+    manual_time, published, beats = ManualTime(), list[Snapshot](), list[int]()
     values = [
         b'{"ts": %d, "request_id": "r%d", "recommendations": ["a"]}' % (number // 50, number)
         for number in range(lists)
     ]
-    parts = assemble(JOINING, {}, hands.clock, Logged(hands, [values]))
+    parts = assemble(JOINING, {}, manual_time.clock, Logged(manual_time, [values]))
 
     def beat() -> None:
         # Every beat is a second, so that a snapshot is due whenever one may be taken.
-        hands.turn(1.0)
+        manual_time.advance(1.0)
         (state,) = parts.ingest.partitions.values()
         assert isinstance(state, JoinedState)
         beats.append(state.outcomes[0].counted)
 
-    parts.pulse = Pulse(hands.read, beat)
-    loop_of(parts, hands, published.append).run(Countdown(12))
+    parts.pulse = Pulse(manual_time.read, beat)
+    loop_of(parts, manual_time, published.append).run(Countdown(12))
     shown = {sum(each.reading.count for each in snapshot.series) for snapshot in published}
     assert shown == {0, lists}
     assert max(after - before for before, after in pairwise(beats)) <= AT_ONCE
@@ -211,23 +213,23 @@ def test_a_snapshot_has_no_half_counted_records() -> None:
 def test_a_join_that_fails_while_it_counts_closes_the_source() -> None:
     assert JOINING.attribution is not None
     few = msgspec.structs.replace(JOINING.attribution, max_open=10)
-    hands = Hands()
+    manual_time = ManualTime()
     values = [
         b'{"ts": 1, "request_id": "r%d", "recommendations": ["a"]}' % number for number in range(30)
     ]
-    script = Logged(hands, [values])
+    script = Logged(manual_time, [values])
     config = msgspec.structs.replace(JOINING, attribution=few)
     with pytest.raises(TooManyOpenError):
-        loop_of(assemble(config, {}, hands.clock, script), hands).run(Countdown(12))
+        loop_of(assemble(config, {}, manual_time.clock, script), manual_time).run(Countdown(12))
     assert script.closed
 
 
 def test_a_source_that_fails_is_shown_and_closed() -> None:
-    hands = Hands()
-    script = Damaged(hands, [[HIT]])
+    manual_time = ManualTime()
+    script = Damaged(manual_time, [[HIT]])
     published: list[Snapshot] = []
     with pytest.raises(SourceError):
-        looping(hands, script, published.append).run(lambda: False)
+        looping(manual_time, script, published.append).run(lambda: False)
     assert published[-1].health.consumed == 1
     assert script.closed
 
@@ -263,16 +265,16 @@ def test_the_first_invalid_records_are_logged_and_the_others_counted(
 def test_lasting_trouble_is_logged_when_it_begins_and_ends(
     seconds: float, told: list[str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    hands = Hands()
-    script = Script(hands, [])
-    begin = hands.now + 3.0
+    manual_time = ManualTime()
+    script = Script(manual_time, [])
+    begin = manual_time.now + 3.0
 
     def until() -> bool:
-        script.trouble = "no broker" if begin < hands.now < begin + seconds else None
-        return hands.now > begin + 10.0
+        script.trouble = "no broker" if begin < manual_time.now < begin + seconds else None
+        return manual_time.now > begin + 10.0
 
     with caplog.at_level(logging.INFO):
-        looping(hands, script, lambda _: None).run(until)
+        looping(manual_time, script, lambda _: None).run(until)
     assert [record.getMessage() for record in caplog.records] == told
 
 
@@ -310,24 +312,24 @@ def test_advice_is_given_once(caplog: pytest.LogCaptureFixture) -> None:
     assert "and no hit" in str(published[-1].health.trouble)
 
 
-def _kept(path: Path, hands: Hands, script: Script) -> tuple[Assembly, Loop]:
+def _kept(path: Path, manual_time: ManualTime, script: Script) -> tuple[Assembly, Loop]:
     config = msgspec.structs.replace(CONFIG, state=StateOptions(path=str(path)))
-    parts = assemble(config, {}, hands.clock, script)
-    return parts, loop_of(parts, hands)
+    parts = assemble(config, {}, manual_time.clock, script)
+    return parts, loop_of(parts, manual_time)
 
 
 @pytest.mark.parametrize(("seconds", "healthy"), [(40, True), (61, False)])
 def test_a_long_restore_is_progress_and_a_stalled_one_is_not(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seconds: float, *, healthy: bool
 ) -> None:
-    hands = Hands()
-    _, first = _kept(tmp_path, hands, Script(hands, [[HIT], [MISS]]))
+    manual_time = ManualTime()
+    _, first = _kept(tmp_path, manual_time, Script(manual_time, [[HIT], [MISS]]))
     first.run(Countdown(2))
-    _, loop = _kept(tmp_path, hands, Script(hands, [[HIT], [MISS]]))
+    _, loop = _kept(tmp_path, manual_time, Script(manual_time, [[HIT], [MISS]]))
     read, seen = Disk.read, list[bool]()
 
     def slow(disk: Disk, path: Path, start: int, size: int) -> bytes:
-        hands.turn(seconds)
+        manual_time.advance(seconds)
         seen.append(loop.healthy)
         return read(disk, path, start, size)
 
@@ -341,12 +343,12 @@ def test_a_long_restore_is_progress_and_a_stalled_one_is_not(
 def test_catching_up_is_progress_and_an_endless_batch_is_not(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, seconds: float, *, healthy: bool
 ) -> None:
-    hands = Hands()
-    parts, loop = _kept(tmp_path, hands, Backlog(hands, [[HIT]] * 5))
+    manual_time = ManualTime()
+    parts, loop = _kept(tmp_path, manual_time, Backlog(manual_time, [[HIT]] * 5))
     apply, seen = parts.ingest.apply, list[bool]()
 
     def slow(batch: RecordBatch) -> None:
-        hands.turn(seconds)
+        manual_time.advance(seconds)
         seen.append(loop.healthy)
         apply(batch)
 
@@ -366,18 +368,18 @@ class Backlog(Script):
 
 
 def test_a_snapshot_of_a_source_without_counts_has_all_answers() -> None:
-    hands = Hands()
+    manual_time = ManualTime()
     published: list[Snapshot] = []
-    looping(hands, None, published.append).run(Countdown(3))
+    looping(manual_time, None, published.append).run(Countdown(3))
     assert msgspec.json.decode(msgspec.json.encode(published[-1].health))["recoveries"] == {}
 
 
 def test_failing_checkpoints_are_trouble_of_a_daemon_that_stays_ready() -> None:
-    hands, published = Hands(), list[Snapshot]()
-    parts = assemble(CONFIG, {}, hands.clock, Script(hands, []))
+    manual_time, published = ManualTime(), list[Snapshot]()
+    parts = assemble(CONFIG, {}, manual_time.clock, Script(manual_time, []))
     assert isinstance(parts.owner, MemoryOnly)
     parts.owner.trouble = "checkpoints fail: full."
-    loop_of(parts, hands, published.append).run(Countdown(3))
+    loop_of(parts, manual_time, published.append).run(Countdown(3))
     health = published[0].health
     assert (health.ready, health.trouble) == (True, "checkpoints fail: full.")
 
@@ -385,24 +387,24 @@ def test_failing_checkpoints_are_trouble_of_a_daemon_that_stays_ready() -> None:
 def test_reading_pauses_while_dead_letters_cannot_be_written(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    hands, paper = Hands(), Paper()
+    manual_time, paper = ManualTime(), FailingWriter()
     queue = Queue(paper, max_bytes=3_000)
     monkeypatch.setattr(assembly, "dead_letters_of", lambda *_, **__: queue)
     config = msgspec.structs.replace(CONFIG, dead_letters=DeadLetterOptions(path="letters"))
-    parts = assemble(config, {}, hands.clock, Script(hands, [[HALF]] * 20))
-    parts.owner = MemoryOnly(parts.ingest, queue, hands.clock, Inline())
+    parts = assemble(config, {}, manual_time.clock, Script(manual_time, [[HALF]] * 20))
+    parts.owner = MemoryOnly(parts.ingest, queue, manual_time.clock, Inline())
     stop, paper.fails = Countdown(300), True
     counted_meanwhile = []
     published: list[Snapshot] = []
 
     def until() -> bool:
-        paper.fails = hands.now < 1_030.0
+        paper.fails = manual_time.now < 1_030.0
         if paper.fails:
             counted_meanwhile.append(parts.ingest.positions.get(HERE, 0))
         return stop()
 
     with caplog.at_level(logging.INFO):
-        loop_of(parts, hands, published.append).run(until)
+        loop_of(parts, manual_time, published.append).run(until)
     assert any("reading is paused" in str(each.health.trouble) for each in published)
     assert published[-1].health.trouble is None
     # A letter counts a thousand bytes and those of its value.
@@ -498,11 +500,11 @@ def test_a_second_signal_kills_and_a_repeated_one_does_not() -> None:
 
 
 def test_the_stop_is_due_after_the_given_seconds() -> None:
-    hands = Hands()
-    stop = Stop(2.5, hands.read)
-    hands.turn(2.0)
+    manual_time = ManualTime()
+    stop = Stop(2.5, manual_time.read)
+    manual_time.advance(2.0)
     assert not stop()
-    hands.turn(0.5)
+    manual_time.advance(0.5)
     assert stop()
 
 

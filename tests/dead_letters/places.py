@@ -25,7 +25,7 @@ from tests.effort import PATIENCE
 from tests.kafka.topics import create
 
 
-class Paper:
+class FailingWriter:
     """A writer that can fail before or after writing."""
 
     def __init__(self) -> None:

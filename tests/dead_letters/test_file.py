@@ -23,7 +23,7 @@ from streameval.dead_letters.queue import CHUNK, Queue
 from streameval.dead_letters.topic import HEADERS, headers_of, letter_of
 from streameval.engine.dead_letters import FEWEST, ORIGINAL, WINDOW, DeadLetter
 from streameval.errors import DeadLetterError
-from tests.dead_letters.places import Paper, letter, letters
+from tests.dead_letters.places import FailingWriter, letter, letters
 from tests.effort import every_case
 from tests.house.checkout import ROOT
 
@@ -175,7 +175,7 @@ def test_flushed_letters_survive_a_kill(tmp_path: Path) -> None:
 
 
 def test_the_next_flush_retries_letters_that_failed() -> None:
-    paper = Paper()
+    paper = FailingWriter()
     queue = Queue(paper)
     queue.send([letter(1), letter(2)])
     paper.fails = True
@@ -189,7 +189,7 @@ def test_the_next_flush_retries_letters_that_failed() -> None:
 
 
 def test_sending_writes_nothing_until_the_queue_is_full() -> None:
-    paper = Paper()
+    paper = FailingWriter()
     queue = Queue(paper, max_bytes=5_000)
     for offset in range(4):
         queue.send([letter(offset)])
@@ -201,7 +201,7 @@ def test_sending_writes_nothing_until_the_queue_is_full() -> None:
 
 
 def test_a_full_queue_is_not_flushed_by_sending() -> None:
-    paper = Paper()
+    paper = FailingWriter()
     queue = Queue(paper, max_bytes=1_500)
     paper.fails = True
     for offset in range(5):
@@ -214,7 +214,7 @@ def test_a_full_queue_is_not_flushed_by_sending() -> None:
 
 
 def test_one_send_larger_than_the_queue_is_accepted() -> None:
-    paper = Paper()
+    paper = FailingWriter()
     queue = Queue(paper, max_bytes=10)
     queue.send([letter(1), letter(2)])
     queue.flush()
@@ -222,7 +222,7 @@ def test_one_send_larger_than_the_queue_is_accepted() -> None:
 
 
 def test_many_letters_are_written_in_chunks() -> None:
-    paper = Paper()
+    paper = FailingWriter()
     queue = Queue(paper)
     queue.send([letter(offset) for offset in range(2 * CHUNK + 1)])
     paper.fails_after = 2
@@ -234,7 +234,7 @@ def test_many_letters_are_written_in_chunks() -> None:
 
 
 def test_only_letters_that_are_not_durable_are_retried() -> None:
-    class Choosy(Paper):
+    class Choosy(FailingWriter):
         def write(self, letters: Sequence[DeadLetter]) -> None:
             try:
                 super().write(letters)

@@ -30,14 +30,14 @@ from tests.decoding.records import (
     plain_records,
     records,
 )
-from tests.effort import every_case, rare
+from tests.effort import every_case, many_examples
 
 some_fields = st.sampled_from(FIELDS)
 some_labels = st.sampled_from(LABELS)
 anything_like_a_record = plain_records() | records() | mutilated(plain_records())
 
 
-@rare()
+@many_examples()
 @given(some_fields, some_labels, anything_like_a_record)
 def test_the_row_decoder_agrees_with_the_general_one_on_all_that_it_accepts(
     fields: EventFields, labels: list[str], value: bytes
@@ -89,7 +89,7 @@ def _alone(
 values_of_any_kind = st.none() | records() | mutilated(records()) | json_values() | st.binary()
 
 
-@rare()
+@many_examples()
 @given(some_fields, some_labels, st.lists(values_of_any_kind))
 def test_a_batch_equals_its_records_one_by_one(
     fields: EventFields, labels: list[str], values: list[bytes | None]
@@ -154,7 +154,7 @@ written_seconds = (
 )
 
 
-@rare()
+@many_examples()
 @given(st.lists(written_seconds, max_size=20))
 def test_a_column_of_seconds_equals_its_values_one_by_one(written: list[float]) -> None:
     found = microsecond_column(written, "s")

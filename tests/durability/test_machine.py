@@ -17,7 +17,7 @@ from hypothesis.stateful import (
 
 from streameval.events.records import Partition
 from tests.durability.process import Process, record
-from tests.durability.world import NAMES, PARTITIONS, World
+from tests.durability.world import NAMES, PARTITIONS, SimulatedCluster
 from tests.effort import thorough
 
 
@@ -79,7 +79,7 @@ class Machine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.world = World()
+        self.world = SimulatedCluster()
         self._number = self._minute = 0
         self._written: list[tuple[Partition, bytes]] = []
 
@@ -175,10 +175,10 @@ class Machine(RuleBasedStateMachine):
     )
     def the_disk_is_full(self, coming: Coming, call: str) -> None:
         self._comes(coming)
-        self.world.trap.refused = frozenset({f"disk: {call}"})
+        self.world.kill_point.refused = frozenset({f"disk: {call}"})
         for process in self.world.readers(coming.which):
             process.checkpoint()
-        self.world.trap.refused = frozenset()
+        self.world.kill_point.refused = frozenset()
 
     @rule(coming=_COMING)
     def dead_letters_cannot_be_written(self, coming: Coming) -> None:
@@ -236,7 +236,7 @@ class Machine(RuleBasedStateMachine):
             holder.work()
 
     def _dies(self, process: Process, act: Callable[[], None], death: Death) -> None:
-        self.world.trap.set(death.point, death.times)
+        self.world.kill_point.set(death.point, death.times)
         self.world.crash(process.name, act, power=death.power)
 
 

@@ -115,7 +115,7 @@ NAMES: Final = ("a", "b", "c")
 WRITES: Final = frozenset({"create", "write", "sync", "sync_folder", "rename", "remove"})
 
 
-class Trap:
+class KillPoint:
     """Kills the process when it passes a point for the nth time."""
 
     def __init__(self) -> None:
@@ -134,13 +134,13 @@ class Trap:
                 raise Crash(point)
 
 
-class World:
+class SimulatedCluster:
     def __init__(self) -> None:
         self.log = Log()
         self.log.add_topic(TOPIC, len(PARTITIONS))
         self.group = Group(self.log, [TOPIC])
         self.disk = SimulatedDisk(DISK)
-        self.trap = Trap()
+        self.kill_point = KillPoint()
         self.disk.before = self._step
         self.safe: set[Identity] = set()
         self.truth = Truth(self.log)
@@ -158,7 +158,7 @@ class World:
         except Crash:
             pass
         finally:
-            self.trap.set("", 0)
+            self.kill_point.set("", 0)
         self.group.crash(name)
         if power:
             self.disk.crash()
@@ -211,10 +211,10 @@ class World:
             raise AssertionError("it was counted twice")
 
     def _started(self, name: str) -> Process:
-        return Process(name, self.group, self.disk, self.safe, self.trap)
+        return Process(name, self.group, self.disk, self.safe, self.kill_point)
 
     def _step(self, step: Step) -> None:
-        self.trap(f"disk: {step.call}")
+        self.kill_point(f"disk: {step.call}")
 
     def _check_states(self, process: Process) -> None:
         for partition, position in process.positions.items():

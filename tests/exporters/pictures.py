@@ -146,7 +146,7 @@ def partition(
     )
 
 
-class Hands:
+class ManualClock:
     """A manual clock."""
 
     def __init__(self) -> None:

@@ -22,7 +22,7 @@ from streameval.exporters.prometheus import PrometheusExporter, Text, client_met
 from streameval.statistics.intervals import Interval
 from tests.effort import every_case
 from tests.exporters.pictures import (
-    Hands,
+    ManualClock,
     at,
     busy_health,
     health,
@@ -39,30 +39,32 @@ _A = {"variant": "a"}
 
 
 @pytest.fixture
-def hands() -> Hands:
-    return Hands()
+def manual_clock() -> ManualClock:
+    return ManualClock()
 
 
 @pytest.fixture
-def exporter(hands: Hands) -> PrometheusExporter:
+def exporter(manual_clock: ManualClock) -> PrometheusExporter:
     """An exporter without `first_exposure`."""
-    return PrometheusExporter(version="1.2.3", kafka=True, clock=hands, first_exposure=0)
+    return PrometheusExporter(version="1.2.3", kafka=True, clock=manual_clock, first_exposure=0)
 
 
-def test_a_new_series_stays_at_zero_for_a_minute_for_every_scraper(hands: Hands) -> None:
-    exporter = PrometheusExporter(version="1", clock=hands)
+def test_a_new_series_stays_at_zero_for_a_minute_for_every_scraper(
+    manual_clock: ManualClock,
+) -> None:
+    exporter = PrometheusExporter(version="1", clock=manual_clock)
     snapshot = picture(mean("ndcg@10", ("a",), 2.5, 4))
     labels, shown = {"variant": "a", "k": "10"}, []
-    for hands.seconds in (500.0, 500.1, 515.0, 559.9, 560.0):
+    for manual_clock.seconds in (500.0, 500.1, 515.0, 559.9, 560.0):
         read = samples(exporter, snapshot)
         shown.append((at(read, "ndcg_sum", **labels), at(read, "ndcg_count", **labels)))
     assert shown == [(0, 0)] * 4 + [(2.5, 4)]
 
 
-def test_only_the_new_series_stays_at_zero(hands: Hands) -> None:
-    exporter = PrometheusExporter(version="1", clock=hands)
+def test_only_the_new_series_stays_at_zero(manual_clock: ManualClock) -> None:
+    exporter = PrometheusExporter(version="1", clock=manual_clock)
     samples(exporter, picture(mean("ctr", ("a",), 1, 2)))
-    hands.seconds = 60.0
+    manual_clock.seconds = 60.0
     grown = picture(mean("ctr", ("a",), 3, 6), mean("ctr", ("b",), 5, 6), version=2)
     read = samples(exporter, grown)
     assert (at(read, "ctr_sum", variant="a"), at(read, "ctr_sum", variant="b")) == (3, 0)
@@ -241,7 +243,7 @@ def test_concurrent_scrapes_share_the_first_rendering() -> None:
 
 
 def test_the_age_of_the_snapshot_grows_between_scrapes_of_the_same_snapshot() -> None:
-    wall = Hands()
+    wall = ManualClock()
     exporter = PrometheusExporter(version="1", wall=wall)
     snapshot = picture(mean("mrr", ("a",), 3, 4))
     ages = []
@@ -410,10 +412,10 @@ def test_counters_are_durable_and_gauges_are_live(exporter: PrometheusExporter) 
 
 
 def test_a_restored_label_set_stays_at_zero_until_a_checkpoint(
-    exporter: PrometheusExporter, hands: Hands
+    exporter: PrometheusExporter, manual_clock: ManualClock
 ) -> None:
     restored = picture(mean("mrr", ("a",), 600.0, 800), counted={})
-    for hands.seconds in (0.0, 60.0):
+    for manual_clock.seconds in (0.0, 60.0):
         read = samples(exporter, restored)
         assert (at(read, "mrr_sum", **_A), at(read, "mrr_count", **_A)) == (0, 0)
 

@@ -32,7 +32,7 @@ TLS = tls()
 MUTUAL = tls("client_ca_file: clients.crt", "client_auth_type: RequireAndVerifyClientCert")
 
 
-class Told:
+class ReportedErrors:
     """The outcomes that a server reports about its files."""
 
     def __init__(self, site: Guarded) -> None:
@@ -145,7 +145,7 @@ def test_a_renewed_certificate_is_used_for_the_next_client(
     tmp_path: Path, authority: Authority
 ) -> None:
     with guarded(tmp_path / "web.yml", TLS) as site:
-        told = Told(site)
+        told = ReportedErrors(site)
         assert serial(site, authority) == serial_of(tmp_path / "first.crt")
         with httpx.Client(verify=trusting(authority.file), trust_env=False, timeout=300) as open_:
             assert open_.get(f"{site.server.address}/metrics").status_code == 200
@@ -158,7 +158,7 @@ def test_a_renewed_certificate_is_used_for_the_next_client(
 def test_a_certificate_without_its_key_waits_for_it(tmp_path: Path, authority: Authority) -> None:
     certificate, key = authority.issue("second")
     with guarded(tmp_path / "web.yml", TLS) as site:
-        told = Told(site)
+        told = ReportedErrors(site)
         shutil.copy(certificate, tmp_path / "used.crt")
         for _ in range(2):
             assert serial(site, authority) == serial_of(tmp_path / "first.crt")
@@ -191,7 +191,7 @@ def test_a_changed_password_takes_effect_at_once(tmp_path: Path) -> None:
         guarded(file, users(ana="old", bob="stays")) as site,
         httpx.Client(trust_env=False, timeout=300) as client,
     ):
-        told = Told(site)
+        told = ReportedErrors(site)
 
         def status(user: str, password: str) -> int:
             return client.get(f"{site.server.address}/metrics", auth=(user, password)).status_code
@@ -209,7 +209,7 @@ def test_a_changed_password_takes_effect_at_once(tmp_path: Path) -> None:
 def test_an_unusable_file_changes_nothing(tmp_path: Path, broken: str) -> None:
     file = tmp_path / "web.yml"
     with guarded(file, users(ana="old")) as site:
-        told = Told(site)
+        told = ReportedErrors(site)
         file.write_text(broken)
         for _ in range(2):
             assert site.get().status_code == 401
@@ -228,7 +228,7 @@ def test_certificates_cannot_be_removed_and_need_a_restart_to_be_added(
         file.write_text("")
         assert serial(site, authority) == serial_of(tmp_path / "first.crt")
     with guarded(file, users(ana="x")) as site:
-        told = Told(site)
+        told = ReportedErrors(site)
         file.write_text(TLS + users(ana="y"))
         assert site.get(auth=("ana", "x")).status_code == 200
         assert "restart to serve with TLS" in str(told.errors[0])

@@ -16,7 +16,7 @@ from streameval.events.records import Partition
 from streameval.join import joiner, state
 from streameval.join.explanation import ExplainedRecord, Explanation, KeyTrace
 from streameval.join.options import FOREVER, OUTCOMES
-from tests.effort import dear
+from tests.effort import few_examples
 from tests.join.offline import Case, Log, joined
 from tests.join.streams import REQUESTS, USERS, Run, cases, join_frontend
 
@@ -217,7 +217,7 @@ def explanations(case: Case, counts: list[int], *, ended: bool) -> tuple[Run, li
 
 
 @given(case=cases(), counts=st.lists(st.integers(0, 12), max_size=6), ended=st.booleans())
-@dear()
+@few_examples()
 def test_the_explanations_of_all_keys_add_up_to_the_outcomes(
     *, case: Case, counts: list[int], ended: bool
 ) -> None:

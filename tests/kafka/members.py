@@ -13,7 +13,7 @@ from streameval.sources.options import KafkaOptions
 from tests.effort import PATIENCE
 
 
-class Told:
+class RecordingOwner:
     """An owner that continues at its positions, and records all calls.
 
     Attributes:
@@ -60,7 +60,7 @@ class Reading:
         told: its owner.
     """
 
-    def __init__(self, source: KafkaSource, told: Told) -> None:
+    def __init__(self, source: KafkaSource, told: RecordingOwner) -> None:
         self.source = source
         self.told = told
 
@@ -81,7 +81,7 @@ class Reading:
 @contextmanager
 def reading(options: KafkaOptions) -> Iterator[Reading]:
     """A member of the group, closed at the end."""
-    source, told = KafkaSource(options, {}, shared=True), Told()
+    source, told = KafkaSource(options, {}, shared=True), RecordingOwner()
     source.open(told)
     try:
         yield Reading(source, told)

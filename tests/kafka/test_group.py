@@ -22,7 +22,7 @@ from streameval.sources.kafka.watchdog import Stall
 from streameval.sources.source import Positions
 from streameval.testing.broker import Broker
 from tests.effort import PATIENCE, every_case
-from tests.kafka.members import Reading, Told, reading, until
+from tests.kafka.members import Reading, RecordingOwner, reading, until
 from tests.kafka.topics import (
     admin_of,
     create,
@@ -367,7 +367,7 @@ def test_an_owner_that_starts_over_first_moves_the_groups_commit_back(
             # A process that is killed now must find it: nothing is left to be answered.
             assert a.source._member is not None
             answers.append(getattr(a.source._member._consumer, "_unanswered", None) or None)
-            return Told.assigned(a.told, given)
+            return RecordingOwner.assigned(a.told, given)
 
         monkeypatch.setattr(a.told, "assigned", starts_over)
         until(lambda: a.told.positions.get(place) == 60, a)

@@ -16,7 +16,7 @@ from streameval.sources.kafka.consumer import Rebalance
 from streameval.sources.kafka.member import GroupMember
 from streameval.sources.kafka.watchdog import Stall, Watchdog
 from tests.effort import every_case
-from tests.kafka.members import Told
+from tests.kafka.members import RecordingOwner
 
 ONE, OTHER = Partition("events", 0), Partition("events", 1)
 
@@ -45,7 +45,7 @@ class Client:
         return True
 
 
-class Refusing(Told):
+class Refusing(RecordingOwner):
     """An owner that fails to finish revoked partitions at first."""
 
     full = True
@@ -56,7 +56,7 @@ class Refusing(Told):
         super().revoked(partitions)
 
 
-def _member(owner: Told) -> tuple[GroupMember, Client]:
+def _member(owner: RecordingOwner) -> tuple[GroupMember, Client]:
     client = Client()
     member = GroupMember(
         ["events"],
@@ -86,7 +86,7 @@ def test_a_failed_revocation_is_repeated() -> None:
 
 
 def test_only_what_was_assigned_is_committed_even_before_it_is_started() -> None:
-    member, client = _member(Told())
+    member, client = _member(RecordingOwner())
     strange = Partition("events", 2)
     assert (
         member.commit({ONE: 3, strange: 1}, wait=True)
@@ -111,7 +111,7 @@ def test_only_what_was_assigned_is_committed_even_before_it_is_started() -> None
     ],
 )
 def test_a_failed_commit_is_told_in_one_sentence(error: Exception, sentence: str) -> None:
-    member, client = _member(Told())
+    member, client = _member(RecordingOwner())
     client.error = error
     assert member.commit({ONE: 3}, wait=True) == sentence
 

@@ -37,7 +37,7 @@ from streameval.partials import (
     stored,
 )
 from streameval.spark import evaluate
-from tests.effort import dear, every_case
+from tests.effort import every_case, few_examples
 
 METRICS = ("ndcg@3", "hit_rate@2", "auc", "shannon_entropy", "ctr")
 INTERVALS = Intervals(groups=16)
@@ -92,7 +92,7 @@ def counted(*tables: Any, **options: Any) -> list[Partial]:
     return partials(tables, *METRICS, **chosen)
 
 
-@dear()
+@few_examples()
 @given(sizes=st.lists(st.integers(0, 8), min_size=1, max_size=4), seed=st.integers(0, 1000))
 def test_any_division_of_the_events_gives_the_same_bytes(sizes: list[int], seed: int) -> None:
     rows = events(sum(sizes), seed)

@@ -22,7 +22,7 @@ from streameval.errors import InvalidEventError, MetricError
 from streameval.partials import Cell, merged, partials
 from streameval.spark import evaluate
 from tests.cli.program import ran
-from tests.cli.test_backfill import BEFORE, BY, World
+from tests.cli.test_backfill import BEFORE, BY, BackfilledLog
 from tests.cli.test_backfill import METRICS as CONFIGURED
 from tests.cli.test_backfill import events as history
 from tests.partials.test_partials import INTERVALS, METRICS, counted, events, table
@@ -123,7 +123,7 @@ def test_a_catalogue_is_known_to_executors_and_driver(spark: Any) -> None:
     "partitions", [4, *(pytest.param(number, marks=pytest.mark.nightly) for number in (1, 13))]
 )
 def test_it_merges_into_the_state_of_a_daemon(spark: Any, tmp_path: Path, partitions: int) -> None:
-    world = World(tmp_path)
+    world = BackfilledLog(tmp_path)
     given = frame(spark, history(world.records[:BEFORE])).repartition(partitions, "users")
     options: dict[str, Any] = {"catalog": 1200, "intervals": Intervals(groups=64)}
     counted = evaluate(given, *CONFIGURED, by=BY, every="1h", **options)

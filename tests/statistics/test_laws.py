@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.errors import UnlikeStateError
-from tests.effort import dear, every_case
+from tests.effort import every_case, few_examples
 from tests.statistics.kinds import KINDS, Kind, Piece, batch, state
 
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
@@ -34,7 +34,7 @@ def _merged(kind: Kind, *parts: Any) -> Any:
 
 @every_kind
 def test_merging_is_associative_and_commutative(kind: Kind) -> None:
-    @dear()
+    @few_examples()
     @given(_pieces(kind), _pieces(kind), _pieces(kind), st.data())
     def check(a: list[Piece], b: list[Piece], c: list[Piece], data: st.DataObject) -> None:
         first, second, third = map(kind.counted, (a, b, c))
@@ -51,7 +51,7 @@ def test_merging_is_associative_and_commutative(kind: Kind) -> None:
 
 @every_kind
 def test_counting_merging_and_copying_leave_their_inputs_unchanged(kind: Kind) -> None:
-    @dear()
+    @few_examples()
     @given(_pieces(kind), _pieces(kind))
     def check(before: list[Piece], after: list[Piece]) -> None:
         kept = copy.deepcopy(before)
@@ -74,7 +74,7 @@ def test_counting_merging_and_copying_leave_their_inputs_unchanged(kind: Kind) -
 
 @every_kind
 def test_cells_are_selected_renamed_and_distributed_with_their_counts(kind: Kind) -> None:
-    @dear()
+    @few_examples()
     @given(_pieces(kind), _pieces(kind), st.sampled_from([0, 1, 5]))
     def check(pieces: list[Piece], known: list[Piece], cell: int) -> None:
         cells = np.array([cell])
@@ -106,7 +106,7 @@ def _check_distributed(kind: Kind, pieces: list[Piece], known: list[Piece]) -> N
 
 @every_case("kind", [kind for kind in KINDS if not kind.name.startswith("values")])
 def test_a_batch_of_many_cells_equals_its_events_one_by_one(kind: Kind) -> None:
-    @dear()
+    @few_examples()
     @given(_pieces(kind))
     def check(pieces: Sequence[Piece]) -> None:
         statistic = kind.make()

@@ -312,8 +312,8 @@ def test_one_group_with_all_values_is_too_few() -> None:
 def test_a_treatment_that_lost_nearly_all_clicks_is_worse() -> None:
     control = binomial(15, 0.1)
     lists = control.denominators
-    rare = sums(np.where(np.arange(256) < 3, 1.0, 0.0), lists)
-    assert compare_sums(control, rare).verdict == "worse"
+    many_examples = sums(np.where(np.arange(256) < 3, 1.0, 0.0), lists)
+    assert compare_sums(control, many_examples).verdict == "worse"
 
 
 def test_the_smaller_arm_decides_the_degrees_of_freedom() -> None:

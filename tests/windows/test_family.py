@@ -29,7 +29,7 @@ from streameval.windows.labels import FoldingOptions
 from streameval.windows.times import DAY, FINE, HOUR, PAST_PANE, Pane
 from streameval.windows.views import FamilyView
 from tests.batches import batch_of
-from tests.effort import dear, every_case
+from tests.effort import every_case, few_examples
 from tests.windows.logs import (
     BY_USER,
     HOURS,
@@ -283,7 +283,7 @@ def test_views_are_never_out_of_date(
     assert _read(views, fed_logs) == _read(views_of(anew), anew)
 
 
-@dear()
+@few_examples()
 @given(partitions, windowed)
 def test_an_unchanged_table_is_the_same_object_and_reading_changes_nothing(
     parts: list[list[Logged]], spec: FamilySpec

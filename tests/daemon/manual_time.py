@@ -19,13 +19,13 @@ CONFIG = Config(metrics=["hit_rate@10"], source=SimulatorOptions())
 HIT = b'{"recommendations": ["a", "b"], "interactions": ["b"]}'
 
 
-class Hands:
+class ManualTime:
     """Time that advances only by waiting or on request."""
 
     def __init__(self) -> None:
         self.now = 1_000.0
 
-    def turn(self, seconds: float) -> None:
+    def advance(self, seconds: float) -> None:
         self.now += seconds
 
     def read(self) -> float:
@@ -33,13 +33,13 @@ class Hands:
 
     @property
     def clock(self) -> Clock:
-        return Clock(wall=self.read, monotonic=self.read, busy=lambda: 0.0, sleep=self.turn)
+        return Clock(wall=self.read, monotonic=self.read, busy=lambda: 0.0, sleep=self.advance)
 
 
 def loop_of(
-    parts: Assembly, hands: Hands, publish: Callable[[Snapshot], None] = lambda _: None
+    parts: Assembly, manual_time: ManualTime, publish: Callable[[Snapshot], None] = lambda _: None
 ) -> Loop:
-    return Loop(parts, publish, hands.clock, lambda: None, Inline())
+    return Loop(parts, publish, manual_time.clock, lambda: None, Inline())
 
 
 class Script:
@@ -52,8 +52,8 @@ class Script:
     budget = UNHURRIED
     recoveries = connection_failures = NO_COUNTS
 
-    def __init__(self, hands: Hands, batches: Sequence[Sequence[bytes | None]]) -> None:
-        self.hands = hands
+    def __init__(self, manual_time: ManualTime, batches: Sequence[Sequence[bytes | None]]) -> None:
+        self.manual_time = manual_time
         self._batches = list(batches)
         self._offset = 0
         self.trouble: str | None = None
@@ -67,7 +67,7 @@ class Script:
         self._offset = owner.assigned([mine])[HERE]
 
     def poll(self, seconds: float) -> Sequence[RecordBatch]:
-        self.hands.turn(seconds)
+        self.manual_time.advance(seconds)
         if self.paused or not self._batches:
             return ()
         values = self._batches.pop(0)
