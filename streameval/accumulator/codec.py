@@ -11,7 +11,12 @@ import msgspec
 import numpy as np
 from msgspec.msgpack import Ext
 
-from streameval.errors import DamagedStateError, StateVersionError, UnlikeStateError
+from streameval.errors import (
+    DamagedStateError,
+    StateVersionError,
+    UnlikeInputsError,
+    UnlikeStateError,
+)
 from streameval.events.ids import IdKind
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.groups import Groups
@@ -28,19 +33,45 @@ Inputs: TypeAlias = dict[str, int | str | None]
 """Identities of the inputs of a statistic; states with different ones do not merge."""
 
 
+Digests: TypeAlias = dict[str, frozenset[str]]
+"""Input with a version -> digests of the contents that were counted with."""
+
+
 class Content(NamedTuple):
-    """The content of a table."""
+    """The content of a table.
+
+    Attributes:
+        inputs: identities of the inputs of each statistic; for group sums, those of each metric.
+        seen: the contents of inputs with a version.
+    """
 
     ids: IdKind | None
     items: Items
     events: Relation
     statistics: Mapping[str, Statistic]
     inputs: Mapping[str, Inputs]
+    seen: Digests
+
+
+class Restored(NamedTuple):
+    """What `restored` finds besides the content of the statistics.
+
+    Attributes:
+        events: of each cell.
+        missing: names of the statistics that start empty.
+        seen: the contents of inputs with a version.
+    """
+
+    ids: IdKind | None
+    events: Relation
+    missing: frozenset[str]
+    seen: Digests
 
 
 class _Entry(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     inputs: Inputs
     relations: list[list[Ext]]
+    seen: dict[str, list[str]] = {}
 
 
 def dumped(content: Content, order: Sequence[int]) -> Iterator[bytes]:
@@ -59,39 +90,40 @@ def dumped(content: Content, order: Sequence[int]) -> Iterator[bytes]:
             numbers[piece] = np.arange(piece.size)
     yield b"\xdf" + len(content.statistics).to_bytes(4, "big")
     for name, statistic in content.statistics.items():
-        yield packed(name) + b"\x92" + packed(content.inputs[name])
+        inputs = content.inputs[name]
+        seen = {each: sorted(content.seen[each]) for each in sorted(content.seen) if each in inputs}
+        yield packed(name) + (b"\x93" if seen else b"\x92") + packed(inputs)
         yield b"\xdd" + len(statistic.relations).to_bytes(4, "big")
         for relation in statistic.relations.values():
             yield packed(relation.saved(cells, numbers))
+        if seen:
+            yield packed(seen)
 
 
 def restored(
-    content: Content, data: bytes, cells: Sequence[int]
-) -> tuple[IdKind | None, Relation, frozenset[str]]:
+    content: Content, data: bytes, cells: Sequence[int], *, empty_unlike: bool = False
+) -> Restored:
     """Fill empty statistics from the output of `dumped`.
 
     Args:
         content: content of an empty table; its items and statistics are filled.
         data: the bytes.
         cells: the new number of each saved cell.
-
-    Returns:
-        The kind of ids, the events of each cell, and the names of missing statistics.
+        empty_unlike: whether a statistic of other inputs starts empty, instead of raising.
 
     Raises:
         StateVersionError: this release cannot read the version.
-        UnlikeStateError: a statistic had other inputs, or the ids are of the other kind.
+        UnlikeInputsError: a statistic had other inputs.
+        UnlikeStateError: the ids are of the other kind.
         DamagedStateError: it is not the output of `dumped`.
     """
     try:
-        return _restored(content, data, np.array(cells, np.int64))
+        return _restored(content, data, np.array(cells, np.int64), empty_unlike=empty_unlike)
     except (*_WRONG, RecursionError, msgspec.DecodeError) as error:
         raise DamagedStateError(_WHAT, f"{type(error).__name__}: {error}") from error
 
 
-def _restored(
-    content: Content, data: bytes, cells: IntArray
-) -> tuple[IdKind | None, Relation, frozenset[str]]:
+def _restored(content: Content, data: bytes, cells: IntArray, *, empty_unlike: bool) -> Restored:
     version, *rest = msgspec.msgpack.decode(data, type=list[msgspec.Raw])
     found = msgspec.msgpack.decode(version)
     if found != VERSION:
@@ -102,21 +134,42 @@ def _restored(
     known = msgspec.msgpack.decode(entries, type=dict[str, msgspec.Raw])
     columns = msgspec.msgpack.decode(lists, type=list[Ext])
     events = content.events.restored(columns, cells, codes)
-    missing = set()
+    missing, seen = set[str](), dict[str, frozenset[str]]()
     for name, statistic in content.statistics.items():
         if name not in known:
             missing.add(name)
             continue
         entry = msgspec.msgpack.decode(known[name], type=_Entry)
+        inputs = content.inputs[name]
         if isinstance(statistic, Groups):
-            statistic.restore(entry.relations, list(entry.inputs), cells)
+            unlike = _unlike_metrics(inputs, entry.inputs, lenient=empty_unlike)
+            if unlike and not empty_unlike:
+                raise UnlikeInputsError(f"inputs of {name}", inputs, entry.inputs)
+            statistic.restore(entry.relations, list(entry.inputs), cells, unlike)
             continue
-        if entry.inputs != content.inputs[name]:
-            raise UnlikeStateError(f"inputs of {name}", content.inputs[name], entry.inputs)
+        if entry.inputs != inputs:
+            if not empty_unlike:
+                raise UnlikeInputsError(f"inputs of {name}", inputs, entry.inputs)
+            missing.add(name)
+            continue
+        for each, digests in entry.seen.items():
+            seen[each] = seen.get(each, frozenset()) | frozenset(digests)
         pairs = zip(statistic.relations.items(), entry.relations, strict=True)
         for (relation_name, relation), columns in [*pairs]:
             statistic.relations[relation_name] = relation.restored(columns, cells, codes)
-    return kind, events, frozenset(missing)
+    return Restored(kind, events, frozenset(missing), seen)
+
+
+def _unlike_metrics(here: Inputs, there: Inputs, *, lenient: bool) -> frozenset[str]:
+    """The metrics of group sums that were made with other inputs.
+
+    `lenient`: also those of a release that did not save them.
+    """
+    return frozenset(
+        name
+        for name in here.keys() & there.keys()
+        if here[name] != there[name] and (lenient or there[name] is not None)
+    )
 
 
 def one_kind(of: str, mine: IdKind | None, theirs: IdKind | None) -> IdKind | None:

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from streameval.accumulator.codec import Content, Inputs, dumped, one_kind, restored
+from streameval.accumulator.codec import Content, Digests, Inputs, dumped, one_kind, restored
 from streameval.accumulator.formulas import (
     EventValues,
     Formula,
@@ -114,6 +114,7 @@ class Table:
     `ids`: the kind of ids counted; None before the first id.
 
     Attributes:
+        seen: input with a version -> digests of the contents that events were counted with.
         users: the kind of user ids; None before the first one.
         groups: sums by user group, if the plan has any; complete after `fold`.
         audience: the users of each cell, if the plan has them; complete after `fold`.
@@ -129,6 +130,7 @@ class Table:
         self.context = context
         self.ids = ids
         self.users: IdKind | None = None
+        self.seen: Digests = {}
         self.items = Items() if items is None else items
         self.version = next(_VERSIONS)
         self.events = Relation(Shape(keys=1))
@@ -163,6 +165,7 @@ class Table:
         # First, because a formula may raise, and then nothing may be counted.
         values = self.event_values(batch) if values is None else values
         counters = self._counters
+        self.seen = _united(self.seen, _digests(self.context))
         if self.groups is not None:
             if self.groups.is_full:
                 self.fold()
@@ -261,6 +264,7 @@ class Table:
         for target in targets.values():
             target.ids = one_kind("ids", self.ids, target.ids)
             target.users = one_kind("users", self.users, target.users)
+            target.seen = _united(target.seen, self.seen)
             target.version = next(_VERSIONS)
 
     def counterpart(self, name: str) -> Statistic | None:
@@ -276,6 +280,7 @@ class Table:
             UnlikeStateError: one has other statistics, or ids of the other kind.
         """
         self.ids, self.users = self.kinds_with(*others)
+        self.seen = _united(self.seen, *(other.seen for other in others))
         for table in (*others, self):
             table.fold()
         self.events.merge(*(other.events for other in others))
@@ -320,20 +325,27 @@ class Table:
         self.fold()
         return dumped(self._content, order)
 
-    def load(self, data: bytes, cells: Sequence[int]) -> frozenset[str]:
+    def load(
+        self, data: bytes, cells: Sequence[int], *, empty_unlike: bool = False
+    ) -> frozenset[str]:
         """Fill an empty table from the parts of the output of `dump` that its plan needs.
 
-        `cells`: the new number of each saved cell.
+        Args:
+            data: the bytes.
+            cells: the new number of each saved cell.
+            empty_unlike: whether a statistic of other inputs starts empty, instead of raising.
 
         Returns:
             The names of missing statistics.
 
         Raises:
             StateVersionError: this release cannot read the version.
-            UnlikeStateError: a statistic had other inputs, or the ids are of the other kind.
+            UnlikeInputsError: a statistic had other inputs.
+            UnlikeStateError: the ids are of the other kind.
             DamagedStateError: it is not the output of `dump`.
         """
-        self.ids, self.events, missing = restored(self._content, data, cells)
+        content = restored(self._content, data, cells, empty_unlike=empty_unlike)
+        self.ids, self.events, missing, self.seen = content
         self.users = self._kind_of_users()
         self.version = next(_VERSIONS)
         return missing
@@ -431,7 +443,7 @@ class Table:
         self.fold()
         twin = object.__new__(Table)
         twin.plan, twin.context, twin.items = self.plan, self.context, self.items
-        twin.ids, twin.users = self.ids, self.users
+        twin.ids, twin.users, twin.seen = self.ids, self.users, self.seen
         twin._counted, twin._where, twin.version = {}, [], next(_VERSIONS)
         twin.events = change(self.events)
         twin.set_statistics({name: each.mapped(change) for name, each in self.statistics.items()})
@@ -440,16 +452,26 @@ class Table:
     @property
     def _content(self) -> Content:
         inputs = {name: self._inputs(name) for name in self.statistics}
-        return Content(self.ids, self.items, self.events, self.statistics, inputs)
+        return Content(self.ids, self.items, self.events, self.statistics, inputs, self.seen)
 
     def _inputs(self, name: str) -> Inputs:
         if self.groups is not None and self.statistics[name] is self.groups:
-            return dict.fromkeys(self.groups.options.metrics)
+            return {metric.per_list: self._inputs_text(metric) for metric in self.plan.grouped}
         for metric in self.plan.events:
             if name == f"events:{metric.per_list}":
-                identity = _identity(self.context)
-                return {need: identity[need] for need in sorted(needed_inputs(metric))}
+                return self._inputs_of(metric)
         return {}
+
+    def _inputs_of(self, metric: Metric) -> Inputs:
+        """Identities of the inputs that a metric reads while events are counted."""
+        if metric.definition.reads != "event":
+            return {}
+        identity = _identity(self.context)
+        return {need: identity[need] for need in sorted(needed_inputs(metric))}
+
+    def _inputs_text(self, metric: Metric) -> str | None:
+        inputs = self._inputs_of(metric).items()
+        return "; ".join(f"{name} {identity}" for name, identity in inputs) or None
 
     def _kind_of_users(self) -> IdKind | None:
         """The kind of the user ids counted; None without users."""
@@ -498,3 +520,15 @@ def _add_values(graded: Sequence[_Kept], values: Sequence[_Kept], lists: Lists) 
 def _identity(context: Context) -> Inputs:
     # Cached, because each saved slice needs this digest of the whole catalogue.
     return context.identity
+
+
+@lru_cache(maxsize=4)
+def _digests(context: Context) -> Digests:
+    return {name: frozenset((digest,)) for name, digest in context.digests.items()}
+
+
+def _united(*several: Digests) -> Digests:
+    if not any(several[1:]):
+        return several[0]
+    names = {name for each in several for name in each}
+    return {name: frozenset().union(*(each.get(name, ()) for each in several)) for name in names}

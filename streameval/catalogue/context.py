@@ -36,6 +36,8 @@ class Popularity:
     Args:
         counts: item -> number of users (or interactions).
         users: total number of users; by default the sum of the counts.
+        version: name of the content, under which states merge although items were added: give
+            another name if a count has changed. By default the content itself must be the same.
 
     Raises:
         MetricError: the item ids are not all text or all integers, or a number is negative or not
@@ -46,9 +48,11 @@ class Popularity:
         0.75
     """
 
-    __slots__ = ("_least", "_tails", "counts", "ids", "users")
+    __slots__ = ("_least", "_tails", "counts", "ids", "users", "version")
 
-    def __init__(self, counts: Amounts, users: float | None = None) -> None:
+    def __init__(
+        self, counts: Amounts, users: float | None = None, *, version: str | None = None
+    ) -> None:
         if not isinstance(counts, Mapping):
             raise MetricError(f"popularity: {counts!r:.80} is not a mapping; give item -> users")
         self.ids, items = ids_of_input("popularity", counts)
@@ -58,6 +62,7 @@ class Popularity:
             _check_amount("users= of popularity", users)
         self.counts = dict(zip(items, map(_builtin, counts.values()), strict=True))
         self.users = math.fsum(self.counts.values()) if users is None else _builtin(users)
+        self.version = checked_version("popularity", version)
         self._tails: dict[float, float] = {}
         self._least: dict[float, frozenset[Id]] = {}
 
@@ -106,6 +111,7 @@ class Similarity:
         vectors: one row per item; similarity is the cosine of two rows. Shape (items, n).
         matrix: instead of vectors, the similarities of row to column, not necessarily symmetric.
             Shape (items, items). A float64 array is not copied, so do not change it afterwards.
+        version: name of the content; see `Popularity`.
 
     Raises:
         MetricError: the rows do not match the ids or are not finite, or the ids are not all text or
@@ -116,7 +122,7 @@ class Similarity:
         0.7071067811865475
     """
 
-    __slots__ = ("_cosine", "_pairs", "_rows", "_table", "ids")
+    __slots__ = ("_cosine", "_pairs", "_rows", "_table", "ids", "version")
 
     def __init__(
         self,
@@ -124,7 +130,9 @@ class Similarity:
         *,
         vectors: FloatArray | Sequence[Sequence[float]] | None = None,
         matrix: FloatArray | Sequence[Sequence[float]] | None = None,
+        version: str | None = None,
     ) -> None:
+        self.version = checked_version("similarity", version)
         given = vectors if vectors is not None else matrix
         if given is None or (vectors is not None and matrix is not None):
             raise MetricError("similarity: give either vectors= or matrix=")
@@ -145,7 +153,7 @@ class Similarity:
         self._table = _normalised(table, cosine=self._cosine)
 
     @classmethod
-    def of_pairs(cls, pairs: Pairs) -> Similarity:
+    def of_pairs(cls, pairs: Pairs, *, version: str | None = None) -> Similarity:
         """From (item, item) -> similarity; a pair is valid in both orders, a missing one is 0.
 
         Example:
@@ -161,7 +169,7 @@ class Similarity:
             if not is_number(value):
                 raise MetricError(f"similarity of {pair!r}: {value!r:.80} is not a finite number")
         ids = list(dict.fromkeys(item for pair in pairs for item in pair))
-        made = cls(ids, matrix=np.zeros((len(ids), 0)))
+        made = cls(ids, matrix=np.zeros((len(ids), 0)), version=version)
         given: dict[tuple[Id, Id], float] = {(a, b): _builtin(n) for (a, b), n in pairs.items()}
         made._pairs = {(b, a): value for (a, b), value in given.items()} | given
         return made
@@ -220,13 +228,41 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def identity(self) -> dict[str, int | str | None]:
-        """Identities of the inputs; states with different ones do not merge."""
+        """Identities of the inputs, by version or content; states with others do not merge."""
         ids = self.catalog
-        return {
-            "catalog": ids if not isinstance(ids, frozenset) else _digest(sorted(map(_named, ids))),
-            "popularity": self.popularity.identity if self.popularity is not None else None,
-            "similarity": self.similarity.identity if self.similarity is not None else None,
+        found: dict[str, int | str | None] = {
+            "catalog": ids if not isinstance(ids, frozenset) else _digest(sorted(map(_named, ids)))
         }
+        for name, table in self._tables.items():
+            found[name] = None if table is None else _identity(table)
+        return found
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """The digest of the content of each input with a version."""
+        tables = self._tables.items()
+        return {
+            name: table.identity for name, table in tables if table is not None and table.version
+        }
+
+    @property
+    def _tables(self) -> dict[str, Popularity | Similarity | None]:
+        return {"popularity": self.popularity, "similarity": self.similarity}
+
+
+def _identity(table: Popularity | Similarity) -> str:
+    return table.identity if table.version is None else f"version {table.version}"
+
+
+def checked_version(name: str, version: Any) -> str | None:
+    """The version of an input, or None.
+
+    Raises:
+        MetricError: it is not a text with a visible character.
+    """
+    if version is None or (isinstance(version, str) and version.strip()):
+        return version
+    raise MetricError(f"version={version!r:.80} of {name}: give a text, for example '2026-11'")
 
 
 def check_kind(name: str, given: object, kind: type) -> None:

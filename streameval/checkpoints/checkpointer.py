@@ -24,7 +24,7 @@ from streameval.checkpoints.scheduler import (
     PartitionCheckpoints,
 )
 from streameval.checkpoints.settings import CheckpointSettings
-from streameval.checkpoints.store import Store
+from streameval.checkpoints.store import SavedCheckpoint, Store
 from streameval.engine.dead_letters import DeadLetters
 from streameval.engine.evidence import EvidenceReader, Totals
 from streameval.engine.ingest import Ingest, StartOwner
@@ -33,6 +33,7 @@ from streameval.errors import (
     DamagedStateError,
     DeadLetterError,
     UncountableRecordError,
+    UnlikeInputsError,
     UnlikeStateError,
     UnsavedStateError,
 )
@@ -252,8 +253,7 @@ class Checkpointer:
         if saved is None:
             return self._begin(plan)
         try:
-            parts = {name: saved.read(name) for name in sorted(saved.digests)}
-            self._ingest.restore(plan.assignment.partition, plan.offsets, parts)
+            same_inputs = self._restore(plan, saved)
         except UnlikeStateError as error:
             problem = f"its state cannot be loaded: {error}".rstrip(".")
             restart = planner.restart(plan.assignment, "on_other_settings", problem)
@@ -266,10 +266,30 @@ class Checkpointer:
             return self._load(planner, plan, once_more=False)
         checkpoints = self._own(plan)
         accepted = other_settings(self._settings.fingerprint, saved.header.settings)
-        checkpoints.restored(saved, current=accepted is None)
+        checkpoints.restored(saved, current=accepted is None and same_inputs)
         self._skipped += plan.skipped
         self._catch_up(plan, checkpoints)
         return plan
+
+    def _restore(self, plan: RestorePlan, saved: SavedCheckpoint) -> bool:
+        """Restore a state; returns whether its inputs are those of this process.
+
+        Raises:
+            RefusedStateError: they are not, and the policy does not allow that.
+        """
+        partition = plan.assignment.partition
+        parts = {name: saved.read(name) for name in sorted(saved.digests)}
+        try:
+            self._ingest.restore(partition, plan.offsets, parts)
+        except UnlikeInputsError as error:
+            problem = str(error).rstrip(".")
+            self._settings.policies.enforce("on_other_inputs", str(plan.place), problem)
+            fields = {"partition": str(plan.place), "problem": problem}
+            event = "metrics of other inputs start over"
+            self._log_events.append(LogEvent("warning", event, fields))
+            self._ingest.restore(partition, plan.offsets, parts, empty_unlike=True)
+            return False
+        return True
 
     def _catch_up(self, plan: RestorePlan, checkpoints: PartitionCheckpoints) -> None:
         """Commit the offset of a checkpoint whose writer left the group before its commit."""

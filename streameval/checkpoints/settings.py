@@ -24,6 +24,8 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
         on_damaged: every checkpoint of a partition is damaged.
         on_other_settings: decoding, labels, panes or depth differ; if only decoding differs,
             "accept" continues counting.
+        on_other_inputs: popularity or similarity has another version or, without one, another
+            content; "restart" empties only the metrics that were counted with it.
         on_foreign_progress: the group has committed more than any checkpoint covers; records
             below that rebuild the state, and never count in counters again.
     """
@@ -35,6 +37,7 @@ class Policies(msgspec.Struct, frozen=True, kw_only=True):
     on_unknown_version: Literal["fail", "restart"] = "fail"
     on_damaged: Literal["fail", "restart"] = "fail"
     on_other_settings: Literal["fail", "restart", "accept"] = "fail"
+    on_other_inputs: Literal["fail", "restart"] = "fail"
     on_foreign_progress: Literal["fail", "rebuild"] = "fail"
 
     def enforce(self, policy: str, where: str, problem: str) -> str:
@@ -69,6 +72,10 @@ CHOICES: Mapping[str, Mapping[str, str]] = MappingProxyType(
         "on_other_settings": {
             "restart": f"{_RESTART}; or restore the earlier settings",
             "accept": "if only [event] differs: earlier counts stay, and counting continues",
+        },
+        "on_other_inputs": {
+            "restart": "the metrics that were counted with it start over, and all others continue; "
+            "or give a `version`, under which items may be added"
         },
         "on_foreign_progress": {
             "rebuild": "records up to the commit are counted again, without counters"

@@ -31,6 +31,7 @@ from streameval.errors import (
     ForeignStoreError,
     StateVersionError,
     StreamevalError,
+    UnlikeInputsError,
     UnlikeStateError,
     without_user,
 )
@@ -253,6 +254,8 @@ def _check_state(config: Config, options: StateOptions, group: str) -> None:
     parts = {name: checkpoint.read(name) for name in sorted(checkpoint.digests)}
     try:
         ingest.restore(partition, logs or {partition: offset}, parts)
+    except UnlikeInputsError as error:
+        options.enforce("on_other_inputs", str(place), str(error).rstrip("."))
     except UnlikeStateError as error:
         problem = f"its state cannot be loaded: {error}".rstrip(".")
         options.enforce("on_other_settings", str(place), problem)

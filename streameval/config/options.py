@@ -260,10 +260,13 @@ class PopularityOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     Attributes:
         path: a file of "item,count" lines; plain, .gz or .zst. A header line is skipped.
         users: number of users; None: the sum of the counts.
+        version: name of the counts, under which items may be added to the file; None: a changed
+            file is another input.
     """
 
     path: str
     users: Annotated[float, Meta(gt=0)] | None = None
+    version: Annotated[str, Meta(min_length=1)] | None = None
 
 
 class SimilarityOptions(_Table, frozen=True, kw_only=True):
@@ -272,10 +275,13 @@ class SimilarityOptions(_Table, frozen=True, kw_only=True):
     Attributes:
         vectors: a file of "item,x1,x2,..." lines; similarity is the cosine.
         pairs: a file of "item,item,similarity" lines; other pairs are 0.
+        version: name of the content, under which items may be added; None: a changed file is
+            another input.
     """
 
     vectors: str | None = None
     pairs: str | None = None
+    version: Annotated[str, Meta(min_length=1)] | None = None
 
     def _problems(self) -> Iterator[tuple[str, str]]:
         if (self.vectors is None) == (self.pairs is None):
@@ -285,7 +291,8 @@ class SimilarityOptions(_Table, frozen=True, kw_only=True):
 def popularity(options: PopularityOptions, as_id: Callable[[str], Id]) -> Popularity:
     """The popularity in a file."""
     rows = _rows(options.path, 2, lambda row: (as_id(row[0]), _number(row[1])))
-    return Popularity(_unique(options.path, rows), users=options.users)
+    counts = _unique(options.path, rows)
+    return Popularity(counts, users=options.users, version=options.version)
 
 
 def similarity(options: SimilarityOptions, as_id: Callable[[str], Id]) -> Similarity:
@@ -293,11 +300,11 @@ def similarity(options: SimilarityOptions, as_id: Callable[[str], Id]) -> Simila
     if options.vectors is not None:
         rows = _rows(options.vectors, 2, lambda row: (as_id(row[0]), list(map(_number, row[1:]))))
         vectors = _unique(options.vectors, rows)
-        return Similarity(list(vectors), vectors=list(vectors.values()))
+        return Similarity(list(vectors), vectors=list(vectors.values()), version=options.version)
     pairs = _rows(
         str(options.pairs), 3, lambda row: ((as_id(row[0]), as_id(row[1])), _number(row[2]))
     )
-    return Similarity.of_pairs(_unique(str(options.pairs), pairs))
+    return Similarity.of_pairs(_unique(str(options.pairs), pairs), version=options.version)
 
 
 def _unique(path: str, rows: Iterable[tuple[K, T]]) -> dict[K, T]:

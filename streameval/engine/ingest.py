@@ -243,10 +243,17 @@ class Ingest:
         offsets: Mapping[Partition, int],
         parts: Mapping[str, bytes],
         frontend: Frontend | None = None,
+        *,
+        empty_unlike: bool = False,
     ) -> None:
         """Continue from the output of `sections`, at the offset of each log.
 
-        `frontend`: that counted the parts, with the layout of this ingest; None: as here.
+        Args:
+            partition: that the parts belong to.
+            offsets: of each log.
+            parts: the output of `sections`.
+            frontend: that counted the parts, with the layout of this ingest; None: as here.
+            empty_unlike: whether statistics of other inputs start empty, instead of raising.
 
         Raises:
             DamagedStateError: the parts are not the output of `sections`; nothing has changed.
@@ -254,7 +261,7 @@ class Ingest:
         """
         state = (frontend or self._frontend).state(offsets)
         try:
-            state.restore(parts)
+            state.restore(parts, empty_unlike=empty_unlike)
         except _UNLIKE_OURS as error:
             problem = f"{type(error).__name__}: {error}"
             raise DamagedStateError(str(partition), problem) from error

@@ -367,10 +367,12 @@ class PartitionState:
         """How far its log was counted."""
         return {self._partition: Progress(self._position, self.clock)}
 
-    def restore(self, parts: Mapping[str, bytes]) -> None:
+    def restore(self, parts: Mapping[str, bytes], *, empty_unlike: bool = False) -> None:
         """Replace the content with the output of `sections`.
 
         Statistics of the layout that the parts lack are counted from now on; see `since`.
+
+        `empty_unlike`: whether statistics of other inputs are, too, instead of raising.
 
         Raises:
             DamagedStateError: the parts are not the output of `sections`.
@@ -382,7 +384,9 @@ class PartitionState:
             sections = {
                 part: content for part, content in parts.items() if part.startswith(f"{name}/")
             }
-            new = family.restore(sections) if sections else frozenset((ALL,))
+            new = frozenset((ALL,))
+            if sections:
+                new = family.restore(sections, empty_unlike=empty_unlike)
             if self.time.is_final:
                 family.advance(self.time.now)
             self.since |= {f"{name}:{each}": now for each in new}

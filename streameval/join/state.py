@@ -198,10 +198,11 @@ class JoinedState(PartitionState):
         sections = [own, *super().sections(), *self.joiner.sections()]
         return sorted(sections, key=lambda section: section.name)
 
-    def restore(self, parts: Mapping[str, bytes]) -> None:
+    def restore(self, parts: Mapping[str, bytes], *, empty_unlike: bool = False) -> None:
         """Replace the content with the output of `sections`; see `PartitionState.restore`."""
         join_parts = {name: content for name, content in parts.items() if name.startswith(PREFIX)}
-        super().restore({name: parts[name] for name in parts.keys() - join_parts.keys()})
+        counts = {name: parts[name] for name in parts.keys() - join_parts.keys()}
+        super().restore(counts, empty_unlike=empty_unlike)
         try:
             state: dict[str, Any] = msgspec.msgpack.decode(join_parts[PREFIX])
             self.logs.restore(state["logs"])

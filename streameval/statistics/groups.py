@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar, Final, Self
 
@@ -207,12 +207,19 @@ class Groups(Statistic):
         return known, listed, nameless
 
     def restore(
-        self, saved: Sequence[Sequence[Ext]], metrics: Sequence[str], cells: IntArray
+        self,
+        saved: Sequence[Sequence[Ext]],
+        metrics: Sequence[str],
+        cells: IntArray,
+        without: Collection[str] = (),
     ) -> None:
         """Replace the content by saved relations, which may have other metrics.
 
-        `metrics`: metrics of the saved relations, ascending. `cells`: the new number of each saved
-        cell.
+        Args:
+            saved: relations.
+            metrics: their metrics, ascending.
+            cells: the new number of each saved cell.
+            without: metrics that start empty.
 
         Raises:
             ValueError: the saved relations are not valid.
@@ -225,16 +232,18 @@ class Groups(Statistic):
         }
         self.relations["lists"] = found["lists"]
         summed, exact = found["sums"].columns, found["exact"].columns
-        place = {metric: at for at, metric in enumerate(metrics)}
+        place = {metric: at for at, metric in enumerate(metrics) if metric not in without}
         *keys, none = *summed[:3], np.zeros_like(summed[0])
         counts = [
-            summed[3 + half * len(place) + place[metric]] if metric in place else none
+            summed[3 + half * len(metrics) + place[metric]] if metric in place else none
             for half in (0, 1)
             for metric in self.options.metrics
         ]
         self._add(keys, counts)
         known = {metric: at for at, metric in enumerate(self.options.metrics)}
-        goals = np.array([*(known.get(metric, -1) for metric in metrics), -1])
+        goals = np.array(
+            [*(known[each] if each in place and each in known else -1 for each in metrics), -1]
+        )
         kind = goals[exact[3]]
         kept = [each[kind >= 0] for each in (*exact[:3], kind, *exact[4:])]
         self.relations["exact"].add(kept[:5], kept[5:])

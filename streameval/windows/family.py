@@ -164,6 +164,7 @@ class Family:
         self._fine = self._kept = PAST
         self.clock: int | None = None
         self._copies: dict[Pane, tuple[int, Table]] = {}
+        self._empty_unlike = False
 
     def update(
         self,
@@ -285,18 +286,24 @@ class Family:
             )
         return sorted(sections, key=lambda section: section.name)
 
-    def restore(self, sections: Mapping[str, bytes]) -> frozenset[str]:
+    def restore(
+        self, sections: Mapping[str, bytes], *, empty_unlike: bool = False
+    ) -> frozenset[str]:
         """Replace the content with the sections of a family of this name.
+
+        `empty_unlike`: whether statistics of other inputs start empty, instead of raising.
 
         Returns:
             Names of statistics that some sections lack; these are counted from now on.
 
         Raises:
             DamagedStateError: they are not the output of `sections`; the content is unchanged.
+            UnlikeInputsError: a statistic had other inputs.
             UnlikeStateError: their panes have another size.
         """
         self._pending.settle()
         fresh = Family(self.spec, self.windowing)
+        fresh._empty_unlike = empty_unlike
         new = fresh._load(sections)
         self.__dict__.update(fresh.__dict__)
         return new
@@ -345,7 +352,8 @@ class Family:
         if any(left >= right for left, right in pairwise(labels)):
             raise DamagedStateError(name, "its slices are not in order")
         table = self.spec.table.empty(plan)
-        new = table.load(data[end:], list(map(self.spec.slices.number, labels)))
+        numbers = list(map(self.spec.slices.number, labels))
+        new = table.load(data[end:], numbers, empty_unlike=self._empty_unlike)
         return table, new
 
     def _admit_loaded(self) -> None:
