@@ -37,7 +37,7 @@ Digests: TypeAlias = dict[str, frozenset[str]]
 """Input with a version -> digests of the contents that were counted with."""
 
 
-class Content(NamedTuple):
+class TableContent(NamedTuple):
     """The content of a table.
 
     Attributes:
@@ -74,7 +74,7 @@ class _Entry(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     seen: dict[str, list[str]] = {}
 
 
-def dumped(content: Content, order: Sequence[int]) -> Iterator[bytes]:
+def dumped(content: TableContent, order: Sequence[int]) -> Iterator[bytes]:
     """Encode these cells, in pieces; cells become 0, 1, 2, ... in this order, items their names."""
     cells = np.array(order, np.int64)
     yield b"\x95" + packed(VERSION) + packed(content.ids)
@@ -101,7 +101,7 @@ def dumped(content: Content, order: Sequence[int]) -> Iterator[bytes]:
 
 
 def restored(
-    content: Content, data: bytes, cells: Sequence[int], *, empty_unlike: bool = False
+    content: TableContent, data: bytes, cells: Sequence[int], *, empty_unlike: bool = False
 ) -> Restored:
     """Fill empty statistics from the output of `dumped`.
 
@@ -123,7 +123,9 @@ def restored(
         raise DamagedStateError(_WHAT, f"{type(error).__name__}: {error}") from error
 
 
-def _restored(content: Content, data: bytes, cells: IntArray, *, empty_unlike: bool) -> Restored:
+def _restored(
+    content: TableContent, data: bytes, cells: IntArray, *, empty_unlike: bool
+) -> Restored:
     version, *rest = msgspec.msgpack.decode(data, type=list[msgspec.Raw])
     found = msgspec.msgpack.decode(version)
     if found != VERSION:

@@ -29,7 +29,7 @@ from streameval.accumulator.shares import (
     shares_problem,
 )
 from streameval.accumulator.uncertainty import pooled
-from streameval.accumulator.verdicts import Compared, Draft, explained, guard, select
+from streameval.accumulator.verdicts import Compared, DraftComparison, explained, guard, select
 from streameval.catalogue.metric import Metric
 from streameval.errors import ConfigError
 from streameval.statistics.arrays import BoolArray
@@ -227,7 +227,7 @@ def with_segments(
     return report._replace(segments=rows)
 
 
-def _in_segment(draft: Draft, name: str) -> Draft:
+def _in_segment(draft: DraftComparison, name: str) -> DraftComparison:
     return draft._replace(row=msgspec.structs.replace(draft.row, segment=name))
 
 
@@ -283,7 +283,7 @@ class _Comparisons(NamedTuple):
             )
         return any(metric.text in each.sums for each in self.arms.values())
 
-    def draft(self, metric: Judged, name: str) -> Draft:
+    def draft(self, metric: Judged, name: str) -> DraftComparison:
         """A comparison before the selection among all."""
         control, treatment = self._pair(metric, name)
         primary = metric.text in self.experiment.primary
@@ -308,7 +308,7 @@ class _Comparisons(NamedTuple):
             guardrail=limit,
             guardrail_verdict=None if limit is None else guard(contrast, guarded, limit),
         )
-        return Draft(row, contrast, settings)
+        return DraftComparison(row, contrast, settings)
 
     def with_course(self, row: Compared, metric: Judged, *, daily: bool) -> Compared:
         """The row with its outlook; `daily` adds its results by day and week."""

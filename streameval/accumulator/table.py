@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from streameval.accumulator.codec import Content, Digests, Inputs, dumped, one_kind, restored
+from streameval.accumulator.codec import Digests, Inputs, TableContent, dumped, one_kind, restored
 from streameval.accumulator.formulas import (
     EventValues,
     Formula,
@@ -450,9 +450,9 @@ class Table:
         return twin
 
     @property
-    def _content(self) -> Content:
+    def _content(self) -> TableContent:
         inputs = {name: self._inputs(name) for name in self.statistics}
-        return Content(self.ids, self.items, self.events, self.statistics, inputs, self.seen)
+        return TableContent(self.ids, self.items, self.events, self.statistics, inputs, self.seen)
 
     def _inputs(self, name: str) -> Inputs:
         if self.groups is not None and self.statistics[name] is self.groups:

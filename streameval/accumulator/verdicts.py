@@ -82,7 +82,7 @@ class Compared(Comparison, frozen=True, kw_only=True):
         return level if self.kind == "fixed" else 1.0 / level
 
 
-class Draft(NamedTuple):
+class DraftComparison(NamedTuple):
     """A comparison before the selection among all, with what it is made of."""
 
     row: Compared
@@ -90,7 +90,7 @@ class Draft(NamedTuple):
     settings: Settings
 
 
-def select(drafts: Sequence[Draft]) -> list[Compared]:
+def select(drafts: Sequence[DraftComparison]) -> list[Compared]:
     """Correct all comparisons but primary ones for their number.
 
     R of m comparisons are selected by BH, which over 1/E is e-BH. Their intervals have the error
@@ -104,7 +104,7 @@ def select(drafts: Sequence[Draft]) -> list[Compared]:
     ]
 
 
-def _corrected(draft: Draft, p_values: Sequence[float], among: int) -> Compared:
+def _corrected(draft: DraftComparison, p_values: Sequence[float], among: int) -> Compared:
     alpha = draft.settings.alpha
     passed = [rank for rank, p in enumerate(p_values, 1) if p * among <= rank * alpha]
     selected = max(passed, default=0)

@@ -91,7 +91,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     settled: bool = False
 
 
-class Draft(msgspec.Struct, frozen=True, kw_only=True):
+class CheckpointDraft(msgspec.Struct, frozen=True, kw_only=True):
     """A checkpoint to write.
 
     Attributes:

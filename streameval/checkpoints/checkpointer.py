@@ -20,8 +20,8 @@ from streameval.checkpoints.committer import (
 from streameval.checkpoints.restore import RestorePlan, RestorePlanner, other_settings
 from streameval.checkpoints.scheduler import (
     CheckpointScheduler,
-    Clock,
     PartitionCheckpoints,
+    ProcessClock,
 )
 from streameval.checkpoints.settings import CheckpointSettings
 from streameval.checkpoints.store import SavedCheckpoint, Store
@@ -60,7 +60,7 @@ class Checkpointer:
         commit: Commit,
         evidence: EvidenceReader,
         letters: DeadLetters | None,
-        clock: Clock,
+        clock: ProcessClock,
         worker: Executor,
     ) -> None:
         self._log_events: list[LogEvent] = []
@@ -383,7 +383,7 @@ class MemoryOnly(StartOwner):
     trouble: str | None = None
 
     def __init__(
-        self, ingest: Ingest, letters: DeadLetters | None, clock: Clock, worker: Executor
+        self, ingest: Ingest, letters: DeadLetters | None, clock: ProcessClock, worker: Executor
     ) -> None:
         super().__init__(ingest)
         self._letters = letters

@@ -39,7 +39,7 @@ _CLAIM_VERSION: Final = 1
 T = TypeVar("T")
 
 
-class Content(msgspec.Struct, frozen=True, kw_only=True):
+class CheckpointContent(msgspec.Struct, frozen=True, kw_only=True):
     """The header of a file and its table of parts."""
 
     header: Header
@@ -72,13 +72,13 @@ def entry_of(name: str, content: bytes, start: int, blob: str | None = None) -> 
     return Entry(name=name, size=len(content), digest=digest_of(content), start=start, blob=blob)
 
 
-def content_of(what: str, data: bytes) -> Content:
+def content_of(what: str, data: bytes) -> CheckpointContent:
     """The content of a whole file."""
     version, _ = _opening(what, data)
     return READERS[version](what, data)
 
 
-def checked_content(what: str, data: bytes, place: Place) -> Content:
+def checked_content(what: str, data: bytes, place: Place) -> CheckpointContent:
     """Header and table of a checkpoint, after a check of all bytes of the file; reads no blobs.
 
     `what`: the path of the file.
@@ -137,7 +137,7 @@ def digest_of(*pieces: bytes | memoryview) -> str:
     return digest.hexdigest()
 
 
-def _version_3(what: str, data: bytes) -> Content:
+def _version_3(what: str, data: bytes) -> CheckpointContent:
     tail = data[-_TAIL:]
     position = tail[:20]
     if len(tail) < _TAIL or not position.isdigit():
@@ -145,7 +145,7 @@ def _version_3(what: str, data: bytes) -> Content:
     start = int(position)
     entries = _decoded(what, data[start:-_TAIL], list[Entry])
     _check_positions(what, entries, start)
-    return Content(header=header_of(what, lambda size: data[:size]), entries=entries)
+    return CheckpointContent(header=header_of(what, lambda size: data[:size]), entries=entries)
 
 
 def _check_positions(what: str, entries: Sequence[Entry], end: int) -> None:
@@ -162,7 +162,7 @@ def _decoded(what: str, line: bytes, kind: Any) -> Any:
         raise DamagedStateError(what, f"{error}") from error
 
 
-READERS: Final[Mapping[int, Callable[[str, bytes], Content]]] = {3: _version_3}
+READERS: Final[Mapping[int, Callable[[str, bytes], CheckpointContent]]] = {3: _version_3}
 """Format version -> reader. A new format adds its reader and keeps the previous one."""
 
 

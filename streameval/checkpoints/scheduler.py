@@ -9,7 +9,7 @@ from concurrent.futures import Executor, Future
 from contextlib import contextmanager
 from typing import NamedTuple, TypeAlias
 
-from streameval.checkpoints.checkpoint import Draft, Entry, Header, Log, LogEvent, Part
+from streameval.checkpoints.checkpoint import CheckpointDraft, Entry, Header, Log, LogEvent, Part
 from streameval.checkpoints.committer import DurableCheckpoint, OffsetCommitter
 from streameval.checkpoints.restore import RestorePlan
 from streameval.checkpoints.settings import CheckpointSettings
@@ -29,7 +29,7 @@ _FAILURES = (StoreError, DeadLetterError, DamagedStateError)
 _REASONS = ("store", "dead_letters", "timeout")
 
 
-class Clock(NamedTuple):
+class ProcessClock(NamedTuple):
     """Sources of time in seconds, injected for tests.
 
     Attributes:
@@ -115,7 +115,7 @@ class CheckpointScheduler:
         committer: OffsetCommitter,
         *,
         settings: CheckpointSettings,
-        clock: Clock,
+        clock: ProcessClock,
         worker: Executor,
         log: Log,
     ) -> None:
@@ -363,7 +363,7 @@ class PartitionCheckpoints:
         """Copy the state within milliseconds; returns a function that writes the copy."""
         sections = self._ingest.sections(self.partition)
         blobs = frozenset(each.name for each in self._last if each.blob is not None)
-        draft = Draft(
+        draft = CheckpointDraft(
             header=self._header(settings, written_at),
             parts=[self._part(section, blobs) for section in sections],
             last=self._last,

@@ -11,7 +11,7 @@ from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
-from streameval.checkpoints.checkpoint import Draft, Entry, Header, Place, Skip, Stop
+from streameval.checkpoints.checkpoint import CheckpointDraft, Entry, Header, Place, Skip, Stop
 from streameval.checkpoints.cleaning import Cleaner, Files
 from streameval.checkpoints.format import (
     ARCHIVE,
@@ -20,8 +20,8 @@ from streameval.checkpoints.format import (
     SKIP,
     SKIPS,
     STOP,
+    CheckpointContent,
     Claim,
-    Content,
     checked_content,
     claim_in,
     decoded,
@@ -70,7 +70,9 @@ class SavedCheckpoint:
         entries: the table of its parts.
     """
 
-    def __init__(self, path: str, content: Content, read: Callable[[Entry], bytes]) -> None:
+    def __init__(
+        self, path: str, content: CheckpointContent, read: Callable[[Entry], bytes]
+    ) -> None:
         self.path = path
         self.header: Header = content.header
         self.entries: Sequence[Entry] = content.entries
@@ -311,7 +313,7 @@ class Store:
             parts[entry.name] = part
         return parts
 
-    def save(self, draft: Draft) -> Sequence[Entry]:
+    def save(self, draft: CheckpointDraft) -> Sequence[Entry]:
         """Write a checkpoint atomically and durably, and remove superseded ones.
 
         Keeps the two newest of the place, and the newest of each format version.
@@ -336,7 +338,7 @@ class Store:
         return entries
 
     def _divided(
-        self, draft: Draft, key: str, files: Files
+        self, draft: CheckpointDraft, key: str, files: Files
     ) -> tuple[dict[str, bytes], dict[str, Entry]]:
         """Write settled parts to blobs; returns the other contents, and the entries in blobs."""
         last = {each.name: each for each in draft.last if f"{BLOBS}/{each.blob}" in files}

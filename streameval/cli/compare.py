@@ -52,7 +52,7 @@ from streameval.exporters.view import figure, lift_bounds
 from streameval.statistics.intervals import Intervals
 
 
-class Failure(StrEnum):
+class FailureCondition(StrEnum):
     """A verdict on which a comparison may exit with status 1."""
 
     WORSE = "worse"
@@ -169,7 +169,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
     allow_invalid: AllowInvalid = False,
     format: Format = "table",  # noqa: A002  the option is called --format
     fail_on: Annotated[
-        list[Failure] | None,
+        list[FailureCondition] | None,
         Option(
             metavar="VERDICT",
             help="Exit with status 1 on this verdict: worse (of any metric), guardrail (one is "

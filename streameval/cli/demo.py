@@ -28,7 +28,7 @@ from streameval.cli.terminal import render
 from streameval.config import Config, WebOptions
 from streameval.config.checks import check_config
 from streameval.config.options import WindowsOptions
-from streameval.daemon import Daemon, Stop, configure
+from streameval.daemon import Daemon, StopSignal, configure
 from streameval.decoding.fields import EventFields
 from streameval.engine.snapshot import LIFETIME, Series, Snapshot
 from streameval.errors import ConfigError, OptionError, StreamevalError
@@ -40,7 +40,7 @@ from streameval.sources.simulated_streams import (
     GAINS,
     IGNORED,
     Impression,
-    Interaction,
+    SimulatedInteraction,
     line,
     streams,
 )
@@ -115,7 +115,7 @@ def demo(
         prepared = (through_kafka if kafka else two_streams)(traffic, base)
     with prepared as config, output(), screen() as show:
         daemon = Daemon(config, {}, observe=show)
-        with Stop(seconds).on_signals() as stop:
+        with StopSignal(seconds).on_signals() as stop:
             show.address = daemon.address
             daemon.run(until=stop)
 
@@ -274,7 +274,7 @@ def _records(seed: int) -> Iterator[tuple[int, bytes]]:
 
 
 def _timed(
-    stream: int, log: Iterable[Impression | Interaction | bytes], shift: int
+    stream: int, log: Iterable[Impression | SimulatedInteraction | bytes], shift: int
 ) -> Iterator[tuple[int, int, bytes]]:
     """Each record with the newest time in its log so far, which orders writing."""
     clock = 0
@@ -285,7 +285,9 @@ def _timed(
         yield clock, stream, line(moved)
 
 
-def _moved(record: Impression | Interaction, shift: int) -> Impression | Interaction:
+def _moved(
+    record: Impression | SimulatedInteraction, shift: int
+) -> Impression | SimulatedInteraction:
     later = msgspec.structs.replace(record, ts=record.ts + shift)
     if isinstance(later, Impression):
         return msgspec.structs.replace(later, variant=_NAMES[later.variant])

@@ -26,7 +26,7 @@ from streameval.errors import (
 )
 from streameval.partials import Cell, Counter, Partial
 from streameval.tables.events import TableOptions, event_rows
-from streameval.tables.files import Piece, Table, tables_of
+from streameval.tables.files import FileTable, Piece, tables_of
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -221,7 +221,7 @@ class TableCounting:
         Raises:
             SourceError: a file cannot be read, or a row of it is not an event.
         """
-        at: list[tuple[Table, Any]] = []
+        at: list[tuple[FileTable, Any]] = []
         try:
             with warnings.catch_warnings():
                 # The command reports suspicious times itself, and once for all tasks.
@@ -233,7 +233,7 @@ class TableCounting:
         size, lists = sum(each.size for each in pieces), sum(row.lists for row in rows)
         return TaskResult(size, lists, rows, {cell: each.doubts for cell, each in found.items()})
 
-    def _events(self, pieces: Sequence[Piece], at: list[tuple[Table, Any]]) -> Iterator[Any]:
+    def _events(self, pieces: Sequence[Piece], at: list[tuple[FileTable, Any]]) -> Iterator[Any]:
         """Tables of events in order; `at` holds the one that is being counted."""
         wanted = self._options.wanted()
         for _, same in groupby(pieces, lambda piece: piece.path):
@@ -244,7 +244,7 @@ class TableCounting:
                 at[:] = [(table, events)]
                 yield events
 
-    def _refused(self, table: Table, events: Any, error: InvalidEventError) -> SourceError:
+    def _refused(self, table: FileTable, events: Any, error: InvalidEventError) -> SourceError:
         """Find by bisection the first row that cannot be counted."""
         counted, failing = 0, events.num_rows
         while failing - counted > 1:

@@ -17,7 +17,7 @@ from streameval.cli.check import summary
 from streameval.cli.errors import config_errors_in, status_of
 from streameval.config import Config, load
 from streameval.config.web_file import web_security
-from streameval.daemon import Daemon, Stop, configure, emit
+from streameval.daemon import Daemon, StopSignal, configure, emit
 from streameval.daemon.assembly import letter_destination
 from streameval.daemon.log import level_of
 from streameval.errors import ConfigError, OptionError, StreamevalError
@@ -84,7 +84,7 @@ def run(
             if sys.stderr.isatty():
                 sys.stderr.write(summary(config, settings, letter_destination(settings)))
             daemon = Daemon(settings, os.environ)
-        with Stop().on_signals() as stop:
+        with StopSignal().on_signals() as stop:
             daemon.run(until=stop)
     except StreamevalError as error:
         emit(logging.ERROR, "failed", error=error)

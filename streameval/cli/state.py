@@ -16,7 +16,7 @@ import typer
 from rich.table import Table
 from typer import Argument, Exit, Option
 
-from streameval.checkpoints.checkpoint import Draft, Part, Place
+from streameval.checkpoints.checkpoint import CheckpointDraft, Part, Place
 from streameval.checkpoints.format import CLAIM
 from streameval.checkpoints.restore import other_settings
 from streameval.checkpoints.settings import AS_ENVIRONMENT, BucketOptions, is_url, scheme_of
@@ -185,7 +185,7 @@ def merge(
     store = store_of(into)
     store.claim(cluster, group)
     for each in chosen:
-        store.save(Draft(header=each.saved.header, parts=parts[each.place]))
+        store.save(CheckpointDraft(header=each.saved.header, parts=parts[each.place]))
     with output():
         sys.stdout.writelines(
             f"{each.place}: offset {each.saved.header.offset:,}, from {each.path}\n"

@@ -10,7 +10,7 @@ from importlib.metadata import version
 import msgspec
 
 from streameval.checkpoints.checkpointer import Checkpointer, MemoryOnly
-from streameval.checkpoints.scheduler import Clock
+from streameval.checkpoints.scheduler import ProcessClock
 from streameval.checkpoints.settings import CheckpointSettings
 from streameval.checkpoints.store import Store, store_of
 from streameval.config import Config
@@ -61,7 +61,10 @@ class Assembly(msgspec.Struct, kw_only=True):
 
 
 def assemble(
-    config: Config, environment: Mapping[str, str], clock: Clock, source: Source | None = None
+    config: Config,
+    environment: Mapping[str, str],
+    clock: ProcessClock,
+    source: Source | None = None,
 ) -> Assembly:
     """Build the parts of a daemon.
 
@@ -109,7 +112,7 @@ def assemble(
 
 
 def _checkpointer(
-    parts: Assembly, checkpoints: Store, options: StateOptions, clock: Clock
+    parts: Assembly, checkpoints: Store, options: StateOptions, clock: ProcessClock
 ) -> Checkpointer:
     config, source = parts.config, parts.source
     settings = CheckpointSettings(

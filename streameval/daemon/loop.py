@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 
-from streameval.checkpoints.scheduler import Clock
+from streameval.checkpoints.scheduler import ProcessClock
 from streameval.config.pipeline import join_frontend, readable_batches
 from streameval.daemon.assembly import Assembly
 from streameval.daemon.log import emit, level_of
@@ -42,7 +42,7 @@ class Loop:
         self,
         parts: Assembly,
         publish: Callable[[Snapshot], None],
-        clock: Clock,
+        clock: ProcessClock,
         web_config: Callable[[], WebConfigHealth | None],
         reader: Executor | None = None,
     ) -> None:

@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from streameval.checkpoints.scheduler import Clock
+from streameval.checkpoints.scheduler import ProcessClock
 from streameval.config import Config
 from streameval.config.web_file import web_security
 from streameval.daemon.assembly import assemble
@@ -58,7 +58,7 @@ class Daemon:
         config: Config,
         environment: Mapping[str, str],
         *,
-        clock: Clock = Clock(),  # noqa: B008  immutable
+        clock: ProcessClock = ProcessClock(),  # noqa: B008  immutable
         observe: Callable[[Snapshot], None] | None = None,
     ) -> None:
         self._config = config
@@ -232,7 +232,7 @@ _ONE_SIGNAL = 0.5
 """Seconds within which a repeated signal counts as the same: timeout(1) sends it twice."""
 
 
-class Stop:
+class StopSignal:
     """Tells when to stop: after SIGTERM, SIGINT or SIGHUP, or after a given time."""
 
     def __init__(
@@ -249,7 +249,7 @@ class Stop:
         return expired or self.signal is not None
 
     @contextmanager
-    def on_signals(self) -> Iterator[Stop]:
+    def on_signals(self) -> Iterator[StopSignal]:
         """Handle signals within the block: the first one stops, a second one kills the process."""
         # Under nohup, SIGHUP is ignored and stays so; a shell ignores SIGINT for its jobs.
         under_nohup = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN

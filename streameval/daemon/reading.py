@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
 
-from streameval.checkpoints.scheduler import Clock
+from streameval.checkpoints.scheduler import ProcessClock
 from streameval.engine.ingest import IngestCopy
 from streameval.engine.pace import Pace
 from streameval.engine.snapshot import Snapshot
@@ -35,7 +35,7 @@ class SnapshotReader:
         self,
         snapshots: Snapshots,
         publish: Callable[[Snapshot, RuntimeStatus], None],
-        clock: Clock,
+        clock: ProcessClock,
         thread: Executor,
     ) -> None:
         self._snapshots = snapshots

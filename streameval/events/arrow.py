@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streameval.errors import InvalidEventError
-from streameval.events.ragged import Array, Column, Ragged
+from streameval.events.ragged import Array, IdColumn, Ragged
 from streameval.extras import imported
 
 
@@ -80,7 +80,7 @@ def null_rows(found: Any) -> NDArray[np.bool_]:
     return np.unpackbits(bits, count=len(column), bitorder="little").view(np.bool_)
 
 
-def list_column(name: str, found: Any, *, optional: bool = False) -> Column | Array:
+def list_column(name: str, found: Any, *, optional: bool = False) -> IdColumn | Array:
     """An Arrow array of lists as a column; lists of a fixed size as a matrix.
 
     Interactions may be integers, one per event, which become a matrix of one column.
@@ -91,7 +91,7 @@ def list_column(name: str, found: Any, *, optional: bool = False) -> Column | Ar
     column = _array(found)
     kind = column.type
     if not len(column) or (optional and arrow.types.is_null(kind)):
-        return Column(Ragged(np.zeros(0, np.int64), np.zeros(len(column) + 1, np.int64)))
+        return IdColumn(Ragged(np.zeros(0, np.int64), np.zeros(len(column) + 1, np.int64)))
     if name == "interactions" and arrow.types.is_integer(kind) and not column.null_count:
         return _numbers(column)[:, None]
     fixed = arrow.types.is_fixed_size_list(kind)
@@ -136,23 +136,23 @@ def in_microseconds(column: Any) -> Any:
     return micro.cast(arrow.int64())
 
 
-def _column(name: str, values: Any, offsets: Any) -> Column:
+def _column(name: str, values: Any, offsets: Any) -> IdColumn:
     """Strings are dictionary-encoded; numbers stay as they are."""
     arrow = _arrow()
     kind = values.type
     if arrow.types.is_dictionary(kind) and arrow.types.is_integer(kind.value_type):
         values, kind = values.cast(kind.value_type), kind.value_type
     if arrow.types.is_integer(kind) or arrow.types.is_floating(kind):
-        return Column(Ragged(_numbers(values), offsets))
+        return IdColumn(Ragged(_numbers(values), offsets))
     if arrow.types.is_null(kind):
-        return Column(Ragged(np.zeros(0, np.int64), offsets))
+        return IdColumn(Ragged(np.zeros(0, np.int64), offsets))
     is_dictionary = arrow.types.is_dictionary(kind)
     kind = kind.value_type if is_dictionary else kind
     if not _is_text(kind):
         raise InvalidEventError("invalid_id", f"{name}: ids are integers or strings, found {kind}")
     words = values if is_dictionary else values.dictionary_encode()
     indices = _numbers(words.indices).astype(np.int64)
-    return Column(Ragged(indices, offsets), words.dictionary.to_pylist())
+    return IdColumn(Ragged(indices, offsets), words.dictionary.to_pylist())
 
 
 def _numbers(values: Any) -> Array:

@@ -13,7 +13,7 @@ from streameval.events.arrow import ArrowTable, flat_column, list_column, null_r
 from streameval.events.ragged import (
     Array,
     CodedBatch,
-    Column,
+    IdColumn,
     Ragged,
     encoded,
     is_list,
@@ -105,7 +105,7 @@ def read(given: Columns | ArrowTable) -> CodedBatch | Batch:
     )
 
 
-def _ids(name: str, found: Any, lengths: Any = None) -> Column:
+def _ids(name: str, found: Any, lengths: Any = None) -> IdColumn:
     column = _column(name, found, lengths)
     kind = column.ragged.values.dtype
     if column.ragged.values.size and kind.kind not in "iuUTO":
@@ -120,21 +120,21 @@ def _as_lists(found: Any) -> Any:
     return found[:, None] if single else found
 
 
-def _column(name: str, found: Any, lengths: Any = None, *, optional: bool = False) -> Column:
+def _column(name: str, found: Any, lengths: Any = None, *, optional: bool = False) -> IdColumn:
     if isinstance(found, ArrowTable):
         found = list_column(name, found, optional=optional)
     if isinstance(found, np.ndarray) and found.ndim == 2:
-        return Column(matrix_column(name, found, lengths))
+        return IdColumn(matrix_column(name, found, lengths))
     if lengths is not None:
         detail = f"{name}: lengths= is only for a matrix; lists define their own lengths"
         raise InvalidEventError("wrong_type", detail)
-    if isinstance(found, Column):
+    if isinstance(found, IdColumn):
         return found
     if isinstance(found, np.ndarray) and found.dtype.kind != "O":
         what = f"{found.dtype} of shape {found.shape}"
         detail = f"{name}: {what}; give a matrix of shape (events, K), or (values, offsets)"
         raise InvalidEventError("wrong_type", detail)
-    return Column(ragged_column(name, found))
+    return IdColumn(ragged_column(name, found))
 
 
 def _per_event(name: str, found: Any, events: int) -> list[Any] | None:
@@ -180,7 +180,7 @@ def _per_item(
     return [row if has else None for row, has in zip(numbers.lists(), known.tolist(), strict=True)]
 
 
-def _interactions(acts: Column, padded: Column, gains: Any) -> list[Interactions]:
+def _interactions(acts: IdColumn, padded: IdColumn, gains: Any) -> list[Interactions]:
     ids = acts.ragged.cut(acts.ids())
     worths = _per_item("gains", gains, acts.ragged, padded.ragged) or [None] * len(ids)
     return [

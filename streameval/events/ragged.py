@@ -247,7 +247,7 @@ _LARGEST = np.iinfo(np.int64).max
 _WORD = 8
 
 
-class Column(NamedTuple):
+class IdColumn(NamedTuple):
     """A column of lists of ids.
 
     Attributes:
@@ -280,22 +280,22 @@ class Column(NamedTuple):
         listed = values.tolist()
         return np.flatnonzero([isinstance(each, _IDS) and each in ids for each in listed])
 
-    def without_padding(self, name: str) -> Column:
+    def without_padding(self, name: str) -> IdColumn:
         """The column without the padding at the end of its lists."""
         padding = self.places_of(RESERVED)
         if not padding.size:
             return self
         if self.places_of(IGNORED).size:
             check_id(name, *IGNORED)
-        return Column(self.ragged.prefixes(ends(name, self.ragged, padding)), self.names)
+        return IdColumn(self.ragged.prefixes(ends(name, self.ragged, padding)), self.names)
 
     def rows(self, rows: IntArray) -> list[list[Id]]:
         """The ids of these lists."""
         ragged = self.ragged.take(rows)
-        return ragged.cut(Column(ragged, self.names).ids())
+        return ragged.cut(IdColumn(ragged, self.names).ids())
 
 
-def refuse_marks(shown: Column, acts: Column) -> None:
+def refuse_marks(shown: IdColumn, acts: IdColumn) -> None:
     """Refuse a 0 or 1 for each item, shown or not, which would be read as the items 0 and 1."""
     marks = acts.places_of(MARKS)
     if not marks.size:
@@ -324,7 +324,7 @@ def _places_of_integers(values: Array, wanted: Sequence[int]) -> IntArray:
     return np.flatnonzero(np.logical_or.reduce([values == each for each in wanted]))
 
 
-def encoded(columns: Sequence[Column]) -> tuple[list[Ragged], list[Id] | None]:
+def encoded(columns: Sequence[IdColumn]) -> tuple[list[Ragged], list[Id] | None]:
     """Columns with ids replaced by codes; equal ids of all columns get equal codes.
 
     Returns:
@@ -352,7 +352,7 @@ def ids_of(values: Array) -> list[Id]:
     return found
 
 
-def _coded(column: Column, codes: dict[Id, int]) -> IntArray:
+def _coded(column: IdColumn, codes: dict[Id, int]) -> IntArray:
     if column.names is not None:
         return _codes(column.names, codes)[column.ragged.values]
     return _codes(ids_of(column.ragged.values), codes)
@@ -364,7 +364,7 @@ def _codes(ids: Sequence[Id], codes: dict[Id, int]) -> IntArray:
     return np.fromiter(map(codes.__getitem__, ids), np.int64, len(ids))
 
 
-def _fits(column: Column) -> bool:
+def _fits(column: IdColumn) -> bool:
     kind, values = column.ragged.values.dtype, column.ragged.values
     if column.names is not None or not values.size:
         return not values.size

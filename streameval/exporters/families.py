@@ -33,7 +33,7 @@ class Sample(NamedTuple):
     value: float
 
 
-class Family(msgspec.Struct, frozen=True):
+class SampleFamily(msgspec.Struct, frozen=True):
     """The samples of one metric name without suffix, and its HELP text."""
 
     name: str
@@ -44,11 +44,11 @@ class Family(msgspec.Struct, frozen=True):
 
 def own_family(
     name: str, kind: Kind, text: str, samples: Iterable[tuple[dict[str, str], float]]
-) -> Family:
+) -> SampleFamily:
     """A family about the pipeline rather than the recommender; counters end in _total."""
     full = PREFIX + name
     suffix = "_total" if kind == "counter" else ""
-    return Family(full, kind, text, [Sample(full + suffix, *sample) for sample in samples])
+    return SampleFamily(full, kind, text, [Sample(full + suffix, *sample) for sample in samples])
 
 
 def family_name(metric: Metric, segment: str | None = None) -> str:
@@ -307,14 +307,14 @@ class FamilySet:
         self._snapshot = snapshot
         self._metrics = {entry.metric.text: entry.metric for entry in snapshot.series}
         self.windowed = snapshot.counted is not None or has_windows(snapshot)
-        self._families: dict[str, Family] = {}
+        self._families: dict[str, SampleFamily] = {}
         self._samples: dict[str, list[Sample]] = {}
         self._found: dict[tuple[int, str], MetricSamples] = {}
         for entry in snapshot.series:
             self.of(entry.metric, entry.family)
 
     @property
-    def families(self) -> list[Family]:
+    def families(self) -> list[SampleFamily]:
         """All families with their samples so far."""
         return list(self._families.values())
 
@@ -341,7 +341,7 @@ class FamilySet:
 
     def _of(self, name: str, kind: Kind, text: str) -> list[Sample]:
         samples = self._samples.setdefault(name, [])
-        self._families.setdefault(name, Family(name, kind, text, samples))
+        self._families.setdefault(name, SampleFamily(name, kind, text, samples))
         return samples
 
 
@@ -376,7 +376,7 @@ class MetricFamilies:
                 labels = samples.labels(counter.labels)
                 self._counters.resume(_key(counter, samples), labels, *counter.now)
 
-    def families(self, snapshot: Snapshot) -> list[Family]:
+    def families(self, snapshot: Snapshot) -> list[SampleFamily]:
         """Families in the order of the snapshot; windows of a metric follow its counters."""
         found = FamilySet(snapshot)
         self._counters.begin_scrape()

@@ -19,17 +19,17 @@ from streameval.engine.snapshot import (
     WebConfigHealth,
 )
 from streameval.events.records import Partition
-from streameval.exporters.families import Family, Kind, own_family
+from streameval.exporters.families import Kind, SampleFamily, own_family
 from streameval.exporters.memory import memory_uses
 
 
-def build_information(version: str) -> Family:
+def build_information(version: str) -> SampleFamily:
     """A constant 1 with the release as a label."""
     text = "The release as a label; always 1."
     return own_family("build_info", "gauge", text, [({"version": version}, 1.0)])
 
 
-def snapshot_age(seconds: float) -> Family:
+def snapshot_age(seconds: float) -> SampleFamily:
     """The age of the snapshot at the time of the scrape."""
     text = (
         "Age of the values at the time of the scrape. Near 1 s; at most about 10 s while reading "
@@ -38,7 +38,7 @@ def snapshot_age(seconds: float) -> Family:
     return _one(seconds, "snapshot_age_seconds", "gauge", text)
 
 
-def operations(snapshot: Snapshot, *, lag: bool) -> list[Family]:
+def operations(snapshot: Snapshot, *, lag: bool) -> list[SampleFamily]:
     """Families about the pipeline and the experiment.
 
     `lag`: whether to include lag and position, which only Kafka sources have.
@@ -60,7 +60,7 @@ def operations(snapshot: Snapshot, *, lag: bool) -> list[Family]:
     return [*families, *_connections(health), *_web_config(health.web_config)]
 
 
-def undefined_readings(snapshot: Snapshot) -> Family:
+def undefined_readings(snapshot: Snapshot) -> SampleFamily:
     """The number of values that their convention leaves undefined."""
     readings = [entry.reading for entry in snapshot.series]
     found = Counter(each.metric for each in readings if isinstance(each, UndefinedReading))
@@ -74,17 +74,17 @@ def undefined_readings(snapshot: Snapshot) -> Family:
     )
 
 
-def _one(value: float | None, name: str, kind: Kind, text: str) -> Family:
+def _one(value: float | None, name: str, kind: Kind, text: str) -> SampleFamily:
     """A family of one sample; without samples if the value is None."""
     return own_family(name, kind, text, [] if value is None else [({}, value)])
 
 
-def _by(label: str, values: Mapping[str, float], name: str, kind: Kind, text: str) -> Family:
+def _by(label: str, values: Mapping[str, float], name: str, kind: Kind, text: str) -> SampleFamily:
     """A family with a sample for each value of a label."""
     return own_family(name, kind, text, [({label: key}, values[key]) for key in sorted(values)])
 
 
-def _by_log(values: Iterable[tuple[Partition, float | None]], name: str, text: str) -> Family:
+def _by_log(values: Iterable[tuple[Partition, float | None]], name: str, text: str) -> SampleFamily:
     """A gauge with a sample for each partition whose value is known."""
     known = [
         ({"topic": of.topic, "partition": str(of.number)}, value)
@@ -103,7 +103,7 @@ class _FromAttribute(NamedTuple):
     label: str | None = None
 
 
-def _families(source: object, table: Mapping[_FromAttribute, str]) -> Iterator[Family]:
+def _families(source: object, table: Mapping[_FromAttribute, str]) -> Iterator[SampleFamily]:
     for each, text in table.items():
         value = getattr(source, each.attribute)
         if each.label is None:
@@ -186,7 +186,7 @@ _AUDIENCE: Final = {
 """Families of `Health` and `Checks` -> HELP text."""
 
 
-def _progress(snapshot: Snapshot) -> Iterator[Family]:
+def _progress(snapshot: Snapshot) -> Iterator[SampleFamily]:
     health = snapshot.health
     yield _by_log(
         [(each.partition, _seconds(each.event_time)) for each in health.partitions],
@@ -204,7 +204,7 @@ def _progress(snapshot: Snapshot) -> Iterator[Family]:
     yield _one(float(health.ready), "ready", "gauge", text)
 
 
-def _log(partitions: Iterable[PartitionHealth]) -> Iterator[Family]:
+def _log(partitions: Iterable[PartitionHealth]) -> Iterator[SampleFamily]:
     yield _by_log(
         [(each.partition, each.lag) for each in partitions],
         "kafka_consumer_lag",
@@ -219,7 +219,7 @@ def _log(partitions: Iterable[PartitionHealth]) -> Iterator[Family]:
     )
 
 
-def _checkpoints(health: CheckpointHealth) -> Iterator[Family]:
+def _checkpoints(health: CheckpointHealth) -> Iterator[SampleFamily]:
     yield _one(
         health.last_success,
         "checkpoint_last_success_timestamp_seconds",
@@ -249,7 +249,7 @@ def _checkpoints(health: CheckpointHealth) -> Iterator[Family]:
     )
 
 
-def _connections(health: Health) -> Iterator[Family]:
+def _connections(health: Health) -> Iterator[SampleFamily]:
     yield _one(
         None if health.checkpoint is None else health.commit_failures,
         "commit_failures",
@@ -259,7 +259,7 @@ def _connections(health: Health) -> Iterator[Family]:
     yield from _families(health, _CONNECTIONS)
 
 
-def _web_config(web_config: WebConfigHealth | None) -> Iterator[Family]:
+def _web_config(web_config: WebConfigHealth | None) -> Iterator[SampleFamily]:
     yield _one(
         None if web_config is None else float(web_config.successful),
         "web_config_last_reload_successful",
@@ -275,7 +275,7 @@ def _web_config(web_config: WebConfigHealth | None) -> Iterator[Family]:
     )
 
 
-def _join(join: JoinHealth) -> Iterator[Family]:
+def _join(join: JoinHealth) -> Iterator[SampleFamily]:
     yield own_family(
         "join_records",
         "counter",
@@ -304,7 +304,7 @@ def _join(join: JoinHealth) -> Iterator[Family]:
     )
 
 
-def _join_waiting(join: JoinHealth) -> Iterator[Family]:
+def _join_waiting(join: JoinHealth) -> Iterator[SampleFamily]:
     yield _one(
         join.bytes,
         "join_bytes",
@@ -326,7 +326,7 @@ def _seconds(microseconds: int | None) -> float | None:
     return None if microseconds is None else microseconds / 1_000_000
 
 
-def memory_limit() -> Family:
+def memory_limit() -> SampleFamily:
     """The smallest limit of the process's control groups and of the machine; absent if unknown."""
     return _one(
         min((use.limit for use in memory_uses()), default=None),
@@ -363,7 +363,7 @@ _COMPARED: Final = (
 """Name of a gauge, the attribute of a comparison, and the HELP text."""
 
 
-def comparison_families(report: Report) -> list[Family]:
+def comparison_families(report: Report) -> list[SampleFamily]:
     """Gauges of every comparison, and of the checks of the experiment."""
     control = next(iter(report.checks.users))
     rows = [
@@ -407,7 +407,7 @@ def comparison_families(report: Report) -> list[Family]:
     return [*found, verdicts, guardrails, *_audience(report.checks)]
 
 
-def _audience(checks: Checks) -> Iterator[Family]:
+def _audience(checks: Checks) -> Iterator[SampleFamily]:
     yield from _families(checks, _AUDIENCE)
     yield _one(
         float(bool(checks.trouble)),

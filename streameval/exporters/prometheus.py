@@ -13,7 +13,13 @@ from prometheus_client.samples import Sample as ClientSample
 from prometheus_client.utils import floatToGoString
 
 from streameval.engine.snapshot import Snapshot
-from streameval.exporters.families import FIRST_EXPOSURE, Counters, Family, MetricFamilies, Sample
+from streameval.exporters.families import (
+    FIRST_EXPOSURE,
+    Counters,
+    MetricFamilies,
+    Sample,
+    SampleFamily,
+)
 from streameval.exporters.operations import (
     build_information,
     memory_limit,
@@ -96,7 +102,7 @@ class Text:
     def __init__(self) -> None:
         self._heads: dict[tuple[str, int], _Head] = {}
 
-    def of(self, families: Iterable[Family]) -> bytes:
+    def of(self, families: Iterable[SampleFamily]) -> bytes:
         """The text; a family without samples is left out, including its HELP and TYPE."""
         heads: dict[tuple[str, int], _Head] = {}
         lines = []
@@ -126,7 +132,7 @@ def _escaped(text: str) -> str:
     return text.replace("\\", r"\\").replace("\n", r"\n")
 
 
-def client_metric(family: Family) -> ClientMetric:
+def client_metric(family: SampleFamily) -> ClientMetric:
     """The family as a metric of prometheus_client."""
     metric = ClientMetric(family.name, family.help, family.kind)
     metric.samples = [
@@ -137,7 +143,7 @@ def client_metric(family: Family) -> ClientMetric:
 
 
 class _Families(Collector):
-    def __init__(self, families: Sequence[Family]) -> None:
+    def __init__(self, families: Sequence[SampleFamily]) -> None:
         self.families = families
 
     def collect(self) -> Iterator[ClientMetric]:

@@ -62,7 +62,7 @@ class Impression(msgspec.Struct, frozen=True, gc=False):
     variant: str
 
 
-class Interaction(msgspec.Struct, frozen=True, gc=False):
+class SimulatedInteraction(msgspec.Struct, frozen=True, gc=False):
     """An action of a user on an item, as written."""
 
     ts: int
@@ -77,10 +77,10 @@ class Streams(NamedTuple):
     """Both logs in the order of writing; bytes are invalid records."""
 
     impressions: Sequence[Impression | bytes]
-    interactions: Sequence[Interaction | bytes]
+    interactions: Sequence[SimulatedInteraction | bytes]
 
 
-T = TypeVar("T", Impression, Interaction)
+T = TypeVar("T", Impression, SimulatedInteraction)
 _Random: TypeAlias = np.random.Generator
 _Shown: TypeAlias = tuple[Impression, list[str]]
 """A list and its clicked items."""
@@ -106,7 +106,7 @@ def streams(lists: int, seed: int, *, invalid: bool = True) -> Streams:
     )
 
 
-def line(record: Impression | Interaction | bytes) -> bytes:
+def line(record: Impression | SimulatedInteraction | bytes) -> bytes:
     """A record as written, without the newline."""
     return record if isinstance(record, bytes) else msgspec.json.encode(record)
 
@@ -125,7 +125,7 @@ def _shown(lists: int, seed: int) -> Iterator[_Shown]:
         yield impression, record.interactions
 
 
-def _interactions(random: _Random, shown: Sequence[_Shown]) -> list[Interaction]:
+def _interactions(random: _Random, shown: Sequence[_Shown]) -> list[SimulatedInteraction]:
     done = [
         _interaction(impression, item, kind, after)
         for impression, clicked in shown
@@ -152,13 +152,13 @@ def _path(random: _Random) -> Iterator[tuple[str, int]]:
             yield "purchase", after + _up_to(random, _DELAY - after)
 
 
-def _outside(random: _Random, shown: Impression) -> Interaction:
+def _outside(random: _Random, shown: Impression) -> SimulatedInteraction:
     while (item := f"item-{random.integers(ITEMS)}") in shown.recommendations:
         pass
     return _interaction(shown, item, "click", _up_to(random, _DELAY))
 
 
-def _orphan(random: _Random, shown: Impression, *, gone: bool) -> Interaction:
+def _orphan(random: _Random, shown: Impression, *, gone: bool) -> SimulatedInteraction:
     item = shown.recommendations[random.integers(LENGTH)]
     if gone:
         never = msgspec.structs.replace(shown, request_id=f"{shown.request_id}-never-shown")
@@ -166,16 +166,16 @@ def _orphan(random: _Random, shown: Impression, *, gone: bool) -> Interaction:
     return _interaction(shown, item, "purchase", WINDOW + 1 + _up_to(random, WINDOW))
 
 
-def _view(random: _Random, shown: Impression) -> Interaction:
+def _view(random: _Random, shown: Impression) -> SimulatedInteraction:
     item = shown.recommendations[random.integers(LENGTH)]
     return _interaction(shown, item, IGNORED, _up_to(random, _VIEW))
 
 
-def _interaction(shown: Impression, item: str, kind: str, after: int) -> Interaction:
-    return Interaction(shown.ts + after, shown.request_id, shown.user, item, kind)
+def _interaction(shown: Impression, item: str, kind: str, after: int) -> SimulatedInteraction:
+    return SimulatedInteraction(shown.ts + after, shown.request_id, shown.user, item, kind)
 
 
-def _numbered(seed: int, done: Sequence[Interaction]) -> list[Interaction]:
+def _numbered(seed: int, done: Sequence[SimulatedInteraction]) -> list[SimulatedInteraction]:
     ordered = sorted(done, key=lambda each: each.ts)
     replace = msgspec.structs.replace
     return [replace(each, event_id=f"e{seed}-{n}") for n, each in enumerate(ordered)]

@@ -68,7 +68,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     interactions: list[str]
 
 
-class Audience(NamedTuple):
+class SimulatedAudience(NamedTuple):
     """Properties of each user, derived from a hash of the id."""
 
     hashes: NDArray[np.int64]
@@ -155,14 +155,14 @@ def _record(
 
 
 @cache
-def _audience() -> Audience:
+def _audience() -> SimulatedAudience:
     digests = (hashlib.blake2b(f"user-{n}".encode(), digest_size=7).digest() for n in range(_USERS))
     hashes = np.array(list(map(int.from_bytes, digests)), dtype=np.int64)
     first = hashes // 8 % _GENRES
     second = (first + 1 + hashes // 128 % (_GENRES - 1)) % _GENRES
     genres = np.arange(ITEMS) % _GENRES
     likes = (genres == first[:, None]) | (genres == second[:, None])
-    return Audience(hashes // 65536, hashes % 3, hashes // 2 % len(COUNTRIES), ~likes)
+    return SimulatedAudience(hashes // 65536, hashes % 3, hashes // 2 % len(COUNTRIES), ~likes)
 
 
 def records(options: SimulatorOptions) -> Iterator[bytes]:

@@ -23,9 +23,9 @@ from streameval.events import END_TIME, FIRST_TIME
 from streameval.events.arrow import column_of, in_microseconds
 from streameval.events.ragged import IntArray
 from streameval.tables.files import (
-    Column,
+    FileTable,
     Kind,
-    Table,
+    TableColumn,
     TableFile,
     arrow,
     require,
@@ -66,7 +66,7 @@ def holds_lists(path: str, name: str, kind: Any) -> bool:
     return False
 
 
-def lists_of(column: Column, separator: Separator, *, numeric: bool) -> Any:
+def lists_of(column: TableColumn, separator: Separator, *, numeric: bool) -> Any:
     r"""A column of lists, or of lists as text, as an Arrow array of lists.
 
     Text is a JSON list ('["a", 7]'; Python lists are read too), or entries between separators. A
@@ -103,11 +103,11 @@ def _entries(parts: Sequence[Any], entry: Callable[[Any], Any], padding: list[An
     return [*map(entry, parts[:filled]), *padding * (len(parts) - filled)]
 
 
-def _texts(column: Column) -> list[str]:
+def _texts(column: TableColumn) -> list[str]:
     return [(text or "").strip() for text in column.values.to_pylist()]
 
 
-def _refuse_missing(column: Column, texts: Sequence[str]) -> None:
+def _refuse_missing(column: TableColumn, texts: Sequence[str]) -> None:
     row = next((row for row, text in enumerate(texts) if text in _MISSING), None)
     if row is not None:
         problem = f"found {texts[row]!r}, which looks like a missing list"
@@ -116,7 +116,7 @@ def _refuse_missing(column: Column, texts: Sequence[str]) -> None:
 
 
 def _splitter(
-    column: Column, texts: Sequence[str], separator: Separator
+    column: TableColumn, texts: Sequence[str], separator: Separator
 ) -> Callable[[int, str], Sequence[Any]]:
     """A function that splits the text of a cell, given its row; the text is not blank."""
     if separator.explicit:
@@ -143,7 +143,7 @@ def _is_bracketed(text: str) -> bool:
     return text.startswith("[") and text.endswith("]")
 
 
-def _json_list(column: Column, row: int, text: str) -> list[Any]:
+def _json_list(column: TableColumn, row: int, text: str) -> list[Any]:
     """The entries of a JSON list, or of a Python list."""
     found: Any = None
     if _is_bracketed(text):
@@ -183,7 +183,7 @@ def _other_separator(
 
 
 def _ambiguous(
-    column: Column, row: int, text: str, other: str, separator: str | None
+    column: TableColumn, row: int, text: str, other: str, separator: str | None
 ) -> SourceError:
     if not other:
         problem = f"found {text!r:.60}, which looks like a list in brackets"
@@ -280,7 +280,7 @@ def separators_of(texts: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def event_rows(table: Table, options: TableOptions) -> Any:
+def event_rows(table: FileTable, options: TableOptions) -> Any:
     """Rows of a file as an Arrow table with the columns of `Columns` and of `options.by`."""
     for name in options.separators:
         if name and name not in table.names:
@@ -310,7 +310,7 @@ def event_rows(table: Table, options: TableOptions) -> Any:
     return arrow().table(columns)
 
 
-def _separator_of_ids(table: Table, name: str, options: TableOptions) -> Separator:
+def _separator_of_ids(table: FileTable, name: str, options: TableOptions) -> Separator:
     """Make "|" the separator of a column without it if the other column of ids has it."""
     given = options.separator(name)
     if given.text is not None or table.text is None:
@@ -388,7 +388,7 @@ def _integers(path: str, lists: Any) -> Any:
         raise SourceError(path, " ".join(str(error).split()), remedy) from error
 
 
-def _column(table: Table, name: str, role: str) -> Column:
+def _column(table: FileTable, name: str, role: str) -> TableColumn:
     return table.column(name, _remedy(role))
 
 
@@ -399,7 +399,7 @@ def _remedy(role: str) -> str:
     return f"{name}, or {rows}" if role in _IDS else name
 
 
-def _label(column: Column, most: int) -> Any:
+def _label(column: TableColumn, most: int) -> Any:
     """A dictionary-encoded column of labels, whose values are checked."""
     nested = column.values.type.num_fields > 0
     found = column.values if nested else column.values.dictionary_encode()

@@ -52,10 +52,10 @@ def is_table(path: str) -> bool:
     return _suffix(path) in _SUFFIXES
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """One column of a file."""
 
-    table: Table
+    table: FileTable
     name: str
     values: Any
 
@@ -65,7 +65,7 @@ class Column(NamedTuple):
         return SourceError(self.table.path, f"{where}: {problem}", remedy)
 
 
-class Table(NamedTuple):
+class FileTable(NamedTuple):
     """The rows of a file, or some of them.
 
     Attributes:
@@ -81,13 +81,13 @@ class Table(NamedTuple):
     text: bytes | None
     first: int = 0
 
-    def column(self, name: str, remedy: str) -> Column:
+    def column(self, name: str, remedy: str) -> TableColumn:
         """The column with this name."""
         require(self.path, name, self.names, remedy)
         found = self.content[name].combine_chunks()
         if arrow().types.is_dictionary(found.type):
             found = found.cast(found.type.value_type)
-        return Column(self, name, found)
+        return TableColumn(self, name, found)
 
     @property
     def listing(self) -> str:
@@ -171,7 +171,7 @@ def table_file(path: str) -> TableFile:
         return TableFile(path, file.schema_arrow, pieces)
 
 
-def tables_of(piece: Piece, wanted: Container[str]) -> Iterator[Table]:
+def tables_of(piece: Piece, wanted: Container[str]) -> Iterator[FileTable]:
     """The rows of a piece, in batches."""
     if not piece.groups:
         yield table_of(piece.path)
@@ -182,7 +182,7 @@ def tables_of(piece: Piece, wanted: Container[str]) -> Iterator[Table]:
         # Without threads, because one that starts at the end of a short process may abort it.
         for batch in file.iter_batches(_ROWS, piece.groups, chosen, use_threads=False):
             batch.validate(full=True)
-            yield Table(piece.path, arrow().Table.from_batches([batch]), names, None, first)
+            yield FileTable(piece.path, arrow().Table.from_batches([batch]), names, None, first)
             first += batch.num_rows
 
 
@@ -204,7 +204,7 @@ class EmptyFileError(ProblemError):
     """A file has no bytes; as one with columns alone, it has no event."""
 
 
-def table_of(path: str) -> Table:
+def table_of(path: str) -> FileTable:
     """Read a whole file.
 
     `path`: parquet, or text whose first line names the columns, separated by tabs, commas or
@@ -219,19 +219,19 @@ def table_of(path: str) -> Table:
             file = arrow("parquet").ParquetFile(arrow().BufferReader(found), pre_buffer=False)
             table = file.read(use_threads=False)
             table.validate(full=True)
-            return Table(path, table, table.column_names, None)
+            return FileTable(path, table, table.column_names, None)
         _refuse_binary(path, found)
         return _text(path, found.removeprefix(_BYTE_ORDER_MARK))
 
 
-def joined_tables(path: str) -> Table:
+def joined_tables(path: str) -> FileTable:
     """The rows of a file, or those of all tables in a folder or of a pattern."""
     found = [table_of(each) for each in expand(path, is_table)]
     if len(found) == 1:
         return found[0]
     with _explained(path):
         rows = arrow().concat_tables(each.content for each in found)
-    return Table(path, rows, rows.column_names, None)
+    return FileTable(path, rows, rows.column_names, None)
 
 
 @contextmanager
@@ -257,7 +257,7 @@ def _refuse_binary(path: str, found: bytes) -> None:
         raise SourceError(path, problem, "save the file as UTF-8 text") from None
 
 
-def _text(path: str, found: bytes) -> Table:
+def _text(path: str, found: bytes) -> FileTable:
     # With the names of all columns, or Arrow would guess types: 007 is not an integer.
     headers = {each: _header(found, each) for each in _DELIMITERS}
     delimiter = next((each for each, names in headers.items() if len(names) > 1), ",")
@@ -270,7 +270,7 @@ def _text(path: str, found: bytes) -> Table:
             column_types=dict.fromkeys(headers[delimiter], arrow().large_string())
         ),
     )
-    return Table(path, table, table.column_names, found)
+    return FileTable(path, table, table.column_names, found)
 
 
 def _header(found: bytes, delimiter: str) -> list[str]:
@@ -284,7 +284,7 @@ def _suffix(path: str) -> str:
     return (name.with_suffix("") if name.suffix in {".gz", ".zst"} else name).suffix.lower()
 
 
-def ids_of(column: Column) -> Any:
+def ids_of(column: TableColumn) -> Any:
     """A column of ids as an Arrow array of integers or strings."""
     array = users_of(column)
     missing = arrow("compute").is_null(array)
@@ -294,7 +294,7 @@ def ids_of(column: Column) -> Any:
     return array
 
 
-def users_of(column: Column) -> Any:
+def users_of(column: TableColumn) -> Any:
     """A column of optional ids as an Arrow array; null and empty text become null."""
     types, array, compute = arrow().types, column.values, arrow("compute")
     if types.is_string(array.type):
@@ -308,7 +308,7 @@ def users_of(column: Column) -> Any:
     return array
 
 
-def numbers_of(column: Column) -> Array:
+def numbers_of(column: TableColumn) -> Array:
     """A column of finite numbers, from numbers or from text; shape (rows,)."""
     array, compute, wanted = column.values, arrow("compute"), arrow().float64()
     try:
@@ -333,7 +333,7 @@ def finite(value: object) -> float | None:
     return found if math.isfinite(found) else None
 
 
-def times_of(column: Column, unit: TimeUnit) -> IntArray:
+def times_of(column: TableColumn, unit: TimeUnit) -> IntArray:
     """A column of event times, microseconds since the epoch; shape (rows,).
 
     Args:

@@ -18,8 +18,8 @@ from streameval.sources.files import lines
 from streameval.sources.opening import expand, size
 from streameval.tables.events import span_starts
 from streameval.tables.files import (
+    FileTable,
     Kind,
-    Table,
     arrow,
     finite,
     ids_of,
@@ -177,7 +177,7 @@ def _rows(path: str, names: Names, file: str, worth: _Role, rank: _Role | None =
     )
 
 
-def _missing_column(table: Table, role: str, named: str | None) -> SourceError:
+def _missing_column(table: FileTable, role: str, named: str | None) -> SourceError:
     problem = f"no column has a usual name of the {role.rpartition('.')[2]}"
     if named:
         problem = f"no column {named!r}"
@@ -186,7 +186,7 @@ def _missing_column(table: Table, role: str, named: str | None) -> SourceError:
     return SourceError(table.path, f"{problem}; {table.listing}", remedy)
 
 
-def _values(table: Table, name: str) -> Any:
+def _values(table: FileTable, name: str) -> Any:
     """The numbers or texts of a column, or None."""
     if table.names.count(name) > 1:
         return None
@@ -195,7 +195,7 @@ def _values(table: Table, name: str) -> Any:
     return values if any(each(values.type) for each in kinds) else None
 
 
-def _is_numeric(table: Table, name: str) -> bool:
+def _is_numeric(table: FileTable, name: str) -> bool:
     """Whether a column has only numbers, and others than 0 and 1."""
     values = _values(table, name)
     # A column without a name is the index that pandas writes.
@@ -205,7 +205,7 @@ def _is_numeric(table: Table, name: str) -> bool:
     return not found <= _BINARY and all(finite(text) is not None for text in found)
 
 
-def _is_binary(table: Table, name: str) -> bool:
+def _is_binary(table: FileTable, name: str) -> bool:
     values = _values(table, name)
     # Most columns are ruled out by their first rows.
     if values is None or not _texts(values.slice(0, 100)) <= _BINARY:

@@ -16,7 +16,7 @@ from streameval.decoding.fields import EventFields
 from streameval.decoding.framing import BatchDecoder, FramedDecoder, ToText, unframed
 from streameval.sources import protobuf
 from streameval.sources.schemas import avro
-from streameval.sources.schemas.registry import Definition
+from streameval.sources.schemas.registry import SchemaDefinition
 from tests.benchmarks import traffic
 from tests.benchmarks.timing import best_of
 from tests.benchmarks.update import RANKED
@@ -72,7 +72,7 @@ def _formats(plain: Sequence[bytes]) -> None:
     tasks = {
         "json": _columns(plain),
         "json-schema": _columns([framed(1, each) for each in plain], unframed),
-        "avro": _columns(by_avro, avro.reader(Definition("AVRO", _AVRO), "s")),
+        "avro": _columns(by_avro, avro.reader(SchemaDefinition("AVRO", _AVRO), "s")),
         "protobuf": _columns(by_protobuf, protobuf.reader(kind, "s")),
     }
     _print(tasks, "json")

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from streameval.checkpoints.scheduler import Clock
+from streameval.checkpoints.scheduler import ProcessClock
 from streameval.config import Config
 from streameval.config.options import StateOptions, WindowsOptions
 from streameval.daemon.assembly import assemble
@@ -135,10 +135,10 @@ class ScriptedLoop:
     def __init__(self, config: Config, topics: Sequence[str]) -> None:
         self.times = IterationTimes()
         self.source = ScriptedSource(topics)
-        parts = assemble(config, {}, Clock(), self.source)
+        parts = assemble(config, {}, ProcessClock(), self.source)
         parts.pulse._on_beat = self.times.beat
         self.ingest = parts.ingest
-        self.loop = Loop(parts, lambda _: None, Clock(), lambda: None)
+        self.loop = Loop(parts, lambda _: None, ProcessClock(), lambda: None)
         self._until: list[Callable[[], bool]] = []
 
     def run(

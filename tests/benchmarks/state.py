@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
-from streameval.checkpoints.checkpoint import Draft, Entry, Header, Part, Place
+from streameval.checkpoints.checkpoint import CheckpointDraft, Entry, Header, Part, Place
 from streameval.checkpoints.store import Store, folder_store
 
 PLACE = Place("shop.events", "Zq3kTgZrQ1-xbW5uZ2fQ0A", 0)
@@ -46,7 +46,7 @@ def _restore(store: Store) -> None:
         raise SystemExit("nothing was restored")
 
 
-def _draft(offset: int, settled: int, last: Sequence[Entry] = ()) -> Draft:
+def _draft(offset: int, settled: int, last: Sequence[Entry] = ()) -> CheckpointDraft:
     header = Header(
         release="0",
         cluster="benchmark",
@@ -60,7 +60,7 @@ def _draft(offset: int, settled: int, last: Sequence[Entry] = ()) -> Draft:
     )
     there = {each.name for each in last if each.blob is not None}
     parts = [_part(n, settled=n < settled, there=there) for n in range(PARTS)]
-    return Draft(header=header, parts=parts, last=last)
+    return CheckpointDraft(header=header, parts=parts, last=last)
 
 
 def _part(number: int, *, settled: bool, there: Collection[str]) -> Part:

@@ -16,7 +16,7 @@ import pytest
 from pyarrow import parquet
 
 from streameval import Intervals
-from streameval.checkpoints.checkpoint import Draft, Part
+from streameval.checkpoints.checkpoint import CheckpointDraft, Part
 from streameval.checkpoints.store import store_of
 from streameval.cli.state import StoredCheckpoint, newest_checkpoints
 from streameval.partials import arrow_table, partials
@@ -189,7 +189,7 @@ def saved_as(path: Path, other: Path, *, more: int = 0, number: int = 0) -> Path
         parts = [
             Part(name=name, content=partial(_content, held, name)) for name in held.saved.digests
         ]
-        store.save(Draft(header=header, parts=parts))
+        store.save(CheckpointDraft(header=header, parts=parts))
     return path
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from streameval.config import Config
-from streameval.daemon import Clock
+from streameval.daemon import ProcessClock
 from streameval.daemon.assembly import Assembly
 from streameval.daemon.loop import Loop
 from streameval.engine.snapshot import Snapshot
@@ -32,8 +32,10 @@ class ManualTime:
         return self.now
 
     @property
-    def clock(self) -> Clock:
-        return Clock(wall=self.read, monotonic=self.read, busy=lambda: 0.0, sleep=self.advance)
+    def clock(self) -> ProcessClock:
+        return ProcessClock(
+            wall=self.read, monotonic=self.read, busy=lambda: 0.0, sleep=self.advance
+        )
 
 
 def loop_of(

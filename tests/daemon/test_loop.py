@@ -23,7 +23,7 @@ from streameval.checkpoints.checkpointer import MemoryOnly
 from streameval.checkpoints.storage import Disk
 from streameval.config import Config, WebOptions
 from streameval.config.options import DeadLetterOptions, StateOptions
-from streameval.daemon import Daemon, Stop, assembly
+from streameval.daemon import Daemon, StopSignal, assembly
 from streameval.daemon.assembly import Assembly, Pulse, assemble
 from streameval.daemon.loop import Loop
 from streameval.dead_letters.queue import Queue
@@ -452,7 +452,7 @@ def test_a_job_of_a_shell_heeds_an_interrupt_and_under_nohup_ignores_a_hang_up()
         number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGHUP)
     }
     try:
-        with Stop().on_signals() as stop:
+        with StopSignal().on_signals() as stop:
             signal.raise_signal(signal.SIGHUP)
             assert not stop()
             signal.raise_signal(signal.SIGINT)
@@ -468,7 +468,7 @@ def test_a_signal_only_requests_a_stop_and_is_handled_as_before_afterwards(
     number: signal.Signals,
 ) -> None:
     before = signal.getsignal(signal.SIGINT)
-    with Stop().on_signals() as stop:
+    with StopSignal().on_signals() as stop:
         assert not stop()
         signal.raise_signal(number)
         assert stop()
@@ -501,7 +501,7 @@ def test_a_second_signal_kills_and_a_repeated_one_does_not() -> None:
 
 def test_the_stop_is_due_after_the_given_seconds() -> None:
     manual_time = ManualTime()
-    stop = Stop(2.5, manual_time.read)
+    stop = StopSignal(2.5, manual_time.read)
     manual_time.advance(2.0)
     assert not stop()
     manual_time.advance(0.5)

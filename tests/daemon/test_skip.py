@@ -18,7 +18,7 @@ from streameval.checkpoints.store import folder_store
 from streameval.config import Config, load
 from streameval.config.options import StateOptions
 from streameval.config.pipeline import new_ingest
-from streameval.daemon import Clock
+from streameval.daemon import ProcessClock
 from streameval.daemon.assembly import Assembly, assemble
 from streameval.daemon.loop import Loop
 from streameval.decoding.columns import Decoded
@@ -79,7 +79,7 @@ def _written(folder: Path, broker: Broker, topic: str) -> Path:
 def _run(config: Config, until: Callable[[Snapshot], bool]) -> Snapshot:
     """Run a daemon until a snapshot meets a condition; returns the last snapshot."""
     shown: list[Snapshot] = []
-    loop = Loop(assemble(config, {}, Clock()), shown.append, Clock(), lambda: None)
+    loop = Loop(assemble(config, {}, ProcessClock()), shown.append, ProcessClock(), lambda: None)
     loop.run(lambda: bool(shown) and until(shown[-1]))
     return shown[-1]
 
@@ -326,7 +326,7 @@ EVENT = b'{"recommendations": ["a", "b"], "interactions": ["b"]}'
 
 @contextmanager
 def _counting(config: Config) -> Iterator[Assembly]:
-    parts = assemble(config, {}, Clock())
+    parts = assemble(config, {}, ProcessClock())
     try:
         parts.source.open(parts.owner)
         yield parts

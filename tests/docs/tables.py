@@ -13,7 +13,7 @@ from streameval.catalogue.grammar import written
 from streameval.decoding.invalid import REASONS
 from streameval.engine.snapshot import JoinHealth, StreamHealth
 from streameval.events.records import Partition
-from streameval.exporters.families import Family
+from streameval.exporters.families import SampleFamily
 from streameval.exporters.operations import (
     build_information,
     comparison_families,
@@ -56,7 +56,7 @@ def _with_list(page: str, heading: str, items: Iterator[str]) -> str:
     )
 
 
-def _families() -> Iterator[Family]:
+def _families() -> Iterator[SampleFamily]:
     yield build_information("1")
     state = msgspec.structs.replace(busy_health(), join=_JOIN)
     yield from operations(picture(refused("capri:recall@5", ("a",)), state=state), lag=True)
@@ -64,7 +64,7 @@ def _families() -> Iterator[Family]:
     yield memory_limit()
 
 
-def _family(family: Family) -> str:
+def _family(family: SampleFamily) -> str:
     labels = ", ".join(f"`{name}`" for name in family.samples[0].labels)
     by = f" by {labels}" if labels else ""
     meaning = family.help.partition(". ")[0].removesuffix(".")

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from streameval.checkpoints.checkpoint import Draft, Entry, LogEvent
+from streameval.checkpoints.checkpoint import CheckpointDraft, Entry, LogEvent
 from streameval.checkpoints.settings import Policies
 from streameval.checkpoints.store import Store
 from streameval.engine.dead_letters import Identity
@@ -34,10 +34,10 @@ def batch(start: int, stop: int, partition: Partition = P, minute: int = 0) -> R
 class Recorded(MemoryStore):
     def __init__(self) -> None:
         super().__init__()
-        self.drafts: list[Draft] = []
+        self.drafts: list[CheckpointDraft] = []
         self.tables: list[Sequence[Entry]] = []
 
-    def save(self, draft: Draft) -> Sequence[Entry]:
+    def save(self, draft: CheckpointDraft) -> Sequence[Entry]:
         self.drafts.append(draft)
         self.tables.append(super().save(draft))
         return self.tables[-1]

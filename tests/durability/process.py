@@ -13,7 +13,7 @@ import msgspec
 from streameval.accumulator import Accumulator
 from streameval.checkpoints.checkpointer import Checkpointer
 from streameval.checkpoints.format import digest_of
-from streameval.checkpoints.scheduler import Clock
+from streameval.checkpoints.scheduler import ProcessClock
 from streameval.checkpoints.settings import CheckpointSettings
 from streameval.checkpoints.store import Store, folder_store
 from streameval.decoding.decode import Decoder
@@ -177,7 +177,7 @@ class Member:
             commit=self.commit,
             evidence=EvidenceReader(self.ingest),
             letters=self.letters,
-            clock=Clock(
+            clock=ProcessClock(
                 wall=lambda: 1_000.0 + self.now,
                 monotonic=lambda: self.now,
                 busy=lambda: self.spent,

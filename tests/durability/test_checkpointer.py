@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from streameval.checkpoints.checkpoint import Draft, Entry, Place, Skip
+from streameval.checkpoints.checkpoint import CheckpointDraft, Entry, Place, Skip
 from streameval.checkpoints.cleaning import GRACE
-from streameval.checkpoints.format import Content
+from streameval.checkpoints.format import CheckpointContent
 from streameval.checkpoints.store import Found, SavedCheckpoint, Store
 from streameval.decoding.columns import Decoded
 from streameval.decoding.decode import Decoder
@@ -48,7 +48,9 @@ class Rotting(MemoryStore):
         header, entries = found.saved.header, found.saved.entries
         self.lose(place, header.offset)
         return Found(
-            saved=SavedCheckpoint("", Content(header=header, entries=entries), _unreadable)
+            saved=SavedCheckpoint(
+                "", CheckpointContent(header=header, entries=entries), _unreadable
+            )
         )
 
 
@@ -62,7 +64,7 @@ class Costly(Recorded):
 
     kept: Kept
 
-    def save(self, draft: Draft) -> Any:
+    def save(self, draft: CheckpointDraft) -> Any:
         self.kept.spent += 2.0
         return super().save(draft)
 

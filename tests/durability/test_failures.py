@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from streameval.checkpoints.checkpoint import Draft
+from streameval.checkpoints.checkpoint import CheckpointDraft
 from streameval.checkpoints.checkpointer import MemoryOnly, split
-from streameval.checkpoints.scheduler import Clock
+from streameval.checkpoints.scheduler import ProcessClock
 from streameval.engine.dead_letters import Identity
 from streameval.errors import DeadLetterError, StoreError, UnsavedStateError
 from streameval.events.records import Partition, RecordBatch
@@ -27,7 +27,7 @@ class Failing(MemoryStore):
 
     full = False
 
-    def save(self, draft: Draft) -> Any:
+    def save(self, draft: CheckpointDraft) -> Any:
         if self.full:
             raise StoreError("memory", "no space left on device", "make room")
         return super().save(draft)
@@ -38,7 +38,7 @@ class Untidy(MemoryStore):
 
     reason: str | None = None
 
-    def save(self, draft: Draft) -> Any:
+    def save(self, draft: CheckpointDraft) -> Any:
         saved = super().save(draft)
         self.cleanup_failure = self.reason
         return saved
@@ -176,7 +176,7 @@ def test_a_batch_on_one_side_stays_whole(offset: int) -> None:
 def test_without_a_store_partitions_start_at_the_configured_offset() -> None:
     now, safe, counts = [0.0], set[Identity](), ingest()
     letters = Letters(safe, lambda _: None)
-    owner = MemoryOnly(counts, letters, Clock(monotonic=lambda: now[0]), Inline())
+    owner = MemoryOnly(counts, letters, ProcessClock(monotonic=lambda: now[0]), Inline())
     assert owner.assigned([assignment(start=4, committed=50)]) == {P: 4}
     owner.apply(batch(4, 6))
     owner.apply(batch_of(P, [b"garbage"], 6))
@@ -194,7 +194,7 @@ def test_without_a_store_partitions_start_at_the_configured_offset() -> None:
 def test_without_a_store_a_failed_flush_of_letters_is_logged_and_retried() -> None:
     now = [0.0]
     letters = Letters(set(), lambda _: None)
-    owner = MemoryOnly(ingest(), letters, Clock(monotonic=lambda: now[0]), Inline())
+    owner = MemoryOnly(ingest(), letters, ProcessClock(monotonic=lambda: now[0]), Inline())
     letters.failing = True
     now[0] = 10.0
     owner.advance()

@@ -17,7 +17,13 @@ from streameval.catalogue import parse
 from streameval.catalogue.reading import Reading
 from streameval.decoding.invalid import REASONS
 from streameval.engine.snapshot import LIFETIME, CounterKey, CounterValue, Series, Snapshot
-from streameval.exporters.families import Family, Sample, family_name, metric_labels, slice_labels
+from streameval.exporters.families import (
+    Sample,
+    SampleFamily,
+    family_name,
+    metric_labels,
+    slice_labels,
+)
 from streameval.exporters.prometheus import PrometheusExporter, Text, client_metric
 from streameval.statistics.intervals import Interval
 from tests.effort import every_case
@@ -295,13 +301,19 @@ def test_a_sum_is_counted_up_beside_its_lists(exporter: PrometheusExporter) -> N
 def test_the_text_equals_that_of_the_client_library() -> None:
     odd = {"k": "10", "a": 'q"\\\n é'}
     families = [
-        Family("x", "summary", 'a\\b\n"c"', [Sample("x_sum", odd, 1.5), Sample("x_count", odd, 2)]),
-        Family("c", "counter", "h", [Sample("c_total", {}, 1e16)]),
-        Family("g", "gauge", "h", [Sample("g", {"z": "\\n"}, math.inf), Sample("g", {}, -0.5)]),
+        SampleFamily(
+            "x", "summary", 'a\\b\n"c"', [Sample("x_sum", odd, 1.5), Sample("x_count", odd, 2)]
+        ),
+        SampleFamily("c", "counter", "h", [Sample("c_total", {}, 1e16)]),
+        SampleFamily(
+            "g", "gauge", "h", [Sample("g", {"z": "\\n"}, math.inf), Sample("g", {}, -0.5)]
+        ),
     ]
     registry = CollectorRegistry(auto_describe=False)
     registry.register(Collected([client_metric(each) for each in families]))
-    assert Text().of([*families, Family("empty", "gauge", "h", [])]) == generate_latest(registry)
+    assert Text().of([*families, SampleFamily("empty", "gauge", "h", [])]) == generate_latest(
+        registry
+    )
 
 
 class Collected(Collector):

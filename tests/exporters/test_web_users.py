@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import bcrypt
 import pytest
 
-from streameval.exporters.web.auth import Users, Verdict
+from streameval.exporters.web.auth import Verdict, WebUsers
 from tests.effort import every_case
 from tests.exporters.guarded import Guarded, guarded, hashed, users
 
@@ -82,12 +82,12 @@ def _awaited(answer: Coroutine[Any, Any, T]) -> T:
 
 def test_a_hash_of_htpasswd_is_accepted() -> None:
     made = hashed("s3cret").replace("$2b$", "$2y$", 1)
-    known_users = Users("web.yml", {"ana": made})
+    known_users = WebUsers("web.yml", {"ana": made})
     assert _awaited(known_users.verdict(header("ana", "s3cret"))) is Verdict.ADMITTED
 
 
 def test_a_long_password_is_cut_as_by_bcrypt() -> None:
-    known_users = Users("web.yml", {"ana": hashed("x" * 72)})
+    known_users = WebUsers("web.yml", {"ana": hashed("x" * 72)})
     assert _awaited(known_users.verdict(header("ana", "x" * 100))) is Verdict.ADMITTED
     assert _awaited(known_users.verdict(header("ana", "x" * 71))) is Verdict.REFUSED
 
@@ -120,14 +120,14 @@ def test_a_password_is_checked_once_and_off_the_event_loop(
 
 def test_an_unknown_user_costs_as_much_as_a_known_one(monkeypatch: pytest.MonkeyPatch) -> None:
     slow = bcrypt.hashpw(b"x", bcrypt.gensalt(6)).decode()
-    known_users = Users("web.yml", {"ana": hashed("s3cret"), "bob": slow})
+    known_users = WebUsers("web.yml", {"ana": hashed("s3cret"), "bob": slow})
     checks = Checks(monkeypatch)
     assert _awaited(known_users.verdict(header("eve", "x"))) is Verdict.REFUSED
     assert checks.hashes == [slow.encode()]
 
 
 def test_waiting_checks_are_limited_and_cached_users_do_not_wait() -> None:
-    known_users = Users("web.yml", {"ana": hashed("s3cret")})
+    known_users = WebUsers("web.yml", {"ana": hashed("s3cret")})
 
     async def ask() -> tuple[list[Verdict], Verdict]:
         await known_users.verdict(header("ana", "s3cret"))
@@ -149,7 +149,7 @@ def _passwords(count: int) -> list[str]:
 
 
 def test_a_new_scraper_is_checked_before_a_flood_from_elsewhere() -> None:
-    known_users = Users("web.yml", {"ana": hashed("s3cret")})
+    known_users = WebUsers("web.yml", {"ana": hashed("s3cret")})
 
     async def ask() -> tuple[Verdict, int]:
         flood = [
@@ -168,7 +168,7 @@ def test_a_new_scraper_is_checked_before_a_flood_from_elsewhere() -> None:
 
 
 def test_a_scraper_at_the_address_of_a_flood_loses_at_most_one_scrape() -> None:
-    known_users = Users("web.yml", {"ana": hashed("s3cret")})
+    known_users = WebUsers("web.yml", {"ana": hashed("s3cret")})
 
     async def ask() -> list[Verdict]:
         flood = [
@@ -196,7 +196,7 @@ def test_a_refused_password_is_not_checked_again(
 
 
 def test_a_client_that_goes_away_does_not_cancel_the_check_of_others() -> None:
-    known_users = Users("web.yml", {"ana": hashed("s3cret")})
+    known_users = WebUsers("web.yml", {"ana": hashed("s3cret")})
 
     async def ask() -> Verdict:
         leaving, staying = (
@@ -210,7 +210,7 @@ def test_a_client_that_goes_away_does_not_cancel_the_check_of_others() -> None:
 
 
 def test_no_password_is_kept() -> None:
-    known_users = Users("web.yml", {"ana": hashed("s3cret")})
+    known_users = WebUsers("web.yml", {"ana": hashed("s3cret")})
     assert _awaited(known_users.verdict(header("ana", "s3cret"))) is Verdict.ADMITTED
     (digest,) = known_users._proven.values()
     assert b"s3cret" not in digest

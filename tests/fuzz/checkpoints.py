@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 from hypothesis import strategies as st
 
-from streameval.checkpoints.checkpoint import Draft, Part, Place, Skip, Stop
+from streameval.checkpoints.checkpoint import CheckpointDraft, Part, Place, Skip, Stop
 from streameval.checkpoints.format import SEAL
 from streameval.checkpoints.store import Store, folder_store
 from streameval.config import Config
@@ -180,14 +180,18 @@ def _saved(config: Config) -> _Saved:
     return _Saved(config, home, place, ingest.positions, parts, files, disk)
 
 
-def _draft(positions: Mapping[Partition, int], place: Place, sections: Sequence[Any]) -> Draft:
+def _draft(
+    positions: Mapping[Partition, int], place: Place, sections: Sequence[Any]
+) -> CheckpointDraft:
     offset = sum(positions.values())
     offsets = {str(log): each for log, each in positions.items()}
     parts = [
         Part(name=each.name, content=each.content(), settled="/" in each.name) for each in sections
     ]
     names = {"cluster": "c", "group": "g", "offsets": offsets}
-    return Draft(header=header(place, offset, written_at=float(offset), **names), parts=parts)
+    return CheckpointDraft(
+        header=header(place, offset, written_at=float(offset), **names), parts=parts
+    )
 
 
 def _batch(log: Partition, start: int) -> RecordBatch:

@@ -27,7 +27,7 @@ from streameval.exporters.web.health import state
 from streameval.exporters.web.page import page
 from streameval.sources import protobuf
 from streameval.sources.schemas import avro
-from streameval.sources.schemas.registry import Definition, UnusableSchemaError
+from streameval.sources.schemas.registry import SchemaDefinition, UnusableSchemaError
 from tests.batches import batch_of
 from tests.decoding.records import anything, ids, json_values, mutilated, records
 from tests.fuzz import configurations
@@ -188,7 +188,7 @@ def schemas() -> Iterator[Callable[[Framed], None]]:
     """Reads records by their schemas, and then as JSON."""
     item = {"shop.Item": json.dumps(ITEM)}
     readers = {
-        "avro": avro.reader(Definition("AVRO", _TEXT, item), "us"),
+        "avro": avro.reader(SchemaDefinition("AVRO", _TEXT, item), "us"),
         "protobuf": protobuf.reader(Shown, "us"),
     }
 
@@ -207,5 +207,5 @@ def schemas() -> Iterator[Callable[[Framed], None]]:
 def _compiled(text: str, records: Sequence[bytes]) -> None:
     """Compile what may be a schema, and read records with it that are not of it."""
     with suppress(UnusableSchemaError):
-        reader = avro.reader(Definition("AVRO", text, {"shop.Item": json.dumps(ITEM)}), "ms")
+        reader = avro.reader(SchemaDefinition("AVRO", text, {"shop.Item": json.dumps(ITEM)}), "ms")
         FramedDecoder(Decoder(_FIELDS, []), reader).decode_many(records)

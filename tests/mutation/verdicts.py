@@ -11,7 +11,7 @@ import numpy as np
 from streameval.accumulator import audiences, comparison, contrasts, experiment, plan
 from streameval.accumulator.comparison import Comparison
 from streameval.accumulator.contrasts import Contrast
-from streameval.accumulator.verdicts import Compared, Draft
+from streameval.accumulator.verdicts import Compared, DraftComparison
 from streameval.statistics.groups import MOST_DAYS, Groups
 from tests.contract import test_intervals
 from tests.mutation.mistake import Mistake, around, replaced
@@ -51,7 +51,7 @@ def _farthest(found: Comparison) -> float:
 
 
 def _with_bounds_of_its_own(kept: Any) -> Any:
-    def select(drafts: Sequence[Draft]) -> list[Compared]:
+    def select(drafts: Sequence[DraftComparison]) -> list[Compared]:
         pairs = zip(drafts, kept(drafts), strict=True)
         return [
             msgspec.structs.replace(row, lift_low=draft.row.lift_low, lift_high=draft.row.lift_high)

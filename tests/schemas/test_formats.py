@@ -40,9 +40,9 @@ from streameval.join.options import InteractionOptions
 from streameval.sources import protobuf
 from streameval.sources.schemas import avro
 from streameval.sources.schemas.registry import (
-    Definition,
     Registry,
     RegistryOptions,
+    SchemaDefinition,
     UnusableSchemaError,
 )
 from streameval.sources.schemas.source import Schemas
@@ -210,7 +210,7 @@ def read_avro(kind: object, value: object, unit: TimeUnit = "iso8601") -> Any:
     schema = record("R", {"x": kind})
     stream = BytesIO()
     fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), {"x": value})
-    to_text = avro.reader(Definition("AVRO", json.dumps(schema)), unit)
+    to_text = avro.reader(SchemaDefinition("AVRO", json.dumps(schema)), unit)
     return json.loads(to_text(framed(1, stream.getvalue())))["x"]
 
 
@@ -245,7 +245,7 @@ def test_a_uuid_of_sixteen_bytes_becomes_its_text() -> None:
     number = UUID(int=5)
     schema = record("R", {"x": fixed})
     declared = json.dumps(schema).replace('"size"', '"logicalType": "uuid", "size"')
-    to_text = avro.reader(Definition("AVRO", declared), "ms")
+    to_text = avro.reader(SchemaDefinition("AVRO", declared), "ms")
     assert json.loads(to_text(framed(1, number.bytes))) == {"x": str(number)}
 
 
@@ -260,7 +260,7 @@ def test_a_timestamp_is_converted_to_the_unit_of_the_stream(millis: int, written
     value_framed = framed(1, stream.getvalue())
     units: tuple[TimeUnit, ...] = ("ms", "us", "s", "iso8601")
     for unit in units:
-        text = avro.reader(Definition("AVRO", json.dumps(schema)), unit)(value_framed)
+        text = avro.reader(SchemaDefinition("AVRO", json.dumps(schema)), unit)(value_framed)
         fields = EventFields(recommendations="r", interactions="i", time="x", time_unit=unit)
         whole = json.loads(text) | {"r": [], "i": []}
         (time,) = Decoder(fields, []).decode_many([json.dumps(whole).encode()]).times.tolist()  # type: ignore[union-attr]  # it has times
@@ -292,7 +292,7 @@ def test_a_local_timestamp_has_no_time_zone() -> None:
 )
 def test_an_unusable_avro_schema_has_a_reason(text: str, problem: str) -> None:
     with pytest.raises(UnusableSchemaError, match=problem):
-        avro.reader(Definition("AVRO", text), "ms")
+        avro.reader(SchemaDefinition("AVRO", text), "ms")
 
 
 PROTO = """

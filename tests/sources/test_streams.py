@@ -17,7 +17,7 @@ from streameval.sources.simulated_streams import (
     LATENESS,
     WINDOW,
     Impression,
-    Interaction,
+    SimulatedInteraction,
     Streams,
     line,
     streams,
@@ -82,7 +82,7 @@ def truth(streams: Streams) -> Truth:
     return Truth(impressions=shown, interactions=done, variants=dict(sorted(variants.items())))
 
 
-def _record(given: Impression | Interaction | bytes) -> Record:
+def _record(given: Impression | SimulatedInteraction | bytes) -> Record:
     if isinstance(given, bytes):
         return {}
     found: dict[str, Any] = msgspec.structs.asdict(given)
@@ -134,7 +134,7 @@ def test_lists_and_clicks_are_those_of_the_simulator() -> None:
     clicked = {
         (each.request_id, each.item)
         for each in _usual().interactions
-        if isinstance(each, Interaction) and each.type == "click"
+        if isinstance(each, SimulatedInteraction) and each.type == "click"
     }
     expected = [
         msgspec.json.decode(value, type=simulator.Record)
@@ -152,7 +152,7 @@ def test_lists_and_clicks_are_those_of_the_simulator() -> None:
 
 def test_purchases_come_late_and_within_the_window_but_for_orphans() -> None:
     shown = _lists(_usual())
-    done = [each for each in _usual().interactions if isinstance(each, Interaction)]
+    done = [each for each in _usual().interactions if isinstance(each, SimulatedInteraction)]
     never = [each for each in done if each.request_id not in shown]
     own = [(each.type, each.ts - shown[each.request_id].ts) for each in done if each not in never]
     after = [delay for _, delay in own if delay > WINDOW]

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import msgpack
 
-from streameval.checkpoints.checkpoint import VERSION, Draft, Entry, Header, Part, Place
+from streameval.checkpoints.checkpoint import VERSION, CheckpointDraft, Entry, Header, Part, Place
 from streameval.checkpoints.format import digest_of, file_of, folder_of
 from streameval.checkpoints.storage import Folder
 from streameval.checkpoints.store import SavedCheckpoint, Store, folder_store
@@ -29,7 +29,7 @@ def draft(
     written_at: float = NOON,
     counted: int | None = None,
     last: Sequence[Entry] = (),
-) -> Draft:
+) -> CheckpointDraft:
     """Two settled parts (one changes every hundred offsets, one never) and two others.
 
     Parts that `last` has in a blob are given without content.
@@ -48,7 +48,7 @@ def draft(
         settings={"pane": "1m", "labels": ["variant"]},
         written_at=written_at,
     )
-    return Draft(header=made, parts=parts, last=last)
+    return CheckpointDraft(header=made, parts=parts, last=last)
 
 
 def header(place: Place, offset: int, **more: Any) -> Header:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from streameval import Accumulator, Intervals
-from streameval.checkpoints.checkpoint import Draft, Part, Place
+from streameval.checkpoints.checkpoint import CheckpointDraft, Part, Place
 from streameval.checkpoints.store import folder_store
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
@@ -93,7 +93,7 @@ def main() -> None:
         saved = parts(counted(intervals))
         found = [Part(name=name, content=_content(data)) for name, data in saved.items()]
         made = header(place, EVENTS, written_at=0.0, **names)
-        store.save(Draft(header=made, parts=found))
+        store.save(CheckpointDraft(header=made, parts=found))
 
 
 def _content(data: bytes) -> Callable[[], Iterator[bytes]]:

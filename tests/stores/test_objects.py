@@ -17,7 +17,7 @@ from obstore.store import MemoryStore, ObjectStore
 
 from streameval.checkpoints import store as stores
 from streameval.checkpoints.bucket import Bucket
-from streameval.checkpoints.checkpoint import Draft, Entry, Part, Place, Skip, Stop
+from streameval.checkpoints.checkpoint import CheckpointDraft, Entry, Part, Place, Skip, Stop
 from streameval.checkpoints.cleaning import GRACE
 from streameval.checkpoints.format import BLOBS, CLAIM, folder_of
 from streameval.checkpoints.restore import RestorePlanner
@@ -178,12 +178,16 @@ def test_the_highest_saved_checkpoint_survives_lost_requests() -> None:
     run_state_machine_as_test(Histories, settings=settings(stateful_step_count=20, deadline=None))
 
 
-def panes(number: int, kept: int, place: Place = PLACE, last: Sequence[Entry] = ()) -> Draft:
+def panes(
+    number: int, kept: int, place: Place = PLACE, last: Sequence[Entry] = ()
+) -> CheckpointDraft:
     """A draft with one more settled pane than the previous one; the newest `kept` panes remain."""
     names = [f"labels/60/{pane:08}" for pane in range(max(0, number - kept), number)]
     meta = Part(name="meta", content=lambda: iter([b"%d" % number]))
     made = header(place, number, written_at=NOON + number, partitions=8)
-    return Draft(header=made, parts=[*(_pane(name, place) for name in names), meta], last=last)
+    return CheckpointDraft(
+        header=made, parts=[*(_pane(name, place) for name in names), meta], last=last
+    )
 
 
 @cache
@@ -192,7 +196,7 @@ def _pane(name: str, place: Place) -> Part:
     return Part(name=name, content=lambda: iter([content]), settled=True)
 
 
-def contents_of(given: Draft) -> dict[str, bytes]:
+def contents_of(given: CheckpointDraft) -> dict[str, bytes]:
     return {part.name: b"".join(part.content()) for part in given.parts if part.content}
 
 

@@ -82,7 +82,7 @@ def application(
         exception_handlers={404: _not_found, 405: _method_not_allowed},
         middleware=[
             Middleware(
-                Guard,
+                RequestFilter,
                 security=security or Security(),
                 hosts=None if hosts is None else Hosts(hosts),
                 open_paths=open_paths,
@@ -150,7 +150,7 @@ def _is_address(name: str) -> bool:
     return True
 
 
-class Guard:
+class RequestFilter:
     """Rejects bodies, foreign hosts and wrong passwords; adds security headers."""
 
     def __init__(

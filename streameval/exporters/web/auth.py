@@ -42,7 +42,7 @@ class Verdict(enum.Enum):
     BUSY = enum.auto()
 
 
-class Users:
+class WebUsers:
     """Checks users and passwords one at a time on a worker thread; used by one event loop.
 
     bcrypt runs once per credential: keyed digests of correct and refused ones are remembered, and

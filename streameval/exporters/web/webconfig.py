@@ -12,7 +12,7 @@ from typing import Any, Final, Literal, NamedTuple, Self
 import msgspec
 
 from streameval.errors import ConfigError, OptionError
-from streameval.exporters.web.auth import Users
+from streameval.exporters.web.auth import WebUsers
 
 ClientAuth = Literal["NoClientCert", "VerifyClientCertIfGiven", "RequireAndVerifyClientCert"]
 Version = Literal["TLS12", "TLS13"]
@@ -91,7 +91,7 @@ class Security:
         self.context = None if self._now.context is None else _LatestContext(self._latest)
 
     @property
-    def users(self) -> Users:
+    def users(self) -> WebUsers:
         """The users; empty means no authentication."""
         return self._latest().users
 
@@ -130,7 +130,7 @@ class Security:
         files = [Path(self._path).parent / each for each in named if each is not None]
         self._files += files
         self._seen += _stamps(files)
-        users = Users(self._path, options.basic_auth_users)
+        users = WebUsers(self._path, options.basic_auth_users)
         if tls is None:
             return _Content(None, users, None)
         context = _context(self._path, tls)
@@ -139,7 +139,7 @@ class Security:
 
 class _Content(NamedTuple):
     context: ssl.SSLContext | None
-    users: Users
+    users: WebUsers
     warning: str | None
 
 

@@ -68,7 +68,7 @@ _CERTIFICATE_REMEDIES: Final = {10: "renew the broker's certificate", 62: _NAME,
 """OpenSSL's verification error code -> remedy, for errors other than missing trust."""
 
 
-class Failure(NamedTuple):
+class ConnectionFailure(NamedTuple):
     """The reason why Kafka cannot be used.
 
     Attributes:
@@ -197,7 +197,7 @@ def addresses(config: Mapping[str, Any]) -> list[str]:
     return [address if _has_port(address) else f"{address}:9092" for address in stripped]
 
 
-def failure_of(error: Exception, config: Mapping[str, Any]) -> Failure:
+def failure_of(error: Exception, config: Mapping[str, Any]) -> ConnectionFailure:
     """The reason why the cluster cannot be used; may probe the network for seconds."""
     if isinstance(error, ConnectionEndedError):
         found = _cause(error.end, config)
@@ -208,30 +208,34 @@ def failure_of(error: Exception, config: Mapping[str, Any]) -> Failure:
     if silent or isinstance(error, KafkaConnectionError):
         network_error = None if config.get("proxy_url") else _refusal(addresses(config)[0])
         if network_error is not None:
-            return Failure("unreachable", f"cannot reach Kafka at {where}: {network_error}", _START)
+            return ConnectionFailure(
+                "unreachable", f"cannot reach Kafka at {where}: {network_error}", _START
+            )
     if silent and kafka_answers(config):
         problem = f"Kafka at {where} answers too slowly (security_protocol is {_protocol(config)})"
-        return Failure("slow", problem, "check the network and the load of the broker")
+        return ConnectionFailure("slow", problem, "check the network and the load of the broker")
     if silent:
         problem = f"no Kafka answer from {where} (security_protocol is {_protocol(config)})"
-        return Failure("silent", problem, "check the broker, or correct the port")
+        return ConnectionFailure("silent", problem, "check the broker, or correct the port")
     problem = f"cannot use Kafka at {where}: {type(error).__name__}: {_first_line(error)}"
     denied = isinstance(error, AuthorizationError)
-    return Failure("other", problem, _GRANT if denied else _CHECK)
+    return ConnectionFailure("other", problem, _GRANT if denied else _CHECK)
 
 
-def _cause(end: ConnectionEnd, config: Mapping[str, Any]) -> Failure | None:
+def _cause(end: ConnectionEnd, config: Mapping[str, Any]) -> ConnectionFailure | None:
     """The cause of a connection's end, if it is known."""
     where, protocol = f"Kafka at {end.address}", _protocol(config)
     tls = _tls_error(end.error)
     if isinstance(tls, ssl.SSLCertVerificationError):
         problem = f"the certificate of {where} is not trusted: {tls.verify_message.rstrip('.')}"
-        return Failure("certificate", problem, _CERTIFICATE_REMEDIES.get(tls.verify_code, _TRUST))
+        return ConnectionFailure(
+            "certificate", problem, _CERTIFICATE_REMEDIES.get(tls.verify_code, _TRUST)
+        )
     if isinstance(end.error, IllegalSaslStateError):
         problem = f"{where} has no SASL at this port, but security_protocol is {protocol}"
         other = protocol.removeprefix("SASL_")
         remedy = f'set security_protocol = "{other}", or give the port with SASL'
-        return Failure("no_sasl_port", problem, remedy)
+        return ConnectionFailure("no_sasl_port", problem, remedy)
     if isinstance(end.error, _REFUSED_SASL) or (end.stage == "sasl" and _closed(end.error)):
         return _authentication_failure(where, config)
     if end.stage == "ready" and _closed(end.error) and "SASL" not in protocol:
@@ -241,23 +245,23 @@ def _cause(end: ConnectionEnd, config: Mapping[str, Any]) -> Failure | None:
         )
         other = "SASL_SSL" if protocol == "SSL" else "SASL_PLAINTEXT"
         remedy = f'set security_protocol = "{other}", with a user and a password'
-        return Failure("sasl_port", problem, remedy)
+        return ConnectionFailure("sasl_port", problem, remedy)
     if end.stage == "handshake":
         return _wrong_port(end, config, tls)
     return None
 
 
-def _authentication_failure(where: str, config: Mapping[str, Any]) -> Failure:
+def _authentication_failure(where: str, config: Mapping[str, Any]) -> ConnectionFailure:
     user, mechanism = config.get("sasl_plain_username"), config.get("sasl_mechanism")
     who = "us" if user is None else f"user {user!r}"
     problem = f"{where} rejects the authentication of {who} by {mechanism}"
     remedy = "correct the user, the password or sasl_mechanism in [source.kafka]"
-    return Failure("authentication", problem, remedy)
+    return ConnectionFailure("authentication", problem, remedy)
 
 
 def _wrong_port(
     end: ConnectionEnd, config: Mapping[str, Any], tls: Exception | None
-) -> Failure | None:
+) -> ConnectionFailure | None:
     """A failure if only one side uses TLS, which a probe of the port finds out."""
     protocol, proxied = _protocol(config), bool(config.get("proxy_url"))
     if not protocol.endswith("SSL"):
@@ -266,16 +270,18 @@ def _wrong_port(
         problem = f"Kafka at {end.address} uses TLS, but security_protocol is {protocol}"
         other = protocol.replace("PLAINTEXT", "SSL")
         remedy = f'set security_protocol = "{other}", or give the port without TLS'
-        return Failure("tls_port", problem, remedy)
+        return ConnectionFailure("tls_port", problem, remedy)
     if tls is None:
         return None
     if not proxied and _answers(end.address):
         problem = f"Kafka at {end.address} does not use TLS, but security_protocol is {protocol}"
         other = protocol.replace("SSL", "PLAINTEXT")
         remedy = f'give the port with TLS, or set security_protocol = "{other}"'
-        return Failure("plaintext_port", problem, remedy)
+        return ConnectionFailure("plaintext_port", problem, remedy)
     problem = f"the TLS handshake with Kafka at {end.address} failed: {_first_line(tls)}"
-    return Failure("handshake", problem, "check the broker's log, and correct the ssl_ settings")
+    return ConnectionFailure(
+        "handshake", problem, "check the broker's log, and correct the ssl_ settings"
+    )
 
 
 def _protocol(config: Mapping[str, Any]) -> str:

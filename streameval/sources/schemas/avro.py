@@ -21,7 +21,7 @@ from fastavro.read import LOGICAL_READERS
 
 from streameval.decoding.fields import TimeUnit
 from streameval.decoding.framing import HEADER, ToText, json_text, not_of_its_schema, schema_id
-from streameval.sources.schemas.registry import Definition, UnusableSchemaError
+from streameval.sources.schemas.registry import SchemaDefinition, UnusableSchemaError
 
 _PER_SECOND: Final = {"millis": 1_000, "micros": 1_000_000, "nanos": 1_000_000_000}
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -29,7 +29,7 @@ _UUID: Final = "streameval-uuid"
 _NESTED: Final = frozenset({"type", "items", "values", "fields"})
 
 
-def reader(definition: Definition, unit: TimeUnit) -> ToText:
+def reader(definition: SchemaDefinition, unit: TimeUnit) -> ToText:
     """A function that converts records of a schema to JSON text."""
     if definition.kind != "AVRO":
         problem = f"it is of type {definition.kind}, and the stream's format is 'avro'"

@@ -54,7 +54,7 @@ class RegistryOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
             raise OptionError("url", _USER_IN_URL)
 
 
-class Definition(msgspec.Struct, frozen=True):
+class SchemaDefinition(msgspec.Struct, frozen=True):
     """A registered schema.
 
     Attributes:
@@ -100,7 +100,7 @@ class Registry:
             problem = f"{options.ca_file} has no certificates ({error})."
             raise ConfigError("[registry]", "ca_file", problem) from error
 
-    def definition(self, number: int) -> Definition:
+    def definition(self, number: int) -> SchemaDefinition:
         """The schema with this id, including its references."""
         if number > _LARGEST_ID:
             raise UnknownSchemaError(f"the ids of a registry end at {_LARGEST_ID:,}")
@@ -195,11 +195,11 @@ async def _kinds(client: Any) -> list[str]:
     return msgspec.convert(await client.get_schema_types(), list[str])
 
 
-async def _fetch(client: Any, number: int) -> Definition:
+async def _fetch(client: Any, number: int) -> SchemaDefinition:
     schema = await client.get_schema(number)
     references: dict[str, str] = {}
     await _add_references(client, schema, references, ())
-    return Definition(schema.schema_type, _text(schema), references)
+    return SchemaDefinition(schema.schema_type, _text(schema), references)
 
 
 async def _add_references(
