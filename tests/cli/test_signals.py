@@ -63,8 +63,8 @@ def test_a_signal_during_imports_ends_the_first_process_of_a_container(
 _TWICE = f"""
 import time
 from itertools import count
-from streameval.daemon import Stop
-with Stop(clock=count().__next__).on_signals():
+from streameval.daemon import StopSignal
+with StopSignal(clock=count().__next__).on_signals():
     print("importing", flush=True)
     time.sleep({PATIENCE})
     time.sleep({PATIENCE})

@@ -478,10 +478,10 @@ def test_a_signal_only_requests_a_stop_and_is_handled_as_before_afterwards(
 
 SIGNALLED_TWICE = """
 import signal
-from streameval.daemon.process import Stop
+from streameval.daemon.process import StopSignal
 
 now = [0.0]
-with Stop(clock=lambda: now[0]).on_signals() as stop:
+with StopSignal(clock=lambda: now[0]).on_signals() as stop:
     signal.raise_signal(signal.SIGTERM)
     now[0] = 0.4
     signal.raise_signal(signal.SIGTERM)
