@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from streameval.accumulator.uncertainty import LARGEST_EVIDENCE, MOST_ANONYMOUS, log_beta_tail
+from streameval.accumulator.interval_formulas import LARGEST_EVIDENCE, MOST_ANONYMOUS, log_beta_tail
 from streameval.statistics.arrays import BoolArray, IntArray
 from streameval.statistics.intervals import Audience
 

@@ -19,8 +19,8 @@ from streameval.accumulator.audiences import (
     uneven_evidence,
 )
 from streameval.accumulator.comparison import percent
-from streameval.accumulator.shares import PlannedShares, day_number
-from streameval.accumulator.uncertainty import LARGEST_EVIDENCE, MOST_ANONYMOUS
+from streameval.accumulator.interval_formulas import LARGEST_EVIDENCE, MOST_ANONYMOUS
+from streameval.accumulator.planned_shares import PlannedShares, day_number
 from streameval.statistics.intervals import Audience
 
 

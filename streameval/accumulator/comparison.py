@@ -12,7 +12,7 @@ import numpy as np
 from streameval.accumulator import Accumulator
 from streameval.accumulator.audiences import lack_ids
 from streameval.accumulator.contrasts import Contrast, contrasts
-from streameval.accumulator.uncertainty import (
+from streameval.accumulator.interval_formulas import (
     LARGEST_EVIDENCE,
     NOISE,
     half_width,

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
-from streameval.accumulator.uncertainty import FEWEST_GROUPS, Estimate
+from streameval.accumulator.interval_formulas import FEWEST_GROUPS, Estimate
 from streameval.statistics.arrays import FloatArray
 from streameval.statistics.intervals import GroupSums
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from streameval.accumulator.comparison import Settings, contrast_of, judge, on_common_days
 from streameval.accumulator.contrasts import Contrast, contrasts
-from streameval.accumulator.uncertainty import half_width, normal_quantile, standard_error
+from streameval.accumulator.interval_formulas import half_width, normal_quantile, standard_error
 from streameval.statistics.intervals import GroupSums
 
 _EPOCH: Final = date(1970, 1, 1).toordinal()

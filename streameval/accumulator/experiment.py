@@ -21,14 +21,14 @@ from streameval.accumulator.activity import (
 from streameval.accumulator.checks import Checks, checked
 from streameval.accumulator.comparison import Method, Settings, contrast_of, judge, percent
 from streameval.accumulator.course import compare_days, days_left, detectable_lift, lifts_alone
-from streameval.accumulator.shares import (
+from streameval.accumulator.interval_formulas import pooled
+from streameval.accumulator.planned_shares import (
     DatedShares,
     Shares,
     day_number,
     plans_of,
     shares_problem,
 )
-from streameval.accumulator.uncertainty import pooled
 from streameval.accumulator.verdicts import Compared, DraftComparison, explained, guard, select
 from streameval.catalogue.metric import Metric
 from streameval.errors import ConfigError

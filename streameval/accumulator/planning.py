@@ -11,7 +11,7 @@ import msgspec
 from streameval.accumulator.accumulator import Accumulator
 from streameval.accumulator.comparison import Method, Settings
 from streameval.accumulator.course import error_at, first_days, found_effect, power_of_time
-from streameval.accumulator.uncertainty import FEWEST_GROUPS, pooled, standard_error
+from streameval.accumulator.interval_formulas import FEWEST_GROUPS, pooled, standard_error
 from streameval.catalogue import metric_of
 from streameval.errors import MetricError, NotComparableError
 from streameval.events.ids import is_number

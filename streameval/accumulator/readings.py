@@ -20,9 +20,9 @@ from streameval.accumulator.formulas import (
     number_of,
     ungraded_lists,
 )
+from streameval.accumulator.interval_formulas import FEWEST_GROUPS, MOST_ANONYMOUS, interval, pooled
 from streameval.accumulator.plan import check_depth, name_of
 from streameval.accumulator.table import Table
-from streameval.accumulator.uncertainty import FEWEST_GROUPS, MOST_ANONYMOUS, interval, pooled
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Bounded, Reading, UndefinedReading
 from streameval.catalogue.summary import summary

@@ -28,7 +28,7 @@ from streameval.accumulator.comparison import (
 )
 from streameval.accumulator.contrasts import Contrast
 from streameval.accumulator.course import Day, SpanLift
-from streameval.accumulator.uncertainty import FEWEST_GROUPS
+from streameval.accumulator.interval_formulas import FEWEST_GROUPS
 
 GuardrailVerdict: TypeAlias = Literal[
     "kept", "broken", "not enough evidence", "too few users", "do not trust"

@@ -37,8 +37,8 @@ from streameval.cli.request import (
 )
 from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
+from streameval.engine.capture import ingest_snapshot
 from streameval.engine.snapshot import JoinHealth, SeriesFamily, Snapshot
-from streameval.engine.snapshots import ingest_snapshot
 from streameval.engine.spans import Slice
 from streameval.join.frontend import JoinStats
 from streameval.partials import Cell

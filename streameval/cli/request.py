@@ -17,7 +17,7 @@ from streameval.accumulator.activity import USER_METRICS
 from streameval.accumulator.comparison import Method
 from streameval.accumulator.experiment import Experiment
 from streameval.accumulator.formulas import needed_inputs
-from streameval.accumulator.shares import SINCE, DatedShares, Shares
+from streameval.accumulator.planned_shares import SINCE, DatedShares, Shares
 from streameval.catalogue import parse
 from streameval.cli.errors import FAILED, UsageError, as_usage_error, report
 from streameval.config import Config, WebOptions, load

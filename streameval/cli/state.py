@@ -27,9 +27,9 @@ from streameval.cli.terminal import quantity, render
 from streameval.config import Config, load
 from streameval.config.config import from_schema
 from streameval.config.pipeline import frontend_of, new_ingest, with_saved_depth
+from streameval.engine.capture import ingest_snapshot
 from streameval.engine.ingest import Frontend, Ingest
 from streameval.engine.partition import META, Layout, backfills_in
-from streameval.engine.snapshots import ingest_snapshot
 from streameval.errors import (
     BackfillError,
     DamagedStateError,

@@ -30,8 +30,8 @@ from streameval.cli.request import (
 from streameval.cli.state import newest_checkpoints, restore, without_copies
 from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
+from streameval.engine.capture import ingest_snapshot
 from streameval.engine.ingest import Ingest
-from streameval.engine.snapshots import ingest_snapshot
 from streameval.engine.variants import segments_in, variants_in
 from streameval.errors import suggestion
 from streameval.partials import Cell

@@ -9,7 +9,7 @@ from importlib.metadata import version
 
 import msgspec
 
-from streameval.checkpoints.checkpointer import Checkpointer, MemoryOnly
+from streameval.checkpoints.owners import Checkpointer, MemoryOnly
 from streameval.checkpoints.scheduler import ProcessClock
 from streameval.checkpoints.settings import CheckpointSettings
 from streameval.checkpoints.store import Store, store_of
@@ -19,11 +19,11 @@ from streameval.config.options import DeadLetterOptions, StateOptions
 from streameval.config.pipeline import new_ingest, schemas_of, with_saved_depth, with_schemas
 from streameval.daemon.systemd import Supervisor
 from streameval.dead_letters.queue import dead_letters_of, destination_of
+from streameval.engine.capture import SnapshotCapture
 from streameval.engine.dead_letters import DeadLetters, Limits
 from streameval.engine.evidence import EvidenceReader
 from streameval.engine.ingest import Ingest
 from streameval.engine.partition import Layout
-from streameval.engine.snapshots import Snapshots
 from streameval.events.records import RecordBatch
 from streameval.sources.options import KafkaOptions
 from streameval.sources.schemas.source import Schemas
@@ -45,7 +45,7 @@ class Assembly(msgspec.Struct, kw_only=True):
     ingest: Ingest
     owner: Checkpointer | MemoryOnly
     letters: DeadLetters | None
-    snapshots: Snapshots
+    snapshots: SnapshotCapture
     worker: Executor
     pulse: Pulse
     supervisor: Supervisor
@@ -143,9 +143,11 @@ def group_of(config: Config, source: Source) -> str:
     return config.source.group if isinstance(config.source, KafkaOptions) else source.cluster
 
 
-def snapshots_of(config: Config, source: Source, layout: Layout, started_at: float) -> Snapshots:
+def snapshots_of(
+    config: Config, source: Source, layout: Layout, started_at: float
+) -> SnapshotCapture:
     """An object that takes snapshots of an ingest."""
-    return Snapshots(
+    return SnapshotCapture(
         layout,
         source=source.name,
         labels=config.labels,

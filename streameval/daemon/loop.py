@@ -14,10 +14,10 @@ from streameval.config.pipeline import join_frontend, readable_batches
 from streameval.daemon.assembly import Assembly
 from streameval.daemon.log import emit, level_of
 from streameval.daemon.reading import SnapshotReader
+from streameval.engine.capture import RuntimeStatus
 from streameval.engine.dead_letters import DeadLetter
 from streameval.engine.ingest import AT_ONCE
 from streameval.engine.snapshot import Health, JoinHealth, Snapshot, WebConfigHealth
-from streameval.engine.snapshots import RuntimeStatus
 from streameval.errors import StreamevalError, UncountableRecordError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.join.frontend import CopartitionedOwner, JoinStats, check_copartitioned

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 
 from streameval.checkpoints.scheduler import ProcessClock
+from streameval.engine.capture import RuntimeStatus, SnapshotCapture
 from streameval.engine.ingest import IngestCopy
 from streameval.engine.pace import Pace
 from streameval.engine.snapshot import Snapshot
-from streameval.engine.snapshots import RuntimeStatus, Snapshots
 
 _MIN_INTERVAL, _MAX_INTERVAL = 1.0, 4.0
 """Least and most seconds between snapshots; more where they would take half of the time."""
@@ -33,7 +33,7 @@ class SnapshotReader:
 
     def __init__(
         self,
-        snapshots: Snapshots,
+        snapshots: SnapshotCapture,
         publish: Callable[[Snapshot, RuntimeStatus], None],
         clock: ProcessClock,
         thread: Executor,

@@ -11,8 +11,8 @@ from streameval.catalogue.context import Catalog
 from streameval.catalogue.metric import Span, metric
 from streameval.catalogue.reading import Bounded
 from streameval.events import LARGEST_RANK
-from streameval.statistics.bands import evenness
 from streameval.statistics.exposures import Exposures
+from streameval.statistics.sample_bounds import evenness
 
 
 @metric(

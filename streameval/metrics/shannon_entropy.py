@@ -7,8 +7,8 @@ import numpy as np
 
 from streameval.catalogue.metric import metric
 from streameval.catalogue.reading import Bounded
-from streameval.statistics.bands import logarithms
 from streameval.statistics.exposures import Exposures
+from streameval.statistics.sample_bounds import logarithms
 
 
 @metric(

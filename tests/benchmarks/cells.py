@@ -21,7 +21,7 @@ from streameval.config import Config
 from streameval.config.options import WindowsOptions
 from streameval.config.pipeline import new_ingest
 from streameval.decoding.fields import EventFields
-from streameval.engine.snapshots import RuntimeStatus, Snapshots
+from streameval.engine.capture import RuntimeStatus, SnapshotCapture
 from streameval.events.records import Partition
 from streameval.sources.options import SimulatorOptions
 from tests.batches import batch_of
@@ -69,7 +69,7 @@ def restart(path: str, slices: int) -> None:
     for partition, (offset, own) in parts.items():
         ingest.restore(partition, {partition: offset}, own)
     restored = time.process_time() - started
-    snapshots = Snapshots(ingest.layout, source="", labels=["variant"], started_at=0.0)
+    snapshots = SnapshotCapture(ingest.layout, source="", labels=["variant"], started_at=0.0)
     around = RuntimeStatus()
     first = _timed(lambda: snapshots.take(ingest.copied(), 0.0, around))
     memory = (psutil.Process().memory_info().rss - before) / 1e6

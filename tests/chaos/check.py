@@ -16,8 +16,8 @@ from streameval.config import load
 from streameval.config.pipeline import new_ingest
 from streameval.daemon.assembly import snapshots_of
 from streameval.dead_letters.topic import DeadLetterReader
+from streameval.engine.capture import RuntimeStatus
 from streameval.engine.ingest import Ingest
-from streameval.engine.snapshots import RuntimeStatus
 from streameval.events.records import Partition
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.sources.kafka.cluster import Cluster

@@ -13,7 +13,7 @@ import pytest
 from msgspec.structs import replace
 
 from streameval import Accumulator, Batch, Event, Intervals
-from streameval.accumulator.uncertainty import interval
+from streameval.accumulator.interval_formulas import interval
 from streameval.catalogue import catalogue, parse
 from streameval.errors import UnlikeStateError
 from streameval.statistics.groups import MOST_DAYS, Groups

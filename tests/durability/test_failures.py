@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from streameval.checkpoints.checkpoint import CheckpointDraft
-from streameval.checkpoints.checkpointer import MemoryOnly, split
+from streameval.checkpoints.owners import MemoryOnly, split
 from streameval.checkpoints.scheduler import ProcessClock
 from streameval.engine.dead_letters import Identity
 from streameval.errors import DeadLetterError, StoreError, UnsavedStateError

@@ -11,10 +11,10 @@ import msgspec
 from streameval.accumulator import Accumulator
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
+from streameval.engine.capture import RuntimeStatus, SnapshotCapture
 from streameval.engine.ingest import EventFrontend, Ingest
 from streameval.engine.partition import Layout
 from streameval.engine.snapshot import Health, Snapshot
-from streameval.engine.snapshots import RuntimeStatus, Snapshots
 from streameval.events.records import Partition, RecordBatch
 from streameval.windows.family import FamilySpec
 from streameval.windows.times import Windowing
@@ -105,7 +105,7 @@ def parts(of: Ingest, number: int = 0) -> dict[str, bytes]:
 class Taking:
     def __init__(self, of: Ingest, labels: Sequence[str] = ("variant",), **more: Any) -> None:
         self._ingest = of
-        self._snapshots = Snapshots(
+        self._snapshots = SnapshotCapture(
             of.layout, source="events", labels=list(labels), started_at=100.0, **more
         )
 

@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import pytest
 
+from streameval.engine.capture import RuntimeStatus, SnapshotCapture
 from streameval.engine.ingest import Ingest
 from streameval.engine.snapshot import LIFETIME, Snapshot
-from streameval.engine.snapshots import RuntimeStatus, Snapshots
 from streameval.events.records import Partition
 from tests.effort import sampled
 from tests.engine.counting import MINUTE, batch, ingest, layout, parts, record
@@ -71,7 +71,7 @@ def counted(sent: Sequence[Sent], partitions: int, step: int = 500) -> Ingest:
 
 
 def read(ingested: Ingest, wall: float = WALL, max_ahead: int | None = MINUTE) -> Snapshot:
-    snapshots = Snapshots(
+    snapshots = SnapshotCapture(
         WINDOWS, source="s", labels=["variant"], started_at=0.0, max_ahead=max_ahead
     )
     return snapshots.take(ingested.copied(), wall, RuntimeStatus())
@@ -132,7 +132,9 @@ def test_records_of_eleven_keys_change_no_window_of_the_other_partitions(place: 
 
 def test_a_clock_that_jumps_is_held_counted_and_named() -> None:
     ingested = counted(log(4, 11, GOOD, keys=11), 4)
-    snapshots = Snapshots(WINDOWS, source="s", labels=["variant"], started_at=0.0, max_ahead=MINUTE)
+    snapshots = SnapshotCapture(
+        WINDOWS, source="s", labels=["variant"], started_at=0.0, max_ahead=MINUTE
+    )
     health = snapshots.take(ingested.copied(), WALL, RuntimeStatus()).health
     assert [each.ahead for each in health.partitions] == [0, 0, 0, AHEAD * 1_000_000]
     assert health.clock_jumps == 1

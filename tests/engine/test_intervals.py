@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from streameval import Accumulator, Event, Intervals
+from streameval.accumulator.interval_formulas import interval
 from streameval.accumulator.plan import PANE_GROUPS
-from streameval.accumulator.uncertainty import interval
 from streameval.engine.ingest import Ingest
 from streameval.engine.snapshot import LIFETIME, Series
 from streameval.events.records import Partition

@@ -17,8 +17,8 @@ from streameval.config.pipeline import new_ingest
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.decoding.framing import FramedDecoder
+from streameval.engine.capture import RuntimeStatus, SnapshotCapture
 from streameval.engine.ingest import Ingest
-from streameval.engine.snapshots import RuntimeStatus, Snapshots
 from streameval.errors import TooManyOpenError
 from streameval.events.records import Partition
 from streameval.exporters.prometheus import PrometheusExporter
@@ -150,7 +150,7 @@ def _parts(ingest: Ingest, home: Partition) -> dict[str, bytes]:
 
 def _shown(config: Config, ingest: Ingest) -> None:
     """All that is made of it for somebody to read."""
-    snapshots = Snapshots(ingest.layout, source="fuzz", labels=config.labels, started_at=0.0)
+    snapshots = SnapshotCapture(ingest.layout, source="fuzz", labels=config.labels, started_at=0.0)
     snapshot = snapshots.take(ingest.copied(), 1.0, RuntimeStatus())
     PrometheusExporter(version="1", first_exposure=0).exposition(snapshot)
     encode(metrics(snapshot))

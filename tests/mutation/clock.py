@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from streameval.engine import clock
+from streameval.engine.capture import ReadingClock
 from streameval.engine.clock import Ticks
-from streameval.engine.snapshots import ReadingClock
 from tests.engine import test_clock_jumps as jumps
 from tests.mutation.mistake import Broken, Mistake, replaced
 

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from streameval.checkpoints import store
-from streameval.checkpoints.checkpointer import Checkpointer
 from streameval.checkpoints.committer import DurableCheckpoint, DurableCounters, OffsetCommitter
+from streameval.checkpoints.owners import Checkpointer
 from streameval.checkpoints.restore import RestorePlanner
 from streameval.checkpoints.scheduler import CheckpointScheduler, PartitionCheckpoints
 from streameval.engine import partition as counting

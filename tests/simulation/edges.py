@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from streameval.accumulator.comparison import Method
 from streameval.accumulator.experiment import Experiment, Report, Variant, compared
-from streameval.accumulator.shares import DatedShares
+from streameval.accumulator.planned_shares import DatedShares
 from streameval.accumulator.verdicts import Compared
 from streameval.catalogue import parse
 from streameval.statistics.arrays import FloatArray, IntArray

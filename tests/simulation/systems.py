@@ -10,7 +10,7 @@ import numpy as np
 
 from streameval.accumulator.comparison import Comparison, Method, compare_sums
 from streameval.accumulator.course import compare_days
-from streameval.accumulator.uncertainty import normal_quantile, student_reach
+from streameval.accumulator.interval_formulas import normal_quantile, student_reach
 from streameval.statistics.intervals import GroupSums
 
 Compare = Callable[[GroupSums, GroupSums, Method, float], Comparison]

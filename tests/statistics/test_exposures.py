@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from streameval import Accumulator
 from streameval.events import Batch, Id
-from streameval.statistics.bands import Band, evenness, logarithms
 from streameval.statistics.exposures import Exposures, ExposuresOptions, ItemsShown
 from streameval.statistics.intervals import Audience
+from streameval.statistics.sample_bounds import Band, evenness, logarithms
 from streameval.statistics.users import Users, UsersOptions, user_hashes
 from streameval.statistics.vocabulary import Items
 from tests.effort import every_case, thorough

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from streameval import Accumulator, Batch, Intervals, compare
-from streameval.accumulator.uncertainty import log_student_tail
+from streameval.accumulator.interval_formulas import log_student_tail
 from streameval.errors import NotComparableError, UnlikeStateError
 from tests.cli.program import ran
 from tests.datasets import dataset

@@ -18,8 +18,8 @@ from streameval.accumulator.experiment import (
     Experiment,
     Variant,
 )
+from streameval.accumulator.planned_shares import DatedShares
 from streameval.accumulator.readings import activity
-from streameval.accumulator.shares import DatedShares
 from streameval.catalogue import parse
 from streameval.errors import ConfigError
 from streameval.statistics.intervals import Audience, GroupSums, Intervals

@@ -118,7 +118,7 @@ class _WindowReadings(NamedTuple):
     advice: tuple[Labels, str] | None
 
 
-class Snapshots:
+class SnapshotCapture:
     """Takes snapshots; reads only windows that changed. Not safe on several threads.
 
     `idle`: event time after which label values without events are left out, microseconds; None
@@ -307,7 +307,7 @@ def ingest_snapshot(
     ingest: Ingest, *, labels: Sequence[str], now: float, join: JoinHealth | None = None
 ) -> Snapshot:
     """A single snapshot of files or saved states, outside a daemon."""
-    snapshots = Snapshots(ingest.layout, source="", labels=labels, started_at=0.0)
+    snapshots = SnapshotCapture(ingest.layout, source="", labels=labels, started_at=0.0)
     return snapshots.take(ingest.copied(), now, RuntimeStatus(health=Health(join=join)))
 
 
