@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from rich.table import Table
@@ -14,42 +14,37 @@ from typer import Argument, Exit, Option
 
 from streameval.accumulator.checks import users_text
 from streameval.accumulator.comparison import Method, percent
-from streameval.accumulator.experiment import Experiment, Report, compared, with_segments
+from streameval.accumulator.experiment import Experiment, Report
 from streameval.accumulator.verdicts import Compared, guardrail_text, needed_text, promise
-from streameval.cli.errors import FAILED, UsageError, output, report
-from streameval.cli.pairs import FormOption, TiesOption, Truth, models_option
-from streameval.cli.request import (
+from streameval.cli.errors import FAILED, output, refuse_invalid, report
+from streameval.cli.options import (
     AllowInvalid,
     Columns,
-    ExperimentOptions,
     Format,
+    FormOption,
     Metrics,
     Processes,
-    Request,
     Separators,
+    TiesOption,
+    Truth,
     UnitOfTime,
+)
+from streameval.cli.terminal import SURROUNDINGS, csv_text, json_text, render
+from streameval.exporters.view import figure, lift_bounds
+from streameval.offline.comparing import CompareResult, compare_variants
+from streameval.offline.pairs import models_option
+from streameval.offline.request import (
+    ExperimentOptions,
+    Request,
     day_option,
     deciding_metrics,
     expand_paths,
     given_options,
     metric_name,
     number_options,
-    refuse_invalid,
     shares_option,
 )
-from streameval.cli.terminal import csv_text, json_text, render
-from streameval.cli.variants import (
-    Counted,
-    check_segments,
-    check_variants,
-    counted_files,
-    counted_models,
-    counted_states,
-    is_state,
-)
-from streameval.decoding.values import MISSING_LABEL
-from streameval.exporters.view import figure, lift_bounds
-from streameval.statistics.intervals import Intervals
+from streameval.offline.variants import is_state
 
 
 class FailureCondition(StrEnum):
@@ -202,7 +197,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
     decided = [metric_name(name) for name in primary or []]
     guarded = _limits(guardrail or [])
     models, paths = models_option(recommendations or []), paths or []
-    compare_files(
+    _compare(
         Request(
             paths=paths if is_state(paths) else expand_paths(paths),
             recommendations=next(iter(models.values()), None),
@@ -247,51 +242,15 @@ def _limits(guardrails: Sequence[str]) -> dict[str, float]:
     return {metric_name(name): limit for name, limit in limits.items()}
 
 
-def compare_files(request: Request, options: ExperimentOptions) -> None:
+def _compare(request: Request, options: ExperimentOptions) -> None:
     """Compare the variants in files or saved states, and write the report."""
-    experiment, intervals, counted = _count(request, options)
-    experiment.check([m for m in counted.metrics if m.text not in counted.left_out], "command line")
-    check_variants(counted.variants, request, experiment)
-    check_segments(counted.segments, request, options.by)
-    missing = counted.variants.get(MISSING_LABEL)
-    if missing is not None and missing.audience.lists:
-        report(f"{missing.audience.lists:,} lists have no {experiment.label} and are left out.")
-    for metric, reason in counted.left_out.items():
-        report(f"{metric} is not compared: {reason}")
-    method = _method(request, options)
-    comparison = compared(experiment, counted.metrics, counted.variants, intervals, method)
-    if counted.segments:
-        comparison = with_segments(
-            comparison, experiment, counted.metrics, counted.segments, method
-        )
-    if not comparison.rows:
-        raise UsageError("no metric that can be compared; `streameval metrics` lists them all.")
-    result = Result(comparison, experiment, intervals, method)
+    result = compare_variants(request, options, SURROUNDINGS)
     with output():
         sys.stdout.write(FORMATS[request.format](result))
-    if counted.invalid:
-        refuse_invalid(request)
-    if any(name in options.fail_on for name in _failures(comparison)):
+    if result.is_doubtful:
+        refuse_invalid(allowed=request.allow_invalid)
+    if any(name in options.fail_on for name in _failures(result.report)):
         raise Exit(FAILED)
-
-
-def _count(request: Request, options: ExperimentOptions) -> tuple[Experiment, Intervals, Counted]:
-    if request.is_pair:
-        return counted_models(request, options)
-    if request.ties is not None or request.form != "detect":
-        raise UsageError(
-            "--ties and --form are for --recommendations with --truth; leave them out."
-        )
-    return (counted_states if is_state(request.files) else counted_files)(request, options)
-
-
-def _method(request: Request, options: ExperimentOptions) -> Method:
-    """The method asked for, else the one that survives the looks; a state is looked at often."""
-    often = is_state(request.files) or options.looks > 1
-    if options.method == "fixed" and often:
-        looks = f"{options.looks} looks" if options.looks > 1 else "a state, which grows,"
-        report(f"fixed holds for one look only: for {looks} use --method anytime.")
-    return options.method or ("anytime" if often else "fixed")
 
 
 def _failures(report: Report) -> Iterator[str]:
@@ -307,16 +266,7 @@ def _failures(report: Report) -> Iterator[str]:
 _COLOURS: Final = {"better": "green", "worse": "red"}
 
 
-class Result(NamedTuple):
-    """A comparison with the options that it was made with."""
-
-    report: Report
-    experiment: Experiment
-    intervals: Intervals
-    method: Method
-
-
-def as_json(result: Result) -> str:
+def as_json(result: CompareResult) -> str:
     """An object: the experiment, its checks, and a list of comparisons; null if unknown."""
     checks, rows, *_ = result.report
     content = {
@@ -336,7 +286,7 @@ def _flat(row: Compared) -> dict[str, Any]:
     return {name: found[name] for name in ("metric", "variant", "control", "treatment")} | found
 
 
-def as_csv(result: Result) -> str:
+def as_csv(result: CompareResult) -> str:
     """One line per comparison; failed checks go to standard error."""
     for trouble in result.report.checks.trouble:
         report(f"do not trust this: {trouble}.")
@@ -347,7 +297,7 @@ def as_csv(result: Result) -> str:
     return csv_text(rows[0], (row.values() for row in rows))
 
 
-def as_table(result: Result) -> str:
+def as_table(result: CompareResult) -> str:
     """Lifts with their intervals, the checks, and the reason for each verdict."""
     rows, segments = result.report.rows, result.report.segments
     above = "".join(f"{line}\n" for line in _promises(result))
@@ -386,7 +336,7 @@ def _grid(rows: Sequence[Compared], method: Method) -> Table:
     return grid
 
 
-def _promises(result: Result) -> Iterator[str]:
+def _promises(result: CompareResult) -> Iterator[str]:
     """What to know before the verdicts: why not to trust them, or what they promise."""
     troubles = result.report.checks.trouble
     for trouble in troubles:
@@ -404,14 +354,14 @@ def _reasons(rows: Sequence[Compared]) -> Iterator[str]:
             yield f"{row.metric} of {row.variant}: {row.sentence}"
 
 
-FORMATS: Final[Mapping[str, Callable[[Result], str]]] = {
+FORMATS: Final[Mapping[str, Callable[[CompareResult], str]]] = {
     "table": as_table,
     "json": as_json,
     "csv": as_csv,
 }
 
 
-def _checks(result: Result) -> Iterator[str]:
+def _checks(result: CompareResult) -> Iterator[str]:
     checks, rows, *_ = result.report
     heaviest = max((row.heaviest for row in rows), default=0.0)
     since = result.experiment.since

@@ -23,7 +23,7 @@ from typer import Option
 
 from streameval.accumulator.comparison import percent, verdict_text
 from streameval.accumulator.experiment import Experiment
-from streameval.cli.errors import UsageError, output, report
+from streameval.cli.errors import output, report
 from streameval.cli.terminal import render
 from streameval.config import Config, WebOptions
 from streameval.config.checks import check_config
@@ -34,6 +34,7 @@ from streameval.engine.snapshot import LIFETIME, Series, Snapshot
 from streameval.errors import ConfigError, OptionError, StreamevalError
 from streameval.exporters.view import figure
 from streameval.join.options import AttributionOptions, InteractionOptions
+from streameval.offline.surroundings import UsageError
 from streameval.sources.kafka.publishing import Destination, publish_records
 from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions, SourceOptions
 from streameval.sources.simulated_streams import (

@@ -17,7 +17,7 @@ from rich.text import Text
 from typer import Argument, Option
 from typer.core import TyperGroup
 
-from streameval.cli.errors import UsageError, config_errors_in, output, report
+from streameval.cli.errors import config_errors_in, output, report
 from streameval.cli.terminal import quantity, render
 from streameval.config import Config, load
 from streameval.dead_letters.file import read_letters
@@ -26,6 +26,7 @@ from streameval.decoding.invalid import REASONS
 from streameval.engine.dead_letters import DeadLetter, Identity
 from streameval.errors import suggestion
 from streameval.exporters.view import printable
+from streameval.offline.surroundings import UsageError
 from streameval.sources.kafka.settings import source_config, source_topics
 from streameval.sources.options import KafkaOptions
 from streameval.windows.times import SECOND, moment_text

@@ -29,14 +29,11 @@ from streameval.errors import (
     UnevenStreamsError,
     UnownedStoreError,
 )
+from streameval.offline.surroundings import UsageError
 
 DONE: Final = 0
 FAILED: Final = 1
 USAGE_ERROR: Final = 2
-
-
-class UsageError(StreamevalError):
-    """The arguments of a command are wrong."""
 
 
 class OutputError(StreamevalError):
@@ -88,15 +85,6 @@ def report(text: str) -> None:
 
 
 @contextmanager
-def as_usage_error(*kinds: type[StreamevalError]) -> Iterator[None]:
-    """Turn these errors, such as a missing file, into usage errors."""
-    try:
-        yield
-    except kinds as error:
-        raise UsageError(str(error)) from error
-
-
-@contextmanager
 def config_errors_in(path: Path) -> Iterator[None]:
     """Add the file's name to configuration errors raised after loading."""
     try:
@@ -134,3 +122,12 @@ def prepare_streams() -> None:
             setattr(sys, name, os.fdopen(descriptor, "w", encoding="utf-8"))
         elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+
+
+def refuse_invalid(*, allowed: bool) -> None:
+    """Exit with status 1 after values that miss most interactions, unless they are accepted."""
+    if not allowed:
+        report(
+            "exit status 1, as most interactions are missing; --allow-invalid accepts the values."
+        )
+        raise Exit(FAILED)

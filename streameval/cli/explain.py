@@ -13,8 +13,7 @@ from typing import Annotated
 import msgspec
 from typer import Argument, Exit, Option
 
-from streameval.cli.counting import ingested, owner_from_start
-from streameval.cli.errors import FAILED, UsageError, output, report
+from streameval.cli.errors import FAILED, output, report
 from streameval.config import Config, load
 from streameval.config.pipeline import join_frontend, layout, schemas_of, with_schemas
 from streameval.engine.ingest import Ingest
@@ -28,6 +27,8 @@ from streameval.join.explanation import (
 )
 from streameval.join.frontend import JoinFrontend
 from streameval.join.state import JoinedState
+from streameval.offline.counting import ingested, owner_from_start
+from streameval.offline.surroundings import UsageError
 from streameval.sources.options import KafkaOptions
 from streameval.sources.source import Source
 from streameval.windows.times import moment_text

@@ -15,25 +15,23 @@ from streameval.accumulator.comparison import confidence_text, percent
 from streameval.accumulator.experiment import Variant
 from streameval.accumulator.planning import Effort, ExperimentPlan, Wanted, plan_sums
 from streameval.catalogue.metric import Metric
-from streameval.cli.counting import count_records, count_tables
-from streameval.cli.errors import UsageError, as_usage_error, output, report
-from streameval.cli.request import (
+from streameval.cli.errors import output, report
+from streameval.cli.options import (
     Columns,
     Format,
     Metrics,
     Processes,
-    Request,
     Separators,
     UnitOfTime,
-    config_of,
-    expand_paths,
-    given_options,
 )
-from streameval.cli.terminal import csv_text, json_text, render
-from streameval.cli.variants import chosen_metrics, is_state, restored, variant_of
+from streameval.cli.terminal import SURROUNDINGS, csv_text, json_text, render
 from streameval.engine.variants import everyone_in
 from streameval.errors import MetricError, NotComparableError
 from streameval.exporters.view import figure
+from streameval.offline.counting import count_records, count_tables
+from streameval.offline.request import Request, config_of, expand_paths, given_options
+from streameval.offline.surroundings import UsageError, as_usage_error
+from streameval.offline.variants import chosen_metrics, is_state, restored, variant_of
 from streameval.statistics.intervals import Intervals
 from streameval.tables.files import finite
 
@@ -156,17 +154,17 @@ def _of_files(request: Request, options: Mapping[str, Any]) -> _Counted:
     config = msgspec.structs.replace(config, intervals=intervals, experiment=None)
     if request.is_tables:
         bare = msgspec.structs.replace(config, labels=[], segments=[])
-        empty, cells = count_tables(request, bare)
+        empty, cells = count_tables(request, bare, SURROUNDINGS)
         variants = [variant_of(each) for each in cells.values()]
         if not variants:
             raise UsageError(f"no valid event in {', '.join(request.files)}.")
         return _Counted(empty.metrics, variants[0], intervals)
-    ingest = count_records(config, None, request.processes).ingest
+    ingest = count_records(config, None, request.processes, SURROUNDINGS).ingest
     return _Counted(*everyone_in(ingest, config.labels), intervals)
 
 
 def _of_states(request: Request) -> _Counted:
-    config, ingest = restored(request)
+    config, ingest = restored(request, SURROUNDINGS)
     metrics, everyone = everyone_in(ingest, config.labels)
     return _Counted(chosen_metrics(request, metrics), everyone, config.intervals or Intervals())
 

@@ -16,9 +16,10 @@ from rich.progress import (
 )
 from typer import Argument, Option
 
-from streameval.cli.errors import UsageError, as_usage_error, output, report
+from streameval.cli.errors import output, report
 from streameval.cli.terminal import progress_console, quantity
 from streameval.errors import SourceError
+from streameval.offline.surroundings import UsageError, as_usage_error
 from streameval.sources.files import lines
 from streameval.sources.kafka.publishing import Destination, Published, publish_records
 from streameval.sources.opening import size

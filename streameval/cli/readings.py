@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 from rich.console import Group
@@ -15,8 +15,7 @@ from rich.text import Text
 from streameval.catalogue.reading import Reading, UndefinedReading
 from streameval.cli.errors import output, report
 from streameval.cli.terminal import csv_text, json_text, render
-from streameval.engine.snapshot import Health, Series, SeriesFamily, Snapshot
-from streameval.engine.spans import Slice
+from streameval.engine.snapshot import Series, Snapshot
 from streameval.exporters.view import (
     Division,
     by_slice,
@@ -26,53 +25,8 @@ from streameval.exporters.view import (
     has_windows,
     printable,
 )
+from streameval.offline.evaluating import SpanReadings
 from streameval.windows.times import moment_text
-
-
-class SpanReadings(NamedTuple):
-    """Readings of a span of event time.
-
-    Attributes:
-        start: microseconds since the epoch; None without --every.
-    """
-
-    start: int | None
-    snapshot: Snapshot
-
-
-def snapshot_of(
-    families: Sequence[SeriesFamily],
-    slices: Sequence[Mapping[tuple[str, ...], Slice]],
-) -> Snapshot:
-    """A snapshot of the readings of slices, given by family."""
-    series = [
-        Series(metric, labels, each.read(metric), family=number)
-        for number, found in enumerate(slices)
-        for metric in (next(iter(found.values())).metrics if found else ())
-        for labels, each in found.items()
-    ]
-    health = Health(trouble=next(_advice(families, slices), None))
-    return Snapshot(
-        version=1,
-        taken_at=0.0,
-        started_at=0.0,
-        source="",
-        families=tuple(families),
-        series=tuple(series),
-        health=health,
-    )
-
-
-def _advice(
-    families: Iterable[SeriesFamily],
-    slices: Iterable[Mapping[tuple[str, ...], Slice]],
-) -> Iterator[str]:
-    for family, found in zip(families, slices, strict=True):
-        for labels, each in found.items():
-            if (text := each.advice()) is not None:
-                pairs = zip(family.label_names, labels, strict=True)
-                where = ", ".join(f"{name}={value}" for name, value in pairs)
-                yield f"{where}: {text}" if where else text
 
 
 def write_series(spans: Sequence[SpanReadings], format_name: str) -> None:

@@ -11,7 +11,8 @@ from typing import Annotated, Final
 import msgspec
 from typer import Option
 
-from streameval.cli.errors import UsageError, output
+from streameval.cli.errors import output
+from streameval.offline.surroundings import UsageError
 from streameval.sources.options import SimulatorOptions
 from streameval.sources.simulated_streams import (
     GAINS,

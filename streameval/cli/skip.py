@@ -15,12 +15,13 @@ from typer import Argument, Option
 
 from streameval.checkpoints.checkpoint import Header, Place, Skip, Stop
 from streameval.checkpoints.store import SavedCheckpoint, Store
-from streameval.cli.errors import UsageError, output
-from streameval.cli.state import StoredCheckpoint, restore, store_at
+from streameval.cli.errors import output
 from streameval.config import Config, load
 from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.dead_letters import DeadLetter, Identity, letters_of
 from streameval.events.records import Partition, RecordBatch
+from streameval.offline.states import StoredCheckpoint, restore, store_at
+from streameval.offline.surroundings import UsageError
 from streameval.sources.options import KafkaOptions
 
 

@@ -9,9 +9,13 @@ import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Final
 
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from streameval.cli.errors import report
+from streameval.offline.surroundings import Surroundings
 
 _PLAIN_WIDTH = 160
 
@@ -91,3 +95,7 @@ def progress(total: int | None) -> Iterator[Callable[[int, int], None]]:
 def progress_console() -> Console | None:
     """A console on standard error if that is a terminal, else None."""
     return Console(stderr=True) if sys.stderr.isatty() else None
+
+
+SURROUNDINGS: Final = Surroundings(report, progress)
+"""The terminal: doubts are lines on standard error, progress is a bar there."""

@@ -18,7 +18,7 @@ from pyarrow import parquet
 from streameval import Intervals
 from streameval.checkpoints.checkpoint import CheckpointDraft, Part
 from streameval.checkpoints.store import store_of
-from streameval.cli.state import StoredCheckpoint, newest_checkpoints
+from streameval.offline.states import StoredCheckpoint, newest_checkpoints
 from streameval.partials import arrow_table, partials
 from tests.cli.program import ran
 from tests.daemon.running import exact, readings, running
@@ -181,7 +181,7 @@ def test_merging_stores_never_loses_or_repeats_a_backfill(world: BackfilledLog) 
 def saved_as(path: Path, other: Path, *, more: int = 0, number: int = 0) -> Path:
     """A copy of a store with higher offsets and another partition number."""
     store = store_of(str(path))
-    for held in newest_checkpoints([str(other)]):
+    for held in newest_checkpoints([str(other)], print):
         header = held.saved.header
         store.claim(header.cluster, header.group)
         place = header.place._replace(number=number)

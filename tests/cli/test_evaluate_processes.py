@@ -23,12 +23,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from streameval.cli.counting import count_records, count_tables
-from streameval.cli.parallel import LostProcessError, map_in_processes
-from streameval.cli.request import Request, config_of, expand_paths
+from streameval.cli.terminal import SURROUNDINGS
 from streameval.config import Config
 from streameval.engine.ingest import Ingest
 from streameval.errors import InvalidEventError, SourceError
+from streameval.offline.counting import count_records, count_tables
+from streameval.offline.parallel import LostProcessError, map_in_processes
+from streameval.offline.request import Request, config_of, expand_paths
 from streameval.statistics.intervals import Intervals
 from tests.cli.program import asked, command, in_a_terminal, json_lines, ran, refused
 from tests.effort import PATIENCE, sampled
@@ -83,7 +84,7 @@ def test_several_processes_give_the_same_state_with_intervals_and_labels(
     found = []
     for processes in (1, 2):
         request = Request(paths=paths, metrics=METRICS, every=every, processes=processes, **usual)
-        counted = count_tables(request, with_intervals(config_of(request))).found
+        counted = count_tables(request, with_intervals(config_of(request)), SURROUNDINGS).found
         found.append({place: b"".join(each.dump()) for place, each in counted.items()})
     assert found[0] == found[1]
     assert len(found[0]) == 3 if every is None else len(found[0]) > 10
@@ -97,7 +98,7 @@ def test_several_processes_give_the_same_state_of_json_lines(tmp_path: Path) -> 
     paths = [str(json_lines(tmp_path / f"{n}.ndjson", events(40, n))) for n in range(3)]
     request = Request(paths=paths, metrics=METRICS, labels=["variant"], time="ts", time_unit="s")
     config = with_intervals(config_of(request))
-    one, two = (count_records(config, None, processes).ingest for processes in (1, 2))
+    one, two = (count_records(config, None, processes, SURROUNDINGS).ingest for processes in (1, 2))
     assert one.tally == two.tally
     assert sections(one) == sections(two)
 

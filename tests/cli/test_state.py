@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from streameval.checkpoints.checkpoint import Place
 from streameval.checkpoints.format import file_of, folder_of
 from streameval.checkpoints.store import folder_store
-from streameval.cli.errors import UsageError
-from streameval.cli.state import newest_checkpoints, restore, without_copies
+from streameval.offline.states import newest_checkpoints, restore, without_copies
+from streameval.offline.surroundings import UsageError
 from tests.cli.program import ran, refused
 from tests.daemon.running import running
 from tests.stores.drafts import NOON, PLACE, draft, part
@@ -181,10 +181,10 @@ def test_a_partition_in_several_stores_counts_once(monday: Path, tmp_path: Path)
     done = ran("state", "export", monday, backup)
     assert done.stdout == ran("state", "export", monday).stdout
     assert f"{backup}: 1 partition left out" in done.stderr
-    (one,) = newest_checkpoints([str(monday)])
+    (one,) = newest_checkpoints([str(monday)], print)
     behind = one._replace(path="behind", saved=copy(one.saved))
     behind.saved.header = replace(one.saved.header, offset=7)
-    assert without_copies([behind, one]) == without_copies([one, behind]) == [one]
+    assert without_copies([behind, one], None) == without_copies([one, behind], None) == [one]
 
 
 def test_no_partition_of_a_topic_counts_that_was_recreated_with_fewer(tmp_path: Path) -> None:
@@ -193,7 +193,9 @@ def test_no_partition_of_a_topic_counts_that_was_recreated_with_fewer(tmp_path: 
     places = [Place("events", identity, number) for identity, number in (("a", 0), ("a", 1))]
     for hour, place in enumerate((*places, Place("events", "0", 0))):
         store.save(draft(7, place, written_at=NOON + hour))
-    assert [each.place for each in newest_checkpoints([str(tmp_path)])] == [("events", "0", 0)]
+    assert [each.place for each in newest_checkpoints([str(tmp_path)], print)] == [
+        ("events", "0", 0)
+    ]
 
 
 def test_export_reads_other_metrics_that_the_state_supports(monday: Path, tmp_path: Path) -> None:
@@ -219,7 +221,7 @@ def test_counts_are_not_read_as_something_else(monday: Path, tmp_path: Path) -> 
 
 
 def test_stores_that_counted_by_other_labels_are_not_read_as_one(monday: Path) -> None:
-    (one,) = newest_checkpoints([str(monday)])
+    (one,) = newest_checkpoints([str(monday)], print)
     header = replace(one.saved.header, settings={**one.saved.header.settings, "labels": ["arm"]})
     other = one._replace(path="other", saved=copy(one.saved))
     other.saved.header = header

@@ -10,21 +10,18 @@ import msgspec
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.doubts import Doubts
-from streameval.cli.errors import UsageError, as_usage_error, report
-from streameval.cli.parallel import TableCounting, TaskResult, map_in_processes, tasks_by_size
-from streameval.cli.readings import SpanReadings, snapshot_of
-from streameval.cli.request import Request
-from streameval.cli.terminal import progress
 from streameval.config import Config
 from streameval.config.pipeline import frontend_of, layout
 from streameval.engine.dead_letters import DeadLetter
 from streameval.engine.ingest import Ingest, StartOwner
 from streameval.engine.partition import Tally
-from streameval.engine.snapshot import SeriesFamily
 from streameval.engine.spans import Dumped, Spans
 from streameval.errors import SourceError
 from streameval.events.records import Owner, Partition
 from streameval.join.frontend import CopartitionedOwner
+from streameval.offline.parallel import TableCounting, TaskResult, map_in_processes, tasks_by_size
+from streameval.offline.request import Request
+from streameval.offline.surroundings import Surroundings, UsageError, as_usage_error
 from streameval.partials import Cell, Partial, merged
 from streameval.sources.files import FilesSource, lines
 from streameval.sources.opening import size
@@ -49,8 +46,10 @@ class Counts(NamedTuple):
     spans: Spans | None = None
 
 
-def count_records(config: Config, every: int | None, processes: int) -> Counts:
-    """Count all records of the files with a progress bar, and report the invalid ones.
+def count_records(
+    config: Config, every: int | None, processes: int, around: Surroundings
+) -> Counts:
+    """Count all records of the files, and note the invalid ones.
 
     `every`: length of a span, microseconds; None to count as the daemon does. `processes`: the
     largest number used; standard input and joins are always counted by one.
@@ -61,7 +60,7 @@ def count_records(config: Config, every: int | None, processes: int) -> Counts:
     with as_usage_error(SourceError):
         source.open(owner_from_start(config, counts.ingest))
     examples: list[DeadLetter] = []
-    with progress(source.bytes_total) as shown:
+    with around.progress(source.bytes_total) as shown:
         if processes > 1 and config.attribution is None and source.bytes_total is not None:
             sizes = [size(path) or 0 for path in source.paths]
             read, tasks = 0, tasks_by_size(source.paths, sizes, processes)
@@ -76,13 +75,13 @@ def count_records(config: Config, every: int | None, processes: int) -> Counts:
             for letters in ingested(source, counts.ingest):
                 examples = _first_of_each_reason([*examples, *letters], source.paths)
                 shown(source.bytes_read, tally.consumed)
-    _report_unread(config, source.paths)
-    _report_invalid(tally, examples)
+    for doubt in (*_unread(config, source.paths), *_invalid(tally, examples)):
+        around.note(doubt)
     return counts
 
 
-def _report_unread(config: Config, paths: Sequence[str]) -> None:
-    """Report ranks and scores that the first record has, and that [event] does not name."""
+def _unread(config: Config, paths: Sequence[str]) -> Iterator[str]:
+    """Doubts about ranks and scores that the first record has, and that [event] does not name."""
     scored = bool(config.reads() & {"scores", "ranksums", "event"})
     wanted = ["positions", *(["scores"] if scored else [])]
     names = [name for name in wanted if getattr(config.event, name) is None]
@@ -96,7 +95,7 @@ def _report_unread(config: Config, paths: Sequence[str]) -> None:
         return
     for name in names:
         if name in record:
-            report(f"{name} of the records are not read; name them with --column {name}={name}.")
+            yield f"{name} of the records are not read; name them with --column {name}={name}."
 
 
 def _new_counts(config: Config, every: int | None) -> Counts:
@@ -118,17 +117,17 @@ def ingested(source: Source, ingest: Ingest) -> Iterator[Sequence[DeadLetter]]:
         yield ingest.take_invalid()
 
 
-def _report_invalid(tally: Tally, examples: Sequence[DeadLetter]) -> None:
+def _invalid(tally: Tally, examples: Sequence[DeadLetter]) -> Iterator[str]:
     bad = sum(tally.invalid.values())
     if bad:
-        report(f"{bad:,} of {tally.consumed:,} records are invalid and left out:")
+        yield f"{bad:,} of {tally.consumed:,} records are invalid and left out:"
     for record in examples:
         line = f"{record.partition.topic}, line {record.offset + 1}"
         count = tally.invalid[record.reason]
-        report(f"{count:>9,} {record.reason}, first in {line}: {record.message}: {record.preview}")
+        yield f"{count:>9,} {record.reason}, first in {line}: {record.message}: {record.preview}"
     for record in examples:
         if remedy := _remedy_of_form(record):
-            report(f"{record.partition.topic} does not look like JSON lines: {remedy}.")
+            yield f"{record.partition.topic} does not look like JSON lines: {remedy}."
 
 
 def _remedy_of_form(record: DeadLetter) -> str | None:
@@ -210,15 +209,6 @@ def _first_of_each_reason(letters: Iterable[DeadLetter], paths: Sequence[str]) -
     return list(found.values())
 
 
-def span_readings(config: Config, spans: Spans) -> Iterator[SpanReadings]:
-    """The readings of each span that has an event, in time order."""
-    families = [
-        SeriesFamily(group.name, group.segment, group.dimensions) for group in config.families()
-    ]
-    for start, slices in spans.items():
-        yield SpanReadings(start, snapshot_of(families, slices))
-
-
 def owner_from_start(config: Config, ingest: Ingest) -> Owner:
     """An owner that has each log read from where its source begins."""
     if config.attribution is None:
@@ -227,11 +217,10 @@ def owner_from_start(config: Config, ingest: Ingest) -> Owner:
     return CopartitionedOwner(StartOwner(ingest), ingest.partition_of, topics)
 
 
-def report_early(config: Config, times: Sequence[int]) -> None:
-    """Report times of events, in microseconds, if they seem to have another unit than given."""
+def early_warning(config: Config, times: Sequence[int]) -> str | None:
+    """A doubt about times of events, in microseconds, that seem to have another unit than given."""
     field, unit = config.event.time, config.event.time_unit
-    if field is not None and times and (warning := unit_warning(max(times), field, str(unit))):
-        report(warning)
+    return unit_warning(max(times), field, str(unit)) if field is not None and times else None
 
 
 class CountedTables(NamedTuple):
@@ -241,8 +230,8 @@ class CountedTables(NamedTuple):
     found: Mapping[Cell, Accumulator]
 
 
-def count_tables(request: Request, config: Config) -> CountedTables:
-    """Count tables with one event per row, with a progress bar."""
+def count_tables(request: Request, config: Config, around: Surroundings) -> CountedTables:
+    """Count tables with one event per row."""
     others = [path for path in request.paths if not is_table(path)]
     if others:
         raise UsageError(
@@ -270,7 +259,7 @@ def count_tables(request: Request, config: Config) -> CountedTables:
         count = TableCounting(options, [each.text for each in empty.metrics], request.every, inputs)
         with (
             map_in_processes(count, tasks, request.processes) as parts,
-            progress(sum(piece.size for piece in pieces)) as shown,
+            around.progress(sum(piece.size for piece in pieces)) as shown,
         ):
             known = {name: inputs[name] for name in ("catalog", "popularity", "similarity")}
             doubts: dict[Cell, Doubts] = {}

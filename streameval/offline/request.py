@@ -8,10 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
-from typer import Exit, Option
 
 from streameval.accumulator.activity import USER_METRICS
 from streameval.accumulator.comparison import Method
@@ -19,13 +18,13 @@ from streameval.accumulator.experiment import Experiment
 from streameval.accumulator.formulas import needed_inputs
 from streameval.accumulator.planned_shares import SINCE, DatedShares, Shares
 from streameval.catalogue import parse
-from streameval.cli.errors import FAILED, UsageError, as_usage_error, report
 from streameval.config import Config, WebOptions, load
 from streameval.config.checks import check_config
 from streameval.config.pipeline import for_files
 from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.errors import SourceError, suggestion
 from streameval.join.options import AttributionOptions
+from streameval.offline.surroundings import UsageError, as_usage_error
 from streameval.sources.opening import expand
 from streameval.sources.options import FilesOptions
 from streameval.tables.events import GAINS
@@ -64,46 +63,6 @@ _PATHS: Final = (
 
 _COLUMNS: Final = ("recommendations", "interactions", "positions", "scores", "user", "time")
 """Keys of [event] that name a column of a table."""
-
-
-Metrics: TypeAlias = Annotated[
-    list[str] | None, Option("--metric", "-m", help="Metric, for example ndcg@10; may be repeated.")
-]
-Columns: TypeAlias = Annotated[
-    list[str] | None,
-    Option(
-        metavar="FIELD=COLUMN",
-        help="Column, or field of JSON lines, that holds FIELD of an event: for example "
-        "recommendations=shown or user=profile.id. May be repeated.",
-    ),
-]
-Separators: TypeAlias = Annotated[
-    list[str] | None,
-    Option(
-        help="Separator of ids in CSV lists, for all columns (';') or one ('clicks=;'). JSON lists "
-        "need none. May be repeated.",
-        show_default="| or space",
-    ),
-]
-UnitOfTime: TypeAlias = Annotated[
-    Literal["s", "ms", "us", "iso8601"] | None, Option(help="Unit of event time.")
-]
-Format: TypeAlias = Annotated[Literal["table", "json", "csv"], Option(help="Output format.")]
-Processes: TypeAlias = Annotated[
-    int,
-    Option(
-        min=1,
-        help="Number of processes, which count row groups of parquet and files of CSV or JSON "
-        "lines in parallel. The values do not depend on it.",
-    ),
-]
-AllowInvalid: TypeAlias = Annotated[
-    bool,
-    Option(
-        "--allow-invalid",
-        help="Exit with status 0 even if most records with interactions are invalid.",
-    ),
-]
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
@@ -394,15 +353,6 @@ def _relabelled(config: Config, labels: Sequence[str]) -> Config:
         label_values=values,
         event=change(config.event, labels=mapped),
     )
-
-
-def refuse_invalid(request: Request) -> None:
-    """Exit with status 1 after values that miss most interactions, unless they are accepted."""
-    if not request.allow_invalid:
-        report(
-            "exit status 1, as most interactions are missing; --allow-invalid accepts the values."
-        )
-        raise Exit(FAILED)
 
 
 class ExperimentOptions(NamedTuple):

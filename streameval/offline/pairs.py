@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, TypeAlias
 
 import msgspec
-from typer import Option
 
-from streameval.cli.counting import CountedTables, of_kind
-from streameval.cli.errors import UsageError, as_usage_error, report
-from streameval.cli.request import Form, Request, names_in
 from streameval.config import Config
 from streameval.errors import InvalidEventError, SourceError
 from streameval.events.columns import Columns as EventColumns
+from streameval.offline.counting import CountedTables, of_kind
+from streameval.offline.request import Request, names_in
+from streameval.offline.surroundings import UsageError, as_usage_error
 from streameval.partials import Cell
 from streameval.tables.files import Kind, is_table
 from streameval.tables.rows import (
     Rows,
-    Ties,
     by_span,
     common_topics,
     is_trec,
@@ -30,24 +27,6 @@ from streameval.tables.rows import (
     trec_rows,
     truth_rows,
 )
-
-Truth: TypeAlias = Annotated[
-    str | None, Option(help="(user, item) or (user, item, rating) rows, likewise.")
-]
-FormOption: TypeAlias = Annotated[
-    Form,
-    Option(
-        help="Format of --recommendations and --truth: tables with named columns, or trec_eval's "
-        "results and qrels."
-    ),
-]
-TiesOption: TypeAlias = Annotated[
-    Ties | None,
-    Option(
-        help="Order of items with equal scores: earlier row first (the default), larger id first "
-        "(the default for trec_eval's files), or smaller id first."
-    ),
-]
 
 
 def check_pair(request: Request) -> None:
@@ -62,7 +41,7 @@ def check_pair(request: Request) -> None:
 
 
 def count_pair(
-    request: Request, config: Config, every: int | None, note: Callable[[str], None] = report
+    request: Request, config: Config, every: int | None, note: Callable[[str], None]
 ) -> CountedTables:
     """Count the lists of a pair of files, one for each user and span of time.
 

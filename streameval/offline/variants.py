@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias, cast
 
 import msgspec
-from typer import Exit
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.experiment import Experiment, Variant
@@ -18,22 +16,20 @@ from streameval.accumulator.readings import activity
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.checkpoints.store import is_store
-from streameval.cli.counting import count_records, count_tables, report_early
-from streameval.cli.errors import FAILED, UsageError, report
-from streameval.cli.pairs import check_pair, count_pair
-from streameval.cli.request import (
+from streameval.config import Config
+from streameval.engine.capture import ingest_snapshot
+from streameval.engine.ingest import Ingest
+from streameval.engine.variants import segments_in, variants_in
+from streameval.offline.counting import count_records, count_tables, early_warning
+from streameval.offline.pairs import check_pair, count_pair
+from streameval.offline.request import (
     ExperimentOptions,
     Request,
     config_of,
     deciding_metrics,
 )
-from streameval.cli.state import newest_checkpoints, restore, without_copies
-from streameval.config import Config
-from streameval.decoding.values import MISSING_LABEL
-from streameval.engine.capture import ingest_snapshot
-from streameval.engine.ingest import Ingest
-from streameval.engine.variants import segments_in, variants_in
-from streameval.errors import suggestion
+from streameval.offline.states import newest_checkpoints, restore, without_copies
+from streameval.offline.surroundings import Surroundings, UsageError
 from streameval.partials import Cell
 from streameval.statistics.intervals import Audience, Intervals
 from streameval.windows.times import DAY
@@ -59,20 +55,24 @@ class Counted(NamedTuple):
 
 
 def counted_files(
-    request: Request, options: ExperimentOptions
+    request: Request, options: ExperimentOptions, around: Surroundings
 ) -> tuple[Experiment, Intervals, Counted]:
     """The counts of files."""
-    config, experiment = _settings(request, options)
+    config, experiment = _settings(request, options, around)
     labels = [experiment.label] if options.by is None else [experiment.label, options.by]
     count = _count_tables if request.is_tables else _count_lines
-    counted = count(request, config, labels)
-    report_early(config, [day * DAY for day in _newest_days(counted.variants)])
+    counted = count(request, config, labels, around)
+    days = [day * DAY for day in _newest_days(counted.variants)]
+    if (warning := early_warning(config, days)) is not None:
+        around.note(warning)
     return experiment, config.intervals or Intervals(), counted
 
 
-def _settings(request: Request, options: ExperimentOptions) -> tuple[Config, Experiment]:
+def _settings(
+    request: Request, options: ExperimentOptions, around: Surroundings
+) -> tuple[Config, Experiment]:
     """The configuration to count with, and the experiment."""
-    request = _without_sets(request)
+    request = _without_sets(request, around)
     config = config_of(request)
     label = request.labels[0] if request.labels else Experiment().label
     known = config.experiment or Experiment(label=label)
@@ -93,7 +93,7 @@ def _settings(request: Request, options: ExperimentOptions) -> tuple[Config, Exp
     return config, experiment
 
 
-def _without_sets(request: Request) -> Request:
+def _without_sets(request: Request, around: Surroundings) -> Request:
     """The request without metrics of all lists together that need an input, such as a catalogue.
 
     They cannot be compared, so the input must not be asked for.
@@ -105,29 +105,33 @@ def _without_sets(request: Request) -> Request:
         if metric.definition.per == "slice" and needed_inputs(metric)
     ]
     for text in left_out:
-        report(f"{text} is not compared: it is not a mean over lists or items.")
+        around.note(f"{text} is not compared: it is not a mean over lists or items.")
     chosen = [text for text in request.metrics if text not in left_out]
     if left_out and not chosen and not request.added:
         raise UsageError("no metric that can be compared; `streameval metrics` lists them all.")
     return msgspec.structs.replace(request, metrics=chosen)
 
 
-def _count_tables(request: Request, config: Config, labels: Sequence[str]) -> Counted:
+def _count_tables(
+    request: Request, config: Config, labels: Sequence[str], around: Surroundings
+) -> Counted:
     """`labels`: of the variants, and of the segments if there are any."""
-    empty, cells = count_tables(request, msgspec.structs.replace(config, labels=[*labels]))
+    empty, cells = count_tables(request, msgspec.structs.replace(config, labels=[*labels]), around)
     arms = _together(cells)
     for name, each in arms.items():
         if advice := each.advice():
-            report(f"{labels[0]}={name}: {advice}")
+            around.note(f"{labels[0]}={name}: {advice}")
     variants = {name: variant_of(each) for name, each in arms.items()}
     counted = _without_intervals(config, (empty.metrics, variants))
     return counted._replace(segments=_by_segment(cells))
 
 
-def _count_lines(request: Request, config: Config, labels: Sequence[str]) -> Counted:
-    ingest = count_records(config, None, request.processes).ingest
+def _count_lines(
+    request: Request, config: Config, labels: Sequence[str], around: Surroundings
+) -> Counted:
+    ingest = count_records(config, None, request.processes, around).ingest
     if trouble := ingest_snapshot(ingest, labels=config.labels, now=0.0).health.trouble:
-        report(trouble)
+        around.note(trouble)
     label, *others = labels
     counted = _without_intervals(config, variants_in(ingest, label, config.labels))
     segments = {
@@ -139,16 +143,18 @@ def _count_lines(request: Request, config: Config, labels: Sequence[str]) -> Cou
 
 
 def counted_models(
-    request: Request, options: ExperimentOptions
+    request: Request, options: ExperimentOptions, around: Surroundings
 ) -> tuple[Experiment, Intervals, Counted]:
     """The counts of files of recommendations with one truth; the users are the same."""
     _check_models(request, options)
     whole = {**options.experiment, "same_users": True, "since": None, "shares": {}}
-    config, experiment = _settings(request, options._replace(experiment=whole))
+    config, experiment = _settings(request, options._replace(experiment=whole), around)
     if "control" not in options.experiment and experiment.control not in options.models:
         experiment = msgspec.structs.replace(experiment, control=next(iter(options.models)))
     counted = {
-        name: _count_model(name, msgspec.structs.replace(request, recommendations=path), config)
+        name: _count_model(
+            msgspec.structs.replace(request, recommendations=path), config, around.about(name)
+        )
         for name, path in options.models.items()
     }
     variants = {name: variant_of(each) for name, each in counted.items()}
@@ -160,17 +166,13 @@ def counted_models(
     )
 
 
-def _count_model(name: str, request: Request, config: Config) -> Accumulator:
-    """The lists of one file of recommendations; doubts about them name the model."""
-    empty, cells = count_pair(request, config, None, partial(_report_of, name))
+def _count_model(request: Request, config: Config, around: Surroundings) -> Accumulator:
+    """The lists of one file of recommendations."""
+    empty, cells = count_pair(request, config, None, around.note)
     counted = cells.get(Cell((), None), empty)
     if advice := counted.advice():
-        _report_of(name, advice)
+        around.note(advice)
     return counted
-
-
-def _report_of(model: str, text: str) -> None:
-    report(f"{model}: {text}")
 
 
 def _check_models(request: Request, options: ExperimentOptions) -> None:
@@ -235,9 +237,9 @@ def is_state(paths: Sequence[str]) -> bool:
     return any(is_store(path) for path in paths)
 
 
-def restored(request: Request) -> tuple[Config, Ingest]:
+def restored(request: Request, around: Surroundings) -> tuple[Config, Ingest]:
     """The configuration and the counts of saved states, all partitions together."""
-    checkpoints = without_copies(newest_checkpoints(request.files))
+    checkpoints = without_copies(newest_checkpoints(request.files, around.note), around.note)
     if not checkpoints:
         raise UsageError(f"no state in {', '.join(request.files)}.")
     config, ingest = restore(checkpoints, Path(request.config) if request.config else None)
@@ -261,10 +263,10 @@ def chosen_metrics(request: Request, metrics: Sequence[Metric]) -> Sequence[Metr
 
 
 def counted_states(
-    request: Request, options: ExperimentOptions
+    request: Request, options: ExperimentOptions, around: Surroundings
 ) -> tuple[Experiment, Intervals, Counted]:
     """The lifetime counts of saved states, all partitions together."""
-    config, ingest = restored(request)
+    config, ingest = restored(request, around)
     known = config.experiment or Experiment()
     if request.labels:
         known = msgspec.structs.replace(known, label=request.labels[0])
@@ -293,44 +295,3 @@ def variant_of(counted: Accumulator) -> Variant:
     audience = cast("Audience", counted.audience)
     found = {name: each for name, each in sums.items() if each is not None}
     return Variant(found, audience, activity(counted.table, [0]))
-
-
-def check_variants(
-    variants: Mapping[str, Variant], request: Request, experiment: Experiment
-) -> None:
-    """Raise a UsageError if variants, the control or users are missing."""
-    files, label = ", ".join(request.files), experiment.label
-    if not variants:
-        report(f"no valid event in {files}.")
-        raise Exit(FAILED)
-    found = [name for name in sorted(variants) if name != MISSING_LABEL]
-    if not found:
-        raise UsageError(
-            f"no event in {files} has the label {label!r}; name the field of the variant with "
-            f"--label FIELD or --column {label}=FIELD."
-        )
-    if experiment.control not in variants:
-        hint = suggestion(experiment.control, found)
-        raise UsageError(
-            f"no event has {label}={experiment.control}; found: {', '.join(found)}. Name the "
-            f"control variant with --control.{hint}"
-        )
-    if len(found) < 2:
-        raise UsageError(f"every event has {label}={found[0]}; there is nothing to compare.")
-    audiences = [each.audience for each in variants.values()]
-    if all(each.anonymous == each.lists for each in audiences):
-        raise UsageError(
-            f"no event in {files} names its user. Lists of one user are correlated, so a "
-            "comparison needs users; name their field with --column user=FIELD."
-        )
-
-
-def check_segments(
-    segments: Mapping[str, Mapping[str, Variant]], request: Request, by: str | None
-) -> None:
-    """Raise a UsageError if no event has the field of the segments."""
-    if set(segments) == {MISSING_LABEL}:
-        raise UsageError(
-            f"no event in {', '.join(request.files)} has the field {by!r} of --by; name it with "
-            f"--by FIELD or --column {by}=FIELD."
-        )

@@ -1,0 +1,68 @@
+"""The options that several of `evaluate`, `compare` and `plan` have, each declared once."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, TypeAlias
+
+from typer import Option
+
+from streameval.offline.request import Form
+from streameval.tables.rows import Ties
+
+Metrics: TypeAlias = Annotated[
+    list[str] | None, Option("--metric", "-m", help="Metric, for example ndcg@10; may be repeated.")
+]
+Columns: TypeAlias = Annotated[
+    list[str] | None,
+    Option(
+        metavar="FIELD=COLUMN",
+        help="Column, or field of JSON lines, that holds FIELD of an event: for example "
+        "recommendations=shown or user=profile.id. May be repeated.",
+    ),
+]
+Separators: TypeAlias = Annotated[
+    list[str] | None,
+    Option(
+        help="Separator of ids in CSV lists, for all columns (';') or one ('clicks=;'). JSON lists "
+        "need none. May be repeated.",
+        show_default="| or space",
+    ),
+]
+UnitOfTime: TypeAlias = Annotated[
+    Literal["s", "ms", "us", "iso8601"] | None, Option(help="Unit of event time.")
+]
+Format: TypeAlias = Annotated[Literal["table", "json", "csv"], Option(help="Output format.")]
+Processes: TypeAlias = Annotated[
+    int,
+    Option(
+        min=1,
+        help="Number of processes, which count row groups of parquet and files of CSV or JSON "
+        "lines in parallel. The values do not depend on it.",
+    ),
+]
+AllowInvalid: TypeAlias = Annotated[
+    bool,
+    Option(
+        "--allow-invalid",
+        help="Exit with status 0 even if most records with interactions are invalid.",
+    ),
+]
+
+
+Truth: TypeAlias = Annotated[
+    str | None, Option(help="(user, item) or (user, item, rating) rows, likewise.")
+]
+FormOption: TypeAlias = Annotated[
+    Form,
+    Option(
+        help="Format of --recommendations and --truth: tables with named columns, or trec_eval's "
+        "results and qrels."
+    ),
+]
+TiesOption: TypeAlias = Annotated[
+    Ties | None,
+    Option(
+        help="Order of items with equal scores: earlier row first (the default), larger id first "
+        "(the default for trec_eval's files), or smaller id first."
+    ),
+]

@@ -1,0 +1,1 @@
+"""The offline engine of commands and of Python: counts files, frames and saved states."""

@@ -1,0 +1,126 @@
+"""Compares the variants that a request names: in files, in saved states, or models of one truth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from streameval.accumulator.comparison import Method
+from streameval.accumulator.experiment import Experiment, Report, Variant, compared, with_segments
+from streameval.decoding.values import MISSING_LABEL
+from streameval.errors import suggestion
+from streameval.offline.request import ExperimentOptions, Request
+from streameval.offline.surroundings import NoEventsError, Surroundings, UsageError
+from streameval.offline.variants import (
+    Counted,
+    counted_files,
+    counted_models,
+    counted_states,
+    is_state,
+)
+from streameval.statistics.intervals import Intervals
+
+
+class CompareResult(NamedTuple):
+    """A comparison with the options that it was made with.
+
+    Attributes:
+        is_doubtful: whether most records with interactions are invalid.
+    """
+
+    report: Report
+    experiment: Experiment
+    intervals: Intervals
+    method: Method
+    is_doubtful: bool = False
+
+
+def compare_variants(
+    request: Request, options: ExperimentOptions, around: Surroundings
+) -> CompareResult:
+    """Count the variants and compare them; notes every doubt about the events.
+
+    Raises:
+        UsageError: the request contradicts itself, or names what is not there.
+        NoEventsError: there is no valid event.
+        ConfigError: a primary metric, guardrail or share does not fit.
+    """
+    experiment, intervals, counted = _count(request, options, around)
+    experiment.check([m for m in counted.metrics if m.text not in counted.left_out], "command line")
+    _check_variants(counted.variants, request, experiment)
+    _check_segments(counted.segments, request, options.by)
+    missing = counted.variants.get(MISSING_LABEL)
+    if missing is not None and missing.audience.lists:
+        lists = f"{missing.audience.lists:,} lists"
+        around.note(f"{lists} have no {experiment.label} and are left out.")
+    for metric, reason in counted.left_out.items():
+        around.note(f"{metric} is not compared: {reason}")
+    method = _method(request, options, around)
+    report = compared(experiment, counted.metrics, counted.variants, intervals, method)
+    if counted.segments:
+        report = with_segments(report, experiment, counted.metrics, counted.segments, method)
+    if not report.rows:
+        raise UsageError("no metric that can be compared; `streameval metrics` lists them all.")
+    return CompareResult(report, experiment, intervals, method, counted.invalid)
+
+
+def _count(
+    request: Request, options: ExperimentOptions, around: Surroundings
+) -> tuple[Experiment, Intervals, Counted]:
+    if request.is_pair:
+        return counted_models(request, options, around)
+    if request.ties is not None or request.form != "detect":
+        raise UsageError(
+            "--ties and --form are for --recommendations with --truth; leave them out."
+        )
+    count = counted_states if is_state(request.files) else counted_files
+    return count(request, options, around)
+
+
+def _method(request: Request, options: ExperimentOptions, around: Surroundings) -> Method:
+    """The method asked for, else the one that survives the looks; a state is looked at often."""
+    often = is_state(request.files) or options.looks > 1
+    if options.method == "fixed" and often:
+        looks = f"{options.looks} looks" if options.looks > 1 else "a state, which grows,"
+        around.note(f"fixed holds for one look only: for {looks} use --method anytime.")
+    return options.method or ("anytime" if often else "fixed")
+
+
+def _check_variants(
+    variants: Mapping[str, Variant], request: Request, experiment: Experiment
+) -> None:
+    """Raise a UsageError if variants, the control or users are missing."""
+    files, label = ", ".join(request.files), experiment.label
+    if not variants:
+        raise NoEventsError(f"no valid event in {files}.")
+    found = [name for name in sorted(variants) if name != MISSING_LABEL]
+    if not found:
+        raise UsageError(
+            f"no event in {files} has the label {label!r}; name the field of the variant with "
+            f"--label FIELD or --column {label}=FIELD."
+        )
+    if experiment.control not in variants:
+        hint = suggestion(experiment.control, found)
+        raise UsageError(
+            f"no event has {label}={experiment.control}; found: {', '.join(found)}. Name the "
+            f"control variant with --control.{hint}"
+        )
+    if len(found) < 2:
+        raise UsageError(f"every event has {label}={found[0]}; there is nothing to compare.")
+    audiences = [each.audience for each in variants.values()]
+    if all(each.anonymous == each.lists for each in audiences):
+        raise UsageError(
+            f"no event in {files} names its user. Lists of one user are correlated, so a "
+            "comparison needs users; name their field with --column user=FIELD."
+        )
+
+
+def _check_segments(
+    segments: Mapping[str, Mapping[str, Variant]], request: Request, by: str | None
+) -> None:
+    """Raise a UsageError if no event has the field of the segments."""
+    if set(segments) == {MISSING_LABEL}:
+        raise UsageError(
+            f"no event in {', '.join(request.files)} has the field {by!r} of --by; name it with "
+            f"--by FIELD or --column {by}=FIELD."
+        )

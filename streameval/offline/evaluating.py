@@ -1,0 +1,219 @@
+"""Evaluates what a request names: JSON lines as the daemon counts them, tables, and pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from streameval.accumulator import Accumulator
+from streameval.accumulator.readings import interval_method
+from streameval.config import Config
+from streameval.decoding.values import MISSING_LABEL
+from streameval.engine.capture import ingest_snapshot
+from streameval.engine.snapshot import Health, JoinHealth, Series, SeriesFamily, Snapshot
+from streameval.engine.spans import Slice
+from streameval.join.frontend import JoinStats
+from streameval.offline.counting import Counts, count_records, count_tables, early_warning
+from streameval.offline.pairs import check_pair, count_pair
+from streameval.offline.request import Request, config_of, lacking_field
+from streameval.offline.surroundings import NoEventsError, Surroundings, UsageError
+from streameval.partials import Cell
+from streameval.windows.times import DurationError, microseconds
+
+
+class SpanReadings(NamedTuple):
+    """Readings of a span of event time.
+
+    Attributes:
+        start: microseconds since the epoch; None for all time.
+    """
+
+    start: int | None
+    snapshot: Snapshot
+
+
+class Evaluated(NamedTuple):
+    """The readings that a request asks for.
+
+    Attributes:
+        spans: in time order; one without a start unless spans are asked for.
+        is_doubtful: whether most records with interactions are invalid.
+    """
+
+    spans: Sequence[SpanReadings]
+    is_doubtful: bool = False
+
+
+def evaluated(request: Request, around: Surroundings, now: float) -> Evaluated:
+    """Count what the request names, and read its metrics; notes every doubt about the events.
+
+    `now`: seconds since the epoch, at which windows are read.
+
+    Raises:
+        UsageError: the request contradicts itself, or names what is not there.
+        NoEventsError: there is no valid event.
+    """
+    if request.is_pair:
+        return _of_pair(request, around)
+    if request.ties is not None or request.form != "detect":
+        raise UsageError(
+            "--ties and --form are for --recommendations with --truth; leave them out."
+        )
+    return _of_tables(request, around) if request.is_tables else _of_records(request, around, now)
+
+
+def _of_records(request: Request, around: Surroundings, now: float) -> Evaluated:
+    config = config_of(request)
+    counts = count_records(config, _span_length(config, request), request.processes, around)
+    join, tally = _join_health(counts, config), counts.ingest.tally
+    warning = tally.warning() or (join.warning() if join is not None else None)
+    doubt = None if counts.spans is None else counts.ingest.doubt()
+    if not tally.valid:
+        if warning is not None:
+            around.note(warning)
+        raise NoEventsError(f"no valid event in {', '.join(config.source.logs)}.")
+    if counts.spans is None:
+        snapshot = ingest_snapshot(counts.ingest, labels=config.labels, now=now, join=join)
+        spans = [SpanReadings(None, snapshot)]
+    else:
+        families = [
+            SeriesFamily(group.name, group.segment, group.dimensions) for group in config.families()
+        ]
+        spans = [
+            SpanReadings(start, snapshot_of(families, slices))
+            for start, slices in counts.spans.items()
+        ]
+    for text in _absent_labels([each.snapshot for each in spans]):
+        around.note(text)
+    if counts.spans is not None and (problem := warning or doubt):
+        around.note(problem)
+    _note_doubts(spans, config, around)
+    return Evaluated(spans, warning is not None)
+
+
+def _span_length(config: Config, request: Request) -> int | None:
+    """The length of a span, microseconds; None for all time."""
+    if request.every is None:
+        return None
+    try:
+        every = microseconds(request.every)
+    except DurationError as error:
+        raise UsageError(f"--every: {error}") from None
+    if not every:
+        raise UsageError(f"--every: found {request.every!r}; give at least 1s.")
+    if config.event.time is None:
+        raise UsageError(
+            "--every needs event time: name its field and unit with --time and --time-unit, or as "
+            "time and time_unit under [event] in --config FILE."
+        )
+    return every
+
+
+def _join_health(counts: Counts, config: Config) -> JoinHealth | None:
+    options = config.attribution
+    if options is None:
+        return None
+    stats = JoinStats(options.names, by_request=options.key == "request_id")
+    return stats.health(counts.ingest.partitions)
+
+
+def _absent_labels(snapshots: Sequence[Snapshot]) -> Iterator[str]:
+    values: dict[str, set[str]] = {}
+    for snapshot in snapshots:
+        for entry in snapshot.series:
+            names = snapshot.families[entry.family].label_names
+            for name, value in zip(names, entry.labels, strict=True):
+                values.setdefault(name, set()).add(value)
+    for name, present in values.items():
+        if present == {MISSING_LABEL}:
+            yield f"no event has the label {name!r}; --by or [event.labels] names its field."
+
+
+def _of_tables(request: Request, around: Surroundings) -> Evaluated:
+    config = config_of(request)
+    _span_length(config, request)
+    return _read(count_tables(request, config, around).found, config, request, around)
+
+
+def _of_pair(request: Request, around: Surroundings) -> Evaluated:
+    if request.labels:
+        raise UsageError("--by splits events; --recommendations and --truth have no labels.")
+    check_pair(request)
+    config = config_of(request)
+    counted = count_pair(request, config, _span_length(config, request), around.note).found
+    # The labels of a daemon's configuration are in its events.
+    return _read(counted, msgspec.structs.replace(config, labels=[]), request, around)
+
+
+def _read(
+    counted: Mapping[Cell, Accumulator], config: Config, request: Request, around: Surroundings
+) -> Evaluated:
+    if config.windows is not None or config.segments or config.metric or config.dedup is not None:
+        names = "windows, segments, dedup and [[metric]]"
+        around.note(f"{names} apply to JSON lines only; they are ignored here.")
+    for text in config.metrics:
+        if lacking := lacking_field(text, config, tables=True):
+            around.note(f"do not use the value of {text}: it needs {lacking}.")
+    if not any(each.lists for each in counted.values()):
+        raise NoEventsError(f"no event in {', '.join(request.files)}.")
+    spans = _by_span(counted, config)
+    _note_doubts(spans, config, around)
+    return Evaluated(spans)
+
+
+def _by_span(counted: Mapping[Cell, Accumulator], config: Config) -> list[SpanReadings]:
+    """The readings of each span, in time order."""
+    families = [SeriesFamily("labels", None, tuple(config.labels))]
+    spans: dict[int | None, dict[tuple[str, ...], Slice]] = {}
+    for cell, part in sorted(
+        counted.items(), key=lambda item: (item[0].start or 0, item[0].labels)
+    ):
+        method = interval_method(config.intervals, whole=cell.start is None)
+        whole = Slice(part.metrics, part.table, 0, method, part.doubts)
+        spans.setdefault(cell.start, {})[cell.labels] = whole
+    return [SpanReadings(start, snapshot_of(families, [slices])) for start, slices in spans.items()]
+
+
+def _note_doubts(spans: Sequence[SpanReadings], config: Config, around: Surroundings) -> None:
+    starts = [each.start for each in spans if each.start is not None]
+    troubles = [early_warning(config, starts), *(each.snapshot.health.trouble for each in spans)]
+    for trouble in dict.fromkeys(troubles):
+        if trouble is not None:
+            around.note(trouble)
+
+
+def snapshot_of(
+    families: Sequence[SeriesFamily],
+    slices: Sequence[Mapping[tuple[str, ...], Slice]],
+) -> Snapshot:
+    """A snapshot of the readings of slices, given by family."""
+    series = [
+        Series(metric, labels, part.read(metric), family=number)
+        for number, of_family in enumerate(slices)
+        for metric in (next(iter(of_family.values())).metrics if of_family else ())
+        for labels, part in of_family.items()
+    ]
+    health = Health(trouble=next(_advice(families, slices), None))
+    return Snapshot(
+        version=1,
+        taken_at=0.0,
+        started_at=0.0,
+        source="",
+        families=tuple(families),
+        series=tuple(series),
+        health=health,
+    )
+
+
+def _advice(
+    families: Sequence[SeriesFamily],
+    slices: Sequence[Mapping[tuple[str, ...], Slice]],
+) -> Iterator[str]:
+    for family, of_family in zip(families, slices, strict=True):
+        for labels, part in of_family.items():
+            if (text := part.advice()) is not None:
+                pairs = zip(family.label_names, labels, strict=True)
+                where = ", ".join(f"{name}={value}" for name, value in pairs)
+                yield f"{where}: {text}" if where else text

@@ -1,0 +1,178 @@
+"""Saved states: the newest checkpoints of stores, and one ingest restored from all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+from streameval.checkpoints.checkpoint import Place
+from streameval.checkpoints.format import CLAIM
+from streameval.checkpoints.restore import other_settings
+from streameval.checkpoints.settings import AS_ENVIRONMENT, BucketOptions, is_url, scheme_of
+from streameval.checkpoints.store import SavedCheckpoint, Store, is_store, store_of
+from streameval.config import Config, load
+from streameval.config.config import from_schema
+from streameval.config.pipeline import frontend_of, new_ingest, with_saved_depth
+from streameval.engine.ingest import Frontend, Ingest
+from streameval.engine.partition import META, Layout, backfills_in
+from streameval.events.records import Partition
+from streameval.offline.surroundings import UsageError
+
+
+class StoredCheckpoint(NamedTuple):
+    """A checkpoint and the path of its store."""
+
+    path: str
+    place: Place
+    saved: SavedCheckpoint
+
+
+def newest_checkpoints(
+    paths: Sequence[str], note: Callable[[str], None], partitions: Sequence[str] = ()
+) -> list[StoredCheckpoint]:
+    """The newest valid checkpoint of every place; `note` takes each damaged one.
+
+    For a topic that was deleted and recreated, only the state written last.
+
+    `partitions`: TOPIC/NUMBER; empty for all.
+    """
+    checkpoints = sorted(
+        _checkpoints_in(paths, note), key=lambda each: each.saved.header.written_at
+    )
+    latest = {(each.path, each.place.topic): each.place.identity for each in checkpoints}
+    found = [
+        each for each in checkpoints if latest[each.path, each.place.topic] == each.place.identity
+    ]
+    found.sort(key=lambda each: each[:2])
+    names = {f"{each.place.topic}/{each.place.number}" for each in found}
+    for name in partitions:
+        if name not in names:
+            there = ", ".join(sorted(names)) or "none"
+            raise UsageError(f"--partition {name!r}: not in the stores, which have {there}.")
+    wanted = set(partitions) or names
+    return [each for each in found if f"{each.place.topic}/{each.place.number}" in wanted]
+
+
+def without_copies(
+    checkpoints: Sequence[StoredCheckpoint], note: Callable[[str], None] | None
+) -> list[StoredCheckpoint]:
+    """The checkpoints, and of several with records of one log only that with the highest offset.
+
+    `note`: takes a line about copies; None to merge stores, where copies are usual.
+
+    Raises:
+        UsageError: one that would be left out has a backfill that the other lacks.
+    """
+    best: dict[tuple[str, Place], StoredCheckpoint] = {}
+    copies: Counter[tuple[str, str]] = Counter()
+    for each in checkpoints:
+        key = each.saved.header.cluster, each.place
+        known = best.setdefault(key, each)
+        if known is each:
+            continue
+        further = known.saved.header.offset < each.saved.header.offset
+        kept, other = (each, known) if further else (known, each)
+        extents = [backfills_in(one.saved.read(META)) for one in (kept, other)]
+        remedy = "Give only one of them."
+        if note is None:
+            remedy = f"Merge without {other.path}, and give the backfill again with --backfill."
+        for extent in extents[1]:
+            if extent not in extents[0]:
+                raise UsageError(
+                    f"{other.path} has a backfill of {extent} with {other.place}; {kept.path} "
+                    f"lacks it, but has read the same log as far or further. {remedy}"
+                )
+        best[key] = kept
+        copies[other.path, kept.path] += 1
+    for (path, kept_path), count in copies.items():
+        partitions = f"{count:,} partition{'s' * (count != 1)}"
+        if note is not None:
+            note(f"{path}: {partitions} left out, as {kept_path} has counted the same records.")
+    return [*best.values()]
+
+
+def restore(
+    checkpoints: Sequence[StoredCheckpoint], config_path: Path | None
+) -> tuple[Config, Ingest]:
+    """The configuration of the checkpoints, and one ingest restored from all of them.
+
+    `config_path`: a configuration to use instead of the saved one.
+
+    Raises:
+        UsageError: the counts of a checkpoint mean something else under the configuration.
+    """
+    newest = max(checkpoints, key=lambda each: each.saved.header.written_at)
+    config = load(config_path) if config_path else from_schema(newest.saved.header.schema)
+    config = with_saved_depth(config, newest.saved.header.settings)
+    for each in checkpoints:
+        _check_settings(config, each, newest.path if config_path is None else None)
+    ingest = new_ingest(config)
+    for number, each in enumerate(checkpoints):
+        # Stores of different clusters may have partitions of the same name.
+        partition = Partition(f"{number}:{each.place.topic}", each.place.number)
+        parts = {name: each.saved.read(name) for name in sorted(each.saved.digests)}
+        header = each.saved.header
+        joined = {Partition.of(log): offset for log, offset in header.offsets.items()}
+        offsets = joined or {partition: header.offset}
+        ingest.restore(partition, offsets, parts, _frontend_of(each, config, ingest.layout))
+    return config, ingest
+
+
+def _frontend_of(checkpoint: StoredCheckpoint, config: Config, settings: Layout) -> Frontend:
+    """The frontend that counted a checkpoint: its logs have the names that they had then."""
+    saved = from_schema(checkpoint.saved.header.schema)
+    counted = msgspec.structs.replace(config, attribution=saved.attribution, event=saved.event)
+    return frontend_of(counted, settings)
+
+
+_COUNTING = ("labels", "segments", "pane", "depth", "max_items")
+"""Settings that give counts their meaning; the others only say how records are decoded."""
+
+
+def _check_settings(config: Config, checkpoint: StoredCheckpoint, newest: str | None) -> None:
+    """Raise a UsageError if a checkpoint was counted with other labels, panes or depth.
+
+    `newest`: path of the store that the configuration is from; None for a file.
+    """
+    here, saved = (
+        {key: each[key] for key in _COUNTING if key in each}
+        for each in (config.settings(), checkpoint.saved.header.settings)
+    )
+    difference = other_settings(here, saved)
+    if difference is not None:
+        remedy = "give a --config with the same ones"
+        if newest is not None:
+            remedy = f'"here" is {newest}; read the stores one at a time'
+        raise UsageError(f"{checkpoint.path}: {difference}; {remedy}.")
+
+
+def _checkpoints_in(
+    paths: Iterable[str], note: Callable[[str], None]
+) -> Iterator[StoredCheckpoint]:
+    for path in paths:
+        store = store_at(path)
+        for place in store.places():
+            found = store.newest(place)
+            for problem in found.damaged:
+                note(f"{path}: {place}: {problem}")
+            if found.saved is not None:
+                yield StoredCheckpoint(path, place, found.saved)
+
+
+def store_at(path: str, options: BucketOptions = AS_ENVIRONMENT) -> Store:
+    """The store in a folder or bucket."""
+    if is_url(path):
+        try:
+            scheme_of(path)
+        except ValueError as error:
+            raise UsageError(str(error)) from error
+    if not is_store(path, options):
+        raise UsageError(
+            f"{path}: not a store of checkpoints: it has no {CLAIM}; "
+            "give the folder or URL that [state] path names."
+        )
+    return store_of(path, options)
