@@ -147,6 +147,7 @@ def lists(
             baseline=draw(baseline),
             typed=draw(logged),
             history=draw(baseline),
+            per_item=draw(_item_values(size)),
             user=draw(user),
             ts=draw(_times),
         )
@@ -166,6 +167,17 @@ def _positions(size: int, *, unique: bool) -> SearchStrategy[list[int]]:
 @cache
 def _scores(size: int) -> SearchStrategy[list[float] | None]:
     return st.none() | st.lists(scores, min_size=size, max_size=size)
+
+
+_NAMES_OF_VALUES = ("propensity", "target", "team")
+_item_value = st.none() | st.sampled_from([0.0, 0.25, 0.5, 1.0, 7.0, "a", "b"])
+
+
+@cache
+def _item_values(size: int) -> SearchStrategy[dict[str, list[Any]] | None]:
+    values = st.lists(_item_value, min_size=size, max_size=size)
+    named = st.dictionaries(st.sampled_from(_NAMES_OF_VALUES), values, min_size=1)
+    return st.none() | st.none() | named
 
 
 @cache

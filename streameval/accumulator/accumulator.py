@@ -46,6 +46,7 @@ from streameval.events import Batch, Event, Id, Interaction, Interactions
 from streameval.events.arrow import ArrowTable
 from streameval.events.columns import Columns
 from streameval.events.ids import CHECKS, IdKind
+from streameval.events.per_item import PerItem
 from streameval.events.ragged import CodedBatch
 from streameval.events.rules import RESERVED, SUSPECT, are_sound
 from streameval.statistics.exposures import MAX_ITEMS
@@ -173,6 +174,7 @@ class Accumulator:
         baseline: Sequence[Id] | None = None,
         typed: Sequence[Interaction] = _UNTYPED,
         history: Sequence[Id] | None = None,
+        per_item: PerItem | None = None,
         user: Id | None = None,
         ts: int | None = None,
     ) -> None:
@@ -186,6 +188,7 @@ class Accumulator:
             baseline: the list of another recommender, for unexpectedness.
             typed: the interactions with their types, for metrics with type=.
             history: items that the user knew before, for user_novelty.
+            per_item: name -> one number, word or None for each item, for metrics that name them.
             user: who saw the list, for intervals and users_covered.
             ts: event time in microseconds since the epoch; `compare` works day by day.
 
@@ -200,6 +203,7 @@ class Accumulator:
             and scores is None
             and baseline is None
             and history is None
+            and per_item is None
             and user is None
             and typed is _UNTYPED
         ):
@@ -229,6 +233,7 @@ class Accumulator:
                 baselines=_as_column(baseline),
                 typed=_as_column(None if typed is _UNTYPED else typed),
                 histories=_as_column(history),
+                per_item=_as_column(per_item),
                 users=_as_column(user),
                 times=_as_column(ts),
             )

@@ -30,6 +30,7 @@ from streameval.events import (
 from streameval.events.arrow import ArrowTable, refuse_lazy
 from streameval.events.columns import Columns, read
 from streameval.events.ids import CHECKS, IdKind, of_kind
+from streameval.events.per_item import item_values
 from streameval.events.ragged import CodedBatch, is_list
 from streameval.events.rules import (
     RESERVED_OF,
@@ -127,6 +128,8 @@ def as_batch(
     if batch.scores is not None:
         pairs = zip(batch.recommendations, batch.scores, strict=True)
         batch = msgspec.structs.replace(batch, scores=list(starmap(_scores, pairs)))
+    if batch.per_item is not None:
+        batch = msgspec.structs.replace(batch, per_item=_per_item(batch))
     if batch.users is not None:
         batch = msgspec.structs.replace(batch, users=named_users(batch.users))
     return batch
@@ -341,6 +344,18 @@ def _scores(recommendations: Sequence[Id], found: Any) -> Sequence[float] | None
             detail = f"score {score!r:.80} is not a finite number"
             raise InvalidEventError("invalid_scores", detail)
     return scores
+
+
+def _per_item(batch: Batch) -> list[Any]:
+    rows = []
+    for row, (shown, given) in enumerate(
+        zip(batch.recommendations, batch.per_item or (), strict=True)
+    ):
+        try:
+            rows.append(item_values(given, end_of(shown), len(shown)))
+        except InvalidEventError as error:
+            raise in_row(row, len(batch), error) from None
+    return rows
 
 
 def _are_finite(numbers: Iterable[float]) -> bool:

@@ -41,6 +41,8 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         positions: ranks of the items; 1, 2, 3, ... if absent.
         scores: scores in a list of their own.
         baseline: another recommender's list.
+        per_item: name -> path of a list with one number, word or null for each item shown, such as
+            the chance with which it was shown.
         labels: label or segment -> path, if its field has another name.
         ids: "string" (JSON integers become their decimal text) or "integer".
         max_recommendations: longest list accepted.
@@ -66,6 +68,7 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     positions: str | None = None
     scores: str | None = None
     baseline: str | None = None
+    per_item: dict[str, str] | None = None
     labels: dict[str, str] = {}
     ids: Literal["string", "integer"] = "string"
     max_recommendations: Annotated[int, Meta(ge=1)] = 1000

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Sized
+import re
+from collections.abc import Callable, Mapping, Sequence, Sized
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -23,8 +24,9 @@ from streameval.decoding.values import (
     positions,
     scores,
 )
-from streameval.errors import InvalidEventError
+from streameval.errors import ConfigError, InvalidEventError
 from streameval.events import Event, Id, Interaction, Interactions, columns_of, largest_gains
+from streameval.events.per_item import item_values
 from streameval.events.rules import are_marks, check_not_ignored, marks_error, without_padding
 
 
@@ -193,6 +195,7 @@ class GeneralDecoder:
         self._positions = _optional(fields.positions, "positions", lists=True)
         self._scores = _optional(fields.scores, "scores", lists=True)
         self._baseline = _optional(fields.baseline, "baseline", lists=True)
+        self._per_item = _named_paths(fields.per_item or {})
         self._dimensions = [
             compile_path(fields.labels.get(x, x), f"labels.{x}") for x in dimensions
         ]
@@ -227,7 +230,7 @@ class GeneralDecoder:
 
     def _paths(self) -> list[Path]:
         optional = (self._time, self._event_id, self._positions, self._scores, self._baseline)
-        mapped = [path for path in optional if path is not None]
+        mapped = [path for path in (*optional, *self._per_item.values()) if path is not None]
         outcome = [] if self._shown_only else [self._interactions]
         return [self._recommendations, *outcome, self._user, *mapped, *self._dimensions]
 
@@ -254,11 +257,23 @@ class GeneralDecoder:
             else _read(self._scores, record, scores, *items),
             baseline=_read(self._baseline, record, self._baseline_items),
             typed=outcome.typed,
+            per_item=self._item_values(record, *items),
             event_id=_read(self._event_id, record, self._name.identity),
         )
 
     def _baseline_items(self, found: object, _: str) -> Sequence[Id]:
         return self._read_baseline(found).items
+
+    def _item_values(self, record: dict[str, Any], items: int, padded: int) -> Any:
+        values: dict[str, Any] = {}
+        for name, path in self._per_item.items():
+            # Errors name the field of the record.
+            listed = item_values({path.text: path.of(record)}, items, padded) or {}
+            for values[name] in listed.values():
+                for word in values[name]:
+                    if isinstance(word, str):
+                        check_bytes(word, self._fields.max_label_bytes, path.text, "label_too_long")
+        return values or None
 
     def _moment(self, written: object, field: str) -> int | None:
         unit = self._fields.time_unit
@@ -273,6 +288,20 @@ class GeneralDecoder:
 
 def _optional(text: str | None, key: str, *, lists: bool = False) -> Path | None:
     return None if text is None else compile_path(text, key, lists=lists)
+
+
+def _named_paths(per_item: Mapping[str, str]) -> dict[str, Path]:
+    """Name -> path; metrics name these values in their parameters."""
+    for name in per_item:
+        if not _NAME.fullmatch(name) or name in ("true", "false"):
+            problem = f"{name!r} is not a name that a metric can have as a parameter"
+            raise ConfigError("[event]", "per_item", f"{problem}; write it like 'propensity'")
+    return {
+        name: compile_path(path, f"per_item.{name}", lists=True) for name, path in per_item.items()
+    }
+
+
+_NAME: Final = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
 
 
 def _read(

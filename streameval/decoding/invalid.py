@@ -32,6 +32,7 @@ Reason: TypeAlias = Literal[
     "invalid_gain",
     "invalid_score",
     "invalid_positions",
+    "invalid_per_item",
     "invalid_time",
     "invalid_label",
     "label_too_long",
@@ -62,10 +63,13 @@ REASONS: MappingProxyType[Reason, str] = MappingProxyType(
         "invalid_gain": "A gain is not a number up to 2^1000.",
         "invalid_score": "A score is not a finite number, or there is not one for each item.",
         "invalid_positions": "Positions are not integers from 1, one for each item.",
+        "invalid_per_item": "A value of per_item is neither a finite number nor a word, or there is"
+        " not one for each item.",
         "invalid_time": "Event time does not have the configured unit, or lies outside the years 1"
         " to 9999.",
         "invalid_label": "A label is neither a string nor an integer nor a boolean.",
-        "label_too_long": "A label or an interaction type has more than max_label_bytes bytes.",
+        "label_too_long": "A label, an interaction type or a word of per_item has more than"
+        " max_label_bytes bytes.",
         "too_many_recommendations": "The list shown is longer than max_recommendations.",
         "too_many_interactions": "There are more interactions than max_interactions.",
         "skipped": "Counting it failed, and an operator skipped it with `streameval skip`.",

@@ -52,14 +52,15 @@ class RowDecoder:
         self._unit = fields.time_unit if fields.time else None
         mapped = {name: getattr(fields, name) for name in ("positions", "scores", "baseline")}
         self._mapped = [name for name, path in mapped.items() if path is not None]
-        self._parallel = [name for name in self._mapped if name != "baseline"]
+        parallel = [name for name in self._mapped if name != "baseline"] + _item_slots(fields)
+        self._per_item = dict(zip(_item_slots(fields), fields.per_item or (), strict=True))
         self._has_event_id = fields.event_id is not None
         self._slots = _slots(dimensions)
         self._key = attrgetter(*self._slots) if self._slots else None
         single, most = len(self._slots) == 1, fields.max_label_bytes
         self._texts = LabelCache(lambda found: label_texts((found,) if single else found, most))
         plain: Callable[[bytes], Any] = msgspec.json.Decoder(row).decode
-        self.decode = _parallel(plain, self._parallel) if self._parallel else plain
+        self.decode = _parallel(plain, parallel) if parallel else plain
 
     def unsound(self, rows: Sequence[Any]) -> list[int]:
         """The indices of rows with padding or marks, ascending, for the general decoder."""
@@ -127,8 +128,20 @@ class RowDecoder:
             baselines=self._converted([row.baseline for row in rows])
             if "baseline" in self._mapped
             else None,
+            per_item=self._item_values(rows),
             users=None if users.count(None) == len(users) else users,
         )
+
+    def _item_values(self, rows: Sequence[Any]) -> list[Any] | None:
+        if not self._per_item:
+            return None
+        slots = self._per_item.items()
+        column = [
+            {name: values for slot, name in slots if (values := getattr(row, slot)) is not None}
+            or None
+            for row in rows
+        ]
+        return column if any(column) else None
 
     def _optional_column(self, rows: Sequence[Any], name: str) -> Any:
         found = [getattr(row, name) for row in rows] if name in self._mapped else []
@@ -154,11 +167,16 @@ def _parallel(plain: Callable[[bytes], Any], names: Sequence[str]) -> Callable[[
         items = len(row.recommendations)
         found = [getattr(row, name) for name in names]
         if any(each is not None and len(each) != items for each in found):
-            message = "positions or scores differ in length from the recommendations"
+            message = "positions, scores or per_item differ in length from the recommendations"
             raise msgspec.ValidationError(message)
         return row
 
     return decode
+
+
+def _item_slots(fields: EventFields) -> list[str]:
+    """The attributes of a row that hold the values of per_item, in order."""
+    return [f"per_item_{number}" for number in range(len(fields.per_item or ()))]
 
 
 def _slots(dimensions: Sequence[str]) -> tuple[str, ...]:
@@ -176,8 +194,8 @@ def _row_of(
     """A Struct of the configured fields, in the types of one form.
 
     Its attributes: recommendations, user, dimension_0, ..., interactions unless `shown_only`, and,
-    if configured, time, event_id, positions, scores and baseline. Returns None if a path is nested
-    or two fields share a path: the general decoder decodes such records.
+    if configured, time, event_id, positions, scores, baseline and per_item_0, ... Returns None if a
+    path is nested or two fields share a path: the general decoder decodes such records.
     """
     paths = _paths(fields, dimensions)
     kinds = _kinds(fields, dimensions, form)
@@ -202,6 +220,7 @@ def _paths(fields: EventFields, dimensions: Sequence[str]) -> dict[str, str]:
     }
     named = zip(_slots(dimensions), dimensions, strict=True)
     slots = {slot: fields.labels.get(name, name) for slot, name in named}
+    slots |= zip(_item_slots(fields), (fields.per_item or {}).values(), strict=True)
     return {name: path for name, path in (mapped | slots).items() if path is not None}
 
 
@@ -220,7 +239,9 @@ def _kinds(fields: EventFields, dimensions: Sequence[str], form: Form) -> list[t
     slots = [(slot, label, None) for slot in _slots(dimensions)]
     mapped = [(name, kind) for name, kind in required.items() if kind is not None]
     ranks = [("positions", _RANKS | None, None)] if fields.positions else []
-    return [*mapped, *ranks, ("user", text | INTEGER | None, None), *slots]
+    word: Any = short_text(fields.max_label_bytes)
+    values = [(slot, list[float | word | None] | None, None) for slot in _item_slots(fields)]
+    return [*mapped, *ranks, *values, ("user", text | INTEGER | None, None), *slots]
 
 
 def short_text(most: int, least: int = 0) -> Any:

@@ -137,6 +137,7 @@ _KEYS: Final[Mapping[str, str]] = {
     "invalid_label": "labels",
     "invalid_score": "score and scores",
     "invalid_positions": "positions",
+    "invalid_per_item": "per_item",
 }
 """Reason of invalid records -> the keys of [event] to check."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -10,6 +11,7 @@ import numpy as np
 from streameval.errors import InvalidEventError
 from streameval.events import Batch, Interactions, largest_gains
 from streameval.events.arrow import ArrowTable, flat_column, list_column, null_rows, table_columns
+from streameval.events.per_item import item_values
 from streameval.events.ragged import (
     Array,
     CodedBatch,
@@ -21,6 +23,7 @@ from streameval.events.ragged import (
     ragged_column,
     refuse_marks,
 )
+from streameval.events.rules import in_row
 
 _CPU: Final = 1
 """DLPack's device type of main memory."""
@@ -45,6 +48,8 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
         gains: one number for each interaction; the largest gain of an item counts.
         positions: rank (from 1) of each recommendation; a null row of Arrow means 1, 2, 3, ...
         scores: the recommender's score of each recommendation.
+        per_item: name -> column of one number, word or None for each recommendation; of Arrow, a
+            column of structs or maps of such lists; or a mapping for each event.
         users: user id of each event, for intervals and users_covered; null if unknown.
         times: event time of each event: timestamps, or integer microseconds since the epoch.
 
@@ -64,6 +69,7 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
     gains: Any = None
     positions: Any = None
     scores: Any = None
+    per_item: Any = None
     users: Any = None
     times: Any = None
 
@@ -72,7 +78,7 @@ def read(given: Columns | ArrowTable) -> CodedBatch | Batch:
     """Columns, or an Arrow table of them, as a batch.
 
     Returns:
-        A CodedBatch if there are no gains, positions or scores; otherwise a Batch.
+        A CodedBatch if there are no gains, positions, scores or per_item; otherwise a Batch.
 
     Raises:
         InvalidEventError: a column is not valid.
@@ -92,7 +98,7 @@ def read(given: Columns | ArrowTable) -> CodedBatch | Batch:
     refuse_marks(shown, acts)
     users = _per_event("users", given.users, len(shown.ragged))
     times = _per_event("times", given.times, len(shown.ragged))
-    if given.gains is None and given.positions is None and given.scores is None:
+    if all(each is None for each in (given.gains, given.positions, given.scores, given.per_item)):
         (items, interactions), ids = encoded([shown, acts])
         return CodedBatch(items, interactions, ids, users=users, times=times)
     return Batch(
@@ -100,6 +106,7 @@ def read(given: Columns | ArrowTable) -> CodedBatch | Batch:
         interactions=_interactions(acts, padded_acts, given.gains),
         positions=_per_item("positions", given.positions, shown.ragged, padded.ragged),
         scores=_per_item("scores", given.scores, shown.ragged, padded.ragged),
+        per_item=_item_values(given.per_item, shown.ragged, padded.ragged),
         users=users,
         times=times,
     )
@@ -178,6 +185,52 @@ def _per_item(
     if not known.any():
         return None
     return [row if has else None for row, has in zip(numbers.lists(), known.tolist(), strict=True)]
+
+
+def _item_values(found: Any, shown: Ragged, padded: Ragged) -> list[Any] | None:
+    """Values by name for each event; None if no event has any."""
+    if found is None:
+        return None
+    rows = _rows_of_columns(found, len(shown)) if isinstance(found, Mapping) else found
+    rows = flat_column(rows) if isinstance(rows, ArrowTable) else list(rows)
+    if len(rows) != len(shown):
+        detail = f"per_item: {len(rows)} values for {len(shown)} events"
+        raise InvalidEventError("wrong_type", f"columns of unequal length: {detail}")
+    values = []
+    lengths = zip(shown.lengths.tolist(), padded.lengths.tolist(), strict=True)
+    for row, (each, sizes) in enumerate(zip(rows, lengths, strict=True)):
+        try:
+            # Arrow gives a map as pairs.
+            values.append(item_values(dict(each) if isinstance(each, list) else each, *sizes))
+        except InvalidEventError as error:
+            raise in_row(row, len(rows), error) from None
+    return values if any(each is not None for each in values) else None
+
+
+def _rows_of_columns(columns: Mapping[str, Any], events: int) -> list[Any]:
+    lists = {name: _lists(name, column) for name, column in columns.items() if column is not None}
+    for name, column in lists.items():
+        if len(column) != events:
+            detail = f"{name}: {len(column)} lists for {events} events"
+            raise InvalidEventError("wrong_type", f"columns of unequal length: {detail}")
+    return [{name: column[row] for name, column in lists.items()} for row in range(events)]
+
+
+def _lists(name: str, found: Any) -> Sequence[Any]:
+    """A column of lists, whose entries may be None, as Python lists."""
+    column = as_numpy(name, found)
+    if isinstance(column, ArrowTable):
+        return flat_column(column)
+    if isinstance(column, np.ndarray) and column.ndim == 2:
+        return list(column.tolist())
+    if isinstance(column, tuple | Ragged):
+        return ragged_column(name, column).lists()
+    if isinstance(column, np.ndarray):
+        return list(column)
+    if not isinstance(column, list):
+        detail = f"{name}: give a list of values for each event, found {found!r:.80}"
+        raise InvalidEventError("wrong_type", detail)
+    return column
 
 
 def _interactions(acts: IdColumn, padded: IdColumn, gains: Any) -> list[Interactions]:

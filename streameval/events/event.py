@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from streameval.errors import InvalidEventError
+from streameval.events.per_item import PerItem
 
 Id: TypeAlias = str | int
 """An item or user id; all ids of an Accumulator are of one kind."""
@@ -87,6 +88,7 @@ class Event(msgspec.Struct, kw_only=True, gc=False, repr_omit_defaults=True):
         typed: the interactions with their types; empty if the stream has no types.
         baseline: the list of another recommender; None if unknown.
         history: items that the user knew before this list; None if unknown.
+        per_item: name -> one number, word or None for each item shown; None if there are none.
         event_id: identity of the event; None if the stream has none.
 
     Example:
@@ -107,6 +109,7 @@ class Event(msgspec.Struct, kw_only=True, gc=False, repr_omit_defaults=True):
     typed: Sequence[Interaction] = ()
     baseline: Sequence[Id] | None = None
     history: Sequence[Id] | None = None
+    per_item: PerItem | None = None
     event_id: str | None = None
 
 
@@ -116,6 +119,7 @@ OPTIONAL_COLUMNS: Final[Mapping[str, tuple[str, object]]] = {
     "baselines": ("baseline", None),
     "typed": ("typed", ()),
     "histories": ("history", None),
+    "per_item": ("per_item", None),
     "users": ("user", None),
     "times": ("ts", None),
     "event_ids": ("event_id", None),
@@ -134,6 +138,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         baselines: one list of item ids per event.
         typed: one list of interactions with their types per event.
         histories: one list of item ids per event.
+        per_item: one mapping from names to values of the items per event.
         users: user id of each event.
         times: event time of each event, microseconds since the epoch.
         event_ids: identity of each event.
@@ -153,6 +158,7 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     baselines: Sequence[Sequence[Id] | None] | None = None
     typed: Sequence[Sequence[Interaction]] | None = None
     histories: Sequence[Sequence[Id] | None] | None = None
+    per_item: Sequence[PerItem | None] | None = None
     users: Sequence[Id | None] | None = None
     times: Sequence[int | None] | None = None
     event_ids: Sequence[str | None] | None = None

@@ -15,6 +15,7 @@ import msgspec
 from streameval.errors import InvalidEventError
 from streameval.events.event import Batch, Event, Id, columns_of
 from streameval.events.ids import IdKind
+from streameval.events.per_item import item_values
 
 PADDING: Final[frozenset[Id]] = frozenset({-1, "-1", ""})
 """What ends a list that is shorter than the others. Integers become text in a log, so "-1" too."""
@@ -157,7 +158,8 @@ def unsound(
 def sound_event(event: Event) -> Event:
     """An event without padding; its ids are built-in strings and integers."""
     shown = without_padding("recommendations", event.recommendations)
-    end, acts = len(shown), _sound("interactions", event.interactions)
+    end, padded = len(shown), len(event.recommendations)
+    acts = _sound("interactions", event.interactions)
     if are_marks(shown, acts):
         raise marks_error("interactions")
     for each in event.typed:
@@ -170,6 +172,7 @@ def sound_event(event: Event) -> Event:
         scores=_cut(event.scores, end),
         baseline=_sound("baseline", event.baseline),
         history=_sound("history", event.history),
+        per_item=item_values(event.per_item, end, padded),
     )
 
 

@@ -12,6 +12,7 @@ from msgspec.msgpack import Ext
 from numpy.typing import NDArray
 
 from streameval.events import Id
+from streameval.events.per_item import PerItem
 from streameval.statistics.relation import decode_column, encode_column
 from streameval.statistics.vocabulary import builtin_id
 from streameval.windows.sections import next_version
@@ -24,7 +25,7 @@ PLACES: Final = 24
 
 _BY_LIST: Final = (
     *("times", "ends", "dimensions", "requests", "users"),
-    *("baselines", "logs", "offsets"),
+    *("baselines", "per_item", "logs", "offsets"),
 )
 """Columns with one entry for each list, or none at all."""
 
@@ -45,6 +46,7 @@ class ImpressionBucket(msgspec.Struct, eq=False):
         positions: rank of each item; empty if all are 1, 2, 3, ...
         scores: of each item, NaN if the list has none; empty if no list has.
         baselines: items of another recommender for each list; empty if no list has.
+        per_item: values of the items by name, as msgpack; empty if no list has.
         offsets: of each record in its log; -1 if an earlier release did not save it.
     """
 
@@ -57,6 +59,7 @@ class ImpressionBucket(msgspec.Struct, eq=False):
     positions: array[int] = _column("I")
     scores: array[float] = _column("d")
     baselines: list[array[int]] = []
+    per_item: list[bytes] = []
     logs: array[int] = _column("I")
     offsets: array[int] = _column("q")
     version: int = msgspec.field(default_factory=next_version)
@@ -121,6 +124,7 @@ def read(
     bucket.positions.extend(decode_column(saved.positions).tolist())
     bucket.scores.extend(saved.scores)
     bucket.baselines = [array("I", codes[decode_column(each)].tolist()) for each in saved.baselines]
+    bucket.per_item = saved.per_item or []
     for column, kept, absent in ((bucket.logs, saved.logs, 0), (bucket.offsets, saved.offsets, -1)):
         column.extend([absent] * len(lengths) if kept is None else decode_column(kept).tolist())
     lists = {len(lengths), len(bucket.times), len(bucket.logs), len(bucket.offsets)}
@@ -145,6 +149,7 @@ class _Saved(msgspec.Struct, array_like=True):
     baselines: list[Ext]
     logs: Ext | None = None
     offsets: Ext | None = None
+    per_item: list[bytes] | None = None
 
 
 def _saved(
@@ -169,6 +174,7 @@ def _saved(
         baselines=[encode_column(each) for each in baselines],
         logs=encode_column(np.array(bucket.logs, dtype=np.int64)),
         offsets=encode_column(np.array(bucket.offsets, dtype=np.int64)),
+        per_item=bucket.per_item or None,
     )
 
 
@@ -179,6 +185,16 @@ def _first_seen(column: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[n
     rank = np.empty_like(order)
     rank[order] = np.arange(order.size)
     return values[order], rank[inverse]
+
+
+def packed(values: PerItem | None) -> bytes:
+    """The values of a list's items as bytes; empty if there are none."""
+    return b"" if values is None else msgspec.msgpack.encode(values)
+
+
+def unpacked(content: bytes) -> PerItem | None:
+    """The values that `packed` converted."""
+    return msgspec.msgpack.decode(content) if content else None
 
 
 def portable(item: Id) -> str | int | Ext:

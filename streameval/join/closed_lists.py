@@ -11,8 +11,9 @@ import numpy as np
 
 from streameval.decoding.columns import Decoded
 from streameval.events import LARGEST_GAIN, Batch, Id, Interaction
+from streameval.events.per_item import PerItem
 from streameval.events.ragged import CodedBatch, Ragged
-from streameval.join.bucket import ImpressionBucket
+from streameval.join.bucket import ImpressionBucket, unpacked
 from streameval.join.impression_buffer import ImpressionBuffer, Parts
 from streameval.join.interaction_buffer import InteractionRecord
 
@@ -70,7 +71,7 @@ class ClosedLists:
 
     def _coded(self, interactions: Sequence[Any], typed: Any) -> CodedBatch | None:
         """Events as the item numbers of the join; None if they hold more than ids."""
-        columns = ("positions", "scores", "baselines")
+        columns = ("positions", "scores", "baselines", "per_item")
         more = any(getattr(bucket, name) for bucket, _ in self._parts for name in columns)
         if more or dict in set(map(type, interactions)):
             return None
@@ -95,6 +96,7 @@ class ClosedLists:
             positions=_optional(parts, "positions", _positions),
             scores=_optional(parts, "scores", _scores),
             baselines=_optional(parts, "baselines", _baseline(buffer)),
+            per_item=_optional(parts, "per_item", _item_values),
             users=_optional(parts, "users", _user),
             event_ids=_requests(parts),
         )
@@ -161,6 +163,10 @@ def _positions(bucket: ImpressionBucket, place: int) -> list[int] | None:
 def _scores(bucket: ImpressionBucket, place: int) -> list[float] | None:
     found = bucket.scores[bucket.span(place)].tolist()
     return found if found and not math.isnan(found[0]) else None
+
+
+def _item_values(bucket: ImpressionBucket, place: int) -> PerItem | None:
+    return unpacked(bucket.per_item[place]) if bucket.per_item else None
 
 
 def _baseline(buffer: ImpressionBuffer) -> Callable[[ImpressionBucket, int], list[Id] | None]:

@@ -13,8 +13,9 @@ import numpy as np
 from streameval.decoding.columns import Decoded, RecordColumns
 from streameval.errors import TooManyOpenError
 from streameval.events import Batch, Id
+from streameval.events.per_item import PerItem
 from streameval.events.ragged import Ragged
-from streameval.join.bucket import PLACES, ImpressionBucket, read, written
+from streameval.join.bucket import PLACES, ImpressionBucket, packed, read, written
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.vocabulary import Codes
 from streameval.windows.sections import Section, next_version
@@ -49,6 +50,7 @@ class Impressions(RecordColumns, frozen=True, kw_only=True, eq=False):
         users: of each list; None if users are not needed.
         positions: rank of each item; None if no list has any.
         baselines: items of another recommender; likewise.
+        per_item: values of the items by name; likewise.
     """
 
     whole: ClassVar[frozenset[str]] = RecordColumns.whole | {"codes"}
@@ -62,6 +64,7 @@ class Impressions(RecordColumns, frozen=True, kw_only=True, eq=False):
     positions: Sequence[Sequence[int] | None] | None
     scores: Sequence[Sequence[float] | None] | None
     baselines: Sequence[Sequence[Id] | None] | None
+    per_item: Sequence[PerItem | None] | None
 
     @classmethod
     def of(cls, decoded: Decoded, codes: Codes[Id]) -> Impressions:
@@ -83,6 +86,7 @@ class Impressions(RecordColumns, frozen=True, kw_only=True, eq=False):
             positions=batch.positions,
             scores=batch.scores,
             baselines=batch.baselines,
+            per_item=batch.per_item,
             invalid=decoded.invalid,
             tombstones=decoded.tombstones,
         )
@@ -293,7 +297,8 @@ class ImpressionBuffer:
 
     @staticmethod
     def _bytes(bucket: ImpressionBucket) -> int:
-        return _ROW_BYTES * len(bucket) + 4 * len(bucket.items) + sum(map(len, bucket.requests))
+        texts = (*bucket.requests, *bucket.per_item)
+        return _ROW_BYTES * len(bucket) + 4 * len(bucket.items) + sum(map(len, texts))
 
     def _extend(self, bucket: ImpressionBucket, lists: Impressions) -> None:
         """Append lists, without their logs and offsets."""
@@ -323,7 +328,7 @@ class ImpressionBuffer:
     def _extend_optional(
         self, bucket: ImpressionBucket, lists: Impressions, before: int, begin: int
     ) -> None:
-        """Append positions, scores and baselines, if any list of the bucket has them."""
+        """Append positions, scores, baselines and per_item, if any list of the bucket has them."""
         lengths: list[int] = lists.items.lengths.tolist()
         if lists.positions is not None or bucket.positions:
             ranks = lists.positions or [None] * len(lengths)
@@ -337,6 +342,11 @@ class ImpressionBuffer:
             bucket.baselines.extend(
                 array("I", map(self._items.__getitem__, each or ())) for each in baselines
             )
+        if bucket.per_item or any(lists.per_item or ()):
+            bucket.per_item.extend([b""] * (before - len(bucket.per_item)))
+            values = [packed(each) for each in lists.per_item or [None] * len(lengths)]
+            bucket.per_item.extend(values)
+            self.size += sum(map(len, values))
 
     def _compact(self) -> None:
         """Remove unused items and label values, once they may be the majority."""

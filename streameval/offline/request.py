@@ -61,6 +61,10 @@ _PATHS: Final = (
 """Keys of [event] that name a field of JSON lines."""
 
 
+_PER_ITEM: Final = "per_item."
+"""Before the name of values beside the items: per_item.propensity=p."""
+
+
 _COLUMNS: Final = ("recommendations", "interactions", "positions", "scores", "user", "time")
 """Keys of [event] that name a column of a table."""
 
@@ -284,22 +288,26 @@ def _overridden(config: Config, request: Request) -> Config:
 def _fields(config: Config, request: Request) -> EventFields:
     """The fields of an event, overridden by --column, --time and --time-unit."""
     found: dict[str, str] = {}
-    labels = dict(config.event.labels)
+    labels, per_item = dict(config.event.labels), dict(config.event.per_item or {})
     fields = _COLUMNS if request.is_tables else _PATHS
     for field, column in () if request.is_pair else request.column_names.items():
         if field in config.dimensions():
             labels[field] = column
         elif field in fields:
             found[field] = column
+        elif field.startswith(_PER_ITEM):
+            per_item[field.removeprefix(_PER_ITEM)] = column
         elif field != GAINS or not request.is_tables:
-            known = [*fields, *([GAINS] if request.is_tables else []), *config.dimensions()]
+            gains = [GAINS] if request.is_tables else []
+            known = [*fields, *gains, f"{_PER_ITEM}NAME", *config.dimensions()]
             raise UsageError(unknown_column(field, known))
-    event = msgspec.structs.replace(config.event, labels=labels, **found)
+    change = msgspec.structs.replace
+    event = change(config.event, labels=labels, per_item=per_item or None, **found)
     time = request.time or event.time
     # Timestamp columns of tables need no unit, and times as text are mostly ISO 8601.
     assumed: TimeUnit | None = "iso8601" if request.is_tables and time is not None else None
     unit = request.time_unit or event.time_unit or assumed
-    return msgspec.structs.replace(event, time=time, time_unit=unit)
+    return change(event, time=time, time_unit=unit)
 
 
 def _column(text: str) -> tuple[str, str]:

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import numpy as np
 
+from streameval.catalogue.grammar import written
 from streameval.decoding.fields import EventFields
 from streameval.decoding.invalid import Refusal
 from streameval.decoding.values import label_texts
@@ -78,21 +79,44 @@ def lists_of(column: TableColumn, separator: Separator, *, numeric: bool) -> Any
     if holds_lists(column.table.path, column.name, column.values.type):
         return column.values
     texts = _texts(column)
-    if not (numeric or separator.explicit):
+    if numeric:
+        split = _split(column, texts, separator, _Cells("numbers", _number, [], None))
+        return arrow().array(split)
+    if not separator.explicit:
         _refuse_missing(column, texts)
+    split = _split(column, texts, separator, _Cells("ids", _id, [""], []))
+    return arrow().array(split, arrow().large_list(arrow().large_string()))
+
+
+class _Cells(NamedTuple):
+    """What the cells of a column of text hold.
+
+    Attributes:
+        entry: converts the text, or the JSON value, of an entry.
+        padding: what the empty entries at the end of a cell become.
+        blank: the list of a blank cell.
+    """
+
+    what: str
+    entry: Callable[[Any], Any]
+    padding: list[Any]
+    blank: list[Any] | None
+
+
+def _split(
+    column: TableColumn, texts: Sequence[str], separator: Separator, cells: _Cells
+) -> list[Any]:
+    """The list of each cell."""
     split = _splitter(column, texts, separator)
-    entry: Callable[[Any], Any] = _number if numeric else _id
-    blank: list[Any] | None = None if numeric else []
-    padding = [] if numeric else [""]
     lists = []
     for row, text in enumerate(texts):
         try:
-            lists.append(_entries(split(row, text), entry, padding) if text else blank)
+            entries = _entries(split(row, text), cells.entry, cells.padding) if text else None
+            lists.append(cells.blank if entries is None else entries)
         except (ValueError, OverflowError):
-            what = "numbers" if numeric else "ids"
-            remedy = f"write {what} between separators, or a JSON list of {what}"
+            remedy = f"write {cells.what} between separators, or a JSON list of {cells.what}"
             raise column.error(row, f"found {text!r:.60}", remedy) from None
-    return arrow().array(lists, None if numeric else arrow().large_list(arrow().large_string()))
+    return lists
 
 
 def _entries(parts: Sequence[Any], entry: Callable[[Any], Any], padding: list[Any]) -> list[Any]:
@@ -258,7 +282,8 @@ class TableOptions(msgspec.Struct, frozen=True, kw_only=True):
         fields = self.fields
         labels = (fields.labels.get(name, name) for name in self.labels)
         lists = map(self.column, (*_IDS, *_NUMBERS))
-        return {*lists, *labels, fields.user, *([fields.time] if fields.time else [])}
+        values = (fields.per_item or {}).values()
+        return {*lists, *labels, *values, fields.user, *([fields.time] if fields.time else [])}
 
     def separator(self, column: str) -> Separator:
         """The separator in the lists of a column."""
@@ -299,6 +324,8 @@ def event_rows(table: FileTable, options: TableOptions) -> Any:
     if options.integers:
         columns |= {name: _integers(table.path, columns[name]) for name in _IDS}
     _refuse_floats(table.path, columns)
+    if options.fields.per_item:
+        columns["per_item"] = _item_values(table, options)
     user, time, unit = options.fields.user, options.fields.time, options.fields.time_unit
     if options.users and (user in table.names or user != EventFields().user):
         columns["users"] = users_of(_column(table, user, "user"))
@@ -308,6 +335,42 @@ def event_rows(table: FileTable, options: TableOptions) -> Any:
         column = _column(table, options.fields.labels.get(name, name), name)
         columns[label] = _label(column, options.fields.max_label_bytes)
     return arrow().table(columns)
+
+
+def _item_values(table: FileTable, options: TableOptions) -> Any:
+    """The values of per_item as an Arrow array of structs of lists."""
+    named = options.fields.per_item or {}
+    lists = [
+        _lists_of_values(_column(table, column, f"per_item.{name}"), options.separator(column))
+        for name, column in named.items()
+    ]
+    return arrow().StructArray.from_arrays(lists, names=list(named))
+
+
+def _lists_of_values(column: TableColumn, separator: Separator) -> Any:
+    """Lists of numbers, or of words if any entry of the column is not a number; null is unknown."""
+    if holds_lists(column.table.path, column.name, column.values.type):
+        return column.values
+    cells = _Cells("numbers or words", _item_value, [None], None)
+    lists = _split(column, _texts(column), separator, cells)
+    kinds = {type(value) for values in lists for value in values or ()}
+    if str in kinds:
+        lists = [values and [_word(value) for value in values] for values in lists]
+    kind = arrow().large_string() if str in kinds else arrow().float64()
+    return arrow().array(lists, arrow().large_list(kind))
+
+
+def _item_value(entry: Any) -> float | str | None:
+    if not isinstance(entry, str):
+        return None if entry is None else float(_number(entry))
+    try:
+        return float(entry)
+    except ValueError:
+        return entry.strip() or None
+
+
+def _word(value: float | str | None) -> str | None:
+    return None if value is None else written(value)
 
 
 def _separator_of_ids(table: FileTable, name: str, options: TableOptions) -> Separator:

@@ -25,11 +25,14 @@ from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.errors import MetricError, MetricLawError, UndefinedMetricError
 from streameval.events import Batch, Event, Id, Interaction, Interactions, columns_of
+from streameval.events.per_item import PerItem
 from streameval.statistics.exposures import MAX_ITEMS
 
 ITEMS: tuple[Id, ...] = tuple(range(12))
 _GAINS = (1, 1, 2, 0.5, 0, -1, 3.25)
 _USERS = (1, 2, 3, 5, 8)
+_VALUED = ("propensity", "target", "predicted", "expected")
+_CHANCES = (0.125, 0.25, 0.5, 1.0)
 _TYPES = ("click", "purchase")
 
 INPUTS: Mapping[str, Any] = {
@@ -50,7 +53,8 @@ def traffic(events: int, *, seed: int = 0, plain: bool = False) -> list[Event]:
             have repeated items or explicit positions.
 
     Returns:
-        Events with and without items, interactions, gains, scores, baselines, histories and users.
+        Events with and without items, interactions, gains, scores, baselines, histories, users and
+        values of the items: propensity, target, predicted, expected and team.
 
     Example:
         >>> len(traffic(3)), traffic(3) == traffic(3), traffic(3) == traffic(3, seed=1)
@@ -78,7 +82,13 @@ def _event(draw: random.Random, *, plain: bool) -> Event:
         typed=_typed(draw, acts),
         history=draw.sample(ITEMS, draw.choice((0, 4))) if draw.random() < 0.8 else None,
         user=draw.choice(_USERS) if draw.random() < 0.8 else None,
+        per_item=_item_values(draw, length) if draw.random() < 0.8 else None,
     )
+
+
+def _item_values(draw: random.Random, length: int) -> PerItem:
+    chances: dict[str, Any] = {name: draw.choices(_CHANCES, k=length) for name in _VALUED}
+    return chances | {"team": draw.choices(("a", "b", None), k=length)}
 
 
 def _interactions(draw: random.Random) -> Interactions:
@@ -259,6 +269,7 @@ def update(accumulator: Accumulator, event: Event) -> None:
         baseline=event.baseline,
         typed=event.typed,
         history=event.history,
+        per_item=event.per_item,
         user=event.user,
         ts=event.ts,
     )
@@ -321,7 +332,7 @@ def _simpler(events: list[Event]) -> Iterator[list[Event]]:
 
 
 def _plainer(event: Event) -> Iterator[Event]:
-    for name in ("scores", "baseline", "positions", "typed", "history", "user"):
+    for name in ("scores", "baseline", "positions", "typed", "history", "per_item", "user"):
         nothing = () if name == "typed" else None
         if getattr(event, name) != nothing:
             yield replace(event, **{name: nothing})

@@ -21,6 +21,7 @@ from tests.columnar.test_tensors import Tensor
 
 METRICS: Final = ("hit_rate@3", "ctr", "precision(denominator=length)@3")
 SCORED: Final = (*METRICS, "log_loss")
+PRICED: Final = (*METRICS, "tests.testing.declared:price")
 
 Lists: TypeAlias = Sequence[Sequence[Any]]
 
@@ -29,7 +30,7 @@ class Given(NamedTuple):
     """Events as lists.
 
     Attributes:
-        more: optional columns of `Columns`: scores, positions and users.
+        more: optional columns of `Columns`: scores, positions, per_item and users.
     """
 
     shown: Lists
@@ -38,7 +39,22 @@ class Given(NamedTuple):
 
     @property
     def metrics(self) -> tuple[str, ...]:
+        if "per_item" in self.more:
+            return PRICED
         return SCORED if "scores" in self.more else METRICS
+
+    @property
+    def values(self) -> dict[str, list[Any]]:
+        """Name -> one list of values of the items per event, None for an event without them."""
+        rows = self.more.get("per_item", ())
+        names = dict.fromkeys(name for row in rows for name in row or ())
+        return {name: [(row or {}).get(name) for row in rows] for name in names}
+
+    @property
+    def flat(self) -> dict[str, Any]:
+        """The optional columns, with one for each name of values."""
+        more = {name: each for name, each in self.more.items() if name != "per_item"}
+        return more | {f"per_item.{name}": each for name, each in self.values.items()}
 
     def as_text(self) -> Given:
         """The same events with text ids."""
@@ -110,9 +126,19 @@ def _columns(form: Callable[[Lists], Any]) -> Count:
         Columns(
             recommendations=form(given.shown),
             interactions=form(given.acts),
-            **{name: each if name == "users" else form(each) for name, each in given.more.items()},
+            **{
+                name: each if name in ("users", "per_item") else form(each)
+                for name, each in given.more.items()
+            }
+            | ({"per_item": _valued(given, form)} if given.values else {}),
         )
     )
+
+
+def _valued(given: Given, form: Callable[[Lists], Any]) -> dict[str, Any]:
+    """Columns of values by name; those with unknown ones as lists."""
+    known = {name: None not in each for name, each in given.values.items()}
+    return {name: form(each) if known[name] else each for name, each in given.values.items()}
 
 
 def _array(values: Sequence[Any]) -> Any:
@@ -175,10 +201,7 @@ def _evaluated(arguments: Sequence[str | Path], given: Given) -> Answer:
 
 def _mapped(given: Given) -> list[str]:
     return [
-        part
-        for name in given.more
-        if name in ("scores", "positions")
-        for part in ("--column", f"{name}={name}")
+        part for name in given.flat if name != "users" for part in ("--column", f"{name}={name}")
     ]
 
 
@@ -202,10 +225,11 @@ def _spans(given: Given, folder: Path) -> list[str | Path]:
 
 
 def _parquet(given: Given, folder: Path) -> list[str | Path]:
-    table = _table(given)
+    columns = {"recommendations": given.shown, "interactions": given.acts}
+    table = pa.table(columns | given.flat)
     renamed = ["user" if name == "users" else name for name in table.column_names]
     pq.write_table(table.rename_columns(renamed), folder / "events.parquet")
-    return [folder / "events.parquet"]
+    return [folder / "events.parquet", *_mapped(given)]
 
 
 _JOIN = """
@@ -279,11 +303,11 @@ def trec(given: Given, folder: Path) -> Answer:
 def _text_table(cell: Callable[[Sequence[Any]], str]) -> Callable[[Given, Path], list[str | Path]]:
     def write(given: Given, folder: Path) -> list[str | Path]:
         lists = {"recommendations": given.shown, "interactions": given.acts}
-        lists |= {name: each for name, each in given.more.items() if name != "users"}
+        lists |= {name: each for name, each in given.flat.items() if name != "users"}
         rows = ["\t".join(lists)]
         rows += ["\t".join(map(cell, row)) for row in zip(*lists.values(), strict=True)]
         (folder / "events.tsv").write_text("\n".join(rows) + "\n")
-        return [folder / "events.tsv"]
+        return [folder / "events.tsv", *_mapped(given)]
 
     return write
 

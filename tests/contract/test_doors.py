@@ -194,6 +194,28 @@ def test_numbers_of_padding_are_cut_with_it(door: Door, tmp_path: Path) -> None:
     assert answer == expected
 
 
+@every_door
+def test_values_of_items_are_read_and_cut_with_padding(door: Door, tmp_path: Path) -> None:
+    plain: More = {"per_item": [{"price": [2.0, 1.5]}, {"price": [4.0]}]}
+    padded: More = {"per_item": [{"price": [2.0, 1.5, 9.0]}, {"price": [4.0, 5.0, 6.0]}]}
+    answer = door(Given([[5, 6], [7]], [[6], [7]], plain), tmp_path)
+    assert (
+        answer.values == DOORS["update"](Given([[5, 6], [7]], [[6], [7]], plain), tmp_path).values
+    )
+    assert answer.values is not None
+    assert answer.values[-1] == 3.75
+    assert door(Given([[5, 6, -1], [7, -1, -1]], [[6, -1], [7, -1]], padded), tmp_path) == answer
+
+
+@every_door
+def test_values_of_items_of_other_lengths_are_invalid(door: Door, tmp_path: Path) -> None:
+    for prices in ([2.0], [2.0, 1.0, 3.0]):
+        more: More = {"per_item": [{"price": prices}, {"price": [4.0]}]}
+        answer = door(Given([[5, 6], [7]], [[6], [7]], more), tmp_path)
+        assert answer.values is None or answer.values[-1] == 4.0
+        assert "price" in answer.told or "per_item" in answer.told
+
+
 @pytest.mark.parametrize("door", PYTHON.values(), ids=PYTHON)
 def test_a_large_rank_has_one_limit(door: Door, tmp_path: Path) -> None:
     largest = Given([[5, 6]], [[6]], {"positions": [[1, 2**31 - 1]]})

@@ -128,6 +128,43 @@ def test_an_invalid_list_is_refused(event: tuple[Any, ...]) -> None:
     _refused("wrong_type", event)
 
 
+@every_case(
+    "values",
+    [
+        {"p": [0.5]},
+        {"p": [0.5, 0.5, 0.5]},
+        {"p": [0.5, math.nan]},
+        {"p": [0.5, math.inf]},
+        {"p": [0.5, True]},
+        {"p": [0.5, 10**400]},
+        {"p": [0.5, [1]]},
+        {"p": {0.5, 0.25}},
+        {"p": "ab"},
+        {1: [0.5, 0.5]},
+        [0.5, 0.5],
+    ],
+)
+def test_values_that_are_not_one_number_or_word_for_each_item_are_refused(values: Any) -> None:
+    accumulator = Accumulator("ctr", "tests.testing.declared:price")
+    accumulator.update(["a"], ["a"], per_item={"price": [2.0]})
+    before = accumulator.state_dict()
+    event: dict[str, Any] = {"recommendations": ["a", "b"], "interactions": ["a"]}
+    with pytest.raises(InvalidEventError) as alone:
+        accumulator.update(**event, per_item=values)
+    with pytest.raises(InvalidEventError) as together:
+        accumulator.update_many([Event(**event, per_item=values)])
+    assert alone.value.reason == together.value.reason == "invalid_per_item"
+    assert accumulator.state_dict() == before
+
+
+def test_values_of_items_may_be_unknown_and_of_numpy() -> None:
+    for values in ([2.0, None], np.array([2, None], object), (np.float64(2), None)):
+        accumulator = Accumulator("tests.testing.declared:price")
+        per_item: Any = {"price": values, "team": None}
+        accumulator.update(["a", "b"], ["a"], per_item=per_item)
+        assert accumulator.read("tests.testing.declared:price").value == 2.0
+
+
 def test_typed_interactions_may_be_any_sequence() -> None:
     clicks = [Interaction("a", 2.0, "click")]
     found = []

@@ -19,6 +19,8 @@ FIELDS = [
     EventFields(time="ts", time_unit="us", ids="integer"),
     EventFields(time="at", time_unit="iso8601", positions="ranks"),
     EventFields(positions="ranks"),
+    EventFields(per_item={"propensity": "chances", "team": "teams"}),
+    EventFields(per_item={"propensity": "recommendations[].score"}, max_label_bytes=32),
     EventFields(event_id="user", max_recommendations=3, max_interactions=2),
     EventFields(recommendations="payload.items[].id", interactions="payload.clicks"),
     EventFields(time="ts", time_unit="s", event_id="user", max_id_bytes=32, max_label_bytes=32),
@@ -47,6 +49,7 @@ objects = st.fixed_dictionaries(
         "type": st.none() | st.sampled_from(["click", "purchase"]),
     },
 )
+values = st.none() | st.floats(0, 1) | st.integers(-1, 2) | st.sampled_from(["a", "b", 10**400])
 numbers = st.integers(0, 2_000_000_000) | st.floats(0, 2e9)
 moments = st.datetimes().map(lambda moment: moment.isoformat() + "Z")
 times = numbers | moments
@@ -73,6 +76,8 @@ def plain_records() -> st.SearchStrategy[bytes]:
             "ranks": st.none()
             | st.lists(st.integers(1, 9), max_size=3)
             | st.lists(st.integers(-1, 9)),
+            "chances": st.none() | st.lists(values, max_size=5),
+            "teams": st.none() | st.lists(values | LONG, max_size=2),
             "user": LONG | st.text() | st.integers() | st.none(),
             "variant": st.sampled_from(["a", "b", "1", 1, -1, True, None, "__missing__"]) | LONG,
             "campaign": st.sampled_from(["a", 2**70, "x", None]),
@@ -93,6 +98,7 @@ def free_records() -> st.SearchStrategy[bytes]:
             "ts": times | anything,
             "at": times | anything,
             "ranks": st.lists(st.integers(1, 9)) | anything,
+            "chances": st.lists(values, max_size=4) | anything,
             "variant": ids | anything,
             "campaign": ids | anything,
         },

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields, TimeUnit
+from streameval.decoding.invalid import InvalidEvent
 from streameval.errors import ConfigError
 from streameval.events import Event, Interaction
 from tests.decoding.records import read, refused
@@ -307,6 +308,73 @@ def test_a_time_is_the_same_in_every_utc_offset(moment: datetime, minutes: int) 
     epoch = datetime(1970, 1, 1, tzinfo=UTC)
     event = decoded({"ts": aware.isoformat()}, time="ts", time_unit="iso8601")
     assert event.ts == (aware - epoch) // timedelta(microseconds=1)
+
+
+VALUED_FIELDS = EventFields(per_item={"propensity": "chances", "team": "teams"})
+
+
+def valued(**changed: Any) -> Event | InvalidEvent:
+    plain = {
+        "recommendations": ["a", "b"],
+        "interactions": [],
+        "chances": [0.5, 1],
+        "teams": ["x", None],
+    }
+    return read(Decoder(VALUED_FIELDS, []), msgspec.json.encode(plain | changed))
+
+
+@every_case("items", [["a", "b"], [1, 2], [{"id": "a"}, {"id": "b"}]])
+def test_every_form_of_list_has_the_values_of_its_items(items: list[Any]) -> None:
+    event = valued(recommendations=items)
+    assert isinstance(event, Event)
+    assert event.per_item == {"propensity": [0.5, 1.0], "team": ["x", None]}
+
+
+@every_case("absent", [{"teams": None}, {"chances": None, "teams": None}])
+def test_values_of_items_may_be_absent(absent: dict[str, None]) -> None:
+    event = valued(**absent)
+    assert isinstance(event, Event)
+    assert event.per_item == ({"propensity": [0.5, 1.0]} if "chances" not in absent else None)
+
+
+def test_values_beside_padding_are_cut_with_it() -> None:
+    event = valued(recommendations=["a", "-1"])
+    assert isinstance(event, Event)
+    assert event.per_item == {"propensity": [0.5], "team": ["x"]}
+
+
+def test_values_are_read_from_the_objects_shown() -> None:
+    fields = EventFields(per_item={"propensity": "recommendations[].p"})
+    record = {"recommendations": [{"id": "a", "p": 0.5}, {"id": "b"}], "interactions": []}
+    event = read(Decoder(fields, []), msgspec.json.encode(record))
+    assert isinstance(event, Event)
+    assert event.per_item == {"propensity": [0.5, None]}
+
+
+@every_case(
+    ("changed", "reason"),
+    [
+        ({"chances": [0.5]}, "invalid_per_item"),
+        ({"chances": [0.5, 1, 0.5]}, "invalid_per_item"),
+        ({"chances": [0.5, True]}, "invalid_per_item"),
+        ({"chances": [0.5, [1]]}, "invalid_per_item"),
+        ({"chances": 0.5}, "invalid_per_item"),
+        ({"chances": {"a": 0.5}}, "invalid_per_item"),
+        ({"teams": ["x" * 257, "y"]}, "label_too_long"),
+    ],
+)
+def test_values_that_are_not_one_number_or_word_for_each_item_are_invalid(
+    changed: dict[str, Any], reason: str
+) -> None:
+    found = valued(**changed)
+    assert isinstance(found, InvalidEvent)
+    assert found.reason == reason
+
+
+@every_case("name", ["true", "a,b", "a b", "", "1"])
+def test_values_have_names_that_metrics_can_have_as_parameters(name: str) -> None:
+    with pytest.raises(ConfigError, match="is not a name that a metric can have"):
+        Decoder(EventFields(per_item={name: "chances"}), [])
 
 
 OPTIONAL_FIELDS = EventFields(scores="scores", baseline="expected")

@@ -126,3 +126,28 @@ def test_a_field_that_is_configured_later_leaves_earlier_lists_unchanged(at: int
     after.feed(SHOWN, [shown])
     after.end()
     assert [each.baseline or [] for each in after.events] == [[], ["x", "y"]]
+
+
+def test_values_of_items_survive_the_join_and_a_restart_in_any_batches() -> None:
+    values = {"propensity": "chances", "team": "teams"}
+    lists: list[dict[str, Any]] = [
+        {"ts": 1, "request_id": "r1", "recommendations": ["a"]},
+        {"ts": 2, "request_id": "r2", "recommendations": ["b", "c"], "chances": [0.1, None]},
+        {"ts": 3, "request_id": "r3", "recommendations": ["c"], "chances": [1], "teams": ["x"]},
+        {"ts": 4, "request_id": "r4", "recommendations": []},
+    ]
+    at_once, one_by_one = fed_with(per_item=values), fed_with(per_item=values)
+    at_once.feed(SHOWN, lists)
+    for each in lists:
+        one_by_one.feed(SHOWN, [each])
+    for odd in (at_once, one_by_one):
+        odd.feed(DONE, [{"ts": 9, "request_id": "r1", "item": "a"}])
+    assert at_once.content() == one_by_one.content()
+    restarted(at_once)
+    at_once.end()
+    assert [each.per_item for each in at_once.events] == [
+        None,
+        {"propensity": [0.1, None]},
+        {"propensity": [1.0], "team": ["x"]},
+        None,
+    ]

@@ -30,6 +30,15 @@ def length(event: Event, k: int | None) -> float:
 
 
 @metric(bounds=(0, math.inf), source="our own rule")
+def price(event: Event) -> float | None:
+    """The sum of the known prices of the items shown."""
+    if event.per_item is None:
+        return None
+    prices = event.per_item.get("price", ())
+    return math.fsum(price for price in prices if isinstance(price, float))
+
+
+@metric(bounds=(0, math.inf), source="our own rule")
 def length_median(event: Event) -> float:
     """In Prometheus it has the name of `length(statistic=median)`."""
     return float(len(event.recommendations))
