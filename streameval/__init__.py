@@ -4,6 +4,7 @@ import logging
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.comparison import Comparison, compare
+from streameval.accumulator.gap import Gap, gap
 from streameval.accumulator.planning import ExperimentPlan, plan
 from streameval.accumulator.shared import SharedAccumulator
 from streameval.catalogue import metric_at
@@ -21,6 +22,7 @@ __all__ = [
     "Comparison",
     "Event",
     "ExperimentPlan",
+    "Gap",
     "Interaction",
     "Interval",
     "Intervals",
@@ -29,6 +31,7 @@ __all__ = [
     "SharedAccumulator",
     "Similarity",
     "compare",
+    "gap",
     "metric",
     "metric_at",
     "plan",

@@ -226,10 +226,6 @@ class UnlikeStateError(StreamevalError):
         )
 
 
-class UnlikeInputsError(UnlikeStateError):
-    """States made with different tables of items: other popularity, similarity or attributes."""
-
-
 def _only_in(one: object, other: object) -> str:
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         found = [f"{name} = {one[name]}" for name in one if one[name] != other.get(name)]

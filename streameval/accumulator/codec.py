@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple
 from zlib import crc32
 
 import msgspec
 import numpy as np
 from msgspec.msgpack import Ext
 
+from streameval.accumulator.inputs import Digests, Inputs, UnlikeInputsError
 from streameval.errors import (
     DamagedStateError,
     StateVersionError,
-    UnlikeInputsError,
     UnlikeStateError,
 )
 from streameval.events.ids import IdKind
@@ -29,19 +29,13 @@ _WHAT: Final = "accumulator"
 _WRONG: Final = (ValueError, TypeError, IndexError, OverflowError)
 """Raised for integers that `dumped` does not write."""
 
-Inputs: TypeAlias = dict[str, int | str | None]
-"""Identities of the inputs of a statistic; states with different ones do not merge."""
-
-
-Digests: TypeAlias = dict[str, frozenset[str]]
-"""Input with a version -> digests of the contents that were counted with."""
-
 
 class TableContent(NamedTuple):
     """The content of a table.
 
     Attributes:
-        inputs: identities of the inputs of each statistic; for group sums, those of each metric.
+        inputs: identities of the inputs of each statistic that reads any; for group sums, those
+            of each metric.
         seen: the contents of inputs with a version.
     """
 
@@ -90,7 +84,7 @@ def dumped(content: TableContent, order: Sequence[int]) -> Iterator[bytes]:
             numbers[piece] = np.arange(piece.size)
     yield b"\xdf" + len(content.statistics).to_bytes(4, "big")
     for name, statistic in content.statistics.items():
-        inputs = content.inputs[name]
+        inputs = content.inputs.get(name, {})
         seen = {each: sorted(content.seen[each]) for each in sorted(content.seen) if each in inputs}
         yield packed(name) + (b"\x93" if seen else b"\x92") + packed(inputs)
         yield b"\xdd" + len(statistic.relations).to_bytes(4, "big")
@@ -142,7 +136,7 @@ def _restored(
             missing.add(name)
             continue
         entry = msgspec.msgpack.decode(known[name], type=_Entry)
-        inputs = content.inputs[name]
+        inputs = content.inputs.get(name, {})
         if isinstance(statistic, Groups):
             unlike = _unlike_metrics(inputs, entry.inputs, lenient=empty_unlike)
             if unlike and not empty_unlike:

@@ -22,6 +22,9 @@ from streameval.statistics.users import EXPERIMENT_USERS, MOST_USERS
 WHOLE = 0
 """The depth that keeps whole lists, even if the metrics need fewer ranks."""
 
+GROUPS_PREFIX = "groups:"
+"""Beginning of the name of group sums in saved states; their number follows."""
+
 PANE_GROUPS = 64
 """User groups of a pane, which has fewer lists than a lifetime."""
 

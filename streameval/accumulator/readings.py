@@ -26,7 +26,7 @@ from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Bounded, Reading, UndefinedReading
 from streameval.catalogue.summary import summary
-from streameval.errors import NotKeptError, UndefinedMetricError
+from streameval.errors import NotComparableError, NotKeptError, UndefinedMetricError
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
 from streameval.statistics.distributions import Distribution, Values
 from streameval.statistics.exposures import ItemsShown
@@ -95,6 +95,32 @@ def grouped(metric: Metric, table: Table, cells: IntArray) -> list[GroupSums] | 
     if table.groups is None or ungrouped(metric, table) is not None:
         return None
     return table.groups.of(metric.per_list, cells)
+
+
+class UserSums(NamedTuple):
+    """Sums by user over some slices.
+
+    Attributes:
+        problem: the reason, in a sentence, that they do not stand for the value; None if they do.
+    """
+
+    sums: GroupSums
+    problem: str | None
+
+
+def user_sums(metric: Metric, table: Table, cells: IntArray) -> UserSums:
+    """The sums by user of a metric over all of these cells together.
+
+    Raises:
+        NotComparableError: the table has none.
+    """
+    reason, groups = ungrouped(metric, table), table.groups
+    if reason is not None or groups is None:
+        raise NotComparableError(metric.text, reason or "")
+    sums = groups.summed(metric.per_list, cells.tolist())
+    lists, anonymous = (int(each.sum()) for each in groups.lists(cells))
+    count = sum(each.count for each in readings_of(metric, table, cells))
+    return UserSums(sums, _uncovered(count, sums, 1.0 - anonymous / max(lists, 1)))
 
 
 def audiences(table: Table, cells: IntArray) -> list[Audience]:
@@ -190,31 +216,44 @@ def _with_interval(
     """`named`: share of the lists in the sums that name their user."""
     if not reading.defined or not math.isfinite(reading.value):
         return replace(reading, no_interval=f"{metric.text} has no finite value.")
-    covered = float(sums.denominators.sum()) / max(reading.count, 1)
-    if covered >= _COVERED and named >= 1.0 - MOST_ANONYMOUS:
+    reason = _uncovered(reading.count, sums, named)
+    if reason is None:
         bounds = metric.definition.bounds
         found = interval(sums, method.intervals, method.kind, bounds=bounds)
         if found is not None:
             return replace(reading, interval=found)
+        reason = _unspread(metric, reading, sums)
+    return replace(reading, no_interval=reason)
+
+
+def _uncovered(count: int, sums: GroupSums, named: float) -> str | None:
+    """The reason that sums by user do not stand for a value; None if they do.
+
+    `count`: denominator of the value. `named`: share of the lists in the sums that name their user.
+    """
+    covered = float(sums.denominators.sum()) / max(count, 1)
     if not named:
-        reason = "No list names its user, and lists of one user resemble each other: give users."
-    elif covered < _COVERED:
-        reason = (
+        return "No list names its user, and lists of one user resemble each other: give users."
+    if count and covered < _COVERED:
+        return (
             f"Only {math.floor(100 * covered)} % of the lists are counted by user: the others came "
             "before that, or have neither a user nor an event id."
         )
-    elif named < 1.0 - MOST_ANONYMOUS:
-        reason = (
+    if named < 1.0 - MOST_ANONYMOUS:
+        return (
             f"{100 * (1 - named):.3g} % of the lists do not name their user, and lists of "
             "one user resemble each other: give users."
         )
-    elif pooled(sums).groups < FEWEST_GROUPS:
-        reason = f"Too few users: they count as fewer than {FEWEST_GROUPS} groups of equal size."
-    elif reading.value <= 0:
-        reason = f"{metric.text} is not above 0 so far."
-    else:
-        reason = f"{metric.text} is the same for all users so far."
-    return replace(reading, no_interval=reason)
+    return None
+
+
+def _unspread(metric: Metric, reading: Reading, sums: GroupSums) -> str:
+    """The reason that a value has no interval, although its sums by user stand for it."""
+    if pooled(sums).groups < FEWEST_GROUPS:
+        return f"Too few users: they count as fewer than {FEWEST_GROUPS} groups of equal size."
+    if reading.value <= 0:
+        return f"{metric.text} is not above 0 so far."
+    return f"{metric.text} is the same for all users so far."
 
 
 def _unscored(table: Table, cells: IntArray, before: int | IntArray) -> Iterator[tuple[int, str]]:

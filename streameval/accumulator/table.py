@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, lru_cache, partial
+from functools import cached_property, partial
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from streameval.accumulator.codec import Digests, Inputs, TableContent, dumped, one_kind, restored
+from streameval.accumulator.codec import TableContent, dumped, one_kind, restored
 from streameval.accumulator.formulas import (
     EventValues,
     Formula,
     bounded,
     formula,
     mean_counts,
-    needed_inputs,
     of_event,
     summed,
     values_of,
 )
-from streameval.accumulator.plan import Plan, hits_options, name_of
+from streameval.accumulator.inputs import Digests, digests_of, inputs_by_statistic, united
+from streameval.accumulator.plan import GROUPS_PREFIX, Plan, hits_options, name_of
 from streameval.catalogue.context import Context
 from streameval.catalogue.metric import Metric
 from streameval.errors import HalfCountedError, UnlikeStateError
@@ -56,7 +56,6 @@ _KINDS: Final[Mapping[type, type[Statistic]]] = {
     ScoresOptions: ScoredItems,
     RankSumsOptions: RankSumsOfLists,
 }
-_GROUPS: Final = "groups:"
 _ALONE: Final = 256
 """From this many events per cell of a batch, it is faster to count cell by cell."""
 
@@ -143,7 +142,7 @@ class Table:
         if plan.groups:
             texts = tuple(metric.per_list for metric in plan.grouped)
             options = GroupsOptions(groups=plan.groups, daily=plan.daily, metrics=texts)
-            made[f"{_GROUPS}{plan.groups}"] = Groups(options, self.items)
+            made[f"{GROUPS_PREFIX}{plan.groups}"] = Groups(options, self.items)
         if plan.users:
             made["users"] = Users(UsersOptions(max_users=plan.users), self.items)
         self.set_statistics(dict(sorted(made.items())))
@@ -165,7 +164,7 @@ class Table:
         # First, because a formula may raise, and then nothing may be counted.
         values = self.event_values(batch) if values is None else values
         counters = self._counters
-        self.seen = _united(self.seen, _digests(self.context))
+        self.seen = united(self.seen, digests_of(self.context))
         if self.groups is not None:
             if self.groups.is_full:
                 self.fold()
@@ -264,12 +263,12 @@ class Table:
         for target in targets.values():
             target.ids = one_kind("ids", self.ids, target.ids)
             target.users = one_kind("users", self.users, target.users)
-            target.seen = _united(target.seen, self.seen)
+            target.seen = united(target.seen, self.seen)
             target.version = next(_VERSIONS)
 
     def counterpart(self, name: str) -> Statistic | None:
         """The statistic here for one of this name in another table; it may have fewer groups."""
-        return self.groups if name.startswith(_GROUPS) else self.statistics.get(name)
+        return self.groups if name.startswith(GROUPS_PREFIX) else self.statistics.get(name)
 
     def add(self, *others: Table) -> None:
         """Add the counts of other tables, which do not change; adding many at once is faster.
@@ -280,7 +279,7 @@ class Table:
             UnlikeStateError: one has other statistics, or ids of the other kind.
         """
         self.ids, self.users = self.kinds_with(*others)
-        self.seen = _united(self.seen, *(other.seen for other in others))
+        self.seen = united(self.seen, *(other.seen for other in others))
         for table in (*others, self):
             table.fold()
         self.events.merge(*(other.events for other in others))
@@ -451,27 +450,8 @@ class Table:
 
     @property
     def _content(self) -> TableContent:
-        inputs = {name: self._inputs(name) for name in self.statistics}
+        inputs = inputs_by_statistic(self.plan, self.context)
         return TableContent(self.ids, self.items, self.events, self.statistics, inputs, self.seen)
-
-    def _inputs(self, name: str) -> Inputs:
-        if self.groups is not None and self.statistics[name] is self.groups:
-            return {metric.per_list: self._inputs_text(metric) for metric in self.plan.grouped}
-        for metric in self.plan.events:
-            if name == f"events:{metric.per_list}":
-                return self._inputs_of(metric)
-        return {}
-
-    def _inputs_of(self, metric: Metric) -> Inputs:
-        """Identities of the inputs that a metric reads while events are counted."""
-        if metric.definition.reads != "event":
-            return {}
-        identity = _identity(self.context)
-        return {need: identity[need] for need in sorted(needed_inputs(metric))}
-
-    def _inputs_text(self, metric: Metric) -> str | None:
-        inputs = self._inputs_of(metric).items()
-        return "; ".join(f"{name} {identity}" for name, identity in inputs) or None
 
     def _kind_of_users(self) -> IdKind | None:
         """The kind of the user ids counted; None without users."""
@@ -514,21 +494,3 @@ def _add_values(graded: Sequence[_Kept], values: Sequence[_Kept], lists: Lists) 
             kept.add(lists.cell, values_of(metric, lists), mean_counts(metric, lists))
     for metric, kept in values:
         kept.add(lists.cell, values_of(metric, lists), mean_counts(metric, lists))
-
-
-@lru_cache(maxsize=4)
-def _identity(context: Context) -> Inputs:
-    # Cached, because each saved slice needs this digest of the whole catalogue.
-    return context.identity
-
-
-@lru_cache(maxsize=4)
-def _digests(context: Context) -> Digests:
-    return {name: frozenset((digest,)) for name, digest in context.digests.items()}
-
-
-def _united(*several: Digests) -> Digests:
-    if not any(several[1:]):
-        return several[0]
-    names = {name for each in several for name in each}
-    return {name: frozenset().union(*(each.get(name, ()) for each in several)) for name in names}

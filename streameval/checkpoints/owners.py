@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from streameval.accumulator.inputs import UnlikeInputsError
 from streameval.checkpoints.checkpoint import LogEvent, Stop
 from streameval.checkpoints.committer import (
     Commit,
@@ -33,7 +34,6 @@ from streameval.errors import (
     DamagedStateError,
     DeadLetterError,
     UncountableRecordError,
-    UnlikeInputsError,
     UnlikeStateError,
     UnsavedStateError,
 )

@@ -13,6 +13,7 @@ import msgspec
 from typer import Argument, Exit, Option
 
 from streameval.accumulator.experiment import Experiment
+from streameval.accumulator.inputs import UnlikeInputsError
 from streameval.checkpoints.restore import other_settings, same_shape
 from streameval.checkpoints.settings import is_url
 from streameval.checkpoints.storage import try_folder
@@ -31,7 +32,6 @@ from streameval.errors import (
     ForeignStoreError,
     StateVersionError,
     StreamevalError,
-    UnlikeInputsError,
     UnlikeStateError,
     without_user,
 )

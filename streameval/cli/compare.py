@@ -17,6 +17,7 @@ from streameval.accumulator.comparison import Method, percent
 from streameval.accumulator.experiment import Experiment, Report
 from streameval.accumulator.verdicts import Compared, guardrail_text, needed_text, promise
 from streameval.cli.errors import FAILED, output, refuse_invalid, report
+from streameval.cli.gaps import write_gaps
 from streameval.cli.options import (
     AllowInvalid,
     Columns,
@@ -73,6 +74,14 @@ def compare(  # noqa: PLR0913  each is an option of the command
     by: Annotated[
         str | None,
         Option(help="Field whose values are segments, like country: each is compared, too."),
+    ] = None,
+    gap: Annotated[
+        str | None,
+        Option(
+            metavar="FIELD",
+            help="Instead of variants, compare the values of this field, like country: which is "
+            "worst, and by how much at least.",
+        ),
     ] = None,
     control: Annotated[
         str | None,
@@ -179,6 +188,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
     streameval compare week.parquet -m ndcg@10 --primary ndcg@10 --guardrail ctr=-0.01
     streameval compare events.ndjson -m ctr --time ts --time-unit s --shares control=9,new=1
     streameval compare events.ndjson -m ctr --method anytime --format json --fail-on worse
+    streameval compare events.ndjson -m ndcg@10 --gap country    # who is served worse?
     streameval compare state    # what a daemon has saved, all partitions together
     streameval compare --recommendations old.csv --recommendations new.csv --truth t.csv -m map@10
     ```
@@ -194,8 +204,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
 
     Metrics that are not means over lists or items are left out, with a message.
     """
-    decided = [metric_name(name) for name in primary or []]
-    guarded = _limits(guardrail or [])
+    decided, guarded = [metric_name(name) for name in primary or []], _limits(guardrail or [])
     models, paths = models_option(recommendations or []), paths or []
     _compare(
         Request(
@@ -232,6 +241,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
             by=by,
             fail_on=fail_on or [],
             models=models,
+            gap=gap,
         ),
     )
 
@@ -244,6 +254,9 @@ def _limits(guardrails: Sequence[str]) -> dict[str, float]:
 
 def _compare(request: Request, options: ExperimentOptions) -> None:
     """Compare the variants in files or saved states, and write the report."""
+    if options.gap is not None:
+        write_gaps(request, options, options.gap)
+        return
     result = compare_variants(request, options, SURROUNDINGS)
     with output():
         sys.stdout.write(FORMATS[request.format](result))

@@ -104,6 +104,32 @@ def experiment_problems(config: Config) -> Iterator[Problem]:
         yield f"experiment.{error.key}", error.problem
 
 
+def gap_problems(config: Config) -> Iterator[Problem]:
+    """A gap without intervals, by an unknown label, without a mean to compare, or twice."""
+    if config.gap and config.intervals is None:
+        yield "gap", "a gap needs intervals; add intervals = { confidence = 0.95 }."
+    watched: dict[tuple[str, str], str] = {}
+    for number, options in enumerate(config.gap):
+        where = f"gap[{number}]"
+        if problem := unknown_name_problem(
+            options.by, config.dimensions(), "`labels` and `segments`"
+        ):
+            yield f"{where}.by", f"{options.by!r} is {problem}"
+            continue
+        if options.problem is not None:
+            yield f"{where}.at_most", options.problem
+        means = [metric.text for metric in _compared(config, options.by) if metric.has_interval]
+        if not means:
+            yield f"{where}.by", f"no mean over lists or items is kept by {options.by!r}."
+        for index, name in enumerate(options.metrics):
+            if problem := unknown_name_problem(name, means, f"the means kept by {options.by!r}"):
+                yield f"{where}.metrics[{index}]", f"{name!r} is {problem}"
+        for name in options.metrics or means:
+            first = watched.setdefault((options.by, name), where)
+            if first != where:
+                yield where, f"it repeats the gap of {name} in {first}; remove one."
+
+
 def _compared(config: Config, label: str) -> list[Metric]:
     found = [group.metrics for group in config.families() if label in group.dimensions]
     return list(dict.fromkeys(metric for metrics in found for metric in metrics))
@@ -361,6 +387,7 @@ _CHECKS: tuple[Callable[[Config], Iterator[Problem]], ...] = (
     time_problems,
     extent_problems,
     experiment_problems,
+    gap_problems,
     source_problems,
     format_problems,
     attribution_problems,

@@ -14,6 +14,7 @@ from msgspec import Meta
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.experiment import Experiment
+from streameval.accumulator.gap import GapOptions
 from streameval.accumulator.plan import WHOLE, planned
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric, Reads
@@ -63,6 +64,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         max_items: most distinct items counted exactly for coverage.
         intervals: confidence intervals by user group; None: no intervals.
         experiment: variants compared with a control; needs `intervals`.
+        gap: labels or segments whose worst and best value are compared, one table each; needs
+            `intervals`.
         event: fields of a record.
         registry: schemas of Avro records.
         attribution: streams to join; None: each record is an event.
@@ -91,6 +94,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     max_items: Annotated[int, Meta(ge=1)] = MAX_ITEMS
     intervals: Intervals | None = None
     experiment: Experiment | None = None
+    gap: list[GapOptions] = []
     event: EventFields = EventFields()
     registry: RegistryOptions | None = None
     attribution: AttributionOptions | None = None

@@ -97,6 +97,7 @@ def layout(config: Config) -> Layout:
         max_ahead=microseconds(config.max_ahead),
         intervals=config.intervals,
         experiment=config.experiment,
+        gaps=config.gap,
     )
 
 

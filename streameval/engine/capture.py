@@ -14,6 +14,7 @@ from streameval.accumulator.readings import (
     statistics_of,
 )
 from streameval.accumulator.table import Table
+from streameval.engine.gaps import GapReader
 from streameval.engine.history import HistoryReader
 from streameval.engine.ingest import Ingest, IngestCopy
 from streameval.engine.partition import ALL, PANES, Layout
@@ -21,6 +22,7 @@ from streameval.engine.snapshot import (
     LIFETIME,
     CounterKey,
     CounterValue,
+    GapSeries,
     Health,
     JoinHealth,
     PartitionHealth,
@@ -155,6 +157,9 @@ class SnapshotCapture:
         )
         self._reads: dict[tuple[int, str], _WindowReadings] = {}
         self._history = HistoryReader(self._views)
+        self._gaps = None
+        if layout.gaps and layout.intervals is not None:
+            self._gaps = GapReader(layout.gaps, layout.intervals, labels)
         self._experiment = None
         if layout.experiment is not None and layout.intervals is not None:
             compared = [
@@ -187,7 +192,15 @@ class SnapshotCapture:
             counted=_without(status.counted, self._hidden(idle)),
             past=self._history.take(now, clock, series),
             experiment=self._experiment.report(status.unread) if self._experiment else None,
+            gaps=tuple(self._read_gaps()),
         )
+
+    def _read_gaps(self) -> Iterator[GapSeries]:
+        """The gaps of all windows that were read."""
+        if self._gaps is None:
+            return
+        for (index, window), read in self._reads.items():
+            yield from self._gaps.read(self._views[index], window, read.table)
 
     def _series(
         self,

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from streameval.accumulator.doubts import Doubts
 from streameval.accumulator.experiment import Experiment
+from streameval.accumulator.gap import GapOptions
 from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import REASONS, InvalidEvent
 from streameval.engine.clock import (
@@ -125,6 +126,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     max_ahead: int = MAX_AHEAD
     intervals: Intervals | None = None
     experiment: Experiment | None = None
+    gaps: Sequence[GapOptions] = ()
     recent: int = RECENT
 
 

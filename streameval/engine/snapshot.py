@@ -10,6 +10,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from streameval.accumulator.experiment import Report
+from streameval.accumulator.gap import Gap
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.events.records import Partition
@@ -310,6 +311,23 @@ class ValueHistory(msgspec.Struct, frozen=True, kw_only=True):
     seen: tuple[PastValues, ...] = ()
 
 
+class GapSeries(msgspec.Struct, frozen=True, kw_only=True):
+    """One gap in one window, for one combination of the other labels.
+
+    Attributes:
+        by: label or segment whose values are compared.
+        labels: name and value of each other label.
+        window: span of event time like "5m", or "lifetime".
+        at_most: largest accepted difference; None without a limit.
+    """
+
+    by: str
+    labels: tuple[tuple[str, str], ...]
+    window: str
+    at_most: float | None
+    gap: Gap
+
+
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     """All readings at one moment; immutable.
 
@@ -326,6 +344,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
             None without checkpoints.
         past: the history of the values.
         experiment: variants against control; None if no experiment is configured.
+        gaps: the configured gaps, lifetime last.
     """
 
     version: int
@@ -338,6 +357,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     counted: Mapping[CounterKey, CounterValue] | None = None
     past: ValueHistory = ValueHistory()
     experiment: Report | None = None
+    gaps: tuple[GapSeries, ...] = ()
 
     @property
     def label_names(self) -> tuple[str, ...]:

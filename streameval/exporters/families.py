@@ -104,7 +104,9 @@ def metric_labels(metric: Metric) -> dict[str, str]:
     return labels if metric.k is None else {**labels, "k": str(metric.k)}
 
 
-def slice_labels(names: Iterable[str], metrics: Iterable[Metric]) -> tuple[str, ...]:
+def slice_labels(
+    names: Iterable[str], metrics: Iterable[Metric], reserved: Iterable[str] = ()
+) -> tuple[str, ...]:
     """Legal names for the labels of slices, distinct from each other and from metrics' own labels.
 
     A name that collides with a metric's own label is prefixed with `label_`.
@@ -113,7 +115,7 @@ def slice_labels(names: Iterable[str], metrics: Iterable[Metric]) -> tuple[str, 
         >>> slice_labels(["variant", "user.country", "k"], [])
         ('variant', 'user_country', 'label_k')
     """
-    taken = {*_RESERVED}
+    taken = {*_RESERVED, *reserved}
     taken.update(_own_label(option) for metric in metrics for option in metric.values)
     chosen: list[str] = []
     for name in names:

@@ -20,6 +20,7 @@ from streameval.engine.snapshot import (
 )
 from streameval.events.records import Partition
 from streameval.exporters.families import Kind, SampleFamily, own_family
+from streameval.exporters.gaps import gap_families
 from streameval.exporters.memory import memory_uses
 
 
@@ -55,6 +56,8 @@ def operations(snapshot: Snapshot, *, lag: bool) -> list[SampleFamily]:
         families.extend([*_join(health.join), *_join_waiting(health.join)])
     if snapshot.experiment is not None:
         families.extend(comparison_families(snapshot.experiment))
+    if snapshot.gaps:
+        families.extend(gap_families(snapshot.gaps))
     if health.checkpoint is not None:
         families.extend(_checkpoints(health.checkpoint))
     return [*families, *_connections(health), *_web_config(health.web_config)]

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from streameval.accumulator.comparison import confidence_text, percent
+from streameval.accumulator.gap import Gap
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.engine.snapshot import LIFETIME, Series, SeriesFamily, Snapshot
@@ -67,6 +68,33 @@ def certainty(reading: Reading) -> str:
         f"{confidence_text(found.confidence)} interval {figure(found.low)} to {figure(found.high)}"
     )
     return f"{bounds}; {interval}" if bounds else interval
+
+
+def gap_text(found: Gap) -> str:
+    """The difference, the ratio and the values that may be the worst, in a sentence or two.
+
+    Example:
+        >>> gap_text(Gap(metric="ctr", kind="fixed", confidence=0.95))
+        'fewer than two values can be compared.'
+        >>> bounds = {"difference": 0.1, "low": 0.0, "high": 0.2}
+        >>> gap_text(Gap(metric="ctr", **bounds, kind="fixed", confidence=0.95))
+        'difference 0.1000 (0.0000 to 0.2000), which may be chance.'
+    """
+    if found.difference is None:
+        return "fewer than two values can be compared."
+    if found.low is None or found.high is None:
+        return f"difference {figure(found.difference)}; nothing varies between users."
+    parts = [_with_bounds("difference", found.difference, found.low, found.high)]
+    if found.ratio is not None and found.ratio_low is not None and found.ratio_high is not None:
+        parts.append(_with_bounds("ratio", found.ratio, found.ratio_low, found.ratio_high))
+    chance = ", which may be chance" if found.low <= 0 else ""
+    worst = found.worst
+    named = f" The worst is {'' if len(worst) == 1 else 'one of '}{', '.join(worst)}."
+    return f"{', '.join(parts)}{chance}.{named if not chance else ''}"
+
+
+def _with_bounds(name: str, value: float, low: float, high: float) -> str:
+    return f"{name} {figure(value)} ({figure(low)} to {figure(high)})"
 
 
 def printable(text: str) -> str:

@@ -55,7 +55,7 @@ def compare_variants(
         around.note(f"{lists} have no {experiment.label} and are left out.")
     for metric, reason in counted.left_out.items():
         around.note(f"{metric} is not compared: {reason}")
-    method = _method(request, options, around)
+    method = method_of(request, options, around)
     report = compared(experiment, counted.metrics, counted.variants, intervals, method)
     if counted.segments:
         report = with_segments(report, experiment, counted.metrics, counted.segments, method)
@@ -77,7 +77,7 @@ def _count(
     return count(request, options, around)
 
 
-def _method(request: Request, options: ExperimentOptions, around: Surroundings) -> Method:
+def method_of(request: Request, options: ExperimentOptions, around: Surroundings) -> Method:
     """The method asked for, else the one that survives the looks; a state is looked at often."""
     often = is_state(request.files) or options.looks > 1
     if options.method == "fixed" and often:

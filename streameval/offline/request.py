@@ -372,6 +372,7 @@ class ExperimentOptions(NamedTuple):
         looks: how often the experiment is looked at.
         by: field whose values are segments, which are compared each by itself.
         models: variant -> its file of recommendations, the control first; empty for events.
+        gap: field whose values are compared with each other, instead of variants.
     """
 
     experiment: Mapping[str, Any]
@@ -381,6 +382,7 @@ class ExperimentOptions(NamedTuple):
     by: str | None
     fail_on: Sequence[str]
     models: Mapping[str, str] = MappingProxyType({})
+    gap: str | None = None
 
 
 def metric_name(text: str) -> str:

@@ -72,7 +72,7 @@ def _settings(
     request: Request, options: ExperimentOptions, around: Surroundings
 ) -> tuple[Config, Experiment]:
     """The configuration to count with, and the experiment."""
-    request = _without_sets(request, around)
+    request = without_sets(request, around)
     config = config_of(request)
     label = request.labels[0] if request.labels else Experiment().label
     known = config.experiment or Experiment(label=label)
@@ -93,7 +93,7 @@ def _settings(
     return config, experiment
 
 
-def _without_sets(request: Request, around: Surroundings) -> Request:
+def without_sets(request: Request, around: Surroundings) -> Request:
     """The request without metrics of all lists together that need an input, such as a catalogue.
 
     They cannot be compared, so the input must not be asked for.
@@ -117,7 +117,7 @@ def _count_tables(
 ) -> Counted:
     """`labels`: of the variants, and of the segments if there are any."""
     empty, cells = count_tables(request, msgspec.structs.replace(config, labels=[*labels]), around)
-    arms = _together(cells)
+    arms = together(cells)
     for name, each in arms.items():
         if advice := each.advice():
             around.note(f"{labels[0]}={name}: {advice}")
@@ -192,7 +192,7 @@ def _check_models(request: Request, options: ExperimentOptions) -> None:
         )
 
 
-def _together(cells: Mapping[Cell, Accumulator]) -> dict[str, Accumulator]:
+def together(cells: Mapping[Cell, Accumulator]) -> dict[str, Accumulator]:
     """The accumulators by their first label."""
     found: dict[str, Accumulator] = {}
     for cell, each in cells.items():

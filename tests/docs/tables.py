@@ -14,6 +14,7 @@ from streameval.decoding.invalid import REASONS
 from streameval.engine.snapshot import JoinHealth, StreamHealth
 from streameval.events.records import Partition
 from streameval.exporters.families import SampleFamily
+from streameval.exporters.gaps import gap_families
 from streameval.exporters.operations import (
     build_information,
     comparison_families,
@@ -21,7 +22,7 @@ from streameval.exporters.operations import (
     operations,
     snapshot_age,
 )
-from tests.exporters.experiments import report
+from tests.exporters.experiments import gap_series, report
 from tests.exporters.pictures import busy_health, picture, refused
 
 _JOIN = JoinHealth(
@@ -39,7 +40,8 @@ _JOIN = JoinHealth(
 def with_families(page: str) -> str:
     """The page of Prometheus with the families of the pipeline and of an experiment."""
     page = _with_list(page, "## The pipeline", map(_family, _families()))
-    return _with_list(page, "## The experiment", map(_family, comparison_families(report())))
+    page = _with_list(page, "## The experiment", map(_family, comparison_families(report())))
+    return _with_list(page, "## Gaps", map(_family, gap_families([gap_series()])))
 
 
 def with_reasons(page: str) -> str:

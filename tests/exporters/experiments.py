@@ -8,7 +8,10 @@ import numpy as np
 
 from streameval.accumulator.comparison import Method
 from streameval.accumulator.experiment import Experiment, Report, Variant, compared
+from streameval.accumulator.gap import gap_of
+from streameval.accumulator.readings import UserSums
 from streameval.catalogue import parse
+from streameval.engine.snapshot import GapSeries
 from streameval.statistics.intervals import GroupSums, Intervals
 from tests.crowds import audience
 
@@ -40,6 +43,19 @@ def variant(
 
 CONTROL = {"ndcg@10": 0.3, "ctr": 0.04, "hit_rate@10": 0.5, "mrr": 0.28}
 TREATMENT = {"ndcg@10": 0.33, "ctr": 0.045, "hit_rate@10": 0.5, "mrr": 0.26}
+
+
+def gap_series() -> GapSeries:
+    """The gap of two countries in one window, for one variant."""
+    values = {"de": variant(CONTROL).sums, "nl": variant(TREATMENT, seed=2).sums}
+    sums = {name: UserSums(each["ndcg@10"], None) for name, each in values.items()}
+    return GapSeries(
+        by="country",
+        labels=(("variant", "treatment"),),
+        window="lifetime",
+        at_most=0.05,
+        gap=gap_of(parse("ndcg@10"), sums, Intervals()),
+    )
 
 
 def report(

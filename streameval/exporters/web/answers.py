@@ -11,12 +11,13 @@ from msgspec import Meta
 
 from streameval.accumulator.checks import Checks
 from streameval.accumulator.experiment import Report
+from streameval.accumulator.gap import Gap
 from streameval.accumulator.verdicts import Compared
 from streameval.catalogue.conventions import CONVENTIONS
 from streameval.catalogue.metric import Metric, Value
 from streameval.catalogue.reading import UndefinedReading
 from streameval.engine import snapshot as engine
-from streameval.engine.snapshot import Series, SeriesFamily, Snapshot
+from streameval.engine.snapshot import GapSeries, Series, SeriesFamily, Snapshot
 from streameval.exporters.view import Variants, comparison, counted, differences
 from streameval.exporters.web.health import State, state
 from streameval.statistics.intervals import Interval
@@ -75,6 +76,24 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
 
     checks: Checks
     comparisons: list[Compared]
+
+
+class GapReading(msgspec.Struct, frozen=True, kw_only=True):
+    """The gap between the values of a label in one window.
+
+    Attributes:
+        by: label or segment whose values are compared.
+        labels: the other labels, name to value.
+        window: span of event time such as 5m, or lifetime.
+        at_most: largest accepted difference; None without a limit.
+        gap: difference and ratio with bounds that hold together, and the values.
+    """
+
+    by: str
+    labels: dict[str, str]
+    window: str
+    at_most: float | None
+    gap: Gap
 
 
 class Partition(msgspec.Struct, frozen=True, kw_only=True):
@@ -157,6 +176,7 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
             control is None if no variant is one.
         metrics: one for each metric, slice and window.
         experiment: the configured experiment; None without one.
+        gaps: one for each configured gap, metric, window and combination of the other labels.
         health: the pipeline's own counts.
     """
 
@@ -169,6 +189,7 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     comparison: Variants | None
     metrics: list[Reading]
     experiment: Experiment | None
+    gaps: list[GapReading]
     health: Health
 
 
@@ -188,7 +209,18 @@ def metrics(snapshot: Snapshot, status: State | None = None) -> Metrics:
             for entry, difference in zip(snapshot.series, differences(snapshot), strict=True)
         ],
         experiment=None if report is None else experiment(report),
+        gaps=[_gap(each) for each in snapshot.gaps],
         health=_health(snapshot.health),
+    )
+
+
+def _gap(series: GapSeries) -> GapReading:
+    return GapReading(
+        by=series.by,
+        labels=dict(series.labels),
+        window=series.window,
+        at_most=series.at_most,
+        gap=series.gap,
     )
 
 

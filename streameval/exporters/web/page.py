@@ -30,6 +30,7 @@ from streameval.exporters.view import (
 )
 from streameval.exporters.web.cards import summary, value
 from streameval.exporters.web.experiment import section
+from streameval.exporters.web.gaps import section as gaps_section
 from streameval.exporters.web.health import State
 from streameval.exporters.web.markup import Markup, grid, tag
 
@@ -49,6 +50,7 @@ def page(snapshot: Snapshot | None, state: State, age: int | None = None) -> str
         charts=_charts(),
         state=_state(snapshot, state, age),
         experiment=_experiment(snapshot),
+        gaps=_gaps(snapshot),
         metrics=_metrics(snapshot),
         health=_health(snapshot),
     )
@@ -56,7 +58,8 @@ def page(snapshot: Snapshot | None, state: State, age: int | None = None) -> str
 
 def sections(snapshot: Snapshot | None, state: State, age: int | None = None) -> str:
     """The parts of the page that its script takes from the server unchanged."""
-    return tag("", _state(snapshot, state, age), _experiment(snapshot), _health(snapshot))
+    parts = _experiment(snapshot), _gaps(snapshot), _health(snapshot)
+    return tag("", _state(snapshot, state, age), *parts)
 
 
 def _source(snapshot: Snapshot | None) -> str:
@@ -83,6 +86,13 @@ def _experiment(snapshot: Snapshot | None) -> Markup:
     report = None if snapshot is None else snapshot.experiment
     found = () if report is None else (tag("h2", "Experiment", id="compared"), section(report))
     return tag("section", *found, id="experiment", aria_label="Experiment")
+
+
+def _gaps(snapshot: Snapshot | None) -> Markup:
+    """The gaps with their heading; empty if none is configured."""
+    gaps = () if snapshot is None else snapshot.gaps
+    parts = (tag("h2", "Gaps", id="unequal"), gaps_section(gaps)) if gaps else ()
+    return tag("section", *parts, id="gaps", aria_label="Gaps")
 
 
 def _health(snapshot: Snapshot | None) -> Markup:

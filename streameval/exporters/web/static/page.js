@@ -38,7 +38,7 @@ const choice = new Choice(async () => {
 // The server draws these, with and without scripts.
 function sections(html) {
   const next = new DOMParser().parseFromString(html, "text/html");
-  for (const id of ["state", "experiment", "health"]) {
+  for (const id of ["state", "experiment", "gaps", "health"]) {
     morph(document.getElementById(id), next.getElementById(id));
   }
 }

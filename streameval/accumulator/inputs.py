@@ -1,0 +1,72 @@
+"""Identities of the inputs that statistics read while events are counted."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import TypeAlias
+
+from streameval.accumulator.formulas import needed_inputs
+from streameval.accumulator.plan import GROUPS_PREFIX, Plan
+from streameval.catalogue.context import Context
+from streameval.catalogue.metric import Metric
+from streameval.errors import UnlikeStateError
+
+Inputs: TypeAlias = dict[str, int | str | None]
+"""Identities of the inputs of a statistic; states with different ones do not merge."""
+
+Digests: TypeAlias = dict[str, frozenset[str]]
+"""Input with a version -> digests of the contents that events were counted with."""
+
+
+class UnlikeInputsError(UnlikeStateError):
+    """A state was counted with other popularity, similarity or attributes of items."""
+
+
+def inputs_by_statistic(plan: Plan, context: Context) -> dict[str, Inputs]:
+    """Statistic that reads inputs -> their identities; for group sums, those of each metric."""
+    found = {f"events:{each.per_list}": _inputs_of(each, context) for each in plan.events}
+    if plan.groups:
+        texts = {each.per_list: _text(_inputs_of(each, context)) for each in plan.grouped}
+        found[f"{GROUPS_PREFIX}{plan.groups}"] = {**texts}
+    return found
+
+
+def digests_of(context: Context) -> Digests:
+    """The content of each input with a version."""
+    return _digests(context)
+
+
+def united(*several: Digests) -> Digests:
+    """All contents together.
+
+    Example:
+        >>> first, second = ({"popularity": frozenset(digest)} for digest in "ab")
+        >>> sorted(united(first, second)["popularity"])
+        ['a', 'b']
+    """
+    if not any(several[1:]):
+        return several[0]
+    names = {name for each in several for name in each}
+    return {name: frozenset().union(*(each.get(name, ()) for each in several)) for name in names}
+
+
+def _inputs_of(metric: Metric, context: Context) -> Inputs:
+    if metric.definition.reads != "event":
+        return {}
+    identity = _identity(context)
+    return {name: identity[name] for name in sorted(needed_inputs(metric))}
+
+
+def _text(inputs: Inputs) -> str | None:
+    return "; ".join(f"{name} {identity}" for name, identity in inputs.items()) or None
+
+
+@lru_cache(maxsize=4)
+def _identity(context: Context) -> Inputs:
+    # Cached, because each saved slice needs this digest of the whole catalogue.
+    return context.identity
+
+
+@lru_cache(maxsize=4)
+def _digests(context: Context) -> Digests:
+    return {name: frozenset((digest,)) for name, digest in context.digests.items()}

@@ -1,0 +1,89 @@
+"""Gaps between the values of a label as Prometheus families."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
+
+from streameval.engine.snapshot import LIFETIME, GapSeries
+from streameval.exporters.families import SampleFamily, own_family, slice_labels
+
+_Row: TypeAlias = tuple[GapSeries, dict[str, str]]
+"""A gap and the labels of its samples."""
+
+_GAP: Final = (
+    ("difference", "Largest mean of a value minus the smallest."),
+    ("difference_low", "Lower bound of the difference, at least 0; above 0 the values differ."),
+    ("difference_high", "Upper bound of the difference."),
+    ("ratio", "Smallest mean / largest mean."),
+    ("ratio_low", "Lower bound of the ratio."),
+    ("ratio_high", "Upper bound of the ratio, at most 1."),
+)
+"""Name of a gauge, and the HELP text."""
+
+
+def gap_families(gaps: Sequence[GapSeries]) -> list[SampleFamily]:
+    """Gauges of every gap: its difference, its ratio, and which values may be the worst."""
+    names = tuple(dict.fromkeys(name for each in gaps for name, _ in each.labels))
+    legal = dict(zip(names, slice_labels(names, [], ("by", "metric", "value")), strict=True))
+    rows = [(each, _labels_of(each, legal)) for each in gaps]
+    return [
+        *(_bound(name, text, rows) for name, text in _GAP),
+        _limits(rows),
+        own_family(
+            "gap_values",
+            "gauge",
+            "Number of values that are compared.",
+            [(labels, float(len(each.gap.compared))) for each, labels in rows],
+        ),
+        own_family(
+            "gap_left_out",
+            "gauge",
+            "Number of values that are not compared, mostly for too few users; "
+            "/api/v1/metrics has the reasons.",
+            [(labels, float(len(each.gap.left_out))) for each, labels in rows],
+        ),
+        _worst(rows),
+    ]
+
+
+def _bound(name: str, text: str, rows: Sequence[_Row]) -> SampleFamily:
+    numbers = [
+        (labels, getattr(each.gap, name.removeprefix("difference_"))) for each, labels in rows
+    ]
+    return own_family(
+        f"gap_{name}",
+        "gauge",
+        f"{text} Bounds of the lifetime hold however often you look; those of other windows for "
+        "one look, never for alerts. Absent if unknown.",
+        [(labels, value) for labels, value in numbers if value is not None],
+    )
+
+
+def _limits(rows: Sequence[_Row]) -> SampleFamily:
+    """The limits, without the label `window`."""
+    limits = [
+        ({name: value for name, value in labels.items() if name != "window"}, each.at_most)
+        for each, labels in rows
+        if each.at_most is not None and each.window == LIFETIME
+    ]
+    return own_family("gap_at_most", "gauge", "Largest accepted difference.", limits)
+
+
+def _worst(rows: Sequence[_Row]) -> SampleFamily:
+    return own_family(
+        "gap_worst",
+        "gauge",
+        "1 for each compared value that may be the worst, 0 for those that surely are not.",
+        [
+            ({**labels, "value": value.name}, float(value.worst))
+            for each, labels in rows
+            for value in each.gap.values
+            if value.left_out is None
+        ],
+    )
+
+
+def _labels_of(series: GapSeries, legal: Mapping[str, str]) -> dict[str, str]:
+    others = {legal[name]: value for name, value in series.labels}
+    return {**others, "metric": series.gap.metric, "by": series.by, "window": series.window}

@@ -1,0 +1,78 @@
+"""Gaps on the page: the values of a label with their bands, the possibly worst ones marked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from streameval.accumulator.comparison import confidence_text
+from streameval.accumulator.gap import Gap, GapValue
+from streameval.engine.snapshot import LIFETIME, GapSeries
+from streameval.exporters.view import UNDEFINED, figure, gap_text
+from streameval.exporters.web.markup import Markup, grid, tag
+
+_WIDTH = 200.0
+"""Width of the plot of a value, in SVG units."""
+
+
+def section(gaps: Iterable[GapSeries]) -> Markup:
+    """A table for each gap over the lifetime."""
+    return tag("", *(_card(each) for each in gaps if each.window == LIFETIME))
+
+
+def _card(series: GapSeries) -> Markup:
+    found = series.gap
+    where = "".join(f", {name}={value}" for name, value in series.labels)
+    name = f"{found.metric} by {series.by}{where}"
+    scale = _scale(found)
+    columns = {series.by: "", "mean": "number", "interval": "plot", "": ""}
+    return tag(
+        "",
+        tag("p", tag("code", name), ": ", gap_text(found)),
+        grid(
+            f"Gap of {name}",
+            columns,
+            [_row(each, found, scale) for each in found.values],
+            kind="rows forest",
+            seen=False,
+        ),
+    )
+
+
+def _row(value: GapValue, found: Gap, scale: tuple[float, float]) -> Markup:
+    mark = tag("strong", "may be the worst") if value.worst else Markup()
+    if value.left_out is not None:
+        mark = tag("small", value.left_out)
+    return tag(
+        "tr",
+        tag("th", value.name, scope="row"),
+        tag("td", UNDEFINED if value.mean is None else figure(value.mean), data_head="mean"),
+        tag("td", _plot(value, found, scale), kind="plot"),
+        tag("td", mark, kind="said"),
+    )
+
+
+def _scale(found: Gap) -> tuple[float, float]:
+    """The smallest and the largest number drawn."""
+    ends = [
+        end for each in found.values for end in (each.mean, each.low, each.high) if end is not None
+    ]
+    return min(ends, default=0.0), max(ends, default=0.0)
+
+
+def _plot(value: GapValue, found: Gap, scale: tuple[float, float]) -> Markup:
+    """A dot for the mean and a line for its interval."""
+    if value.mean is None:
+        return Markup()
+    drawn, words = [], figure(value.mean)
+    if value.low is not None and value.high is not None:
+        low, high = (_x(end, scale) for end in (value.low, value.high))
+        drawn.append(tag("line", x1=low, x2=high, y1="0", y2="0", kind="span"))
+        percent = confidence_text(found.confidence)
+        words += f", {percent} interval {figure(value.low)} to {figure(value.high)}"
+    drawn.append(tag("circle", cx=_x(value.mean, scale), cy="0", r="3.5"))
+    return tag("svg", *drawn, viewBox=f"-4 -9 {_WIDTH + 8:g} 18", role="img", aria_label=words)
+
+
+def _x(number: float, scale: tuple[float, float]) -> str:
+    low, high = scale
+    return f"{_WIDTH * (number - low) / (high - low) if high > low else _WIDTH / 2:.1f}"

@@ -1,0 +1,156 @@
+"""`streameval compare --gap`: who is served worse, in files, tables and states."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streameval import Accumulator, Intervals, gap
+from tests.cli.program import ran
+from tests.daemon.running import running
+from tests.effort import every_case
+
+LEVELS = {"de": 3, "nl": 3, "fr": 1}
+"""Of four lists of a user, those with a hit."""
+
+
+def _events(users: int = 200) -> list[dict[str, Any]]:
+    return [
+        {
+            "recommendations": ["a", "b"],
+            "interactions": ["a"] if (number + user) % 4 < LEVELS[country] else ["c"],
+            "user": f"{country}{user}",
+            "variant": "control" if user % 2 else "new",
+            "country": country,
+        }
+        for country in LEVELS
+        for user in range(users)
+        for number in range(4 if user % 3 else 1)
+    ]
+
+
+def _lines(folder: Path, events: list[dict[str, Any]]) -> Path:
+    path = folder / "events.ndjson"
+    path.write_text("".join(f"{json.dumps(each)}\n" for each in events))
+    return path
+
+
+def _json(*arguments: str | Path) -> list[dict[str, Any]]:
+    done = ran("compare", *arguments, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document["by"] == "country"
+    found: list[dict[str, Any]] = document["gaps"]
+    return found
+
+
+@pytest.mark.parametrize("form", ["ndjson", "csv"])
+def test_files_have_the_gaps_of_accumulators(tmp_path: Path, form: str) -> None:
+    events = _events()
+    path = _lines(tmp_path, events)
+    if form == "csv":
+        path = tmp_path / "events.csv"
+        with path.open("w", newline="") as file:
+            rows = csv.DictWriter(file, [*events[0]])
+            rows.writeheader()
+            for each in events:
+                lists = {
+                    name: json.dumps(each[name]) for name in ("recommendations", "interactions")
+                }
+                rows.writerow(each | lists)
+    counted = {name: Accumulator("ndcg@2", intervals=Intervals()) for name in LEVELS}
+    for each in events:
+        counted[each["country"]].update(
+            each["recommendations"], each["interactions"], user=each["user"]
+        )
+    known = gap(counted, "ndcg@2")
+    (found,) = _json(path, "-m", "ndcg@2", "--gap", "country")
+    assert (found["difference"], found["low"], found["ratio_high"]) == (
+        known.difference,
+        known.low,
+        known.ratio_high,
+    )
+    assert [each["name"] for each in found["values"] if each["worst"]] == ["fr"]
+    assert found["kind"] == "fixed"
+
+
+def test_the_table_says_which_may_be_worst_and_by_how_much(tmp_path: Path) -> None:
+    done = ran("compare", _lines(tmp_path, _events()), "-m", "ndcg@2", "--gap", "country")
+    assert (done.returncode, done.stderr) == (0, "")
+    first, *rows = done.stdout.splitlines()
+    assert first.startswith("ndcg@2 by country: difference 0.")
+    assert first.endswith("The worst is fr.")
+    assert sum("may be the worst" in row for row in rows) == 1
+
+
+def test_csv_has_a_line_for_each_value(tmp_path: Path) -> None:
+    path = _lines(tmp_path, [*_events(), {**_events(1)[0], "country": "xx"}])
+    done = ran("compare", path, "-m", "ndcg@2", "--gap", "country", "--format", "csv")
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert {row["country"]: row["worst"] for row in rows} == {
+        "fr": "true",
+        "de": "false",
+        "nl": "false",
+        "xx": "false",
+    }
+    assert [row["left_out"].split(":")[0] for row in rows if row["country"] == "xx"] == [
+        "Too few users"
+    ]
+
+
+CONFIG = """
+metrics = ["ndcg@2", "ctr"]
+labels = ["variant"]
+segments = ["country"]
+event = { user = "user" }
+intervals = {}
+source = { type = "files", paths = ["events.ndjson"] }
+state = { path = "state" }
+web = { listen = "127.0.0.1:0" }
+[[gap]]
+by = "country"
+metrics = ["ndcg@2"]
+at_most = 0.1
+"""
+
+
+def test_a_daemon_serves_the_gaps_and_its_state_has_those_of_the_files(tmp_path: Path) -> None:
+    events = _events()
+    path = _lines(tmp_path, events)
+    with running(CONFIG, tmp_path) as daemon:
+        served = daemon.consumed(len(events))["gaps"]
+        text = daemon.get("/metrics").text
+        assert daemon.stop() == 0
+    assert {each["labels"]["variant"] for each in served} == {"control", "new"}
+    assert {each["gap"]["values"][0]["name"] for each in served} == {"fr"}
+    assert 'streameval_gap_at_most{by="country",metric="ndcg@2",variant="new"} 0.1' in text
+    state = tmp_path / "state"
+    asked = ["-m", "ndcg@2", "--gap", "country"]
+    assert _json(state, *asked) == _json(path, *asked, "--method", "anytime")
+    told = ran("compare", state, "--gap", "contry").stderr
+    assert "--gap contry: neither a label nor a segment of the state: variant, country" in told
+
+
+@every_case(
+    ("arguments", "message"),
+    [
+        (["--gap", "contry"], "has the field 'contry' of --gap; name it with --gap FIELD"),
+        (["--gap", "country", "--control", "x"], "--control is for variants; with --gap leave"),
+        (["--gap", "country", "--by", "x"], "--by is for variants"),
+    ],
+)
+def test_unusable_input_is_refused(tmp_path: Path, arguments: list[str], message: str) -> None:
+    done = ran("compare", _lines(tmp_path, _events(20)), "-m", "ndcg@2", *arguments)
+    assert done.returncode == 2
+    assert message in done.stderr
+
+
+def test_a_metric_that_is_no_mean_is_left_out(tmp_path: Path) -> None:
+    path = _lines(tmp_path, _events())
+    found = _json(path, "-m", "ndcg@2", "-m", "gini@2", "--gap", "country")
+    assert [each["metric"] for each in found] == ["ndcg@2"]

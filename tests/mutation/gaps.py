@@ -1,0 +1,91 @@
+"""Gaps that take the extremes of many values for two values chosen before; tests must notice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from streameval.accumulator import gap
+from streameval.accumulator.gap import _Row, _Tests
+from tests.mutation.mistake import Mistake, around, replaced
+from tests.uncertainty import test_gap
+
+
+def _of_one_pair(kept: Any) -> Any:
+    """Each pair has its own 95 %, as if no other were looked at."""
+
+    def init(tests: _Tests, *given: Any) -> None:
+        kept(tests, *given)
+        tests._level = tests._alpha
+
+    return init
+
+
+def _bootstrapped(kept: Any) -> Any:
+    """The percentiles of the differences that resampled groups have."""
+
+    def judge(found: Any, metric: Any, rows: list[_Row], intervals: Any) -> Any:
+        judged, worst = kept(found, metric, rows, intervals)
+        draw, width = np.random.default_rng(1), test_gap.GROUPS
+        gaps = []
+        for _ in range(100):
+            chosen = draw.integers(0, width, width)
+            means = [
+                row.sums.numerators[0][chosen].sum() / row.sums.denominators[0][chosen].sum()
+                for row in rows
+            ]
+            gaps.append(max(means) - min(means))
+        low, high = np.quantile(gaps, [0.025, 0.975])
+        return msgspec.structs.replace(judged, low=float(low), high=float(high)), worst
+
+    return judge
+
+
+def _above_zero(kept: Any) -> Any:
+    def of(name: str, counted: Any) -> _Row:
+        row: _Row = kept(name, counted)
+        return row if row.estimate.value > 0 else row._replace(left_out="It is 0.")
+
+    return of
+
+
+def _covered() -> None:
+    test_gap.test_a_large_gap_is_certain_and_its_bounds_cover_it(8)
+
+
+def _eight() -> None:
+    assert test_gap.alarms(8) <= 10
+
+
+MISTAKES = (
+    Mistake("each pair of a gap is tested alone", _eight, around(_Tests, "__init__", _of_one_pair)),
+    Mistake(
+        "a gap has the percentiles of a bootstrap", _eight, around(gap, "_judge", _bootstrapped)
+    ),
+    Mistake(
+        "a fixed interval is sold as anytime in a gap",
+        test_gap.test_equal_values_have_no_gap_for_certain_however_often_one_looks,
+        around(
+            gap,
+            "half_width",
+            lambda kept: lambda *given, **level: kept(*given[:3], "fixed", given[4], **level) / 1.4,
+        ),
+    ),
+    Mistake(
+        "a value at 0 is left out",
+        test_gap.test_a_value_at_0_is_the_worst_and_is_compared,
+        around(_Row, "of", _above_zero),
+    ),
+    Mistake(
+        "a value at 0 has no error",
+        test_gap.test_a_value_at_0_by_chance_is_not_surely_worse,
+        replaced(gap, "_own_errors", lambda rows: np.zeros(len(rows))),
+    ),
+    Mistake(
+        "limits of half widths are too narrow",
+        _covered,
+        around(gap, "half_width", lambda kept: lambda *given, **level: kept(*given, **level) / 9),
+    ),
+)

@@ -1,0 +1,290 @@
+"""Gaps between the values of a label: no alarm by chance, and the worst value is always named."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from functools import cache
+
+import numpy as np
+import pytest
+
+from streameval import Accumulator, Intervals, gap
+from streameval.accumulator.gap import Gap, gap_of
+from streameval.accumulator.readings import UserSums
+from streameval.catalogue import parse
+from streameval.errors import MetricError, NotComparableError
+from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
+from streameval.statistics.intervals import GroupSums, Kind
+from tests.effort import every_case
+
+GROUPS = 256
+NDCG = parse("ndcg@10")
+
+FIXED = 60
+"""Worlds of one look; the largest number of alarms that 5 % make at p = 0.001 is 10."""
+
+PEEKED = 12
+"""Worlds of 30 looks each; likewise 5."""
+
+
+class World:
+    """Users of several values of a label with a heavy tail of lists, and a level of their own.
+
+    `worst`: the share that the last value loses.
+    """
+
+    def __init__(self, seed: int, values: int, *, worst: float = 0.0) -> None:
+        draw = np.random.default_rng([seed, values])
+        self.names = [f"v{number:02}" for number in range(values)]
+        self.users = [int(size) for size in draw.integers(600, 6_000, values)]
+        self._parts = []
+        for number, users in enumerate(self.users):
+            lists = np.minimum(draw.pareto(1.6, users) + 1.0, 300.0).astype(np.int64)
+            level = 0.4 * (1.0 - worst if number == values - 1 else 1.0)
+            of_user = draw.beta(2.0 * level / 0.4, 2.0 * (1.0 - level) / 0.4, users)
+            means = draw.binomial(lists, np.clip(of_user, 0.0, 1.0)) / lists
+            self._parts.append((draw.integers(0, GROUPS, users), lists, means, draw.random(users)))
+
+    def until(self, share: float = 1.0) -> dict[str, UserSums]:
+        """The sums of the users who have come by a share of the time."""
+        return {
+            name: UserSums(_sums(groups, lists, means, came < share), None)
+            for name, (groups, lists, means, came) in zip(self.names, self._parts, strict=True)
+        }
+
+
+def _sums(groups: IntArray, lists: IntArray, means: FloatArray, came: BoolArray) -> GroupSums:
+    x, n = (
+        np.bincount(groups[came], each[came], minlength=GROUPS).astype(np.float64)
+        for each in (lists * means, lists)
+    )
+    return GroupSums(np.array([0]), x[None, :], n[None, :].astype(np.int64))
+
+
+def judged(values: Mapping[str, UserSums], kind: Kind = "fixed") -> Gap:
+    return gap_of(NDCG, values, Intervals(), kind)
+
+
+def alarms(values: int) -> int:
+    """How many worlds without a gap have one for certain."""
+    found = (judged(World(seed, values).until()) for seed in range(FIXED))
+    return sum(each.low is not None and each.low > 0 for each in found)
+
+
+@every_case("values", [2, 8, 30])
+def test_equal_values_have_no_gap_for_certain(values: int) -> None:
+    assert alarms(values) <= 10
+
+
+def test_equal_values_have_no_gap_for_certain_however_often_one_looks() -> None:
+    found = 0
+    for seed in range(PEEKED):
+        world = World(1_000 + seed, 8)
+        looks = (judged(world.until(day / 30), "anytime") for day in range(3, 31, 3))
+        found += any(each.low is not None and each.low > 0 for each in looks)
+    assert found <= 5
+
+
+@cache
+def worse(values: int) -> tuple[Gap, ...]:
+    """Gaps of worlds whose last value is 27 % worse."""
+    return tuple(judged(World(2_000 + seed, values, worst=0.27).until()) for seed in range(20))
+
+
+@every_case("values", [2, 8, 30])
+def test_a_large_gap_is_certain_and_its_bounds_cover_it(values: int) -> None:
+    found = worse(values)
+    assert sum(each.low is not None and each.low > 0 for each in found) >= 16
+    truth = 0.27 * 0.4
+    bounds = [(each.low, each.high) for each in found if None not in (each.low, each.high)]
+    covered = [(low or 0.0) <= truth <= (high or 0.0) for low, high in bounds]
+    assert sum(covered) >= 16
+
+
+@every_case("values", [2, 8, 30])
+def test_the_worst_value_is_among_those_that_may_be_the_worst(values: int) -> None:
+    last = f"v{values - 1:02}"
+    assert all(last in each.worst for each in worse(values))
+    others = sum(len(each.worst) - 1 for each in worse(values)) / len(worse(values))
+    assert others <= values / 4, "most of the others are surely not the worst"
+
+
+def test_bounds_of_limits_equal_those_of_every_pair() -> None:
+    """The quick way skips pairs; slowly, every pair is tested."""
+    kinds: tuple[Kind, ...] = ("fixed", "anytime", "pointwise")
+    for kind in kinds:
+        values = World(7, 9, worst=0.2).until()
+        found = judged(values, kind)
+        slow = [
+            (judged({one: values[one], other: values[other]}, kind), one, other)
+            for one in values
+            for other in values
+            if one < other
+        ]
+        assert found.low is not None
+        assert found.high is not None
+        # A pair by itself is not corrected, so it is the narrower one.
+        lows = [each.low for each, _, _ in slow if each.low is not None]
+        highs = [each.high for each, _, _ in slow if each.high is not None]
+        assert found.low <= max(lows)
+        assert found.high >= max(highs)
+
+
+def test_two_values_have_the_gap_of_their_pair() -> None:
+    values = World(3, 2, worst=0.2).until()
+    found = judged(values)
+    one, other = (each.sums for each in values.values())
+    width = GROUPS
+
+    def moves(sums: GroupSums) -> tuple[float, FloatArray]:
+        x, n = sums.numerators[0], sums.denominators[0]
+        mean = x.sum() / n.sum()
+        without = np.array([(x.sum() - x[g]) / (n.sum() - n[g]) for g in range(width)])
+        return float(mean), mean - without
+
+    (first, before), (second, after) = moves(one), moves(other)
+    error = math.sqrt((width - 1) / width * float(np.square(before - after).sum()))
+    assert found.difference == pytest.approx(abs(first - second), rel=1e-12)
+    assert found.low is not None
+    assert found.high is not None
+    assert (found.low + found.high) / 2 == pytest.approx(found.difference, rel=1e-9)
+    half = (found.high - found.low) / 2
+    assert 1.9 < half / error < 2.2
+
+
+def crowd(level: float, users: int = 400, *, seed: int = 1) -> Accumulator:
+    accumulator = Accumulator("hit_rate@1", intervals=Intervals())
+    draw = np.random.default_rng(seed)
+    for user in range(users):
+        for _ in range(3):
+            hit = ["a"] if draw.random() < level else ["b"]
+            accumulator.update(["a"], hit, user=f"{seed}-{level}-{user}")
+    return accumulator
+
+
+def test_a_value_at_0_is_the_worst_and_is_compared() -> None:
+    found = gap({"de": crowd(0.0), "nl": crowd(0.4, seed=2)}, "hit_rate@1")
+    assert (found.worst, found.ratio, found.ratio_low) == (("de",), 0.0, 0.0)
+    assert found.low is not None
+    assert found.low > 0.3
+
+
+def test_a_value_at_0_by_chance_is_not_surely_worse() -> None:
+    few = Accumulator("hit_rate@1", intervals=Intervals())
+    for user in range(40):
+        few.update(["a"], ["b"], user=f"few-{user}")
+    many = crowd(0.01, 3_000, seed=4)
+    found = gap({"few": few, "many": many}, "hit_rate@1")
+    assert found.low == 0.0
+    assert found.worst == ("few", "many")
+
+
+def test_what_is_no_group_is_shown_and_named_and_never_compared() -> None:
+    anonymous = Accumulator("hit_rate@1", intervals=Intervals())
+    for number in range(2_000):
+        anonymous.update(["a"], ["a"] if number % 2 else ["b"])
+    given = {
+        "de": crowd(0.4),
+        "nl": crowd(0.5, seed=2),
+        "few": crowd(0.9, 5, seed=3),
+        "nameless": anonymous,
+        "none": Accumulator("hit_rate@1", intervals=Intervals()),
+        "__missing__": crowd(0.1, seed=4),
+        "__other__": crowd(0.1, seed=5),
+    }
+    found = gap(given, "hit_rate@1")
+    assert set(found.compared) == {"de", "nl"}
+    reasons = {name: reason.split(":")[0] for name, reason in found.left_out.items()}
+    assert reasons == {
+        "few": "Too few users",
+        "nameless": "No list names its user, and lists of one user resemble each other",
+        "none": "It has no list with a value.",
+        "__missing__": "It stands for lists without a value, which are no group.",
+        "__other__": "It stands for many values, which are no group.",
+    }
+    means = {each.name: each.mean for each in found.values}
+    assert means["none"] is None
+    assert means["__missing__"] == pytest.approx(0.1, abs=0.05)
+    assert found.difference == pytest.approx(0.1, abs=0.06)
+
+
+def test_if_lower_is_better_the_worst_is_the_highest() -> None:
+    made = {}
+    for place, name in enumerate(("near", "far")):
+        accumulator = made[name] = Accumulator("mae", intervals=Intervals())
+        draw = np.random.default_rng(place)
+        for user in range(900):
+            score = float(draw.random()) + 2 * place
+            accumulator.update(["a"], {"a": 1.0}, scores=[score], user=f"{name}{user}")
+    found = gap(made, "mae")
+    assert found.difference is not None
+    assert found.worst == (found.values[-1].name,)
+
+
+def test_users_of_several_values_leave_them_at_once() -> None:
+    """The same users in both values: what is common to both is no part of the error."""
+    both = [Accumulator("hit_rate@1", intervals=Intervals()) for _ in range(2)]
+    apart = [Accumulator("hit_rate@1", intervals=Intervals()) for _ in range(2)]
+    draw = np.random.default_rng(5)
+    for user in range(400):
+        hits = int(draw.integers(0, 11))
+        for place in range(2):
+            for number in range(10):
+                hit = ["a"] if number < hits else ["b"]
+                both[place].update(["a"], hit, user=f"u{user}")
+                apart[place].update(["a"], hit, user=f"{place}-{user}")
+    common = gap({"a": both[0], "b": both[1]}, "hit_rate@1")
+    separate = gap({"a": apart[0], "b": apart[1]}, "hit_rate@1")
+    assert common.high is None, "two equal values of the same users do not vary"
+    assert separate.high is not None
+    assert separate.high > 0.01
+
+
+@every_case(("metric", "says"), [("gini@1", "not a mean"), ("map@1", "not configured")])
+def test_what_is_not_compared_is_refused_with_its_reason(metric: str, says: str) -> None:
+    given = {"de": Accumulator("hit_rate@1", "gini@1", intervals=Intervals())}
+    with pytest.raises(NotComparableError, match=says):
+        gap(given, metric)
+
+
+@every_case("given", [{}, None, {"de": 3}])
+def test_something_else_than_accumulators_is_refused(given: dict[str, Accumulator]) -> None:
+    with pytest.raises(MetricError, match="Accumulator"):
+        gap(given, "hit_rate@1")
+
+
+def test_accumulators_without_intervals_are_refused() -> None:
+    with pytest.raises(NotComparableError, match="intervals=Intervals"):
+        gap({"de": Accumulator("hit_rate@1")}, "hit_rate@1")
+
+
+USERS = (
+    ("u1", "de", "6 0 2 1", "0 2 4 6"),
+    ("u2", "nl", "1 4 0 2", "0 2 4"),
+    ("u2", "nl", "5 1 0 2", "1 4"),
+    ("u2", "nl", "0 6 3 4", "0 3 4"),
+    ("u1", "de", "5 1 0 2", "5"),
+    ("u0", "nl", "2 5 4 0", "0"),
+    ("u2", "nl", "0 1 3 2", ""),
+)
+"""User, country, items shown, items clicked."""
+
+
+def golden() -> Iterator[tuple[str, str, list[str], list[str]]]:
+    """The lists, once for each of 40 users of every kind: two users alone cannot be compared."""
+    for number in range(40):
+        for user, country, shown, clicked in USERS:
+            items, clicks = ([f"i0{each}" for each in text.split()] for text in (shown, clicked))
+            yield f"{user}-{number}", country, items, clicks
+
+
+def test_the_gap_equals_that_of_fairlearn() -> None:
+    counted = {name: Accumulator("ndcg@3", intervals=Intervals()) for name in ("de", "nl")}
+    for user, country, shown, clicked in golden():
+        counted[country].update(shown, clicked, user=user)
+    found = gap(counted, "ndcg@3")
+    means = {each.name: each.mean for each in found.values}
+    assert means == {"de": pytest.approx(1.0, abs=1e-9), "nl": pytest.approx(0.405373043, abs=1e-9)}
+    assert found.difference == pytest.approx(0.594626957, abs=1e-9)
+    assert found.ratio == pytest.approx(0.405373043, abs=1e-9)
