@@ -318,32 +318,22 @@ class TooManyOpenError(StreamevalError):
         )
 
 
-class UncountableRecordError(StreamevalError):
-    """Counting a valid record fails because of a bug.
+class UncountableRecordsError(StreamevalError):
+    """Counting valid records fails because of a bug, and the counts are unusable.
 
     Attributes:
-        offset: of the record; None if it is one of several.
-        waiting: whether it failed when the window of its list closed, not when it was read.
+        offsets: the first and the last of the records.
     """
 
-    def __init__(
-        self,
-        topic: str,
-        partition: int,
-        offsets: tuple[int, int],
-        problem: str,
-        remedy: str,
-        *,
-        waiting: bool = False,
-    ) -> None:
-        self.topic, self.partition, self.offsets = topic, partition, offsets
-        self.waiting, self.problem, self.remedy = waiting, problem, remedy
+    def __init__(self, topic: str, partition: int, offsets: tuple[int, int], problem: str) -> None:
+        self.topic, self.partition, self.offsets, self.problem = topic, partition, offsets, problem
         first, last = offsets
-        self.offset = first if first == last else None
-        which = f"offset {first}: the record cannot be counted"
-        if self.offset is None:
-            which = f"offsets {first} to {last}: one of the records cannot be counted"
-        super().__init__(f"{topic}[{partition}] {which} ({problem}). {remedy}.")
+        which = f"offset {first}" if first == last else f"offsets {first} to {last}"
+        super().__init__(
+            f"{topic}[{partition}] {which}: counting fails ({problem}). Report this, with the "
+            "records. With [state], the next start tries each record alone, and makes a dead "
+            "letter of one that fails."
+        )
 
 
 class RefusedStateError(StreamevalError):

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
-
-from streameval.engine.dead_letters import DeadLetter, Identity
-from streameval.events.records import Partition
 
 VERSION = 3
 """Version of the format; docs/reference/state.md describes it."""
@@ -103,48 +99,6 @@ class CheckpointDraft(msgspec.Struct, frozen=True, kw_only=True):
     header: Header
     parts: Sequence[Part]
     last: Sequence[Entry] = ()
-
-
-class Stop(msgspec.Struct, frozen=True, kw_only=True):
-    """A record that could not be counted, which stopped a process.
-
-    Attributes:
-        at: wall-clock seconds since the epoch.
-        waiting: whether it waited in a join and failed when the window of its list was over.
-    """
-
-    topic: str
-    partition: int
-    offset: int
-    problem: str
-    at: float
-    waiting: bool = False
-
-    @property
-    def record(self) -> Identity:
-        """The identity of the record."""
-        return Identity(Partition(self.topic, self.partition), self.offset)
-
-
-class Skip(msgspec.Struct, frozen=True, kw_only=True):
-    """An operator's order to skip a record.
-
-    Attributes:
-        by: name of the operator.
-        at: wall-clock seconds since the epoch.
-        letter: the record, if it waits in a join.
-    """
-
-    stop: Stop
-    by: str
-    at: float
-    letter: DeadLetter | None = None
-
-    @property
-    def message(self) -> str:
-        """Who, when and why; the message of its dead letter."""
-        moment = datetime.fromtimestamp(round(self.at), UTC).isoformat()
-        return f"skipped by {self.by} at {moment}; counting it failed ({self.stop.problem})"
 
 
 class LogEvent(NamedTuple):

@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from streameval.checkpoints.checkpoint import VERSION, Entry, Header, Place, Skip, Stop
+from streameval.checkpoints.checkpoint import VERSION, Entry, Header, Place
 from streameval.errors import DamagedStateError, StateVersionError, UnownedStoreError
 
 MAGIC: Final = b"streameval checkpoint "
@@ -25,9 +25,6 @@ _HEAD: Final = 1 << 14
 CLAIM: Final = "store.json"
 BLOBS: Final = "blobs"
 ARCHIVE: Final = "aside"
-SKIPS: Final = "skips"
-STOP: Final = ".stop"
-SKIP: Final = ".skip"
 TEMPORARY: Final = ".tmp"
 # No encoded name is a lone "%", so it can stand for the empty name.
 _EMPTY: Final = "%"
@@ -248,21 +245,3 @@ def claim_in(path: str, content: bytes) -> Claim:
             f"it names no cluster and group ({error})",
             "restore it from a copy, or remove it after checking that this is the right store",
         ) from error
-
-
-def note_file(stop: Stop, suffix: str) -> str:
-    """The name of the note about a record, in the folder of its place."""
-    return f"{SKIPS}/{encoded(str(stop.record))}{suffix}"
-
-
-def note_bytes(content: Stop | Skip) -> bytes:
-    """The bytes of a note about a record."""
-    return msgspec.json.encode(content) + b"\n"
-
-
-def note_in(path: str, content: bytes, kind: type[T]) -> T:
-    """Read a note about a record."""
-    try:
-        return msgspec.json.decode(content, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise DamagedStateError(path, str(error)) from error

@@ -5,13 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor, Future
-from shlex import quote
 from typing import Final
 
-import msgspec
-
 from streameval.accumulator.inputs import UnlikeInputsError
-from streameval.checkpoints.checkpoint import LogEvent, Stop
+from streameval.checkpoints.checkpoint import LogEvent
 from streameval.checkpoints.committer import (
     Commit,
     DurableCheckpoint,
@@ -33,7 +30,6 @@ from streameval.engine.snapshot import CheckpointHealth
 from streameval.errors import (
     DamagedStateError,
     DeadLetterError,
-    UncountableRecordError,
     UnlikeStateError,
     UnsavedStateError,
 )
@@ -120,7 +116,7 @@ class Checkpointer:
 
         Raises:
             SourceError: the batch begins before its partition's position.
-            UncountableRecordError: a record cannot be counted, because of a bug; see `record_stop`.
+            UncountableRecordsError: records cannot be counted, because of a bug.
         """
         checkpoints = self._owned[self._ingest.partition_of(batch.partition)]
         for piece in _pieces(checkpoints, batch):
@@ -129,38 +125,6 @@ class Checkpointer:
             self._ingest.apply(piece)
         self._scheduler.events += len(batch.values)
         send_letters(self._ingest, self._letters)
-
-    def record_stop(self, error: UncountableRecordError) -> UncountableRecordError:
-        """Note the record in the store, for `streameval skip`; returns the error with this remedy.
-
-        Raises:
-            StoreError: the write failed.
-        """
-        if error.offset is None:
-            return error
-        partition = self._ingest.partition_of(Partition(error.topic, error.partition))
-        stop = Stop(
-            topic=error.topic,
-            partition=error.partition,
-            offset=error.offset,
-            problem=error.problem,
-            at=self._clock.wall(),
-            waiting=error.waiting,
-        )
-        self._store.record_stop(self._owned[partition].plan.place, stop)
-        remedy = (
-            "No later record is counted. To make it a dead letter and continue: streameval skip "
-            f"CONFIG --topic {quote(error.topic)} --partition {error.partition} "
-            f"--offset {error.offset}"
-        )
-        return UncountableRecordError(
-            error.topic,
-            error.partition,
-            error.offsets,
-            error.problem,
-            remedy,
-            waiting=error.waiting,
-        )
 
     def saved(self, partition: Partition, position: int) -> bool:
         """Whether a checkpoint covers this position."""
@@ -182,6 +146,7 @@ class Checkpointer:
     def advance(self) -> None:
         """Continue checkpoints; called between batches, takes milliseconds."""
         if not self._abandoned:
+            send_letters(self._ingest, self._letters)
             self._scheduler.advance(self._owned)
 
     def finish(self) -> None:
@@ -242,6 +207,9 @@ class Checkpointer:
     def _save_all(self, partitions: Sequence[Partition], most: float = math.inf) -> None:
         if self._abandoned:
             return
+        # Lists that close now may make letters, which come before the checkpoint.
+        self._ingest.finish()
+        send_letters(self._ingest, self._letters)
         chosen = [self._owned[each] for each in sorted(partitions) if each in self._owned]
         self._scheduler.save(chosen, most)
 
@@ -257,7 +225,7 @@ class Checkpointer:
         except UnlikeStateError as error:
             problem = f"its state cannot be loaded: {error}".rstrip(".")
             restart = planner.restart(plan.assignment, "on_other_settings", problem)
-            return self._load(planner, msgspec.structs.replace(restart, skips=plan.skips))
+            return self._load(planner, restart)
         except DamagedStateError:
             # Valid when planned, damaged now; an older one may be valid.
             if not once_more:
@@ -320,11 +288,6 @@ class Checkpointer:
     def _own(self, plan: RestorePlan) -> PartitionCheckpoints:
         checkpoints = PartitionCheckpoints(plan, self._ingest, self._evidence)
         self._owned[checkpoints.partition] = checkpoints
-        self._ingest.skip({each.stop.record: each.message for each in plan.skips})
-        for each in plan.skips:
-            if each.letter is not None:
-                self._ingest.remove(each.letter)
-        send_letters(self._ingest, self._letters)
         if checkpoints.position >= checkpoints.counted:
             self._show(checkpoints)
         return checkpoints
@@ -402,10 +365,6 @@ class MemoryOnly(StartOwner):
         self._ingest.apply(batch)
         send_letters(self._ingest, self._letters)
 
-    def record_stop(self, error: UncountableRecordError) -> UncountableRecordError:
-        """Return the error itself; without checkpoints there is nothing to resume from."""
-        return error
-
     def saved(self, _partition: Partition, _position: int) -> bool:
         """Always true: there is no checkpoint to wait for."""
         return True
@@ -418,6 +377,7 @@ class MemoryOnly(StartOwner):
 
     def advance(self) -> None:
         """Flush dead letters at intervals; called between batches."""
+        send_letters(self._ingest, self._letters)
         if self._flush is not None and self._flush.done():
             self._take(self._flush)
         due = self._clock.monotonic() - self._flushed_at >= INTERVAL

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from streameval.checkpoints.checkpoint import Header, LogEvent, Place, Skip
+from streameval.checkpoints.checkpoint import Header, LogEvent, Place
 from streameval.checkpoints.settings import CheckpointSettings, Policies
 from streameval.checkpoints.store import SavedCheckpoint, Store
 from streameval.errors import StateVersionError
@@ -25,7 +25,6 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
         archive: whether to archive the checkpoints of its place first.
         partitions: number of partitions of the topic when this state began; None if unknown.
         skipped: number of offsets that the log lost before they were counted.
-        skips: records to skip.
     """
 
     assignment: Assignment
@@ -35,7 +34,6 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
     archive: bool = False
     partitions: int | None = None
     skipped: int = 0
-    skips: Sequence[Skip] = ()
     log_events: Sequence[LogEvent] = ()
 
     @property
@@ -81,12 +79,7 @@ class RestorePlanner:
         Raises:
             RefusedStateError: resuming would be wrong, and no policy allows it.
             StoreError: the store cannot be read.
-            DamagedStateError: an order to skip a record cannot be read.
         """
-        skips = self._store.skips(place_of(assignment))
-        return msgspec.structs.replace(self._plan(assignment), skips=skips)
-
-    def _plan(self, assignment: Assignment) -> RestorePlan:
         place = place_of(assignment)
         try:
             found = self._store.newest(place)

@@ -349,6 +349,8 @@ class PartitionCheckpoints:
         """Note that this checkpoint is durable."""
         self.offset, self.durable = durable.offset, durable.offsets
         self._last, self._versions = durable.entries, durable.versions
+        if self.partition in self._ingest.partitions:
+            self._ingest.partitions[self.partition].cautious = False
 
     def forget_last(self) -> None:
         """Make the next checkpoint write everything, after a failure."""

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
-from streameval.checkpoints.format import ARCHIVE, BLOBS, SKIPS, TEMPORARY
+from streameval.checkpoints.format import ARCHIVE, BLOBS, TEMPORARY
 from streameval.errors import StoreError
 
 # What file systems without hard links, and without fsync of folders, answer.
@@ -331,7 +331,7 @@ class Folder:
         for within in ("", f"{BLOBS}/", f"{ARCHIVE}/"):
             parent = self._top / folder / within
             names = self.names(f"{folder}/{within}")
-            for name in [name for name in names if name not in (BLOBS, ARCHIVE, SKIPS)]:
+            for name in [name for name in names if name not in (BLOBS, ARCHIVE)]:
                 with suppress(FileNotFoundError), self._reading(parent / name):
                     size, at = self._disk.size(parent / name), self._disk.modified(parent / name)
                     found[f"{within}{name}"] = StoredFile(size, at, _tag(at))

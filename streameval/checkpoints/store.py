@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -11,15 +11,12 @@ from typing import Final, TypeAlias, TypeVar
 
 import msgspec
 
-from streameval.checkpoints.checkpoint import CheckpointDraft, Entry, Header, Place, Skip, Stop
+from streameval.checkpoints.checkpoint import CheckpointDraft, Entry, Header, Place
 from streameval.checkpoints.cleaning import Cleaner, Files
 from streameval.checkpoints.format import (
     ARCHIVE,
     BLOBS,
     CLAIM,
-    SKIP,
-    SKIPS,
-    STOP,
     CheckpointContent,
     Claim,
     checked_content,
@@ -30,9 +27,6 @@ from streameval.checkpoints.format import (
     file_of,
     folder_of,
     header_of,
-    note_bytes,
-    note_file,
-    note_in,
     offsets_in,
     place_of,
     written,
@@ -376,36 +370,6 @@ class Store:
             start += len(part)
         self._storage.put(f"{folder}/{BLOBS}/{blob}", *parts.values())
         return entries
-
-    def record_stop(self, place: Place, stop: Stop) -> None:
-        """Note a record that could not be counted, durably."""
-        self._check_claim()
-        self._storage.put(f"{folder_of(place)}/{note_file(stop, STOP)}", note_bytes(stop))
-
-    def stops(self, place: Place) -> Sequence[Stop]:
-        """Records that could not be counted, skipped since or not."""
-        return list(self._notes(place, STOP, Stop))
-
-    def skip(self, place: Place, skip: Skip) -> bool:
-        """Order durably that a noted record is skipped; returns whether the order is new."""
-        key, order = f"{folder_of(place)}/{note_file(skip.stop, SKIP)}", note_bytes(skip)
-        # A request that is retried after its response was lost finds its own file.
-        return self._storage.put_new(key, order) or self._storage.get(key) == order
-
-    def skips(self, place: Place) -> Sequence[Skip]:
-        """Records to skip, in any order.
-
-        Raises:
-            DamagedStateError: an order cannot be read.
-        """
-        return list(self._notes(place, SKIP, Skip))
-
-    def _notes(self, place: Place, suffix: str, kind: type[T]) -> Iterator[T]:
-        folder = f"{folder_of(place)}/{SKIPS}"
-        for name in self._storage.names(folder):
-            if name.endswith(suffix):
-                key = f"{folder}/{name}"
-                yield note_in(self._storage.path_of(key), self._storage.get(key), kind)
 
     def archive(self, place: Place) -> None:
         """Archive all checkpoints of a place: they are kept and never loaded again.

@@ -35,7 +35,6 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         "publish": "Publish the lines of files to a Kafka topic, keyed by user.",
         "metrics": "List all metrics, or describe one of them.",
         "explain": "Explain how one request or user was counted, or why it was not.",
-        "skip": "Skip one record that makes the daemon stop because it cannot be counted.",
         "state": "Inspect, verify, export and merge stores of checkpoints ([state] path).",
         "dlq": "Show dead letters, and replay their records after a fix.",
     }

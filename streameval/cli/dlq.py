@@ -7,6 +7,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, NamedTuple, TypeAlias
 
@@ -22,11 +23,12 @@ from streameval.cli.terminal import quantity, render
 from streameval.config import Config, load
 from streameval.dead_letters.file import read_letters
 from streameval.dead_letters.topic import DeadLetterReader, republish, selected, topics_for
-from streameval.decoding.invalid import REASONS
-from streameval.engine.dead_letters import DeadLetter, Identity
+from streameval.decoding.invalid import REASONS, InvalidEvent
+from streameval.engine.dead_letters import DeadLetter, Identity, letters_of
 from streameval.errors import suggestion
 from streameval.exporters.view import printable
 from streameval.offline.surroundings import UsageError
+from streameval.sources.kafka.probe import batch_at
 from streameval.sources.kafka.settings import source_config, source_topics
 from streameval.sources.options import KafkaOptions
 from streameval.windows.times import SECOND, moment_text
@@ -87,7 +89,7 @@ def show(
         sys.stdout.write((_as_json if as_json else _as_text)(letters.where, groups))
     truncated = sum(group.truncated for group in groups)
     if truncated:
-        report(f"truncated, and never replayed: {quantity(truncated, 'letter')}.")
+        report(f"truncated: {quantity(truncated, 'letter')}; their logs have the records.")
     foreign = letters.foreign()
     if foreign:
         report(f"{foreign:,} records in {letters.where} are not dead letters.")
@@ -112,7 +114,7 @@ def replay(
     Key, value and headers are unchanged; the added header `streameval.original` names the original
     record. First correct the cause and restart the daemon; otherwise the records are rejected
     again. A record that is replayed twice counts twice, unless events have ids and the
-    configuration has `dedup`. Truncated letters are not replayed.
+    configuration has `dedup`. The records of truncated letters are read from their logs again.
     """
     reasons = frozenset(map(_reason, reason or ()))
     settings, letters = _open(config)
@@ -121,9 +123,9 @@ def replay(
         raise UsageError(f"{config}: only records of Kafka topics can be replayed.")
 
     topics: set[str] = set()
-    truncated: dict[Identity, None] = {}
+    truncated: dict[Identity, DeadLetter] = {}
     wanted = selected(_recording_topics(letters.found, topics), source.topics, reasons)
-    chosen = _whole(wanted, truncated)
+    chosen = _whole(wanted, partial(_read_again, source), truncated)
     client = source_config(source, os.environ)
     count = sum(1 for _ in chosen) if dry_run else republish(chosen, client)
     done = "would be" if dry_run else "was" if count == 1 else "were"
@@ -147,17 +149,39 @@ def _truncated(records: Collection[Identity]) -> str:
     """The sentence about records that are not replayed."""
     named = ", ".join(map(str, [*records][:SAMPLES])) + (", ..." * (len(records) > SAMPLES))
     count = quantity(len(records), "letter")
-    return f"not replayed, because truncated: {count} ({named}); publish these records again."
+    return (
+        f"not replayed, because truncated, and their logs have deleted the records: {count} "
+        f"({named}); publish these records again."
+    )
 
 
-def _whole(letters: Iterable[DeadLetter], truncated: dict[Identity, None]) -> Iterator[DeadLetter]:
-    """Yield the whole letters, and add the records that only have truncated ones."""
+def _whole(
+    letters: Iterable[DeadLetter],
+    read: Callable[[DeadLetter], DeadLetter | None],
+    truncated: dict[Identity, DeadLetter],
+) -> Iterator[DeadLetter]:
+    """Yield whole letters, then those that `read` makes whole; leaves the others in `truncated`."""
     for letter in letters:
         if letter.size is None:
             truncated.pop(letter.original, None)
             yield letter
         else:
-            truncated[letter.original] = None
+            truncated[letter.original] = letter
+    for record, letter in list(truncated.items()):
+        whole = read(letter)
+        if whole is not None:
+            del truncated[record]
+            yield whole
+
+
+def _read_again(options: KafkaOptions, letter: DeadLetter) -> DeadLetter | None:
+    """The letter with the record of its log; None if the log has deleted it."""
+    batch = batch_at(options, os.environ, *letter.identity)
+    if batch is None or letter.offset not in batch.offsets:
+        return None
+    place = batch.offsets.index(letter.offset)
+    (record,) = letters_of(batch, [(place, InvalidEvent("uncountable", letter.message))])
+    return msgspec.structs.replace(record, stage=letter.stage, reason=letter.reason)
 
 
 class _Letters(NamedTuple):
@@ -270,7 +294,9 @@ def _table(groups: Sequence[ReasonGroup]) -> str:
 
 
 def _sample(letter: DeadLetter) -> str:
-    kept = f"{len(letter.value):,} of {letter.size:,} bytes" if letter.size is not None else None
+    kept = None
+    if letter.size is not None:
+        kept = f"{len(letter.value):,} of {letter.size:,} bytes" if letter.size else "no bytes"
     return (
         f"  {printable(str(letter.identity))}  {_instant(letter.timestamp_ms)}  "
         f"{printable(letter.message)}{f' (truncated: {kept})' if kept else ''}\n"

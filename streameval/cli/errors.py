@@ -25,7 +25,6 @@ from streameval.errors import (
     StreamevalError,
     TooManyInvalidError,
     TooManyOpenError,
-    UncountableRecordError,
     UnevenStreamsError,
     UnownedStoreError,
 )
@@ -56,7 +55,6 @@ _USAGE_ERRORS = (
     StateVersionError,
     TooManyInvalidError,
     TooManyOpenError,
-    UncountableRecordError,
     UnevenStreamsError,
     UnownedStoreError,
     UsageError,

@@ -18,7 +18,7 @@ from streameval.engine.capture import RuntimeStatus
 from streameval.engine.dead_letters import DeadLetter
 from streameval.engine.ingest import AT_ONCE
 from streameval.engine.snapshot import Health, JoinHealth, Snapshot, WebConfigHealth
-from streameval.errors import StreamevalError, UncountableRecordError
+from streameval.errors import StreamevalError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.join.frontend import CopartitionedOwner, JoinStats, check_copartitioned
 from streameval.join.state import JoinedState
@@ -88,11 +88,9 @@ class Loop:
             while self._parts.ingest.unfinished:
                 self._advance()
             self._parts.owner.finish()
-        except StreamevalError as error:
+        except StreamevalError:
             self._ready = False
             self._parts.owner.abandon()
-            if isinstance(error, UncountableRecordError):
-                raise self._parts.owner.record_stop(error) from error
             raise
         finally:
             self._end()

@@ -75,7 +75,7 @@ class FramedDecoder(Generic[T]):
                 texts.append(None)
         decoded = self._decoder.decode_many(texts)
         if refused:
-            decoded = _without(decoded, refused)
+            decoded = with_invalid(decoded, refused)
         return decoded
 
 
@@ -124,8 +124,11 @@ def _finite(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _without(decoded: Any, refused: Mapping[int, InvalidEvent]) -> Any:
-    """The columns with refused records as invalid ones instead of tombstones."""
+def with_invalid(decoded: Any, refused: Mapping[int, InvalidEvent]) -> Any:
+    """The columns with these records as invalid ones; if they are tombstones, instead of those.
+
+    `refused`: place in the batch -> why the record is invalid.
+    """
     return msgspec.structs.replace(
         decoded,
         invalid=sorted([*decoded.invalid, *refused.items()], key=lambda each: each[0]),

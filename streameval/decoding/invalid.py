@@ -38,7 +38,7 @@ Reason: TypeAlias = Literal[
     "label_too_long",
     "too_many_recommendations",
     "too_many_interactions",
-    "skipped",
+    "uncountable",
 ]
 """Why a record is invalid; `REASONS` explains each."""
 
@@ -72,7 +72,7 @@ REASONS: MappingProxyType[Reason, str] = MappingProxyType(
         " max_label_bytes bytes.",
         "too_many_recommendations": "The list shown is longer than max_recommendations.",
         "too_many_interactions": "There are more interactions than max_interactions.",
-        "skipped": "Counting it failed, and an operator skipped it with `streameval skip`.",
+        "uncountable": "Counting the record raises an exception: in a metric of yours, or a bug.",
     }
 )
 """Each reason with its explanation; counters and documentation are generated from it."""

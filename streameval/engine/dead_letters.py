@@ -63,7 +63,8 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     Attributes:
         timestamp_ms: of the record in its log, milliseconds since the epoch; None if unknown.
         message: the field and what was found there; at most `MESSAGE_BYTES` bytes of UTF-8.
-        size: bytes of the record's value, if the letter is truncated; else None.
+        size: bytes of the record's value, if the letter is truncated; 0 if it is without content,
+            and the size is unknown; None if it is whole.
     """
 
     partition: Partition
@@ -170,6 +171,22 @@ def letters_of(batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]) 
     return [_letter(batch, place, event) for place, event in invalid]
 
 
+def letter_without_content(record: Identity, event: InvalidEvent) -> DeadLetter:
+    """A letter of a record whose bytes are not at hand; its log has them."""
+    return DeadLetter(
+        partition=record.partition,
+        offset=record.offset,
+        timestamp_ms=None,
+        key=None,
+        headers=(),
+        value=b"",
+        stage=_stage(event.reason),
+        reason=event.reason,
+        message=_short(event.detail),
+        size=0,
+    )
+
+
 def _letter(batch: RecordBatch, place: int, event: InvalidEvent) -> DeadLetter:
     headers = batch.headers(place) if batch.headers else ()
     return DeadLetter(
@@ -187,7 +204,7 @@ def _letter(batch: RecordBatch, place: int, event: InvalidEvent) -> DeadLetter:
 
 
 def _stage(reason: Reason) -> Stage:
-    if reason == "skipped":
+    if reason == "uncountable":
         return "process"
     return "decode" if reason in _OF_DECODING else "validate"
 

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
-from traceback import extract_tb
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
 from streameval.accumulator.doubts import Doubts
-from streameval.accumulator.formulas import MetricFailedError
 from streameval.decoding.columns import Decoded
 from streameval.decoding.framing import BatchDecoder
-from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.clock import provisional
-from streameval.engine.dead_letters import DeadLetter, Examples, Identity, Limits, letters_of
-from streameval.engine.partition import Backfill, Layout, PartitionState, Progress, Sink, Tally
-from streameval.errors import (
-    DamagedStateError,
-    StreamevalError,
-    TooManyInvalidError,
-    UncountableRecordError,
+from streameval.engine.dead_letters import (
+    DeadLetter,
+    Examples,
+    Limits,
+    letter_without_content,
+    letters_of,
 )
+from streameval.engine.partition import Backfill, Layout, PartitionState, Progress, Sink, Tally
+from streameval.engine.uncountable import decode_each, described, is_bug
+from streameval.errors import DamagedStateError, TooManyInvalidError, UncountableRecordsError
 from streameval.events.records import Assignment, Partition, RecordBatch
 from streameval.windows.family import FamilyCopy
 from streameval.windows.labels import Folding
@@ -30,8 +28,6 @@ from streameval.windows.sections import Section
 
 _UNLIKE_OURS: Final = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """Raised for parts with valid digests that another program wrote."""
-_SKIPPABLE: Final = "with [state], an operator can skip the record"
-"""Remedy for a record that is known to be at fault."""
 
 AT_ONCE: Final = 1_024
 """Records decoded and counted together: their strings fit into a cache of 2 MB."""
@@ -123,83 +119,40 @@ class Ingest:
         self._incremental = incremental
         self._limits = limits
         self._letters: list[DeadLetter] = []
-        self._skips: dict[Partition, dict[int, str]] = {}
-
-    def skip(self, records: Mapping[Identity, str]) -> None:
-        """Make dead letters of these records instead of counting them.
-
-        `records`: record -> message of its letter.
-        """
-        for (partition, offset), message in records.items():
-            self._skips.setdefault(partition, {})[offset] = message
-
-    def remove(self, letter: DeadLetter) -> None:
-        """Make a dead letter of a record, if it waits in a join."""
-        state = self._partitions.get(self.partition_of(letter.partition))
-        if state is None or not state.remove(letter.identity):
-            return
-        tally = Tally(consumed=1)
-        tally.add_invalid([InvalidEvent("skipped", letter.message)])
-        self.tally.add(tally)
-        self._examples.keep(letter)
-        if self._keep_letters:
-            self._letters.append(letter)
 
     def apply(self, batch: RecordBatch) -> None:
         """Count a batch and move the position of its partition behind it.
 
-        A partition that was not begun begins with the batch. After TooManyInvalidError or
-        UncountableRecordError the counts are unusable.
+        A partition that was not begun begins with the batch. A record that cannot be counted is
+        invalid. After an error the counts are unusable.
 
         Raises:
             SourceError: the batch begins before the position, so records would count twice.
             TooManyInvalidError: the limits on invalid records are exceeded.
-            UncountableRecordError: a record cannot be counted, because of a bug.
+            UncountableRecordsError: records cannot be counted together, because of a bug.
         """
-        skips = self._skips.get(batch.partition, {})
-        for place, offset in enumerate(batch.offsets) if skips else ():
-            if offset in skips:
-                if place:
-                    self._count(batch.piece(0, place, offset))
-                self._skip(batch, place, skips[offset])
-                self.apply(batch.piece(place + 1, len(batch.values), batch.next_offset))
-                return
-        self._count(batch)
-
-    def _skip(self, batch: RecordBatch, place: int, message: str) -> None:
-        """Leave a record out; for the state, its log has a gap there."""
-        skipped = [InvalidEvent("skipped", message)]
-        tally = Tally(consumed=1)
-        tally.add_invalid(skipped)
-        self.tally.add(tally)
-        self._keep_invalid(batch, [(place, skipped[0])])
-
-    def _keep_invalid(
-        self, batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]
-    ) -> None:
-        self._examples.add(batch, invalid)
-        if self._keep_letters:
-            self._letters.extend(letters_of(batch, invalid))
+        for piece in batch.pieces(AT_ONCE):
+            self._count(piece)
 
     def _count(self, batch: RecordBatch) -> None:
-        """Count a batch in pieces that fit into the processor's cache."""
-        for piece in batch.pieces(AT_ONCE):
-            self._count_piece(piece)
-
-    def _count_piece(self, batch: RecordBatch) -> None:
         state = self._state(batch)
         try:
-            applied = state.apply(batch, self._frontend.decode(batch))
+            applied = state.apply(batch, decode_each(self._frontend.decode, batch))
             self._proceed(state)
         except Exception as error:
-            if not batch.offsets or not is_of_a_record(error):
+            if not batch.offsets or not is_bug(error):
                 raise
-            raise self._uncountable(batch, error) from error
+            offsets = batch.offsets[0], batch.offsets[-1]
+            raise UncountableRecordsError(*batch.partition, offsets, described(error)) from error
         self.tally.add(applied.tally)
         if applied.invalid:
-            self._keep_invalid(batch, applied.invalid)
-        if self._limits is not None:
-            self._check_limits(self._limits, batch, applied.invalid)
+            self._examples.add(batch, applied.invalid)
+            if self._keep_letters:
+                self._letters.extend(letters_of(batch, applied.invalid))
+        places = [place for place, _ in applied.invalid]
+        self._check_limits(
+            len(batch.values), places, lambda: str(letters_of(batch, applied.invalid[-1:])[0])
+        )
 
     @property
     def backpressured(self) -> list[Partition]:
@@ -227,7 +180,17 @@ class Ingest:
         for state in self._partitions.values():
             if state.unfinished:
                 state.proceed()
+                self._take_refused(state)
                 return
+
+    def finish(self) -> None:
+        """Do all unfinished work.
+
+        Raises:
+            StreamevalError: as `apply`.
+        """
+        while self.unfinished:
+            self.proceed()
 
     def partition_of(self, log: Partition) -> Partition:
         """The partition that counts a log: the log itself, unless streams are joined."""
@@ -266,6 +229,7 @@ class Ingest:
             problem = f"{type(error).__name__}: {error}"
             raise DamagedStateError(str(partition), problem) from error
         state.skip(offsets)
+        state.cautious = True
         self._partitions[partition] = state
 
     def merge(self, partition: Partition, backfill: Backfill) -> None:
@@ -368,6 +332,8 @@ class Ingest:
 
     def take_letters(self) -> list[DeadLetter]:
         """All invalid records since the last call, if `keep_letters`."""
+        for state in self._partitions.values():
+            self._take_refused(state)
         taken, self._letters = self._letters, []
         return taken
 
@@ -378,52 +344,32 @@ class Ingest:
             self.begin(partition, {batch.partition: first})
         return self._partitions[partition]
 
-    def _uncountable(self, batch: RecordBatch, error: Exception) -> UncountableRecordError:
-        """Find the record at fault: bisect for the shortest prefix that an empty state rejects."""
-        counted, failing = 0, len(batch.values)
-        first, last = batch.offsets[0], batch.offsets[-1]
-        remedy = "Report this, with the records: each alone may be right"
-        if not self._can_count(batch):
-            while failing - counted > 1:
-                middle = (counted + failing) // 2
-                if self._can_count(batch.piece(0, middle, batch.offsets[middle])):
-                    counted = middle
-                else:
-                    failing = middle
-            first = last = batch.offsets[counted]
-            remedy = remedy_of(error)
-        topic, number = batch.partition
-        return UncountableRecordError(topic, number, (first, last), described(error), remedy)
-
-    def _can_count(self, batch: RecordBatch) -> bool:
-        for spec in self.layout.families:
-            spec.pending.clear()
-        progress = self._partitions[self.partition_of(batch.partition)].progress()
-        offsets = {log: each.position for log, each in progress.items()}
-        state = self._frontend.state(offsets | {batch.partition: batch.offsets[0]})
-        try:
-            state.apply(batch, self._frontend.decode(batch))
-            while state.unfinished:
-                state.proceed()
-        except Exception:  # noqa: BLE001  any exception of the first attempt
-            return False
-        return True
-
     def _proceed(self, state: PartitionState) -> None:
         """Do a part of the unfinished work, or all of it if not `incremental`."""
         if state.unfinished:
             state.proceed()
         while state.unfinished and not self._incremental:
             state.proceed()
+        self._take_refused(state)
 
-    @staticmethod
-    def _check_limits(
-        limits: Limits, batch: RecordBatch, invalid: Sequence[tuple[int, InvalidEvent]]
-    ) -> None:
-        exceeded = limits.observe(len(batch.values), [place for place, _ in invalid])
+    def _take_refused(self, state: PartitionState) -> None:
+        """Make letters of the lists of a join that could not be counted when they closed."""
+        for record, event in state.take_refused():
+            tally = Tally(valid=-1)
+            tally.add_invalid([event])
+            self.tally.add(tally)
+            letter = letter_without_content(record, event)
+            self._examples.keep(letter)
+            if self._keep_letters:
+                self._letters.append(letter)
+            self._check_limits(1, [0], letter.__str__)
+
+    def _check_limits(self, records: int, places: Sequence[int], last: Callable[[], str]) -> None:
+        """Observe records; `places`: of the invalid ones, `last`: describes the last."""
+        exceeded = None if self._limits is None else self._limits.observe(records, places)
         if exceeded is not None:
-            example = letters_of(batch, invalid[-1:])[0] if invalid else "among the first ones"
-            raise TooManyInvalidError(*exceeded, str(example))
+            example = last() if places else "among the first ones"
+            raise TooManyInvalidError(*exceeded, example)
 
 
 class StartOwner:
@@ -446,30 +392,3 @@ class StartOwner:
         """Forget them."""
         for partition in partitions:
             self._ingest.drop(partition)
-
-
-def is_of_a_record(error: Exception) -> bool:
-    """Whether an error while counting is a bug, here or in a user's metric, not a known limit."""
-    known = isinstance(error, (StreamevalError, MemoryError))
-    return isinstance(error, MetricFailedError) or not known
-
-
-def remedy_of(error: Exception) -> str:
-    """What to do about a record that cannot be counted."""
-    if isinstance(error, MetricFailedError):
-        return f"{error.remedy}; {_SKIPPABLE}"
-    return f"Report this, with the record; {_SKIPPABLE}"
-
-
-def described(error: BaseException) -> str:
-    """The type and message of an error, and where it was raised.
-
-    Example:
-        >>> described(KeyError("x"))
-        "KeyError: 'x'"
-    """
-    if isinstance(error, MetricFailedError) and error.__cause__ is not None:
-        return described(error.__cause__)
-    text = " ".join(f"{type(error).__name__}: {error}".split())
-    at = extract_tb(error.__traceback__)[-1:]
-    return "".join([text, *(f", {Path(each.filename).name}:{each.lineno}" for each in at)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import compress
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from streameval.accumulator.doubts import Doubts
 from streameval.accumulator.experiment import Experiment
+from streameval.accumulator.formulas import EventValues
 from streameval.accumulator.gap import GapOptions
 from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import REASONS, InvalidEvent
@@ -25,7 +27,10 @@ from streameval.engine.clock import (
 )
 from streameval.engine.dead_letters import Identity
 from streameval.engine.dedup import PREFIX, SeenIds
+from streameval.engine.uncountable import count_each
 from streameval.errors import BackfillError, DamagedStateError, SourceError
+from streameval.events import Batch
+from streameval.events.ragged import CodedBatch
 from streameval.events.records import Partition, RecordBatch
 from streameval.statistics.intervals import Intervals
 from streameval.windows.family import Family, FamilySpec
@@ -206,6 +211,9 @@ class Tally(msgspec.Struct, gc=False):
 Sink: TypeAlias = Callable[[Decoded], object]
 """Takes events instead of the families of a state."""
 
+FamilyValues: TypeAlias = Sequence[EventValues | None]
+"""For each family, the values of its metrics of events; None without such metrics."""
+
 
 class Applied(NamedTuple):
     """The outcome of a batch."""
@@ -238,6 +246,9 @@ class PartitionState:
         backfills: event time of each backfill merged into it.
         unfinished: whether work is left for `proceed`; only joins leave some.
         since: "family:statistic" -> clock when it was added to an existing state.
+        cautious: whether events are tried on empty tables first. A bug that only the tables meet
+            ends the process; the next one tries the records after its checkpoint, and leaves out
+            those that fail.
     """
 
     def __init__(
@@ -258,6 +269,7 @@ class PartitionState:
         self.since: dict[str, int] = {}
         self.backfills: list[Extent] = []
         self.unfinished = False
+        self.cautious = False
 
     @property
     def position(self) -> int:
@@ -280,10 +292,11 @@ class PartitionState:
         if first < self._position:
             problem = f"record {first} was delivered again after record {self._position - 1}"
             raise SourceError(str(batch.partition), problem, "start again from the beginning")
+        decoded, values = self.countable(decoded)
         tally = Tally(consumed=len(batch.values), tombstones=len(decoded.tombstones))
         ticks = self._advance(decoded)
         counts = self._unseen(decoded, ticks)
-        self._count(decoded, counts, ticks, tally)
+        self._count(decoded, values, counts, ticks, tally)
         tally.valid = int(np.count_nonzero(counts))
         tally.engaged = (decoded if counts.all() else decoded.keep(counts)).engaged
         tally.duplicates = len(decoded.places) - tally.valid
@@ -298,11 +311,19 @@ class PartitionState:
         self.tally.add(tally)
         self._version = next_version()
 
-    def count(self, decoded: Decoded) -> None:
-        """Count events in the order of their time."""
+    def count(self, decoded: Decoded, values: FamilyValues) -> None:
+        """Count events in the order of their time; `values`: those of `countable`."""
         ticks = self._advance(decoded)
-        self._count(decoded, np.ones(len(decoded.places), dtype=np.bool_), ticks, self.tally)
+        every = np.ones(len(decoded.places), dtype=np.bool_)
+        self._count(decoded, values, every, ticks, self.tally)
         self._version = next_version()
+
+    def countable(self, decoded: Decoded) -> tuple[Decoded, FamilyValues]:
+        """The events that can be counted, the others being invalid, and their values by family.
+
+        Changes nothing, so that a record that cannot be counted leaves no trace.
+        """
+        return count_each(decoded, self._tried if self.cautious else self._values)
 
     def merge(self, backfill: Backfill) -> None:
         """Add the counts of a backfill; the position stays. After an error the state is unusable.
@@ -358,9 +379,9 @@ class PartitionState:
             sections.extend(self._seen_ids.sections())
         return sorted(sections, key=lambda section: section.name)
 
-    def remove(self, record: Identity) -> bool:  # noqa: ARG002  only records of a join wait
-        """Remove a record that waits to be counted; returns whether it waited."""
-        return False
+    def take_refused(self) -> Sequence[tuple[Identity, InvalidEvent]]:
+        """Records that were valid when they were read, and could not be counted since."""
+        return ()
 
     def skip(self, offsets: Mapping[Partition, int]) -> None:
         """Continue at the offset of its log, which has lost the records before it."""
@@ -412,8 +433,33 @@ class PartitionState:
             return np.ones(len(decoded.places), dtype=np.bool_)
         return self._seen_ids.unseen(ids, times, ticks.clocks)
 
+    def _values(self, decoded: Decoded) -> FamilyValues:
+        """The values of metrics of events, for each family."""
+        batch = self._batch(decoded)
+        return [
+            spec.table.event_values(batch) if spec.table.plan.events else None
+            for spec in self._layout.families
+        ]
+
+    def _tried(self, decoded: Decoded) -> FamilyValues:
+        """`_values`, after counting the events into empty tables."""
+        batch, values = self._batch(decoded), self._values(decoded)
+        for spec, of_family in zip(self._layout.families, values, strict=True):
+            table = spec.table.empty()
+            table.count(batch, 0, decoded.times, of_family)
+            table.fold()
+        return values
+
+    def _batch(self, decoded: Decoded) -> Batch | CodedBatch:
+        return decoded.batch if self._layout.intervals is None else decoded.identified
+
     def _count(
-        self, decoded: Decoded, counts: NDArray[np.bool_], ticks: Ticks | None, tally: Tally
+        self,
+        decoded: Decoded,
+        values: FamilyValues,
+        counts: NDArray[np.bool_],
+        ticks: Ticks | None,
+        tally: Tally,
     ) -> None:
         """Count the events of a mask; adds late and future ones to the tally."""
         self.doubts.observe_batch(decoded.batch)
@@ -435,19 +481,21 @@ class PartitionState:
             decoded = decoded.keep(counts)
             starts = None if starts is None else starts[counts]
             clocks = None if clocks is None else clocks[counts]
-        batch = decoded.batch if self._layout.intervals is None else decoded.identified
+            kept = counts.tolist()
+            values = [None if each is None else list(compress(each, kept)) for each in values]
+        batch = self._batch(decoded)
         times = seen = decoded.times
         if times is not None and clocks is not None:
             # A wrong time far ahead must not keep an idle label value alive,
             # nor may many of them take the places of the days that are compared.
             seen = np.where(clocks == NEVER, times, np.minimum(times, clocks))
             times = np.where(times > seen + _MOST_AHEAD, seen, times)
-        for family in self._families.values():
+        for family, of_family in zip(self._families.values(), values, strict=True):
             # Advance first, so that old events go to the panes where they belong now.
             if self.time.is_final:
                 family.advance(self.time.now)
             family.fold_into_past(refuted_panes)
-            family.update(batch, decoded.dimensions, starts, times, seen)
+            family.update(batch, decoded.dimensions, starts, times, seen, values=of_family)
 
     def _meta(self) -> Callable[[], Iterator[bytes]]:
         state: dict[str, Any] = {

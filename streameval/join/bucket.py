@@ -23,12 +23,6 @@ _NUMBER: Final = 105
 PLACES: Final = 24
 """Bits of a row that are the place in its bucket; the others number buckets up to the year 9999."""
 
-_BY_LIST: Final = (
-    *("times", "ends", "dimensions", "requests", "users"),
-    *("baselines", "per_item", "logs", "offsets"),
-)
-"""Columns with one entry for each list, or none at all."""
-
 
 def _column(kind: str) -> Any:
     return msgspec.field(default_factory=lambda: array(kind))
@@ -71,26 +65,6 @@ class ImpressionBucket(msgspec.Struct, eq=False):
         """The range of a list's items."""
         return slice(self.ends[place - 1] if place else 0, self.ends[place])
 
-    def place_of(self, log: int, offset: int) -> int | None:
-        """The place of a record's list, or None."""
-        places = np.flatnonzero(
-            (np.array(self.offsets, dtype=np.int64) == offset)
-            & (np.array(self.logs, dtype=np.int64) == log)
-        )
-        return int(places[0]) if places.size else None
-
-    def remove(self, place: int) -> None:
-        """Remove a list; the lists after it move up."""
-        span = self.span(place)
-        for column in (self.items, self.positions, self.scores):
-            del column[span]
-        self.ends = array(
-            "I", [end - (end > span.start) * (span.stop - span.start) for end in self.ends]
-        )
-        for name in _BY_LIST:
-            del getattr(self, name)[place : place + 1]
-        self.version = next_version()
-
     def copy(self) -> ImpressionBucket:
         """An independent copy."""
         copy = ImpressionBucket()
@@ -124,9 +98,9 @@ def read(
     bucket.positions.extend(decode_column(saved.positions).tolist())
     bucket.scores.extend(saved.scores)
     bucket.baselines = [array("I", codes[decode_column(each)].tolist()) for each in saved.baselines]
+    bucket.logs.extend(decode_column(saved.logs).tolist())
+    bucket.offsets.extend(decode_column(saved.offsets).tolist())
     bucket.per_item = saved.per_item or []
-    for column, kept, absent in ((bucket.logs, saved.logs, 0), (bucket.offsets, saved.offsets, -1)):
-        column.extend([absent] * len(lengths) if kept is None else decode_column(kept).tolist())
     lists = {len(lengths), len(bucket.times), len(bucket.logs), len(bucket.offsets)}
     if lengths.sum() != len(bucket.items) or len(lists) > 1:
         raise ValueError(f"{len(bucket.items)} items for lists of {lengths.sum()} in all")
@@ -147,8 +121,8 @@ class _Saved(msgspec.Struct, array_like=True):
     positions: Ext
     scores: list[float]
     baselines: list[Ext]
-    logs: Ext | None = None
-    offsets: Ext | None = None
+    logs: Ext
+    offsets: Ext
     per_item: list[bytes] | None = None
 
 

@@ -15,6 +15,7 @@ from streameval.decoding.framing import BatchDecoder
 from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.partition import Layout, Sink
 from streameval.engine.snapshot import JoinHealth, StreamHealth
+from streameval.engine.uncountable import decode_each
 from streameval.errors import SplitKeyError, UnevenStreamsError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.join.interactions import InteractionColumns, InteractionDecoder
@@ -176,25 +177,12 @@ def check_copartitioned(frontend: JoinFrontend, sample: Iterable[RecordBatch]) -
     places: dict[str, dict[str, int]] = {}
     by_user = frontend.rules.key == "user_item"
     for batch in sample:
-        for key in _keys_in(frontend, batch, by_user=by_user):
+        # Counting reports records that cannot be decoded.
+        for key in _keys(decode_each(frontend.decode, batch), by_user=by_user):
             known = places.setdefault(key, {})
             known.setdefault(batch.partition.topic, batch.partition.number)
             if set(known.values()) != {batch.partition.number}:
                 raise SplitKeyError(key, {**known, batch.partition.topic: batch.partition.number})
-
-
-def _keys_in(frontend: JoinFrontend, batch: RecordBatch, *, by_user: bool) -> Iterable[str]:
-    """The keys of a batch, without records that raise; counting reports these."""
-    try:
-        return _keys(frontend.decode(batch), by_user=by_user)
-    except Exception:  # noqa: BLE001  a bug may raise anything
-        count = len(batch.values)
-        if count < 2:
-            return ()
-        halves = [
-            batch.piece(*ends, batch.next_offset) for ends in ((0, count // 2), (count // 2, count))
-        ]
-        return [key for half in halves for key in _keys_in(frontend, half, by_user=by_user)]
 
 
 def _keys(content: DecodedStream, *, by_user: bool) -> Iterable[str]:

@@ -215,28 +215,10 @@ class ImpressionBuffer:
         bucket, place = self.buckets[row >> PLACES], row & _PLACE
         return self._items.get(item, -1) in bucket.items[bucket.span(place)]
 
-    def origin(self, row: int) -> tuple[int, int] | None:
-        """Number of the log and offset of its record; None if an earlier release saved the list."""
+    def origin(self, row: int) -> tuple[int, int]:
+        """Number of the log and offset of its record."""
         bucket, place = self.buckets[row >> PLACES], row & _PLACE
-        offset = bucket.offsets[place]
-        return None if offset < 0 else (bucket.logs[place], offset)
-
-    def row_of(self, log: int, offset: int) -> int | None:
-        """The row of a record's list, or None."""
-        for number, bucket in self.buckets.items():
-            place = bucket.place_of(log, offset)
-            if place is not None:
-                return number << PLACES | place
-        return None
-
-    def remove(self, row: int) -> None:
-        """Remove a list; this changes the rows of the lists after it in its bucket."""
-        bucket, place = self.buckets[row >> PLACES], row & _PLACE
-        self.size -= self._bytes(bucket)
-        bucket.remove(place)
-        self.size += self._bytes(bucket)
-        if not len(bucket):
-            del self.buckets[row >> PLACES]
+        return bucket.logs[place], bucket.offsets[place]
 
     def between(self, begin: int, end: int) -> list[int]:
         """Rows of the lists shown in [begin, end), by time and order of arrival."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import pairwise, repeat
-from typing import Any, Final, NamedTuple, Protocol, cast
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias, cast
 
 import msgspec
 import numpy as np
 
 from streameval.decoding.columns import Decoded
+from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.clock import NEVER, longest_run
 from streameval.errors import TooManyOpenError
 from streameval.events import Id
@@ -58,6 +59,10 @@ def interactions_of(part: RecordSlice, found: InteractionColumns) -> list[Intera
     offsets = part.offsets[found.places].tolist()
     columns = (found.times.tolist(), found.keys, found.items, found.types, found.gains)
     return list(map(InteractionRecord, *columns, repeat(part.log), offsets))
+
+
+CountClosed: TypeAlias = Callable[[Decoded], Mapping[int, InvalidEvent]]
+"""Counts events; returns the rows of those that cannot be counted, and why."""
 
 
 class RejectedRecord(NamedTuple):
@@ -125,7 +130,6 @@ class Joiner:
             else LastTouchMatcher(self.impressions, self._users, rules, slack, longest_run(recent))
         )
         self._attributions: defaultdict[int, list[InteractionRecord]] = defaultdict(list)
-        self._last_closed: Sequence[int] = ()
         self._counted_later: set[tuple[int, InteractionRecord]] = set()
         self.deduplicators = [Deduplicator(rules.window + rules.lateness) for _ in self.outcomes]
 
@@ -142,7 +146,9 @@ class Joiner:
         if valid:
             self._add_interactions(stream, valid) if stream else self._add_impressions(valid)
 
-    def advance(self, watermark: int, newest: int, sink: Callable[[Decoded], object]) -> None:
+    def advance(
+        self, watermark: int, newest: int, count: CountClosed
+    ) -> Sequence[tuple[int, int, InvalidEvent]]:
         """Advance the watermark, by at most about `AT_ONCE` lists and interactions.
 
         Call it until `self.watermark` has reached the goal, before records are added.
@@ -150,15 +156,18 @@ class Joiner:
         Args:
             watermark: the goal; FOREVER if no more records come.
             newest: the largest event time so far.
-            sink: called with the events of the lists that close, in the order of their time;
-                not called without events.
+            count: counts the events of the lists that close, in the order of their time; returns
+                the rows of those that it cannot count. Not called without events.
+
+        Returns:
+            The lists that could not be counted: number of the log, offset, and why.
 
         Raises:
             TooManyOpenError: more records wait than the limits allow.
         """
         if watermark <= self.watermark:
             self._refuse_too_many()
-            return
+            return ()
         before, goal = self.watermark, watermark
         interactions = self.interactions.between(before, goal, AT_ONCE)
         if len(interactions) > AT_ONCE:
@@ -171,51 +180,12 @@ class Joiner:
         for interaction in interactions:
             if interaction.time < watermark:
                 self._attribute(interaction)
-        self._last_closed = rows = self.impressions.between(
-            self._closing_time(before), self._closing_time(watermark)
-        )
-        if rows:
-            attributed = [self._attributions.pop(row, ()) for row in rows]
-            lists = ClosedLists(self.impressions, rows, attributed)
-            self._count_closed(rows, attributed, lists.inside())
-            sink(lists.events(self.rules.combine))
+        rows = self.impressions.between(self._closing_time(before), self._closing_time(watermark))
+        uncountable = self._close(rows, count) if rows else ()
         self._drop(min(watermark, newest))
         if watermark == goal:
             self._refuse_too_many()
-
-    def uncountable(self, sink: Callable[[Decoded], object]) -> tuple[int, int] | None:
-        """Log and offset of the first list that raised in the last `advance`.
-
-        Counts each list alone with `sink`, which must not keep events. None if all succeed.
-        """
-        interactions = self._interactions_of(self._last_closed)
-        for row in self._last_closed:
-            try:
-                lists = ClosedLists(self.impressions, [row], [interactions.get(row, ())])
-                sink(lists.events(self.rules.combine))
-            except Exception:  # noqa: BLE001  any exception of the first attempt
-                return self.impressions.origin(row)
-        return None
-
-    def remove(self, log: int, offset: int) -> bool:
-        """Remove the open list of a record; for the join, its log has a gap there.
-
-        An interaction attributed to this list only becomes an orphan. Returns whether there was an
-        open list.
-        """
-        row = self.impressions.row_of(log, offset)
-        if row is None or self.is_counted(row):
-            return False
-        for interaction in self.interactions.between(NEVER, self.watermark):
-            rows = self._matcher.match(interaction)
-            if rows == [row]:
-                self._refuse(self._streams[interaction.log], "orphan", interaction)
-            elif [row] == rows[-1:] and all(map(self.is_counted, rows[:-1])):
-                self.outcomes[self._streams[interaction.log]].counted += 1
-        self.outcomes[0].records -= 1
-        self.impressions.remove(row)
-        self._rebuild_indexes()
-        return True
+        return uncountable
 
     @property
     def size(self) -> int:
@@ -371,25 +341,52 @@ class Joiner:
         for row in rows[:-1]:
             self._counted_later.add((row, interaction))
 
+    def _close(
+        self, rows: Sequence[int], count: CountClosed
+    ) -> list[tuple[int, int, InvalidEvent]]:
+        """Make events of lists, and count the outcomes; returns those that cannot be counted."""
+        attributed = [self._attributions.pop(row, ()) for row in rows]
+        lists = ClosedLists(self.impressions, rows, attributed)
+        inside = lists.inside()
+        failures = count(lists.events(self.rules.combine))
+        self._count_closed(rows, attributed, inside, failures)
+        return [(*self.impressions.origin(rows[place]), each) for place, each in failures.items()]
+
     def _count_closed(
         self,
         rows: Sequence[int],
         attributed: Sequence[Sequence[InteractionRecord]],
         inside: Sequence[bool],
+        failures: Collection[int],
     ) -> None:
         """Count the outcomes of lists, and of interactions with the last of their lists."""
-        self.outcomes[0].counted += len(rows)
-        pairs = [(row, each) for row, own in zip(rows, attributed, strict=True) for each in own]
-        for pair, is_inside in zip(pairs, inside, strict=True):
-            if pair in self._counted_later:
-                self._counted_later.remove(pair)
-                continue
-            counts = self.outcomes[self._streams[pair[1].log]]
-            counts.counted += 1
-            counts.outside += not is_inside
-        if self._trace is not None:
-            for row, own in zip(rows, attributed, strict=True):
+        self.outcomes[0].counted += len(rows) - len(failures)
+        is_inside = iter(inside)
+        for place, (row, own) in enumerate(zip(rows, attributed, strict=True)):
+            if place in failures:
+                self._refuse_closed(row)
+            elif self._trace is not None:
                 self._trace.counted(self.impressions, row, own)
+            for interaction in own:
+                outside = not next(is_inside)
+                if (row, interaction) in self._counted_later:
+                    self._counted_later.remove((row, interaction))
+                elif place in failures:
+                    self._refuse(self._streams[interaction.log], "orphan", interaction)
+                else:
+                    counts = self.outcomes[self._streams[interaction.log]]
+                    counts.counted += 1
+                    counts.outside += outside
+
+    def _refuse_closed(self, row: int) -> None:
+        """Refuse a list that cannot be counted."""
+        self._count(0, "invalid")
+        if self._trace is not None:
+            log, offset = self.impressions.origin(row)
+            lists = self.impressions
+            names = lists.request(row), lists.user(row)
+            record = RejectedRecord(log, offset, lists.time(row), *names)
+            self._trace.rejected("invalid", record)
 
     def _closing_time(self, watermark: int) -> int:
         """The time before which lists are complete."""
@@ -452,14 +449,6 @@ class Joiner:
         for interaction in self.interactions.between(NEVER, self.watermark):
             rows = self._matcher.match(interaction)
             self._wait(interaction, [row for row in rows if self.impressions.time(row) >= closed])
-
-    def _interactions_of(self, rows: Collection[int]) -> dict[int, list[InteractionRecord]]:
-        """The interactions of closed lists."""
-        wanted, interactions = set(rows), dict[int, list[InteractionRecord]]()
-        for interaction in self.interactions.between(NEVER, self.watermark):
-            for row in wanted.intersection(self._matcher.match(interaction)):
-                interactions.setdefault(row, []).append(interaction)
-        return interactions
 
 
 def _of(parts: Mapping[str, bytes], prefix: str) -> dict[str, bytes]:

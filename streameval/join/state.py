@@ -8,11 +8,11 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from streameval.decoding.columns import Decoded
+from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.clock import NEVER, Clock
 from streameval.engine.dead_letters import Identity
-from streameval.engine.ingest import described, is_of_a_record, remedy_of
 from streameval.engine.partition import Applied, Layout, PartitionState, Progress, Sink, Tally
-from streameval.errors import DamagedStateError, UncountableRecordError
+from streameval.errors import DamagedStateError
 from streameval.events.records import Partition, RecordBatch
 from streameval.join.interactions import InteractionColumns
 from streameval.join.joiner import AT_ONCE, Joiner, Trace
@@ -57,6 +57,7 @@ class JoinedState(PartitionState):
         self._goal = NEVER, NEVER
         self._proposed: dict[int, int] = {}
         self._before = [OutcomeCounts() for _ in self.joiner.outcomes]
+        self._refused: list[tuple[Identity, InvalidEvent]] = []
 
     @property
     def position(self) -> int:
@@ -121,7 +122,6 @@ class JoinedState(PartitionState):
 
         Raises:
             TooManyOpenError: more records wait than the limits allow.
-            UncountableRecordError: a list cannot be counted, because of a bug.
         """
         if self.joiner.watermark >= self._goal[0]:
             for stream, slices in self.logs.take(AT_ONCE).items():
@@ -129,16 +129,7 @@ class JoinedState(PartitionState):
                     self._note(part)
                 self.joiner.add(stream, slices)
             self._goal = self.logs.watermark(self.joiner.rules)
-        try:
-            self.joiner.advance(*self._goal, self._sink or self.count)
-        except Exception as error:
-            record = self._at_fault() if is_of_a_record(error) else None
-            if record is None:
-                raise
-            (topic, number), offset = record
-            raise UncountableRecordError(
-                topic, number, (offset, offset), described(error), remedy_of(error), waiting=True
-            ) from error
+        self._refuse(self.joiner.advance(*self._goal, self._count_closed))
         self.unfinished = self.logs.has_more or self.joiner.watermark < self._goal[0]
         self._join_version = next_version()
 
@@ -175,17 +166,10 @@ class JoinedState(PartitionState):
         self._join_version = next_version()
         self.unfinished = True
 
-    def remove(self, record: Identity) -> bool:
-        """Remove the open list of a record; returns whether there was one."""
-        self.finish()
-        logs = {cursor.partition: cursor.number for cursor in self.logs.cursors}
-        log = logs.get(record.partition)
-        if log is None or not self.joiner.remove(log, record.offset):
-            return False
-        self.add(Tally(consumed=-1, valid=-1))
-        self._before = [msgspec.structs.replace(counts) for counts in self.outcomes]
-        self._join_version = next_version()
-        return True
+    def take_refused(self) -> Sequence[tuple[Identity, InvalidEvent]]:
+        """Records of lists that could not be counted when their window was over."""
+        taken, self._refused = self._refused, []
+        return taken
 
     def skip(self, offsets: Mapping[Partition, int]) -> None:
         """Continue at these offsets, where logs have lost the records before them."""
@@ -214,17 +198,20 @@ class JoinedState(PartitionState):
         self.proposed_at = self.position if self._proposed else None
         self._before = [msgspec.structs.replace(counts) for counts in self.outcomes]
 
-    def _at_fault(self) -> Identity | None:
-        """The record of the list that cannot be counted; None if each list alone can."""
-        first = self.logs.cursors[0].partition
+    def _count_closed(self, events: Decoded) -> Mapping[int, InvalidEvent]:
+        """Count the events of closed lists; returns the rows of those that cannot be counted."""
+        countable, values = self.countable(events)
+        if len(countable.places):
+            self._sink(countable) if self._sink else self.count(countable, values)
+        return dict(countable.invalid)
 
-        def count_alone(events: Decoded) -> None:
-            for spec in self._layout.families:
-                spec.pending.clear()
-            PartitionState(self._layout, first, 0).count(events)
-
-        found = self.joiner.uncountable(count_alone)
-        return None if found is None else Identity(self.logs.cursors[found[0]].partition, found[1])
+    def _refuse(self, lists: Sequence[tuple[int, int, InvalidEvent]]) -> None:
+        """Note lists that cannot be counted: number of the log, offset, and why."""
+        for log, offset, event in lists:
+            self._refused.append((Identity(self.logs.cursors[log].partition, offset), event))
+            tally = Tally(valid=-1)
+            tally.add_invalid([event])
+            self.add(tally)
 
     def _note(self, part: RecordSlice) -> None:
         """Add the records of a slice to the tally."""

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import Meta
 
 from streameval.errors import OptionError, suggestion
-from streameval.events.records import Partition, RecordBatch
+from streameval.events.records import RecordBatch
 from streameval.sources.source import Positions, Source
 
 STDIN = "-"
@@ -86,21 +86,6 @@ class _Options(
         """A function that reads the newest records of each log; None if that is not possible."""
         return None
 
-    def batch_at(
-        self, environment: Mapping[str, str], partition: Partition, offset: int
-    ) -> RecordBatch | None:
-        """A batch with the record at an offset; None if its log no longer has it."""
-        source = self.build(environment)
-        source.open(Positions())
-        try:
-            while not source.finished:
-                for batch in source.poll(1.0):
-                    if batch.partition == partition and batch.next_offset > offset:
-                        return batch if offset in batch.offsets else None
-        finally:
-            source.close()
-        return None
-
 
 class KafkaOptions(_Options, frozen=True, kw_only=True, tag="kafka"):
     """Topics of a Kafka cluster.
@@ -155,14 +140,6 @@ class KafkaOptions(_Options, frozen=True, kw_only=True, tag="kafka"):
         from streameval.sources.kafka.probe import newest_records  # noqa: PLC0415  heavy
 
         return lambda: newest_records(self, environment)
-
-    def batch_at(
-        self, environment: Mapping[str, str], partition: Partition, offset: int
-    ) -> RecordBatch | None:
-        """Fetch a batch at the offset."""
-        from streameval.sources.kafka.probe import batch_at  # noqa: PLC0415  heavy
-
-        return batch_at(self, environment, partition, offset)
 
 
 def start_spec(text: str) -> int:

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from streameval.accumulator.formulas import EventValues
 from streameval.accumulator.plan import Plan
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
@@ -72,12 +73,17 @@ class PendingCounts:
         return self._numbers.setdefault((family, start), len(self._numbers))
 
     def count(
-        self, spec: FamilySpec, batch: Batch | CodedBatch, cells: Cells, times: IntArray | None
+        self,
+        spec: FamilySpec,
+        batch: Batch | CodedBatch,
+        cells: Cells,
+        times: IntArray | None,
+        values: EventValues | None,
     ) -> None:
         """Count events; the upper bits of a cell are the number of its pane."""
         if self._table is None:
             self._table = spec.table.empty()
-        self._table.count(batch, cells, times)
+        self._table.count(batch, cells, times, values)
         if self._table.waiting >= _MOST_PENDING:
             self.settle()
 
@@ -173,11 +179,13 @@ class Family:
         starts: NDArray[np.int64] | None,
         times: NDArray[np.int64] | None,
         seen: NDArray[np.int64] | None = None,
+        *,
+        values: EventValues | None = None,
     ) -> None:
         """Count events, in the order of the log.
 
         `starts`: start of each event's pane, PAST if it is late; None without event time. `seen`:
-        event times, limited to the clock; `times` by default.
+        event times, limited to the clock; `times` by default. `values`: see `Table.count`.
         """
         if not len(batch):
             return
@@ -186,7 +194,7 @@ class Family:
             self._move(assigned.moves)
         cells = assigned.numbers + (self._numbers_of(starts) << _SLICE_BITS)
         one = bool((cells == cells[0]).all())
-        self._pending.count(self.spec, batch, int(cells[0]) if one else cells, times)
+        self._pending.count(self.spec, batch, int(cells[0]) if one else cells, times, values)
         self._activity.count(assigned.numbers, times if seen is None else seen)
         self.version = next_version()
 

@@ -20,7 +20,7 @@ from streameval.errors import (
     SourceError,
     SplitKeyError,
     TooManyOpenError,
-    UncountableRecordError,
+    UncountableRecordsError,
     UnevenStreamsError,
     UnownedStoreError,
     UnsavedStateError,
@@ -154,7 +154,6 @@ def test_a_closed_pipe_is_not_an_error() -> None:
 def test_errors_that_need_a_decision_exit_with_2_and_temporary_ones_with_1() -> None:
     decided = [
         RefusedMemberError("kafka", "another process has joined as the same `member`", "rename it"),
-        UncountableRecordError("events", 0, (14, 14), "KeyError", "streameval skip"),
         TooManyOpenError("max_open", 11, 10),
         UnevenStreamsError(1, {"shown": 2, "clicks": 3}, []),
         SplitKeyError("r1", {"shown": 0, "clicks": 1}),
@@ -162,6 +161,7 @@ def test_errors_that_need_a_decision_exit_with_2_and_temporary_ones_with_1() -> 
     ]
     assert [status_of(error) for error in decided] == [2] * len(decided)
     assert status_of(SourceError("kafka", "no answer", "check the broker")) == 1
+    assert status_of(UncountableRecordsError("events", 0, (14, 14), "KeyError")) == 1
     assert status_of(UnsavedStateError(["events[0]"], "no space left")) == 1
 
 

@@ -79,7 +79,7 @@ def test_show_says_which_letters_are_truncated(tmp_path: Path) -> None:
     done = ran("dlq", _files(tmp_path, _IN_FILE))
     assert "found 2 at the beginning (truncated: 8 of 3,000,000 bytes)" in done.stdout
     assert done.stdout.count("truncated") == 1
-    assert "truncated, and never replayed: 1 letter." in done.stderr
+    assert "truncated: 1 letter; their logs have the records." in done.stderr
     shown = json.loads(ran("dlq", _files(tmp_path, _IN_FILE), "--json").stdout)
     (group,) = shown["reasons"]
     assert group["truncated"] == 1
@@ -173,7 +173,7 @@ def test_replay_skips_letters_of_topics_that_are_not_configured(
 
 
 @pytest.mark.kafka
-def test_a_truncated_letter_is_not_replayed_unless_a_whole_one_exists(
+def test_a_truncated_letter_is_replayed_only_if_another_one_or_the_log_has_the_record(
     broker: Broker, tmp_path: Path
 ) -> None:
     topic = create(broker)
@@ -183,7 +183,7 @@ def test_a_truncated_letter_is_not_replayed_unless_a_whole_one_exists(
     for dry_run in (["--dry-run"], []):
         done = ran("dlq", "replay", config, *dry_run)
         assert done.stdout.startswith(f"2 records of topic {topic}.dlq ")
-        assert f"not replayed, because truncated: 1 letter ({topic}/0/1); publish" in done.stderr
+        assert f"have deleted the records: 1 letter ({topic}/0/1); publish" in done.stderr
     assert [record.value for record in records_in(broker, topic)] == [b"not json"] * 2
 
 

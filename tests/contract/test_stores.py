@@ -11,7 +11,7 @@ import pytest
 from obstore.store import MemoryStore as ObjectsInMemory
 
 from streameval.checkpoints.bucket import Bucket
-from streameval.checkpoints.checkpoint import Place, Stop
+from streameval.checkpoints.checkpoint import Place
 from streameval.checkpoints.store import Store, folder_store, store_of
 from streameval.errors import ForeignStoreError, StateVersionError
 from tests.present import present
@@ -178,31 +178,3 @@ def test_a_failing_part_leaves_the_state_before(opened: Opened) -> None:
         assert whole(opened().newest(PLACE).saved) == 10
     store.save(draft(30))
     assert whole(opened().newest(PLACE).saved) == 30
-
-
-def test_a_record_at_which_a_process_stopped_is_noted_and_not_skipped_by_that(
-    opened: Opened,
-) -> None:
-    opened().save(draft(17))
-    stop = Stop(topic="shop/events", partition=2, offset=17, problem="KeyError: 'x'", at=1.5)
-    for _ in range(2):
-        opened().record_stop(PLACE, stop)
-    assert list(opened().skips(PLACE)) == []
-    assert opened().places() == [PLACE]
-    saved = present(opened().newest(PLACE).saved)
-    assert saved.header.offset == 17
-
-
-def test_what_is_set_aside_is_not_loaded_and_what_comes_later_is(opened: Opened) -> None:
-    place, other = Place("/data/day 1%2F.ndjson", "", 0), Place("other", "a", 0)
-    opened().save(draft(1, other))
-    for offset in (110, 120, 250):
-        opened().save(draft(offset, place))
-    opened().save(draft(260, place, version=99))
-    for _ in range(2):
-        opened().archive(place)
-        assert opened().newest(place).saved is None
-        assert opened().places() == [other]
-    opened().save(draft(30, place))
-    assert whole(opened().newest(place).saved, place) == 30
-    assert whole(opened().newest(other).saved, other) == 1

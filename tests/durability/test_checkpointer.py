@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from streameval.checkpoints.checkpoint import CheckpointDraft, Entry, Place, Skip
+from streameval.checkpoints.checkpoint import CheckpointDraft, Entry, Place
 from streameval.checkpoints.cleaning import GRACE
 from streameval.checkpoints.format import CheckpointContent
 from streameval.checkpoints.store import Found, SavedCheckpoint, Store
-from streameval.decoding.columns import Decoded
-from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.engine.partition import Layout
-from streameval.errors import DamagedStateError, UncountableRecordError
+from streameval.errors import DamagedStateError
 from streameval.events.records import PENDING, Partition
 from streameval.join.frontend import JoinFrontend
 from streameval.join.options import AttributionOptions, InteractionOptions
 from tests.batches import batch_of
-from tests.durability.checkpointing import Kept, P, Recorded, after, assignment, batch, owner
+from tests.durability.checkpointing import Kept, P, Recorded, after, assignment, owner
 from tests.durability.process import MINUTE, START, digests
 from tests.effort import every_case
 from tests.stores.drafts import MemoryStore
@@ -406,34 +404,3 @@ def test_after_abandoning_not_even_revoked_partitions_are_saved() -> None:
     kept.checkpoint()
     kept.checkpointer.revoked([P])
     assert [draft.header.offset for draft in store.drafts] == [0]
-
-
-def test_a_record_that_is_skipped_after_a_stop_is_a_durable_dead_letter_before_a_checkpoint(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    kept = owner(store := MemoryStore())
-    kept.count(0, 5)
-    kept.checkpoint()
-    decode_many = Decoder.decode_many
-
-    def mistaken(self: Decoder, values: Sequence[bytes | None]) -> Decoded:
-        if batch(7, 8).values[0] in values:
-            raise KeyError("note")
-        return decode_many(self, values)
-
-    monkeypatch.setattr(Decoder, "decode_many", mistaken)
-    with pytest.raises(UncountableRecordError) as caught:
-        kept.count(5, 10)
-    kept.checkpointer.abandon()
-    noted = kept.checkpointer.record_stop(caught.value)
-    assert "--topic events --partition 0 --offset 7" in str(noted)
-    (place,) = store.places()
-    (stop,) = store.stops(place)
-    assert (stop.offset, str(stop.record)) == (7, "events/0/7")
-    store.skip(place, Skip(stop=stop, by="ada", at=0))
-    heir = Kept(store)
-    assert heir.assign(committed=5) == 5
-    heir.count(5, 10)
-    heir.checkpoint()
-    assert (heir.shown, heir.checkpointer.health.offsets) == (4, {P: 10})
-    assert heir.safe == {stop.record}

@@ -80,7 +80,7 @@ def test_letters_of_a_log_without_keys_and_timestamps_have_none() -> None:
 def test_the_stage_tells_decoding_from_validation(reason: Reason) -> None:
     unread = {"not_framed", "unknown_schema", "unusable_schema", "not_of_its_schema"}
     unread |= {"not_utf8", "not_json", "nested_too_deeply", "not_an_object", "number_too_large"}
-    stages = dict.fromkeys(unread, "decode") | {"skipped": "process"}
+    stages = dict.fromkeys(unread, "decode") | {"uncountable": "process"}
     assert _letter(reason).stage == stages.get(reason, "validate")
     assert _letter(reason).stage in get_args(Stage)
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -10,18 +9,14 @@ from hypothesis import strategies as st
 
 from streameval import Intervals
 from streameval.accumulator import Accumulator
-from streameval.decoding.columns import Decoded
-from streameval.decoding.decode import Decoder
 from streameval.engine import ingest as module
-from streameval.engine.dead_letters import Identity
-from streameval.engine.ingest import EventFrontend, Ingest
+from streameval.engine.ingest import Ingest
 from streameval.engine.partition import META
-from streameval.errors import DamagedStateError, SourceError, UncountableRecordError
+from streameval.errors import DamagedStateError, SourceError
 from streameval.events.records import Partition, RecordBatch
 from tests.decoding.records import mutilated, records
 from tests.effort import every_case
 from tests.engine.counting import (
-    FIELDS,
     MINUTE,
     batch,
     fed,
@@ -126,70 +121,6 @@ def test_the_preview_of_a_long_record_is_its_beginning() -> None:
     of = ingest()
     of.apply(batch([b"x" * 1_000_000]))
     assert len(of.take_invalid()[0].preview) < 100
-
-
-class _Mistaken(Decoder):
-    """Raises for one record content."""
-
-    def decode_many(self, values: Sequence[bytes | None]) -> Decoded:
-        if b"poison" in values:
-            raise ZeroDivisionError("by zero")
-        return super().decode_many(values)
-
-
-def _mistaken() -> Ingest:
-    of = layout()
-    frontend = EventFrontend(_Mistaken(FIELDS, of.families[0].dimensions), of)
-    return Ingest(frontend, keep_letters=True)
-
-
-@every_case("place", range(7))
-def test_a_record_that_cannot_be_counted_is_found_at_any_place(place: int) -> None:
-    values = [record()] * 7
-    values[place] = b"poison"
-    of = _mistaken()
-    with pytest.raises(UncountableRecordError) as caught:
-        of.apply(batch(values, start=100))
-    assert caught.value.offset == 100 + place
-    assert f"events[0] offset {100 + place}:" in str(caught.value)
-    assert "ZeroDivisionError: by zero, test_ingest.py:" in str(caught.value)
-
-
-def test_no_record_is_blamed_if_each_alone_can_be_counted(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    of = ingest()
-    of.apply(batch([record()]))
-
-    def failing(*_: object) -> None:
-        raise ZeroDivisionError
-
-    monkeypatch.setattr(of.partitions[Partition("events", 0)], "apply", failing)
-    with pytest.raises(
-        UncountableRecordError, match="offsets 1 to 3: one of the records"
-    ) as caught:
-        of.apply(batch([record()] * 3, start=1))
-    assert caught.value.offset is None
-
-
-@pytest.mark.parametrize("places", [(0,), (6,), (2, 3), tuple(range(7))])
-def test_skipped_records_are_gaps_in_the_log(places: tuple[int, ...]) -> None:
-    name = Partition("events", 0)
-    values = [record(ts=number, variant=str(number % 2)) for number in range(7)]
-    for place in places:
-        values[place] = b"poison"
-    of, without = _mistaken(), ingest()
-    of.skip({Identity(name, place): f"told of {place}" for place in places})
-    of.skip({Identity(Partition("events", 1), 1): "another partition"})
-    of.apply(batch(values))
-    for place in set(range(7)) - set(places):
-        without.apply(batch(values[place : place + 1], start=place))
-    without.apply(batch([], start=7))
-    assert parts(of) == parts(without)
-    assert of.positions == {name: 7}
-    assert (of.tally.consumed, of.tally.invalid["skipped"]) == (7, len(places))
-    letters = [(each.offset, each.value, each.stage, each.message) for each in of.take_letters()]
-    assert letters == [(place, b"poison", "process", f"told of {place}") for place in places]
 
 
 PLACE = Partition("events", 0)

@@ -14,7 +14,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 from hypothesis import strategies as st
 
-from streameval.checkpoints.checkpoint import CheckpointDraft, Part, Place, Skip, Stop
+from streameval.checkpoints.checkpoint import CheckpointDraft, Part, Place
 from streameval.checkpoints.format import SEAL
 from streameval.checkpoints.store import Store, folder_store
 from streameval.config import Config
@@ -96,14 +96,12 @@ def _resumed(saved: _Saved, parts: Mapping[str, bytes]) -> None:
 
 
 def _read(saved: _Saved) -> None:
-    """All that a start, `streameval state` and `streameval skip` read of a store."""
+    """All that a start and `streameval state` read of a store."""
     store = folder_store(_STORE, saved.disk)
     reads: list[Callable[[], object]] = [
         store.places,
         store.last,
         partial(store.claim, "c", "g"),
-        partial(store.stops, saved.place),
-        partial(store.skips, saved.place),
         partial(_found, store, saved),
     ]
     for read in reads:
@@ -157,7 +155,7 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _saved(config: Config) -> _Saved:
-    """A store with two checkpoints of a pipeline, and a record that is to be skipped."""
+    """A store with two checkpoints of a pipeline."""
     topics = ["events"]
     if config.attribution is not None:
         topics = [each for stream in config.attribution.streams for each in stream]
@@ -172,9 +170,6 @@ def _saved(config: Config) -> _Saved:
         for log in logs:
             ingest.apply(_batch(log, start))
         store.save(_draft(ingest.positions, place, ingest.sections(home)))
-    stop = Stop(topic=home.topic, partition=0, offset=3, problem="KeyError", at=1.0)
-    store.record_stop(place, stop)
-    store.skip(place, Skip(stop=stop, by="ada", at=2.0))
     parts = {each.name: b"".join(each.content()()) for each in ingest.sections(home)}
     files = {path: disk.read(path, 0, disk.size(path)) for path in disk.files()}
     return _Saved(config, home, place, ingest.positions, parts, files, disk)

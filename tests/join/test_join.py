@@ -10,8 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.engine.clock import NEVER
-from streameval.engine.dead_letters import Identity
 from streameval.events.records import Partition
 from streameval.join import joiner, state
 from streameval.join.explanation import ExplainedRecord, Explanation, KeyTrace
@@ -86,68 +84,6 @@ def test_the_last_touch_is_found_behind_lists_older_than_the_lateness() -> None:
     assert (3, ("x",), ("a",), (("a", 1.0),), ((("a", "click"), 1.0),)) in expected
     assert played(case, []).joined().events == expected
     assert played(case, [(0, 3, 0, True)]).joined().events == expected
-
-
-@given(cases(), steps, st.integers(0, 100))
-def test_after_a_list_is_removed_every_other_record_has_one_outcome(
-    case: Case, schedule: list[Step], choice: int
-) -> None:
-    run = played(case, schedule)
-    run.state.finish()
-    kept, cursors = run.state.joiner, run.state.logs.cursors
-    waiting = [row for row in kept.impressions.between(NEVER, FOREVER) if not kept.is_counted(row)]
-    if not waiting:
-        return
-    origin = kept.impressions.origin(waiting[choice % len(waiting)])
-    assert origin is not None
-    record = Identity(cursors[origin[0]].partition, origin[1])
-    lists = len(kept.impressions)
-    assert run.state.remove(record)
-    assert not run.state.remove(record)
-    assert len(kept.impressions) == lists - 1
-    run.restart()
-    events = run.joined().events
-    outcomes = run.state.outcomes
-    assert [counts.open for counts in outcomes] == [0] * len(case.streams)
-    sizes = [sum(map(len, logs)) for logs in case.streams]
-    assert [counts.records for counts in outcomes] == [sizes[0] - 1, *sizes[1:]]
-    assert outcomes[0].counted == len(events)
-    assert kept.impressions.size >= 0
-
-
-@pytest.mark.parametrize(
-    ("row", "outcomes"), [(1, (1, 0)), (2, (0, 1))], ids=["beside an earlier list", "alone"]
-)
-def test_interactions_of_a_removed_list_get_an_outcome(row: int, outcomes: tuple[int, int]) -> None:
-    shown: list[dict[str, Any] | None] = [
-        {"ts": at, "request_id": f"r{at}", "user": user, "variant": variant, "shown": ["a"]}
-        for at, user, variant in (
-            *((2, "u1", "x"), (5, "u1", "y"), (6, "u2", "x")),
-            *((643, "u1", "x"), (644, "u1", "x")),
-        )
-    ]
-    clicked: list[dict[str, Any] | None] = [
-        {"ts": at, "user": user, "item": "a", "type": "click", "event_id": str(at)}
-        for at, user in ((15, "u1"), (16, "u2"), (643, "u1"), (644, "u1"))
-    ]
-    case = Case(
-        streams=[[shown], [clicked]],
-        key="user_item",
-        window=640,
-        per_variant=True,
-        max_ahead=640,
-    )
-    run = Run(case)
-    for log in run.logs:
-        run.read(log, 5)
-    shown_log = next(iter(run.logs))
-    assert [counts.counted for counts in run.state.outcomes] == [1, 0]
-    assert run.state.remove(Identity(shown_log, row))
-    interactions = run.state.outcomes[1]
-    assert (interactions.counted, interactions.orphan) == outcomes
-    run.joined()
-    assert [counts.open for counts in run.state.outcomes] == [0, 0]
-    assert interactions.orphan == outcomes[1]
 
 
 WHO = ["u1", "u2", None, "u1", "u3", "u2"]

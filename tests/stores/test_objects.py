@@ -17,7 +17,7 @@ from obstore.store import MemoryStore, ObjectStore
 
 from streameval.checkpoints import store as stores
 from streameval.checkpoints.bucket import Bucket
-from streameval.checkpoints.checkpoint import CheckpointDraft, Entry, Part, Place, Skip, Stop
+from streameval.checkpoints.checkpoint import CheckpointDraft, Entry, Part, Place
 from streameval.checkpoints.cleaning import GRACE
 from streameval.checkpoints.format import BLOBS, CLAIM, folder_of
 from streameval.checkpoints.restore import RestorePlanner
@@ -316,18 +316,6 @@ def test_a_store_claimed_and_written_during_a_listing_is_not_unclaimed(
 
     bucket.before = other
     Store(bucket).claim("c1", "g1")
-
-
-def test_a_skip_whose_response_was_lost_belongs_to_its_caller(bucket: FaultyBucket) -> None:
-    store = opened(bucket)
-    stop = Stop(topic="shop/events", partition=2, offset=17, problem="KeyError: 'x'", at=1.5)
-    store.record_stop(PLACE, stop)
-    assert list(store.stops(PLACE)) == [stop]
-    order = Skip(stop=stop, by="ada", at=2.0)
-    assert store.skip(PLACE, order)
-    assert store.skip(PLACE, order)
-    assert not store.skip(PLACE, Skip(stop=stop, by="ben", at=3.0))
-    assert list(store.skips(PLACE)) == [order]
 
 
 def test_a_bucket_can_be_copied_to_a_folder_and_back(bucket: FaultyBucket, tmp_path: Path) -> None:

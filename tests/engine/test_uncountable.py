@@ -1,0 +1,243 @@
+"""Records on which counting raises become dead letters; the others count as if they were alone."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streameval import metric
+from streameval.accumulator.table import Table
+from streameval.decoding.columns import Decoded
+from streameval.decoding.decode import Decoder
+from streameval.engine import ingest as module
+from streameval.engine.dead_letters import Limits
+from streameval.engine.ingest import EventFrontend, Ingest
+from streameval.engine.partition import META, Layout
+from streameval.errors import TooManyInvalidError, UncountableRecordsError
+from streameval.events import Batch, Event
+from streameval.events.records import Partition
+from streameval.join.frontend import JoinFrontend
+from streameval.join.options import AttributionOptions, InteractionOptions
+from tests.batches import batch_of
+from tests.engine.counting import FIELDS, METRICS, MINUTE, batch, ingest, layout, parts, record
+
+PLACE = Partition("events", 0)
+
+
+@metric(bounds=(0, 1), source="this test")
+def picky(event: Event) -> float:
+    """Raises for a list with "poison"."""
+    if "poison" in event.recommendations:
+        raise ZeroDivisionError("by zero")
+    return float(len(event.recommendations) > 1)
+
+
+def _layout(**more: Any) -> Layout:
+    return layout((*METRICS, f"{__name__}:picky"), dedup=10 * MINUTE, spans=(5 * MINUTE,), **more)
+
+
+def poison(**changed: Any) -> bytes:
+    return record(recommendations=["a", "poison"], **changed)
+
+
+def _content(of: Ingest) -> dict[str, Any]:
+    """The state without the outcomes of records."""
+    content: dict[str, Any] = dict(parts(of))
+    content[META] = msgspec.msgpack.decode(content[META])
+    del content[META]["tally"]
+    return content
+
+
+def _fed(of: Ingest, values: Sequence[bytes | None], ends: Sequence[int] = ()) -> Ingest:
+    edges = sorted({0, len(values), *(end for end in ends if end < len(values))})
+    for start, stop in pairwise(edges):
+        of.apply(batch(values[start:stop], start=start))
+    return of
+
+
+def _without(values: Sequence[bytes | None], of: Ingest) -> Ingest:
+    """The log with gaps in place of the records with poison."""
+    for place, value in enumerate(values):
+        if value is None or b"poison" not in value:
+            of.apply(batch([value], start=place))
+    of.apply(batch([], start=len(values)))
+    return of
+
+
+records = st.builds(
+    record,
+    ts=st.integers(0, 900),
+    id=st.sampled_from("abcdef"),
+    variant=st.sampled_from("ab"),
+    recommendations=st.sampled_from([["a"], ["a", "b"], ["a", "poison"]]),
+)
+
+
+@given(st.lists(records | st.none(), min_size=1, max_size=20), st.lists(st.integers(0, 20)))
+def test_a_record_on_which_a_metric_raises_is_a_letter_and_a_gap_in_the_log(
+    values: list[bytes | None], ends: list[int]
+) -> None:
+    of = _fed(ingest(_layout(), keep_letters=True), values, ends)
+    assert _content(of) == _content(_without(values, ingest(_layout())))
+    bad = [place for place, value in enumerate(values) if value and b"poison" in value]
+    letters = of.take_letters()
+    assert [(each.offset, each.value) for each in letters] == [(at, values[at]) for at in bad]
+    assert {(each.stage, each.reason) for each in letters} <= {("process", "uncountable")}
+    assert of.tally.invalid["uncountable"] == len(bad)
+    assert of.tally.consumed == of.tally.valid + len(bad) + of.tally.duplicates + values.count(None)
+
+
+def test_the_letter_names_the_exception_its_place_and_the_metric() -> None:
+    of = ingest(_layout(), keep_letters=True)
+    of.apply(batch([record(), poison()]))
+    (letter,) = of.take_letters()
+    assert letter.message.startswith("ZeroDivisionError: by zero, test_uncountable.py:")
+    assert letter.message.endswith(f"Correct picky in {__name__}")
+
+
+class _Mistaken(Decoder):
+    """Raises for one record content."""
+
+    def decode_many(self, values: Sequence[bytes | None]) -> Decoded:
+        if any(value is not None and b"poison" in value for value in values):
+            raise KeyError("note")
+        return super().decode_many(values)
+
+
+@pytest.mark.parametrize("places", [(0,), (6,), (2, 3), tuple(range(7))])
+def test_a_record_on_which_decoding_raises_is_a_letter_too(places: tuple[int, ...]) -> None:
+    of = _layout()
+    frontend = EventFrontend(_Mistaken(FIELDS, of.families[0].dimensions), of)
+    mistaken = Ingest(frontend, keep_letters=True)
+    values: list[bytes | None] = [record(ts=at, id=str(at)) for at in range(7)]
+    for place in places:
+        values[place] = poison()
+    mistaken.apply(batch(values))
+    assert _content(mistaken) == _content(_without(values, ingest(_layout())))
+    letters = [(each.offset, each.value, each.reason) for each in mistaken.take_letters()]
+    assert letters == [(place, poison(), "uncountable") for place in places]
+
+
+def test_records_that_fail_only_together_end_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    of = ingest()
+    of.apply(batch([record()]))
+    count = Table.count
+
+    def failing(self: Table, counted: Batch, *more: Any) -> None:
+        if len(counted) > 1:
+            raise ZeroDivisionError
+        count(self, counted, *more)
+
+    monkeypatch.setattr(Table, "count", failing)
+    with pytest.raises(UncountableRecordsError, match=r"offsets 1 to 3: .*ZeroDivisionError"):
+        of.apply(batch([record()] * 3, start=1))
+
+
+@pytest.fixture
+def mistaken_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tables with a bug: a list with "poison" makes them raise when they have counted it."""
+    count = Table.count
+
+    def mistaken(self: Table, counted: Batch, *more: Any) -> None:
+        count(self, counted, *more)
+        if any("poison" in shown for shown in counted.recommendations):
+            raise KeyError("poison")
+
+    monkeypatch.setattr(Table, "count", mistaken)
+
+
+@pytest.mark.usefixtures("mistaken_tables")
+def test_a_record_that_ends_a_process_is_a_letter_in_the_next_one() -> None:
+    values = [record(ts=at, id=str(at)) for at in range(6)]
+    values[4] = poison()
+    of = layout()
+    before = ingest(of)
+    before.begin(PLACE, {PLACE: 0})
+    before.apply(batch(values[:2]))
+    saved = parts(before)
+    with pytest.raises(UncountableRecordsError, match="offsets 2 to 5"):
+        before.apply(batch(values[2:], start=2))
+    after = ingest(layout(), keep_letters=True)
+    after.restore(PLACE, {PLACE: 2}, saved)
+    after.apply(batch(values[2:], start=2))
+    assert [(each.offset, each.reason) for each in after.take_letters()] == [(4, "uncountable")]
+    assert _content(after) == _content(_without(values, ingest(layout())))
+
+
+def _joined(**more: Any) -> Ingest:
+    options = AttributionOptions(
+        impressions="shown",
+        interactions=[InteractionOptions(source="clicked")],
+        window="5s",
+        lateness="1s",
+    )
+    of = layout((*METRICS, f"{__name__}:picky"), (), spans=(5 * MINUTE,))
+    joined = Ingest(JoinFrontend(options, FIELDS, (), of), keep_letters=True, **more)
+    joined.begin(SHOWN, {SHOWN: 0, CLICKED: 0})
+    return joined
+
+
+SHOWN, CLICKED = Partition("shown", 0), Partition("clicked", 0)
+
+
+def _streams(bad: int) -> dict[Partition, list[bytes]]:
+    shown = [{"ts": n, "request_id": n, "recommendations": ["a", "b"]} for n in range(60)]
+    clicked = [{"ts": n + 2, "request_id": n, "item": "ab"[n % 2]} for n in range(60)]
+    shown[bad]["recommendations"] = ["a", "poison"]
+    return {
+        SHOWN: [json.dumps(each).encode() for each in shown],
+        CLICKED: [json.dumps(each).encode() for each in clicked],
+    }
+
+
+def _feed(of: Ingest, streams: dict[Partition, list[bytes]], size: int) -> None:
+    for start in range(0, 60, size):
+        for log, values in streams.items():
+            of.apply(batch_of(log, values[start : start + size], start))
+    of.end([SHOWN, CLICKED])
+
+
+@pytest.mark.parametrize("size", [60, 7, 1])
+def test_a_list_that_fails_when_its_window_is_over_is_a_letter_then(size: int) -> None:
+    of, streams = _joined(), _streams(bad=20)
+    _feed(of, streams, size)
+    (letter,) = of.take_letters()
+    assert (str(letter.identity), letter.reason) == ("shown/0/20", "uncountable")
+    assert (letter.value, letter.size) == (b"", 0), "its log has the bytes"
+    assert (of.tally.consumed, of.tally.valid, of.tally.invalid["uncountable"]) == (120, 119, 1)
+    (state,) = of.partitions.values()
+    assert state.tally.valid == 119
+    lists, clicks = state.outcomes  # type: ignore[attr-defined]  # it is a JoinedState
+    assert (lists.counted, lists.invalid, lists.open) == (59, 1, 0)
+    assert (clicks.counted, clicks.orphan, clicks.open) == (59, 1, 0)
+    once = _joined()
+    _feed(once, streams, 60)
+    saved = {each.name: b"".join(each.content()()) for each in once.sections(SHOWN)}
+    assert {each.name: b"".join(each.content()()) for each in of.sections(SHOWN)} == saved
+
+
+def test_letters_of_closing_lists_count_for_the_limits() -> None:
+    of = _joined(limits=Limits(max_ratio=1, max_run=3))
+    streams = _streams(bad=0)
+    poisoned = json.loads(streams[SHOWN][0])
+    streams[SHOWN] = [
+        json.dumps(poisoned | {"ts": at, "request_id": at}).encode() for at in range(60)
+    ]
+    with pytest.raises(TooManyInvalidError, match=r"shown\[0\] offset 3: uncountable: Zero"):
+        _feed(of, streams, 60)
+
+
+def test_the_state_depends_on_the_log_alone_for_any_size_of_pieces(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    values = [poison() if at % 3 == 1 else record(ts=at, id=str(at)) for at in range(12)]
+    whole = _fed(ingest(_layout()), values)
+    monkeypatch.setattr(module, "AT_ONCE", 2)
+    assert parts(_fed(ingest(_layout()), values, (5,))) == parts(whole)
