@@ -19,7 +19,7 @@ from streameval.accumulator import Accumulator
 from streameval.catalogue.context import Popularity, Similarity
 from streameval.decoding.invalid import Refusal
 from streameval.decoding.values import MAX_LABEL_BYTES, label_texts
-from streameval.engine.partition import Backfill, BackfillRow
+from streameval.engine.backfill import Backfill, BackfillRow
 from streameval.errors import (
     BackfillError,
     DamagedStateError,

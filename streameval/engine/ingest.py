@@ -10,6 +10,7 @@ import msgspec
 from streameval.accumulator.doubts import Doubts
 from streameval.decoding.columns import Decoded
 from streameval.decoding.framing import BatchDecoder
+from streameval.engine.backfill import Backfill
 from streameval.engine.clock import provisional
 from streameval.engine.dead_letters import (
     DeadLetter,
@@ -18,7 +19,7 @@ from streameval.engine.dead_letters import (
     letter_without_content,
     letters_of,
 )
-from streameval.engine.partition import Backfill, Layout, PartitionState, Progress, Sink, Tally
+from streameval.engine.partition import Layout, PartitionState, Progress, Sink, Tally
 from streameval.engine.uncountable import decode_each, described, is_bug
 from streameval.errors import DamagedStateError, TooManyInvalidError, UncountableRecordsError
 from streameval.events.records import Assignment, Partition, RecordBatch

@@ -177,13 +177,13 @@ def test_a_truncated_letter_is_replayed_only_if_another_one_or_the_log_has_the_r
     broker: Broker, tmp_path: Path
 ) -> None:
     topic = create(broker)
-    cut = [letter(offset, topic=topic, value=b"not", size=8) for offset in (1, 2)]
+    cut = [letter(offset, topic=topic, value=b"not", size=8) for offset in (7, 2)]
     _dead_topic(broker, *cut, letter(2, topic=topic), letter(3, topic=topic))
     config = _kafka(tmp_path, broker.bootstrap_servers, topic)
     for dry_run in (["--dry-run"], []):
         done = ran("dlq", "replay", config, *dry_run)
         assert done.stdout.startswith(f"2 records of topic {topic}.dlq ")
-        assert f"have deleted the records: 1 letter ({topic}/0/1); publish" in done.stderr
+        assert f"have deleted the records: 1 letter ({topic}/0/7); publish" in done.stderr
     assert [record.value for record in records_in(broker, topic)] == [b"not json"] * 2
 
 
