@@ -26,9 +26,9 @@ from streameval.daemon.loop import Loop
 from streameval.engine.snapshot import Snapshot, WebConfigHealth
 from streameval.errors import ConfigError
 from streameval.exporters.memory import MemoryUse, memory_uses
+from streameval.exporters.page.state import state
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Server, application
-from streameval.exporters.web.health import state
 from streameval.sources.options import KafkaOptions
 from streameval.sources.secrets import redact
 from streameval.windows.times import SECOND, microseconds

@@ -47,7 +47,7 @@ def numbers(entries: list[dict[str, Any]], **wanted: object) -> list[float]:
 
 def values(page: Page, where: str = "#live") -> list[float]:
     """Every value and count of the metrics, as the page has them, to the last digit."""
-    found = page.eval_on_selector_all(f"{where} article data, {where} .card data", _VALUES)
+    found = page.eval_on_selector_all(f"{where} .card data", _VALUES)
     return sorted(float(text) for text in found)
 
 

@@ -7,6 +7,7 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Literal
 
@@ -15,6 +16,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from streameval.accumulator.experiment import Experiment
+from streameval.engine.snapshot import Snapshot
 from streameval.exporters.web.charts.hook import FILES, ChartsError, fetch
 from streameval.statistics.intervals import Interval
 from tests.browser.site import Site, heard, moment, values, with_windows
@@ -52,13 +54,27 @@ def test_the_page_never_scrolls_sideways(site: Site, page: Page) -> None:
 
 @pytest.mark.parametrize("make", [moment, with_windows])
 def test_without_scripts_a_table_has_the_same_numbers(
-    site: Site, plain_page: Page, make: type[object]
+    site: Site, plain_page: Page, make: Callable[[int], Snapshot]
 ) -> None:
-    site.snapshot = make(1)  # type: ignore[assignment,call-arg]  # both make snapshots
+    site.snapshot = make(1)
     plain_page.goto(site.address)
-    assert values(plain_page, "#plain") == site.expected()
+    shown = "5m" if make is with_windows else "lifetime"
+    assert values(plain_page) == site.expected(window=shown, segment=None)
     assert plain_page.get_by_role("heading", name="ndcg@10").count() >= 1
-    assert not plain_page.get_by_text("Differences are plain").is_visible()
+    assert not plain_page.get_by_text("Differences are not").is_visible()
+
+
+def test_without_scripts_a_window_and_a_segment_are_chosen_with_a_button(
+    site: Site, plain_page: Page
+) -> None:
+    site.snapshot = with_windows(1)
+    plain_page.goto(site.address)
+    plain_page.get_by_role("combobox", name="Window").select_option("24h")
+    plain_page.get_by_role("combobox", name="Segment").select_option("country")
+    plain_page.get_by_role("button", name="Show").click()
+    assert values(plain_page) == site.expected(window="24h", segment="country")
+    plain_page.get_by_role("link", name="ctr").click()
+    assert values(plain_page) == site.expected(window="24h", segment="country", metric="ctr")
 
 
 def test_the_first_view_is_small(site: Site, own_page: Page) -> None:
@@ -72,7 +88,7 @@ def test_the_first_view_is_small(site: Site, own_page: Page) -> None:
         ),
     )
     own_page.goto(site.address)
-    expect(own_page.locator("#live .plot canvas").first).to_be_visible()
+    expect(own_page.locator("#live .canvas canvas").first).to_be_visible()
     own_page.wait_for_load_state("networkidle")
     assert 50_000 < sum(sizes) < _LARGEST
 
@@ -192,9 +208,9 @@ def test_evidence_by_day_stays_open_as_a_table_while_it_moves(site: Site, page: 
     expect(table).to_be_visible()
 
 
-@pytest.mark.parametrize(("window", "where"), [("page", "#live"), ("plain_page", "#plain")])
+@pytest.mark.parametrize("window", ["page", "plain_page"])
 def test_a_value_stands_with_its_interval(
-    site: Site, window: str, where: str, request: pytest.FixtureRequest
+    site: Site, window: str, request: pytest.FixtureRequest
 ) -> None:
     sure = Interval(low=0.25, high=0.0625 + 0.5, confidence=0.95, kind="anytime", groups=99.0)
     series = [
@@ -204,13 +220,13 @@ def test_a_value_stands_with_its_interval(
     site.snapshot = picture(*series)
     page: Page = request.getfixturevalue(window)
     page.goto(site.address)
-    told = page.locator(f"{where} small", has_text="95 % interval 0.2500 to 0.5625")
+    told = page.locator("#live small", has_text="95 % interval 0.2500 to 0.5625")
     expect(told).to_have_count(2)
 
 
-@pytest.mark.parametrize(("window", "where"), [("page", "#live"), ("plain_page", "#plain")])
+@pytest.mark.parametrize("window", ["page", "plain_page"])
 def test_a_value_without_an_interval_says_why(
-    site: Site, window: str, where: str, request: pytest.FixtureRequest
+    site: Site, window: str, request: pytest.FixtureRequest
 ) -> None:
     why = "Too few users: they count as fewer than 12 groups of equal size."
     each = mean("ndcg@10", ("control",), 3.0, 8)
@@ -218,5 +234,5 @@ def test_a_value_without_an_interval_says_why(
     site.snapshot = picture(msgspec.structs.replace(each, reading=reading))
     page: Page = request.getfixturevalue(window)
     page.goto(site.address)
-    told = page.locator(f"{where} small", has_text="no interval")
+    told = page.locator("#live small", has_text="no interval")
     expect(told).to_have_attribute("title", why)

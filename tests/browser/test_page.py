@@ -5,10 +5,13 @@ import threading
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, Response, expect
+from msgspec import to_builtins
+from playwright.sync_api import Page, expect
 
 from streameval.config import Config, WebOptions
 from streameval.daemon import Daemon
+from streameval.engine.snapshot import Snapshot
+from streameval.exporters.web.answers import metrics
 from streameval.sources.options import SimulatorOptions
 from tests.browser.site import (
     Site,
@@ -44,15 +47,13 @@ def test_values_move_while_traffic_flows(own_page: Page) -> None:
     source = SimulatorOptions(events_per_second=100)
     web = WebOptions(listen="127.0.0.1:0")
     config = Config(metrics=["ndcg@10", "ctr"], labels=["variant"], source=source, web=web)
-    daemon, stop = Daemon(config, {}), threading.Event()
-    answers: dict[int, list[dict[str, Any]]] = {}
+    stop = threading.Event()
+    taken: dict[int, list[dict[str, Any]]] = {}
 
-    def keep(response: Response) -> None:
-        if response.url.endswith("/api/v1/metrics") and response.status == 200:
-            found = response.json()
-            answers[found["version"]] = found["metrics"]
+    def keep(snapshot: Snapshot) -> None:
+        taken[snapshot.version] = to_builtins(metrics(snapshot).metrics)
 
-    own_page.on("response", keep)
+    daemon = Daemon(config, {}, observe=keep)
     running = threading.Thread(target=daemon.run, args=(stop.is_set,))
     running.start()
     try:
@@ -62,14 +63,14 @@ def test_values_move_while_traffic_flows(own_page: Page) -> None:
         stop.set()
         running.join()
     assert len({version for version, _ in seen}) == len(seen)
-    assert [found for _, found in seen] == [numbers(answers[version]) for version, _ in seen]
+    assert [found for _, found in seen] == [numbers(taken[version]) for version, _ in seen]
     assert seen[0][1] != seen[-1][1]
 
 
 def _shown(page: Page) -> tuple[int, list[float]]:
     """The next version that is on the page, with its values."""
-    script = "before => Number(document.querySelector('#live').dataset.version ?? 0) > before"
-    before = page.evaluate("Number(document.querySelector('#live').dataset.version ?? 0)")
+    script = "before => Number(document.querySelector('#live')?.dataset.version ?? 0) > before"
+    before = page.evaluate("Number(document.querySelector('#live')?.dataset.version ?? 0)")
     page.wait_for_function(script, arg=before, timeout=300_000)
     version, found = page.evaluate(
         "[Number(document.querySelector('#live').dataset.version),"
@@ -129,7 +130,7 @@ _HIDE = """hidden => {
 def test_what_did_not_change_is_not_sent_again(site: Site, page: Page) -> None:
     page.goto(site.address)
     expect(page.locator("#live article")).to_have_count(3)
-    with page.expect_response(lambda answer: answer.url.endswith("/api/v1/metrics")) as again:
+    with page.expect_response(lambda answer: answer.url.endswith("/main")) as again:
         pass
     assert again.value.status == 304
 
@@ -168,8 +169,8 @@ def test_one_variant_is_compared_with_nobody(site: Site, page: Page) -> None:
 def test_charts_are_drawn_of_what_was_before(site: Site, page: Page) -> None:
     site.snapshot = with_windows(1)
     page.goto(site.address)
-    expect(page.locator("#live .plot canvas").first).to_be_visible()
-    first = page.get_by_role("img", name="ndcg@10 over time").first
+    expect(page.locator("#live .canvas canvas").first).to_be_visible()
+    first = page.get_by_role("img", name="ndcg@10, last 5m over time").first
     expect(first).to_have_attribute("aria-label", _said("0.01222", "0.02333"))
     site.snapshot = with_windows(2)
     expect(first).to_have_attribute("aria-label", _said("0.01333", "0.02444"))

@@ -67,7 +67,7 @@ def test_one_metric_is_opened_with_what_it_means_and_left_again(site: Site, page
     page.goto(site.address)
     page.get_by_role("link", name="ndcg@10").focus()
     page.keyboard.press("Enter")
-    expect(page.locator("#live h3")).to_have_text("ndcg@10")
+    expect(page.locator("#live h3.large")).to_have_text("ndcg@10")
     assert "ndcg@k = mean over lists of" in page.locator("pre").inner_text()
     facts = page.locator(".facts").inner_text()
     assert "0 to 1" in facts

@@ -13,9 +13,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from streameval.accumulator.comparison import percent
 from streameval.accumulator.experiment import Experiment, Report, Variant
 from streameval.exporters.operations import comparison_families
+from streameval.exporters.page.experiment import section
 from streameval.exporters.prometheus import Text
 from streameval.exporters.web.answers import experiment
-from streameval.exporters.web.experiment import section
 from streameval.statistics.intervals import GroupSums
 from tests.crowds import audience
 from tests.exporters.experiments import CONTROL, TREATMENT, report, variant

@@ -19,10 +19,11 @@ from streameval.engine.ingest import Ingest
 from streameval.engine.snapshot import GapSeries, Snapshot
 from streameval.events.records import Partition
 from streameval.exporters.gaps import gap_families
+from streameval.exporters.page.page import main
+from streameval.exporters.page.selection import Selection
+from streameval.exporters.page.state import state
 from streameval.exporters.prometheus import Text
 from streameval.exporters.web import answers
-from streameval.exporters.web.health import state
-from streameval.exporters.web.page import sections
 from streameval.sources.options import SimulatorOptions
 from streameval.statistics.intervals import Intervals
 from tests.batches import batch_of
@@ -141,7 +142,7 @@ def test_the_api_has_every_gap_with_its_values(snapshot: Snapshot) -> None:
 
 
 def test_the_page_shows_the_values_and_marks_the_worst(snapshot: Snapshot) -> None:
-    html = sections(snapshot, state(snapshot, healthy=True))
+    html = main(snapshot, state(snapshot, healthy=True), Selection())
     part = html.partition('id="gaps"')[2].partition("</section>")[0]
     assert part.count("may be the worst") == 2 + 2 * 2, "fr of each variant; both variants twice"
     assert "The worst is fr." in part
@@ -152,4 +153,4 @@ def test_a_page_without_gaps_has_an_empty_section() -> None:
     config = msgspec.structs.replace(CONFIG, gap=[])
     found = ingest_snapshot(new_ingest(config), labels=config.labels, now=0.0)
     assert found.gaps == ()
-    assert 'aria-label="Gaps"></section>' in sections(found, state(found, healthy=True))
+    assert 'aria-label="Gaps"></section>' in main(found, state(found, healthy=True), Selection())

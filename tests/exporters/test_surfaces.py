@@ -11,9 +11,10 @@ from rich.console import Console
 
 from streameval.cli.readings import table
 from streameval.engine.snapshot import Snapshot, WebConfigHealth
+from streameval.exporters.page.page import page
+from streameval.exporters.page.selection import Selection
+from streameval.exporters.page.state import state
 from streameval.exporters.web.answers import metrics
-from streameval.exporters.web.health import state
-from streameval.exporters.web.page import page
 from tests.exporters.pictures import (
     busy_health,
     health,
@@ -50,8 +51,8 @@ def shown(snapshot: Snapshot) -> list[list[str]]:
     return [[cell.strip() for cell in line.split("│") if cell.strip()] for line in lines]
 
 
-def html(snapshot: Snapshot) -> str:
-    return page(snapshot, state(snapshot, healthy=True))
+def html(snapshot: Snapshot, selection: Selection | None = None) -> str:
+    return page(snapshot, state(snapshot, healthy=True), selection or Selection())
 
 
 def api(snapshot: Snapshot) -> Any:
@@ -108,16 +109,19 @@ def test_the_api_has_checkpoints_dead_letters_and_recoveries() -> None:
     }
 
 
-def test_the_page_has_a_heading_for_each_segment_and_a_column_for_each_window() -> None:
-    text = html(several())
-    assert text.count('<h3 class="segment">By country</h3>') == 1
-    for window in ("24h", "lifetime"):
-        assert text.count(f">{window}</th>") == 3
+def test_the_page_offers_each_segment_and_each_window_and_shows_the_chosen_ones() -> None:
+    text = html(several(), Selection(segment="country", window="lifetime"))
+    assert text.count('<option value="country" selected="">country</option>') == 1
+    for window in ("5m", "24h", "lifetime"):
+        assert text.count(f'<option value="{window}"') == 1
+    assert '<option value="lifetime" selected="">all time</option>' in text
+    assert '<data value="0.7">0.7000</data>' in text
+    assert "0.2500" not in text
 
 
 def test_the_page_shows_from_when_an_incomplete_window_has_data() -> None:
     text = html(several())
-    assert text.count("since 2025-10-09 08:53:20 UTC") == 1
+    assert text.count("Complete from 2025-10-09 08:53:20 UTC.") == 1
     assert "Values survive restarts; counters in Prometheus do not." in text
 
 

@@ -76,7 +76,7 @@ def test_ready_has_the_age_of_the_snapshot(site: Guarded) -> None:
     assert site.get("/-/ready").text.endswith(" The snapshot is 2 h 1 min old.\n")
 
 
-@every_case("path", ["/", "/sections"])
+@every_case("path", ["/", "/main"])
 def test_the_page_has_the_age_of_the_snapshot(site: Guarded, path: str) -> None:
     site.snapshot = msgspec.structs.replace(picture(), taken_at=time.time() - 7_260)
     assert ", 2 h 1 min old." in site.get(path).text
@@ -131,8 +131,8 @@ def test_the_page_escapes_text_of_the_stream(site: Guarded) -> None:
 def test_the_page_shows_a_dash_without_evidence(site: Guarded) -> None:
     site.snapshot = picture(mean("ndcg@10", ("a",), 0.0, 0))
     dash = '\N{EN DASH}<span class="unseen"> No data yet</span></span>'
-    assert dash in site.get("/").text
-    assert dash in site.get("/cards").text
+    for path in ("/", "/main"):
+        assert dash in site.get(path).text
     assert "nan" not in site.get("/").text
 
 
@@ -203,7 +203,7 @@ def test_the_page_marks_an_estimate(site: Guarded) -> None:
     sure = windowed(property_of_all("gini", ("a",), 0.5, estimated=True, low=0.25, high=0.75), "5m")
     unsure = property_of_all("gini", ("a",), 0.5, estimated=True)
     site.snapshot = picture(sure, unsure, windows=["5m"])
-    text = site.get("/").text
+    text = site.get("/").text + site.get("/?window=lifetime").text
     assert "<small>estimated, between 0.2500 and 0.7500</small>" in text
     assert "<small>estimated, without bounds</small>" in text
     assert "Estimated above max_items." in site.get("/metrics").text
@@ -312,13 +312,8 @@ def test_a_value_has_the_same_words_with_and_without_scripts(site: Guarded) -> N
     series[0] = msgspec.structs.replace(series[0], reading=reading)
     site.snapshot = picture(*series)
     shown = '<data value="0.2">0.2000</data> <small>99.95 % interval 0.1000 to 0.4000</small>'
-    for path in ("/", "/cards"):
-        assert shown in site.get(path).text.replace("\N{NO-BREAK SPACE}", " ")
-    cards = site.get("/cards?window=lifetime").text
-    assert "\N{MINUS SIGN}0.1000 (\N{MINUS SIGN}50.0\N{NO-BREAK SPACE}%) vs control" in cards
-    assert site.get("/cards?window=5m").text == ""
-
-
-def test_cards_escape_text_of_the_stream(site: Guarded) -> None:
-    site.snapshot = picture(mean("ndcg@10", ("<b>\"'",), 2.0, 10))
-    assert "<b>" not in site.get("/cards").text
+    less = "\N{MINUS SIGN}0.1000 (\N{MINUS SIGN}50.0\N{NO-BREAK SPACE}%) vs control"
+    for path in ("/", "/main", "/main?window=lifetime", "/main?view=ndcg@10"):
+        text = site.get(path).text
+        assert shown in text.replace("\N{NO-BREAK SPACE}", " ")
+        assert less in text

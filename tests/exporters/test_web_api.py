@@ -11,10 +11,12 @@ import msgspec
 import pytest
 
 from streameval.engine.snapshot import FamilyHistory, PaneMeans, Snapshot, ValueHistory
+from streameval.exporters.page.cards import overview
+from streameval.exporters.page.charts import Drawing, side_by_side
+from streameval.exporters.page.selection import Excerpt, Selection, excerpt
+from streameval.exporters.page.state import State, state
 from streameval.exporters.web.answers import Metrics, metrics
 from streameval.exporters.web.api import Api
-from streameval.exporters.web.cards import cards
-from streameval.exporters.web.health import State, state
 from tests.effort import every_case
 from tests.exporters.experiments import report
 from tests.exporters.guarded import Guarded, guarded
@@ -87,8 +89,8 @@ def test_the_description_covers_every_path_and_attribute(site: Site) -> None:
     api = Api(lambda: None, lambda now: state(now, healthy=True))
     assert set(described["paths"]) == {each.path for each in api.routes()} - {
         "/",
-        "/cards",
-        "/sections",
+        "/main",
+        "/points",
     }
     objects = [found for found in _objects(described["components"]) if "properties" in found]
     assert all(found["additionalProperties"] is False for found in objects)
@@ -136,6 +138,23 @@ def test_fifty_concurrent_requests_share_one_rendering(
         found = list(pool.map(lambda _: site.get("metrics").content, range(50)))
     assert len(set(found)) == 1
     assert rendered == [1]
+
+
+def test_of_endless_selections_only_the_newest_renderings_are_kept(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rendered: list[str] = []
+
+    def counted(shown: Excerpt, metric: str) -> Drawing:
+        rendered.append(shown.selection.value)
+        return side_by_side(shown, metric)
+
+    monkeypatch.setattr("streameval.exporters.web.api.side_by_side", counted)
+    values = ["first", "first", *map(str, range(200)), "first"]
+    for value in values:
+        query = f"view=ndcg@10&segment=country&value={value}"
+        assert site.server.get(f"/points?{query}").status_code == 200
+    assert rendered.count("first") == 2
 
 
 @every_case(
@@ -203,7 +222,7 @@ def test_only_a_variant_that_is_called_so_is_the_control(
     site.server.snapshot = picture(*shown)
     found = site.get("metrics").json()["comparison"]
     assert (found and found["control"]) == control
-    drawn = cards(site.server.snapshot, "lifetime", None).encode().decode()
+    drawn = overview(excerpt(site.server.snapshot, Selection()))
     assert drawn.count(" vs ") == (len(variants) - 1 if control else 0)
     assert drawn.count(f" vs {control}") == drawn.count(" vs ")
 

@@ -21,10 +21,11 @@ from streameval.engine.capture import RuntimeStatus, SnapshotCapture
 from streameval.engine.ingest import Ingest
 from streameval.errors import TooManyOpenError
 from streameval.events.records import Partition
+from streameval.exporters.page.page import page
+from streameval.exporters.page.selection import Selection
+from streameval.exporters.page.state import state
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web.answers import metrics
-from streameval.exporters.web.health import state
-from streameval.exporters.web.page import page
 from streameval.sources import protobuf
 from streameval.sources.schemas import avro
 from streameval.sources.schemas.registry import SchemaDefinition, UnusableSchemaError
@@ -154,7 +155,7 @@ def _shown(config: Config, ingest: Ingest) -> None:
     snapshot = snapshots.take(ingest.copied(), 1.0, RuntimeStatus())
     PrometheusExporter(version="1", first_exposure=0).exposition(snapshot)
     encode(metrics(snapshot))
-    page(snapshot, state(snapshot, healthy=True))
+    page(snapshot, state(snapshot, healthy=True), Selection())
 
 
 Framed: TypeAlias = tuple[str, Sequence[bytes], bytes]

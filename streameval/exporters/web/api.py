@@ -14,17 +14,24 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from streameval.engine.snapshot import LIFETIME, Snapshot
+from streameval.engine.snapshot import Snapshot
+from streameval.exporters.page.charts import side_by_side
+from streameval.exporters.page.history import PANE, UnknownHistory, history
+from streameval.exporters.page.page import main, page
+from streameval.exporters.page.selection import Selection, excerpt, selection_of
+from streameval.exporters.page.state import State
+from streameval.exporters.view import span
 from streameval.exporters.web.answers import catalogue, metrics
-from streameval.exporters.web.cards import cards
-from streameval.exporters.web.health import State, unavailable
-from streameval.exporters.web.history import PANE, UnknownHistory, history
+from streameval.exporters.web.health import unavailable
 from streameval.exporters.web.openapi import description
-from streameval.exporters.web.page import page, sections
 
 _JSON: Final = "application/json"
 _COMPRESSED: Final = 1_000
 """Bytes above which a document is compressed."""
+_MOST: Final = 200
+"""Documents kept of one snapshot: addresses can name more selections than fit in memory."""
+_OLD: Final = 10
+"""Seconds after which the page tells the age of its snapshot."""
 
 
 class Documents:
@@ -55,6 +62,8 @@ class Documents:
         with self._lock:
             if tag != self._tag:
                 self._rendered, self._tag = {}, tag
+            if len(self._rendered) >= _MOST:
+                self._rendered = {}
             if name not in self._rendered:
                 plain = render()
                 packed = gzip.compress(plain, 1, mtime=0) if len(plain) > _COMPRESSED else b""
@@ -62,7 +71,7 @@ class Documents:
             return self._rendered[name]
 
 
-def tag_of(snapshot: Snapshot | None, state: State, age: int | None = None) -> str:
+def tag_of(snapshot: Snapshot | None, state: State, age: str = "") -> str:
     """An entity tag that changes with the snapshot, the state and its age, where that is shown."""
     version = (0.0, 0) if snapshot is None else (snapshot.started_at, snapshot.version)
     return blake2b(repr((version, state, age)).encode(), digest_size=12).hexdigest()
@@ -84,8 +93,8 @@ class Api:
         """The routes of the page and the API."""
         return [
             Route("/", self._page),
-            Route("/sections", self._sections),
-            Route("/cards", self._cards),
+            Route("/main", self._main),
+            Route("/points", self._points),
             Route("/api/v1/metrics", self._metrics),
             Route("/api/v1/history", self._history),
             Route("/api/v1/catalogue", self._catalogue),
@@ -93,37 +102,38 @@ class Api:
         ]
 
     def _page(self, request: Request) -> Response:
-        return self._html(request, "page", page)
+        return self._html(request, page)
 
-    def _sections(self, request: Request) -> Response:
-        return self._html(request, "sections", sections)
-
-    def _cards(self, request: Request) -> Response:
-        window = request.query_params.get("window", LIFETIME)
-        segment = request.query_params.get("segment") or None
-        now, status = self._now()
-        if now is None:
-            return unavailable(status.sentence)
-        return self._documents.answer(
-            request,
-            repr(("cards", window, segment)),
-            tag_of(now, status),
-            lambda: cards(now, window, segment).encode(),
-            "text/html",
-        )
+    def _main(self, request: Request) -> Response:
+        return self._html(request, main)
 
     def _html(
         self,
         request: Request,
-        name: str,
-        render: Callable[[Snapshot | None, State, int | None], str],
+        render: Callable[[Snapshot | None, State, Selection, str], str],
     ) -> Response:
         now, status = self._now()
-        age = None if now is None else max(0, int(time.time() - now.taken_at))
-        tag = tag_of(now, status, age)
+        selection = selection_of(request.query_params.multi_items())
+        seconds = 0.0 if now is None else time.time() - now.taken_at
+        age = span(seconds) if seconds >= _OLD else ""
         return self._pages.answer(
-            request, name, tag, lambda: render(now, status, age).encode(), "text/html"
+            request,
+            repr((render.__name__, selection)),
+            tag_of(now, status, age),
+            lambda: render(now, status, selection, age).encode(),
+            "text/html",
         )
+
+    def _points(self, request: Request) -> Response:
+        selection = selection_of(request.query_params.multi_items())
+        try:
+            return self._shared(
+                request,
+                repr(selection),
+                lambda now, _: side_by_side(excerpt(now, selection), selection.view),
+            )
+        except UnknownHistory as unknown:
+            return PlainTextResponse(f"{unknown}\n", status_code=404)
 
     def _metrics(self, request: Request) -> Response:
         return self._shared(request, "metrics", metrics)

@@ -5,57 +5,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from streameval.engine.snapshot import Snapshot
+from streameval.exporters.page.state import State, state
 from streameval.exporters.view import span
 
 HEALTHY = "/-/healthy"
 READY = "/-/ready"
-
-_BAD_FILE = (
-    "the web configuration has a mistake (see the log); the previous certificates and users are "
-    "in force."
-)
-
-
-class State(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of the daemon in one sentence.
-
-    Attributes:
-        ready: whether the values can be used.
-        word: the state: Ready, Warning, Starting, Not ready, Stuck.
-        why: the reason.
-    """
-
-    ready: bool
-    word: str
-    why: str
-
-    @property
-    def sentence(self) -> str:
-        """State and reason."""
-        return f"{self.word}: {self.why}"
-
-
-def state(snapshot: Snapshot | None, *, healthy: bool) -> State:
-    """The state of the daemon, from its last snapshot."""
-    if not healthy:
-        return State(ready=False, word="Stuck", why="the ingest loop makes no progress.")
-    if snapshot is None:
-        return State(ready=False, word="Starting", why="no data has been read yet.")
-    health = snapshot.health
-    if not health.ready:
-        why = health.trouble or "the source does not answer."
-        return State(ready=False, word="Not ready", why=why)
-    if health.trouble:
-        return State(ready=True, word="Warning", why=health.trouble)
-    if health.web_config is not None and not health.web_config.successful:
-        return State(ready=True, word="Warning", why=_BAD_FILE)
-    return State(ready=True, word="Ready", why=f"reading {snapshot.source}.")
 
 
 class HealthChecks:

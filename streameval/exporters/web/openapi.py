@@ -13,10 +13,11 @@ from streameval.accumulator.checks import Checks, Split
 from streameval.accumulator.course import Day, SpanLift
 from streameval.accumulator.verdicts import Compared
 from streameval.engine.snapshot import SeriesFamily, StreamHealth, WebConfigHealth
+from streameval.exporters.page.definition import Definition
+from streameval.exporters.page.history import History, HistorySeries
+from streameval.exporters.page.state import State
 from streameval.exporters.view import Variants
 from streameval.exporters.web import answers
-from streameval.exporters.web.health import State
-from streameval.exporters.web.history import History, HistorySeries
 from streameval.statistics.intervals import Interval
 
 _ABOUT: Final = (
@@ -25,7 +26,7 @@ _ABOUT: Final = (
 )
 _OBJECTS: Final = (
     *(answers.Metrics, answers.Reading, Compared, answers.Experiment),
-    *(answers.Health, answers.Partition, answers.Checkpoint, answers.Join, answers.Definition),
+    *(answers.Health, answers.Partition, answers.Checkpoint, answers.Join, Definition),
     *(answers.Catalogue, History, HistorySeries, State, Variants),
     *(Checks, Day, Interval, SeriesFamily, SpanLift, Split, StreamHealth, WebConfigHealth),
 )

@@ -1,22 +1,15 @@
-// One chart: lines over time that differ in dashes as well as in colour.
+// Draws charts: lines over time that differ in dashes as well as in colour. Names, words and
+// values come from the server; this file needs no other, so that a saved page has it inside.
 
-import { svg, tag } from "./markup.js";
-import { figure } from "./words.js";
-
-const DASHES = [[], [9, 5], [2, 4], [10, 4, 2, 4]];
-const COLOURS = 8;
-export const MOST = 8;
-const charts = new Set();
+const charts = new Map();
 
 const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const colour = (index) => css(`--line-${index % COLOURS}`);
+const colour = (line) => css(`--line-${line.stroke}`);
 
-export function swatch(index) {
-  const line = svg("line", {
-    x1: 0, y1: 5, x2: 30, y2: 5, class: `stroke-${index % COLOURS}`,
-    "stroke-dasharray": DASHES[index % DASHES.length].join(" ") || null,
-  });
-  return svg("svg", { viewBox: "0 0 30 10", class: "swatch", "aria-hidden": "true" }, line);
+function element(name, attributes = {}) {
+  const made = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  return made;
 }
 
 // One row of times, and a row of values for each line. undefined: the line has no point at that
@@ -33,42 +26,27 @@ function aligned(lines) {
   return [times, ...rows];
 }
 
-function said(name, lines) {
-  const parts = lines.map((line) => {
-    const values = line.points.map(([, value]) => value).filter((value) => value !== null);
-    if (!values.length) return `${line.name}: no values`;
-    const [low, high] = [Math.min(...values), Math.max(...values)];
-    return `${line.name}: now ${figure(values.at(-1))}, between ${figure(low)} and ${figure(high)}`;
-  });
-  return `${name} over time. ${parts.join("; ")}.`;
-}
-
-export class Chart {
-  constructor(name, height) {
-    this.height = height;
-    this.box = tag("div", { class: "plot" });
-    this.note = tag("p", { class: "quiet note" });
-    this.holder = tag("div", { class: "chart", role: "img", "aria-label": `${name} over time` }, this.box);
-    this.element = tag("figure", {}, this.holder, this.note);
+class Chart {
+  constructor(figure) {
+    this.height = Number(figure.dataset.height);
+    this.box = element("div", { class: "canvas", role: "img", "aria-label": "chart" });
+    this.note = element("p", { class: "quiet note" });
+    this.box.style.minHeight = `${this.height}px`;
+    figure.prepend(this.box, this.note);
     this.key = null;
     this.plot = null;
     this.lines = [];
-    new ResizeObserver(() => this.fit()).observe(this.box);
-    charts.add(this);
+    this.resized = new ResizeObserver(() => this.fit());
+    this.resized.observe(this.box);
   }
 
-  show(name, lines) {
-    const drawnLines = lines.slice(0, MOST);
-    const points = Math.max(0, ...drawnLines.map((line) => line.points.length));
-    this.name = name;
-    this.lines = drawnLines;
-    this.holder.setAttribute("aria-label", said(name, drawnLines));
-    this.note.textContent = points < 2
-      ? "Not enough points for a line yet."
-      : lines.length > MOST ? `Showing ${MOST} of ${lines.length} lines.` : "";
-    const key = JSON.stringify(drawnLines.map((line) => [line.name, line.index]));
+  show({ label, note, lines }) {
+    this.lines = lines;
+    this.box.setAttribute("aria-label", label);
+    if (this.note.textContent !== note) this.note.textContent = note;
+    const key = JSON.stringify(lines.map((line) => [line.name, line.stroke]));
     if (key !== this.key || this.plot === null) this.draw(key);
-    else this.plot.setData(aligned(drawnLines));
+    else this.plot.setData(aligned(lines));
   }
 
   draw(key = this.key) {
@@ -87,7 +65,8 @@ export class Chart {
       height: this.height,
       legend: { show: false },
       cursor: { drag: { x: false, y: false }, points: { size: 6 } },
-      padding: [10, 8, 0, 0],
+      // Room for half of a label at the right end of the axis.
+      padding: [10, 36, 0, 0],
       tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "Etc/UTC"),
       scales: { x: { range: times }, y: { range: spread } },
       axes: [
@@ -96,10 +75,10 @@ export class Chart {
       ],
       series: [{}, ...this.lines.map((line) => ({
         label: line.name,
-        stroke: colour(line.index),
+        stroke: colour(line),
         width: 2,
-        dash: DASHES[line.index % DASHES.length],
-        points: { show: line.points.length < 2, size: 6, fill: colour(line.index) },
+        dash: line.dash,
+        points: { show: line.points.length < 2, size: 6, fill: colour(line) },
       }))],
     };
   }
@@ -112,7 +91,7 @@ export class Chart {
   }
 
   close() {
-    charts.delete(this);
+    this.resized.disconnect();
     this.plot?.destroy();
   }
 }
@@ -146,6 +125,25 @@ function clock(_, splits) {
     day = date;
     return new_ ? `${date.slice(5)} ${text}`.trim() : text;
   });
+}
+
+export function draw(figure, drawing) {
+  if (!charts.has(figure)) charts.set(figure, new Chart(figure));
+  charts.get(figure).show(drawing);
+}
+
+// The charts whose data is in the page; charts that are no longer in it are forgotten.
+export function drawAll() {
+  for (const [figure, chart] of charts) {
+    if (!figure.isConnected) {
+      chart.close();
+      charts.delete(figure);
+    }
+  }
+  for (const figure of document.querySelectorAll("figure.chart")) {
+    const data = figure.querySelector("script");
+    if (data) draw(figure, JSON.parse(data.textContent));
+  }
 }
 
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {

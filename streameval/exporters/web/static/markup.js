@@ -1,24 +1,4 @@
-// Builds elements, and updates shown elements in place so that focus and scrolling survive.
-
-const SVG = "http://www.w3.org/2000/svg";
-
-export function tag(name, attributes = {}, ...content) {
-  return filled(document.createElement(name), attributes, content);
-}
-
-export function svg(name, attributes = {}, ...content) {
-  return filled(document.createElementNS(SVG, name), attributes, content);
-}
-
-function filled(element, attributes, content) {
-  for (const [key, value] of Object.entries(attributes)) {
-    if (value !== null && value !== undefined && value !== false) {
-      element.setAttribute(key, value === true ? "" : value);
-    }
-  }
-  element.append(...content.flat().filter((part) => part !== null && part !== undefined));
-  return element;
-}
+// Updates shown elements in place, so that focus, scrolling, charts and opened details survive.
 
 function attributes(shown, next) {
   for (const { name, value } of next.attributes) {
@@ -30,19 +10,48 @@ function attributes(shown, next) {
   }
 }
 
+// What a user chose is a property, which attributes do not change any more.
+function chosen(shown, next) {
+  if (shown.nodeName === "OPTION" && shown.selected !== next.hasAttribute("selected")) {
+    shown.selected = next.hasAttribute("selected");
+  }
+  if (shown.nodeName === "INPUT" && shown.checked !== next.hasAttribute("checked")) {
+    shown.checked = next.hasAttribute("checked");
+  }
+}
+
 export function morph(shown, next) {
-  if (shown.nodeName !== next.nodeName) {
+  if (shown.nodeName !== next.nodeName || (shown.id ?? "") !== (next.id ?? "")) {
     shown.replaceWith(next);
   } else if (shown.nodeType === Node.TEXT_NODE) {
     if (shown.data !== next.data) shown.data = next.data;
   } else {
-    if (shown.nodeType === Node.ELEMENT_NODE) attributes(shown, next);
-    const old = [...shown.childNodes];
-    const children = [...next.childNodes];
-    children.forEach((child, index) => {
-      if (index < old.length) morph(old[index], child);
-      else shown.append(child);
-    });
-    old.slice(children.length).forEach((child) => child.remove());
+    attributes(shown, next);
+    if (shown.matches("figure.chart")) data(shown, next);
+    else children(shown, next);
+    chosen(shown, next);
   }
+}
+
+// Of a chart only the data is the server's; the rest was drawn.
+function data(shown, next) {
+  const [before, after] = [shown, next].map((figure) => figure.querySelector("script"));
+  if (before && after) before.textContent = after.textContent;
+  else if (before) before.remove();
+  else if (after) shown.append(after);
+}
+
+// Children with an id are found by it, others by their place.
+function children(shown, next) {
+  const wanted = [...next.childNodes];
+  const ids = new Map([...shown.children].filter((child) => child.id).map((child) => [child.id, child]));
+  wanted.forEach((child, place) => {
+    const there = shown.childNodes[place];
+    const same = child.id ? ids.get(child.id) : null;
+    if (same && same !== there) shown.insertBefore(same, there ?? null);
+    const old = shown.childNodes[place];
+    if (old && (same || !old.id || child.id === old.id)) morph(old, child);
+    else shown.insertBefore(child, old ?? null);
+  });
+  [...shown.childNodes].slice(wanted.length).forEach((child) => child.remove());
 }

@@ -1,191 +1,67 @@
-// Updates the page without moving focus, selection or scroll position.
+// Replaces the page's main part by the server's newest one, and has its charts drawn.
 
-import { Choice } from "./choice.js";
-import { morph, tag } from "./markup.js";
-import { Card, View, drawings, nameOf } from "./metric.js";
+import { draw, drawAll } from "./chart.js";
+import { morph } from "./markup.js";
 
 const EVERY = 2000;
-const responses = new Map();
-const cards = new Map();
+const MOST_ANSWERS = 200;
+const answers = new Map();
 const visible = new Set();
-const timeKind = document.getElementById("by");
-const live = document.getElementById("live");
-const grid = tag("div", { class: "cards" });
-const status = tag("span", { role: "status" });
-const button = tag("button", { type: "button" }, "Pause");
+const form = () => document.getElementById("filters");
+const status = document.createElement("span");
+const button = document.createElement("button");
 const watcher = new IntersectionObserver((entries) => {
   for (const { target, isIntersecting } of entries) {
     if (isIntersecting) visible.add(target);
     else visible.delete(target);
   }
-  if (entries.some((entry) => entry.isIntersecting)) histories();
+  if (entries.some((entry) => entry.isIntersecting)) guarded(drawVisible);
 }, { rootMargin: "200px" });
 let paused = false;
-let found = null;
-let meanings = new Map();
-let fragments = new Map();
-let version = -1;
-let view = null;
 let timer = 0;
-let order = [];
-
-const choice = new Choice(async () => {
-  render();
-  await turnTo();
-  histories();
-});
-
-// The server draws these, with and without scripts.
-function sections(html) {
-  const next = new DOMParser().parseFromString(html, "text/html");
-  for (const id of ["state", "experiment", "gaps", "health"]) {
-    morph(document.getElementById(id), next.getElementById(id));
-  }
-}
-
-// The values of the chosen window and segment, by metric.
-async function values() {
-  const { shown, family } = choice;
-  const query = new URLSearchParams({ window: shown, ...(family.segment ? { segment: family.segment } : {}) });
-  const html = await request(`cards?${query}`, (answer) => answer.text());
-  const parsed = new DOMParser().parseFromString(html, "text/html");
-  if (choice.shown !== shown || choice.family.segment !== family.segment) return;
-  fragments = new Map([...parsed.querySelectorAll("section[data-metric]")]
-    .map((section) => [section.dataset.metric, section]));
-  const [first] = fragments.values();
-  version = first ? Number(first.dataset.version) : found.version;
-}
-
-async function turnTo() {
-  if (found === null) return;
-  try {
-    await values();
-  } catch (error) {
-    announce(error.message, true);
-  }
-  render();
-}
 
 // Requests a document only if it changed, by the ETag of the last response.
-async function request(path, read = (answer) => answer.json()) {
-  const before = responses.get(path);
+async function request(path, read) {
+  const before = answers.get(path);
   const headers = before ? { "If-None-Match": before.tag } : {};
   const answer = await fetch(path, { headers, cache: "no-store", signal: AbortSignal.timeout(10000) });
   if (answer.status === 304) return before.content;
   if (!answer.ok) throw new Error((await answer.text()).trim());
   const content = await read(answer);
-  if (responses.size > 200) responses.clear();
-  responses.set(path, { tag: answer.headers.get("etag"), content });
+  if (answers.size > MOST_ANSWERS) answers.clear();
+  answers.set(path, { tag: answer.headers.get("etag"), content });
   return content;
 }
 
-const context = {
-  choice,
-  get document() { return found; },
-  meaning: (metric) => meanings.get(metric),
-  section: (metric) => fragments.get(metric),
-  index: (entry) => order.indexOf(nameOf(entry)),
-  picked(labels) {
-    const compared = found.comparison;
-    const segment = choice.family.segment;
-    const variant = compared === null || choice.has(labels[compared.label]);
-    return variant && (!segment || !choice.value || labels[segment] === choice.value);
-  },
-};
-
-const of = (entry) => (entry.segment ?? "") === (choice.family.segment ?? "");
-
-function offered() {
-  const metrics = [...meanings.values()];
-  const unique = (values) => [...new Set(values)];
-  const label = found.comparison?.label ?? "";
-  const family = found.metrics.filter((entry) => entry.segment === null);
-  return {
-    families: found.families,
-    names: unique(metrics.map((each) => each.name)),
-    cuts: unique(metrics.map((each) => each.k).filter((k) => k !== null)).sort((a, b) => a - b),
-    segments: found.families.map((each) => each.segment).filter((each) => each !== null),
-    values: choice.segment
-      ? unique(found.metrics.map((entry) => entry.labels[choice.segment]).filter(Boolean)).sort()
-      : [],
-    variants: label ? unique(family.map((entry) => entry.labels[label])).sort() : [],
-    label,
-  };
-}
-
-function render() {
-  if (found === null) return;
-  choice.offer(offered());
-  const all = found.metrics.filter((entry) => of(entry) && entry.window === choice.shown);
-  order = [...new Set(all.map(nameOf))].sort();
-  const shown = all.filter((entry) => context.picked(entry.labels));
-  if (choice.view) single(shown.filter((entry) => entry.metric === choice.view));
-  else overview(shown);
-  live.dataset.version = version;
-  document.title = `${choice.view ? `${choice.view}, ` : ""}${found.source}: `
-    + found.state.word.toLowerCase();
-}
-
-function overview(shown) {
-  view = null;
-  const wanted = [...new Set(shown.map((entry) => entry.metric))].filter((metric) => {
-    const meaning = meanings.get(metric);
-    const named = !choice.metric || meaning?.name === choice.metric;
-    return named && (!choice.k || String(meaning?.k) === choice.k);
-  });
-  for (const [metric, card] of cards) {
-    if (!wanted.includes(metric)) {
-      watcher.unobserve(card.element);
-      visible.delete(card.element);
-      card.chart.close();
-      card.element.remove();
-      cards.delete(metric);
-    }
+async function refresh() {
+  const { search } = location;
+  const html = await request(`main${search}`, (answer) => answer.text());
+  if (search !== location.search) return;
+  const next = new DOMParser().parseFromString(html, "text/html").querySelector("main");
+  const { title, link } = next.dataset;
+  morph(document.querySelector("main"), next);
+  document.title = title;
+  if ((search || "./") !== link) {
+    history.replaceState(null, "", link === "./" ? location.pathname : link);
   }
-  wanted.forEach((metric, place) => {
-    const card = cards.get(metric) ?? new Card(metric);
-    card.show(shown.filter((entry) => entry.metric === metric), context);
-    if (grid.children[place] !== card.element) grid.insertBefore(card.element, grid.children[place]);
-    if (!cards.has(metric)) watcher.observe(card.element);
-    cards.set(metric, card);
-  });
-  put(wanted.length ? grid : tag("p", { class: "quiet" }, "No data for this selection yet."));
+  document.body.classList.add("moving");
+  drawAll();
+  document.querySelectorAll("figure[data-points]").forEach((figure) => watcher.observe(figure));
+  await drawVisible();
 }
 
-function single(entries) {
-  if (view?.metric !== choice.view) view = new View(choice.view);
-  view.show(entries, context);
-  put(view.element);
-}
-
-function put(element) {
-  if (live.firstChild !== element) live.replaceChildren(element);
-}
-
-async function histories() {
-  if (found === null || paused) return;
-  const segment = choice.family.segment;
-  const path = (metric, window) => `api/v1/history?${new URLSearchParams({
-    metric, window, ...(segment ? { segment } : {}),
-  })}`;
-  if (view) return whole(view, path);
-  const { shown } = choice;
-  await Promise.all([...cards.values()].filter((card) => visible.has(card.element)).map(async (card) => {
-    const { series, time } = await request(path(card.metric, shown));
-    timeKind.textContent = time === "event" ? "event time" : "processing time since this process started";
-    if (choice.shown !== shown || choice.family.segment !== segment) return;
-    const lines = series.filter((each) => context.picked(each.labels));
-    card.chart.show(card.metric, lines.map((each) => (
-      { name: nameOf(each), index: context.index(each), points: each.points })));
+// Charts of an overview are many: only those in view are asked for.
+async function drawVisible() {
+  await Promise.all([...visible].map(async (figure) => {
+    const { points } = figure.dataset;
+    if (!figure.isConnected || !points) {
+      watcher.unobserve(figure);
+      visible.delete(figure);
+      return;
+    }
+    const drawing = await request(points, (answer) => answer.json());
+    if (figure.dataset.points === points) draw(figure, drawing);
   }));
-}
-
-async function whole(current, path) {
-  const windows = ["pane", ...choice.family.windows];
-  const answers = await Promise.all(windows.map((window) => request(path(current.metric, window))));
-  if (view !== current) return;
-  current.draw(drawings(new Map(windows.map((window, place) => [window, answers[place].series])),
-    choice.shown, context));
 }
 
 function announce(text, old = false) {
@@ -193,45 +69,46 @@ function announce(text, old = false) {
   status.parentElement.classList.toggle("old", old);
 }
 
-async function update() {
-  // Asked first and shown last, so that no part of the page is newer than the values.
-  const html = await request("sections", (answer) => answer.text());
-  const next = await request("api/v1/metrics");
-  if (next !== found || version !== next.version) {
-    if (next.metrics.some((entry) => !meanings.has(entry.metric))) {
-      const { metrics } = await request("api/v1/catalogue");
-      meanings = new Map(metrics.map((each) => [each.metric, each]));
-    }
-    if (paused) return;
-    found = next;
-    choice.offer(offered());
-    await values();
-    // A snapshot was taken between the two requests: ask again for the newer document.
-    if (version !== found.version) found = await request("api/v1/metrics");
-    render();
-    document.getElementById("plain").replaceChildren();
-    document.body.classList.add("moving");
-    await histories();
+async function guarded(work) {
+  try {
+    await work();
+    if (!paused) announce("Updates automatically.");
+  } catch (error) {
+    announce(error instanceof TypeError || error.name === "TimeoutError"
+      ? "The daemon does not respond; these values are outdated." : error.message, true);
   }
-  sections(html);
-  announce("Updates automatically.");
 }
 
 // A hidden tab requests nothing; slow responses make requests less frequent.
 async function turn() {
   clearTimeout(timer);
   const start = performance.now();
-  if (!paused && !document.hidden) {
-    try {
-      await update();
-    } catch (error) {
-      announce(error instanceof TypeError || error.name === "TimeoutError"
-        ? "The daemon does not respond; these values are outdated." : error.message, true);
-    }
-  }
+  if (!paused && !document.hidden) await guarded(refresh);
   timer = setTimeout(turn, Math.max(EVERY, 10 * (performance.now() - start)));
 }
 
+// The address that a form's choices have; the server leaves the usual ones out.
+function address() {
+  const pairs = [...new FormData(form())].filter(([, value]) => value);
+  return `${location.pathname}${pairs.length ? `?${new URLSearchParams(pairs)}` : ""}`;
+}
+
+document.addEventListener("change", (event) => {
+  if (event.target.form !== form()) return;
+  history.replaceState(null, "", address());
+  guarded(refresh);
+});
+document.addEventListener("submit", (event) => event.preventDefault());
+document.addEventListener("click", async (event) => {
+  const link = event.target.closest?.("a[data-page]");
+  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+  event.preventDefault();
+  history.pushState(null, "", link.href);
+  await guarded(refresh);
+  scrollTo(0, 0);
+  document.querySelector("#live [tabindex='-1']")?.focus();
+});
+addEventListener("popstate", () => guarded(refresh));
 button.addEventListener("click", () => {
   paused = !paused;
   button.textContent = paused ? "Resume" : "Pause";
@@ -239,13 +116,9 @@ button.addEventListener("click", () => {
   if (!paused) turn();
 });
 document.addEventListener("visibilitychange", () => { if (!document.hidden) turn(); });
-document.addEventListener("click", (event) => {
-  const link = event.target.closest?.("a[data-view]");
-  if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
-  event.preventDefault();
-  choice.open(link.dataset.view);
-  document.querySelector("#live [tabindex='-1']")?.focus();
-});
+status.setAttribute("role", "status");
+button.type = "button";
+button.textContent = "Pause";
 document.getElementById("updates").append(status, button);
 announce("Updates automatically.");
 turn();

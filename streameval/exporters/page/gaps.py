@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from streameval.accumulator.comparison import confidence_text
 from streameval.accumulator.gap import Gap, GapValue
 from streameval.engine.snapshot import LIFETIME, GapSeries
+from streameval.exporters.page.markup import Markup, grid, tag
 from streameval.exporters.view import UNDEFINED, figure, gap_text
-from streameval.exporters.web.markup import Markup, grid, tag
 
 _WIDTH = 200.0
 """Width of the plot of a value, in SVG units."""

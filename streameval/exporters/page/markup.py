@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from html import escape
+from typing import Final
+
+_VOID: Final = frozenset({"input", "link", "meta"})
+"""Elements without content, which have no end tag."""
 
 
 class Markup(str):
@@ -12,7 +16,7 @@ class Markup(str):
     __slots__ = ()
 
 
-def tag(name: str, *content: str, kind: str = "", **attributes: str) -> Markup:
+def tag(name: str, /, *content: str, kind: str = "", **attributes: str) -> Markup:
     """An element; content that is not `Markup` is escaped. Without a name, only the content.
 
     `kind`: the class. `attributes`: `aria_label` becomes aria-label.
@@ -20,13 +24,15 @@ def tag(name: str, *content: str, kind: str = "", **attributes: str) -> Markup:
     Example:
         >>> tag("th", "a<b", scope="col")
         '<th scope="col">a&lt;b</th>'
+        >>> tag("input", name="k", checked="")
+        '<input name="k" checked="">'
     """
     inner = "".join(part if isinstance(part, Markup) else escape(part) for part in content)
     if not name:
         return Markup(inner)
     given = {"class": kind, **attributes} if kind else attributes
     written = "".join(f' {key.replace("_", "-")}="{escape(value)}"' for key, value in given.items())
-    return Markup(f"<{name}{written}>{inner}</{name}>")
+    return Markup(f"<{name}{written}>" + ("" if name in _VOID else f"{inner}</{name}>"))
 
 
 def grid(

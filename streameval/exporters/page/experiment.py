@@ -17,8 +17,8 @@ from streameval.accumulator.comparison import (
 from streameval.accumulator.course import Day, SpanLift
 from streameval.accumulator.experiment import Report
 from streameval.accumulator.verdicts import Compared, guardrail_text, needed_text, promise
+from streameval.exporters.page.markup import Markup, grid, tag
 from streameval.exporters.view import UNDEFINED, figure, lift_bounds
-from streameval.exporters.web.markup import Markup, grid, tag
 
 _HALF: Final = 100.0
 """Half of a forest plot's width, in SVG units."""

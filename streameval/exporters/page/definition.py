@@ -1,0 +1,88 @@
+"""The definition of a metric, from its own docstring."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import msgspec
+
+from streameval.catalogue.conventions import CONVENTIONS
+from streameval.catalogue.metric import Metric, Value
+from streameval.exporters.view import counted
+
+
+class Definition(msgspec.Struct, frozen=True, kw_only=True):
+    """The definition of one metric.
+
+    Attributes:
+        metric: text in the configuration.
+        name: name without convention, parameters and cut-off.
+        k: cut-off; None for the whole list.
+        convention: name of the convention.
+        system: the system whose convention it is.
+        parameters: parameters given in the text.
+        summary: definition in one line.
+        text: the rest of the definition.
+        formula: formula as text.
+        range: smallest and largest possible value; None: no limit.
+        higher_is_better: direction; None if neither is better.
+        counts: unit of the count.
+        mean: whether it is a mean, whose totals and counts can be added.
+        source: source of the formula.
+    """
+
+    metric: str
+    name: str
+    k: int | None
+    convention: str | None
+    system: str | None
+    parameters: Mapping[str, Value]
+    summary: str
+    text: str
+    formula: str | None
+    range: tuple[float | None, float | None]
+    higher_is_better: bool | None
+    counts: str
+    mean: bool
+    source: str
+
+
+def definition(metric: Metric) -> Definition:
+    """The definition of one metric, from its own docstring.
+
+    Example:
+        >>> from streameval.catalogue import parse
+        >>> definition(parse("ndcg@10")).formula
+        'ndcg@k = mean over lists of (dcg@k / dcg@k of the best order)'
+    """
+    entry = metric.definition
+    text, formula = _parts(entry.documentation)
+    convention = CONVENTIONS.get(metric.convention or "")
+    low, high = (None if math.isinf(bound) else bound for bound in entry.bounds)
+    return Definition(
+        metric=metric.text,
+        name=entry.name,
+        k=metric.k,
+        convention=metric.convention,
+        system=None if convention is None else convention.system,
+        parameters=metric.options,
+        summary=entry.summary,
+        text=text,
+        formula=formula,
+        range=(low, high),
+        higher_is_better=entry.higher_is_better,
+        counts=counted(metric),
+        mean=metric.is_mean,
+        source=entry.source,
+    )
+
+
+def _parts(documentation: str) -> tuple[str, str | None]:
+    """The text after the first line, and the indented formula, without the example."""
+    explained = documentation.partition("\n\nExample:\n")[0]
+    _, *blocks = explained.split("\n\n")
+    words = [" ".join(block.split()) for block in blocks if not block.startswith("    ")]
+    formulas = [block for block in blocks if block.startswith("    ")]
+    lines = [line.removeprefix("    ") for block in formulas for line in block.splitlines()]
+    return "\n\n".join(words), "\n".join(lines) or None

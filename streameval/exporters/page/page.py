@@ -1,0 +1,143 @@
+"""The page at /, complete without JavaScript; a small script keeps it up to date."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+from string import Template
+from typing import Final
+
+from streameval.engine.snapshot import Snapshot
+from streameval.exporters.page.cards import alone, overview
+from streameval.exporters.page.experiment import section
+from streameval.exporters.page.gaps import section as gaps_section
+from streameval.exporters.page.markup import Markup, tag
+from streameval.exporters.page.pipeline import pipeline
+from streameval.exporters.page.selection import Excerpt, Selection, excerpt, filters
+from streameval.exporters.page.state import State
+from streameval.exporters.view import moment, span
+
+STATIC: Final = Path(__file__).parent.parent / "web" / "static"
+"""Style sheet, scripts and the library of charts."""
+
+_UPLOT: Final = """<link rel="stylesheet" href="static/uplot/uPlot.min.css">
+<script src="static/uplot/uPlot.iife.min.js" defer></script>"""
+
+
+def page(snapshot: Snapshot | None, state: State, selection: Selection, age: str = "") -> str:
+    """The whole page as HTML.
+
+    `age`: of the snapshot, in words, if it is worth one.
+    """
+    return _template().substitute(
+        title=tag("", _title(snapshot, state, selection)),
+        charts=_charts(),
+        main=main(snapshot, state, selection, age),
+    )
+
+
+def main(snapshot: Snapshot | None, state: State, selection: Selection, age: str = "") -> Markup:
+    """All of the page that changes; the script replaces it as a whole."""
+    chosen = None if snapshot is None or not snapshot.series else excerpt(snapshot, selection)
+    return tag(
+        "main",
+        _state(snapshot, state, age),
+        _experiment(snapshot),
+        _gaps(snapshot),
+        _metrics(chosen),
+        _pipeline(snapshot),
+        data_title=_title(snapshot, state, selection),
+        data_link=(selection if chosen is None else chosen.selection).link(),
+    )
+
+
+def _title(snapshot: Snapshot | None, state: State, selection: Selection) -> str:
+    source = "streameval" if snapshot is None else snapshot.source
+    alone_prefix = f"{selection.view}, " if selection.view else ""
+    return f"{alone_prefix}{source}: {state.word.lower()}"
+
+
+def _state(snapshot: Snapshot | None, state: State, age: str) -> Markup:
+    read = "" if snapshot is None else f"Values as of {moment(snapshot.taken_at)}"
+    if snapshot is not None:
+        read += f", {age} old." if age else "."
+    return tag(
+        "section",
+        tag("h1", "streameval" if snapshot is None else snapshot.source, id="source"),
+        tag("p", tag("strong", state.word, kind="pill"), " ", tag("span", state.why)),
+        tag("p", _since(snapshot), " ", read, kind="quiet"),
+        kind=f"state {state.word.lower().replace(' ', '-')}",
+        id="state",
+        aria_labelledby="source",
+    )
+
+
+def _since(snapshot: Snapshot | None) -> Markup:
+    if snapshot is None:
+        return tag("", "Values appear when the first records have been read.")
+    age = tag("span", span(snapshot.taken_at - snapshot.started_at), kind="age")
+    effect = "A restart resets all values."
+    if snapshot.counted is not None:
+        effect = "Values survive restarts; counters in Prometheus do not."
+    return tag("", f"Started {moment(snapshot.started_at)}, ", age, f" ago. {effect}")
+
+
+def _experiment(snapshot: Snapshot | None) -> Markup:
+    """The experiment with its heading; empty if none is configured."""
+    report = None if snapshot is None else snapshot.experiment
+    content = () if report is None else (tag("h2", "Experiment", id="compared"), section(report))
+    return tag("section", *content, id="experiment", aria_label="Experiment")
+
+
+def _gaps(snapshot: Snapshot | None) -> Markup:
+    """The gaps with their heading; empty if none is configured."""
+    gaps = () if snapshot is None else snapshot.gaps
+    parts = (tag("h2", "Gaps", id="unequal"), gaps_section(gaps)) if gaps else ()
+    return tag("section", *parts, id="gaps", aria_label="Gaps")
+
+
+def _metrics(chosen: Excerpt | None) -> Markup:
+    heading = tag("h2", "Metrics", id="metrics")
+    if chosen is None:
+        nothing = tag("p", "No list has been counted yet.", kind="quiet")
+        return tag("section", heading, nothing, aria_labelledby="metrics")
+    shown = alone(chosen) if chosen.selection.view else overview(chosen)
+    return tag(
+        "section",
+        heading,
+        filters(chosen),
+        tag("div", shown, id="live", data_version=str(chosen.snapshot.version)),
+        tag("p", _charts_note(chosen.snapshot), kind="quiet moving-only"),
+        aria_labelledby="metrics",
+    )
+
+
+def _charts_note(snapshot: Snapshot) -> str:
+    clock = "event time"
+    if snapshot.past.clock is None:
+        clock = "processing time since this process started"
+    return (
+        f"Charts use {clock}, UTC. Differences are not significance tests; any of them may be due "
+        "to chance."
+    )
+
+
+def _pipeline(snapshot: Snapshot | None) -> Markup:
+    return tag(
+        "section",
+        tag("h2", "Pipeline", id="pipeline"),
+        tag("p", "Counts since the start of this process.", kind="quiet"),
+        pipeline(snapshot),
+        aria_labelledby="pipeline",
+    )
+
+
+@cache
+def _template() -> Template:
+    return Template((Path(__file__).parent / "page.html").read_text(encoding="utf-8"))
+
+
+@cache
+def _charts() -> str:
+    """The tags of the chart library; empty in a checkout that was never built."""
+    return _UPLOT if (STATIC / "uplot" / "uPlot.iife.min.js").is_file() else ""

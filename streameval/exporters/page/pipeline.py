@@ -1,0 +1,103 @@
+"""The pipeline's own counts on the page."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streameval.accumulator.comparison import percent
+from streameval.engine.snapshot import (
+    CheckpointHealth,
+    Health,
+    PartitionHealth,
+    Snapshot,
+)
+from streameval.exporters.page.markup import Markup, grid, tag
+from streameval.exporters.view import UNDEFINED, moment, span
+
+_DAY: Final = 86_400.0
+
+
+def pipeline(snapshot: Snapshot | None) -> Markup:
+    """Counts since the start, invalid records by reason, and the progress of each partition."""
+    if snapshot is None:
+        return tag("div", tag("p", "No data has been read yet."), id="health")
+    health = snapshot.health
+    return tag("div", _totals(snapshot), _invalid(health), _partitions(health), id="health")
+
+
+def _totals(snapshot: Snapshot) -> Markup:
+    health = snapshot.health
+    invalid = sum(health.invalid.values())
+    totals = {
+        "records read": health.consumed,
+        "events": health.valid,
+        "invalid": invalid,
+        "tombstones": health.tombstones,
+        "late": health.late,
+        "from the future": health.future,
+        "duplicates": health.duplicates,
+        "dead letters": health.dead_lettered,
+    }
+    known = [entry.lag for entry in health.partitions if entry.lag is not None]
+    if known:
+        totals["records behind"] = sum(known)
+    if health.join is not None:
+        totals["lists not counted yet"] = health.join.open_lists
+    texts = {name: _number(n) for name, n in totals.items() if n is not None}
+    if invalid and health.consumed:
+        texts["invalid"] += f" ({percent(invalid / health.consumed)})"
+    times = [each.event_time for each in health.partitions if each.event_time is not None]
+    if times:
+        texts["newest event"] = _when(max(times) / 1_000_000, snapshot.taken_at)
+    if health.checkpoint is not None:
+        saved = health.checkpoint.last_success
+        texts["last checkpoint"] = UNDEFINED if saved is None else _when(saved, snapshot.taken_at)
+    parts = [tag("div", tag("dt", name), tag("dd", text)) for name, text in texts.items()]
+    return tag("dl", *parts, kind="totals")
+
+
+def _when(seconds: float, now: float) -> str:
+    """An age for live data; a date for old events."""
+    age = now - seconds
+    return f"{span(age)} ago" if age < _DAY else moment(seconds)
+
+
+def _invalid(health: Health) -> Markup:
+    found = {reason: count for reason, count in sorted(health.invalid.items()) if count}
+    if not found:
+        return Markup()
+    rows = [
+        tag("tr", tag("th", tag("code", reason), scope="row"), tag("td", _number(count)))
+        for reason, count in found.items()
+    ]
+    return grid("Invalid records by reason", {"reason": "", "records": "number"}, rows)
+
+
+def _partitions(health: Health) -> Markup:
+    if not health.partitions:
+        return Markup()
+    saved = health.checkpoint
+    names = ["next offset", "records behind", "event time", *(["durable to"] if saved else [])]
+    rows = [_partition(entry, saved) for entry in health.partitions]
+    return grid("Partitions", {"partition": ""} | dict.fromkeys(names, "number"), rows)
+
+
+def _partition(entry: PartitionHealth, saved: CheckpointHealth | None) -> Markup:
+    when, ahead = entry.event_time, " (ahead of this machine)" if entry.ahead else ""
+    durable = () if saved is None else (tag("td", _known(saved.offsets.get(entry.partition))),)
+    return tag(
+        "tr",
+        tag("th", str(entry.partition), scope="row"),
+        tag("td", _number(entry.position)),
+        tag("td", _known(entry.lag)),
+        tag("td", UNDEFINED if when is None else moment(when / 1_000_000) + ahead),
+        *durable,
+    )
+
+
+def _known(count: int | None) -> str:
+    return UNDEFINED if count is None else _number(count)
+
+
+def _number(count: int) -> str:
+    return f"{count:,}"

@@ -1,0 +1,48 @@
+"""The state of the daemon in one sentence."""
+
+from __future__ import annotations
+
+import msgspec
+
+from streameval.engine.snapshot import Snapshot
+
+_BAD_FILE = (
+    "the web configuration has a mistake (see the log); the previous certificates and users are "
+    "in force."
+)
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of the daemon in one sentence.
+
+    Attributes:
+        ready: whether the values can be used.
+        word: the state: Ready, Warning, Starting, Not ready, Stuck.
+        why: the reason.
+    """
+
+    ready: bool
+    word: str
+    why: str
+
+    @property
+    def sentence(self) -> str:
+        """State and reason."""
+        return f"{self.word}: {self.why}"
+
+
+def state(snapshot: Snapshot | None, *, healthy: bool) -> State:
+    """The state of the daemon, from its last snapshot."""
+    if not healthy:
+        return State(ready=False, word="Stuck", why="the ingest loop makes no progress.")
+    if snapshot is None:
+        return State(ready=False, word="Starting", why="no data has been read yet.")
+    health = snapshot.health
+    if not health.ready:
+        why = health.trouble or "the source does not answer."
+        return State(ready=False, word="Not ready", why=why)
+    if health.trouble:
+        return State(ready=True, word="Warning", why=health.trouble)
+    if health.web_config is not None and not health.web_config.successful:
+        return State(ready=True, word="Warning", why=_BAD_FILE)
+    return State(ready=True, word="Ready", why=f"reading {snapshot.source}.")
