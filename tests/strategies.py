@@ -46,6 +46,12 @@ _OPEN: Mapping[str, tuple[Value, ...]] = {
     "percent_digits": (2,),
     "normalizer": (3,),
     "cut": (False,),
+    "propensity": ("target",),
+    "target": ("propensity", "nowhere"),
+    "predicted": ("expected",),
+    "expected": ("predicted",),
+    "clip": (1.5, 3),
+    "direct": (True,),
 }
 
 # Parameters that matter only if another one has one of these values.
@@ -169,15 +175,18 @@ def _scores(size: int) -> SearchStrategy[list[float] | None]:
     return st.none() | st.lists(scores, min_size=size, max_size=size)
 
 
-_NAMES_OF_VALUES = ("propensity", "target", "team")
-_item_value = st.none() | st.sampled_from([0.0, 0.25, 0.5, 1.0, 7.0, "a", "b"])
+_NAMES_OF_VALUES = ("propensity", "target", "predicted", "expected", "team")
+_chance = st.sampled_from([0.0625, 0.25, 0.5, 1.0, 0.3])
+_item_value = st.none() | st.sampled_from([0.0, 7.0, 1e-310, "a", "b"])
 
 
 @cache
 def _item_values(size: int) -> SearchStrategy[dict[str, list[Any]] | None]:
-    values = st.lists(_item_value, min_size=size, max_size=size)
-    named = st.dictionaries(st.sampled_from(_NAMES_OF_VALUES), values, min_size=1)
-    return st.none() | st.none() | named
+    chances, any_values = (
+        st.lists(value, min_size=size, max_size=size) for value in (_chance, _chance | _item_value)
+    )
+    named = st.dictionaries(st.sampled_from(_NAMES_OF_VALUES), any_values, min_size=1)
+    return st.none() | st.fixed_dictionaries(dict.fromkeys(_NAMES_OF_VALUES, chances)) | named
 
 
 @cache

@@ -24,12 +24,11 @@ from streameval.accumulator.intake import (
     side_by_side,
 )
 from streameval.accumulator.plan import distinct_metrics, planned
+from streameval.accumulator.reading_intervals import IntervalMethod, interval_method
 from streameval.accumulator.readings import (
-    IntervalMethod,
     advice,
     audiences,
     grouped,
-    interval_method,
     readings_of,
     statistics_of,
 )
@@ -199,10 +198,7 @@ class Accumulator:
         if (
             type(recommendations) in LISTS
             and type(interactions) in COLLECTIONS
-            and positions is None
-            and scores is None
-            and baseline is None
-            and history is None
+            and positions is scores is baseline is history is None
             and per_item is None
             and user is None
             and typed is _UNTYPED

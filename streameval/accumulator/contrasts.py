@@ -132,7 +132,8 @@ class _Weighted(NamedTuple):
 
 
 def _weights(one: _Arm, other: _Arm, total: _Total) -> tuple[_Weighted, _Weighted]:
-    both = np.maximum(one.lists + other.lists, 1.0)
+    both = one.lists + other.lists
+    both = np.where(both > 0, both, 1.0)
     # A day weighs N_A N_B / (N_A + N_B), so a list of A weighs N_B / (N_A + N_B).
     parts = other.lists / both, one.lists / both
     weight = total(one.lists * other.lists / both)

@@ -23,7 +23,7 @@ from streameval.events import Batch, Event
 from streameval.statistics.arrays import FloatArray, IntArray, up_to
 from streameval.statistics.hits import HitsOfCells
 from streameval.statistics.lists import POSITIONED, GradedLists, Lists
-from streameval.statistics.terms import SummedMetric, Values
+from streameval.statistics.terms import BOUNDED, WEIGHTED, SummedMetric, Values
 
 Formula: TypeAlias = Callable[[Event], float | Sequence[float] | None]
 """The value of an event or several values; None leaves the event out, NaN is undefined."""
@@ -259,7 +259,7 @@ def summed(metric: Metric, column: int, context: Context) -> SummedMetric:
     per_item = metric.definition.per == "item"
     return SummedMetric(
         column,
-        bounded(metric),
+        largest_rounded(metric),
         partial(_of_items if per_item else _of_lists, metric, context),
         partial(_at_ranks, metric) if per_item else np.zeros_like,
     )
@@ -273,9 +273,11 @@ def reads_chances(metric: Metric) -> bool:
     return metric.definition.name in _OF_CHANCES
 
 
-def bounded(metric: Metric) -> bool:
-    """Whether both bounds of the metric are finite."""
-    return all(map(math.isfinite, metric.definition.bounds))
+def largest_rounded(metric: Metric) -> float:
+    """The largest value of a list that is rounded in sums by user; larger ones are exact."""
+    if metric.definition.weighted:
+        return WEIGHTED
+    return BOUNDED if all(map(math.isfinite, metric.definition.bounds)) else 0.0
 
 
 def of_event(found: float | Iterable[float] | None) -> tuple[float, int]:

@@ -108,7 +108,8 @@ def pooled(sums: GroupSums) -> Estimate:
         return Estimate(0.0, np.zeros(lists.size), 0.0)
     value = float(values.sum()) / total
     # The only group cannot be left out; its residual is 0.
-    moves = (values - value * lists) / np.maximum(total - lists, 1.0)
+    rest = total - lists
+    moves = (values - value * lists) / np.where(rest > 0, rest, 1.0)
     return Estimate(value, moves, 1.0 / float(np.square(lists / total).sum()) - 1.0)
 
 

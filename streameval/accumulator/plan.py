@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from streameval.accumulator.overlap import companions
 from streameval.catalogue import parse
 from streameval.catalogue.grammar import written
 from streameval.catalogue.metric import Metric
@@ -133,6 +134,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             *(f"events:{metric.per_list}" for metric in self.events),
         )
 
+    @property
+    def weighted(self) -> frozenset[str]:
+        """Those of `valued` whose values are products of weights."""
+        kept = (metric for metric in self.events if metric.definition.weighted)
+        return frozenset(f"events:{metric.per_list}" for metric in kept)
+
 
 def distinct_metrics(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
     """The metrics without repeats, by text.
@@ -174,6 +181,7 @@ def planned(
     max_items = _whole_number("max_items", max_items, 1)
     if depth is not None:
         depth = _whole_number("depth", depth, WHOLE)
+    metrics = [*metrics, *(each for metric in metrics for each in companions(metric))]
     ranked = [metric for metric in metrics if metric.definition.reads in ("hits", "lists")]
     if depth == WHOLE:
         depth = None

@@ -20,9 +20,25 @@ from streameval.accumulator.formulas import (
     number_of,
     ungraded_lists,
 )
-from streameval.accumulator.interval_formulas import FEWEST_GROUPS, MOST_ANONYMOUS, interval, pooled
+from streameval.accumulator.overlap import (
+    Overlap,
+    Side,
+    checks_of,
+    clip_note,
+    companions,
+    distrust,
+    lacking,
+    side_of,
+)
 from streameval.accumulator.plan import check_depth, name_of
+from streameval.accumulator.reading_intervals import (
+    IntervalMethod,
+    Shares,
+    uncovered,
+    with_interval,
+)
 from streameval.accumulator.table import Table
+from streameval.catalogue import denominator
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Bounded, Reading, UndefinedReading
 from streameval.catalogue.summary import summary
@@ -31,29 +47,11 @@ from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
 from streameval.statistics.distributions import Distribution, Values
 from streameval.statistics.exposures import ItemsShown
 from streameval.statistics.hits import Hits, HitsOfCells
-from streameval.statistics.intervals import Audience, GroupSums, Intervals, Kind
+from streameval.statistics.intervals import Audience, GroupSums, Intervals, ratio_of
 from streameval.statistics.scores import RankSumsOfLists, ScoredItems
 from streameval.statistics.statistic import Statistic
 
 S = TypeVar("S", bound=Statistic)
-
-
-class IntervalMethod(NamedTuple):
-    """Settings and method of intervals."""
-
-    intervals: Intervals
-    kind: Kind = "anytime"
-
-
-def interval_method(intervals: Intervals | None, *, whole: bool) -> IntervalMethod | None:
-    """The intervals that are shown; None if none are configured.
-
-    `whole`: whether they are of all events, so that they hold at all times at once; otherwise they
-    are of one window or span, and pointwise.
-    """
-    if intervals is None:
-        return None
-    return IntervalMethod(intervals, "anytime" if whole else "pointwise")
 
 
 _SUSPICIOUS = 1_000
@@ -62,10 +60,7 @@ _SUSPICIOUS = 1_000
 _FEWEST_ITEMS = 10
 """Fewer items outside the catalogue may simply be new."""
 
-_COVERED = 1.0 - MOST_ANONYMOUS
-"""Share of the lists that the sums by user must cover, or the interval is not that of the value."""
-
-_LEVELS = ("mean", "median", "quantile")
+_LEVELS = ("mean", "median", "quantile", "maximum")
 """Summary statistics that `finish` applies to; others are widths, not values."""
 
 
@@ -84,17 +79,85 @@ def readings_of(
         found = list(_of_lists(metric, table, cells))
     elif metric.definition.reads == "event":
         found = [_of_events(metric, values) for values in _values(metric, table, cells)]
+        if (below := denominator(metric)) is not None:
+            sums = [values.total for values in _values(below, table, cells)]
+            found = list(map(_divided, found, sums))
     else:
         statistics = _statistic(metric, table).view(cells)
         found = [_of_cell(metric, statistic, table) for statistic in statistics]
-    return found if method is None else _with_intervals(metric, found, table, cells, method)
+    if method is not None:
+        found = _with_intervals(metric, found, table, cells, method)
+    return _checked(metric, found, table, cells, method)
+
+
+def overlaps(
+    metric: Metric, table: Table, cells: IntArray, method: IntervalMethod | None
+) -> list[Overlap]:
+    """For each of these cells, what shows whether an estimate can be trusted; empty if nothing."""
+    checks = checks_of(metric)
+    if checks is None:
+        return []
+    found = [readings_of(each, table, cells, method) for each in checks.metrics]
+    sums = grouped(checks.weight, table, cells) if method is not None else None
+    sides: list[Side] = ["unknown"] * cells.size
+    if sums is not None and method is not None:
+        sides = [side_of(each, method.intervals, 1.0) for each in sums]
+    rows = zip(sides, zip(*found, strict=True), strict=True)
+    return [
+        Overlap(side, weight, share, rewarded, (clipped[0], clipped[1]) if clipped else None)
+        for side, (weight, share, rewarded, *clipped) in rows
+    ]
+
+
+def objection(metric: Metric, table: Table, cells: IntArray) -> str | None:
+    """The first reason, in a sentence, not to judge an estimate here; None without one."""
+    method = IntervalMethod(Intervals())
+    readings = readings_of(metric, table, cells) if checks_of(metric) else []
+    for reading, overlap in zip(readings, overlaps(metric, table, cells, method), strict=True):
+        if (reason := distrust(reading, overlap) or lacking(overlap)) is not None:
+            return reason
+    return None
+
+
+def _checked(
+    metric: Metric,
+    readings: list[Reading],
+    table: Table,
+    cells: IntArray,
+    method: IntervalMethod | None,
+) -> list[Reading]:
+    """The readings with their notes and verdicts; those that cannot be trusted without interval."""
+    found = overlaps(metric, table, cells, method)
+    pairs = zip(readings, found, strict=False)
+    checked = [_of_overlap(*pair, judged=method is not None) for pair in pairs] or readings
+    reference = metric.definition.reference
+    sums = None if reference is None or method is None else grouped(metric, table, cells)
+    if reference is None or sums is None or method is None:
+        return checked
+    sides = (side_of(each, method.intervals, reference.value) for each in sums)
+    texts = [getattr(reference, side).format(**metric.values) for side in sides]
+    return [
+        replace(each, verdict=text if each.defined else None)
+        for each, text in zip(checked, texts, strict=True)
+    ]
+
+
+def _of_overlap(reading: Reading, overlap: Overlap, *, judged: bool) -> Reading:
+    note = clip_note(overlap)
+    found = reading if note is None else replace(reading, note=note[0].upper() + note[1:])
+    reason = (distrust(reading, overlap) or lacking(overlap)) if judged else None
+    return found if reason is None else replace(found, interval=None, no_interval=reason)
 
 
 def grouped(metric: Metric, table: Table, cells: IntArray) -> list[GroupSums] | None:
     """The group sums of a metric in each of these cells; None if `ungrouped` gives a reason."""
     if table.groups is None or ungrouped(metric, table) is not None:
         return None
-    return table.groups.of(metric.per_list, cells)
+    sums = table.groups.of(metric.per_list, cells)
+    below = denominator(metric)
+    if below is None:
+        return sums
+    return list(map(ratio_of, sums, table.groups.of(below.per_list, cells)))
 
 
 class UserSums(NamedTuple):
@@ -117,10 +180,14 @@ def user_sums(metric: Metric, table: Table, cells: IntArray) -> UserSums:
     reason, groups = ungrouped(metric, table), table.groups
     if reason is not None or groups is None:
         raise NotComparableError(metric.text, reason or "")
-    sums = groups.summed(metric.per_list, cells.tolist())
+    sums, below = groups.summed(metric.per_list, cells.tolist()), denominator(metric)
     lists, anonymous = (int(each.sum()) for each in groups.lists(cells))
-    count = sum(each.count for each in readings_of(metric, table, cells))
-    return UserSums(sums, _uncovered(count, sums, 1.0 - anonymous / max(lists, 1)))
+    count = sum(reading.count for reading in readings_of(metric, table, cells))
+    covered = float(sums.denominators.sum()) / count if count else 1.0
+    if below is not None:
+        sums = ratio_of(sums, groups.summed(below.per_list, cells.tolist()))
+    shares = Shares(covered, 1.0 - anonymous / max(lists, 1))
+    return UserSums(sums, uncovered(shares) or objection(metric, table, cells))
 
 
 def audiences(table: Table, cells: IntArray) -> list[Audience]:
@@ -162,14 +229,16 @@ def _with_intervals(
     method: IntervalMethod,
 ) -> list[Reading]:
     """The readings with their intervals, or with the reasons that there are none."""
-    reason, groups = ungrouped(metric, table), table.groups
-    if reason is not None or groups is None:
+    reason, groups, sums = ungrouped(metric, table), table.groups, grouped(metric, table, cells)
+    if groups is None or sums is None:
         return [replace(reading, no_interval=reason) for reading in readings]
-    sums = groups.of(metric.per_list, cells)
     lists, anonymous = groups.lists(cells)
+    counted = (each.denominators.sum() for each in groups.of(metric.per_list, cells))
+    covered = [float(n) / max(each.count, 1) for n, each in zip(counted, readings, strict=True)]
     named = (1.0 - anonymous / np.maximum(lists, 1)).tolist()
-    rows = zip(readings, sums, named, strict=True)
-    return [_with_interval(metric, *row, method) for row in rows]
+    shares = map(Shares, covered, named)
+    rows = zip(readings, sums, shares, strict=True)
+    return [with_interval(metric, *row, method) for row in rows]
 
 
 def statistics_of(metric: Metric, table: Table) -> frozenset[str]:
@@ -179,8 +248,9 @@ def statistics_of(metric: Metric, table: Table) -> frozenset[str]:
         CutoffExceedsDepthError: the cut-off exceeds the ranks kept.
         NotKeptError: a required statistic was not kept.
     """
+    beside = (statistics_of(each, table) for each in companions(metric))
     if metric.definition.reads == "event":
-        return frozenset({_name_of_values(metric, table)})
+        return frozenset({_name_of_values(metric, table)}).union(*beside)
     _statistic(metric, table)
     names = {name_of(table.plan.need(metric))}
     if metric.needs_values:
@@ -208,52 +278,6 @@ def advice(table: Table, cells: IntArray, before: int | IntArray = 0) -> list[st
                 "recommendations and interactions use the same ids?"
             )
     return found
-
-
-def _with_interval(
-    metric: Metric, reading: Reading, sums: GroupSums, named: float, method: IntervalMethod
-) -> Reading:
-    """`named`: share of the lists in the sums that name their user."""
-    if not reading.defined or not math.isfinite(reading.value):
-        return replace(reading, no_interval=f"{metric.text} has no finite value.")
-    reason = _uncovered(reading.count, sums, named)
-    if reason is None:
-        bounds = metric.definition.bounds
-        found = interval(sums, method.intervals, method.kind, bounds=bounds)
-        if found is not None:
-            return replace(reading, interval=found)
-        reason = _unspread(metric, reading, sums)
-    return replace(reading, no_interval=reason)
-
-
-def _uncovered(count: int, sums: GroupSums, named: float) -> str | None:
-    """The reason that sums by user do not stand for a value; None if they do.
-
-    `count`: denominator of the value. `named`: share of the lists in the sums that name their user.
-    """
-    covered = float(sums.denominators.sum()) / max(count, 1)
-    if not named:
-        return "No list names its user, and lists of one user resemble each other: give users."
-    if count and covered < _COVERED:
-        return (
-            f"Only {math.floor(100 * covered)} % of the lists are counted by user: the others came "
-            "before that, or have neither a user nor an event id."
-        )
-    if named < 1.0 - MOST_ANONYMOUS:
-        return (
-            f"{100 * (1 - named):.3g} % of the lists do not name their user, and lists of "
-            "one user resemble each other: give users."
-        )
-    return None
-
-
-def _unspread(metric: Metric, reading: Reading, sums: GroupSums) -> str:
-    """The reason that a value has no interval, although its sums by user stand for it."""
-    if pooled(sums).groups < FEWEST_GROUPS:
-        return f"Too few users: they count as fewer than {FEWEST_GROUPS} groups of equal size."
-    if reading.value <= 0:
-        return f"{metric.text} is not above 0 so far."
-    return f"{metric.text} is the same for all users so far."
 
 
 def _unscored(table: Table, cells: IntArray, before: int | IntArray) -> Iterator[tuple[int, str]]:
@@ -370,6 +394,8 @@ def _of_lists(metric: Metric, table: Table, cells: IntArray) -> Iterator[Reading
 
 def _of_events(metric: Metric, values: Distribution) -> Reading:
     lists = values.lists
+    if metric.definition.over is not None:
+        return _of_values(metric, values, lists)
     if values.undefined and metric.values["undefined"] == "error":
         return _refused(metric, values.count, lists, values.undefined)
     if lists and values.count < int(metric.values["least"]):
@@ -406,6 +432,12 @@ def _summary_of(metric: Metric, value: float) -> float:
     return summary(Distribution.of(value), metric.values)
 
 
+def _divided(reading: Reading, below: float) -> Reading:
+    """The reading of a ratio, whose numerator is a sum over lists, divided by another sum."""
+    value = (reading.total or 0.0) / below if below and reading.defined else math.nan
+    return replace(reading, value=value, total=None, weight=below)
+
+
 def _mean(metric: Metric, total: float, count: int, lists: int) -> Reading:
     value = total / count if count else math.nan
     return Reading(metric=metric.text, value=value, count=count, lists=lists, total=total)
@@ -417,7 +449,7 @@ def _sum(metric: Metric, total: float, lists: int) -> Reading:
 
 
 def _of_values(metric: Metric, values: Distribution, lists: int) -> Reading:
-    if metric.is_mean:
+    if metric.is_mean or metric.definition.over is not None:
         return _mean(metric, values.total, values.count, lists)
     value = summary(values, metric.values)
     statistic = metric.values["statistic"]
@@ -429,7 +461,7 @@ def _of_values(metric: Metric, values: Distribution, lists: int) -> Reading:
         value=value,
         count=values.count,
         lists=lists,
-        estimated=values.estimated and statistic in ("median", "quantile"),
+        estimated=values.estimated and statistic in ("median", "quantile", "maximum"),
     )
 
 

@@ -13,8 +13,8 @@ from streameval.accumulator.codec import TableContent, dumped, one_kind, restore
 from streameval.accumulator.formulas import (
     EventValues,
     Formula,
-    bounded,
     formula,
+    largest_rounded,
     mean_counts,
     of_event,
     summed,
@@ -29,7 +29,7 @@ from streameval.events import Batch, Id, Interactions
 from streameval.events.ids import IdKind
 from streameval.events.ragged import CodedBatch
 from streameval.statistics.arrays import IntArray, distinct
-from streameval.statistics.distributions import Values, ValuesOptions
+from streameval.statistics.distributions import WEIGHTED, Values, ValuesOptions
 from streameval.statistics.exposures import ExposuresOptions, ItemsShown
 from streameval.statistics.groups import Groups, GroupsOptions
 from streameval.statistics.hits import Hits, Listener
@@ -138,7 +138,10 @@ class Table:
         made: dict[str, Statistic] = {
             name_of(options): _KINDS[type(options)](options, self.items) for options in plan.needs
         }
-        made |= {name: Values(ValuesOptions(), self.items) for name in plan.valued}
+        made |= {
+            name: Values(WEIGHTED if name in plan.weighted else ValuesOptions(), self.items)
+            for name in plan.valued
+        }
         if plan.groups:
             texts = tuple(metric.per_list for metric in plan.grouped)
             options = GroupsOptions(groups=plan.groups, daily=plan.daily, metrics=texts)
@@ -409,7 +412,7 @@ class Table:
         texts = [each.per_list for each in self.plan.grouped]
         if self.groups is None or metric.per_list not in texts:
             return None
-        return self.groups.collect_events(texts.index(metric.per_list), bounded=bounded(metric))
+        return self.groups.collect_events(texts.index(metric.per_list), largest_rounded(metric))
 
     def _count_lists(self, lists: int, cells: Cells) -> None:
         if isinstance(cells, int):

@@ -166,7 +166,8 @@ def _shared(definition: Definition) -> dict[str, Parameter]:
         known["empty_list"] = Parameter("empty_list", "any", ("any", *_EMPTY))
         known |= {parameter.name: parameter for parameter in summary.PARAMETERS}
     if definition.reads == "event":
-        known |= {parameter.name: parameter for parameter in _VALUE_PARAMETERS}
+        summarised = definition.over is None
+        known |= {each.name: each for each in _VALUE_PARAMETERS if summarised}
         known |= {"type": _TYPE} if definition.interactions else {}
     if definition.reads == "users":
         known["having"] = _HAVING
@@ -237,6 +238,38 @@ def metric_at(function: Callable[..., Any], k: int | None = None, **parameters: 
     prefix = None if built_in else module
     text = str(Spelling(prefix, definition.name, tuple(sorted(parameters.items())), k))
     return _metric(text, spelling(text), definition, None)
+
+
+def companion(metric: Metric, name: str, **chosen: Value) -> Metric:
+    """The metric of this name with the cut-off and the parameters of another, if it has them.
+
+    Parameters of the summary of all lists are not taken. `chosen`: values that differ.
+
+    Example:
+        >>> companion(parse("snips(target=new)@5"), "importance_weight").text
+        'importance_weight(target=new)@5'
+    """
+    prefix = None if name in catalogue() else spelling(metric.text).prefix
+    definition = _user_definition(prefix, name) if prefix else catalogue()[name]
+    known, own = parameters(definition), {*definition.parameters, "type"}
+    values = {key: value for key, value in metric.values.items() if key in own} | chosen
+    options = {
+        key: value
+        for key, value in sorted(values.items())
+        if key in known and value != known[key].default
+    }
+    return parse(str(Spelling(prefix, name, tuple(options.items()), metric.k)))
+
+
+def denominator(metric: Metric) -> Metric | None:
+    """The metric whose sum divides that of a ratio; None for any other metric.
+
+    Example:
+        >>> denominator(parse("snips(type=click,target=new)@5")), denominator(parse("ips"))
+        (Metric('importance_weight(target=new)@5'), None)
+    """
+    over = metric.definition.over
+    return None if over is None else companion(metric, over)
 
 
 def metric_of(given: object) -> Metric:

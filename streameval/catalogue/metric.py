@@ -42,6 +42,16 @@ class Span(NamedTuple):
     high: float
 
 
+class Reference(NamedTuple):
+    """A value with a meaning, and a verdict for each side; `{name}` stands for a parameter."""
+
+    value: float
+    below: str
+    above: str
+    between: str = "not enough evidence"
+    unknown: str = "too few users"
+
+
 KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
 INPUTS = ("k", "catalog", "popularity", "similarity")
 
@@ -92,6 +102,8 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
         inputs: other positional arguments: "k", "catalog", "popularity", "similarity".
         optional: inputs that may be None, unless a parameter's value names them.
         parameters: keywords of its functions.
+        over: the metric whose sum divides that of this one, instead of the number of lists.
+        reference: a value with a meaning, to which the interval is compared.
     """
 
     name: str
@@ -109,6 +121,8 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
     listwise: Mapping[str, tuple[Value, ...]]
     source: str
     interactions: bool
+    over: str | None
+    reference: Reference | None
 
     @property
     def summary(self) -> str:
@@ -129,6 +143,16 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
     def additive(self) -> bool:
         """Whether totals and counts of slices can be added."""
         return self.per != "slice" and self.finish is None
+
+    @property
+    def weighted(self) -> bool:
+        """Whether its values are products of importance weights, which its parameters name."""
+        return {"propensity", "target"} <= self.parameters.keys()
+
+    @property
+    def estimates_policy(self) -> bool:
+        """Whether it estimates the value of a policy that was not shown."""
+        return self.weighted and self.higher_is_better is not None
 
     @property
     def of_list(self) -> Callable[..., Any]:
@@ -186,12 +210,16 @@ class Metric:
     @property
     def is_mean(self) -> bool:
         """Whether it is a mean, whose totals and counts can be added."""
-        return self.definition.additive and self.values.get("statistic", "mean") == "mean"
+        plain = self.definition.additive and self.definition.over is None
+        return plain and self.values.get("statistic", "mean") == "mean"
 
     @property
     def has_interval(self) -> bool:
-        """Whether it is a mean of values of single lists or items."""
-        averaged = self.is_mean and self.definition.per in ("list", "item")
+        """Whether it is a mean of values of single lists or items, or a ratio of two sums."""
+        averaged = (self.is_mean or self.definition.over is not None) and self.definition.per in (
+            "list",
+            "item",
+        )
         return averaged and self.definition.reads in ("hits", "lists", "event")
 
     @property
@@ -225,6 +253,8 @@ def metric(
     finish: Callable[[float], float] | None = None,
     listwise: Mapping[str, tuple[Value, ...]] = MappingProxyType({}),
     interactions: bool = True,
+    over: str | None = None,
+    reference: Reference | None = None,
 ) -> Callable[[F], F]:
     """Declare a function to be a metric; its signature is the schema.
 
@@ -249,6 +279,10 @@ def metric(
         listwise: parameter -> values for which `hits` are read list by list; with an empty tuple,
             all values but the default.
         interactions: whether the metric reads interactions, so that `type=` applies.
+        over: name of a metric of events whose sum, with the same parameters, divides that of this
+            one: a mean weighted by list, which has intervals, too.
+        reference: a value with a meaning, for example 1 of a mean weight, and the verdicts if the
+            interval is below it, above it, or covers it.
 
     Raises:
         MetricDeclarationError: bounds, source or the parentheses are missing, or the function has
@@ -273,6 +307,9 @@ def metric(
         of_lists = {"graded": graded, "finish": finish}
         for problem in _problems(function, bounds, options, of_lists):
             raise MetricDeclarationError(function, problem=problem)
+        if over is not None and (_read_by(function), unit) != ("event", "list"):
+            problem = f"over={over!r} divides a sum over events; read event, with per='list'"
+            raise MetricDeclarationError(function, problem=problem)
         definition = Definition(
             name=function.__name__.rstrip("_"),
             function=function,
@@ -289,6 +326,8 @@ def metric(
             listwise=dict(listwise),
             source=source,
             interactions=interactions,
+            over=over,
+            reference=reference,
         )
         function.definition = definition  # type: ignore[attr-defined]  # functions carry attributes
         return function

@@ -35,6 +35,10 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
         high: upper bound, likewise.
         interval: confidence interval of the true mean; None without `intervals`, or for the
             reason in `no_interval`.
+        weight: sum of the weights that divides the value of a ratio such as snips; else None.
+        verdict: side of the metric's reference on which the value is, such as "support is missing"
+            of a mean weight; None without a reference, or without `intervals`.
+        note: what must be said beside the value, such as the share of clipped lists.
         no_interval: reason that there is no interval although `intervals` are configured.
 
     Example:
@@ -52,6 +56,9 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     high: float | None = None
     interval: Interval | None = None
     no_interval: str | None = None
+    weight: float | None = None
+    verdict: str | None = None
+    note: str | None = None
 
     @property
     def defined(self) -> bool:

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, get_args
 
 import numpy as np
 
 from streameval.catalogue.metric import Parameter
 from streameval.statistics.distributions import Distribution
 
-Statistic: TypeAlias = Literal["mean", "median", "quantile", "standard_error", "half_width"]
+Statistic: TypeAlias = Literal[
+    "mean", "median", "quantile", "maximum", "standard_error", "half_width", "effective_share"
+]
 
 _MOST_CONFIDENT = 0.999_999
 """Largest confidence; at 1 the interval would be infinite."""
 
 PARAMETERS = (
-    Parameter("statistic", "mean", ("mean", "median", "quantile", "standard_error", "half_width")),
+    Parameter("statistic", "mean", get_args(Statistic)),
     Parameter("q", 0.5, span=(0.0, 1.0)),
     Parameter("method", "linear", ("linear", "lower")),
     Parameter("confidence", 0.95, span=(0.0, _MOST_CONFIDENT)),
@@ -24,9 +26,11 @@ PARAMETERS = (
 )
 """Parameters of the summary of the values of all lists, by default their mean.
 
-`q` is the quantile; `method` interpolates between values ("linear") or chooses one ("lower").
-`confidence` is that of the normal interval for `half_width`. It and the standard error assume
-independent lists, so both are too small if users have many lists. `deviation=single` rounds the
+`maximum` is the largest value. `effective_share` is Kish's (sum)^2 / (n * sum of squares): the
+share of the values that would make a mean as exact if all were equal. `q` is the quantile; `method`
+interpolates between values ("linear") or chooses one ("lower"). `confidence` is that of the normal
+interval for `half_width`. It and the standard error assume independent lists, so both are too small
+if users have many lists. `deviation=single` rounds the
 standard deviation to a 32-bit float; that of a single value is 0.
 """
 
@@ -39,6 +43,10 @@ def summary(values: Distribution, chosen: dict[str, str | int | float | bool]) -
     if statistic in ("median", "quantile"):
         q = 0.5 if statistic == "median" else float(chosen["q"])
         return values.quantile(q, "lower" if chosen["method"] == "lower" else "linear")
+    if statistic == "maximum":
+        return values.maximum
+    if statistic == "effective_share":
+        return values.effective_share
     error = _standard_error(values, single=chosen["deviation"] == "single")
     return error if statistic == "standard_error" else error * _width(float(chosen["confidence"]))
 

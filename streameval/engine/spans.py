@@ -8,7 +8,8 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from streameval.accumulator.doubts import Doubts
-from streameval.accumulator.readings import IntervalMethod, advice, interval_method, readings_of
+from streameval.accumulator.reading_intervals import IntervalMethod, interval_method
+from streameval.accumulator.readings import advice, readings_of
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading

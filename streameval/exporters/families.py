@@ -131,7 +131,8 @@ def _what_is_read(metric: Metric) -> list[str]:
     """The part of a gauge's name that distinguishes it from counters of the same metric."""
     if statistic := metric.options.get("statistic"):
         return [str(statistic)]
-    counted = metric.definition.additive and metric.definition.bounds[0] >= 0
+    definition = metric.definition
+    counted = definition.additive and definition.over is None and definition.bounds[0] >= 0
     return ["mean"] if counted and not counts_up(metric) else []
 
 
@@ -154,7 +155,7 @@ _MEAN: Final = (
     "series as sum(mean * support) / sum(support)."
 )
 _END: Final = (
-    " end of the interval of {name}_window_mean. The interval of the lifetime holds however often "
+    " end of the interval of {name}. The interval of the lifetime holds however often "
     "you look; those of other windows hold for one look, never for alerts. Absent with too few "
     "users, or too many lists without one. Intervals of several series cannot be combined."
 )
@@ -164,15 +165,25 @@ def _described(metric: Metric, name: str, *, windowed: bool) -> Iterator[tuple[s
     """Suffix, kind and HELP of each family of a metric."""
     if not counts_up(metric):
         yield "", "gauge", _gauge_help(metric, windowed=windowed)
+        if windowed and metric.has_interval:
+            divisor = "Number of lists"
+            if metric.definition.over is not None:
+                divisor = "Sum of the weights"
+            yield from _interval_families(name)
+            yield "_window_support", "gauge", f"{divisor} in {name}."
         return
     summary, unit = metric.definition.summary, COUNTED[metric.definition.per]
     yield "", "summary", _SUMMARY.format(summary=summary, unit=unit, name=name)
     if windowed:
         yield "_window_mean", "gauge", _MEAN.format(summary=summary)
         if metric.has_interval:
-            yield "_window_low", "gauge", f"Lower{_END.format(name=name)}"
-            yield "_window_high", "gauge", f"Upper{_END.format(name=name)}"
+            yield from _interval_families(f"{name}_window_mean")
         yield "_window_support", "gauge", f"Number of {unit} in {name}_window_mean."
+
+
+def _interval_families(value: str) -> Iterator[tuple[str, Kind, str]]:
+    yield "_window_low", "gauge", f"Lower{_END.format(name=value)}"
+    yield "_window_high", "gauge", f"Upper{_END.format(name=value)}"
 
 
 def _gauge_help(metric: Metric, *, windowed: bool) -> str:
@@ -284,12 +295,14 @@ class MetricSamples(msgspec.Struct, frozen=True, kw_only=True):
 
     def show(self, reading: Reading, labels: dict[str, str]) -> None:
         """Add the samples of a gauge, or of a window of a mean."""
-        if "_window_mean" not in self.lists:
+        if "_window_mean" in self.lists:
+            mean = reading.value if reading.total is None else reading.total / reading.count
+            self._add("_window_mean", labels, mean)
+        else:
             self._add("", labels, reading.value)
-            return
-        mean = reading.value if reading.total is None else reading.total / reading.count
-        self._add("_window_mean", labels, mean)
-        self._add("_window_support", labels, reading.count)
+        if "_window_support" in self.lists:
+            divisor = reading.count if reading.weight is None else reading.weight
+            self._add("_window_support", labels, divisor)
         if reading.interval is not None and "_window_low" in self.lists:
             self._add("_window_low", labels, reading.interval.low)
             self._add("_window_high", labels, reading.interval.high)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from streameval.accumulator import Accumulator
-from streameval.accumulator.readings import interval_method
+from streameval.accumulator.reading_intervals import interval_method
 from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.capture import ingest_snapshot

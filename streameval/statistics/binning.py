@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Self
+from functools import cache
+from sys import float_info
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -12,11 +14,17 @@ from streameval.statistics.relation import Shape
 from streameval.statistics.statistic import CappedStatistic
 from streameval.statistics.vocabulary import Items
 
-_SHIFT = 41
-"""A bin keeps sign, exponent and 11 bits of the mantissa: a relative width of 1/2048."""
+BITS: Final = 11
+"""Bits of the mantissa that the bins of scores and values keep: a relative width of 1/2048."""
 
-_TINY, _HUGE = 2.0**-32, 2.0**32
-"""Smaller and larger magnitudes share a bin, which limits the bins to some 400,000."""
+_MANTISSA: Final = 52
+_FEWEST: Final = 2.0**-32, 2.0**32
+"""Smaller and larger magnitudes share a bin, which limits fine bins to some 400,000."""
+
+_EVERY: Final = 2.0**-1022, float_info.max
+"""Of coarse bins there are few, so that they reach to the largest float."""
+
+_COARSE: Final = 4
 
 
 def float_keys(values: FloatArray) -> IntArray:
@@ -35,39 +43,58 @@ def floats_of_keys(keys: IntArray) -> FloatArray:
     return np.where(keys < 0, np.iinfo(np.int64).min - keys, keys).view(np.float64)
 
 
-def bin_keys(values: FloatArray) -> IntArray:
-    """The bin of each value, as integers in the order of the values.
+class Bins:
+    """Narrow bins of floats, as integers in the order of the values.
 
     Between 0.5 and 1 the bins are those of 1 - value, so that resolution near 1 equals that near 0.
+
+    `bits`: bits of the mantissa that a bin keeps.
+
+    Example:
+        >>> bins = Bins(4)
+        >>> bins.middles(bins.keys(np.array([0.0, 1.0, 21_739.0]))).tolist()
+        [0.0, 1.0, 22016.0]
     """
-    upper = _coarse(1.0 - np.clip(values, 0.5, 1.0))
-    near_one = 2 * _HALF + 1 - upper
-    above = 2 * _HALF + 2 + _coarse(values) - _ONE
-    return np.where(values < 0.5, _coarse(values), np.where(values <= 1.0, near_one, above))
+
+    def __init__(self, bits: int) -> None:
+        self._shift = _MANTISSA - bits
+        self._tiny, self._huge = _EVERY if bits <= _COARSE else _FEWEST
+        self._half, self._one = self._coarse(np.array([0.5, 1.0])).tolist()
+
+    def keys(self, values: FloatArray) -> IntArray:
+        """The bin of each value."""
+        half = self._half
+        upper = self._coarse(1.0 - np.clip(values, 0.5, 1.0))
+        near_one = 2 * half + 1 - upper
+        above = 2 * half + 2 + self._coarse(values) - self._one
+        return np.where(
+            values < 0.5, self._coarse(values), np.where(values <= 1.0, near_one, above)
+        )
+
+    def middles(self, keys: IntArray) -> FloatArray:
+        """A value inside each bin."""
+        half = self._half
+        # The first of these bins holds only 0.5.
+        near_one = np.maximum(1.0 - self._middle(2 * half + 1 - keys), 0.5)
+        above = self._middle(keys - 2 * half - 2 + self._one)
+        inner = np.where(keys <= 2 * half + 1, near_one, above)
+        return np.where(keys <= half, self._middle(keys), inner)
+
+    def _coarse(self, values: FloatArray) -> IntArray:
+        size = np.clip(np.abs(values), self._tiny, self._huge)
+        clamped = np.where(np.abs(values) < self._tiny, 0.0, np.copysign(size, values))
+        keys = float_keys(clamped)
+        return np.where(keys < 0, -(-keys >> self._shift), keys >> self._shift)
+
+    def _middle(self, keys: IntArray) -> FloatArray:
+        whole = (np.abs(keys) << self._shift) | (1 << (self._shift - 1))
+        return np.where(keys == 0, 0.0, np.copysign(whole.view(np.float64), keys))
 
 
-def bin_middles(keys: IntArray) -> FloatArray:
-    """A value inside each bin."""
-    # The first of these bins holds only 0.5.
-    near_one = np.maximum(1.0 - _middle(2 * _HALF + 1 - keys), 0.5)
-    above = _middle(keys - 2 * _HALF - 2 + _ONE)
-    return np.where(keys <= _HALF, _middle(keys), np.where(keys <= 2 * _HALF + 1, near_one, above))
-
-
-def _coarse(values: FloatArray) -> IntArray:
-    size = np.clip(np.abs(values), _TINY, _HUGE)
-    clamped = np.where(np.abs(values) < _TINY, 0.0, np.copysign(size, values))
-    keys = float_keys(clamped)
-    return np.where(keys < 0, -(-keys >> _SHIFT), keys >> _SHIFT)
-
-
-def _middle(keys: IntArray) -> FloatArray:
-    whole = (np.abs(keys) << _SHIFT) | (1 << (_SHIFT - 1))
-    return np.where(keys == 0, 0.0, np.copysign(whole.view(np.float64), keys))
-
-
-_HALF = int(_coarse(np.array([0.5]))[0])
-_ONE = int(_coarse(np.array([1.0]))[0])
+@cache
+def bins_of(bits: int) -> Bins:
+    """The bins that keep these bits of the mantissa."""
+    return Bins(bits)
 
 
 CAP = 65_536
@@ -86,12 +113,13 @@ class BinnedStatistic(CappedStatistic):
 
     def __init__(self, options: Any, items: Items) -> None:
         super().__init__(options, items, options.cap)
+        self.bins = bins_of(getattr(options, "bits", BITS))
 
     def put(self, cells: IntArray, values: FloatArray, counts: Sequence[IntArray]) -> None:
         """Count floats (finite), shape (n,) each."""
         keys, reduced = float_keys(values), among(cells, self.binned)
         if reduced.any():
-            keys[reduced] = bin_keys(values[reduced])
+            keys[reduced] = self.bins.keys(values[reduced])
             self.on_binned(cells[reduced], values[reduced], [each[reduced] for each in counts])
         self.relations[self.rows].add([cells, keys], counts)
 
@@ -157,6 +185,6 @@ class BinnedStatistic(CappedStatistic):
         values = floats_of_keys(keys[here].astype(np.int64))
         self.on_binned(own[here].astype(np.int64), values, [each[here] for each in counts])
         keys = keys.astype(np.int64)
-        keys[here] = bin_keys(values)
+        keys[here] = self.bins.keys(values)
         relation.replace([own, keys, *counts])
         self.relations["binned"].add([cells], [np.ones_like(cells)])

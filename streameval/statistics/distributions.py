@@ -5,13 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
 
 import msgspec
 import numpy as np
 
 from streameval.statistics.arrays import FloatArray, IntArray
-from streameval.statistics.binning import BINNED, CAP, BinnedStatistic, bin_middles, floats_of_keys
+from streameval.statistics.binning import (
+    BINNED,
+    BITS,
+    CAP,
+    BinnedStatistic,
+    bins_of,
+    floats_of_keys,
+)
 from streameval.statistics.exact import ONE, limbs, ratio, scaled, squares
 from streameval.statistics.relation import Columns, Shape
 from streameval.statistics.vocabulary import Items
@@ -22,9 +29,19 @@ _LISTS, _UNDEFINED, _ABOVE, _BELOW = range(4)
 
 
 class ValuesOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Options of a statistic of values; only equal options merge."""
+    """Options of a statistic of values; only equal options merge.
+
+    Attributes:
+        cap: distinct values kept; with more, all are in bins.
+        bits: bits of the mantissa of a bin: its relative width is 1 / 2^bits.
+    """
 
     cap: int = CAP
+    bits: int = BITS
+
+
+WEIGHTED: Final = ValuesOptions(cap=1_024, bits=4)
+"""Options for products of weights, of which each list may have its own: about 10 kB per cell."""
 
 
 class Values(BinnedStatistic):
@@ -107,7 +124,7 @@ class Values(BinnedStatistic):
         )
         estimated = self.relations["binned"].value(cells) > 0
         rows = zip(values, marks, sums, estimated.tolist(), strict=True)
-        return [Distribution(*each) for each in rows]
+        return [Distribution(*each, self.options.bits) for each in rows]
 
     def _mark(self, kind: int, cells: IntArray, counts: IntArray) -> None:
         self.relations["marks"].add([cells, np.full_like(cells, kind)], [counts])
@@ -121,10 +138,17 @@ class Distribution:
         lists: lists seen, if they were counted.
     """
 
-    def __init__(self, values: Columns, marks: Columns, sums: Columns, estimated: bool) -> None:  # noqa: FBT001  a column like the others
+    def __init__(
+        self,
+        values: Columns,
+        marks: Columns,
+        sums: Columns,
+        estimated: bool,  # noqa: FBT001  a column like the others
+        bits: int = BITS,
+    ) -> None:
         self._keys, self._counts = values
         self._sums = sums
-        self.estimated = estimated
+        self.estimated, self._bits = estimated, bits
         known: dict[int, int] = dict(zip(*(column.tolist() for column in marks), strict=True))
         self.lists, self.undefined = known.get(_LISTS, 0), known.get(_UNDEFINED, 0)
         self._above, self._below = known.get(_ABOVE, 0), known.get(_BELOW, 0)
@@ -165,6 +189,19 @@ class Distribution:
         return low if low == high else low + (high - low) * (place - math.floor(place))
 
     @property
+    def maximum(self) -> float:
+        """The largest value; NaN without values."""
+        return self._at(self.count - 1) if self.count else math.nan
+
+    @property
+    def effective_share(self) -> float:
+        """(Sum of the values)^2 / (count * sum of squares); NaN without values other than 0."""
+        if self._above or self._below:
+            return math.nan
+        squared = self.count * self._moment(2) * ONE
+        return ratio(self._moment(1) ** 2, squared) if squared else math.nan
+
+    @property
     def standard_error(self) -> float:
         """Sample standard deviation / sqrt(count); NaN for fewer than two values."""
         n = self.count
@@ -177,7 +214,11 @@ class Distribution:
 
     @cached_property
     def _values(self) -> FloatArray:
-        return bin_middles(self._keys) if self.estimated else floats_of_keys(self._keys)
+        return (
+            bins_of(self._bits).middles(self._keys)
+            if self.estimated
+            else floats_of_keys(self._keys)
+        )
 
     @cached_property
     def _ends(self) -> IntArray:

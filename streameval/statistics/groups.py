@@ -87,9 +87,9 @@ class Groups(Statistic):
         self._collectors.append(collector := ListCollector(metrics))
         return collector
 
-    def collect_events(self, column: int, *, bounded: bool) -> EventCollector:
-        """A new collector of event values, for one metric."""
-        self._collectors.append(collector := EventCollector(column, bounded=bounded))
+    def collect_events(self, column: int, largest: float) -> EventCollector:
+        """A new collector of event values, for one metric; larger ones are summed exactly."""
+        self._collectors.append(collector := EventCollector(column, largest))
         return collector
 
     @property

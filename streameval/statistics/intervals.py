@@ -101,12 +101,27 @@ class GroupSums(NamedTuple):
     Attributes:
         days: days since 1970-01-01 (UTC), ascending; [0] if events have no time; shape (D,).
         numerators: sums of the values of lists, in the metric's unit; shape (D, G).
-        denominators: lists, or items for a metric per item; shape (D, G).
+        denominators: lists, items for a metric per item, or weights of a ratio; shape (D, G).
     """
 
     days: IntArray
     numerators: FloatArray
-    denominators: IntArray
+    denominators: IntArray | FloatArray
+
+
+def ratio_of(above: GroupSums, below: GroupSums) -> GroupSums:
+    """The sums of a ratio of two means of the same lists, without days of the denominator 0.
+
+    Example:
+        >>> lists, days = np.full((2, 2), 4), np.array([7, 8])
+        >>> weights = GroupSums(days, np.array([[1.5, 2.5], [0.0, 0.0]]), lists)
+        >>> ratio_of(GroupSums(days, np.array([[1.0, 2.0], [0.0, 0.0]]), lists), weights)
+        GroupSums(days=array([7]), numerators=array([[1., 2.]]), denominators=array([[1.5, 2.5]]))
+    """
+    days, upper, lower = np.intersect1d(above.days, below.days, return_indices=True)
+    divisors = below.numerators[lower]
+    some = divisors.any(axis=1)
+    return GroupSums(days[some], above.numerators[upper][some], divisors[some])
 
 
 class Audience(NamedTuple):

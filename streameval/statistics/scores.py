@@ -10,7 +10,14 @@ import numpy as np
 
 from streameval.events import Batch, Interactions
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
-from streameval.statistics.binning import BINNED, CAP, BinnedStatistic, bin_middles, floats_of_keys
+from streameval.statistics.binning import (
+    BINNED,
+    BITS,
+    CAP,
+    BinnedStatistic,
+    bins_of,
+    floats_of_keys,
+)
 from streameval.statistics.relation import Shape
 from streameval.statistics.statistic import Cells, Statistic
 from streameval.statistics.vocabulary import Items
@@ -152,7 +159,7 @@ class Scores(msgspec.Struct, frozen=True, eq=False):
 
     def columns(self) -> tuple[FloatArray, IntArray, IntArray]:
         """Distinct scores (or bin middles), ascending, with their positives and negatives."""
-        scores = bin_middles(self.keys) if self.estimated else floats_of_keys(self.keys)
+        scores = bins_of(BITS).middles(self.keys) if self.estimated else floats_of_keys(self.keys)
         return scores, self.positives, self.negatives
 
     def area(self) -> tuple[float, float]:

@@ -14,8 +14,10 @@ from streameval.statistics.lists import Lists, Outcome, Outcomes
 from streameval.statistics.statistic import Cells
 from streameval.statistics.users import ListUsers
 
-_LARGEST: Final = 2.0
-"""Larger values are summed exactly; smaller ones are rounded to UNIT, and 2^30 of them fit."""
+BOUNDED: Final = 2.0
+WEIGHTED: Final = 1024.0
+"""Larger values are summed exactly. Smaller ones are rounded to UNIT, and 2^30 of bounded metrics
+fit, or 2^21 lists of the largest weight."""
 
 _DENSE: Final = 8
 
@@ -28,13 +30,13 @@ class SummedMetric(NamedTuple):
 
     Attributes:
         column: index of the metric among those summed.
-        bounded: whether values are rounded to UNIT; otherwise they are summed exactly.
+        largest: largest value that is rounded to UNIT; larger ones are summed exactly.
         values: numerators and denominators of lists.
         items: denominators of items at explicit positions, from their ranks.
     """
 
     column: int
-    bounded: bool
+    largest: float
     values: Callable[[Lists], Values]
     items: Callable[[IntArray], IntArray]
 
@@ -43,7 +45,7 @@ class Terms(NamedTuple):
     """The terms of distinct outcomes for one metric, shape (outcomes,) each."""
 
     column: int
-    bounded: bool
+    largest: float
     numerators: FloatArray
     denominators: IntArray
 
@@ -132,15 +134,15 @@ class ListCollector:
 
     def _terms(self, values: Iterable[Values]) -> list[Terms]:
         pairs = zip(self._metrics, values, strict=True)
-        return [Terms(metric.column, metric.bounded, *each) for metric, each in pairs]
+        return [Terms(metric.column, metric.largest, *each) for metric, each in pairs]
 
 
 class EventCollector:
     """Collects the values of events for one metric until they are summed."""
 
-    def __init__(self, column: int, *, bounded: bool) -> None:
+    def __init__(self, column: int, largest: float) -> None:
         self.first = 0
-        self._column, self._bounded = column, bounded
+        self._column, self._largest = column, largest
         self._values: list[tuple[int, float, int]] = []
 
     def take(self, numerator: float, denominator: int) -> None:
@@ -153,7 +155,7 @@ class EventCollector:
         values, self._values = self._values, []
         if values:
             rows, numerators, denominators = map(np.array, zip(*values, strict=True))
-            terms = Terms(self._column, self._bounded, numerators, denominators)
+            terms = Terms(self._column, self._largest, numerators, denominators)
             yield ListTerms(rows, np.arange(rows.size), [terms])
 
 
@@ -199,8 +201,8 @@ class GroupTotals:
             pairs = np.bincount(owner * kinds + part.codes, minlength=owners * kinds)
             pairs = pairs.reshape(owners, kinds)
         known: list[tuple[IntArray, IntArray]] = []
-        for column, bounded, numerators, denominators in part.terms:
-            loose = (numerators != 0) & ~(bounded & (np.abs(numerators) <= _LARGEST))
+        for column, largest, numerators, denominators in part.terms:
+            loose = (numerators != 0) & (np.abs(numerators) > largest)
             whole = np.rint(np.where(loose, 0.0, numerators) / UNIT).astype(np.int64)
             self._sums[column] += _summed(whole, owner, part.codes, pairs, owners)
             if loose.any():

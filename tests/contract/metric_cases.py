@@ -61,6 +61,7 @@ DUMPED = [(name, k) for name, k in CASES if k in (1, 5, None)]
 """Cut-offs, which set the depth: one rank, some, and whole lists have different dumps."""
 
 _GAINS = (1, 1, 2, 0.5, 0, -1, 3.25, 1e16, 1e-20)
+_CHANCES = (0.0625, 0.25, 0.5, 1.0, 0.3, 1e-3)
 _SCORES = (0.0, 0.125, 0.25, 0.3, 0.3, 0.7, 0.95, 1.0, 1 / 3, 1e-9)
 
 
@@ -89,8 +90,22 @@ def _event(draw: random.Random) -> Event:
         typed=[_typed(draw) for _ in range(draw.choice((0, 1, 4)))],
         history=_distinct(draw, draw.choice((0, 4))) if draw.random() < 0.7 else None,
         user=draw.choice(WORDS) if draw.random() < 0.8 else None,
+        per_item=_item_values(draw, length) if draw.random() < 0.9 else None,
         ts=draw.choice(TIMES),
     )
+
+
+def _item_values(draw: random.Random, length: int) -> dict[str, list[Any]]:
+    """Chances and predictions, one list in ten with one that is missing or impossible."""
+    values: dict[str, list[Any]] = {
+        name: draw.choices(_CHANCES, k=length)
+        for name in ("propensity", "target", "predicted", "expected")
+    }
+    if length and draw.random() < 0.1:
+        values[draw.choice(("propensity", "target"))][draw.randrange(length)] = draw.choice(
+            (None, -0.5, 1.5, "b")
+        )
+    return values | {"team": draw.choices(("a", "b", None), k=length)}
 
 
 def _typed(draw: random.Random) -> Interaction:

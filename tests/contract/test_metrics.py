@@ -205,6 +205,7 @@ def test_a_repeated_metric_is_read_once() -> None:
 
 
 _WITHOUT_INTERACTIONS = {
+    *("clipped_share", "importance_weight"),
     *("average_popularity", "distinct_items", "gini", "item_coverage", "list_diversity"),
     *("novelty", "personalization", "shannon_entropy", "tail_percentage", "unexpectedness"),
     *("user_novelty", "users_covered"),

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from streameval import Accumulator, Intervals
 from streameval.accumulator.plan import planned
-from streameval.accumulator.readings import IntervalMethod, readings_of
+from streameval.accumulator.reading_intervals import IntervalMethod
+from streameval.accumulator.readings import readings_of
 from streameval.accumulator.table import Table
 from streameval.errors import DamagedStateError, UnlikeStateError
 from streameval.events import columns_of

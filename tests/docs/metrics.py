@@ -33,6 +33,13 @@ EVENTS = (
         baseline=[2, 1, 5, 6],
         history=[2, 7],
         user="ann",
+        per_item={
+            "propensity": [0.5, 0.25, 0.25, 0.125],
+            "target": [0.25, 0.5, 0.25, 0.25],
+            "predicted": [0.5, 0.25, 0.25, 0.5],
+            "expected": [0.5, 0.25, 0.25, 0.25],
+            "team": ["a", "b", "a", "b"],
+        },
     ),
     Event(
         recommendations=[2, 5, 1, 6],
@@ -41,6 +48,13 @@ EVENTS = (
         baseline=[1, 2, 3, 4],
         history=[],
         user="bob",
+        per_item={
+            "propensity": [0.25, 0.25, 0.5, 0.125],
+            "target": [0.5, 0.25, 0.25, 0.125],
+            "predicted": [0.25, 0.5, 0.25, 0.25],
+            "expected": [0.25, 0.25, 0.25, 0.25],
+            "team": ["b", "a", "b", "a"],
+        },
     ),
     Event(
         recommendations=[3, 1, 7, 8],
@@ -49,6 +63,13 @@ EVENTS = (
         baseline=[3, 1, 7, 8],
         history=[3, 1],
         user="ann",
+        per_item={
+            "propensity": [0.5, 0.5, 0.125, 0.25],
+            "target": [0.25, 0.5, 0.25, 0.25],
+            "predicted": [0.25, 0.25, 0.25, 0.25],
+            "expected": [0.5, 0.25, 0.25, 0.25],
+            "team": ["a", "b", "b", "a"],
+        },
     ),
 )
 USERS: Mapping[Id, float] = {1: 8, 2: 6, 3: 4, 4: 2, 5: 2, 6: 1, 7: 1}
@@ -229,6 +250,7 @@ def _value(text: str) -> str:
             baseline=event.baseline,
             history=event.history,
             user=event.user,
+            per_item=event.per_item,
         )
     reading = accumulator.read(parse(text).text)
     if isinstance(reading, UndefinedReading):
@@ -304,6 +326,11 @@ def _example() -> str:
         f"| {_row(each.scores)} | {_row(each.baseline)} | {_row(each.history)} | {each.user} |"
         for number, each in enumerate(EVENTS, 1)
     ]
+    values = [
+        f"| {number} | " + " | ".join(map(_row, (each.per_item or {}).values())) + " |"
+        for number, each in enumerate(EVENTS, 1)
+    ]
+    names = list(EVENTS[0].per_item or ())
     users = ", ".join(f"{item}: {count}" for item, count in USERS.items())
     vectors = ", ".join(f"{item}: {tuple(row)}" for item, row in enumerate(VECTORS, 1))
     return "\n".join(
@@ -312,6 +339,10 @@ def _example() -> str:
             "| event | recommendations | interactions: gain | scores | baseline | history | user |",
             "|---|---|---|---|---|---|---|",
             *rows,
+            "\nValues of the items (`per_item`):\n",
+            f"| event | {' | '.join(names)} |",
+            f"|---|{'---|' * len(names)}",
+            *values,
             f"\nThe catalogue has 10 items. Of 10 users, these interacted with each item: {users}.",
             f"The vectors of the items are {vectors}.\n",
         ]

@@ -46,6 +46,10 @@ def summary_of(
                 method,
             )
         )
+    if statistic == "maximum":
+        return finish(float(max(known)))
+    if statistic == "effective_share":
+        return _effective_share(known)
     error = _standard_error(known, deviation)
     wide = statistics.NormalDist().inv_cdf(0.5 + confidence / 2)
     return error if statistic == "standard_error" else error * wide
@@ -63,6 +67,14 @@ def _quantile(ordered: Sequence[Number], q: Fraction, method: str) -> float:
     if method == "lower":
         return float(ordered[max(1, math.ceil(q * len(ordered))) - 1])
     return float(np.quantile(np.array([float(value) for value in ordered]), float(q)))
+
+
+def _effective_share(values: Sequence[Number]) -> float:
+    if any(math.isinf(value) for value in values):
+        return math.nan
+    exact = list(map(_exact, values))
+    squares = len(exact) * sum(each**2 for each in exact)
+    return float(sum(exact) ** 2 / squares) if squares else math.nan
 
 
 def _standard_error(values: Sequence[Number], deviation: str) -> float:
@@ -95,6 +107,7 @@ class Shown(Protocol):
     baseline: Sequence[Id] | None
     typed: Sequence[Any]
     history: Sequence[Id] | None
+    per_item: Mapping[str, Sequence[Any]] | None
     user: Id | None
 
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.statistics.arrays import FloatArray, IntArray
-from streameval.statistics.binning import bin_keys, bin_middles, float_keys, floats_of_keys
+from streameval.statistics.binning import BITS, bins_of, float_keys, floats_of_keys
 from streameval.statistics.distributions import Distribution, Values, ValuesOptions
 from streameval.statistics.exact import ONE, limbs, ratio, scaled, squares
 from streameval.statistics.vocabulary import Items
@@ -25,6 +25,8 @@ SMALLEST, LARGEST = 2.0**-32, 2.0**32
 shares = st.sampled_from([0.0, 0.01, 0.25, 0.5, 0.75, 0.99, 1.0])
 values = st.lists(st.floats(min_value=-1e6, max_value=1e6), min_size=1, max_size=30)
 units = st.lists(st.floats(min_value=0, max_value=1), min_size=1, max_size=40)
+
+BINS = bins_of(BITS)
 
 
 def _values(content: Sequence[float], cap: int = 65_536) -> Values:
@@ -153,26 +155,28 @@ def test_floats_and_their_integers_have_one_order(values: list[float]) -> None:
 
 @given(content)
 def test_bins_are_in_the_order_of_their_values_and_hold_their_middle(values: list[float]) -> None:
-    keys = bin_keys(np.array(sorted(values)))
+    keys = BINS.keys(np.array(sorted(values)))
     assert (np.diff(keys) >= 0).all()
-    assert np.array_equal(bin_keys(bin_middles(keys)), keys)
+    assert np.array_equal(BINS.keys(BINS.middles(keys)), keys)
 
 
 @given(st.lists(st.floats(min_value=-LARGEST, max_value=LARGEST), min_size=1, max_size=40))
 def test_a_bin_is_narrow(values: list[float]) -> None:
     floats = np.array(values)
-    off = np.abs(bin_middles(bin_keys(floats)) - floats)
+    off = np.abs(BINS.middles(BINS.keys(floats)) - floats)
     assert (off <= np.maximum(np.abs(floats) / 2048, SMALLEST)).all()
 
 
 def test_values_near_1_have_the_resolution_of_those_near_0() -> None:
     crowded = np.array([2.0**-power for power in range(2, 32)])
-    assert len(set(bin_keys(crowded).tolist())) == len(set(bin_keys(1.0 - crowded).tolist())) == 30
+    assert (
+        len(set(BINS.keys(crowded).tolist())) == len(set(BINS.keys(1.0 - crowded).tolist())) == 30
+    )
 
 
 def test_the_number_of_bins_is_limited() -> None:
-    edges = bin_keys(np.array([-1.7e308, 1.7e308]))
-    assert np.array_equal(edges, bin_keys(np.array([-LARGEST, LARGEST])))
+    edges = BINS.keys(np.array([-1.7e308, 1.7e308]))
+    assert np.array_equal(edges, BINS.keys(np.array([-LARGEST, LARGEST])))
     assert edges[1] > edges[0]
 
 

@@ -1,0 +1,161 @@
+"""Whether a log can judge a policy that it did not show: overlap, mean weight and clipped lists."""
+
+from __future__ import annotations
+
+import math
+from typing import Final, Literal, NamedTuple
+
+from streameval.accumulator.interval_formulas import MOST_ANONYMOUS, NOISE, interval, pooled
+from streameval.catalogue import companion, denominator
+from streameval.catalogue.metric import Metric
+from streameval.catalogue.reading import Reading
+from streameval.statistics.intervals import GroupSums, Intervals
+
+FEWEST_REWARDS: Final = 20
+"""Effective rewards below which intervals cover the truth less often than they say."""
+
+LEAST_CLIPPED_WEIGHT: Final = 0.95
+"""Mean clipped weight below which the clip hides too much of the policy."""
+
+
+Side = Literal["below", "above", "between", "unknown"]
+
+
+def side_of(sums: GroupSums, intervals: Intervals, reference: float) -> Side:
+    """On which side of a reference the anytime interval of a mean is; "between" if it covers it.
+
+    A value that is the same for all users has no interval, and needs none. Unknown for too few
+    users.
+
+    Example:
+        >>> import numpy as np
+        >>> lists = np.ones((1, 64), np.int64)
+        >>> [side_of(GroupSums(np.zeros(1, int), lists * w, lists), Intervals(), 1) for w in (1, 2)]
+        ['between', 'above']
+    """
+    estimate = pooled(sums)
+    if not estimate.is_usable:
+        return "unknown"
+    covered = interval(sums, intervals)
+    low, high = (estimate.value,) * 2 if covered is None else (covered.low, covered.high)
+    wide = NOISE * abs(reference)
+    if high < reference - wide:
+        return "below"
+    return "above" if low > reference + wide else "between"
+
+
+class Checks(NamedTuple):
+    """The metrics that show whether an estimate can be trusted.
+
+    Attributes:
+        weight: the mean weight without a clip.
+        share: the effective share of the lists, with the clip.
+        rewarded: the share of lists with a reward.
+        clipped: the mean clipped weight, and the share of lists with a clipped weight; None without
+            a clip.
+    """
+
+    weight: Metric
+    share: Metric
+    rewarded: Metric
+    clipped: tuple[Metric, Metric] | None
+
+    @property
+    def metrics(self) -> tuple[Metric, ...]:
+        """All of them."""
+        return (self.weight, self.share, self.rewarded, *(self.clipped or ()))
+
+
+def checks_of(metric: Metric) -> Checks | None:
+    """The checks of an estimate; None for any other metric, and for a model alone."""
+    if not metric.definition.estimates_policy or metric.values.get("direct"):
+        return None
+    weight = "importance_weight"
+    return Checks(
+        weight=companion(metric, weight, clip=0.0),
+        share=companion(metric, weight, statistic="effective_share"),
+        rewarded=companion(metric, "hit_rate"),
+        clipped=(companion(metric, weight), companion(metric, "clipped_share"))
+        if metric.values.get("clip")
+        else None,
+    )
+
+
+def companions(metric: Metric) -> tuple[Metric, ...]:
+    """The metrics that must be kept to read this one."""
+    below, checks = denominator(metric), checks_of(metric)
+    return (*([] if below is None else [below]), *(() if checks is None else checks.metrics))
+
+
+class Overlap(NamedTuple):
+    """The readings of `Checks`.
+
+    Attributes:
+        side: on which side of 1 the mean weight is.
+    """
+
+    side: Side
+    weight: Reading
+    share: Reading
+    rewarded: Reading
+    clipped: tuple[Reading, Reading] | None = None
+
+    @property
+    def lists(self) -> float:
+        """Effective lists: as many lists of equal weight make a mean as exact."""
+        return self.share.value * self.share.count if self.share.defined else 0.0
+
+    @property
+    def rewards(self) -> float:
+        """Effective lists with a reward."""
+        return self.lists * self.rewarded.value if self.rewarded.defined else 0.0
+
+
+def distrust(reading: Reading, overlap: Overlap) -> str | None:
+    """The reason, in a sentence, not to trust an estimate; None without one."""
+    lost = reading.lists - reading.count
+    if lost > MOST_ANONYMOUS * reading.lists:
+        return (
+            f"Do not trust it: {_percent(lost / reading.lists)} of the lists are left out, because "
+            "the chance of an item is missing or impossible."
+        )
+    mean = f"the mean weight is {overlap.weight.value:.3g}{_bounds(overlap.weight)} instead of 1"
+    if overlap.side == "below":
+        missing = _percent(1.0 - overlap.weight.value)
+        return f"Do not trust it: {mean}, so {missing} of the policy's choices were never shown."
+    if overlap.side == "above":
+        return f"Do not trust it: {mean}, so the propensities are not those that drew the items."
+    if overlap.clipped is not None and overlap.clipped[0].value < LEAST_CLIPPED_WEIGHT:
+        return f"Do not trust it: {clip_note(overlap)}"
+    return None
+
+
+def lacking(overlap: Overlap) -> str | None:
+    """The reason, in a sentence, that an estimate has no interval yet; None if it may have one."""
+    if overlap.rewards >= FEWEST_REWARDS:
+        return None
+    return (
+        f"Too little overlap: the weights leave {overlap.rewards:.2g} effective rewards, in "
+        f"{overlap.lists:,.1f} effective lists of {overlap.share.count:,}; an interval needs "
+        f"{FEWEST_REWARDS}."
+    )
+
+
+def clip_note(overlap: Overlap) -> str | None:
+    """What a clip takes away, in a sentence; None without a clip."""
+    if overlap.clipped is None or not overlap.clipped[0].defined:
+        return None
+    mean, share = overlap.clipped
+    return (
+        f"weights are clipped in {_percent(share.value)} of the lists, which leaves a mean weight "
+        f"of {mean.value:.3g}."
+    )
+
+
+def _bounds(reading: Reading) -> str:
+    covered = reading.interval
+    return "" if covered is None else f" ({covered.low:.3g} to {covered.high:.3g})"
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.3g} %" if math.isfinite(share) else "all"

@@ -1,0 +1,84 @@
+"""The interval of a reading, or the reason that it has none."""
+
+from __future__ import annotations
+
+import math
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
+
+from streameval.accumulator.interval_formulas import FEWEST_GROUPS, MOST_ANONYMOUS, interval, pooled
+from streameval.catalogue.metric import Metric
+from streameval.catalogue.reading import Reading
+from streameval.statistics.intervals import GroupSums, Intervals, Kind
+
+_COVERED: Final = 1.0 - MOST_ANONYMOUS
+"""Share of the lists that the sums by user must cover, or the interval is not that of the value."""
+
+
+class IntervalMethod(NamedTuple):
+    """Settings and method of intervals."""
+
+    intervals: Intervals
+    kind: Kind = "anytime"
+
+
+def interval_method(intervals: Intervals | None, *, whole: bool) -> IntervalMethod | None:
+    """The intervals that are shown; None if none are configured.
+
+    `whole`: whether they are of all events, so that they hold at all times at once; otherwise they
+    are of one window or span, and pointwise.
+    """
+    if intervals is None:
+        return None
+    return IntervalMethod(intervals, "anytime" if whole else "pointwise")
+
+
+class Shares(NamedTuple):
+    """Shares of the lists: of those read that the sums have, and of those that name their user."""
+
+    covered: float
+    named: float
+
+
+def with_interval(
+    metric: Metric, reading: Reading, sums: GroupSums, shares: Shares, method: IntervalMethod
+) -> Reading:
+    """The reading with its interval, or with the reason that it has none."""
+    if not reading.defined or not math.isfinite(reading.value):
+        return replace(reading, no_interval=f"{metric.text} has no finite value.")
+    reason = uncovered(shares)
+    if reason is None:
+        bounds = metric.definition.bounds
+        found = interval(sums, method.intervals, method.kind, bounds=bounds)
+        if found is not None:
+            return replace(reading, interval=found)
+        reason = _unspread(metric, reading, sums)
+    return replace(reading, no_interval=reason)
+
+
+def uncovered(shares: Shares) -> str | None:
+    """The reason that sums by user do not stand for a value; None if they do."""
+    covered, named = shares
+    if not named:
+        return "No list names its user, and lists of one user resemble each other: give users."
+    if covered < _COVERED:
+        return (
+            f"Only {math.floor(100 * covered)} % of the lists are counted by user: the others came "
+            "before that, or have neither a user nor an event id."
+        )
+    if named < 1.0 - MOST_ANONYMOUS:
+        return (
+            f"{100 * (1 - named):.3g} % of the lists do not name their user, and lists of "
+            "one user resemble each other: give users."
+        )
+    return None
+
+
+def _unspread(metric: Metric, reading: Reading, sums: GroupSums) -> str:
+    """The reason that a value has no interval, although its sums by user stand for it."""
+    if pooled(sums).groups < FEWEST_GROUPS:
+        return f"Too few users: they count as fewer than {FEWEST_GROUPS} groups of equal size."
+    if reading.value <= 0:
+        return f"{metric.text} is not above 0 so far."
+    return f"{metric.text} is the same for all users so far."

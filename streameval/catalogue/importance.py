@@ -1,0 +1,105 @@
+"""Importance weights: how much more often a policy shows the items of a list than its log did."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from operator import mul
+from sys import float_info
+from typing import Annotated, Literal, TypeAlias
+
+from streameval.catalogue.metric import Span
+from streameval.events import Event
+from streameval.events.per_item import PerItem
+from streameval.statistics.scores import gains_of
+
+Slots: TypeAlias = Literal["item", "cascade", "list"]
+"""What an item's reward depends on: the item itself, also the items above it, or the whole list."""
+
+Clip: TypeAlias = Annotated[float, Span(0, float_info.max)]
+"""Largest weight; 0 for no limit."""
+
+_MOST = 1.0 + 1e-6
+"""Largest probability: policies add up probabilities of 32 bits."""
+
+
+def weights(
+    event: Event, k: int | None, columns: tuple[str, str], slots: Slots
+) -> list[float] | None:
+    """The weight of each item up to rank k, by rank; None if the list has none.
+
+    `columns`: names of the chances with which the log and the policy show each item; for "item" of
+    showing it at its rank at all, else given the items above it.
+
+    Example:
+        >>> chances = {"p": [0.5, 0.25], "t": [0.25, 0.5]}
+        >>> event = Event(recommendations=["a", "b"], interactions=[], per_item=chances)
+        >>> [weights(event, None, ("p", "t"), slots) for slots in ("item", "cascade", "list")]
+        [[0.5, 2.0], [0.5, 1.0], [1.0, 1.0]]
+    """
+    ratios = _ratios(event.per_item or {}, columns, placed(event, k))
+    if not ratios:
+        return None
+    if len(ratios) > 1 and slots != "item":
+        ratios = list(accumulate(ratios, mul))
+    if slots == "list":
+        ratios = ratios[-1:] * len(ratios)
+    return ratios if math.isfinite(sum(ratios)) else None
+
+
+def _ratios(values: PerItem, columns: tuple[str, str], places: Sequence[int]) -> list[float] | None:
+    """Chance of the policy / chance of the log; None if one is missing or impossible."""
+    logged, wanted = (values.get(name) for name in columns)
+    if logged is None or wanted is None:
+        return None
+    ratios: list[float] = []
+    for place in places:
+        below, above = logged[place], wanted[place]
+        if not (isinstance(below, float) and isinstance(above, float)):
+            return None
+        if not (0.0 < below <= _MOST and 0.0 <= above <= _MOST):
+            return None
+        ratios.append(above / below)
+    return ratios
+
+
+def clipped(of_items: list[float], clip: float) -> list[float]:
+    """The weights, none above the clip; 0 for no limit."""
+    return [min(weight, clip) for weight in of_items] if clip else of_items
+
+
+def weighted_reward(
+    event: Event, k: int | None, columns: tuple[str, str], slots: Slots, clip: float
+) -> float | None:
+    """The sum of weight times gain over the items up to rank k; None without weights."""
+    of_items = weights(event, k, columns, slots)
+    if of_items is None:
+        return None
+    pairs = zip(clipped(of_items, clip), rewards(event, k), strict=True)
+    return sum(weight * gain for weight, gain in pairs)
+
+
+def rewards(event: Event, k: int | None) -> Iterator[float]:
+    """The gain of each item up to rank k, by rank; 0 without a gain above 0, and for a repeat."""
+    left = dict(gains_of(event.interactions))
+    for place in placed(event, k):
+        yield max(left.pop(event.recommendations[place], 0.0), 0.0)
+
+
+def numbers(event: Event, k: int | None, name: str) -> list[float] | None:
+    """The numbers of this name for each item up to rank k, by rank; None if one is missing."""
+    values = (event.per_item or {}).get(name)
+    if values is None:
+        return None
+    places = placed(event, k)
+    numeric = [value for place in places if isinstance(value := values[place], float)]
+    return numeric if numeric and len(numeric) == len(places) else None
+
+
+def placed(event: Event, k: int | None) -> Sequence[int]:
+    """The places in the list of the items up to rank k, by rank."""
+    places, ranks = range(len(event.recommendations)), event.positions
+    if ranks is None:
+        return places[:k]
+    return sorted((at for at in places if k is None or ranks[at] <= k), key=ranks.__getitem__)

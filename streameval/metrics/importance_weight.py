@@ -1,0 +1,44 @@
+"""Importance weight."""
+
+from streameval.catalogue.importance import Clip, Slots, clipped, weights
+from streameval.catalogue.metric import Reference, metric
+from streameval.events import Event
+
+
+@metric(
+    bounds=(0, float("inf")),
+    higher_is_better=None,
+    interactions=False,
+    reference=Reference(1.0, "support is missing", "wrong propensities", "plausible"),
+    source="Horvitz, Thompson, JASA 1952; effective_share: Kish, Survey Sampling, 1965",
+)
+def importance_weight(
+    event: Event,
+    k: int | None,
+    *,
+    propensity: str = "propensity",
+    target: str = "target",
+    slots: Slots = "item",
+    clip: Clip = 0.0,
+) -> float | None:
+    """Mean weight of a list in `ips`: the share of the policy's choices that the log could show.
+
+    It is 1 if the log drew its items with these propensities and could show every item of the
+    policy. Below 1 support is missing: at 0.71, 29 % of the policy's choices were never shown.
+    Above 1 the propensities are not those that drew the items. `statistic=effective_share` is the
+    share of the lists that is left for an estimate, `statistic=maximum` the largest weight.
+    Undefined without lists with chances.
+
+        importance_weight@k = sum over lists of (mean weight of the items at rank <= k) / lists
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> share = "importance_weight(statistic=effective_share)"
+        >>> accumulator = Accumulator("importance_weight", share)
+        >>> for target in (0.75, 0.25):
+        ...     accumulator.update(["a"], [], per_item={"propensity": [0.5], "target": [target]})
+        >>> [accumulator.read(metric).value for metric in ("importance_weight", share)]
+        [1.0, 0.8]
+    """
+    of_items = weights(event, k, (propensity, target), slots)
+    return None if of_items is None else sum(clipped(of_items, clip)) / len(of_items)

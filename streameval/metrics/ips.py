@@ -1,0 +1,42 @@
+"""Inverse propensity scoring."""
+
+from streameval.catalogue.importance import Clip, Slots, weighted_reward
+from streameval.catalogue.metric import metric
+from streameval.events import Event
+
+
+@metric(
+    bounds=(0, float("inf")),
+    source="Horvitz, Thompson, JASA 1952; slots: McInerney et al., KDD 2020; clip: Su et al., "
+    "ICML 2020; Open Bandit Pipeline 0.5.5",
+)
+def ips(
+    event: Event,
+    k: int | None,
+    *,
+    propensity: str = "propensity",
+    target: str = "target",
+    slots: Slots = "item",
+    clip: Clip = 0.0,
+) -> float | None:
+    """Estimated value of a list if another policy had chosen the items, by inverse propensities.
+
+    Per item, `propensity` is the chance with which the log put the item at its rank, and `target`
+    that of the policy. The gain of an item (1 for an id) is weighted by target / propensity: its
+    own (slots=item), the product of those up to its rank (cascade), or of the whole list (list);
+    the last two need chances given the items above. A clip limits each weight, which biases the
+    estimate. Undefined without lists with chances: those without items, or with a missing or
+    impossible chance, are left out.
+
+        ips@k = sum over lists of (weight * gain of each item at rank <= k) / lists
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> accumulator = Accumulator("ips")
+        >>> chances = {"propensity": [0.5], "target": [0.75]}
+        >>> accumulator.update(["a"], ["a"], per_item=chances)
+        >>> accumulator.update(["a"], [], per_item=chances)
+        >>> accumulator.read("ips").value
+        0.75
+    """
+    return weighted_reward(event, k, (propensity, target), slots, clip)

@@ -1,0 +1,314 @@
+"""Estimates for a policy that was not shown: published numbers, bad input, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from streameval import Accumulator, Intervals
+from streameval.errors import InvalidEventError, MetricDeclarationError
+from streameval.events import Event
+from tests.effort import every_case
+
+RECORDED: Final[list[dict[str, Any]]] = json.loads(Path(__file__).with_name("obp.json").read_text())
+
+USERS: Final = ("u1", "u1", "u2", "u3", "u4", "u4", "u5", "u6")
+REWARDS: Final = (1, 0, 0, 1, 0, 1, 0, 1)
+COLUMNS: Final = {
+    "propensity": (0.5, 0.25, 0.25, 0.5, 0.2, 0.3, 0.6, 0.05),
+    "target": (0.7, 0.2, 0.1, 0.4, 0.3, 0.3, 0.5, 0.6),
+    "predicted": (0.5, 0.25, 0.125, 0.5, 0.25, 0.375, 0.25, 0.125),
+    "expected": (0.4, 0.375, 0.25, 0.5, 0.25, 0.25, 0.375, 0.25),
+}
+SINGLE: Final = {
+    "ips": 1.9,
+    "ips(clip=2)": 0.65,
+    "snips": 0.8113879003558717,
+    "importance_weight": 2.341666666666667,
+    "importance_weight(statistic=effective_share)": 0.2898502312605536,
+    "importance_weight(statistic=maximum)": 11.999999999999998,
+    "dr": 1.755208333333333,
+    "dr(clip=2)": 0.6614583333333333,
+    "dr(direct=true)": 0.33125,
+}
+SLATES: Final = {
+    "ips": 1.05,
+    "ips(slots=cascade)": 1.33125,
+    "ips(slots=list)": 1.08125,
+    "snips": 0.8719723183391004,
+    "snips(slots=cascade)": 1.111304347826087,
+    "snips(slots=list)": 1.130718954248366,
+}
+
+
+def _singles() -> list[Event]:
+    return [
+        Event(
+            recommendations=["a"],
+            interactions=["a"] * reward,
+            user=user,
+            per_item={name: [column[row]] for name, column in COLUMNS.items()},
+        )
+        for row, (user, reward) in enumerate(zip(USERS, REWARDS, strict=True))
+    ]
+
+
+def _slates() -> Iterator[Event]:
+    propensity = (0.5, 0.4, 0.25), (0.2, 0.5, 0.5), (0.5, 0.5, 0.5), (0.1, 0.8, 0.4)
+    target = (0.6, 0.2, 0.5), (0.4, 0.5, 0.25), (0.25, 0.5, 0.5), (0.3, 0.2, 0.6)
+    clicked = ("a", "bc", "", "c")
+    for items, logged, wanted in zip(clicked, propensity, target, strict=True):
+        chances = {"propensity": logged, "target": wanted}
+        yield Event(recommendations=["a", "b", "c"], interactions=[*items], per_item=chances)
+
+
+def _values(events: Sequence[Event], metrics: Sequence[str]) -> dict[str, float]:
+    accumulator = Accumulator(*metrics)
+    accumulator.update_many(events)
+    return {metric: accumulator.read(metric).value for metric in metrics}
+
+
+def test_single_items_give_the_published_numbers() -> None:
+    assert _values(_singles(), [*SINGLE]) == pytest.approx(SINGLE, rel=1e-12)
+
+
+def test_slates_give_the_published_numbers() -> None:
+    assert _values([*_slates()], [*SLATES]) == pytest.approx(SLATES, rel=1e-12)
+
+
+@pytest.mark.parametrize("number", range(len(RECORDED)))
+def test_tables_give_what_open_bandit_pipeline_estimates(number: int) -> None:
+    table = RECORDED[number]
+    events = []
+    for row in table["events"]:
+        items = list("abcd"[: len(row["reward"])])
+        gains = dict(zip(items, row.pop("reward"), strict=True))
+        events.append(Event(recommendations=items, interactions=gains, per_item=row))
+    assert _values(events, [*table["values"]]) == pytest.approx(table["values"], rel=1e-9)
+
+
+def test_the_conditional_chances_of_a_cascade_are_not_marginal_ones() -> None:
+    """Given marginal chances, an estimate for cascades is another number."""
+    values = _values([*_slates()], ["ips", "ips(slots=cascade)", "ips(slots=list)"])
+    assert len(set(values.values())) == 3
+
+
+METRICS: Final = (*SINGLE, "clipped_share(clip=2)", "ips(slots=cascade,type=click)@2")
+
+
+def _counted(events: Sequence[Event]) -> Accumulator:
+    accumulator = Accumulator(*METRICS, intervals=Intervals(groups=16))
+    accumulator.update_many(events)
+    return accumulator
+
+
+def _many(lists: int = 3_000, *, seed: int = 5) -> list[Event]:
+    draw = random.Random(seed)
+    return [
+        Event(
+            recommendations=["a", "b"],
+            interactions={"a": draw.choice((1.0, 1e-9, 3.7))} if draw.random() < 0.3 else [],
+            user=f"u{draw.randrange(200)}",
+            ts=draw.randrange(4) * 86_400_000_000,
+            per_item={name: [draw.uniform(1e-4, 1), draw.uniform(1e-4, 1)] for name in COLUMNS},
+        )
+        for _ in range(lists)
+    ]
+
+
+def test_shuffled_split_merged_and_restored_lists_give_the_same_bytes() -> None:
+    events = _many()
+    whole = _counted(events)
+    shuffled = random.Random(1).sample(events, len(events))
+    first, second = _counted(shuffled[:1_100]), _counted(shuffled[1_100:])
+    restored = Accumulator(*METRICS, intervals=Intervals(groups=16))
+    restored.load_state_dict(json.loads(json.dumps(second.state_dict())))
+    first.merge(restored)
+    assert whole.read("importance_weight(statistic=maximum)").estimated  # also of binned values
+    assert b"".join(first.dump()) == b"".join(whole.dump())
+    assert first.compute() == whole.compute()
+
+
+def test_the_sums_stay_exact_in_bins() -> None:
+    events = _many()
+    together = Accumulator("importance_weight", "importance_weight(statistic=effective_share)")
+    together.update_many(events)
+    values = [dict(event.per_item or {}) for event in events]
+    pairs = [zip(row["propensity"], row["target"], strict=True) for row in values]
+    weights = [sum(float(t) / float(p) for p, t in row if p and t) / 2 for row in pairs]
+    mean, share = (reading.value for reading in together.compute().values())
+    assert mean == pytest.approx(sum(weights) / len(weights), rel=1e-12)
+    squares = sum(weight**2 for weight in weights)
+    assert share == pytest.approx(sum(weights) ** 2 / len(weights) / squares, rel=1e-12)
+
+
+GOOD: Final[dict[str, list[Any]]] = {name: [0.5, 0.25] for name in COLUMNS}
+
+
+@every_case(
+    "bad",
+    [
+        {},
+        {"propensity": None},
+        {"propensity": [0.5, None]},
+        {"target": [None, 0.5]},
+        {"propensity": [0.0, 0.5]},
+        {"propensity": [0.5, -0.1]},
+        {"propensity": [0.5, 1.00001]},
+        {"target": [0.5, -1e-9]},
+        {"target": [1.00001, 0.5]},
+        {"propensity": ["high", 0.5]},
+        {"propensity": [1e-310, 0.5], "target": [1.0, 0.5]},
+    ],
+)
+def test_a_missing_or_impossible_chance_leaves_the_list_out_of_these_metrics_only(
+    bad: dict[str, Any],
+) -> None:
+    accumulator = Accumulator("ctr", "ips", "snips", "importance_weight")
+    accumulator.update(["a", "b"], ["b"], per_item=GOOD)
+    before = {text: reading.value for text, reading in accumulator.compute().items()}
+    accumulator.update(["a", "b"], ["b"], per_item=(GOOD | bad) if bad else None)
+    for text, reading in accumulator.compute().items():
+        assert reading.value == before[text]
+        assert reading.lists == 2
+        assert reading.count == (4 if text == "ctr" else 1)
+
+
+@every_case("chances", [(1.0000005, 1.0), (1.0, 1.0000005), (1.0, 0.0), (1e-6, 1.0)])
+def test_probabilities_that_were_summed_in_32_bits_are_accepted(
+    chances: tuple[float, float],
+) -> None:
+    accumulator = Accumulator("importance_weight")
+    propensity, target = chances
+    accumulator.update(["a"], [], per_item={"propensity": [propensity], "target": [target]})
+    assert accumulator.read("importance_weight").value == target / propensity
+
+
+@every_case("bad", [[0.5], [0.5, float("nan")], [0.5, float("inf")]])
+def test_a_propensity_that_is_no_number_or_lacks_its_item_is_an_invalid_event(
+    bad: list[float],
+) -> None:
+    with pytest.raises(InvalidEventError, match="propensity"):
+        Accumulator("ips").update(["a", "b"], [], per_item=GOOD | {"propensity": bad})
+
+
+def test_items_count_by_rank_and_a_repeat_has_no_second_reward() -> None:
+    chances = {"propensity": [0.5, 0.25, 0.5], "target": [0.25, 0.5, 0.5]}
+    accumulator = Accumulator("ips@2", "ips(slots=cascade)@2", "ips@9")
+    accumulator.update(["a", "b", "a"], ["a"], positions=[7, 2, 1], per_item=chances)
+    assert accumulator.read("ips@2").value == 1.0
+    assert accumulator.read("ips(slots=cascade)@2").value == 1.0
+    assert accumulator.read("ips@9").value == 1.0  # the item at rank 7 was rewarded at rank 1
+
+
+def _world(
+    lists: int, *, weight: float = 1.0, users: int = 400, clicks: float = 0.1
+) -> list[Event]:
+    """Two items; the log shows one with 0.8, and the policy to be judged with 0.5.
+
+    `weight`: factor of what is logged as the policy's chance.
+    """
+    draw = random.Random(8)
+    events = []
+    for _ in range(lists):
+        often = draw.random() < 0.8
+        chance = (0.8 if often else 0.2), 0.5 * weight
+        clicked = draw.random() < clicks * (1 if often else 2)
+        values = {"propensity": [chance[0]], "target": [chance[1]], "other": [0.5]}
+        item, user = "a" if often else "b", f"u{draw.randrange(users)}"
+        events.append(
+            Event(
+                recommendations=[item],
+                interactions=[item] if clicked else [],
+                user=user,
+                per_item=values,
+            )
+        )
+    return events
+
+
+def _read(events: Sequence[Event], *metrics: str) -> Accumulator:
+    accumulator = Accumulator(*metrics, intervals=Intervals())
+    accumulator.update_many(events)
+    return accumulator
+
+
+def test_with_overlap_an_estimate_has_an_interval_of_its_value() -> None:
+    accumulator = _read(_world(4_000), "ips", "snips")
+    for text in ("ips", "snips"):
+        interval = accumulator.interval(text, "fixed")
+        assert interval is not None
+        assert interval.low < 0.15 < interval.high
+        assert interval.high - interval.low < 0.04
+    assert accumulator.read("snips").weight == pytest.approx(4_000, rel=0.05)
+    assert accumulator.read("snips").total is None
+
+
+def test_with_too_few_effective_rewards_there_is_a_sentence_and_no_interval() -> None:
+    reading = _read(_world(150), "snips").read("snips")
+    assert reading.interval is None
+    assert "Too little overlap: the weights leave 1" in str(reading.no_interval)
+    assert "an interval needs 20" in str(reading.no_interval)
+
+
+def test_a_mean_weight_that_is_not_1_is_not_trusted() -> None:
+    few, many = (_read(_world(9_000, weight=scale), "ips", "snips") for scale in (0.7, 1.3))
+    for text in ("ips", "snips"):
+        assert "of the policy's choices were never shown" in str(few.read(text).no_interval)
+        assert "Do not trust it: the mean weight is 0.7" in str(few.read(text).no_interval)
+        assert "not those that drew the items" in str(many.read(text).no_interval)
+        assert few.interval(text, "fixed") is None
+        assert many.interval(text, "fixed") is None
+
+
+@every_case(("scale", "verdict"), [(1.0, "plausible"), (0.9, "support is missing")])
+def test_a_constant_weight_has_a_verdict_without_an_interval(scale: float, verdict: str) -> None:
+    chances = {"propensity": [0.5], "target": [0.5 * scale]}
+    accumulator = Accumulator("importance_weight", "ips", intervals=Intervals())
+    for user in range(500):
+        accumulator.update(["a"], ["a"] if user % 5 else [], user=f"u{user}", per_item=chances)
+    assert accumulator.read("importance_weight").verdict == verdict
+    assert (accumulator.read("ips").interval is None) == (scale < 1)
+
+
+def test_a_clipped_estimate_says_what_the_clip_takes() -> None:
+    accumulator = _read(_world(4_000), "ips(clip=2.4)", "ips(clip=1)", "ips(clip=9)", "ips")
+    assert accumulator.read("ips").note is None
+    slight, deep = (accumulator.read(f"ips(clip={clip})") for clip in (2.4, 1))
+    assert "Weights are clipped in" in str(slight.note)
+    assert slight.interval is not None
+    assert deep.interval is None
+    assert str(deep.no_interval).startswith("Do not trust it: weights are clipped in")
+    assert "clipped in 0 % of the lists" in str(accumulator.read("ips(clip=9)").note)
+
+
+def test_lists_without_chances_leave_no_interval_above_2_percent() -> None:
+    events = _world(4_000)
+    for event in events[::40]:
+        event.per_item = None
+    assert "2.5 % of the lists are left out" in str(_read(events, "ips").read("ips").no_interval)
+    for event in events[::40][:40]:
+        event.per_item = {"propensity": [0.5], "target": [0.5]}
+    assert _read(events, "ips").read("ips").interval is not None
+
+
+def test_the_model_alone_is_not_judged_by_weights() -> None:
+    events = _world(4_000, weight=0.5)
+    for event in events:
+        event.per_item = {**(event.per_item or {}), "expected": [0.1 + 0.1 * (event.user == "u1")]}
+    assert _read(events, "dr(direct=true)").read("dr(direct=true)").interval is not None
+
+
+def test_only_a_sum_over_events_is_divided_by_another() -> None:
+    from streameval import metric  # noqa: PLC0415  read where it is refused
+
+    with pytest.raises(MetricDeclarationError, match="divides a sum over events"):
+
+        @metric(bounds=(0, 1), over="importance_weight", source="our own rule")
+        def ratio(hits: Any) -> Any:
+            return hits

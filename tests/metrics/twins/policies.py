@@ -1,0 +1,139 @@
+"""Twins of estimates for a policy that was not shown."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tests.metrics.preparation import Shown, by_type, gains_of, mean, per_event
+
+
+def _chances(event: Shown, places: Sequence[int], name: str) -> list[float] | None:
+    listed: Any = (event.per_item or {}).get(name)
+    found = [] if listed is None else [listed[place] for place in places]
+    return found if found and all(type(each) is float for each in found) else None
+
+
+def _places(event: Shown, k: int | None) -> list[int]:
+    ranks = event.positions or range(1, len(event.recommendations) + 1)
+    ordered = sorted(range(len(event.recommendations)), key=lambda place: (ranks[place], place))
+    return [place for place in ordered if k is None or ranks[place] <= k]
+
+
+def _weights(
+    event: Shown, k: int | None, propensity: str, target: str, slots: str
+) -> list[float] | None:
+    places = _places(event, k)
+    logged, wanted = (_chances(event, places, name) for name in (propensity, target))
+    if logged is None or wanted is None:
+        return None
+    if not all(0 < each <= 1 + 1e-6 for each in logged):
+        return None
+    if not all(0 <= each <= 1 + 1e-6 for each in wanted):
+        return None
+    ratios = [above / below for above, below in zip(wanted, logged, strict=True)]
+    ends = {"item": None, "cascade": range(1, len(ratios) + 1), "list": [len(ratios)] * len(ratios)}
+    ends_of = ends[slots]
+    found = ratios if ends_of is None else [math.prod(ratios[:end]) for end in ends_of]
+    return found if all(map(math.isfinite, found)) else None
+
+
+def _least(found: Sequence[float], clip: float) -> list[float]:
+    return [each if not clip or each < clip else clip for each in found]
+
+
+def _rewards(event: Shown, k: int | None) -> list[float]:
+    gains: Mapping[Any, float] = gains_of(event.interactions)
+    items = [event.recommendations[place] for place in _places(event, k)]
+    firsts = [item not in items[:at] for at, item in enumerate(items)]
+    found = zip(items, firsts, strict=True)
+    return [max(gains.get(item, 0), 0) if first else 0 for item, first in found]
+
+
+@by_type
+@per_event
+def ips(
+    event: Shown,
+    k: int | None,
+    *,
+    propensity: str = "propensity",
+    target: str = "target",
+    slots: str = "item",
+    clip: float = 0.0,
+) -> float | None:
+    """Sum of weight times reward of each item."""
+    found = _weights(event, k, propensity, target, slots)
+    if found is None:
+        return None
+    pairs = zip(_least(found, clip), _rewards(event, k), strict=True)
+    return math.fsum(weight * reward for weight, reward in pairs)
+
+
+@per_event
+def importance_weight(
+    event: Shown,
+    k: int | None,
+    *,
+    propensity: str = "propensity",
+    target: str = "target",
+    slots: str = "item",
+    clip: float = 0.0,
+) -> float | None:
+    """Mean weight of the items."""
+    found = _weights(event, k, propensity, target, slots)
+    return None if found is None else mean(_least(found, clip))
+
+
+@per_event
+def clipped_share(
+    event: Shown,
+    k: int | None,
+    *,
+    propensity: str = "propensity",
+    target: str = "target",
+    slots: str = "item",
+    clip: float = 10.0,
+) -> float | None:
+    """1 for a list with a weight above the clip, else 0."""
+    found = _weights(event, k, propensity, target, slots)
+    return None if found is None else float(bool(clip) and any(each > clip for each in found))
+
+
+def snips(events: Sequence[Shown], k: int | None, **chosen: Any) -> float:
+    """The mean of the weighted rewards divided by that of the weights."""
+    above = ips(events, k, **chosen)
+    chosen.pop("type", None)
+    below = importance_weight(events, k, **chosen)
+    return above / below if below else math.nan
+
+
+@by_type
+@per_event
+def dr(
+    event: Shown,
+    k: int | None,
+    *,
+    propensity: str = "propensity",
+    target: str = "target",
+    predicted: str = "predicted",
+    expected: str = "expected",
+    slots: str = "item",
+    clip: float = 0.0,
+    direct: bool = False,
+) -> float | None:
+    """The model's expectation, corrected by the weighted errors of its predictions."""
+    places = _places(event, k)
+    means = _chances(event, places, expected)
+    if means is None or direct:
+        return None if means is None else math.fsum(means)
+    found, model = _weights(event, k, propensity, target, slots), _chances(event, places, predicted)
+    if found is None or model is None:
+        return None
+    weights, rewards = _least(found, clip), _rewards(event, k)
+    shares = [1.0, *weights] if slots == "cascade" else [1.0] * len(weights)
+    return math.fsum(
+        term
+        for at, weight in enumerate(weights)
+        for term in (weight * (rewards[at] - model[at]), shares[at] * means[at])
+    )
