@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from streameval.accumulator.overlap import companions
 from streameval.catalogue import parse
+from streameval.catalogue.companions import companions
 from streameval.catalogue.grammar import written
 from streameval.catalogue.metric import Metric
 from streameval.errors import CutoffExceedsDepthError, MetricError, SameNameError

@@ -23,9 +23,7 @@ from streameval.accumulator.formulas import (
 from streameval.accumulator.overlap import (
     Overlap,
     Side,
-    checks_of,
     clip_note,
-    companions,
     distrust,
     lacking,
     side_of,
@@ -39,6 +37,7 @@ from streameval.accumulator.reading_intervals import (
 )
 from streameval.accumulator.table import Table
 from streameval.catalogue import denominator
+from streameval.catalogue.companions import checks_of, companions
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Bounded, Reading, UndefinedReading
 from streameval.catalogue.summary import summary
