@@ -52,6 +52,9 @@ _OPEN: Mapping[str, tuple[Value, ...]] = {
     "expected": ("predicted",),
     "clip": (1.5, 3),
     "direct": (True,),
+    "a": ("c",),
+    "b": ("a",),
+    "team": ("nowhere",),
 }
 
 # Parameters that matter only if another one has one of these values.
@@ -186,7 +189,9 @@ def _item_values(size: int) -> SearchStrategy[dict[str, list[Any]] | None]:
         st.lists(value, min_size=size, max_size=size) for value in (_chance, _chance | _item_value)
     )
     named = st.dictionaries(st.sampled_from(_NAMES_OF_VALUES), any_values, min_size=1)
-    return st.none() | st.fixed_dictionaries(dict.fromkeys(_NAMES_OF_VALUES, chances)) | named
+    teams = st.lists(st.sampled_from(["a", "b", "c", None]), min_size=size, max_size=size)
+    usual: dict[Any, Any] = {**dict.fromkeys(_NAMES_OF_VALUES, chances), "team": teams}
+    return st.none() | st.fixed_dictionaries(usual) | named
 
 
 @cache

@@ -11,6 +11,7 @@ from zlib import crc32
 import msgspec
 import numpy as np
 
+from streameval.accumulator.advice import advice
 from streameval.accumulator.codec import VERSION, content_of
 from streameval.accumulator.doubts import Doubts, observed_rows
 from streameval.accumulator.formulas import check_inputs
@@ -26,7 +27,6 @@ from streameval.accumulator.intake import (
 from streameval.accumulator.plan import distinct_metrics, planned
 from streameval.accumulator.reading_intervals import IntervalMethod, interval_method
 from streameval.accumulator.readings import (
-    advice,
     audiences,
     grouped,
     readings_of,

@@ -22,7 +22,9 @@ from streameval.accumulator.interval_formulas import (
     normal_reach,
     standard_error,
 )
+from streameval.accumulator.readings import objections_to
 from streameval.catalogue import metric_of
+from streameval.catalogue.metric import Metric
 from streameval.errors import MetricError, NotComparableError, UnlikeStateError
 from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.intervals import GroupSums, Intervals, check_method
@@ -71,6 +73,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
             enough, or an arm has no value.
         is_skewed: whether more users are needed because a few large values make up the mean.
         verdict: better, worse, no difference, ...
+        reason: why an estimate for a policy that was not shown is not to be trusted; else None.
         kind: method of the bounds: "fixed" or "anytime".
         confidence: how often such bounds cover the truth.
 
@@ -94,6 +97,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     shortfall: float | None = None
     is_skewed: bool = False
     verdict: Verdict = "too few users"
+    reason: str | None = None
     kind: Method
     confidence: float
 
@@ -241,15 +245,18 @@ def compare(
     treatment: Accumulator,
     metric: str,
     *,
+    against: str | None = None,
     method: Method = "fixed",
     precision: float | None = None,
 ) -> Comparison:
-    """Compare two accumulators in one metric.
+    """Compare two accumulators in one metric, or two metrics of one log.
 
     Args:
         control: made with `intervals`.
         treatment: made with the same `intervals`.
         metric: one that both were made with.
+        against: the metric of control, if it is another one in the same unit: control and treatment
+            may be one accumulator, for two policies that one log judges.
         method: "fixed" holds for one planned look; "anytime" holds however often you look.
         precision: lift at which anytime bounds are tightest; by default that of the intervals.
 
@@ -271,13 +278,12 @@ def compare(
     for name, given in (("control", control), ("treatment", treatment)):
         if not isinstance(given, Accumulator):
             raise MetricError(f"{name}={given!r:.80}: give a streameval.Accumulator")
-    known = {each.text: each for each in control.metrics}
-    chosen: Any = metric
-    asked = (known.get(metric) if isinstance(chosen, str) else None) or metric_of(metric)
+    asked = _asked(treatment, metric)
+    beside = asked if against is None else _asked(control, against)
     intervals = control.intervals or Intervals()
     if precision is not None:
         intervals = msgspec.structs.replace(intervals, precision=precision)
-    one, other = _sums(control, asked.text), _sums(treatment, asked.text)
+    one, other = _sums(control, beside.text), _sums(treatment, asked.text)
     if one.days.size and other.days.size and not np.intersect1d(one.days, other.days).size:
         reason = "No event day has lists of both: give ts=, in microseconds, to both or to neither."
         raise NotComparableError(asked.text, reason)
@@ -290,9 +296,28 @@ def compare(
         higher_is_better=asked.definition.higher_is_better,
     )
     audiences = [each.audience for each in (control, treatment) if each.audience is not None]
+    if reasons := _objections((control, beside), (treatment, asked)):
+        bounds = dict.fromkeys(("low", "high", "lift_low", "lift_high"))
+        known = msgspec.structs.replace(found, **bounds, evidence=1.0, p_value=1.0)
+        return msgspec.structs.replace(known, verdict="do not trust", reason=reasons[0])
     if lack_ids(audiences):
         return msgspec.structs.replace(found, verdict="do not trust")
     return found
+
+
+def _objections(*arms: tuple[Accumulator, Metric]) -> list[str]:
+    """The reasons not to trust an estimate of these arms."""
+    return [
+        reason
+        for accumulator, metric in arms
+        for reason in objections_to([metric], accumulator.table, [0]).values()
+    ]
+
+
+def _asked(accumulator: Accumulator, metric: Any) -> Metric:
+    """The metric of the accumulator with this text, else the one that is meant."""
+    known = {each.text: each for each in accumulator.metrics}
+    return (known.get(metric) if isinstance(metric, str) else None) or metric_of(metric)
 
 
 def _sums(accumulator: Accumulator, metric: str) -> GroupSums:

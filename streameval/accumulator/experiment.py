@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import msgspec
@@ -97,11 +98,13 @@ class Variant(NamedTuple):
     Attributes:
         sums: group sums of each comparable metric, by its text.
         activity: its lists and clicks; None if they are not kept.
+        objections: text of a metric -> the reason, in a sentence, not to judge it.
     """
 
     sums: Mapping[str, GroupSums]
     audience: Audience
     activity: Activity | None = None
+    objections: Mapping[str, str] = MappingProxyType({})
 
     def since(self, first: int | None) -> Variant:
         """The variant from a day on, days since the epoch; None: all of it."""
@@ -113,7 +116,9 @@ class Variant(NamedTuple):
     def joined(self, other: Variant) -> Variant:
         """The variant with the metrics of another one of the same lists added."""
         return self._replace(
-            sums={**self.sums, **other.sums}, activity=self.activity or other.activity
+            sums={**self.sums, **other.sums},
+            activity=self.activity or other.activity,
+            objections={**self.objections, **other.objections},
         )
 
 
@@ -294,8 +299,11 @@ class _Comparisons(NamedTuple):
             1.0 - alpha / self.primaries if primary else self.intervals.confidence,
             metric.higher_is_better,
         )
-        contrast = contrast_of(control, treatment)
+        reason = self._objection(metric, name)
+        contrast = contrast_of(control, treatment) if reason is None else None
         found = judge(contrast, settings)
+        if reason is not None:
+            found = msgspec.structs.replace(found, verdict="do not trust", reason=reason)
         limit = self.experiment.guardrails.get(metric.text)
         guarded = settings._replace(confidence=1.0 - alpha / self.guardrails)
         values = {"control": _value(control), "treatment": _value(treatment)}
@@ -310,6 +318,11 @@ class _Comparisons(NamedTuple):
         )
         return DraftComparison(row, contrast, settings)
 
+    def _objection(self, metric: Judged, name: str) -> str | None:
+        """The reason not to judge a metric of a variant or of control; None without one."""
+        control, variant = self.arms[self.experiment.control], self.arms[name]
+        return {**control.objections, **variant.objections}.get(metric.text)
+
     def with_course(self, row: Compared, metric: Judged, *, daily: bool) -> Compared:
         """The row with its outlook; `daily` adds its results by day and week."""
         arms = self._pair(metric, row.variant)
@@ -322,7 +335,7 @@ class _Comparisons(NamedTuple):
                 days_left=days_left(*arms, settings),
                 detectable=detectable_lift(*arms, settings),
             )
-        if not daily:
+        if not daily or row.reason is not None:
             return row
         alone = settings._replace(confidence=self.intervals.confidence)
         return msgspec.structs.replace(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from msgspec.structs import replace
@@ -44,20 +44,10 @@ from streameval.catalogue.summary import summary
 from streameval.errors import NotComparableError, NotKeptError, UndefinedMetricError
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
 from streameval.statistics.distributions import Distribution, Values
-from streameval.statistics.exposures import ItemsShown
+from streameval.statistics.groups import Groups
 from streameval.statistics.hits import Hits, HitsOfCells
 from streameval.statistics.intervals import Audience, GroupSums, Intervals, ratio_of
-from streameval.statistics.scores import RankSumsOfLists, ScoredItems
 from streameval.statistics.statistic import Statistic
-
-S = TypeVar("S", bound=Statistic)
-
-
-_SUSPICIOUS = 1_000
-"""With this many lists with interactions and no hit, the ids probably do not match."""
-
-_FEWEST_ITEMS = 10
-"""Fewer items outside the catalogue may simply be new."""
 
 _LEVELS = ("mean", "median", "quantile", "maximum")
 """Summary statistics that `finish` applies to; others are widths, not values."""
@@ -116,6 +106,13 @@ def objection(metric: Metric, table: Table, cells: IntArray) -> str | None:
         if (reason := distrust(reading, overlap) or lacking(overlap)) is not None:
             return reason
     return None
+
+
+def objections_to(metrics: Sequence[Metric], table: Table, cells: Sequence[int]) -> dict[str, str]:
+    """Text of a metric -> the reason not to judge it in these cells; without those that may be."""
+    here = np.array(cells, np.int64)
+    reasons = ((metric.text, objection(metric, table, here)) for metric in metrics)
+    return {text: reason for text, reason in reasons if reason is not None}
 
 
 def _checked(
@@ -179,14 +176,19 @@ def user_sums(metric: Metric, table: Table, cells: IntArray) -> UserSums:
     reason, groups = ungrouped(metric, table), table.groups
     if reason is not None or groups is None:
         raise NotComparableError(metric.text, reason or "")
-    sums, below = groups.summed(metric.per_list, cells.tolist()), denominator(metric)
     lists, anonymous = (int(each.sum()) for each in groups.lists(cells))
     count = sum(reading.count for reading in readings_of(metric, table, cells))
-    covered = float(sums.denominators.sum()) / count if count else 1.0
-    if below is not None:
-        sums = ratio_of(sums, groups.summed(below.per_list, cells.tolist()))
+    counted = groups.summed(metric.per_list, cells.tolist()).denominators.sum()
+    covered = float(counted) / count if count else 1.0
     shares = Shares(covered, 1.0 - anonymous / max(lists, 1))
+    sums = summed_together(metric, groups, cells.tolist())
     return UserSums(sums, uncovered(shares) or objection(metric, table, cells))
+
+
+def summed_together(metric: Metric, groups: Groups, cells: Sequence[int]) -> GroupSums:
+    """The group sums of a metric over all of these cells together."""
+    sums, below = groups.summed(metric.per_list, cells), denominator(metric)
+    return sums if below is None else ratio_of(sums, groups.summed(below.per_list, cells))
 
 
 def audiences(table: Table, cells: IntArray) -> list[Audience]:
@@ -257,83 +259,6 @@ def statistics_of(metric: Metric, table: Table) -> frozenset[str]:
     elif f"graded:{metric.text}" in table.statistics:
         names.add(f"graded:{metric.text}")
     return frozenset(names)
-
-
-def advice(table: Table, cells: IntArray, before: int | IntArray = 0) -> list[str | None]:
-    """For each cell, a warning if its lists look wrong; otherwise None.
-
-    `before`: lists counted before some statistic began.
-    """
-    found: list[str | None] = [None] * cells.size
-    lacking = (*_unscored(table, cells, before), *_untyped(table, cells, before))
-    for at, sentence in (*_catalogue_mismatches(table, cells), *lacking):
-        found[at] = sentence
-    for hits in _of_kind(table, Hits):
-        view = hits.view(cells)
-        engaged = view.count - view.without_interactions
-        for at in np.flatnonzero((engaged >= _SUSPICIOUS) & (view.hits == 0)).tolist():
-            found[at] = (
-                f"{int(engaged[at]):,} lists with interactions and no hit: do "
-                "recommendations and interactions use the same ids?"
-            )
-    return found
-
-
-def _unscored(table: Table, cells: IntArray, before: int | IntArray) -> Iterator[tuple[int, str]]:
-    """Cells without any score, although a metric needs scores."""
-    lists = table.lists(cells) - before
-    needing = [*_of_kind(table, ScoredItems), *_of_kind(table, RankSumsOfLists)]
-    scored = [[one.lists for one in each.view(cells)] for each in needing]
-    for at in np.flatnonzero(lists >= _SUSPICIOUS).tolist() if needing else ():
-        if not any(each[at] for each in scored):
-            problem = "lists without scores, which auc and similar metrics need"
-            yield at, f"{int(lists[at]):,} {problem}"
-
-
-def _untyped(table: Table, cells: IntArray, before: int | IntArray) -> Iterator[tuple[int, str]]:
-    """Cells with interactions, none of a type that a metric asks for."""
-    kept = [(each.options.type, each.view(cells)) for each in _of_kind(table, Hits)]
-    engaged = {name: view.count - view.without_interactions for name, view in kept if name}
-    if not engaged:
-        return
-    # Without a metric of all types, a list may have interactions that are not kept.
-    of_any = [view.count - view.without_interactions for name, view in kept if not name]
-    lists = np.min([table.lists(cells) - before, *of_any[:1]], axis=0)
-    typed = np.sum([*engaged.values()], axis=0)
-    asked = ", ".join(sorted(engaged))
-    for at in np.flatnonzero((lists >= _SUSPICIOUS) & (typed == 0)).tolist():
-        which = "with interactions" if of_any else "counted"
-        yield (
-            at,
-            (
-                f"{int(lists[at]):,} lists {which}, and no interaction of type {asked}: do the "
-                "events have types? Columns and tables cannot have them"
-            ),
-        )
-
-
-def _catalogue_mismatches(table: Table, cells: IntArray) -> Iterator[tuple[int, str]]:
-    """Cells with more items shown than the catalogue has, or with no item of the catalogue."""
-    catalog = table.context.catalog
-    if not catalog:
-        return
-    for shown in _of_kind(table, ItemsShown):
-        for at, exposures in enumerate(shown.view(cells) if shown.options.of == "items" else ()):
-            if not isinstance(catalog, int):
-                enough = exposures.distinct >= min(_FEWEST_ITEMS, len(catalog))
-                if enough and not exposures.meets(catalog):
-                    none = f"{exposures.distinct:,.0f} distinct items, and none is in the catalogue"
-                    yield (
-                        at,
-                        f"{none} of {len(catalog):,}: do lists and catalogue use the same ids?",
-                    )
-            elif exposures.distinct > catalog:
-                shared = f"{exposures.distinct:,.0f} distinct items, and catalog = {catalog:,}"
-                yield at, f"{shared}: is the catalogue larger, or is a whole list one id?"
-
-
-def _of_kind(table: Table, kind: type[S]) -> list[S]:
-    return [each for each in table.statistics.values() if isinstance(each, kind)]
 
 
 def _statistic(metric: Metric, table: Table) -> Statistic:

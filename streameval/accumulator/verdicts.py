@@ -193,7 +193,7 @@ def _sentence(row: Compared, control: str) -> str:
     if row.verdict == "not judged":
         return f"not judged: {row.segment} stands for events of other values, or of none."
     if row.verdict == "do not trust":
-        return "do not trust this: a check of the experiment failed."
+        return row.reason or "do not trust this: a check of the experiment failed."
     if row.verdict == "too few users":
         return _too_few(row, control)
     if row.verdict == "no difference" and row.largest_lift is not None:

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from streameval.accumulator.advice import advice
 from streameval.accumulator.reading_intervals import interval_method
 from streameval.accumulator.readings import (
-    advice,
     readings_of,
     statistics_of,
 )

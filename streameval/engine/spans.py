@@ -7,9 +7,10 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
+from streameval.accumulator.advice import advice
 from streameval.accumulator.doubts import Doubts
 from streameval.accumulator.reading_intervals import IntervalMethod, interval_method
-from streameval.accumulator.readings import advice, readings_of
+from streameval.accumulator.readings import readings_of
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading

@@ -11,6 +11,8 @@ import numpy as np
 from streameval.accumulator.experiment import Experiment, Report, Variant, compared
 from streameval.accumulator.readings import (
     activity,
+    objections_to,
+    summed_together,
     ungrouped,
 )
 from streameval.accumulator.table import Table
@@ -150,10 +152,11 @@ def variants_of(
     users.rename({cell: own[0] for own in cells.values() for cell in own})
     found: dict[str, Variant] = {}
     for name, own in sorted(cells.items()):
-        sums = {metric.text: groups.summed(metric.per_list, own) for metric in metrics}
+        sums = {metric.text: summed_together(metric, groups, own) for metric in metrics}
         (sample,) = users.view(np.array(own[:1]))
         audience = Audience(*sample, *groups.lists_by_day(np.array(own)))
-        found[name] = Variant(sums, audience, activity(table, own))
+        objections = objections_to(metrics, table, own)
+        found[name] = Variant(sums, audience, activity(table, own), objections)
     return found
 
 

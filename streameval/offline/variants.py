@@ -12,7 +12,7 @@ import msgspec
 from streameval.accumulator import Accumulator
 from streameval.accumulator.experiment import Experiment, Variant
 from streameval.accumulator.formulas import needed_inputs
-from streameval.accumulator.readings import activity
+from streameval.accumulator.readings import activity, objections_to
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric
 from streameval.checkpoints.store import is_store
@@ -294,4 +294,5 @@ def variant_of(counted: Accumulator) -> Variant:
     sums = {metric.text: counted.groups(metric.text) for metric in counted.metrics}
     audience = cast("Audience", counted.audience)
     found = {name: each for name, each in sums.items() if each is not None}
-    return Variant(found, audience, activity(counted.table, [0]))
+    objections = objections_to(counted.metrics, counted.table, [0])
+    return Variant(found, audience, activity(counted.table, [0]), objections)

@@ -10,9 +10,11 @@ from typing import Any, Final
 
 import pytest
 
-from streameval import Accumulator, Intervals
+from streameval import Accumulator, Intervals, compare
+from streameval.accumulator.experiment import Experiment, compared
 from streameval.errors import InvalidEventError, MetricDeclarationError
 from streameval.events import Event
+from streameval.offline.variants import variant_of
 from tests.effort import every_case
 
 RECORDED: Final[list[dict[str, Any]]] = json.loads(Path(__file__).with_name("obp.json").read_text())
@@ -302,6 +304,34 @@ def test_the_model_alone_is_not_judged_by_weights() -> None:
     for event in events:
         event.per_item = {**(event.per_item or {}), "expected": [0.1 + 0.1 * (event.user == "u1")]}
     assert _read(events, "dr(direct=true)").read("dr(direct=true)").interval is not None
+
+
+def test_two_policies_are_compared_on_one_log_paired_by_user() -> None:
+    events = _world(6_000)
+    for event in events:
+        event.per_item = {**(event.per_item or {}), "same": (event.per_item or {})["propensity"]}
+    both = _read(events, "snips", "snips(target=same)", "value_per_list")
+    found = compare(both, both, "snips", against="value_per_list")
+    again = compare(both, both, "snips", against="snips(target=same)")
+    assert found.verdict == again.verdict == "better"
+    assert found.control == pytest.approx(again.control, rel=1e-9)
+    assert found.treatment == pytest.approx(both.read("snips").value, rel=1e-12)
+    assert found.low is not None
+    assert found.low < 0.15 - 0.12 < (found.high or 0)
+
+
+def test_an_estimate_that_cannot_be_trusted_is_not_compared() -> None:
+    log = _read(_world(9_000, weight=0.7), "snips", "value_per_list")
+    found = compare(log, log, "snips", against="value_per_list")
+    assert found.verdict == "do not trust"
+    assert "were never shown" in str(found.reason)
+    assert found.low is None
+    good, bad = (_read(_world(6_000, weight=scale), "ips") for scale in (1.0, 0.7))
+    variants = {"control": variant_of(good), "treatment": variant_of(bad)}
+    (row, *_) = compared(Experiment(), good.metrics, variants, Intervals(), "fixed").rows
+    assert (row.metric, row.verdict) == ("ips", "do not trust")
+    assert "were never shown" in row.sentence
+    assert row.lift_low is None
 
 
 def test_only_a_sum_over_events_is_divided_by_another() -> None:

@@ -137,3 +137,18 @@ def dr(
         for at, weight in enumerate(weights)
         for term in (weight * (rewards[at] - model[at]), shares[at] * means[at])
     )
+
+
+@by_type
+@per_event
+def interleaving(
+    event: Shown, k: int | None, *, a: str = "a", b: str = "b", team: str = "team"
+) -> float | None:
+    """1 if b has more clicks than a, 0 if fewer, one half for a tie; None without clicks."""
+    teams: Any = (event.per_item or {}).get(team)
+    pairs = zip(_places(event, k), _rewards(event, k), strict=True)
+    clicked = [place for place, reward in pairs if reward]
+    if teams is None or not clicked:
+        return None
+    first, second = (sum(teams[place] == name for place in clicked) for name in (a, b))
+    return 0.5 if first == second else float(second > first)

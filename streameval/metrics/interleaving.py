@@ -1,0 +1,47 @@
+"""Interleaving."""
+
+from streameval.catalogue.importance import placed, rewards
+from streameval.catalogue.metric import Reference, metric
+from streameval.events import Event
+
+
+@metric(
+    bounds=(0, 1),
+    higher_is_better=None,
+    reference=Reference(0.5, "{a} preferred", "{b} preferred", "not enough evidence"),
+    source="Radlinski, Kurup, Joachims, CIKM 2008 (team draft); Chapelle et al., TOIS 2012; "
+    "mpkato/interleaving",
+)
+def interleaving(
+    event: Event, k: int | None, *, a: str = "a", b: str = "b", team: str = "team"
+) -> float | None:
+    """How often users prefer the items of ranker b to those of ranker a in mixed lists.
+
+    Per item, `team` names the ranker that put it into the list, as team draft mixes them; null for
+    an item of both. A list counts 1 if more of b's items than of a's were clicked, 0 if fewer, and
+    one half for as many. Lists without a click, or without teams, are left out. Of a multileaving,
+    name each pair of rankers. Compare it with 0.5: `Reading.verdict` names the ranker that is
+    preferred. Undefined without lists with a click.
+
+        interleaving@k = (lists that b wins + lists that tie / 2) / lists with a click at rank <= k
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> accumulator = Accumulator("interleaving")
+        >>> accumulator.update(["x", "y"], ["y"], per_item={"team": ["a", "b"]})
+        >>> accumulator.update(["x", "y"], ["x", "y"], per_item={"team": ["b", "a"]})
+        >>> accumulator.read("interleaving").value
+        0.75
+    """
+    teams = (event.per_item or {}).get(team)
+    if teams is None:
+        return None
+    clicked = [
+        teams[place]
+        for place, gain in zip(placed(event, k), rewards(event, k), strict=True)
+        if gain > 0
+    ]
+    if not clicked:
+        return None
+    ahead = clicked.count(b) - clicked.count(a)
+    return 0.5 if not ahead else float(ahead > 0)

@@ -1,0 +1,89 @@
+"""Interleaving: published wins, the verdict against one half, and looks every day."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from streameval import Accumulator, Intervals
+from streameval.events import Event
+from tests.effort import every_case
+
+
+def _wins(teams: list[Any], ranks: set[int], metric: str = "interleaving") -> float:
+    items = [f"i{place}" for place in range(len(teams))]
+    accumulator = Accumulator(metric)
+    clicks = [items[rank - 1] for rank in ranks]
+    accumulator.update(items, clicks, per_item={"team": teams})
+    return accumulator.read(metric).value
+
+
+@every_case(("ranks", "value"), [({1, 3}, 0.0), ({2, 4}, 1.0), ({1, 2}, 0.5)])
+def test_the_team_with_more_clicks_wins_the_list(ranks: set[int], value: float) -> None:
+    assert _wins(["a", "b", "a", "b"], ranks) == value
+
+
+def test_items_of_both_rankers_and_of_others_count_for_neither() -> None:
+    assert _wins([None, "b", "c"], {1, 2, 3}) == 1.0
+    assert _wins(["x", "y", "z"], {1, 3}, "interleaving(a=z,b=y)") == 0.0
+
+
+def test_lists_without_clicks_or_teams_are_left_out() -> None:
+    accumulator = Accumulator("interleaving")
+    accumulator.update(["x", "y"], [], per_item={"team": ["a", "b"]})
+    accumulator.update(["x", "y"], ["x"])
+    reading = accumulator.read("interleaving")
+    assert (reading.count, reading.lists, reading.defined) == (0, 2, False)
+
+
+def _mixed(lists: int, lift: float, seed: int) -> Iterator[Event]:
+    """Lists of two items, one of each ranker; users of b's items click more often by the lift."""
+    draw = random.Random(seed)
+    tastes = [draw.gauss(0.0, 0.1) for _ in range(300)]
+    for _ in range(lists):
+        user = draw.randrange(300)
+        teams = ["a", "b"] if draw.random() < 0.5 else ["b", "a"]
+        chances = {"a": 0.2 - 0.05 * tastes[user], "b": 0.2 * (1 + lift) + 0.05 * tastes[user]}
+        clicks = [
+            item for item, team in zip("xy", teams, strict=True) if draw.random() < chances[team]
+        ]
+        yield Event(
+            recommendations=["x", "y"], interactions=clicks, user=user, per_item={"team": teams}
+        )
+
+
+def _verdicts(lift: float, seed: int, *, looks: int = 14, lists: int = 700) -> set[str | None]:
+    events = _mixed(looks * lists, lift, seed)
+    accumulator = Accumulator("interleaving", intervals=Intervals(precision=0.1))
+    verdicts = set()
+    for _ in range(looks):
+        accumulator.update_many([next(events) for _ in range(lists)])
+        verdicts.add(accumulator.read("interleaving").verdict)
+    return verdicts
+
+
+def test_a_better_ranker_is_preferred_and_a_worse_one_is_not() -> None:
+    assert "b preferred" in _verdicts(0.6, 1)
+    assert "a preferred" in _verdicts(-0.4, 2)
+
+
+def test_equal_rankers_that_are_looked_at_every_day_seldom_have_a_winner() -> None:
+    wrong = sum(not _verdicts(0.0, seed) <= {"not enough evidence"} for seed in range(12))
+    assert wrong <= 2
+
+
+def test_too_few_users_have_no_preference() -> None:
+    accumulator = Accumulator("interleaving", intervals=Intervals())
+    for _ in range(100):
+        accumulator.update(["x", "y"], ["y"], user="one", per_item={"team": ["a", "b"]})
+    assert accumulator.read("interleaving").verdict == "too few users"
+
+
+def test_without_intervals_there_is_no_verdict() -> None:
+    accumulator = Accumulator("interleaving")
+    accumulator.update(["x", "y"], ["y"], per_item={"team": ["a", "b"]})
+    assert accumulator.read("interleaving").verdict is None
+    assert accumulator.read("interleaving").value == pytest.approx(1.0)
