@@ -30,9 +30,9 @@ from streameval.errors import (
 )
 from streameval.events import Id
 from streameval.events.arrow import as_table, column_of
+from streameval.events.batch import IntArray
 from streameval.events.columns import Columns
 from streameval.events.ids import IdKind
-from streameval.events.ragged import IntArray
 from streameval.partial_rows import (
     Cell,
     Partial,

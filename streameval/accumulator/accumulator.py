@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from base64 import b64encode
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar, get_args
+from typing import Any, get_args
 from zlib import crc32
 
 import msgspec
@@ -13,15 +13,13 @@ import numpy as np
 
 from streameval.accumulator.advice import advice
 from streameval.accumulator.codec import VERSION, content_of
-from streameval.accumulator.doubts import Doubts, observed_rows
+from streameval.accumulator.doubts import FIRST_OBSERVED, Doubts
 from streameval.accumulator.formulas import check_inputs
 from streameval.accumulator.intake import (
-    COLLECTIONS,
-    LISTS,
     Pair,
-    as_batch,
+    as_column,
+    checked_batch,
     kind_of_users,
-    of_one_kind,
     side_by_side,
 )
 from streameval.accumulator.plan import distinct_metrics, planned
@@ -32,22 +30,18 @@ from streameval.accumulator.readings import (
     readings_of,
     statistics_of,
 )
-from streameval.accumulator.table import Guard, Table
+from streameval.accumulator.table import Guard, Table, between
 from streameval.catalogue import metric_of
 from streameval.catalogue.context import Context, Popularity, Similarity, catalog_of, check_kind
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
-from streameval.errors import (
-    SuspiciousEventsWarning,
-    UnlikeStateError,
-)
+from streameval.errors import SuspiciousEventsWarning, UnlikeStateError
 from streameval.events import Batch, Event, Id, Interaction, Interactions
 from streameval.events.arrow import ArrowTable
 from streameval.events.columns import Columns
-from streameval.events.ids import CHECKS, IdKind
+from streameval.events.ids import IdKind
 from streameval.events.per_item import PerItem
-from streameval.events.ragged import CodedBatch
-from streameval.events.rules import RESERVED, SUSPECT, are_sound
+from streameval.kernel import Block, matches_of
 from streameval.statistics.exposures import MAX_ITEMS
 from streameval.statistics.intervals import (
     Audience,
@@ -58,15 +52,11 @@ from streameval.statistics.intervals import (
     check_method,
 )
 
-T = TypeVar("T")
-
 _HERE = np.array([0])
 """The only cell of the table."""
 
 _MOST_WAITING = 512
 """Lists given one by one are counted together in blocks of this size."""
-
-_have_ids = SUSPECT.isdisjoint
 
 _UNTYPED: Sequence[Interaction] = ()
 """Default of `typed`; compared by identity, because an array has no truth value."""
@@ -107,8 +97,6 @@ class Accumulator:
         {'hit_rate@2': 0.5, 'mrr': 0.25}
     """
 
-    _row_of: Any
-
     def __init__(
         self,
         *metrics: str | Metric | Callable[..., Any],
@@ -145,8 +133,8 @@ class Accumulator:
     @property
     def table(self) -> Table:
         """The statistics, in cell 0; read only."""
-        if self._rows:
-            self._count_rows()
+        if self._block is not None and len(self._block):
+            self._count_block(self._block)
         with self._guard:
             if self._folded != self._table.version:
                 self._table.fold()
@@ -156,7 +144,7 @@ class Accumulator:
     @property
     def lists(self) -> int:
         """Number of events counted."""
-        return self._lists + len(self._rows)
+        return self._lists + (0 if self._block is None else len(self._block))
 
     @property
     def version(self) -> int:
@@ -196,42 +184,30 @@ class Accumulator:
                 counted.
         """
         if (
-            type(recommendations) in LISTS
-            and type(interactions) in COLLECTIONS
-            and positions is scores is baseline is history is None
+            positions is scores is baseline is history is None
             and per_item is None
             and user is None
             and typed is _UNTYPED
+            and self._add(recommendations, interactions)
         ):
-            try:
-                self._check(recommendations)
-                sound = not recommendations or recommendations[-1] not in RESERVED
-                if interactions:
-                    self._check(interactions)
-                    sound &= _have_ids(interactions) or are_sound(recommendations, interactions)
-            except TypeError:
-                sound = False  # The general path raises the error, or accepts other types of ids.
-            if sound:
-                self._append_row(self._row_of(recommendations, interactions))
-                self._rows_left -= 1
-                if not self._rows_left:
-                    self._count_rows()
-                    # All lists of the first block were observed; of later ones, the last.
-                    self._row_of = self._table.row_of
-                    self.doubts.observe_list(recommendations, interactions)
-                return
+            if self._shown is not None:
+                self._items.append(recommendations[self._shown])
+            self._left -= 1
+            if not self._left:
+                self._note_list(recommendations, interactions)
+            return
         self.update_many(
             Batch(
                 recommendations=[recommendations],
                 interactions=[interactions],
-                positions=_as_column(positions),
-                scores=_as_column(scores),
-                baselines=_as_column(baseline),
-                typed=_as_column(None if typed is _UNTYPED else typed),
-                histories=_as_column(history),
-                per_item=_as_column(per_item),
-                users=_as_column(user),
-                times=_as_column(ts),
+                positions=as_column(positions),
+                scores=as_column(scores),
+                baselines=as_column(baseline),
+                typed=as_column(None if typed is _UNTYPED else typed),
+                histories=as_column(history),
+                per_item=as_column(per_item),
+                users=as_column(user),
+                times=as_column(ts),
             )
         )
 
@@ -254,7 +230,7 @@ class Accumulator:
             MissingExtraError: an Arrow table needs pyarrow, which is not installed.
         """
         given = batch if interactions is None else side_by_side(batch, interactions)
-        self._count(*of_one_kind(self._table.ids, as_batch(given)))
+        self._count(*checked_batch(self._table.ids, given, self._table.search))
 
     def read(self, metric: str) -> Reading:
         """Read a metric: any that can be computed from the statistics kept, not only those named.
@@ -450,7 +426,7 @@ class Accumulator:
         self.load_state_dict(made["state"])
         self.doubts.add(Doubts.from_content(made["doubts"]))
 
-    def _count(self, kind: IdKind | None, checked: Batch | CodedBatch) -> None:
+    def _count(self, kind: IdKind | None, checked: Batch) -> None:
         table = self._table
         users, values = kind_of_users(table.users, checked), table.event_values(checked)
         with self._guard:
@@ -464,35 +440,53 @@ class Accumulator:
         """Continue with a table that has counted `lists` lists."""
         self.doubts = doubts or Doubts()
         self._table, self._lists, self._guard = table, lists, Guard()
-        self._rows: list[Any] = []
-        self._rows_left = _MOST_WAITING
+        self._block: Block | None = None
+        self._items: list[Sequence[Id]] = []
+        self._add: Callable[[Any, Any], bool] = lambda *_: False
+        self._shown = self._plan.shown
+        self._left = 1
         self._folded = 0
-        # Looked up once, because `update` needs them for every list.
-        self._row_of = table.row_of and observed_rows(self.doubts, table.row_of)
-        self._append_row = self._rows.append
         self._note_change(0)
 
     def _note_change(self, lists: int) -> None:
-        self._check = CHECKS[self._table.ids if self._row_of else None]
+        kind = self._table.ids
+        if self._block is None and kind is not None and self._plan.reads_lists_only:
+            self._block = Block(kind, *self._table.search)
+            # Looked up once, because `update` needs it for every list.
+            self._add = self._block.add
+            self._left = 1
         self._lists += lists
         self._changes += 1
 
-    def _count_rows(self) -> None:
-        """Count the pending rows."""
+    def _note_list(self, recommendations: Sequence[Id], interactions: Interactions) -> None:
+        """Observe a list given by `update`, and count the block if it is full."""
+        block = self._block
+        if block is not None and len(block) >= _MOST_WAITING:
+            self._count_block(block)
+            self.doubts.observe_list(recommendations, interactions)
+        elif self.doubts.lists < FIRST_OBSERVED:
+            self.doubts.observe_list(recommendations, interactions)
+        waiting = 0 if block is None else len(block)
+        # All lists are observed at first; of later blocks, the last.
+        self._left = 1 if self.doubts.lists < FIRST_OBSERVED else _MOST_WAITING - waiting
+
+    def _count_block(self, block: Block) -> None:
+        """Count the lists given one by one."""
         with self._guard:
-            self._table.count_rows(self._rows)
-            lists = len(self._rows)
+            lists = len(block)
+            items: list[Sequence[Id]] = self._items if self._shown is not None else [()] * lists
+            if len(items) != lists:
+                raise between()
             # The version must go back for a moment, not ahead: a concurrent scrape then repeats.
-            self._rows.clear()
+            matches = matches_of(block.take(), *self._table.search)
+            self._items, self._add = [], block.add
+            # Only the hits are known of interactions, and of items unless they are counted.
+            batch = Batch(recommendations=items, interactions=[()] * lists, matches=matches)
+            self._table.count(batch)
             self._lists += lists
-        self._rows_left = _MOST_WAITING
+        self._left = _MOST_WAITING
 
     def _metric(self, given: str | Metric) -> Metric:
         if not isinstance(given, str):
             return metric_of(given)
         return metric_of(next((each for each in self.metrics if each.text == given), given))
-
-
-def _as_column(found: T | None) -> list[T] | None:
-    """A field of one event as a column."""
-    return None if found is None else [found]

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 
 from streameval.accumulator.formulas import reads_chances
 from streameval.catalogue.metric import Metric
 from streameval.events import Batch, Event, Id
-from streameval.events.ragged import CodedBatch
-from streameval.events.rules import MARKS, without_padding
+from streameval.events.rules import MARKS
 
-_FIRST: Final = 128
+FIRST_OBSERVED: Final = 128
 """Events observed of the first batches; of later ones, only a few, at next to no cost."""
 _LATER: Final = 8
 
@@ -78,12 +77,10 @@ class Doubts:
         """`observe` for a list with its interactions only."""
         self.observe(Event(recommendations=recommendations, interactions=interactions))
 
-    def observe_batch(self, batch: Batch | CodedBatch) -> None:
+    def observe_batch(self, batch: Batch) -> None:
         """Count some events of a batch: its first ones."""
-        events = max(_LATER, _FIRST - self.lists)
-        if isinstance(batch, CodedBatch):
-            batch = batch.rows(0, min(events, len(batch))).batch
-        for event in islice(batch.events(), events):
+        events = max(_LATER, FIRST_OBSERVED - self.lists)
+        for event in batch.rows(0, min(events, len(batch))).events():
             self.observe(event)
 
     def add(self, other: Doubts) -> None:
@@ -190,20 +187,6 @@ class Doubts:
         for counter in self._counters:
             for key in counter:
                 counter[key] //= 2
-
-
-def observed_rows(
-    doubts: Doubts, row_of: Callable[[Any, Any], Any]
-) -> Callable[[Sequence[Id], Any], Any]:
-    """`Table.row_of` that checks each list as a whole, and observes the first ones."""
-
-    def row(recommendations: Sequence[Id], interactions: Any) -> Any:
-        without_padding("recommendations", recommendations)
-        if doubts.lists < _FIRST:
-            doubts.observe_list(recommendations, interactions)
-        return row_of(recommendations, interactions)
-
-    return row
 
 
 def _repeated_end(shown: Sequence[Id], acts: Sequence[Id], end: int) -> list[Id]:

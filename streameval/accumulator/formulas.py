@@ -22,7 +22,7 @@ from streameval.errors import (
 from streameval.events import Batch, Event
 from streameval.statistics.arrays import FloatArray, IntArray, up_to
 from streameval.statistics.hits import HitsOfCells
-from streameval.statistics.lists import POSITIONED, GradedLists, Lists
+from streameval.statistics.lists import POSITIONED, Lists
 from streameval.statistics.terms import BOUNDED, WEIGHTED, SummedMetric, Values
 
 Formula: TypeAlias = Callable[[Event], float | Sequence[float] | None]
@@ -298,7 +298,7 @@ def of_event(found: float | Iterable[float] | None) -> tuple[float, int]:
 
 
 def _of_lists(metric: Metric, context: Context, lists: Lists) -> Values:
-    graded = isinstance(lists, GradedLists) and metric.needs_gains
+    graded = lists.is_graded and metric.needs_gains
     values = (
         values_of(metric, lists)
         if graded or metric.needs_values

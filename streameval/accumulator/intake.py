@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, starmap
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
 from sys import float_info
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import msgspec
 import numpy as np
@@ -25,23 +25,28 @@ from streameval.events import (
     Id,
     Interaction,
     Interactions,
+    Matches,
     columns_of,
 )
 from streameval.events.arrow import ArrowTable, refuse_lazy
 from streameval.events.columns import Columns, read
-from streameval.events.ids import CHECKS, IdKind, of_kind
+from streameval.events.ids import IdKind, of_kind
 from streameval.events.per_item import item_values
-from streameval.events.ragged import CodedBatch, is_list
+from streameval.events.ragged import IdColumn, is_list
 from streameval.events.rules import (
-    RESERVED_OF,
+    are_marks_throughout,
+    check_id,
     end_of,
     in_row,
+    marks_error,
     named_users,
-    sound_batch,
     sound_event,
-    unsound,
+    without_padding,
 )
+from streameval.kernel import match
+from streameval.statistics.matching import Search
 
+T = TypeVar("T")
 Pair: TypeAlias = tuple[Sequence[Id], Interactions]
 
 _USERS = frozenset({str, int, type(None)})
@@ -50,11 +55,9 @@ _NUMBERS = frozenset({int, float})
 _UNITS = {"seconds": 1_000_000, "milliseconds": 1_000}
 _NOWADAYS = (946_684_800_000_000, 4_102_444_800_000_000)
 """The years 2000 to 2099, in microseconds since the epoch."""
-_TOGETHER = 64
-"""Lists checked together: their ids stay in the processor's cache from check to check."""
 _ORDERED = frozenset({"recommendations", "positions", "scores"})
-LISTS = frozenset({list, tuple})
-COLLECTIONS = frozenset({list, tuple, set, frozenset})
+_LISTS = frozenset({list, tuple})
+_COLLECTIONS = frozenset({list, tuple, set, frozenset})
 """Types that statistics take unchanged; other types are converted event by event."""
 
 
@@ -94,80 +97,161 @@ def _are_labelled_differently(one: Any, other: Any) -> bool:
     return equals is not None and hasattr(theirs, "equals") and not equals(theirs)
 
 
-def as_batch(
-    batch: Batch | Columns | ArrowTable | Iterable[Event] | Iterable[Pair],
-) -> Batch | CodedBatch:
+def as_column(value: T | None) -> list[T] | None:
+    """A field of one event as a column."""
+    return None if value is None else [value]
+
+
+def checked_batch(
+    kind: IdKind | None,
+    given: Batch | Columns | ArrowTable | Iterable[Event] | Iterable[Pair],
+    search: Search,
+) -> tuple[IdKind | None, Batch]:
     """Events, (recommendations, interactions) pairs, or columns of any kind, as a checked batch.
 
+    Args:
+        kind: the required kind of ids; None if the first id decides.
+        given: the events.
+        search: how lists are searched for hits.
+
+    Returns:
+        The kind of ids (None without ids), and the batch with built-in ids, all of one kind, and
+        the hits of its lists.
+
     Raises:
-        InvalidEventError: an event is not valid.
+        InvalidEventError: an event is invalid, or has ids of the other kind.
     """
+    batch = _columns(given)
+    kind = _kind_of_codes(kind, batch) or _kind_of_first(batch)
+    found, odd = _searched(kind, batch, search)
+    batch = _with_values(msgspec.structs.replace(_with_containers(batch, odd), matches=None))
+    kind, batch = _with_other_ids(kind, batch)
+    if odd:
+        kind, batch = _sound(kind, batch, odd)
+        found, _ = _searched(kind, batch, search, sound=True)
+    return kind, msgspec.structs.replace(batch, matches=found)
+
+
+def _columns(given: Any) -> Batch:
     # An isinstance check of a protocol is slow, so the usual types come first.
-    if not isinstance(batch, (Batch, list)) and isinstance(batch, Columns | ArrowTable):
-        found = read(batch)
-        if isinstance(found, CodedBatch):
-            _ = found.times and _whole_times(found.times)
-            return msgspec.structs.replace(found, users=named_users(found.users))
-        batch = found
-    if not isinstance(batch, Batch):
-        rows = _rows(batch)
-        batch = _of_events(rows) if rows and isinstance(rows[0], Event) else _of_pairs(rows)
+    if not isinstance(given, (Batch, list)) and isinstance(given, Columns | ArrowTable):
+        batch = read(given)
+        names = getattr(batch.recommendations, "names", None)
+        if len(set(map(type, names or ()))) < 2:
+            return batch
+        # Ids of several kinds, of which one is refused.
+        lists, interactions = [*batch.recommendations], [*batch.interactions]
+        return msgspec.structs.replace(batch, recommendations=lists, interactions=interactions)
+    if not isinstance(given, Batch):
+        rows = _rows(given)
+        given = _of_events(rows) if rows and isinstance(rows[0], Event) else _of_pairs(rows)
+    batch = cast("Batch", given)
     _check_lengths(batch)
-    if not _is_plain(batch):
-        placed = batch.positions or [None] * len(batch)
-        lists = zip(batch.recommendations, batch.interactions, placed, strict=True)
-        checked = list(starmap(_checked_event, lists))
-        batch = msgspec.structs.replace(
-            batch,
-            recommendations=[row[0] for row in checked],
-            interactions=[row[1] for row in checked],
-            positions=[row[2] for row in checked] if batch.positions else None,
-        )
-    if batch.times is not None:
-        batch = msgspec.structs.replace(batch, times=_whole_times(batch.times))
-    if batch.scores is not None:
-        pairs = zip(batch.recommendations, batch.scores, strict=True)
-        batch = msgspec.structs.replace(batch, scores=list(starmap(_scores, pairs)))
-    if batch.per_item is not None:
-        batch = msgspec.structs.replace(batch, per_item=_per_item(batch))
-    if batch.users is not None:
-        batch = msgspec.structs.replace(batch, users=named_users(batch.users))
     return batch
 
 
-def of_one_kind(
-    kind: IdKind | None, batch: Batch | CodedBatch
-) -> tuple[IdKind | None, Batch | CodedBatch]:
-    """A batch whose ids are built-in strings or integers, all of one kind.
+def _kind_of_first(batch: Batch) -> IdKind | None:
+    """The kind of the first id, which may be no valid one; None without ids."""
+    for ids in chain(batch.recommendations, batch.interactions):
+        # Anything else may be an iterator, which gives each id once.
+        if isinstance(ids, Collection):
+            with suppress(TypeError):  # an array of no dimension
+                for item in ids:
+                    return "text" if isinstance(item, str) else "integer"
+    return None
 
-    `kind`: the required kind; None if the first id decides.
 
-    Returns:
-        The kind (None without ids), and the batch.
+def _kind_of_codes(kind: IdKind | None, batch: Batch) -> IdKind | None:
+    """The kind of coded ids; otherwise the required kind."""
+    for name in ("recommendations", "interactions"):
+        column = getattr(batch, name)
+        if isinstance(column, IdColumn):
+            kind, _ = of_kind(kind, column.named(column.ragged.values[:1]), name)
+    return kind
 
-    Raises:
-        InvalidEventError: an id is invalid or of the other kind.
-    """
-    if isinstance(batch, CodedBatch):
-        if batch.texts is not None:
-            return _kind_of_codes(kind, batch), batch
-        batch = batch.batch
-    first = next(chain.from_iterable(chain(batch.recommendations, batch.interactions)), None)
-    wanted = kind or ("text" if isinstance(first, str) else "integer")
-    unsound_rows = _unsound(wanted, batch) if _without_more_ids(batch) else None
-    if unsound_rows is not None:
-        return (kind if first is None else wanted), sound_batch(batch, unsound_rows)
-    rows: list[Event] = []
-    for row, each in enumerate(batch.events()):
+
+def _searched(
+    kind: IdKind | None, batch: Batch, search: Search, *, sound: bool = False
+) -> tuple[Matches | None, list[int]]:
+    """The hits of the lists, and the rows whose ids must be converted or refused."""
+    shown, acts = batch.recommendations, batch.interactions
+    if isinstance(shown, IdColumn) and isinstance(acts, IdColumn):
+        return None, []
+    depth, every = search.of(batch)
+    found = match(shown, acts, kind or "text", depth, every=every, sound=sound)
+    return found, found.odd.tolist()
+
+
+def _with_containers(batch: Batch, rows: Sequence[int]) -> Batch:
+    """The batch with plain lists and dicts in these rows."""
+    if not rows:
+        return batch
+    shown, acts = [*batch.recommendations], list[Any](batch.interactions)
+    for row in rows:
+        if type(shown[row]) not in _LISTS:
+            shown[row] = _as_list("recommendations", shown[row])
+        if isinstance(acts[row], Mapping):
+            acts[row] = _gains(acts[row])
+        elif type(acts[row]) not in _COLLECTIONS:
+            acts[row] = _as_list("interactions", acts[row])
+    return msgspec.structs.replace(batch, recommendations=shown, interactions=acts)
+
+
+def _with_values(batch: Batch) -> Batch:
+    """The batch with checked positions, scores, values of items, times and users."""
+    columns: dict[str, Any] = {}
+    if batch.positions is not None:
+        columns["positions"] = list(map(_ranks, batch.recommendations, batch.positions))
+    if batch.times is not None:
+        columns["times"] = _whole_times(batch.times)
+    if batch.scores is not None:
+        columns["scores"] = list(map(_scores, batch.recommendations, batch.scores))
+    if batch.per_item is not None:
+        columns["per_item"] = _per_item(batch)
+    if batch.users is not None:
+        users = named_users(batch.users)
+        if users is not None and not set(map(type, users)) <= _USERS:
+            users = [
+                None if user is None else of_kind(None, [user], "user")[1][0] for user in users
+            ]
+        columns["users"] = users
+    return msgspec.structs.replace(batch, **columns) if columns else batch
+
+
+def _with_other_ids(kind: IdKind | None, batch: Batch) -> tuple[IdKind | None, Batch]:
+    """The batch with checked baselines, histories and typed interactions."""
+    columns: dict[str, list[Any]] = {}
+    for name, (field, read_ids) in _OTHER_IDS.items():
+        column = getattr(batch, name)
+        for row, ids in enumerate(column or ()):
+            try:
+                kind, known = (kind, None) if ids is None else read_ids(kind, field, ids)
+            except InvalidEventError as error:
+                raise in_row(row, len(batch), error) from None
+            columns.setdefault(name, []).append(known)
+    return kind, msgspec.structs.replace(batch, **columns) if columns else batch
+
+
+def _ids(kind: IdKind | None, where: str, ids: Any) -> tuple[IdKind | None, Any]:
+    kind, known = of_kind(kind, _as_list(where, ids), where)
+    return kind, without_padding(where, known)
+
+
+def _sound(kind: IdKind | None, batch: Batch, rows: Sequence[int]) -> tuple[IdKind | None, Batch]:
+    """The batch with built-in ids, all of one kind, and without padding in these rows."""
+    if len(rows) == len(batch) and are_marks_throughout(batch.recommendations, batch.interactions):
+        raise marks_error("interactions")
+    events = list(batch.events())
+    for row in rows:
         try:
-            kind, known = _normalised(kind, each)
-            rows.append(sound_event(known))
+            kind, known = _normalised(kind, events[row])
+            events[row] = sound_event(known)
         except InvalidEventError as error:
             raise in_row(row, len(batch), error) from None
-    return kind, columns_of(rows)
+    return kind, columns_of(events)
 
 
-def kind_of_users(kind: IdKind | None, batch: Batch | CodedBatch) -> IdKind | None:
+def kind_of_users(kind: IdKind | None, batch: Batch) -> IdKind | None:
     """The common kind of the user ids; None without users.
 
     Raises:
@@ -177,63 +261,26 @@ def kind_of_users(kind: IdKind | None, batch: Batch | CodedBatch) -> IdKind | No
     return of_kind(kind, named, "user")[0]
 
 
-def _without_more_ids(batch: Batch) -> bool:
-    users = set(map(type, batch.users or ())) <= _USERS
-    return users and batch.baselines is None and batch.typed is None and batch.histories is None
-
-
-def _unsound(kind: IdKind, batch: Batch) -> list[int] | None:
-    """The rows that are not sound; None if ids are not built-in or of another kind."""
-    check, rows = CHECKS[kind], list[int]()
-    for start in range(0, len(batch), _TOGETHER):
-        shown = batch.recommendations[start : start + _TOGETHER]
-        acts = batch.interactions[start : start + _TOGETHER]
-        try:
-            # List by list, because the check of text joins all ids of its argument.
-            deque(map(check, chain(shown, acts)), maxlen=0)
-        except TypeError:
-            return None
-        rows += (start + row for row in unsound(shown, acts, RESERVED_OF[kind]))
-    return rows
-
-
-def _kind_of_codes(kind: IdKind | None, coded: CodedBatch) -> IdKind | None:
-    for name in ("recommendations", "interactions"):
-        kind, _ = of_kind(kind, coded.named(getattr(coded, name).values[:1]), name)
-    return kind
-
-
 def _normalised(kind: IdKind | None, given: Event) -> tuple[IdKind | None, Event]:
     """An event with built-in ids, all of one kind."""
     kind, shown = of_kind(kind, given.recommendations, "recommendations")
     kind, acts = of_kind(kind, given.interactions, "interactions")
     if isinstance(given.interactions, Mapping):
         acts = dict(zip(acts, given.interactions.values(), strict=True))
-    baseline, history, user = given.baseline, given.history, given.user
-    if baseline is not None:
-        kind, baseline = of_kind(kind, _as_list("baseline", baseline), "baseline")
-    if history is not None:
-        kind, history = of_kind(kind, _as_list("history", history), "history")
-    if user is not None:
-        user = of_kind(None, [user], "user")[1][0]
-    kind, typed = _typed(kind, _as_list("typed", given.typed))
-    return kind, msgspec.structs.replace(
-        given,
-        recommendations=shown,
-        interactions=acts,
-        baseline=baseline,
-        typed=typed,
-        history=history,
-        user=user,
-    )
+    return kind, msgspec.structs.replace(given, recommendations=shown, interactions=acts)
 
 
-def _typed(kind: IdKind | None, typed: list[Any]) -> tuple[IdKind | None, Sequence[Interaction]]:
+def _typed(
+    kind: IdKind | None, where: str, given: Any
+) -> tuple[IdKind | None, Sequence[Interaction]]:
+    typed = _as_list(where, given)
     for each in typed:
         if not isinstance(each, Interaction):
             detail = f"typed holds {each!r:.80}; give Interaction(item, gain, type)"
             raise InvalidEventError("wrong_type", detail)
-    kind, items = of_kind(kind, [each.item for each in typed], "typed")
+    kind, items = of_kind(kind, [each.item for each in typed], where)
+    for item in items:
+        check_id(where, item)
     pairs = zip(typed, items, strict=True)
     return kind, tuple(
         msgspec.structs.replace(each, item=item, gain=_gains({item: each.gain})[item])
@@ -241,33 +288,17 @@ def _typed(kind: IdKind | None, typed: list[Any]) -> tuple[IdKind | None, Sequen
     )
 
 
-def _checked_event(
-    recommendations: Sequence[Id], interactions: Interactions, positions: Sequence[int] | None
-) -> tuple[Sequence[Id], Interactions, Sequence[int] | None]:
-    """A checked event with plain lists and dicts."""
-    if type(recommendations) not in LISTS:
-        recommendations = _as_list("recommendations", recommendations)
-    if isinstance(interactions, Mapping):
-        interactions = _gains(interactions)
-    elif type(interactions) not in COLLECTIONS:
-        interactions = _as_list("interactions", interactions)
-    if positions is not None:
-        positions = _ranks(recommendations, positions)
-    return recommendations, interactions, positions
-
-
-def _is_plain(batch: Batch) -> bool:
-    return (
-        batch.positions is None
-        and len(batch.recommendations) == len(batch.interactions)
-        and set(map(type, batch.interactions)) <= COLLECTIONS
-        and set(map(type, batch.recommendations)) <= LISTS
-    )
+_OTHER_IDS: Final[Mapping[str, tuple[str, Callable[..., tuple[IdKind | None, Any]]]]] = {
+    "baselines": ("baseline", _ids),
+    "histories": ("history", _ids),
+    "typed": ("typed", _typed),
+}
+"""Column of a batch -> the field's name, and a function that checks the ids of one event."""
 
 
 def _check_lengths(batch: Batch) -> None:
-    columns = msgspec.structs.astuple(batch)
-    for name, column in zip(Batch.__struct_fields__, columns, strict=True):
+    for name in ("recommendations", "interactions", *OPTIONAL_COLUMNS):
+        column = getattr(batch, name)
         if column is None and name in OPTIONAL_COLUMNS:
             continue
         try:
@@ -309,7 +340,7 @@ def _of_pairs(rows: list[Any]) -> Batch:
     return Batch(recommendations=shown, interactions=acts)
 
 
-def _whole_times(times: Sequence[Any]) -> Sequence[int | None]:
+def _whole_times(times: Any) -> Any:
     wrong: list[Any] = []
     if not set(map(type, times)) <= _TIMES:
         times = _builtin_numbers(times)
@@ -325,14 +356,14 @@ def _whole_times(times: Sequence[Any]) -> Sequence[int | None]:
         if _NOWADAYS[0] <= last * length < _NOWADAYS[1]:
             problem = f"event time {last} is in 1970, in microseconds since the epoch"
             remedy = f"if these are {unit}, multiply them by {length:,}"
-            warnings.warn(f"{problem}: {remedy}.", SuspiciousEventsWarning, stacklevel=4)
+            warnings.warn(f"{problem}: {remedy}.", SuspiciousEventsWarning, stacklevel=5)
     return times
 
 
 def _scores(recommendations: Sequence[Id], found: Any) -> Sequence[float] | None:
     if found is None:
         return None
-    scores: Sequence[Any] = found if type(found) in LISTS else _as_list("scores", found)
+    scores: Sequence[Any] = found if type(found) in _LISTS else _as_list("scores", found)
     if len(scores) != len(recommendations):
         detail = f"{len(recommendations)} items and {len(scores)} scores"
         raise InvalidEventError("invalid_scores", detail)
@@ -386,13 +417,17 @@ def _gains(interactions: Mapping[Any, Any]) -> dict[Any, float]:
     if not _NUMBERS.issuperset(map(type, gains.values())):
         gains = dict(zip(gains, _builtin_numbers(gains.values()), strict=True))
     for item, gain in gains.items():
+        if type(gain) not in _NUMBERS and isinstance(gain, (int, float)):
+            gains[item] = float(gain)
         if not isinstance(gain, (int, float)) or not abs(gain) <= LARGEST_GAIN:
             detail = f"the gain of item {item!r} is {gain!r}; gains are numbers up to 2^1000"
             raise InvalidEventError("invalid_gain", detail)
     return gains
 
 
-def _ranks(recommendations: Sequence[Id], positions: Sequence[Any]) -> list[int]:
+def _ranks(recommendations: Sequence[Id], positions: Sequence[Any] | None) -> list[int] | None:
+    if positions is None:
+        return None
     ranks = _builtin_numbers(_as_list("positions", positions))
     if len(ranks) != len(recommendations):
         detail = f"{len(recommendations)} items and {len(ranks)} positions"

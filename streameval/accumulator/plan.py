@@ -15,8 +15,9 @@ from streameval.catalogue.grammar import written
 from streameval.catalogue.metric import Metric
 from streameval.errors import CutoffExceedsDepthError, MetricError, SameNameError
 from streameval.statistics.exposures import MAX_ITEMS, Exposed, ExposuresOptions
+from streameval.statistics.lists import HitsOptions
+from streameval.statistics.matching import Search
 from streameval.statistics.pairings import PairingsOptions
-from streameval.statistics.profiles import HitsOptions
 from streameval.statistics.scores import RankSumsOptions, ScoresOptions
 from streameval.statistics.users import EXPERIMENT_USERS, MOST_USERS
 
@@ -75,9 +76,23 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
     @property
+    def search(self) -> Search:
+        """How lists are searched for the hits that the statistics read."""
+        hits = [each.search for each in self.needs if isinstance(each, HitsOptions)]
+        depth = max((each.depth for each in hits), default=0)
+        return Search(depth, every=any(each.every for each in hits))
+
+    @property
     def reads_lists_only(self) -> bool:
-        """Whether it reads only the recommendations and interactions of events, without types."""
+        """Whether it reads only the hits of lists, and the items shown."""
         return not (self.events or self.groups) and all(map(_reads_lists_only, self.needs))
+
+    @property
+    def shown(self) -> slice | None:
+        """The items of a list that are counted; None if none are."""
+        cuts = [each.cutoff for each in self.needs if isinstance(each, ExposuresOptions)]
+        whole = None in cuts
+        return slice(None if whole else max(filter(None, cuts))) if cuts else None
 
     @property
     def of_pane(self) -> Plan:
@@ -254,7 +269,8 @@ def check_depth(metric: Metric, depth: int | None) -> None:
 
 def _reads_lists_only(options: object) -> bool:
     if isinstance(options, HitsOptions):
-        return not options.type
+        compact = options.repeats.startswith("compact")
+        return not options.type and not compact and options.ids == "any"
     return isinstance(options, ExposuresOptions) and options.of == "items"
 
 

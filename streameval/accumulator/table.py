@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
@@ -25,17 +25,16 @@ from streameval.accumulator.plan import GROUPS_PREFIX, Plan, hits_options, name_
 from streameval.catalogue.context import Context
 from streameval.catalogue.metric import Metric
 from streameval.errors import HalfCountedError, UnlikeStateError
-from streameval.events import Batch, Id, Interactions
+from streameval.events import Batch
 from streameval.events.ids import IdKind
-from streameval.events.ragged import CodedBatch
-from streameval.statistics.arrays import IntArray, distinct
+from streameval.statistics.arrays import IntArray
 from streameval.statistics.distributions import WEIGHTED, Values, ValuesOptions
 from streameval.statistics.exposures import ExposuresOptions, ItemsShown
 from streameval.statistics.groups import Groups, GroupsOptions
 from streameval.statistics.hits import Hits, Listener
-from streameval.statistics.lists import GradedLists, Lists
+from streameval.statistics.lists import HitsOptions, Lists
+from streameval.statistics.matching import matched
 from streameval.statistics.pairings import ItemPairings, PairingsOptions
-from streameval.statistics.profiles import HitsOptions
 from streameval.statistics.relation import Relation, Shape
 from streameval.statistics.scores import (
     RankSumsOfLists,
@@ -43,7 +42,7 @@ from streameval.statistics.scores import (
     ScoredItems,
     ScoresOptions,
 )
-from streameval.statistics.statistic import Cells, Statistic
+from streameval.statistics.statistic import Cells, Statistic, cell_of_each
 from streameval.statistics.terms import EventCollector, ListCollector
 from streameval.statistics.users import Users, UsersOptions
 from streameval.statistics.vocabulary import Items
@@ -56,9 +55,6 @@ _KINDS: Final[Mapping[type, type[Statistic]]] = {
     ScoresOptions: ScoredItems,
     RankSumsOptions: RankSumsOfLists,
 }
-_ALONE: Final = 256
-"""From this many events per cell of a batch, it is faster to count cell by cell."""
-
 _MOST_WAITING: Final = 256
 """Number of batches at which their pending cells are counted."""
 
@@ -67,21 +63,23 @@ _BETWEEN: Final = "an interrupt, a signal handler or another thread came in betw
 _SHARE: Final = f"share it as a SharedAccumulator, only set a flag in a handler, or {_RESTORE}"
 
 _Kept: TypeAlias = tuple[Metric, Values]
-RowOf: TypeAlias = Callable[[Sequence[Id], Interactions], Any]
 
 
-class _Counters(NamedTuple):
+class _Consumers(NamedTuple):
     """The consumers of a batch.
 
     Attributes:
-        ordered: statistics that must take the lists of all cells in order.
-        unordered: all other statistics.
+        statistics: those that count batches.
         formulas: for each metric of events, its formula, values and collector.
     """
 
-    ordered: list[Statistic]
-    unordered: list[Statistic]
+    statistics: list[Statistic]
     formulas: list[tuple[Formula, Values, EventCollector | None]]
+
+
+def between() -> HalfCountedError:
+    """The error for a table that is read or changed in the middle of a change."""
+    return HalfCountedError(_BETWEEN, _SHARE)
 
 
 class Guard:
@@ -96,7 +94,7 @@ class Guard:
         if self._cause:
             raise HalfCountedError(f"it stopped with {self._cause}", _RESTORE)
         if self._changing:
-            raise HalfCountedError(_BETWEEN, _SHARE)
+            raise between()
         self._changing = True
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
@@ -111,8 +109,10 @@ class Table:
 
     `items`: a vocabulary shared with other tables, so that adding them needs no translation.
     `ids`: the kind of ids counted; None before the first id.
+    `statistics`: its content; new ones by default.
 
     Attributes:
+        search: how lists are searched for the hits that the statistics read.
         seen: input with a version -> digests of the contents that events were counted with.
         users: the kind of user ids; None before the first one.
         groups: sums by user group, if the plan has any; complete after `fold`.
@@ -123,7 +123,12 @@ class Table:
     """
 
     def __init__(
-        self, plan: Plan, context: Context, items: Items | None = None, ids: IdKind | None = None
+        self,
+        plan: Plan,
+        context: Context,
+        items: Items | None = None,
+        ids: IdKind | None = None,
+        statistics: Mapping[str, Statistic] | None = None,
     ) -> None:
         self.plan = plan
         self.context = context
@@ -133,26 +138,13 @@ class Table:
         self.items = Items() if items is None else items
         self.version = next(_VERSIONS)
         self.events = Relation(Shape(keys=1))
-        self._counted: dict[int, int] = {}
         self._where: list[IntArray] = []
-        made: dict[str, Statistic] = {
-            name_of(options): _KINDS[type(options)](options, self.items) for options in plan.needs
-        }
-        made |= {
-            name: Values(WEIGHTED if name in plan.weighted else ValuesOptions(), self.items)
-            for name in plan.valued
-        }
-        if plan.groups:
-            texts = tuple(metric.per_list for metric in plan.grouped)
-            options = GroupsOptions(groups=plan.groups, daily=plan.daily, metrics=texts)
-            made[f"{GROUPS_PREFIX}{plan.groups}"] = Groups(options, self.items)
-        if plan.users:
-            made["users"] = Users(UsersOptions(max_users=plan.users), self.items)
-        self.set_statistics(dict(sorted(made.items())))
+        self.search = plan.search
+        self.set_statistics(self._new_statistics() if statistics is None else dict(statistics))
 
     def count(
         self,
-        batch: Batch | CodedBatch,
+        batch: Batch,
         cells: Cells = 0,
         times: IntArray | None = None,
         values: EventValues | None = None,
@@ -166,47 +158,27 @@ class Table:
             return
         # First, because a formula may raise, and then nothing may be counted.
         values = self.event_values(batch) if values is None else values
-        counters = self._counters
+        consumers = self._consumers
         self.seen = united(self.seen, digests_of(self.context))
         if self.groups is not None:
             if self.groups.is_full:
                 self.fold()
-            # Collectors take lists by index, so the order must be kept across cells.
             self.groups.begin(batch, cells, times)
-            _count(counters.ordered, batch, cells)
-        self._count_lists(len(batch), cells)
-        _count_by_cell(counters.unordered, batch, cells)
-        if counters.formulas:
-            self._count_values(values, cells)
+        batch = matched(batch, self.search)
+        for statistic in consumers.statistics:
+            statistic.count(batch, cells)
+        where = cell_of_each(cells, len(batch))
+        self._count_lists(where)
+        if consumers.formulas:
+            self._count_values(values, where)
         self.version = next(_VERSIONS)
 
-    def event_values(self, batch: Batch | CodedBatch) -> EventValues:
+    def event_values(self, batch: Batch) -> EventValues:
         """For each event, the value of each metric of events; raises what a formula raises."""
-        formulas = [value for value, _, _ in self._counters.formulas]
+        formulas = [value for value, _, _ in self._consumers.formulas]
         if not formulas:
             return []
-        events = (batch.batch if isinstance(batch, CodedBatch) else batch).events()
-        return [[value(event) for value in formulas] for event in events]
-
-    @property
-    def row_of(self) -> RowOf | None:
-        """A function of recommendations and interactions that gives a row for `count_rows`.
-
-        None if the plan reads more of an event, or has formulas, which must fail on their event.
-        """
-        if not self.plan.reads_lists_only:
-            return None
-        own = [each.row_of for each in self._list_statistics]
-        return own[0] if len(own) == 1 else lambda *of_list: [row_of(*of_list) for row_of in own]
-
-    def count_rows(self, rows: list[Any]) -> None:
-        """Count rows of `row_of` in cell 0."""
-        statistics = self._list_statistics
-        columns = [rows] if len(statistics) == 1 else zip(*rows, strict=True)
-        for statistic, column in zip(statistics, columns, strict=True):
-            statistic.count_rows(column)
-        self._count_lists(len(rows), 0)
-        self.version = next(_VERSIONS)
+        return [[value(event) for value in formulas] for event in batch.events()]
 
     def fold(self) -> None:
         """Move pending counts into the relations; the content does not change."""
@@ -359,29 +331,29 @@ class Table:
         self.audience = cast("Users | None", statistics.get("users"))
         if self.groups is not None:
             self.groups.users = self.audience
-        # Counters of the old statistics; they are rebuilt if this table counts.
-        self.__dict__.pop("_counters", None)
+        # Consumers of the old statistics; new ones are made if this table counts.
+        self._made: _Consumers | None = None
 
     @property
-    def _list_statistics(self) -> list[Hits | ItemsShown]:
-        return [each for each in self._counters.unordered if isinstance(each, Hits | ItemsShown)]
+    def _consumers(self) -> _Consumers:
+        if self._made is None:
+            self._made = self._connected()
+        return self._made
 
-    @cached_property
-    def _counters(self) -> _Counters:
-        counters = _Counters([], [], [])
+    def _connected(self) -> _Consumers:
+        """The consumers, connected to the statistics that keep what they compute."""
+        consumers = _Consumers([], [])
         for metric in self.plan.events:
             values = self._values(f"events:{metric.per_list}")
             collector = self._event_collector(metric)
-            counters.formulas.append((formula(metric, self.context), values, collector))
+            consumers.formulas.append((formula(metric, self.context), values, collector))
         for statistic in self.statistics.values():
             if isinstance(statistic, Hits):
                 statistic.listener = self._listener(statistic.options)
                 statistic.collector = self._list_collector(statistic.options)
-                any_order = statistic.collector is None
-                (counters.unordered if any_order else counters.ordered).append(statistic)
-            elif not isinstance(statistic, Values | Groups | Users):
-                counters.unordered.append(statistic)
-        return counters
+            if not isinstance(statistic, Values | Groups | Users):
+                consumers.statistics.append(statistic)
+        return consumers
 
     def _values(self, name: str) -> Values:
         return cast("Values", self.statistics[name])
@@ -414,27 +386,19 @@ class Table:
             return None
         return self.groups.collect_events(texts.index(metric.per_list), largest_rounded(metric))
 
-    def _count_lists(self, lists: int, cells: Cells) -> None:
-        if isinstance(cells, int):
-            self._counted[cells] = self._counted.get(cells, 0) + lists
-        else:
-            self._where.append(cells)
-            if len(self._where) >= _MOST_WAITING:
-                self._fold_counts()
+    def _count_lists(self, cells: IntArray) -> None:
+        self._where.append(cells)
+        if len(self._where) >= _MOST_WAITING:
+            self._fold_counts()
 
     def _fold_counts(self) -> None:
-        if self._counted:
-            cells, counts = np.array([*self._counted.items()], np.int64).T
-            self.events.add([cells], [counts])
-            self._counted.clear()
         if self._where:
             cells = np.concatenate(self._where)
             self._where.clear()
             self.events.add([cells], [np.ones_like(cells)])
 
-    def _count_values(self, values: EventValues, cells: Cells) -> None:
-        where = np.full(len(values), cells) if isinstance(cells, int) else cells
-        for at, (_, kept, collector) in enumerate(self._counters.formulas):
+    def _count_values(self, values: EventValues, where: IntArray) -> None:
+        for at, (_, kept, collector) in enumerate(self._consumers.formulas):
             kept.add_lists(where)
             for cell, of_metrics in zip(where.tolist(), values, strict=True):
                 if collector is not None:
@@ -443,13 +407,27 @@ class Table:
 
     def _mapped(self, change: Callable[[Relation], Relation]) -> Table:
         self.fold()
-        twin = object.__new__(Table)
-        twin.plan, twin.context, twin.items = self.plan, self.context, self.items
-        twin.ids, twin.users, twin.seen = self.ids, self.users, self.seen
-        twin._counted, twin._where, twin.version = {}, [], next(_VERSIONS)
-        twin.events = change(self.events)
-        twin.set_statistics({name: each.mapped(change) for name, each in self.statistics.items()})
+        statistics = {name: each.mapped(change) for name, each in self.statistics.items()}
+        twin = Table(self.plan, self.context, self.items, self.ids, statistics)
+        twin.users, twin.seen, twin.events = self.users, self.seen, change(self.events)
         return twin
+
+    def _new_statistics(self) -> dict[str, Statistic]:
+        plan = self.plan
+        made: dict[str, Statistic] = {
+            name_of(options): _KINDS[type(options)](options, self.items) for options in plan.needs
+        }
+        made |= {
+            name: Values(WEIGHTED if name in plan.weighted else ValuesOptions(), self.items)
+            for name in plan.valued
+        }
+        if plan.groups:
+            texts = tuple(metric.per_list for metric in plan.grouped)
+            options = GroupsOptions(groups=plan.groups, daily=plan.daily, metrics=texts)
+            made[f"{GROUPS_PREFIX}{plan.groups}"] = Groups(options, self.items)
+        if plan.users:
+            made["users"] = Users(UsersOptions(max_users=plan.users), self.items)
+        return dict(sorted(made.items()))
 
     @property
     def _content(self) -> TableContent:
@@ -466,33 +444,12 @@ class Table:
         return None
 
 
-def _count_by_cell(
-    statistics: Sequence[Statistic], batch: Batch | CodedBatch, cells: Cells
-) -> None:
-    if isinstance(cells, np.ndarray) and isinstance(batch, Batch) and len(batch) >= _ALONE:
-        known = distinct(cells)
-        if known.size * _ALONE <= len(batch):
-            for cell in known.tolist():
-                own = batch.take(np.flatnonzero(cells == cell).tolist())
-                _count(statistics, own, cell)
-            return
-    _count(statistics, batch, cells)
-
-
-def _count(statistics: Sequence[Statistic], batch: Batch | CodedBatch, cells: Cells) -> None:
-    for statistic in statistics:
-        if isinstance(batch, CodedBatch):
-            statistic.count_coded(batch, cells)
-        else:
-            statistic.count(batch, cells)
-
-
 def _is_not_hits(statistic: Statistic) -> bool:
     return not isinstance(statistic, Hits)
 
 
 def _add_values(graded: Sequence[_Kept], values: Sequence[_Kept], lists: Lists) -> None:
-    if isinstance(lists, GradedLists):
+    if lists.is_graded:
         for metric, kept in graded:
             kept.add(lists.cell, values_of(metric, lists), mean_counts(metric, lists))
     for metric, kept in values:

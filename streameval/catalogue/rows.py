@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from streameval.catalogue.context import Catalog
 from streameval.events import Event, Id
-from streameval.statistics.profiles import repeated
 from streameval.statistics.scores import gains_of
 
 Repeats: TypeAlias = Literal["every", "compact_before_cut", "compact_after_cut"]
@@ -80,7 +80,8 @@ def confusion(
         shown, wanted = [item for item in shown if item in catalog], wanted & catalog
     hits, interacted = sum(map(wanted.__contains__, shown)), len(wanted)
     if repeats == "every":
-        interacted += len(repeated(event.recommendations, wanted))
+        counts = Counter(item for item in event.recommendations if item in wanted)
+        interacted += counts.total() - len(counts)
     items = catalog if isinstance(catalog, int) else len(catalog)
     neither = items - len(shown) - interacted + hits
     return Confusion(hits, len(shown) - hits, interacted - hits, neither)

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from streameval.decoding.columns import Decoded, concatenated
+from streameval.decoding.columns import Decoded
 from streameval.decoding.fields import EventFields
 from streameval.decoding.general import GeneralDecoder
 from streameval.decoding.invalid import InvalidEvent
@@ -76,7 +76,7 @@ class Decoder:
         records = self._sorted(values)
         self._judge(values, records)
         parts = self._parts(records)
-        decoded = concatenated(parts)
+        decoded = parts[0].joined(*parts[1:])
         if len(parts) > 1:
             decoded = decoded.take(np.argsort(decoded.places))
         return msgspec.structs.replace(

@@ -218,14 +218,17 @@ class GeneralDecoder:
 
     def columns(self, events: Sequence[Event], places: Sequence[int]) -> Decoded:
         """Decoded events as columns, in this order."""
-        times = None if self._time is None else [event.ts for event in events]
+        batch = columns_of(events)
+        if self._time is not None:
+            times = np.array([event.ts for event in events], dtype=np.int64)
+            batch = msgspec.structs.replace(batch, times=times)
+        if self._event_id is not None:
+            ids = [str(each.event_id) for each in events]
+            batch = msgspec.structs.replace(batch, event_ids=ids)
         return Decoded(
-            # `Decoded` has these two columns itself.
-            batch=msgspec.structs.replace(columns_of(events), times=None, event_ids=None),
+            batch=batch,
             places=places,
-            times=None if times is None else np.array(times, dtype=np.int64),
             dimensions=[event.labels for event in events] if self._dimensions else None,
-            event_ids=None if self._event_id is None else [str(each.event_id) for each in events],
         )
 
     def _paths(self) -> list[Path]:

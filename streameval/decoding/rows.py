@@ -76,13 +76,7 @@ class RowDecoder:
 
     def columns(self, rows: Sequence[Any], places: Sequence[int]) -> Decoded:
         """Rows as columns."""
-        return Decoded(
-            batch=self._batch(rows),
-            places=places,
-            times=self._times(rows),
-            dimensions=self._dimensions(rows),
-            event_ids=self._event_ids(rows),
-        )
+        return Decoded(batch=self._batch(rows), places=places, dimensions=self._dimensions(rows))
 
     def _times(self, rows: Sequence[Any]) -> NDArray[np.int64] | None:
         if self._unit is None:
@@ -130,6 +124,8 @@ class RowDecoder:
             else None,
             per_item=self._item_values(rows),
             users=None if users.count(None) == len(users) else users,
+            times=self._times(rows),
+            event_ids=self._event_ids(rows),
         )
 
     def _item_values(self, rows: Sequence[Any]) -> list[Any] | None:

@@ -84,7 +84,7 @@ class EventFrontend:
     def decode(self, batch: RecordBatch) -> Decoded:
         """The events of a batch."""
         decoded = self._decoder.decode_many(batch.values)
-        return decoded.voting(batch.keys, decoded.named.users)
+        return decoded.voting(batch.keys)
 
     def state(self, offsets: Mapping[Partition, int], sink: Sink | None = None) -> PartitionState:
         """An empty state of one log."""

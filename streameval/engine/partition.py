@@ -30,8 +30,6 @@ from streameval.engine.dead_letters import Identity
 from streameval.engine.dedup import PREFIX, SeenIds
 from streameval.engine.uncountable import count_each
 from streameval.errors import BackfillError, DamagedStateError, SourceError
-from streameval.events import Batch
-from streameval.events.ragged import CodedBatch
 from streameval.events.records import Partition, RecordBatch
 from streameval.statistics.intervals import Intervals
 from streameval.windows.family import Family, FamilySpec
@@ -370,7 +368,7 @@ class PartitionState:
 
     def _values(self, decoded: Decoded) -> FamilyValues:
         """The values of metrics of events, for each family."""
-        batch = self._batch(decoded)
+        batch = decoded.batch
         return [
             spec.table.event_values(batch) if spec.table.plan.events else None
             for spec in self._layout.families
@@ -378,15 +376,12 @@ class PartitionState:
 
     def _tried(self, decoded: Decoded) -> FamilyValues:
         """`_values`, after counting the events into empty tables."""
-        batch, values = self._batch(decoded), self._values(decoded)
+        batch, values = decoded.batch, self._values(decoded)
         for spec, of_family in zip(self._layout.families, values, strict=True):
             table = spec.table.empty()
             table.count(batch, 0, decoded.times, of_family)
             table.fold()
         return values
-
-    def _batch(self, decoded: Decoded) -> Batch | CodedBatch:
-        return decoded.batch if self._layout.intervals is None else decoded.identified
 
     def _count(
         self,
@@ -418,7 +413,7 @@ class PartitionState:
             clocks = None if clocks is None else clocks[counts]
             kept = counts.tolist()
             values = [None if each is None else list(compress(each, kept)) for each in values]
-        batch = self._batch(decoded)
+        batch = decoded.batch
         times = seen = decoded.times
         if times is not None and clocks is not None:
             # A wrong time far ahead must not keep an idle label value alive,

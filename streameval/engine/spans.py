@@ -16,7 +16,6 @@ from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.decoding.columns import Decoded
 from streameval.events import Batch
-from streameval.events.ragged import CodedBatch
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.intervals import Intervals
 from streameval.windows.family import FamilySpec
@@ -76,7 +75,7 @@ class Spans:
         starts = (np.floor_divide(decoded.times, self._every) * self._every).tolist()
         values = decoded.dimensions or [()] * len(starts)
         for family in self._families:
-            family.update(decoded.identified, decoded.times, starts, values)
+            family.update(decoded.batch, decoded.times, starts, values)
 
     def dump(self) -> list[Dumped]:
         """The counts for `add`; call it before `items`."""
@@ -110,7 +109,7 @@ class _Family:
 
     def update(
         self,
-        batch: Batch | CodedBatch,
+        batch: Batch,
         times: IntArray,
         starts: Sequence[int],
         values: Sequence[Labels],

@@ -1,17 +1,15 @@
 """Events, batches of events as columns, and the records that carry them."""
 
+from streameval.events.batch import OPTIONAL_COLUMNS, Batch, Matches, columns_of
 from streameval.events.event import (
     END_TIME,
     FIRST_TIME,
     LARGEST_GAIN,
     LARGEST_RANK,
-    OPTIONAL_COLUMNS,
-    Batch,
     Event,
     Id,
     Interaction,
     Interactions,
-    columns_of,
     largest_gains,
     plain,
 )
@@ -27,6 +25,7 @@ __all__ = [
     "Id",
     "Interaction",
     "Interactions",
+    "Matches",
     "columns_of",
     "largest_gains",
     "plain",

@@ -9,12 +9,11 @@ import msgspec
 import numpy as np
 
 from streameval.errors import InvalidEventError
-from streameval.events import Batch, Interactions, largest_gains
+from streameval.events import Batch, Id, Interactions, largest_gains
 from streameval.events.arrow import ArrowTable, flat_column, list_column, null_rows, table_columns
 from streameval.events.per_item import item_values
 from streameval.events.ragged import (
     Array,
-    CodedBatch,
     IdColumn,
     Ragged,
     encoded,
@@ -74,11 +73,8 @@ class Columns(msgspec.Struct, frozen=True, kw_only=True):
     times: Any = None
 
 
-def read(given: Columns | ArrowTable) -> CodedBatch | Batch:
-    """Columns, or an Arrow table of them, as a batch.
-
-    Returns:
-        A CodedBatch if there are no gains, positions, scores or per_item; otherwise a Batch.
+def read(given: Columns | ArrowTable) -> Batch:
+    """Columns, or an Arrow table of them, as a batch, with codes of ids if there are no gains.
 
     Raises:
         InvalidEventError: a column is not valid.
@@ -98,12 +94,15 @@ def read(given: Columns | ArrowTable) -> CodedBatch | Batch:
     refuse_marks(shown, acts)
     users = _per_event("users", given.users, len(shown.ragged))
     times = _per_event("times", given.times, len(shown.ragged))
-    if all(each is None for each in (given.gains, given.positions, given.scores, given.per_item)):
-        (items, interactions), ids = encoded([shown, acts])
-        return CodedBatch(items, interactions, ids, users=users, times=times)
+    recommendations: Sequence[Sequence[Id]]
+    interactions: Sequence[Interactions]
+    if given.gains is None:
+        recommendations, interactions = encoded([shown, acts])
+    else:
+        recommendations, interactions = [*shown], _interactions(acts, padded_acts, given.gains)
     return Batch(
-        recommendations=shown.ragged.cut(shown.ids()),
-        interactions=_interactions(acts, padded_acts, given.gains),
+        recommendations=recommendations,
+        interactions=interactions,
         positions=_per_item("positions", given.positions, shown.ragged, padded.ragged),
         scores=_per_item("scores", given.scores, shown.ragged, padded.ragged),
         per_item=_item_values(given.per_item, shown.ragged, padded.ragged),
@@ -234,7 +233,7 @@ def _lists(name: str, found: Any) -> Sequence[Any]:
 
 
 def _interactions(acts: IdColumn, padded: IdColumn, gains: Any) -> list[Interactions]:
-    ids = acts.ragged.cut(acts.ids())
+    ids = [*acts]
     worths = _per_item("gains", gains, acts.ragged, padded.ragged) or [None] * len(ids)
     return [
         items if worth is None else largest_gains(zip(items, worth, strict=True))

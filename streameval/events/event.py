@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from operator import attrgetter
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -113,123 +112,9 @@ class Event(msgspec.Struct, kw_only=True, gc=False, repr_omit_defaults=True):
     event_id: str | None = None
 
 
-OPTIONAL_COLUMNS: Final[Mapping[str, tuple[str, object]]] = {
-    "positions": ("positions", None),
-    "scores": ("scores", None),
-    "baselines": ("baseline", None),
-    "typed": ("typed", ()),
-    "histories": ("history", None),
-    "per_item": ("per_item", None),
-    "users": ("user", None),
-    "times": ("ts", None),
-    "event_ids": ("event_id", None),
-}
-"""Optional column of a batch -> field of an event, and the field's value if it is absent."""
-
-
-class Batch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Events as columns of one length, for statistics.
-
-    Attributes:
-        recommendations: one list of item ids per event.
-        interactions: one collection of interactions per event.
-        positions: one list of ranks per event.
-        scores: one list of scores per event.
-        baselines: one list of item ids per event.
-        typed: one list of interactions with their types per event.
-        histories: one list of item ids per event.
-        per_item: one mapping from names to values of the items per event.
-        users: user id of each event.
-        times: event time of each event, microseconds since the epoch.
-        event_ids: identity of each event.
-
-    A column from `positions` on is None if no event has a value.
-
-    Example:
-        >>> batch = Batch(recommendations=[["a", "b"], ["c"]], interactions=[["b"], []])
-        >>> len(batch.recommendations), batch.users is None
-        (2, True)
-    """
-
-    recommendations: Sequence[Sequence[Id]]
-    interactions: Sequence[Interactions]
-    positions: Sequence[Sequence[int] | None] | None = None
-    scores: Sequence[Sequence[float] | None] | None = None
-    baselines: Sequence[Sequence[Id] | None] | None = None
-    typed: Sequence[Sequence[Interaction]] | None = None
-    histories: Sequence[Sequence[Id] | None] | None = None
-    per_item: Sequence[PerItem | None] | None = None
-    users: Sequence[Id | None] | None = None
-    times: Sequence[int | None] | None = None
-    event_ids: Sequence[str | None] | None = None
-
-    def of_type(self, name: str) -> Batch:
-        """The batch with only the interactions of one type; the largest gain of an item counts."""
-        found = [
-            largest_gains((each.item, each.gain) for each in typed if each.type == name)
-            for typed in self.typed or [()] * len(self)
-        ]
-        return msgspec.structs.replace(self, interactions=found)
-
-    def take(self, rows: Sequence[int]) -> Batch:
-        """These events, in this order; a column without values becomes None."""
-        return Batch(
-            recommendations=[self.recommendations[row] for row in rows],
-            interactions=[self.interactions[row] for row in rows],
-            **{
-                name: _taken(getattr(self, name), rows, absent)
-                for name, (_, absent) in OPTIONAL_COLUMNS.items()
-            },
-        )
-
-    def events(self) -> Iterator[Event]:
-        """The rows as events."""
-        known = [
-            (field, column)
-            for name, (field, _) in OPTIONAL_COLUMNS.items()
-            if (column := getattr(self, name)) is not None
-        ]
-        for row, recommendations in enumerate(self.recommendations):
-            yield Event(
-                recommendations=recommendations,
-                interactions=self.interactions[row],
-                **{field: column[row] for field, column in known},
-            )
-
-    def __len__(self) -> int:
-        return len(self.recommendations)
-
-
-def columns_of(rows: Sequence[Event]) -> Batch:
-    """Events as columns; a column without any value is None."""
-    return Batch(
-        recommendations=[row.recommendations for row in rows],
-        interactions=[row.interactions for row in rows],
-        **{
-            name: _present(list(map(attrgetter(field), rows)), absent)
-            for name, (field, absent) in OPTIONAL_COLUMNS.items()
-        },
-    )
-
-
 def largest_gains(gains: Iterable[tuple[Id, float]]) -> dict[Id, float]:
     """Item -> the largest of its gains."""
     largest: dict[Id, float] = {}
     for item, gain in gains:
         largest[item] = max(gain, largest.get(item, gain))
     return largest
-
-
-def _taken(column: Sequence[Any] | None, rows: Sequence[int], absent: object) -> Any:
-    if column is None:
-        return None
-    taken = [column[row] for row in rows]
-    return taken if any(each != absent for each in taken) else None
-
-
-def _present(column: list[Any], absent: object) -> list[Any] | None:
-    try:
-        return None if column.count(absent) == len(column) else column
-    except ValueError:
-        # `==` with a numpy array gives an array, which has no truth value.
-        return column

@@ -5,17 +5,17 @@ Functions raise InvalidEventError for a column without lists, or with an entry t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, pairwise
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from streameval.errors import InvalidEventError
-from streameval.events import Batch, Id, Interaction
+from streameval.events.batch import IntArray
+from streameval.events.event import Id
 from streameval.events.rules import (
     FEWEST_MARKED,
     IGNORED,
@@ -31,7 +31,6 @@ from streameval.events.rules import (
 )
 
 Array: TypeAlias = npt.NDArray[Any]
-IntArray: TypeAlias = npt.NDArray[np.int64]
 T = TypeVar("T")
 
 
@@ -63,12 +62,12 @@ class Ragged:
         """Lists of these lengths, shape (lists,)."""
         return cls(values, np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths))))
 
-    @classmethod
-    def joined(cls, parts: Sequence[Ragged]) -> Ragged:
-        """The lists of all parts, of which there is at least one."""
-        if len(parts) == 1:
-            return parts[0]
-        return cls.of_lengths(
+    def joined(self, *others: Ragged) -> Ragged:
+        """These lists, then those of others."""
+        if not others:
+            return self
+        parts = (self, *others)
+        return self.of_lengths(
             np.concatenate([part.values for part in parts]),
             np.concatenate([part.lengths for part in parts]),
         )
@@ -247,22 +246,56 @@ _LARGEST = np.iinfo(np.int64).max
 _WORD = 8
 
 
-class IdColumn(NamedTuple):
-    """A column of lists of ids.
+class IdColumn(Sequence[list[Id]]):
+    """A column of lists of ids, as integers.
 
     Attributes:
         ragged: the ids, or indices into `names`.
         names: the id of each index; None if `ragged` holds the ids.
+
+    Example:
+        >>> column = IdColumn(Ragged(np.array([1, 0, 1]), np.array([0, 2, 3])), ["a", "b"])
+        >>> [*column], column.take(np.array([1]))[0]
+        ([['b', 'a'], ['b']], ['b'])
     """
 
-    ragged: Ragged
-    names: Sequence[Id] | None = None
+    __slots__ = ("names", "ragged")
+
+    def __init__(self, ragged: Ragged, names: Sequence[Id] | None = None) -> None:
+        self.ragged = ragged
+        self.names = names
+
+    def __len__(self) -> int:
+        return len(self.ragged)
+
+    def __getitem__(self, row: Any) -> Any:
+        row = range(len(self))[row]
+        start, stop = self.ragged.offsets[row : row + 2].tolist()
+        return self.named(self.ragged.values[start:stop])
+
+    def __iter__(self) -> Iterator[list[Id]]:
+        return iter(self.ragged.cut(self.ids()))
+
+    def take(self, rows: IntArray) -> IdColumn:
+        """These lists, in this order."""
+        return IdColumn(self.ragged.take(rows), self.names)
+
+    def rows(self, start: int, stop: int) -> IdColumn:
+        """The lists start, ..., stop - 1."""
+        return IdColumn(self.ragged.rows(start, stop), self.names)
+
+    def joined(self, *others: IdColumn) -> IdColumn:
+        """These lists, then those of others with the same names."""
+        return IdColumn(self.ragged.joined(*(each.ragged for each in others)), self.names)
 
     def ids(self) -> list[Id]:
         """The ids of all lists, concatenated."""
-        if self.names is None:
-            return ids_of(self.ragged.values)
-        return [self.names[index] for index in self.ragged.values.tolist()]
+        return ids_of(self.ragged.values) if self.names is None else self.named(self.ragged.values)
+
+    def named(self, codes: IntArray) -> list[Id]:
+        """The ids of these codes."""
+        listed: list[int] = codes.tolist()
+        return list(listed) if self.names is None else [self.names[code] for code in listed]
 
     def places_of(self, ids: frozenset[Id]) -> IntArray:
         """The indices of the entries that are one of these ids, ascending."""
@@ -289,11 +322,6 @@ class IdColumn(NamedTuple):
             check_id(name, *IGNORED)
         return IdColumn(self.ragged.prefixes(ends(name, self.ragged, padding)), self.names)
 
-    def rows(self, rows: IntArray) -> list[list[Id]]:
-        """The ids of these lists."""
-        ragged = self.ragged.take(rows)
-        return ragged.cut(IdColumn(ragged, self.names).ids())
-
 
 def refuse_marks(shown: IdColumn, acts: IdColumn) -> None:
     """Refuse a 0 or 1 for each item, shown or not, which would be read as the items 0 and 1."""
@@ -301,15 +329,14 @@ def refuse_marks(shown: IdColumn, acts: IdColumn) -> None:
     if not marks.size:
         return
     first = np.arange(min(len(acts.ragged), FEWEST_MARKED))
-    if are_marks_throughout(shown.rows(first), acts.rows(first)):
-        every = np.arange(len(acts.ragged))
-        if are_marks_throughout(shown.rows(every), acts.rows(every)):
-            raise marks_error("interactions")
+    likely = are_marks_throughout([*shown.take(first)], [*acts.take(first)])
+    if likely and are_marks_throughout([*shown], [*acts]):
+        raise marks_error("interactions")
     rows, counts = np.unique(acts.ragged.owners(marks), return_counts=True)
     rows = rows[(counts == acts.ragged.lengths[rows]) & (counts > 1)]
     known = shown.ragged.owners(shown.places_of(MARKS)) if rows.size else _NO_PLACES
     rows = rows[~np.isin(rows, known)]
-    for row, *pair in zip(rows.tolist(), shown.rows(rows), acts.rows(rows), strict=True):
+    for row, *pair in zip(rows.tolist(), shown.take(rows), acts.take(rows), strict=True):
         if are_marks(*pair):
             raise in_row(row, len(acts.ragged), marks_error("interactions"))
 
@@ -324,19 +351,16 @@ def _places_of_integers(values: Array, wanted: Sequence[int]) -> IntArray:
     return np.flatnonzero(np.logical_or.reduce([values == each for each in wanted]))
 
 
-def encoded(columns: Sequence[IdColumn]) -> tuple[list[Ragged], list[Id] | None]:
-    """Columns with ids replaced by codes; equal ids of all columns get equal codes.
-
-    Returns:
-        The columns, and the id of each code; None if the codes are the ids.
-    """
+def encoded(columns: Sequence[IdColumn]) -> list[IdColumn]:
+    """Columns with ids replaced by codes; equal ids of all columns get equal codes."""
     codes: dict[Id, int] = {}
     if all(map(_fits, columns)):
         found = [column.ragged.values.astype(np.int64, copy=False) for column in columns]
     else:
         found = [_coded(column, codes) for column in columns]
     pairs = zip(found, columns, strict=True)
-    return [Ragged(values, column.ragged.offsets) for values, column in pairs], list(codes) or None
+    names = list(codes) or None
+    return [IdColumn(Ragged(values, column.ragged.offsets), names) for values, column in pairs]
 
 
 def ids_of(values: Array) -> list[Id]:
@@ -375,56 +399,3 @@ def _fits(column: IdColumn) -> bool:
 
 def _no_id(found: str) -> InvalidEventError:
     return InvalidEventError("invalid_id", f"ids are integers or strings, found {found}")
-
-
-class CodedBatch(msgspec.Struct, eq=False, dict=True):
-    """A batch of events whose item ids are 64-bit integer codes.
-
-    Items are at ranks 1, 2, 3, ... and every interaction has gain 1.
-
-    Attributes:
-        recommendations: one list of codes per event.
-        interactions: one list of codes per event.
-        ids: the id of each code from 0; None if the codes are the ids.
-        users, times, event_ids, typed: as in `Batch`.
-    """
-
-    recommendations: Ragged
-    interactions: Ragged
-    ids: Sequence[Id] | None
-    users: Sequence[Id | None] | None = None
-    times: Sequence[int | None] | None = None
-    event_ids: Sequence[str | None] | None = None
-    typed: Sequence[Sequence[Interaction]] | None = None
-
-    def __len__(self) -> int:
-        return len(self.recommendations)
-
-    @cached_property
-    def texts(self) -> bool | None:
-        """Whether the ids are strings; None if only some are."""
-        kinds = {type(item) is str for item in self.ids or ()}
-        return None if len(kinds) > 1 else kinds == {True}
-
-    @cached_property
-    def batch(self) -> Batch:
-        """The same events with Python lists and ids."""
-        shown, acts = self.recommendations, self.interactions
-        return Batch(
-            recommendations=shown.cut(self.named(shown.values)),
-            interactions=acts.cut(self.named(acts.values)),
-            users=self.users,
-            times=self.times,
-            event_ids=self.event_ids,
-            typed=self.typed,
-        )
-
-    def rows(self, start: int, stop: int) -> CodedBatch:
-        """Recommendations and interactions of the events start, ..., stop - 1."""
-        shown, acts = self.recommendations, self.interactions
-        return CodedBatch(shown.rows(start, stop), acts.rows(start, stop), self.ids)
-
-    def named(self, codes: IntArray) -> list[Id]:
-        """The ids of these codes."""
-        found: list[int] = codes.tolist()
-        return list(found) if self.ids is None else [self.ids[code] for code in found]

@@ -13,7 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from streameval.errors import InvalidEventError
-from streameval.events.event import Batch, Event, Id, columns_of
+from streameval.events.batch import Batch, columns_of
+from streameval.events.event import Event, Id
 from streameval.events.ids import IdKind
 from streameval.events.per_item import item_values
 

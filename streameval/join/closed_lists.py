@@ -10,9 +10,9 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from streameval.decoding.columns import Decoded
-from streameval.events import LARGEST_GAIN, Batch, Id, Interaction
+from streameval.events import LARGEST_GAIN, Batch, Id, Interaction, Interactions
 from streameval.events.per_item import PerItem
-from streameval.events.ragged import CodedBatch, Ragged
+from streameval.events.ragged import IdColumn, Ragged
 from streameval.join.bucket import ImpressionBucket, unpacked
 from streameval.join.impression_buffer import ImpressionBuffer, Parts
 from streameval.join.interaction_buffer import InteractionRecord
@@ -42,19 +42,13 @@ class ClosedLists:
         pairs = [combined(found, how) if found else _NOTHING for found in self._attributed]
         interactions = [each for each, _ in pairs]
         typed = [each for _, each in pairs] if any(each for _, each in pairs) else None
-        parts = self._parts
-        times = [np.array(bucket.times, dtype=np.int64)[places] for bucket, places in parts]
-        labels = (np.array(bucket.dimensions)[places].tolist() for bucket, places in parts)
-        batch = self._coded(interactions, typed) or self._named(interactions, typed)
+        labels = (np.array(bucket.dimensions)[places].tolist() for bucket, places in self._parts)
+        batch = self._batch(interactions, typed)
         return Decoded(
             batch=batch,
             places=range(len(interactions)),
-            times=np.concatenate(times),
             dimensions=[each for codes in labels for each in self._buffer.labelled(codes)],
-            event_ids=None,
             voters=batch.users,
-            invalid=(),
-            tombstones=(),
         )
 
     def inside(self) -> list[bool]:
@@ -69,37 +63,29 @@ class ClosedLists:
         found[lists.owners(np.flatnonzero(matches))] = True
         return found.tolist()
 
-    def _coded(self, interactions: Sequence[Any], typed: Any) -> CodedBatch | None:
-        """Events as the item numbers of the join; None if they hold more than ids."""
-        columns = ("positions", "scores", "baselines", "per_item")
-        more = any(getattr(bucket, name) for bucket, _ in self._parts for name in columns)
-        if more or dict in set(map(type, interactions)):
-            return None
-        return CodedBatch(
-            recommendations=self._lists,
-            interactions=Ragged.of_lengths(
-                self._buffer.codes(chain.from_iterable(interactions)),
-                np.fromiter(map(len, interactions), np.int64, len(interactions)),
-            ),
-            ids=self._buffer.names,
-            typed=typed,
-            users=_optional(self._parts, "users", _user),
-            event_ids=_requests(self._parts),
-        )
-
-    def _named(self, interactions: Sequence[Any], typed: Any) -> Batch:
+    def _batch(self, interactions: list[Any], typed: Any) -> Batch:
         buffer, parts = self._buffer, self._parts
+        times = [np.array(bucket.times, dtype=np.int64)[places] for bucket, places in parts]
         return Batch(
-            recommendations=self._lists.cut(buffer.named(self._lists.values.tolist())),
-            interactions=interactions,
+            recommendations=IdColumn(self._lists, buffer.names),
+            interactions=self._numbered(interactions),
             typed=typed,
             positions=_optional(parts, "positions", _positions),
             scores=_optional(parts, "scores", _scores),
             baselines=_optional(parts, "baselines", _baseline(buffer)),
             per_item=_optional(parts, "per_item", _item_values),
             users=_optional(parts, "users", _user),
+            times=np.concatenate(times),
             event_ids=_requests(parts),
         )
+
+    def _numbered(self, interactions: list[Any]) -> Sequence[Interactions]:
+        """Interactions as numbers of items, unless some have gains."""
+        if dict in set(map(type, interactions)):
+            return interactions
+        codes = self._buffer.codes(chain.from_iterable(interactions))
+        lengths = np.fromiter(map(len, interactions), np.int64, len(interactions))
+        return IdColumn(Ragged.of_lengths(codes, lengths), self._buffer.names)
 
 
 def combined(found: Sequence[InteractionRecord], how: Literal["max", "sum"]) -> tuple[Any, Any]:

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 import msgspec
 import numpy as np
 
-from streameval.decoding.columns import Decoded
+from streameval.decoding.columns import Decoded, voters_of
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
 from streameval.decoding.framing import BatchDecoder
@@ -76,9 +76,10 @@ class JoinFrontend:
         stream = self._stream[batch.partition.topic]
         if stream:
             clicks = self._interactions[stream - 1].decode_many(batch.values)
-            return clicks.voting(batch.keys, clicks.keys if self._by_user else None)
-        decoded = self._impressions.decode_many(batch.values)
-        voting = decoded.voting(batch.keys, decoded.named.users)
+            users = clicks.keys if self._by_user else None
+            voters = voters_of(clicks.places, batch.keys, users)
+            return msgspec.structs.replace(clicks, voters=voters)
+        voting = self._impressions.decode_many(batch.values).voting(batch.keys)
         return _with_users(voting) if self._by_user else voting
 
     def state(
@@ -102,7 +103,7 @@ class JoinFrontend:
 
 def _with_users(decoded: Decoded) -> Decoded:
     """The impressions, with lists without a user as invalid ones."""
-    users = decoded.named.users or [None] * len(decoded.places)
+    users = decoded.batch.users or [None] * len(decoded.places)
     missing = [row for row, user in enumerate(users) if user is None]
     if not missing:
         return decoded
@@ -188,7 +189,7 @@ def check_copartitioned(frontend: JoinFrontend, sample: Iterable[RecordBatch]) -
 def _keys(content: DecodedStream, *, by_user: bool) -> Iterable[str]:
     if isinstance(content, InteractionColumns):
         return content.keys
-    found = content.named.users if by_user else content.event_ids
+    found = content.batch.users if by_user else content.event_ids
     return [str(each) for each in found or () if each is not None]
 
 

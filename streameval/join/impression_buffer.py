@@ -6,21 +6,26 @@ import math
 from array import array
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
-from typing import Any, ClassVar, Final, TypeAlias, TypeVar, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
+import msgspec
 import numpy as np
 
-from streameval.decoding.columns import Decoded, RecordColumns
+from streameval.decoding.columns import Decoded
 from streameval.errors import TooManyOpenError
 from streameval.events import Batch, Id
-from streameval.events.per_item import PerItem
-from streameval.events.ragged import Ragged
+from streameval.events.ragged import IdColumn, Ragged
 from streameval.join.bucket import PLACES, ImpressionBucket, packed, read, written
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.vocabulary import Codes
 from streameval.windows.sections import Section, next_version
 
 V = TypeVar("V", bound=Hashable)
+
+
+def _times(lists: Decoded) -> IntArray:
+    """Event time of each list; the streams of a join have one."""
+    return cast("IntArray", lists.times)
 
 
 def compacted(
@@ -39,57 +44,6 @@ def compacted(
     numbers = (np.cumsum(occurs) - 1).astype(np.uint32)
     kept = [codes.names[code] for code in np.flatnonzero(occurs).tolist()]
     return Codes(kept), (array("I", numbers[view].tobytes()) for view in views)
-
-
-class Impressions(RecordColumns, frozen=True, kw_only=True, eq=False):
-    """Decoded impressions, with numbers instead of item ids.
-
-    Attributes:
-        items: of each list, as numbers of `codes`.
-        labels: label values of each list; None if none are configured.
-        users: of each list; None if users are not needed.
-        positions: rank of each item; None if no list has any.
-        baselines: items of another recommender; likewise.
-        per_item: values of the items by name; likewise.
-    """
-
-    whole: ClassVar[frozenset[str]] = RecordColumns.whole | {"codes"}
-
-    places: IntArray
-    times: IntArray
-    items: Ragged
-    codes: Codes[Id]
-    labels: Sequence[tuple[str, ...]] | None
-    users: Sequence[str | None] | None
-    positions: Sequence[Sequence[int] | None] | None
-    scores: Sequence[Sequence[float] | None] | None
-    baselines: Sequence[Sequence[Id] | None] | None
-    per_item: Sequence[PerItem | None] | None
-
-    @classmethod
-    def of(cls, decoded: Decoded, codes: Codes[Id]) -> Impressions:
-        """Number the items of decoded lists, while their ids are in the processor's cache."""
-        batch = cast("Batch", decoded.batch)
-        lists = batch.recommendations
-        return cls(
-            places=np.array(decoded.places, dtype=np.int64),
-            times=cast("IntArray", decoded.times),
-            items=Ragged.of_lengths(
-                codes.codes(chain.from_iterable(lists)),
-                np.fromiter(map(len, lists), np.int64, len(lists)),
-            ),
-            codes=codes,
-            labels=decoded.dimensions,
-            event_ids=decoded.event_ids,
-            voters=decoded.voters,
-            users=cast("Sequence[str | None]", batch.users or [None] * len(lists)),
-            positions=batch.positions,
-            scores=batch.scores,
-            baselines=batch.baselines,
-            per_item=batch.per_item,
-            invalid=decoded.invalid,
-            tombstones=decoded.tombstones,
-        )
 
 
 PREFIX: Final = "~join/shown/"
@@ -123,17 +77,25 @@ class ImpressionBuffer:
     def __len__(self) -> int:
         return sum(map(len, self.buckets.values()))
 
-    def numbered(self, decoded: Decoded) -> Impressions:
-        """Number the items of decoded lists."""
-        return Impressions.of(decoded, self._items)
+    def numbered(self, decoded: Decoded) -> Decoded:
+        """The lists with numbers of items, taken while the ids are in the processor's cache."""
+        lists = decoded.batch.recommendations
+        codes = self._items.codes(chain.from_iterable(lists))
+        lengths = np.fromiter(map(len, lists), np.int64, len(lists))
+        shown = IdColumn(Ragged.of_lengths(codes, lengths), self._items.names)
+        return msgspec.structs.replace(
+            decoded,
+            batch=msgspec.structs.replace(decoded.batch, recommendations=shown, matches=None),
+            places=np.array(decoded.places, dtype=np.int64),
+        )
 
-    def add(self, lists: Impressions, log: int, offsets: IntArray) -> list[int]:
+    def add(self, lists: Decoded, log: int, offsets: IntArray) -> list[int]:
         """Add lists; returns their rows.
 
         Raises:
             TooManyOpenError: a bucket has too many lists.
         """
-        numbers = lists.times // self._width
+        numbers = _times(lists) // self._width
         rows = np.zeros(numbers.size, dtype=np.int64)
         for number in np.unique(numbers).tolist():
             selected = np.flatnonzero(numbers == number)
@@ -194,7 +156,7 @@ class ImpressionBuffer:
             taken = items.take(np.array(places, dtype=np.int64))
             # Copied: an array with an exported buffer cannot grow.
             ragged.append(Ragged(taken.values.astype(np.int64), taken.offsets))
-        return Ragged.joined(ragged)
+        return ragged[0].joined(*ragged[1:])
 
     def codes(self, items: Iterable[Id]) -> IntArray:
         """The numbers of items; a new item gets the next."""
@@ -282,51 +244,51 @@ class ImpressionBuffer:
         texts = (*bucket.requests, *bucket.per_item)
         return _ROW_BYTES * len(bucket) + 4 * len(bucket.items) + sum(map(len, texts))
 
-    def _extend(self, bucket: ImpressionBucket, lists: Impressions) -> None:
+    def _extend(self, bucket: ImpressionBucket, lists: Decoded) -> None:
         """Append lists, without their logs and offsets."""
-        begin, before, size = len(bucket.items), len(bucket), len(lists.times)
-        bucket.times.frombytes(lists.times.tobytes())
-        bucket.items.frombytes(self._numbers(lists).astype(np.uint32).tobytes())
-        bucket.ends.frombytes((lists.items.offsets[1:] + begin).astype(np.uint32).tobytes())
-        labels = lists.labels if lists.labels is not None else [()] * size
+        begin, before, size = len(bucket.items), len(bucket), len(lists.batch)
+        items, users = self._numbers(lists.batch), lists.batch.users
+        bucket.times.frombytes(_times(lists).tobytes())
+        bucket.items.frombytes(items.values.astype(np.uint32).tobytes())
+        bucket.ends.frombytes((items.offsets[1:] + begin).astype(np.uint32).tobytes())
+        labels = lists.dimensions if lists.dimensions is not None else [()] * size
         bucket.dimensions.extend(map(self._labels.__getitem__, labels))
         if lists.event_ids is not None:
             bucket.requests.extend(lists.event_ids)
             self.size += sum(map(len, lists.event_ids))
-        if self._keeps_users and lists.users is not None:
+        if self._keeps_users:
             # The bucket may have been saved by a configuration that needed no users.
             bucket.users.extend([""] * (before - len(bucket.users)))
-            bucket.users.extend([user or "" for user in lists.users])
+            bucket.users.extend([str(user or "") for user in users or [""] * size])
         self.size += _ROW_BYTES * size + 4 * (len(bucket.items) - begin)
-        self._extend_optional(bucket, lists, before, begin)
+        self._extend_optional(bucket, lists.batch, items.lengths.tolist(), before, begin)
 
-    def _numbers(self, lists: Impressions) -> IntArray:
+    def _numbers(self, batch: Batch) -> Ragged:
         """The item numbers of lists, renumbered if the codes were compacted meanwhile."""
-        values = lists.items.values
-        if lists.codes is self._items:
-            return values
-        return self._items.codes(map(lists.codes.names.__getitem__, values.tolist()))
+        lists = cast("IdColumn", batch.recommendations)
+        if lists.names is self._items.names:
+            return lists.ragged
+        return Ragged(self._items.codes(lists.ids()), lists.ragged.offsets)
 
     def _extend_optional(
-        self, bucket: ImpressionBucket, lists: Impressions, before: int, begin: int
+        self, bucket: ImpressionBucket, batch: Batch, lengths: list[int], before: int, begin: int
     ) -> None:
         """Append positions, scores, baselines and per_item, if any list of the bucket has them."""
-        lengths: list[int] = lists.items.lengths.tolist()
-        if lists.positions is not None or bucket.positions:
-            ranks = lists.positions or [None] * len(lengths)
+        if batch.positions is not None or bucket.positions:
+            ranks = batch.positions or [None] * len(lengths)
             _extend_padded(bucket.positions, ranks, lengths, begin, 0)
-        if lists.scores is not None or bucket.scores:
-            scores = lists.scores or [None] * len(lengths)
+        if batch.scores is not None or bucket.scores:
+            scores = batch.scores or [None] * len(lengths)
             _extend_padded(bucket.scores, scores, lengths, begin, math.nan)
-        if bucket.baselines or any(lists.baselines or ()):
+        if bucket.baselines or any(batch.baselines or ()):
             bucket.baselines.extend(array("I") for _ in range(before - len(bucket.baselines)))
-            baselines = lists.baselines or [None] * len(lengths)
+            baselines = batch.baselines or [None] * len(lengths)
             bucket.baselines.extend(
                 array("I", map(self._items.__getitem__, each or ())) for each in baselines
             )
-        if bucket.per_item or any(lists.per_item or ()):
+        if bucket.per_item or any(batch.per_item or ()):
             bucket.per_item.extend([b""] * (before - len(bucket.per_item)))
-            values = [packed(each) for each in lists.per_item or [None] * len(lengths)]
+            values = [packed(each) for each in batch.per_item or [None] * len(lengths)]
             bucket.per_item.extend(values)
             self.size += sum(map(len, values))
 

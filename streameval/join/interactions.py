@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import msgspec
 import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from streameval.decoding.columns import RecordColumns
 from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.decoding.invalid import InvalidEvent, Refusal, excerpt, invalid_of
 from streameval.decoding.paths import FAILURES, Path, TopLevel, compile_path, is_plain
@@ -19,17 +18,21 @@ from streameval.decoding.times import KINDS, microsecond_column, written_time
 from streameval.decoding.values import Ids, check_bytes, finite
 from streameval.errors import ConfigError, InvalidEventError
 from streameval.events import LARGEST_GAIN, Id
+from streameval.events.batch import ColumnSet
 from streameval.events.rules import RESERVED, check_id, check_not_ignored
 from streameval.join.options import InteractionOptions, Key
 
 
-class InteractionColumns(RecordColumns, frozen=True, kw_only=True, eq=False):
+class InteractionColumns(ColumnSet, frozen=True, kw_only=True, eq=False):
     """Decoded interactions.
 
     Attributes:
         keys: request id or user of each interaction.
         counts: whether its type counts.
+        places, voters, invalid, tombstones: as in `Decoded`.
     """
+
+    whole: ClassVar[frozenset[str]] = frozenset({"invalid", "tombstones"})
 
     places: NDArray[np.int64]
     times: NDArray[np.int64]
@@ -38,6 +41,10 @@ class InteractionColumns(RecordColumns, frozen=True, kw_only=True, eq=False):
     types: Sequence[str | None]
     gains: Sequence[float]
     counts: NDArray[np.bool_]
+    event_ids: Sequence[str] | None
+    voters: Sequence[str | int | bytes | None] | None = None
+    invalid: Sequence[tuple[int, InvalidEvent]] = ()
+    tombstones: Sequence[int] = ()
 
 
 class InteractionDecoder:

@@ -18,11 +18,11 @@ from streameval.events import Id
 from streameval.join.bucket import PLACES
 from streameval.join.closed_lists import ClosedLists
 from streameval.join.impression_buffer import PREFIX as IMPRESSIONS
-from streameval.join.impression_buffer import ImpressionBuffer, Impressions
+from streameval.join.impression_buffer import ImpressionBuffer
 from streameval.join.interaction_buffer import PREFIX as INTERACTIONS
 from streameval.join.interaction_buffer import Deduplicator, InteractionBuffer, InteractionRecord
 from streameval.join.interactions import InteractionColumns
-from streameval.join.logs import RecordSlice
+from streameval.join.logs import RecordSlice, times_of
 from streameval.join.matching import Index, LastTouchMatcher, RequestMatcher
 from streameval.join.options import FOREVER, Outcome, OutcomeCounts, Rules
 from streameval.statistics.arrays import BoolArray, IntArray
@@ -51,7 +51,9 @@ def runs(slices: Sequence[RecordSlice]) -> Iterator[tuple[int, IntArray]]:
 
 def late_masks(slices: Sequence[RecordSlice], lateness: int, watermark: int) -> list[BoolArray]:
     """Masks of late records: behind the clock of their log, or before the watermark."""
-    return [part.content.times < np.maximum(part.before - lateness, watermark) for part in slices]
+    return [
+        times_of(part.content) < np.maximum(part.before - lateness, watermark) for part in slices
+    ]
 
 
 def interactions_of(part: RecordSlice, found: InteractionColumns) -> list[InteractionRecord]:
@@ -244,7 +246,7 @@ class Joiner:
         late = late_masks(slices, self.rules.lateness, self.watermark)
         for number, rows in runs(slices):
             part = slices[number]
-            lists = cast("Impressions", part.content)
+            lists = cast("Decoded", part.content)
             offsets, late_rows = part.own_offsets, late[number]
             if len(rows) < len(offsets):
                 lists, offsets, late_rows = lists.take(rows), offsets[rows], late_rows[rows]
@@ -260,12 +262,12 @@ class Joiner:
             for each in interactions_of(part, cast("InteractionColumns", part.content)):
                 self._refuse(stream, "future", each)
             return
-        lists, offsets = cast("Impressions", part.content), part.own_offsets
+        lists, offsets = cast("Decoded", part.content), part.own_offsets
         for row in range(len(offsets)):
             self._refuse_list("future", lists, row, part.log, int(offsets[row]))
 
     def _rows_to_keep(
-        self, lists: Impressions, log: int, offsets: IntArray, late: BoolArray
+        self, lists: Decoded, log: int, offsets: IntArray, late: BoolArray
     ) -> IntArray | None:
         """Rows of the lists to keep, or None for all; refuses late lists and duplicates."""
         ids = lists.event_ids
@@ -273,7 +275,7 @@ class Joiner:
             return None
         fresh: dict[str, list[int]] = {}
         kept = []
-        for row, time in enumerate(lists.times.tolist()):
+        for row, time in enumerate(times_of(lists).tolist()):
             request = None if ids is None else ids[row]
             outcome: Outcome | None = "late" if late[row] else None
             if request is not None and outcome is None:
@@ -293,12 +295,13 @@ class Joiner:
         """Whether all ids are new and distinct: a quick check of the usual case."""
         return ids is None or (len(set(ids)) == len(ids) and self._requests.has_none(ids))
 
-    def _keep(self, lists: Impressions, log: int, offsets: IntArray) -> None:
+    def _keep(self, lists: Decoded, log: int, offsets: IntArray) -> None:
         rows = self.impressions.add(lists, log, offsets)
         if lists.event_ids is not None:
             self._requests.extend(lists.event_ids, rows)
-        if self._users is not None and lists.users is not None:
-            self._users.extend([user or "" for user in lists.users], rows)
+        users = lists.batch.users
+        if self._users is not None and users is not None:
+            self._users.extend([str(user or "") for user in users], rows)
 
     def _is_duplicate(self, known: Sequence[int], time: int) -> bool:
         """Whether the window of a list overlaps with that of a known list of the same id."""
@@ -418,14 +421,14 @@ class Joiner:
             self._trace.rejected(outcome, record)
 
     def _refuse_list(
-        self, outcome: Outcome, lists: Impressions, row: int, log: int, offset: int
+        self, outcome: Outcome, lists: Decoded, row: int, log: int, offset: int
     ) -> None:
         self._count(0, outcome)
         if self._trace is not None:
             request = None if lists.event_ids is None else lists.event_ids[row]
-            user = None if lists.users is None else lists.users[row]
-            time = int(lists.times[row])
-            record = RejectedRecord(log, offset, time, request or "", user or "")
+            users, times = lists.batch.users, times_of(lists)
+            user = str((users[row] if users is not None else None) or "")
+            record = RejectedRecord(log, offset, int(times[row]), request or "", user)
             self._trace.rejected(outcome, record)
 
     def _count(self, stream: int, outcome: Outcome) -> None:

@@ -8,24 +8,29 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import InvalidEvent
 from streameval.engine.clock import NEVER, Clock, Ticks
 from streameval.errors import SourceError, UnlikeStateError
 from streameval.events.records import Partition, RecordBatch
-from streameval.join.impression_buffer import Impressions
 from streameval.join.interactions import InteractionColumns
 from streameval.join.options import FOREVER, Rules
 
 MAX_AHEAD: Final = 20_000
 """Limit of waiting records of a log, above which reading it pauses."""
 
-Content: TypeAlias = Impressions | InteractionColumns
+Content: TypeAlias = Decoded | InteractionColumns
+
+
+def times_of(content: Content) -> NDArray[np.int64]:
+    """Event time of each record; the streams of a join have one."""
+    return cast("NDArray[np.int64]", content.times)
 
 
 class RecordSlice(NamedTuple):
@@ -151,7 +156,7 @@ class LogCursor:
         times[0] = self._tail.now
         ticks = None
         if len(content.places):
-            ticks = self._tail.advance(content.times, content.voters)
+            ticks = self._tail.advance(times_of(content), content.voters)
             times[content.places + 1] = ticks.clocks
         before = np.maximum.accumulate(times)[:-1]
         self._next = batch.next_offset
@@ -186,7 +191,7 @@ class LogCursor:
 
     def _resolve_unconfirmed(self, chunk: _Chunk, ticks: Ticks) -> None:
         """Find records ahead of the clock; confirm or refute earlier ones."""
-        times, first, clocks = chunk.content.times, ticks.first, ticks.clocks
+        times, first, clocks = times_of(chunk.content), ticks.first, ticks.clocks
         for row in np.flatnonzero(times > clocks).tolist():
             place = int(chunk.content.places[row])
             self._unconfirmed.append(_Unconfirmed(first + row, int(times[row]), chunk, place))
@@ -210,7 +215,7 @@ class LogCursor:
         else:
             self.position = int(chunk.offsets[stop - 1]) + 1
             if first < last:
-                self.time.advance(content.times, content.voters)
+                self.time.advance(times_of(content), content.voters)
         ahead = np.isin(content.places, list(chunk.refuted))
         if ahead.any():
             content, future = content.keep(~ahead), content.keep(ahead)

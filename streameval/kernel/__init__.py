@@ -4,50 +4,22 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
+from streameval.events import Matches
 from streameval.events.ids import IdKind
 from streameval.kernel.pure import Block, Columns
 from streameval.kernel.pure import match as _match
 
-IntArray = npt.NDArray[np.int64]
-FloatArray = npt.NDArray[np.float64]
-
-WHOLE = sys.maxsize
+WHOLE: Final = sys.maxsize
 """The depth of whole lists."""
 
-__all__ = ["WHOLE", "Block", "Matches", "match", "matches_of"]
+_TYPES: Final = (*[np.int64] * 7, np.float64, np.int64, np.float64)
+"""Types of the columns."""
 
-
-class Matches(NamedTuple):
-    """The hits of many lists: places whose item is among the interactions, up to a depth.
-
-    Attributes:
-        odd: rows that the kernel does not take; they have no length, interactions or hits here.
-        interacted: distinct interactions of each row.
-        given: interactions of each row, with repeats.
-        length: items of each row, up to the depth.
-        owner: row of each hit, ascending.
-        place: its place in the list, from 0, ascending in a row.
-        item: number of the distinct item within its row, from 0.
-        gain: gain of each hit; empty if no interactions have gains.
-        graded: rows whose interactions have gains, ascending.
-        gains: the gains of these rows, one row after the other.
-    """
-
-    odd: IntArray
-    interacted: IntArray
-    given: IntArray
-    length: IntArray
-    owner: IntArray
-    place: IntArray
-    item: IntArray
-    gain: FloatArray
-    graded: IntArray
-    gains: FloatArray
+__all__ = ["WHOLE", "Block", "match", "matches_of"]
 
 
 def match(
@@ -80,15 +52,11 @@ def match(
         >>> found.owner.tolist(), found.place.tolist()
         ([0], [2])
     """
-    return matches_of(_match(list(lists), list(interactions), kind, depth, every, sound))
+    columns = _match(list(lists), list(interactions), kind, depth, every, sound)
+    return matches_of(columns, depth, every)
 
 
-def matches_of(columns: Columns) -> Matches:
+def matches_of(columns: Columns, depth: int, every: bool) -> Matches:  # noqa: FBT001  as `Block`
     """The columns of the kernel as arrays."""
-    odd, interacted, given, length, owner, place, item, graded = (
-        np.frombuffer(column, np.int64) for column in (*columns[:7], columns[8])
-    )
-    gain, gains = (np.frombuffer(columns[at], np.float64) for at in (7, 9))
-    return Matches(
-        odd, interacted, given, length, owner, place, item, gain, graded=graded, gains=gains
-    )
+    arrays: list[Any] = list(map(np.frombuffer, columns, _TYPES))
+    return Matches(depth, every, *arrays)

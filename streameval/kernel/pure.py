@@ -6,16 +6,16 @@ ids of a subclass of str, which are equal to the text they hold.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import chain
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from streameval.events import LARGEST_GAIN
 from streameval.events.ids import CHECKS, IdKind
-from streameval.events.rules import MARKS, RESERVED, TEXT_PADDING
+from streameval.events.rules import MARKS, RESERVED, SUSPECT
 
 Columns: TypeAlias = tuple[bytes, bytes, bytes, bytes, bytes, bytes, bytes, bytes, bytes, bytes]
 """The columns of `Matches` as bytes of 64-bit integers and floats, in their order."""
@@ -23,6 +23,8 @@ Columns: TypeAlias = tuple[bytes, bytes, bytes, bytes, bytes, bytes, bytes, byte
 Row: TypeAlias = tuple[Any, ...]
 """(interacted, given, length, place of each hit, ...); for a mapping, or if every place counts,
 (such a row, the item of each hit, its gain, the gains of the mapping or None)."""
+
+_Array: TypeAlias = npt.NDArray[np.int64]
 
 _LISTS: Final = frozenset({list, tuple})
 _COLLECTIONS: Final = frozenset({list, tuple, set, frozenset, dict})
@@ -34,7 +36,8 @@ _FEW: Final = 16
 
 _USUAL_LENGTH: Final = 200
 
-_have_marks_only = MARKS.issuperset
+_have_ids = RESERVED.isdisjoint
+_are_no_suspects = SUSPECT.isdisjoint
 
 
 def match(
@@ -43,75 +46,104 @@ def match(
     kind: IdKind,
     depth: int,
     every: bool,  # noqa: FBT001  the compiled kernel takes positions only, too
-    sound: bool,  # noqa: FBT001
+    sound: bool,  # noqa: FBT001  as `every`
 ) -> Columns:
     """See `streameval.kernel.match`."""
     if len(lists) != len(interactions):
         raise ValueError(f"{len(lists)} lists and {len(interactions)} interactions")
-    rows = list(map(_row_finder(kind, depth, every=every, sound=sound), lists, interactions))
-    odd = [place for place, row in enumerate(rows) if row is None] if None in rows else []
-    for place in odd:
-        rows[place] = _NOTHING
+    rows: list[Any] = []
+    add = _adder(rows.append, _Search(kind, depth, every, sound), _have_ids)
+    taken = list(map(add, lists, interactions))
+    if all(taken):
+        return _columns([], rows)
+    odd = [place for place, was_taken in enumerate(taken) if not was_taken]
+    row = iter(rows)
+    rows = [next(row) if was_taken else _NOTHING for was_taken in taken]
     return _columns(odd, rows)
 
 
 class Block:
-    """See `streameval.kernel.Block`."""
+    """See `streameval.kernel.Block`.
 
-    __slots__ = ("_find", "_rows")
+    It looks for padding inside a list until `take` is called first, and later only at its end, as
+    looking at every id would take half the time of counting a list.
+    """
+
+    __slots__ = ("_rows", "_search", "add")
+
+    add: Callable[[Any, Any], bool]
+    """Take a list with its interactions, unless it is odd; returns whether it was taken."""
 
     def __init__(self, kind: IdKind, depth: int, every: bool) -> None:  # noqa: FBT001  as `match`
-        self._find = _row_finder(kind, depth, every=every, sound=False)
         self._rows: list[Any] = []
-
-    def add(self, items: Any, interactions: Any) -> bool:
-        """Take a list with its interactions, unless it is odd; returns whether it was taken."""
-        row = self._find(items, interactions)
-        if row is None:
-            return False
-        # One append, so that a signal handler that counts finds a whole block.
-        self._rows.append(row)
-        return True
+        self._search = _Search(kind, depth, every)
+        # A closure, because a method would be one more call for each list.
+        self.add = _adder(self._rows.append, self._search, _have_ids)
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def take(self) -> Columns:
         """The columns of the rows taken since the last call."""
-        rows, self._rows = self._rows, []
+        rows = self._rows.copy()
+        del self._rows[: len(rows)]
+        self.add = _adder(self._rows.append, self._search, _end_in_id)
         return _columns([], rows)
 
 
-def _row_finder(
-    kind: IdKind, depth: int, *, every: bool, sound: bool
-) -> Callable[[Any, Any], Row | None]:
-    """A function that gives the row of a list and its interactions; None for odd ones."""
-    check = CHECKS[kind]
-    is_reserved = _holds_reserved_text if kind == "text" else _holds_reserved_integer
+class _Search(NamedTuple):
+    kind: IdKind
+    depth: int
+    every: bool
+    sound: bool = False
+
+
+def _adder(
+    append: Callable[[Row], None], search: _Search, have_ids: Callable[[Any], bool]
+) -> Callable[[Any, Any], bool]:
+    """A function that appends the row of a list and its interactions, unless it is odd."""
+    check, depth, sound = CHECKS[search.kind], search.depth, search.sound
     # Most lists have no interactions, and a tuple that exists costs nothing.
-    untouched = [(0, 0, length) for length in range(min(depth, _USUAL_LENGTH) + 1)]
-    usual = len(untouched)
-    touched = _row_of_every_place if every else _row_of_first_places
+    untouched = [(0, 0, min(length, depth)) for length in range(_USUAL_LENGTH + 1)]
+    touched = _row_of_every_place if search.every else _row_of_first_places
 
-    def find(items: Any, interactions: Any) -> Row | None:
+    def row_of(items: Any, interactions: Any) -> Row | None:
+        check(interactions)
+        suspect = not sound and not _are_no_suspects(interactions)
+        if suspect and (not _have_ids(interactions) or _are_marks(interactions)):
+            return None
+        return touched(items if len(items) <= depth else items[:depth], interactions)
+
+    def add(items: Any, interactions: Any) -> bool:
         if type(items) not in _LISTS or type(interactions) not in _COLLECTIONS:
-            return None
+            return False
         try:
-            joined = check(items)
-            odd = not sound and is_reserved(items, joined)
+            check(items)
+            if not sound and not have_ids(items):
+                return False
+            length = len(items)
+            row: Row | None
             if interactions:
-                joined = check(interactions)
-                odd |= not sound and (is_reserved(interactions, joined) or _are_marks(interactions))
+                row = row_of(items, interactions)
+            else:
+                row = untouched[length] if length <= _USUAL_LENGTH else (0, 0, min(length, depth))
         except TypeError:
-            return None
-        if odd:
-            return None
-        length = min(len(items), depth)
-        if interactions:
-            return touched(items[:length], interactions)
-        return untouched[length] if length < usual else (0, 0, length)
+            return False
+        # One append, so that a signal handler that counts finds whole rows.
+        if row is not None:
+            append(row)
+        return row is not None
 
-    return find
+    return add
+
+
+def _end_in_id(items: Sequence[Any]) -> bool:
+    return not items or items[-1] not in RESERVED
+
+
+def _are_marks(interactions: Collection[Any]) -> bool:
+    ordered = type(interactions) in _LISTS and len(interactions) > 1
+    return ordered and MARKS.issuperset(interactions)
 
 
 def _row_of_first_places(items: Sequence[Any], interactions: Any) -> Row | None:
@@ -125,6 +157,9 @@ def _row_of_first_places(items: Sequence[Any], interactions: Any) -> Row | None:
     hits = wanted.intersection(items)
     if not hits:
         return (len(wanted), given, length)
+    if len(hits) == 1:
+        (item,) = hits
+        return (len(wanted), given, length, items.index(item))
     return (len(wanted), given, length, *_first_places(items, hits))
 
 
@@ -135,20 +170,6 @@ def _first_places(items: Sequence[Any], hits: Collection[Any]) -> list[int]:
     # The last of equal keys stays, so the list is read from its end.
     places = dict(zip(reversed(items), range(len(items) - 1, -1, -1), strict=True))
     return sorted(map(places.__getitem__, hits))
-
-
-def _holds_reserved_text(ids: Iterable[str], joined: Any) -> bool:
-    # Usually the joined text tells; `all` finds empty texts without hashing.
-    return (TEXT_PADDING in joined and TEXT_PADDING in ids) or not all(ids)
-
-
-def _holds_reserved_integer(ids: Collection[int], _: object) -> bool:
-    return bool(ids) and min(ids) < 0 and not RESERVED.isdisjoint(ids)
-
-
-def _are_marks(interactions: Collection[Any]) -> bool:
-    ordered = type(interactions) in _LISTS and len(interactions) > 1
-    return ordered and _have_marks_only(interactions)
 
 
 def _row_of_every_place(items: Sequence[Any], interactions: Any) -> Row | None:
@@ -182,40 +203,54 @@ def _numbered(items: Sequence[Any], places: Sequence[int]) -> list[int]:
 
 
 def _columns(odd: Sequence[int], rows: list[Any]) -> Columns:
+    try:
+        widths, flat = _flattened(rows)
+    except TypeError:  # some rows are nested, and the others are flat
+        return _columns_of_nested(odd, rows)
+    heads, owner, item, places = _parts(widths, flat)
+    none = b""
+    return (_integers(odd), *heads, owner.tobytes(), places, item.tobytes(), none, none, none)
+
+
+def _columns_of_nested(odd: Sequence[int], rows: list[Any]) -> Columns:
     nested = [at for at, row in enumerate(rows) if type(row[0]) is tuple]
-    heads = [row[0] if type(row[0]) is tuple else row for row in rows] if nested else rows
-    widths = np.fromiter(map(len, heads), np.int64, len(heads))
-    flat = np.fromiter(chain.from_iterable(heads), np.int64, int(widths.sum()))
-    starts = np.cumsum(widths) - widths
-    hits = widths - _HEAD
-    owner = np.repeat(np.arange(widths.size), hits)
-    ordinal = np.arange(owner.size) - (np.cumsum(hits) - hits)[owner]
-    places = np.ones(flat.size, np.bool_)
-    for column in range(_HEAD):
-        places[starts + column] = False
+    widths, flat = _flattened([row[0] if type(row[0]) is tuple else row for row in rows])
+    heads, owner, item, places = _parts(widths, flat)
     graded = [at for at in nested if rows[at][3] is not None]
-    item, gain = ordinal, np.ones(owner.size if graded else 0)
-    if nested:
-        inside = np.isin(owner, nested)
-        item[inside] = np.fromiter(chain.from_iterable(rows[at][1] for at in nested), np.int64)
-        if graded:
-            found = chain.from_iterable(rows[at][2] for at in nested)
-            gain[inside] = np.fromiter(found, np.float64)
+    inside = np.isin(owner, nested)
+    item[inside] = np.fromiter(chain.from_iterable(rows[at][1] for at in nested), np.int64)
+    gain = np.ones(owner.size if graded else 0)
+    if graded:
+        hits = chain.from_iterable(rows[at][2] for at in nested)
+        gain[inside] = np.fromiter(hits, np.float64)
     gains = np.fromiter(chain.from_iterable(rows[at][3] for at in graded), np.float64)
     return (
-        _integers(odd),
-        flat[starts].tobytes(),
-        flat[starts + 1].tobytes(),
-        flat[starts + 2].tobytes(),
-        owner.tobytes(),
-        flat[places].tobytes(),
-        item.tobytes(),
-        gain.tobytes(),
-        _integers(graded),
-        gains.tobytes(),
+        *(_integers(odd), *heads, owner.tobytes(), places, item.tobytes()),
+        *(gain.tobytes(), _integers(graded), gains.tobytes()),
     )
 
 
+def _flattened(rows: list[Row]) -> tuple[_Array, _Array]:
+    """The length of each row, and all rows one after the other."""
+    widths = np.fromiter(map(len, rows), np.int64, len(rows))
+    return widths, np.fromiter(chain.from_iterable(rows), np.int64, int(widths.sum()))
+
+
+def _parts(
+    widths: _Array, flat: _Array
+) -> tuple[tuple[bytes, bytes, bytes], _Array, _Array, bytes]:
+    """The heads of rows; owner and number of each hit; and the places of the hits."""
+    starts = np.cumsum(widths) - widths
+    hits = widths - _HEAD
+    owner = np.repeat(np.arange(widths.size), hits)
+    item = np.arange(owner.size) - (np.cumsum(hits) - hits)[owner]
+    is_place = np.ones(flat.size, np.bool_)
+    for column in range(_HEAD):
+        is_place[starts + column] = False
+    interacted, given, length = (flat[starts + column].tobytes() for column in range(_HEAD))
+    return (interacted, given, length), owner, item, flat[is_place].tobytes()
+
+
 def _integers(values: Sequence[int]) -> bytes:
-    column: npt.NDArray[np.int64] = np.array(values, np.int64)
+    column: _Array = np.array(values, np.int64)
     return column.tobytes()

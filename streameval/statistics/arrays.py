@@ -17,6 +17,9 @@ _BYTE, _SHORT, _LONG = 2**7, 2**15, 2**31
 _FEW = 16_384
 """Shorter columns are scanned together, because a numpy call costs more than their integers."""
 
+_DENSE = 65_536
+"""Span of integers up to which a table of them costs less than a sort."""
+
 _EXACT = 2**53
 """Largest integer up to which float64, the type of bincount's weights, is exact."""
 
@@ -73,8 +76,15 @@ def placed(values: IntArray) -> tuple[IntArray, IntArray]:
         >>> placed(np.array([5, -1, 5]))
         (array([-1,  5]), array([1, 0, 1]))
     """
-    known = values[:1] if (values == values[0]).all() else distinct(values)
-    return known, np.searchsorted(known, values)
+    if not values.size or (values == values[0]).all():
+        return values[:1], np.zeros(values.size, np.int64)
+    low, high = int(values.min()), int(values.max())
+    if high - low > 2 * values.size + _DENSE:
+        known = distinct(values)
+        return known, np.searchsorted(known, values)
+    occurs = np.zeros(high - low + 1, np.bool_)
+    occurs[values - low] = True
+    return np.flatnonzero(occurs) + low, (np.cumsum(occurs) - 1)[values - low]
 
 
 def distinct(values: IntArray) -> IntArray:
@@ -83,26 +93,6 @@ def distinct(values: IntArray) -> IntArray:
     if ordered.size:
         ordered = ordered[np.concatenate(([True], ordered[1:] != ordered[:-1]))]
     return ordered
-
-
-def occurrences(values: IntArray) -> tuple[IntArray, IntArray]:
-    """The distinct values, ascending, and how often each occurs.
-
-    Example:
-        >>> occurrences(np.array([5, -1, 5]))
-        (array([-1,  5]), array([1, 2]))
-    """
-    if not values.size:
-        return values, values
-    most, low = 2 * values.size + 65_536, 0
-    # As unsigned integers, negative values exceed all others, so one pass checks both ends.
-    if int(values.astype(np.int64, copy=False).view(np.uint64).max()) > most:
-        low = int(values.min())
-        if int(values.max()) - low > most:
-            return np.unique(values, return_counts=True)
-    counts = np.bincount(values - low if low else values)
-    found = np.flatnonzero(counts)
-    return found + low, counts[found]
 
 
 def sums(owner: IntArray, values: IntArray, owners: int) -> IntArray:

@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import ClassVar, Literal, TypeAlias
 
 import msgspec
 import numpy as np
 
-from streameval.events import Batch, Event, Id, Interactions
-from streameval.events.ragged import CodedBatch
-from streameval.statistics.arrays import IntArray, grouped, occurrences, placed
+from streameval.events import Batch, Event, Id
+from streameval.events.ragged import IdColumn, Ragged
+from streameval.statistics.arrays import IntArray, grouped, placed
 from streameval.statistics.relation import Columns, Shape
 from streameval.statistics.sampling import HALVINGS, SampledStatistic, bounds_of
 from streameval.statistics.scores import gains_of
-from streameval.statistics.statistic import Cells
+from streameval.statistics.statistic import Cells, cell_of_each
 from streameval.statistics.vocabulary import Items
 
 MAX_ITEMS = 1_000_000
-_MOST_PENDING = 65_536
-"""Number of distinct pending items at which they are folded."""
-
 _MOST_WAITING = 1_048_576
-"""Number of pending item codes of several cells at which they are folded."""
+"""Number of pending lists and items at which they are folded."""
 
 _FIRST = 1_000
 """Items that `meets` looks up first."""
@@ -77,75 +72,35 @@ class ItemsShown(SampledStatistic):
 
     def __init__(self, options: ExposuresOptions, items: Items) -> None:
         super().__init__(options, items, options.max_items)
-        self._lists: Counter[int] = Counter()
-        self._pending: dict[int, Counter[Id]] = {}
-        self._mixed: list[tuple[IntArray, IntArray, IntArray]] = []
+        self._pending: list[tuple[IntArray, Ragged]] = []
         self.waiting = 0
-
-    def row_of(self, recommendations: Sequence[Id], _: Interactions) -> Sequence[Id]:
-        """The part of one list that `count_rows` counts, as a copy."""
-        return recommendations[: self.options.cutoff]
-
-    def count_rows(self, rows: Sequence[Sequence[Id]]) -> None:
-        """Count rows of `row_of` in cell 0."""
-        self._count_lists(len(rows), 0)
-        self._count_shown(rows, 0)
 
     def count(self, batch: Batch, cells: Cells) -> None:
         """Count the items of many lists, or the users of those lists that have one."""
+        where = cell_of_each(cells, len(batch))
         if self.options.of != "items":
             users = batch.users or []
             known = np.array([row for row, user in enumerate(users) if user is not None], np.int64)
-            batch = batch.take(known.tolist())
-            batch = _of_users(batch, hits=self.options.of == "users_with_hits")
-            cells = cells if isinstance(cells, int) else cells[known]
-            if not known.size:
-                return
-        shown = self._shown(batch)
-        self._count_lists(len(batch), cells)
-        if isinstance(cells, int):
-            self._count_shown(shown, cells)
-            return
-        lists = shown if isinstance(shown, Sequence) else list(shown)
-        lengths = np.fromiter(map(len, lists), np.int64, len(lists))
-        codes = self.items.codes(chain.from_iterable(lists), int(lengths.sum()))
-        self._wait(cells, lengths, codes)
-
-    def count_coded(self, coded: CodedBatch, cells: Cells) -> None:
-        """`count` for a batch of coded ids; the same content."""
-        if self.options.of != "items":
-            self.count(coded.batch, cells)
-            return
-        self._count_lists(len(coded), cells)
-        shown = coded.recommendations.between(0, self.options.cutoff)
-        if isinstance(cells, int):
-            known, counts = occurrences(shown.values)
-            codes = self.items.codes_of(coded.named(known))
-            self.relations["shown"].add([np.full_like(codes, cells), codes], [counts])
-            return
-        known, places = np.unique(shown.values, return_inverse=True)
-        codes = self.items.codes_of(coded.named(known))
-        self._wait(cells, shown.lengths, codes[places])
+            where = where[known]
+            batch = _of_users(batch.take(known), hits=self.options.of == "users_with_hits")
+        shown = self.items.coded(self._shown(batch))
+        self._pending.append((where, shown))
+        self.waiting += len(shown) + shown.values.size
+        if self.waiting >= _MOST_WAITING:
+            self.fold()
 
     def fold(self) -> None:
         """Move pending counts into the relations, and thin cells that are too large."""
-        pending, self._pending = self._pending, {}
-        if self._lists:
-            cells, lists = np.array([*self._lists.items()], np.int64).T
-            self._lists.clear()
-            self.relations["lists"].add([cells], [lists])
-        for cell, counts in pending.items():
-            codes = self.items.codes_of([*counts])
-            found = np.fromiter(counts.values(), np.int64, len(counts))
-            self.relations["shown"].add([np.full_like(codes, cell), codes], [found])
-        if self._mixed:
-            cells, lengths, codes = map(np.concatenate, zip(*self._mixed, strict=True))
-            self._mixed, self.waiting = [], 0
+        pending, self._pending, self.waiting = self._pending, [], 0
+        if pending:
+            cells = np.concatenate([where for where, _ in pending])
+            shown = pending[0][1].joined(*(lists for _, lists in pending[1:]))
+            self.relations["lists"].add([cells], [np.ones_like(cells)])
             # Cells are few but far apart. Their indices have no gaps, so nothing must be sorted.
             known, places = placed(cells)
-            rows = [np.repeat(places, lengths), codes]
-            (places, codes), shown = grouped(rows, [np.ones_like(codes)])
-            self.relations["shown"].add([known[places], codes], shown)
+            rows = [shown.spread(places), shown.values]
+            (places, codes), counts = grouped(rows, [np.ones_like(shown.values)])
+            self.relations["shown"].add([known[places], codes], counts)
         super().fold()
 
     def note_lost(self, columns: Columns) -> None:
@@ -165,32 +120,16 @@ class ItemsShown(SampledStatistic):
             )
         ]
 
-    def _shown(self, batch: Batch) -> Iterable[Sequence[Id]]:
-        k = self.options.cutoff
+    def _shown(self, batch: Batch) -> Sequence[Sequence[Id]]:
+        k, lists = self.options.cutoff, batch.recommendations
         if batch.positions is not None:
-            rows = zip(batch.recommendations, batch.positions, strict=True)
-            return (_up_to(items, ranks, k) for items, ranks in rows)
-        if k is None or max(map(len, batch.recommendations), default=0) <= k:
-            return batch.recommendations
-        return map(itemgetter(slice(k)), batch.recommendations)
-
-    def _count_shown(self, shown: Iterable[Sequence[Id]], cell: int) -> None:
-        pending = self._pending.setdefault(cell, Counter())
-        pending.update(chain.from_iterable(shown))
-        if len(pending) >= _MOST_PENDING:
-            self.fold()
-
-    def _count_lists(self, lists: int, cells: Cells) -> None:
-        if isinstance(cells, int):
-            self._lists[cells] += lists
-        else:
-            self.relations["lists"].add([cells], [np.ones_like(cells)])
-
-    def _wait(self, cells: IntArray, lengths: IntArray, codes: IntArray) -> None:
-        self._mixed.append((cells, lengths, codes))
-        self.waiting += codes.size
-        if self.waiting >= _MOST_WAITING:
-            self.fold()
+            rows = zip(lists, batch.positions, strict=True)
+            return [_up_to(items, ranks, k) for items, ranks in rows]
+        if isinstance(lists, IdColumn):
+            return IdColumn(lists.ragged.between(0, k), lists.names)
+        if k is None or max(map(len, lists), default=0) <= k:
+            return lists
+        return list(map(itemgetter(slice(k)), lists))
 
 
 class Exposures(msgspec.Struct, frozen=True, kw_only=True, eq=False):

@@ -12,7 +12,6 @@ from msgspec.msgpack import Ext
 
 from streameval.errors import UnlikeStateError
 from streameval.events import Batch
-from streameval.events.ragged import CodedBatch
 from streameval.statistics.arrays import FloatArray, IntArray, distinct, grouped, sums
 from streameval.statistics.exact import approximate
 from streameval.statistics.intervals import UNIT, GroupSums
@@ -97,7 +96,7 @@ class Groups(Statistic):
         """Whether enough lists are pending that `fold` should come before the next batch."""
         return self._user_collector.waiting >= _MOST_WAITING
 
-    def begin(self, batch: Batch | CodedBatch, cells: Cells, times: IntArray | None) -> None:
+    def begin(self, batch: Batch, cells: Cells, times: IntArray | None) -> None:
         """Start a batch; every collector then takes all of its lists in order.
 
         `times`: event time of each list, microseconds; by default those of the batch.

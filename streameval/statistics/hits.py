@@ -2,41 +2,33 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
-from itertools import chain, islice, repeat
-from typing import ClassVar, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
 from streameval.events import Batch
-from streameval.events.ragged import CodedBatch
 from streameval.statistics.arrays import BoolArray, IntArray, grouped, sums, up_to
 from streameval.statistics.hitcells import FIRST, IDEAL, INTERACTED, LENGTH, HitCells, HitsView
-from streameval.statistics.lists import POSITIONED, REFUSED, GradedLists, Lists, Outcome, lists_of
-from streameval.statistics.profiles import (
+from streameval.statistics.lists import (
+    POSITIONED,
+    REFUSED,
     HitsOptions,
-    can_be_matched,
-    matched,
-    outcome_of,
-    profiler,
+    Lists,
+    explicit_ranks,
+    lists_of,
 )
-from streameval.statistics.relation import Shape
-from streameval.statistics.statistic import Cells, Statistic
+from streameval.statistics.relation import Columns, Shape
+from streameval.statistics.statistic import Cells, Statistic, cell_of_each
 from streameval.statistics.terms import ListCollector
 from streameval.statistics.vocabulary import Items
 
-_MOST_PENDING = 8_192
-"""Number of distinct pending profiles at which they are folded, which takes milliseconds."""
+_MOST_PENDING: Final = 16_384
+"""Lists and hits at which pending ones are folded, which takes milliseconds."""
 
-_MOST_FOLDED = 65_536
-"""Coded lists folded at once; more would only take more memory."""
-
-_SHOWN = 3
+_SHOWN: Final = 3
 """A further meaning of `size`, with value 0: items shown at explicit positions."""
 
-_NONE: IntArray = np.zeros(0, np.int64)
 _Rows: TypeAlias = tuple[IntArray, ...]
 """Owner, size, rank, hits, ordinals and first hits."""
 
@@ -46,19 +38,17 @@ Listener: TypeAlias = Callable[[Lists], None]
 class Hits(Statistic):
     """Counts lists by the ranks of their hits.
 
-    Counting finds the profile of a list (interacted items, length, ranks of the hits) and adds 1 to
-    its count. The pending profiles of all cells are folded together into relations of integers.
-    No metric runs per event.
+    Lists are appended as columns, and the pending lists of all cells are folded together into
+    relations of integers. No metric runs per event.
 
     Relations:
         hits: (cell, 2 x meaning of size, + 1 with gains, size, rank) -> hits, sum of the ordinals
             of the hits, lists with their first hit there.
-        lists: (cell, 2 x kind of profile, + 1 with gains, interacted items, list length) -> lists.
+        lists: (cell, 2 x kind of list, + 1 with gains, interacted items, list length) -> lists.
 
     Attributes:
         listener: called with all lists that are folded.
-        collector: takes the outcomes of the lists in order.
-        row_of: the row of one list for `count_rows`.
+        collector: takes the lists in order.
 
     Example:
         >>> hits = Hits(HitsOptions(depth=10), Items())
@@ -77,66 +67,45 @@ class Hits(Statistic):
         super().__init__(options, items)
         self.listener: Listener | None = None
         self.collector: ListCollector | None = None
-        self.row_of = profiler(options)
-        self._pending: dict[int, Counter[Outcome]] = {}
-        self._outcomes: list[Outcome] = []
-        self._cells: list[IntArray] = []
-        self._shown: Counter[tuple[int, int]] = Counter()
+        self._pending: list[Lists] = []
+        self._ranks: list[tuple[IntArray, IntArray]] = []
         self._waiting = 0
         self._view: tuple[list[object], IntArray, HitsOfCells] | None = None
 
     def count(self, batch: Batch, cells: Cells) -> None:
         """Count many lists."""
-        if self.options.type:
-            batch = batch.of_type(self.options.type)
+        where = cell_of_each(cells, len(batch))
         if batch.positions is not None:
-            self._take_ranks(batch.positions, cells)
-        outcomes = self._outcomes_of(batch)
-        if self.collector is not None:
-            self.collector.take(outcomes, cells, len(batch))
-            return
-        for start in range(0, len(batch), _MOST_PENDING):
-            part = islice(outcomes, _MOST_PENDING)
-            if isinstance(cells, int):
-                self._count(cells, part)
-            else:
-                # With many cells few lists are equal, and finding those costs more than it saves.
-                self._outcomes.extend(part)
-                self._cells.append(cells[start : start + _MOST_PENDING])
-                self._add_pending(self._cells[-1].size)
-
-    def count_coded(self, coded: CodedBatch, cells: Cells) -> None:
-        """`count` for a batch of coded ids; the same content."""
-        if not can_be_matched(self.options, coded):
-            self.count(coded.batch, cells)
-            return
-        where = np.full(len(coded), cells) if isinstance(cells, int) else cells
-        for start in range(0, len(coded), _MOST_FOLDED):
-            stop = start + _MOST_FOLDED
-            lists = matched(self.options, coded.rows(start, stop), where[start:stop])
+            self._take_ranks(batch, where)
+        for rows, lists in lists_of(self.options, batch, where):
             if self.collector is not None:
-                self.collector.take_lists(lists)
-            self._fold_lists(lists)
-
-    def count_rows(self, rows: Iterable[Outcome]) -> None:
-        """Count rows of `row_of` in cell 0."""
-        self._count(0, rows)
+                self.collector.take(rows, lists)
+            self._pending.append(lists)
+            self._waiting += len(lists) + lists.owner.size
+        if self._waiting >= _MOST_PENDING:
+            self.fold()
 
     def fold(self) -> None:
         """Move pending lists into the relations."""
-        for lists in self.collector.drain_lists() if self.collector is not None else ():
-            self._fold_lists(lists)
-        if self._waiting or self._shown:
-            self._waiting = 0
-            self._fold_shown()
-            self._fold_pending()
+        pending, self._pending, self._waiting = self._pending, [], 0
+        for graded in (False, True):
+            parts = [lists for lists in pending if lists.is_graded == graded]
+            if parts:
+                self._fold_lists(parts[0].joined(*parts[1:]))
+        ranks, self._ranks = self._ranks, []
+        if ranks:
+            cell, rank = map(np.concatenate, zip(*ranks, strict=True))
+            none = np.zeros_like(rank)
+            keys = [cell, np.full_like(rank, 2 * _SHOWN), none, rank]
+            self.relations["hits"].add(keys, [np.ones_like(rank), none, none])
 
     def view(self, cells: IntArray) -> HitsOfCells:
         """The argument of metrics, with one sum for each of these cells."""
         self.fold()
         known = self._view
         if known is None or known[0] != self._versions or not np.array_equal(known[1], cells):
-            view = HitsOfCells(self, cells)
+            rows = (self.relations[name].of(cells) for name in ("hits", "lists"))
+            view = HitsOfCells(_CellRows(cells.size, *rows))
             known = self._view = self._versions, cells, view
         return known[2]
 
@@ -144,58 +113,18 @@ class Hits(Statistic):
     def _versions(self) -> list[object]:
         return [(each, each.version) for each in self.relations.values()]
 
-    def _outcomes_of(self, batch: Batch) -> Iterator[Outcome]:
-        shown, acts = batch.recommendations, batch.interactions
-        if batch.positions is None and dict not in set(map(type, acts)):
-            return map(self.row_of, shown, acts)
-        outcome = partial(outcome_of, self.options)
-        return map(outcome, shown, acts, batch.positions or repeat(None))
-
-    def _take_ranks(self, positions: Sequence[Sequence[int] | None], cells: Cells) -> None:
-        last = self.options.last
-        ranks = [
-            (row, rank) for row, own in enumerate(positions) for rank in own or () if rank <= last
-        ]
-        where = np.broadcast_to(cells, len(positions))
-        self._shown.update((int(where[row]), rank) for row, rank in ranks)
+    def _take_ranks(self, batch: Batch, cells: IntArray) -> None:
+        """Take the items at explicit positions."""
+        ranks = explicit_ranks(batch)
+        here = np.flatnonzero(ranks.values <= self.options.last)
+        row, rank = ranks.owners(here), ranks.values[here]
+        self._ranks.append((cells[row], rank))
+        self._waiting += rank.size
         if self.collector is not None:
-            self.collector.take_ranks(ranks)
-
-    def _count(self, cell: int, outcomes: Iterable[Outcome]) -> None:
-        pending = self._pending.get(cell)
-        if pending is None:
-            pending = self._pending[cell] = Counter()
-        self._waiting -= len(pending)
-        pending.update(outcomes)
-        self._add_pending(len(pending))
-
-    def _add_pending(self, more: int) -> None:
-        self._waiting += more
-        if self._waiting >= _MOST_PENDING:
-            self.fold()
-
-    def _fold_shown(self) -> None:
-        if self._shown:
-            cell, rank = np.array([*self._shown], np.int64).T
-            items = np.fromiter(self._shown.values(), np.int64, len(self._shown))
-            self._shown.clear()
-            none = np.zeros_like(rank)
-            kind = np.full_like(rank, 2 * _SHOWN)
-            self.relations["hits"].add([cell, kind, none, rank], [items, none, none])
-
-    def _fold_pending(self) -> None:
-        pending, self._pending = self._pending, {}
-        outcomes, self._outcomes = self._outcomes, []
-        counts, cells = [1] * len(outcomes), np.concatenate([_NONE, *self._cells]).tolist()
-        self._cells = []
-        outcomes += chain.from_iterable(pending.values())
-        counts += chain.from_iterable(each.values() for each in pending.values())
-        cells += chain.from_iterable(repeat(cell, len(pending[cell])) for cell in pending)
-        for _, lists in lists_of(outcomes, np.array(counts, np.int64), np.array(cells, np.int64)):
-            self._fold_lists(lists)
+            self.collector.take_ranks(row, rank)
 
     def _fold_lists(self, lists: Lists) -> None:
-        graded = int(isinstance(lists, GradedLists))
+        graded = int(lists.is_graded)
         count, owner = lists.count[lists.owner], lists.owner
         # Group first: the many hits have few distinct keys, and each key is written three times.
         (cell, interacted, length, rank), counts = grouped(
@@ -219,6 +148,14 @@ class Hits(Statistic):
             self.listener(lists)
 
 
+class _CellRows(NamedTuple):
+    """The rows of cells in the relations `hits` and `lists`: indices of cells, other columns."""
+
+    cells: int
+    hits: tuple[IntArray, Columns]
+    lists: tuple[IntArray, Columns]
+
+
 class HitsOfCells(HitsView):
     """The hits of several cells, with one sum per cell.
 
@@ -230,29 +167,29 @@ class HitsOfCells(HitsView):
         refused: lists on which the convention raises an error.
     """
 
-    def __init__(self, hits: Hits, cells: IntArray) -> None:
-        self.cells = cells.size
-        owner, (kind, size, rank, *counts) = hits.relations["hits"].of(cells)
-        self._rows: _Rows = (owner, size, rank, *counts)
-        self._axis, self._with_gains = kind >> 1, kind & 1 > 0
-        self._owner, (kind, self._interacted, self._length, self._lists) = hits.relations[
-            "lists"
-        ].of(cells)
+    def __init__(self, rows: _CellRows, *, with_gains: bool = True) -> None:
+        self.cells = rows.cells
+        self._read = rows
+        self._owner, (kind, self._interacted, self._length, self._lists) = rows.lists
         self._kind = kind >> 1
         self.count = self._lists_where(kind >= 0)
         self.graded = self._lists_where(kind & 1 > 0)
         self.without_interactions = self._lists_where(self._interacted == 0)
         self.refused = self._lists_where(self._kind & REFUSED > 0)
         self._known: dict[int, _Rows] = {}
+        owner, (kind, size, rank, *counts) = rows.hits
+        self._rows: _Rows = (owner, size, rank, *counts)
+        self._axis = kind >> 1
+        if not with_gains:
+            self._known[FIRST] = self._first_hits()
+            plain = kind & 1 == 0
+            self._rows = tuple(column[plain] for column in self._rows)
+            self._axis = self._axis[plain]
+            del self._known[INTERACTED]
 
     def without_gains(self) -> HitsOfCells:
         """Without the hits of lists with gains; first hits and items shown stay."""
-        kept = ~self._with_gains
-        twin = object.__new__(HitsOfCells)
-        twin.__dict__.update(self.__dict__)
-        twin._rows = tuple(column[kept] for column in self._rows)
-        twin._axis, twin._known = self._axis[kept], {FIRST: self._cached_rows(FIRST)}
-        return twin
+        return HitsOfCells(self._read, with_gains=False)
 
     @property
     def hits(self) -> IntArray:

@@ -1,37 +1,95 @@
-"""Distinct lists with their hits, as columns."""
+"""The lists of a batch with their hits, as columns: what rank metrics read of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from copy import copy
 from functools import cached_property
 from itertools import chain
-from typing import Any, Self, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
+import msgspec
 import numpy as np
 
-from streameval.statistics.arrays import FloatArray, IntArray, grouped, placed, read_only, up_to
+from streameval.events import Batch, Matches
+from streameval.events.ragged import Ragged
+from streameval.kernel import WHOLE
+from streameval.statistics.arrays import BoolArray, FloatArray, IntArray, read_only, up_to
 from streameval.statistics.hitcells import FIRST, IDEAL, INTERACTED, HitCells, HitsView
-from streameval.statistics.vocabulary import Codes
+from streameval.statistics.matching import Search, first_hits, hits_of, kind_of_ids
 
-Profile: TypeAlias = tuple[int, ...]
-"""(kind, interacted, length, place of 1st hit, of 2nd hit, ...); a place is a rank from 0."""
+Repeats: TypeAlias = Literal["first", "every", "compact_before_cut", "compact_after_cut"]
+"""A repeated item of a list counts at its first place, at every place, or repeats are removed
+before or after the list is cut."""
 
-GradedProfile: TypeAlias = tuple[Profile, tuple[float, ...], tuple[float, ...]]
-"""(profile, gain of each hit, all relevant gains in descending order)."""
+Relevant: TypeAlias = Literal["positive", "all"]
+"""Relevant items: those with a gain above 0, or all with a gain."""
 
-Outcome: TypeAlias = Profile | GradedProfile
-"""Everything that rank metrics need from one list."""
+Counting: TypeAlias = Literal["distinct", "every", "joined"]
+"""How often an item of the interactions counts: once, each time, or as often as the whole list has
+it, as a join of recommendations and interactions does."""
 
 POSITIONED, REFUSED = 1, 2
-_HEAD = 3
+
+
+class HitsOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of a Hits statistic; only equal options merge.
+
+    Attributes:
+        depth: ranks kept; None keeps the whole list.
+        repeats: how repeated items of a list count.
+        rows: for "compact_after_cut", the number of rows kept before repeats are removed.
+        min_gain: smallest relevant gain; with `relevant` "all", 0 is no limit.
+        relevant: which items with a gain are relevant.
+        counting: how repeated items of the interactions count.
+        ids: whether interactions without gains are refused unless all ids are integers.
+        type: the type of interactions that count; "" for all types.
+    """
+
+    depth: int | None = None
+    repeats: Repeats = "first"
+    rows: int | None = None
+    min_gain: float = 0.0
+    relevant: Relevant = "positive"
+    counting: Counting = "distinct"
+    ids: Literal["any", "integer"] = "any"
+    type: str = ""
+
+    @property
+    def last(self) -> int:
+        """The last rank kept."""
+        return WHOLE if self.depth is None else self.depth
+
+    @property
+    def needs_gains(self) -> bool:
+        """Whether an interaction without a gain, which counts 1, is below `min_gain`."""
+        return self.min_gain > 1
+
+    @property
+    def search(self) -> Search:
+        """How lists are searched for hits."""
+        joined = self.counting == "joined"
+        whole = joined or self.repeats.startswith("compact")
+        return Search(WHOLE if whole else self.last, every=joined or self.repeats == "every")
+
+
+class Gains(NamedTuple):
+    """The gains of lists.
+
+    Attributes:
+        of_hits: gain of each hit.
+        ideal: the relevant gains of each list, in descending order.
+    """
+
+    of_hits: FloatArray
+    ideal: Ragged
 
 
 class Lists(HitsView):
-    """Distinct lists as read-only columns, with one sum per list.
+    """Lists as read-only columns, with one sum per list.
 
     Attributes:
-        count: how often each list occurred, shape (n,).
+        count: how often each list occurred, which is once; shape (n,).
         cell: the cell in which it occurred.
         kind: sum of POSITIONED for a list with explicit positions, and REFUSED for a list on which
             the convention raises an error.
@@ -42,56 +100,106 @@ class Lists(HitsView):
         ordinal: 1 for the first hit of its list, 2 for the second, ...
     """
 
-    def __init__(self, profiles: Sequence[Profile], counts: IntArray, cells: IntArray) -> None:
-        widths = np.fromiter(map(len, profiles), np.int64, len(profiles))
-        flat = np.fromiter(chain.from_iterable(profiles), np.int64, int(widths.sum()))
-        starts = np.cumsum(widths) - widths
-        self.count, self.cell = read_only(counts), read_only(cells)
-        self.kind: IntArray = read_only(flat[starts])
-        self.interacted: IntArray = read_only(flat[starts + 1])
-        self.length: IntArray = read_only(flat[starts + 2])
-        places = np.ones(flat.size, np.bool_)
-        for each in range(_HEAD):
-            places[starts + each] = False
-        self.rank: IntArray = read_only(flat[places] + 1)
-        self.owner, self.ordinal = map(read_only, _ragged(widths - _HEAD))
-
-    @classmethod
-    def of_hits(
-        cls,
+    def __init__(
+        self,
         cell: IntArray,
         kind: IntArray,
         interacted: IntArray,
         length: IntArray,
+        *,
         owner: IntArray,
         rank: IntArray,
-    ) -> Lists:
-        """Lists that occurred once each, from the rank of each hit and the index of its list."""
-        lists = cls.__new__(cls)
-        lists.count = read_only(np.ones(length.size, np.int64))
-        lists.cell, lists.kind = read_only(cell), read_only(kind)
-        lists.interacted, lists.length = read_only(interacted), read_only(length)
-        lists.rank = read_only(rank)
-        ragged = _ragged(np.bincount(owner, minlength=length.size))
-        lists.owner, lists.ordinal = map(read_only, ragged)
-        return lists
+        gains: Gains | None = None,
+    ) -> None:
+        self.count = read_only(np.ones(length.size, np.int64))
+        self.cell, self.kind = read_only(cell), read_only(kind)
+        self.interacted, self.length = read_only(interacted), read_only(length)
+        self.owner, self.rank, self.gains = read_only(owner), read_only(rank), gains
+        starts = np.searchsorted(owner, np.arange(length.size))
+        self.ordinal: IntArray = read_only(np.arange(owner.size) - starts[owner] + 1)
+
+    @property
+    def is_graded(self) -> bool:
+        """Whether the interactions have gains other than 1."""
+        return self.gains is not None
 
     @cached_property
     def gain(self) -> FloatArray:
         """Gain of each hit; 1 without gains."""
-        return read_only(np.ones(self.rank.size))
+        return read_only(np.ones(self.rank.size) if self.gains is None else self.gains.of_hits)
 
     @cached_property
     def _ideal(self) -> tuple[IntArray, IntArray, FloatArray]:
         """Relevant items in ideal order: list, rank from 1, and gain of each."""
-        owner, rank = _ragged(self.interacted)
-        return owner, rank, np.ones(rank.size)
+        if self.gains is None:
+            owner, rank = _ragged(self.interacted)
+            return owner, rank, np.ones(rank.size)
+        return *_ragged(self.gains.ideal.lengths), self.gains.ideal.values
 
-    def counted(self, counts: IntArray, cell: int) -> Self:
-        """The same lists, with these counts in one cell."""
+    def with_gains(self, of_hits: FloatArray, ideal: Ragged) -> Lists:
+        """The same lists, with these gains."""
         twin = copy(self)
-        twin.count, twin.cell = read_only(counts), read_only(np.full_like(counts, cell))
+        twin.gains = Gains(of_hits, ideal)
         return twin
+
+    def take(self, rows: IntArray) -> Lists:
+        """These lists, which ascend."""
+        where = np.full(len(self), -1)
+        where[rows] = np.arange(rows.size)
+        hits = np.flatnonzero(where[self.owner] >= 0)
+        gains = self.gains
+        if gains is not None:
+            gains = Gains(gains.of_hits[hits], gains.ideal.take(rows))
+        columns = (self.cell, self.kind, self.interacted, self.length)
+        return Lists(
+            *(column[rows] for column in columns),
+            owner=where[self.owner[hits]],
+            rank=self.rank[hits],
+            gains=gains,
+        )
+
+    def distinct(self) -> tuple[Lists, IntArray]:
+        """These lists with equal ones once, if they have few hits, and the index of each there."""
+        every = np.arange(len(self))
+        hits = np.bincount(self.owner, minlength=len(self))
+        few = np.flatnonzero(hits <= 1)
+        if self.is_graded or 2 * few.size < len(self):
+            return self, every
+        rank = np.zeros(len(self), np.int64)
+        rank[self.owner] = self.rank
+        keys = [column[few] for column in (self.kind, self.interacted, self.length, rank)]
+        order = np.lexsort(keys)
+        new = np.ones(few.size, np.bool_)
+        new[1:] = np.logical_or.reduce([key[order][1:] != key[order][:-1] for key in keys])
+        rows = np.sort(np.concatenate((few[order[new]], np.flatnonzero(hits > 1))))
+        first = every.copy()
+        first[few[order]] = few[order[new]][np.cumsum(new) - 1]
+        return self.take(rows), np.searchsorted(rows, first)
+
+    def joined(self, *others: Lists) -> Lists:
+        """These lists, then those of others, all graded or none."""
+        if not others:
+            return self
+        parts = (self, *others)
+        starts = np.cumsum([0, *map(len, parts[:-1])])
+        gains = [part.gains for part in parts if part.gains is not None]
+
+        def column(name: str) -> IntArray:
+            return np.concatenate([getattr(part, name) for part in parts])
+
+        return Lists(
+            *map(column, ("cell", "kind", "interacted", "length")),
+            owner=np.concatenate(
+                [part.owner + start for part, start in zip(parts, starts, strict=True)]
+            ),
+            rank=column("rank"),
+            gains=Gains(
+                np.concatenate([each.of_hits for each in gains]),
+                gains[0].ideal.joined(*(each.ideal for each in gains[1:])),
+            )
+            if gains
+            else None,
+        )
 
     def __len__(self) -> int:
         return int(self.count.size)
@@ -143,68 +251,176 @@ class Lists(HitsView):
         return self.interacted if size == INTERACTED else self.length
 
 
-class GradedLists(Lists):
-    """Distinct lists whose interactions have gains."""
+class ListRows(NamedTuple):
+    """Some lists of a batch; `rows` are their indices there, ascending."""
 
-    def __init__(
-        self, profiles: Sequence[GradedProfile], counts: IntArray, cells: IntArray
-    ) -> None:
-        super().__init__([profile for profile, _, _ in profiles], counts, cells)
-        gains = chain.from_iterable(gains for _, gains, _ in profiles)
-        ideals = [ideal for _, _, ideal in profiles]
-        self.gain = read_only(np.fromiter(gains, np.float64, self.rank.size))
-        owner, rank = _ragged(np.fromiter(map(len, ideals), np.int64, len(ideals)))
-        self._ideal = owner, rank, np.fromiter(chain.from_iterable(ideals), np.float64, owner.size)
+    rows: IntArray
+    lists: Lists
 
 
-class Outcomes(Codes[Outcome]):
-    """The codes of outcomes, and the lists that have them."""
+def lists_of(options: HitsOptions, batch: Batch, cells: IntArray) -> Iterator[ListRows]:
+    """The lists of a batch, separately without and with gains other than 1.
 
-    __slots__ = ("_known",)
+    `cells`: the cell of each list.
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._known: tuple[int, list[tuple[IntArray, Lists]]] = (0, [])
-
-    def lists(self) -> list[tuple[IntArray, Lists]]:
-        """Codes and their lists, separately for lists without and with gains."""
-        if self._known[0] != len(self):
-            every = np.arange(len(self))
-            self._known = len(self), [*self._made(np.zeros_like(every), every, np.ones_like(every))]
-        return self._known[1]
-
-    def counted(self, cells: IntArray, codes: IntArray) -> Iterator[Lists]:
-        """The distinct lists of each cell."""
-        known, place = placed(cells)
-        (place, code), (count,) = grouped([place, codes], [np.ones_like(codes)])
-        if known.size == 1 and code.size == len(self):
-            for own, lists in self.lists():
-                yield lists.counted(count[own], int(known[0]))
-            return
-        for _, lists in self._made(known[place], code, count):
-            yield lists
-
-    def _made(
-        self, cells: IntArray, codes: IntArray, counts: IntArray
-    ) -> Iterator[tuple[IntArray, Lists]]:
-        names = [self.names[code] for code in codes.tolist()]
-        return ((codes[rows], lists) for rows, lists in lists_of(names, counts, cells))
-
-
-def lists_of(
-    outcomes: Sequence[Any], counts: IntArray, cells: IntArray
-) -> Iterator[tuple[IntArray, Lists]]:
-    """Lists with these outcomes, counts and cells, separately without and with gains.
-
-    Yields:
-        The indices of the outcomes, and their lists.
+    Example:
+        >>> batch = Batch(recommendations=[["a", "b"], ["c"]], interactions=[["b"], []])
+        >>> (rows, lists), = lists_of(HitsOptions(depth=2), batch, np.array([0, 0]))
+        >>> lists.rank.tolist(), lists.interacted.tolist()
+        ([2], [1, 0])
     """
-    graded = np.fromiter((isinstance(each[0], tuple) for each in outcomes), np.bool_, len(outcomes))
-    for kind, rows in ((Lists, np.flatnonzero(~graded)), (GradedLists, np.flatnonzero(graded))):
-        if rows.size:
-            whole = rows.size == len(outcomes)
-            own = outcomes if whole else [outcomes[row] for row in rows.tolist()]
-            yield rows, kind(own, counts[rows], cells[rows])
+    if options.type:
+        batch = batch.of_type(options.type)
+    positioned = _positioned(batch)
+    hits, gains = _relevant(options, _searched(options, batch, positioned))
+    if options.counting == "joined":
+        hits, gains = _with_repeated(options, batch, hits, gains)
+    length = np.minimum(hits.length, options.last)
+    owner, rank, gain = _ranked(options, hits, batch, positioned)
+    kind = _kinds(options, batch, hits, positioned)
+    lists = Lists(cells, kind, hits.interacted, length, owner=owner, rank=rank)
+    graded = np.zeros(len(lists), np.bool_)
+    graded[gains.rows[gains.values != 1]] = True
+    if not graded.any():
+        yield ListRows(np.arange(len(lists)), lists)
+        return
+    if not graded.all():
+        rows = np.flatnonzero(~graded)
+        yield ListRows(rows, lists.take(rows))
+    rows = np.flatnonzero(graded)
+    yield ListRows(rows, lists.with_gains(gain, gains.in_order(len(lists))).take(rows))
+
+
+class _RelevantGains(NamedTuple):
+    """The relevant gains of interactions that have gains, and the list of each."""
+
+    rows: IntArray
+    values: FloatArray
+
+    def in_order(self, lists: int) -> Ragged:
+        """The gains of each list, in descending order."""
+        order = np.lexsort((-self.values, self.rows))
+        return Ragged.of_lengths(self.values[order], np.bincount(self.rows, minlength=lists))
+
+
+def _searched(options: HitsOptions, batch: Batch, positioned: BoolArray | None) -> Matches:
+    every = options.repeats == "every"
+    if options.repeats.startswith("compact"):
+        batch = _compacted(options, batch, positioned)
+    if positioned is not None:
+        return hits_of(batch, Search(every=True))
+    return hits_of(batch, Search(options.last, every=every))
+
+
+def _relevant(options: HitsOptions, hits: Matches) -> tuple[Matches, _RelevantGains]:
+    """The relevant hits, with the number of relevant interactions, and the relevant gains."""
+    interacted = hits.given if options.counting == "every" else hits.interacted
+    if not hits.graded.size and not options.needs_gains:
+        return hits._replace(interacted=interacted), _RelevantGains(hits.graded, hits.gains)
+    rows = np.repeat(hits.graded, hits.interacted[hits.graded])
+    kept = _are_relevant(options, hits.gains)
+    gains = _RelevantGains(rows[kept], hits.gains[kept])
+    # An interaction without a gain counts 1.
+    interacted = np.zeros_like(interacted) if options.needs_gains else interacted.copy()
+    interacted[hits.graded] = 0
+    interacted += np.bincount(gains.rows, minlength=interacted.size)
+    gain = hits.gain if hits.gain.size else np.ones(hits.owner.size)
+    relevant = np.flatnonzero(_are_relevant(options, gain))
+    found = hits._replace(
+        interacted=interacted,
+        owner=hits.owner[relevant],
+        place=hits.place[relevant],
+        item=hits.item[relevant],
+        gain=gain[relevant],
+    )
+    return found, gains
+
+
+def _are_relevant(options: HitsOptions, gains: FloatArray) -> BoolArray:
+    if options.relevant == "all" and not options.min_gain:
+        return np.ones(gains.size, np.bool_)
+    return (gains > 0) & (gains >= options.min_gain)
+
+
+def _with_repeated(
+    options: HitsOptions, batch: Batch, hits: Matches, gains: _RelevantGains
+) -> tuple[Matches, _RelevantGains]:
+    """With an interaction more for each time that a list has one of its relevant items again."""
+    every, _ = _relevant(options, hits_of(batch, Search(every=True)))
+    first = first_hits(every.owner, every.item)
+    if first is None:
+        return hits, gains
+    again = np.ones(every.owner.size, np.bool_)
+    again[first] = False
+    rows = every.owner[again]
+    interacted = hits.interacted + np.bincount(rows, minlength=hits.interacted.size)
+    if not gains.rows.size:
+        return hits._replace(interacted=interacted), gains
+    more = every.gain[again] if every.gain.size else np.ones(rows.size)
+    together = _RelevantGains(
+        np.concatenate((gains.rows, rows)), np.concatenate((gains.values, more))
+    )
+    return hits._replace(interacted=interacted), together
+
+
+def _ranked(
+    options: HitsOptions, hits: Matches, batch: Batch, positioned: BoolArray | None
+) -> tuple[IntArray, IntArray, FloatArray]:
+    """List, rank and gain of each hit up to the depth, by ascending list and rank."""
+    gain = hits.gain if hits.gain.size else np.ones(hits.owner.size)
+    if positioned is None:
+        return hits.owner, hits.place + 1, gain
+    ranks = explicit_ranks(batch)
+    rank, there = hits.place + 1, positioned[hits.owner]
+    starts = ranks.offsets[hits.owner[there]]
+    rank[there] = ranks.values[starts + hits.place[there]]
+    kept = np.flatnonzero(rank <= options.last)
+    # The sort is stable, so items at one rank keep the order of the list.
+    order = kept[np.lexsort((rank[kept], hits.owner[kept]))]
+    if options.repeats != "every":
+        first = first_hits(hits.owner[order], hits.item[order])
+        order = order if first is None else order[first]
+    return hits.owner[order], rank[order], gain[order]
+
+
+def explicit_ranks(batch: Batch) -> Ragged:
+    """The explicit rank of each item of a batch; no entries for a list without them."""
+    positions = [ranks if ranks is not None else () for ranks in batch.positions or ()]
+    lengths = np.fromiter(map(len, positions), np.int64, len(positions))
+    values = np.fromiter(chain.from_iterable(positions), np.int64, int(lengths.sum()))
+    return Ragged.of_lengths(values, lengths)
+
+
+def _positioned(batch: Batch) -> BoolArray | None:
+    """Which lists have explicit positions; None if none has."""
+    if batch.positions is None:
+        return None
+    found = np.array([ranks is not None for ranks in batch.positions], np.bool_)
+    return found if found.any() else None
+
+
+def _compacted(options: HitsOptions, batch: Batch, positioned: BoolArray | None) -> Batch:
+    """The batch with repeated items removed from lists without explicit positions."""
+    explicit = np.zeros(len(batch), np.bool_) if positioned is None else positioned
+    rows = zip(batch.recommendations, explicit.tolist(), strict=True)
+    shown = [
+        items if there else list(dict.fromkeys(items[: options.rows])) for items, there in rows
+    ]
+    acts = [*batch.interactions]
+    return msgspec.structs.replace(batch, recommendations=shown, interactions=acts, matches=None)
+
+
+def _kinds(
+    options: HitsOptions, batch: Batch, hits: Matches, positioned: BoolArray | None
+) -> IntArray:
+    kinds = np.zeros(hits.length.size, np.int64)
+    if positioned is not None:
+        kinds += POSITIONED * positioned
+    if options.ids == "integer" and kind_of_ids(batch) == "text":
+        without_gains = hits.given > 0
+        without_gains[hits.graded] = False
+        kinds += REFUSED * without_gains
+    return kinds
 
 
 def _ragged(widths: IntArray) -> tuple[IntArray, IntArray]:

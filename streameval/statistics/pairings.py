@@ -14,7 +14,7 @@ from streameval.events import Batch
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.relation import Shape
 from streameval.statistics.sampling import HALVINGS, SampledStatistic
-from streameval.statistics.statistic import Cells
+from streameval.statistics.statistic import Cells, cell_of_each
 from streameval.statistics.vocabulary import Items
 
 MAX_ROWS = 1_000_000
@@ -68,7 +68,7 @@ class ItemPairings(SampledStatistic):
         sets = list(map(set, shown))
         lengths = np.fromiter(map(len, sets), np.int64, len(sets))
         repeating = lengths < np.fromiter(map(len, shown), np.int64, len(sets))
-        where = np.full(len(sets), cells) if isinstance(cells, int) else cells
+        where = cell_of_each(cells, len(sets))
         counts = [np.ones_like(lengths), repeating.astype(np.int64)]
         self.relations["lengths"].add([where, lengths], counts)
         codes = self.items.codes(chain.from_iterable(sets), int(lengths.sum()))

@@ -9,13 +9,17 @@ import numpy as np
 
 from streameval.errors import UnlikeStateError
 from streameval.events import Batch
-from streameval.events.ragged import CodedBatch
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.relation import Relation, Shape
 from streameval.statistics.vocabulary import Items
 
 Cells: TypeAlias = int | IntArray
 """One cell for all events of a batch, or the cell of each event, shape (events,)."""
+
+
+def cell_of_each(cells: Cells, events: int) -> IntArray:
+    """The cell of each event, shape (events,)."""
+    return np.full(events, cells, np.int64) if isinstance(cells, int) else cells
 
 
 class Statistic:
@@ -39,10 +43,6 @@ class Statistic:
     def count(self, batch: Batch, cells: Cells) -> None:
         """Count many events."""
         raise NotImplementedError
-
-    def count_coded(self, coded: CodedBatch, cells: Cells) -> None:
-        """`count` for a batch of coded ids; the same content."""
-        self.count(coded.batch, cells)
 
     def view(self, cells: IntArray) -> Any:
         """The argument of metrics for these cells."""

@@ -10,8 +10,7 @@ import numpy as np
 from streameval.statistics.arrays import FloatArray, IntArray, grouped, placed, sums
 from streameval.statistics.exact import limbs
 from streameval.statistics.intervals import UNIT
-from streameval.statistics.lists import Lists, Outcome, Outcomes
-from streameval.statistics.statistic import Cells
+from streameval.statistics.lists import Lists
 from streameval.statistics.users import ListUsers
 
 BOUNDED: Final = 2.0
@@ -42,7 +41,7 @@ class SummedMetric(NamedTuple):
 
 
 class Terms(NamedTuple):
-    """The terms of distinct outcomes for one metric, shape (outcomes,) each."""
+    """The terms of lists for one metric, shape (n,) each."""
 
     column: int
     largest: float
@@ -55,8 +54,8 @@ class ListTerms(NamedTuple):
 
     Attributes:
         rows: indices of the lists among those pending.
-        codes: the outcome of each of these lists.
-        terms: for each metric, the terms of the outcomes.
+        codes: which of the terms each of these lists has.
+        terms: for each metric, the terms of distinct lists.
     """
 
     rows: IntArray
@@ -65,72 +64,42 @@ class ListTerms(NamedTuple):
 
 
 class ListCollector:
-    """Collects the outcomes of lists until they are summed.
+    """Collects lists until their terms are summed.
 
     Attributes:
-        first: index of the next list among those pending.
+        first: index of the first list of the batch among those pending.
     """
 
     def __init__(self, metrics: Sequence[SummedMetric]) -> None:
         self.first = 0
         self._metrics = metrics
-        self._outcomes = Outcomes()
-        self._coded: list[tuple[int, IntArray]] = []
-        self._uncounted: list[tuple[Outcomes, Cells, IntArray]] = []
-        self._lists: list[tuple[int, Lists]] = []
-        self._ranks: list[tuple[int, int]] = []
+        self._lists: list[tuple[IntArray, Lists]] = []
+        self._ranks: list[tuple[IntArray, IntArray]] = []
 
-    def take(self, outcomes: Iterable[Outcome], cells: Cells, count: int) -> None:
-        """Take the outcomes of `count` lists."""
-        codes = np.fromiter(map(self._outcomes.__getitem__, outcomes), np.int64, count)
-        self._coded.append((self.first, codes))
-        self._uncounted.append((self._outcomes, cells, codes))
-        self.first += count
+    def take(self, rows: IntArray, lists: Lists) -> None:
+        """Take lists of a batch; `rows` are their indices there."""
+        self._lists.append((rows + self.first, lists))
 
-    def drain_lists(self) -> Iterator[Lists]:
-        """The distinct lists of each cell among the outcomes taken since the last call."""
-        uncounted, self._uncounted = self._uncounted, []
-        together: dict[int, tuple[Outcomes, list[IntArray], list[IntArray]]] = {}
-        for outcomes, cells, codes in uncounted:
-            _, where, coded = together.setdefault(id(outcomes), (outcomes, [], []))
-            where.append(np.full(codes.size, cells))
-            coded.append(codes)
-        for outcomes, where, coded in together.values():
-            yield from outcomes.counted(np.concatenate(where), np.concatenate(coded))
-
-    def take_lists(self, lists: Lists) -> None:
-        """Take lists that occurred once each."""
-        self._lists.append((self.first, lists))
-        self.first += len(lists)
-
-    def take_ranks(self, places: Iterable[tuple[int, int]]) -> None:
-        """Take items at explicit positions, as (index of the list in the next `take`, rank)."""
-        self._ranks.extend((self.first + row, rank) for row, rank in places)
+    def take_ranks(self, rows: IntArray, ranks: IntArray) -> None:
+        """Take items at explicit positions: the index of each list in the batch, and the rank."""
+        self._ranks.append((rows + self.first, ranks))
 
     def drain(self) -> Iterator[ListTerms]:
         """The terms of everything taken since the last call."""
-        coded, self._coded = self._coded, []
-        if coded:
-            rows = [np.arange(first, first + codes.size) for first, codes in coded]
-            outcomes, self._outcomes = self._outcomes, Outcomes()
-            codes = np.concatenate([codes for _, codes in coded])
-            found = [(np.zeros(len(outcomes)), np.zeros(len(outcomes), int)) for _ in self._metrics]
-            for those, lists in outcomes.lists():
-                for metric, both in zip(self._metrics, found, strict=True):
-                    both[0][those], both[1][those] = metric.values(lists)
-            yield ListTerms(np.concatenate(rows), codes, self._terms(found))
-        listed, self._lists = self._lists, []
-        for first, lists in listed:
-            every = np.arange(len(lists))
-            yield ListTerms(
-                every + first, every, self._terms(each.values(lists) for each in self._metrics)
-            )
+        taken, self._lists = self._lists, []
+        for graded in (False, True):
+            parts = [pair for pair in taken if pair[1].is_graded == graded]
+            if parts:
+                rows, lists = zip(*parts, strict=True)
+                distinct, codes = lists[0].joined(*lists[1:]).distinct()
+                values = [metric.values(distinct) for metric in self._metrics]
+                yield ListTerms(np.concatenate(rows), codes, self._terms(values))
         ranks, self._ranks = self._ranks, []
         if ranks:
-            row, rank = np.array(ranks, np.int64).T
+            row, rank = map(np.concatenate, zip(*ranks, strict=True))
             none = np.zeros(rank.size)
-            found = [(none, each.items(rank)) for each in self._metrics]
-            yield ListTerms(row, np.arange(rank.size), self._terms(found))
+            values = [(none, each.items(rank)) for each in self._metrics]
+            yield ListTerms(row, np.arange(rank.size), self._terms(values))
 
     def _terms(self, values: Iterable[Values]) -> list[Terms]:
         pairs = zip(self._metrics, values, strict=True)

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 
 from streameval.errors import UnlikeStateError
 from streameval.events import Batch, Id
-from streameval.events.ragged import CodedBatch
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray, distinct
 from streameval.statistics.relation import Shape
 from streameval.statistics.sampling import HALVINGS, SampledStatistic
@@ -122,7 +121,7 @@ class UserCollector:
         """Number of pending lists."""
         return len(self._ids)
 
-    def take(self, batch: Batch | CodedBatch, cells: Cells, times: IntArray | None = None) -> None:
+    def take(self, batch: Batch, cells: Cells, times: IntArray | None = None) -> None:
         """Take the users of a batch.
 
         `times`: event time of each list, microseconds; by default those of the batch.
@@ -312,7 +311,7 @@ def _sample(columns: Sequence[IntArray], threshold: int) -> UserSample:
     return UserSample(codes.view(np.uint64), -newest, last, threshold)
 
 
-def _times(batch: Batch | CodedBatch) -> IntArray:
+def _times(batch: Batch) -> IntArray:
     if batch.times is None:
         return np.zeros(len(batch), np.int64)
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from hashlib import blake2b
-from itertools import count, filterfalse, pairwise
+from itertools import chain, count, filterfalse, pairwise
 from threading import RLock
 from typing import Final, Generic, TypeAlias, TypeVar
 from zlib import crc32
@@ -14,7 +14,8 @@ import numpy as np
 from msgspec.msgpack import Ext
 
 from streameval.events import Id, plain
-from streameval.statistics.arrays import FloatArray, IntArray
+from streameval.events.ragged import IdColumn, Ragged
+from streameval.statistics.arrays import FloatArray, IntArray, placed
 
 V = TypeVar("V", bound=Hashable)
 
@@ -85,6 +86,15 @@ class Items(Codes[Id]):
             self.names += new
             self.update(zip(new, count(first), strict=False))
         return self.codes(items, len(items))
+
+    def coded(self, lists: Sequence[Sequence[Id]]) -> Ragged:
+        """The codes of the items of lists."""
+        if isinstance(lists, IdColumn):
+            known, places = placed(lists.ragged.values)
+            return Ragged(self.codes_of(lists.named(known))[places], lists.ragged.offsets)
+        lengths = np.fromiter(map(len, lists), np.int64, len(lists))
+        codes = self.codes(chain.from_iterable(lists), int(lengths.sum()))
+        return Ragged.of_lengths(codes, lengths)
 
     def named(self, codes: IntArray) -> list[Id]:
         """The items of these codes."""

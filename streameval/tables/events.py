@@ -22,7 +22,7 @@ from streameval.decoding.values import label_texts
 from streameval.errors import InvalidEventError, SourceError
 from streameval.events import END_TIME, FIRST_TIME
 from streameval.events.arrow import column_of, in_microseconds
-from streameval.events.ragged import IntArray
+from streameval.events.batch import IntArray
 from streameval.tables.files import (
     FileTable,
     Kind,

@@ -19,7 +19,8 @@ from streameval.decoding.invalid import Refusal
 from streameval.decoding.times import microsecond_column, written_time
 from streameval.errors import ProblemError, SourceError
 from streameval.events import END_TIME, FIRST_TIME
-from streameval.events.ragged import Array, IntArray
+from streameval.events.batch import IntArray
+from streameval.events.ragged import Array
 from streameval.extras import imported
 from streameval.sources.opening import content, expand, size
 from streameval.sources.remote import is_remote, reader

@@ -12,8 +12,9 @@ import numpy as np
 
 from streameval.decoding.fields import TimeUnit
 from streameval.errors import SourceError
+from streameval.events.batch import IntArray
 from streameval.events.columns import Columns
-from streameval.events.ragged import Array, IntArray
+from streameval.events.ragged import Array
 from streameval.sources.files import lines
 from streameval.sources.opening import expand, size
 from streameval.tables.events import span_starts

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.formulas import MetricFailedError, formula
-from streameval.accumulator.intake import as_batch, of_one_kind
+from streameval.accumulator.intake import checked_batch
 from streameval.accumulator.plan import planned
 from streameval.accumulator.readings import readings_of
 from streameval.accumulator.table import Table
@@ -188,7 +188,7 @@ def any_split(metric: Metric, events: Events) -> str | None:
 def many_slices(metric: Metric, events: Events) -> str | None:
     """Slices of one table, with sums by user group, give the bits of each slice alone."""
     table = Table(planned([metric], None, MAX_ITEMS, _GROUPS), made(metric).context)
-    batch = of_one_kind(None, as_batch(list(events)))[1]
+    _, batch = checked_batch(None, list(events), table.search)
     table.count(batch, np.arange(len(events)) % _SLICES)
     for cell, reading in enumerate(readings_of(metric, table, np.arange(_SLICES))):
         alone = counted(metric, events[cell::_SLICES])

@@ -18,7 +18,6 @@ from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.errors import BackfillError, DamagedStateError, UnlikeStateError
 from streameval.events import Batch
-from streameval.events.ragged import CodedBatch
 from streameval.statistics.arrays import IntArray, placed
 from streameval.statistics.statistic import Cells
 from streameval.statistics.users import Users, UsersOptions
@@ -75,7 +74,7 @@ class PendingCounts:
     def count(
         self,
         spec: FamilySpec,
-        batch: Batch | CodedBatch,
+        batch: Batch,
         cells: Cells,
         times: IntArray | None,
         values: EventValues | None,
@@ -174,7 +173,7 @@ class Family:
 
     def update(
         self,
-        batch: Batch | CodedBatch,
+        batch: Batch,
         dimensions: Sequence[tuple[str, ...]] | None,
         starts: NDArray[np.int64] | None,
         times: NDArray[np.int64] | None,

@@ -16,7 +16,7 @@ from hypothesis.strategies import SearchStrategy
 
 from streameval import Accumulator, Columns
 from streameval.events import Id
-from streameval.statistics import hits, profiles
+from streameval.statistics import hits, matching
 from tests.effort import every_case, few_examples
 
 Pairs: TypeAlias = Sequence[tuple[list[Id], list[Id]]]
@@ -190,11 +190,11 @@ def test_the_size_of_matched_parts_changes_no_bit(pairs: Pairs, entries: int, cu
     """Parts of any size, a filter without effect, and earlier events."""
     expected = bits(one_by_one(pairs, made()))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(profiles, "_ENTRIES", entries)
-        patch.setattr(hits, "_MOST_FOLDED", 1 + entries // 4)
+        patch.setattr(matching, "_ENTRIES", entries)
+        patch.setattr(hits, "_MOST_PENDING", 1 + entries // 4)
         assert bits(_counted(pairs, made())) == expected
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(profiles, "_candidates", lambda shown, _: np.arange(shown.values.size))
+        patch.setattr(matching, "_candidates", lambda shown, _: np.arange(shown.values.size))
         assert bits(_counted(pairs, made())) == expected
     assert bits(_counted(pairs[cut:], one_by_one(pairs[:cut], made()), "table")) == expected
 

@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streameval import Accumulator, Columns, Event
+from streameval.accumulator.intake import checked_batch
 from streameval.accumulator.readings import readings_of
 from streameval.catalogue import parse
 from streameval.catalogue.reading import Reading
-from streameval.events import Interactions, columns_of
+from streameval.events import Interactions
 from streameval.testing.laws import update
 from tests.conformance.recorded import Case, Claim, Part, cases_of
 
@@ -92,7 +93,9 @@ def _alone(users: Sequence[tuple[Case, Part]]) -> Iterable[tuple[Reading, ...]]:
     case, part = users[0]
     texts, cells = [claim.text for claim in part.claims], np.arange(len(users))
     table = Accumulator(*texts, **case.once).table
-    table.count(columns_of([event for _, part in users for event in part.events]), cells)
+    for cell, (_, of_user) in enumerate(users):
+        _, batch = checked_batch(None, of_user.events, table.search)
+        table.count(batch, cell)
     return zip(*(readings_of(parse(text), table, cells) for text in texts), strict=True)
 
 

@@ -118,7 +118,8 @@ def _one_by_one(accumulator: Accumulator, given: Given) -> None:
 
 
 def _batch(given: Given) -> Batch:
-    return Batch(recommendations=given.shown, interactions=given.acts, **given.more)
+    more: Any = given.more
+    return Batch(recommendations=given.shown, interactions=given.acts, **more)
 
 
 def _columns(form: Callable[[Lists], Any]) -> Count:
@@ -356,8 +357,8 @@ ITEMS: Final[Mapping[str, Door]] = {"joined streams": joined, "pair": pair, "tre
 MAKERS: Final = frozenset(
     {
         *("accumulator/accumulator.py", "accumulator/doubts.py", "accumulator/intake.py"),
-        *("decoding/columns.py", "decoding/general.py", "decoding/rows.py"),
-        *("events/columns.py", "events/event.py", "events/ragged.py", "join/closed_lists.py"),
+        *("decoding/general.py", "decoding/rows.py"),
+        *("events/batch.py", "events/columns.py", "join/closed_lists.py"),
         *("tables/rows.py", "events/rules.py", "accumulator/formulas.py"),
         *("statistics/exposures.py", "testing/laws.py"),
     }

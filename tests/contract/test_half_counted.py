@@ -157,16 +157,16 @@ def test_reading_in_the_middle_of_a_change_is_refused(monkeypatch: pytest.Monkey
 
 def test_an_interrupt_between_two_lists_leaves_equal_counts() -> None:
     accumulator = Accumulator("hit_rate@2", ids="text")
-    append = accumulator._append_row
+    add = accumulator._add
 
-    def interrupted(row: object) -> None:
-        append(row)
+    def interrupted(*given: Any) -> bool:
+        add(*given)
         raise KeyboardInterrupt
 
-    accumulator._append_row = interrupted
+    accumulator._add = interrupted
     with pytest.raises(KeyboardInterrupt):
         accumulator.update(*SHORT)
-    accumulator._append_row = append
+    accumulator._add = add
     for _ in range(1_500):
         accumulator.update(*SHORT)
     assert accumulator.lists == accumulator.read("hit_rate@2").count == 1_501

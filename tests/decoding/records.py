@@ -120,7 +120,7 @@ def mutilated(draw: st.DrawFn, whole: st.SearchStrategy[bytes]) -> bytes:
 
 def events_of(found: Decoded) -> list[Event]:
     """The events of columns, in order."""
-    events = list(found.named.events())
+    events = list(found.batch.events())
     for row, event in enumerate(events):
         event.ts = None if found.times is None else int(found.times[row])
         event.labels = () if found.dimensions is None else found.dimensions[row]

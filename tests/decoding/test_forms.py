@@ -156,10 +156,10 @@ def test_items_without_positions_have_ranks_from_1(ranks: str) -> None:
     value = f'{{"recommendations": ["a", "b"], "interactions": []{ranks}}}'.encode()
     placed = b'{"recommendations": ["a", "b"], "interactions": [], "ranks": [3, 4]}'
     decoder = Decoder(EventFields(positions="ranks"), [])
-    assert decoder.decode_many([value]).named.positions is None
-    assert decoder.decode_many([value, placed]).named.positions == [None, [3, 4]]
+    assert decoder.decode_many([value]).batch.positions is None
+    assert decoder.decode_many([value, placed]).batch.positions == [None, [3, 4]]
     shown = Decoder(EventFields(positions="ranks"), [], shown_only=True)
-    assert shown.decode_many([value, placed]).named.positions == [None, [3, 4]]
+    assert shown.decode_many([value, placed]).batch.positions == [None, [3, 4]]
 
 
 def test_positions_of_some_objects_only_are_refused() -> None:
@@ -398,7 +398,7 @@ def test_every_form_of_list_has_its_scores_and_baseline(items: list[Any]) -> Non
 
 
 def test_columns_have_positions_scores_and_baselines() -> None:
-    batch = Decoder(OPTIONAL_FIELDS, []).decode_many([beside(), beside(expected=[])]).named
+    batch = Decoder(OPTIONAL_FIELDS, []).decode_many([beside(), beside(expected=[])]).batch
     assert batch.scores == [[0.5, 1.0], [0.5, 1.0]]
     assert batch.baselines == [["b", "c"], []]
 

@@ -166,7 +166,7 @@ class Fed:
         return {each.name: b"".join(each.content()()) for each in self.state.sections()}
 
     def _keep(self, found: Decoded) -> None:
-        self.events.extend(found.named.events())
+        self.events.extend(found.batch.events())
 
 
 class Run(Fed):
@@ -195,13 +195,13 @@ class Run(Fed):
 
     def _keep(self, found: Decoded) -> None:
         self.events.extend(_events(found))
-        self.seen.extend((event.event_id, event.user) for event in found.named.events())
+        self.seen.extend((event.event_id, event.user) for event in found.batch.events())
 
 
 def _events(decoded: Decoded) -> Iterator[tuple[Any, ...]]:
     assert decoded.times is not None
     assert decoded.dimensions is not None
-    for row, event in enumerate(decoded.named.events()):
+    for row, event in enumerate(decoded.batch.events()):
         found = event.interactions
         gains = found if isinstance(found, dict) else dict.fromkeys(found, 1.0)
         yield (

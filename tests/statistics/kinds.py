@@ -16,8 +16,8 @@ from streameval.events import Batch, Event, Id, columns_of
 from streameval.statistics.distributions import Values, ValuesOptions
 from streameval.statistics.exposures import ExposuresOptions, ItemsShown
 from streameval.statistics.hits import Hits
+from streameval.statistics.lists import HitsOptions
 from streameval.statistics.pairings import ItemPairings, PairingsOptions
-from streameval.statistics.profiles import HitsOptions
 from streameval.statistics.scores import (
     RankSumsOfLists,
     RankSumsOptions,

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from streameval.catalogue import parse
 from streameval.events import Event
+from streameval.kernel import pure
 from streameval.statistics import hits as module
 from streameval.statistics.hits import Hits, HitsOfCells
-from streameval.statistics.lists import POSITIONED, REFUSED
-from streameval.statistics.profiles import HitsOptions, outcome_of, profiler
+from streameval.statistics.lists import POSITIONED, REFUSED, HitsOptions, lists_of
 from streameval.statistics.statistic import Cells
 from streameval.statistics.vocabulary import Items
 from tests.contract import laws
@@ -48,8 +48,7 @@ def _profiles(count: int) -> list[Event]:
 
 
 def _waiting(hits: Hits) -> int:
-    pending = [hits._outcomes, hits._shown]
-    return sum(map(len, [*pending, *hits._pending.values()]))
+    return sum(map(len, hits._pending)) + sum(rank.size for _, rank in hits._ranks)
 
 
 def _view(hits: Hits) -> HitsOfCells:
@@ -119,12 +118,20 @@ def test_ranks_beyond_the_depth_are_not_kept() -> None:
         (HitsOptions(repeats="every"), 0, 1),
     ],
 )
-def test_all_ways_to_find_a_profile_agree(options: HitsOptions, kind: int, interacted: int) -> None:
+def test_positions_and_a_mapping_change_nothing_else(
+    options: HitsOptions, kind: int, interacted: int
+) -> None:
     items, acts = ["x", "a"], ["a", "a"]
-    expected = (kind, interacted, 2, *([1] if interacted else []))
-    assert profiler(options)(items, acts) == expected
-    assert outcome_of(options, items, acts, None) == expected
-    assert outcome_of(options, items, acts, [1, 2]) == (kind + POSITIONED, *expected[1:])
+    expected = (kind, interacted, 2, [2] if interacted else [])
+    assert _outcome(options, shown(items, acts)) == expected
+    assert _outcome(options, shown(items, acts, [1, 2])) == (kind + POSITIONED, *expected[1:])
+    if options.ids == "any" and options.counting != "every":
+        assert _outcome(options, shown(items, {"a": 1.0})) == expected
+
+
+def _outcome(options: HitsOptions, event: Event) -> tuple[int, int, int, list[int]]:
+    ((_, lists),) = lists_of(options, batch(event), np.array([0]))
+    return int(lists.kind[0]), int(lists.interacted[0]), int(lists.length[0]), lists.rank.tolist()
 
 
 @every_case("options", [HitsOptions(), HitsOptions(depth=30), HitsOptions(counting="every")])
@@ -134,11 +141,10 @@ def test_an_item_counts_at_its_first_place_with_any_number_of_hits(options: Hits
         items = draw.choices(range(50), k=60)
         acts = draw.sample(range(50), hits)
         kept = items[: options.depth]
-        places = sorted(kept.index(item) for item in acts if item in kept)
-        expected = (0, hits, len(kept), *places)
-        assert profiler(options)(items, acts) == expected
-        assert outcome_of(options, tuple(items), acts, None) == expected
-        assert outcome_of(options, items, acts, [*range(1, 61)])[3:] == tuple(places)
+        ranks = sorted(kept.index(item) + 1 for item in acts if item in kept)
+        expected = (0, hits, len(kept), ranks)
+        assert _outcome(options, shown(items, acts)) == expected
+        assert _outcome(options, shown(items, acts, [*range(1, 61)])) == (POSITIONED, *expected[1:])
 
 
 class Counted(int):
@@ -152,13 +158,10 @@ class Counted(int):
         return int.__eq__(self, other)
 
 
-@every_case("options", [HitsOptions(), HitsOptions(counting="every")])
-def test_a_list_of_many_hits_is_counted_in_linear_time(options: HitsOptions) -> None:
+def test_a_list_of_many_hits_is_counted_in_linear_time() -> None:
     items = [*map(Counted, range(500))]
     Counted.compared = 0
-    assert len(profiler(options)(items, [*map(Counted, range(500))])) == 503
-    gains: dict[int, float] = dict.fromkeys(map(Counted, range(500)), 1.0)
-    outcome_of(options, items, gains, None)
+    assert pure._first_places(items, {*map(Counted, range(500))}) == [*range(500)]
     assert Counted.compared < 20 * 500
 
 

@@ -1,0 +1,229 @@
+"""A batch: events as columns, and the operations on all columns of one length."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from operator import attrgetter
+from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from streameval.events.event import Event, Id, Interaction, Interactions, largest_gains
+from streameval.events.per_item import PerItem
+
+IntArray: TypeAlias = npt.NDArray[np.int64]
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+
+OPTIONAL_COLUMNS: Final[Mapping[str, tuple[str, object]]] = {
+    "positions": ("positions", None),
+    "scores": ("scores", None),
+    "baselines": ("baseline", None),
+    "typed": ("typed", ()),
+    "histories": ("history", None),
+    "per_item": ("per_item", None),
+    "users": ("user", None),
+    "times": ("ts", None),
+    "event_ids": ("event_id", None),
+}
+"""Optional column of a batch -> field of an event, and the field's value if it is absent."""
+
+
+class ColumnSet(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """Columns of one length: lists, arrays, ragged arrays, or sets of columns.
+
+    A column may be None. Attributes in `whole` are no columns: they stay as they are; those in
+    `derived` are dropped, because they follow from the columns.
+    """
+
+    whole: ClassVar[frozenset[str]] = frozenset()
+    derived: ClassVar[frozenset[str]] = frozenset()
+    absent: ClassVar[Mapping[str, object]] = {}
+    """Column -> its value in the rows of a part that lacks it; None by default."""
+
+    def take(self, rows: IntArray) -> Self:
+        """These rows, in this order."""
+        return self._selected(rows)
+
+    def rows(self, start: int, stop: int) -> Self:
+        """The rows start, ..., stop - 1."""
+        return self._selected(slice(start, stop))
+
+    def keep(self, rows: npt.NDArray[np.bool_]) -> Self:
+        """The rows that a boolean mask selects."""
+        return self._selected(np.flatnonzero(rows))
+
+    def joined(self, *others: Self) -> Self:
+        """These rows, then those of others with the same kinds of columns."""
+        if not others:
+            return self
+        parts = (self, *others)
+        columns = {name: _joined(parts, name, self.absent.get(name)) for name in self._column_names}
+        return msgspec.structs.replace(self, **columns | dict.fromkeys(self.derived))
+
+    @property
+    def _column_names(self) -> Iterator[str]:
+        others = self.whole | self.derived
+        return (name for name in self.__struct_fields__ if name not in others)
+
+    def _selected(self, rows: IntArray | slice) -> Self:
+        columns = {name: select(getattr(self, name), rows) for name in self._column_names}
+        return msgspec.structs.replace(self, **columns | dict.fromkeys(self.derived))
+
+
+def select(column: Any, rows: IntArray | slice) -> Any:
+    """The given rows of a column, in this order; None without a column.
+
+    Example:
+        >>> select("abcd", np.array([3, 0])), select("abcd", slice(1, 3))
+        (['d', 'a'], 'bc')
+    """
+    if column is None:
+        return None
+    if isinstance(rows, slice):
+        part = getattr(column, "rows", None)
+        return column[rows] if part is None else part(rows.start, rows.stop)
+    take = getattr(column, "take", None)
+    return [column[row] for row in rows.tolist()] if take is None else take(rows)
+
+
+def _joined(parts: Sequence[Any], name: str, absent: object) -> Any:
+    columns = [getattr(part, name) for part in parts]
+    first = next((column for column in columns if column is not None), None)
+    if first is None:
+        return None
+    if isinstance(first, np.ndarray):
+        return np.concatenate(columns)
+    join = getattr(first, "joined", None)
+    if join is not None:
+        return join(*columns[1:])
+    pairs = zip(columns, parts, strict=True)
+    return list(
+        chain.from_iterable([absent] * len(part) if own is None else own for own, part in pairs)
+    )
+
+
+class Matches(NamedTuple):
+    """The hits of many lists: places whose item is among the interactions, up to a depth.
+
+    Attributes:
+        depth: ranks that were searched.
+        every: whether an item is a hit at each of its places, not only at the first.
+        odd: rows that were not taken; they have no length, interactions or hits here.
+        interacted: distinct interactions of each row.
+        given: interactions of each row, with repeats.
+        length: items of each row, up to the depth.
+        owner: row of each hit, ascending.
+        place: its place in the list, from 0, ascending in a row.
+        item: a number of each hit, equal for equal items of a row.
+        gain: gain of each hit; empty if no interactions have gains.
+        graded: rows whose interactions have gains, ascending.
+        gains: the gains of these rows, one row after the other.
+    """
+
+    depth: int
+    every: bool
+    odd: IntArray
+    interacted: IntArray
+    given: IntArray
+    length: IntArray
+    owner: IntArray
+    place: IntArray
+    item: IntArray
+    gain: FloatArray
+    graded: IntArray
+    gains: FloatArray
+
+
+class Batch(ColumnSet, frozen=True, kw_only=True, eq=True, gc=False):
+    """Events as columns of one length, for statistics.
+
+    Attributes:
+        recommendations: one list of item ids per event.
+        interactions: one collection of interactions per event.
+        positions: one list of ranks per event.
+        scores: one list of scores per event.
+        baselines: one list of item ids per event.
+        typed: one list of interactions with their types per event.
+        histories: one list of item ids per event.
+        per_item: one mapping from names to values of the items per event.
+        users: user id of each event.
+        times: event time of each event, microseconds since the epoch.
+        event_ids: identity of each event.
+        matches: the hits of the lists, once they are found; not given by callers.
+
+    A column from `positions` on is None if no event has a value.
+
+    Example:
+        >>> batch = Batch(recommendations=[["a", "b"], ["c"]], interactions=[["b"], []])
+        >>> len(batch.recommendations), batch.users is None
+        (2, True)
+    """
+
+    derived: ClassVar[frozenset[str]] = frozenset({"matches"})
+    absent: ClassVar[Mapping[str, object]] = {"typed": ()}
+
+    recommendations: Sequence[Sequence[Id]]
+    interactions: Sequence[Interactions]
+    positions: Sequence[Sequence[int] | None] | None = None
+    scores: Sequence[Sequence[float] | None] | None = None
+    baselines: Sequence[Sequence[Id] | None] | None = None
+    typed: Sequence[Sequence[Interaction]] | None = None
+    histories: Sequence[Sequence[Id] | None] | None = None
+    per_item: Sequence[PerItem | None] | None = None
+    users: Sequence[Id | None] | None = None
+    times: Sequence[int | None] | IntArray | None = None
+    event_ids: Sequence[str | None] | None = None
+    matches: Matches | None = None
+
+    def of_type(self, name: str) -> Batch:
+        """The batch with only the interactions of one type; the largest gain of an item counts."""
+        interactions = [
+            largest_gains((each.item, each.gain) for each in typed if each.type == name)
+            for typed in self.typed or [()] * len(self)
+        ]
+        shown = [*self.recommendations]
+        return msgspec.structs.replace(
+            self, recommendations=shown, interactions=interactions, matches=None
+        )
+
+    def events(self) -> Iterator[Event]:
+        """The rows as events."""
+        columns = {
+            field: column.tolist() if isinstance(column, np.ndarray) else column
+            for name, (field, _) in OPTIONAL_COLUMNS.items()
+            if (column := getattr(self, name)) is not None
+        }
+        rows = zip(self.recommendations, self.interactions, strict=True)
+        for row, (recommendations, interactions) in enumerate(rows):
+            yield Event(
+                recommendations=recommendations,
+                interactions=interactions,
+                **{field: column[row] for field, column in columns.items()},
+            )
+
+    def __len__(self) -> int:
+        return len(self.recommendations)
+
+
+def columns_of(rows: Sequence[Event]) -> Batch:
+    """Events as columns; a column without any value is None."""
+    columns: dict[str, Any] = {
+        name: _present(list(map(attrgetter(field), rows)), absent)
+        for name, (field, absent) in OPTIONAL_COLUMNS.items()
+    }
+    return Batch(
+        recommendations=[row.recommendations for row in rows],
+        interactions=[row.interactions for row in rows],
+        **columns,
+    )
+
+
+def _present(column: list[Any], absent: object) -> list[Any] | None:
+    try:
+        return None if column.count(absent) == len(column) else column
+    except ValueError:
+        # `==` with a numpy array gives an array, which has no truth value.
+        return column
