@@ -85,7 +85,9 @@ def _version(wanted: bool) -> None:  # noqa: FBT001  typer passes it by position
     if wanted:
         from importlib.metadata import version  # noqa: PLC0415  slow, and rarely needed
 
-        typer.echo(f"streameval {version('streameval')}")
+        from streameval.kernel import KERNEL  # noqa: PLC0415  likewise
+
+        typer.echo(f"streameval {version('streameval')} (kernel: {KERNEL})")
         raise typer.Exit
 
 
@@ -93,7 +95,10 @@ def _version(wanted: bool) -> None:  # noqa: FBT001  typer passes it by position
 def program(
     *,
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+        bool,
+        typer.Option(
+            "--version", callback=_version, is_eager=True, help="Print version and kernel."
+        ),
     ] = False,
 ) -> None:
     """Online evaluation of recommender systems from recommendations and interactions.

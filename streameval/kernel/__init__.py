@@ -1,17 +1,46 @@
-"""The kernel: one pass over lists of Python ids, which checks them and finds the hits of each."""
+"""The kernel: one pass over lists of Python ids, which checks them and finds the hits of each.
+
+It is compiled where building could compile it, and in Python elsewhere; both give the same arrays.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import numpy as np
 
 from streameval.events import Matches
 from streameval.events.ids import IdKind
-from streameval.kernel.pure import Block, Columns
-from streameval.kernel.pure import match as _match
+from streameval.kernel.pure import INTERFACE, Columns
+
+_COMPILED = "streameval.kernel._match"
+
+
+def _can_be_used() -> bool:
+    """Whether the compiled kernel is here, and made from the source of this version."""
+    try:
+        compiled = import_module(_COMPILED)
+    except ImportError:
+        return False
+    return bool(compiled.INTERFACE == INTERFACE)
+
+
+COMPILED: Final = os.environ.get("STREAMEVAL_PURE") != "1" and _can_be_used()
+"""Whether the compiled kernel is in use."""
+
+KERNEL: Final[Literal["compiled", "python"]] = "compiled" if COMPILED else "python"
+"""The kernel in use."""
+
+if TYPE_CHECKING or not COMPILED:
+    from streameval.kernel.pure import Block
+    from streameval.kernel.pure import match as _match
+else:
+    _compiled = import_module(_COMPILED)
+    Block, _match = _compiled.Block, _compiled.match
 
 WHOLE: Final = sys.maxsize
 """The depth of whole lists."""
@@ -19,7 +48,7 @@ WHOLE: Final = sys.maxsize
 _TYPES: Final = (*[np.int64] * 7, np.float64, np.int64, np.float64)
 """Types of the columns."""
 
-__all__ = ["WHOLE", "Block", "match", "matches_of"]
+__all__ = ["COMPILED", "KERNEL", "WHOLE", "Block", "match", "matches_of"]
 
 
 def match(

@@ -17,6 +17,9 @@ from streameval.events import LARGEST_GAIN
 from streameval.events.ids import CHECKS, IdKind
 from streameval.events.rules import MARKS, RESERVED, SUSPECT
 
+INTERFACE: Final = 1
+"""Raised with every change of what a kernel takes or gives; a compiled one has the same number."""
+
 Columns: TypeAlias = tuple[bytes, bytes, bytes, bytes, bytes, bytes, bytes, bytes, bytes, bytes]
 """The columns of `Matches` as bytes of 64-bit integers and floats, in their order."""
 

@@ -16,8 +16,8 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from streameval.accumulator.experiment import Experiment
+from streameval.building.hook import FILES, ChartsError, fetch
 from streameval.engine.snapshot import Snapshot
-from streameval.exporters.web.charts.hook import FILES, ChartsError, fetch
 from streameval.statistics.intervals import Interval
 from tests.browser.site import Site, heard, moment, values, with_windows
 from tests.exporters.experiments import CONTROL, TREATMENT, report, variant

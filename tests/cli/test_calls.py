@@ -25,6 +25,7 @@ from streameval.errors import (
     UnownedStoreError,
     UnsavedStateError,
 )
+from streameval.kernel import KERNEL
 from tests.cli.program import command, ran, refused, saved
 from tests.effort import PATIENCE, every_case
 
@@ -32,8 +33,8 @@ _TO = ("--topic", "t", "--bootstrap-servers", "127.0.0.1:1")
 _FILES = 'metrics = ["ctr"]\nsource = { type = "files", paths = ["events"] }\n'
 
 
-def test_version_prints_the_version_of_the_package() -> None:
-    assert ran("--version").stdout == f"streameval {version('streameval')}\n"
+def test_version_prints_the_version_of_the_package_and_the_kernel_in_use() -> None:
+    assert ran("--version").stdout == f"streameval {version('streameval')} (kernel: {KERNEL})\n"
 
 
 def test_without_a_command_the_help_is_printed() -> None:

@@ -18,7 +18,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from streameval.exporters.web.charts.hook import NPM
+from streameval.building.hook import NPM
 from tests.deploy.examples import BASE, DEPLOY, document, instructions, of_the_environment
 from tests.effort import PATIENCE
 from tests.house.checkout import ROOT, files

