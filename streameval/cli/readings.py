@@ -17,11 +17,13 @@ from streameval.cli.errors import output, report
 from streameval.cli.terminal import csv_text, json_text, render
 from streameval.engine.snapshot import Series, Snapshot
 from streameval.exporters.view import (
+    CAUTION,
     Division,
     by_slice,
     certainty,
     divisions,
     figure,
+    has_estimates,
     has_windows,
     printable,
 )
@@ -48,7 +50,8 @@ def as_json(spans: Sequence[SpanReadings]) -> str:
 
     `start` of the span, `window` and `since` (the value is complete from then on) are present only
     if there are any; `estimated`, `low` and `high` only for inexact values, null without bounds.
-    With intervals, `interval` is an object, or null with the reason in `no_interval`.
+    With intervals, `interval` is an object, or null with the reason in `no_interval`. `estimate`,
+    `weight`, `verdict` and `note` are present only if there are any.
     """
     listed = ",\n ".join(map(json_text, _objects(spans)))
     return f"[{listed}]\n"
@@ -111,7 +114,7 @@ def _objects(spans: Sequence[SpanReadings]) -> Iterator[dict[str, Any]]:
             reading = entry.reading
             value = reading.value if reading.defined else None
             found |= {"value": value, "count": reading.count}
-            yield found | _bounds(reading) | _interval(reading)
+            yield found | _bounds(reading) | _interval(reading) | _remarked(entry)
 
 
 def _bounds(reading: Reading) -> dict[str, object]:
@@ -130,6 +133,18 @@ def _interval(reading: Reading) -> dict[str, object]:
         if reading.no_interval is None
         else {"interval": None, "no_interval": reading.no_interval}
     )
+
+
+def _remarked(entry: Series) -> dict[str, object]:
+    """That a value is an estimate, its weight, verdict and note; nothing for most metrics."""
+    reading = entry.reading
+    known: dict[str, object] = {
+        "estimate": entry.metric.definition.estimates_policy or None,
+        "weight": reading.weight,
+        "verdict": reading.verdict,
+        "note": reading.note,
+    }
+    return {name: value for name, value in known.items() if value is not None}
 
 
 def _labels(snapshot: Snapshot, entry: Series) -> dict[str, str]:
@@ -156,7 +171,20 @@ def table(snapshot: Snapshot) -> Group:
     if not found:
         return Group(_empty())
     first, *others = found
-    return Group(_table(first), *(_table(each, f"by {each.by}") for each in others))
+    tables = _table(first), *(_table(each, f"by {each.by}") for each in others)
+    return Group(*tables, *map(Text, _cautions(snapshot)))
+
+
+def _cautions(snapshot: Snapshot) -> Iterator[str]:
+    """What must be said of estimates for a policy that was not shown, a line each."""
+    estimates = [entry for entry in snapshot.series if has_estimates([entry.metric])]
+    if estimates:
+        yield CAUTION
+    for entry in estimates:
+        reading = entry.reading
+        for sentence in filter(None, (reading.no_interval, reading.note)):
+            words = (entry.metric.text, *entry.labels)
+            yield f"{' / '.join(map(printable, words))}: {sentence}"
 
 
 def _empty(title: str | None = None) -> Table:
@@ -221,8 +249,9 @@ def _cell(entry: Series) -> Text:
 def _value(entry: Series) -> str:
     reading = entry.reading
     value = reading.value if reading.defined else math.nan
-    sure = certainty(reading)
-    return f"{figure(value)} ({sure})" if sure else figure(value)
+    mark = ["estimate"] if has_estimates([entry.metric]) else []
+    said = ", ".join(filter(None, (*mark, certainty(reading), reading.verdict)))
+    return f"{figure(value)} ({said})" if said else figure(value)
 
 
 def _over_time(spans: Sequence[SpanReadings]) -> Table:

@@ -43,6 +43,31 @@ def figure(value: float) -> str:
     return f"{value:#.4g}" if small else f"{value:,.4f}"
 
 
+CAUTION: Final = (
+    "An estimate for a policy that was not shown. It holds if items were drawn with the logged "
+    "probabilities, every item of the policy could be shown, and users react alike whoever chose "
+    "the item. It does not replace an A/B test."
+)
+"""What must be said wherever such an estimate is shown."""
+
+
+def has_estimates(metrics: Iterable[Metric]) -> bool:
+    """Whether any of these metrics estimates a policy that was not shown."""
+    return any(metric.definition.estimates_policy for metric in metrics)
+
+
+def remarks(metric: Metric, reading: Reading) -> list[str]:
+    """What must be said beside a value: that it is an estimate, its verdict, its note.
+
+    Example:
+        >>> from streameval.catalogue import parse
+        >>> remarks(parse("ips"), Reading(metric="ips", value=0.5, count=1, lists=1))
+        ['estimate']
+    """
+    mark = ["estimate"] if metric.definition.estimates_policy else []
+    return [*mark, *filter(None, (reading.verdict, reading.note))]
+
+
 def certainty(reading: Reading) -> str:
     """The bounds of an inexact value, and its confidence interval; empty if it has neither.
 

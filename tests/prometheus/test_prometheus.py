@@ -7,7 +7,7 @@ import re
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +17,7 @@ import bcrypt
 import httpx
 import pytest
 
+from streameval import Accumulator
 from streameval.catalogue import catalogue
 from streameval.config.web_file import web_config
 from streameval.engine.snapshot import LIFETIME, Snapshot
@@ -92,6 +93,22 @@ def _of_other_statistics() -> list[str]:
     return [*named, "dcg(relevant=all)", "recbole:auc"]
 
 
+def _replica(chances: Sequence[tuple[float, float, bool]]) -> Accumulator:
+    """What one replica counts: chance of the log, chance of the policy, click."""
+    replica = Accumulator("ips", "importance_weight", "snips")
+    for propensity, target, clicked in chances:
+        values = {"propensity": [propensity], "target": [target]}
+        replica.update(["item"], ["item"] * clicked, per_item=values)
+    return replica
+
+
+def _replicas() -> dict[str, Accumulator]:
+    return {
+        "one": _replica([(0.5, 0.9, True), (0.25, 0.1, False), (0.5, 0.5, True)]),
+        "two": _replica([(0.1, 0.6, True), (0.8, 0.2, False)]),
+    }
+
+
 class Growing:
     """Two variants that grow with each scrape at a known mean, and one that comes when told to."""
 
@@ -108,6 +125,12 @@ class Growing:
             mean("ndcg@10", ("b",), 0.625 * 8 * version, 8 * version),
             windowed(mean("ndcg@10", ("a",), 3.0, 12), "5m"),
             windowed(mean("ndcg@10", ("b",), 5.0, 8), "5m"),
+        ]
+        series += [
+            mean(name, (replica,), (reading.total or 0.0) * version, reading.count * version)
+            for replica, counted in _replicas().items()
+            for name, reading in counted.compute().items()
+            if name != "snips"
         ]
         if self.late:
             series.append(mean("ndcg@10", ("late",), 30.0, 60))
@@ -171,6 +194,20 @@ def test_a_real_prometheus_combines_windows_by_what_is_behind_them(scraped: Scra
         mean_, support = (f"streameval_ndcg_window_{part}{chosen}" for part in ("mean", "support"))
         both = f"sum({mean_} * {support}) / sum({support})"
         assert scraped.asked.settled(both, 0.4) == pytest.approx(0.4, abs=1e-9)
+
+
+def test_snips_over_replicas_is_that_of_their_merged_state(scraped: Scraped) -> None:
+    """Not the mean of the values of the replicas, and not a sum over a count."""
+    sums = (
+        f'sum(rate(streameval_{name}_sum{{job="fast",variant=~"one|two"}}[10s]))'
+        for name in ("ips", "importance_weight")
+    )
+    one, two = _replicas().values()
+    values = [replica.read("snips").value for replica in (one, two)]
+    one.merge(two)
+    merged = one.read("snips").value
+    assert scraped.asked.settled(" / ".join(sums), merged) == pytest.approx(merged, abs=1e-6)
+    assert abs(sum(values) / 2 - merged) > 0.01
 
 
 _PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "web.md"

@@ -28,7 +28,7 @@ from streameval.exporters.page.selection import (
     slice_name,
     window_name,
 )
-from streameval.exporters.view import certainty, counted, figure, moment
+from streameval.exporters.view import certainty, counted, figure, moment, remarks
 
 _DIRECTIONS = {
     True: "Higher is better.",
@@ -136,6 +136,8 @@ def value(entry: Series) -> Markup:
     parts: list[str] = [tag("data", figure(reading.value), value=repr(reading.value))]
     if sure := certainty(reading):
         parts += [" ", tag("small", sure)]
+    for remark in remarks(entry.metric, reading):
+        parts += [" ", tag("small", remark)]
     if reading.no_interval is not None:
         unseen = tag("span", f": {reading.no_interval}", kind="unseen")
         parts += [" ", tag("small", "no interval", unseen, title=reading.no_interval)]

@@ -13,6 +13,7 @@ from streameval.catalogue.metric import Metric
 from streameval.engine.snapshot import Snapshot
 from streameval.exporters.page.cards import card
 from streameval.exporters.page.charts import Drawing, Line, drawing, line, over_time
+from streameval.exporters.page.estimates import caution
 from streameval.exporters.page.experiment import section
 from streameval.exporters.page.gaps import section as gaps_section
 from streameval.exporters.page.markup import Markup, tag
@@ -43,6 +44,7 @@ def document(title: str, spans: Sequence[Span]) -> str:
     parts = [tag("h1", title)]
     if last.health.trouble:
         parts.append(tag("p", last.health.trouble, kind="alarm"))
+    parts.append(caution(last))
     if last.experiment is not None:
         content = (tag("h2", "Experiment"), section(last.experiment))
         parts.append(tag("section", *content, id="experiment"))

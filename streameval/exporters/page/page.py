@@ -9,6 +9,7 @@ from typing import Final
 
 from streameval.engine.snapshot import Snapshot
 from streameval.exporters.page.cards import alone, overview
+from streameval.exporters.page.estimates import caution
 from streameval.exporters.page.experiment import section
 from streameval.exporters.page.gaps import section as gaps_section
 from streameval.exporters.page.markup import Markup, tag
@@ -42,6 +43,7 @@ def main(snapshot: Snapshot | None, state: State, selection: Selection, age: str
     return tag(
         "main",
         _state(snapshot, state, age),
+        caution(snapshot),
         _experiment(snapshot),
         _gaps(snapshot),
         _metrics(chosen),

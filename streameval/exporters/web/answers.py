@@ -43,6 +43,11 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
         high: upper bound of an inexact value.
         interval: confidence interval of the mean; None without intervals.
         no_interval: reason for a missing interval if intervals are configured; else None.
+        estimate: whether it is an estimate for a policy that was not shown.
+        weight: sum of the weights that divides the value of a ratio such as snips; else None.
+        verdict: side of the metric's reference on which the value is, such as "b preferred"; else
+            None.
+        note: what must be said beside the value, such as the share of clipped lists; else None.
         problem: reason why the metric's convention does not define the value.
         difference: the value minus the control's; None for the control, and if either is undefined.
     """
@@ -61,6 +66,10 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     high: float | None
     interval: Interval | None
     no_interval: str | None
+    estimate: bool
+    weight: float | None
+    verdict: str | None
+    note: str | None
     problem: str | None
     difference: float | None
 
@@ -248,6 +257,10 @@ def _reading(entry: Series, family: SeriesFamily, difference: float | None) -> R
         high=found.high,
         interval=found.interval,
         no_interval=found.no_interval,
+        estimate=entry.metric.definition.estimates_policy,
+        weight=found.weight,
+        verdict=found.verdict,
+        note=found.note,
         problem=found.problem if isinstance(found, UndefinedReading) else None,
         difference=difference,
     )
