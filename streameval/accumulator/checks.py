@@ -207,6 +207,5 @@ def imbalance_text(checks: Checks) -> str:
         return "too few users to see an imbalance"
     share = next(iter(checks.splits[-1].shares.values()))
     return (
-        f"an imbalance is seen from {percent(share - checks.smallest_imbalance)} instead of "
-        f"{percent(share)} on"
+        f"{percent(share - checks.smallest_imbalance)} instead of {percent(share)} would be noticed"
     )

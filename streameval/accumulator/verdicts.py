@@ -178,14 +178,14 @@ def promise(method: Method, confidence: float) -> str:
 
     Example:
         >>> promise("anytime", 0.95)
-        'At most 5 % of verdicts and bounds are wrong, however often you look.'
+        'At most 5 % of verdicts and intervals are wrong, however often you look.'
     """
     looks = {
         "fixed": "if you look once, at a planned time",
         "anytime": "however often you look",
     }
     wrong = f"{100.0 * (1.0 - confidence):.4g} %"
-    return f"At most {wrong} of verdicts and bounds are wrong, {looks[method]}."
+    return f"At most {wrong} of verdicts and intervals are wrong, {looks[method]}."
 
 
 def _sentence(row: Compared, control: str) -> str:
@@ -243,6 +243,6 @@ def _not_enough(row: Compared, control: str) -> str:
             f"users of {row.variant} and {control} are needed."
         )
     return (
-        f"not enough evidence yet: the lift lies {where}, so it may be better or worse than "
-        f"{control}."
+        f"not enough evidence yet: the lift lies {where}, so {row.variant} may be better or worse "
+        f"than {control}."
     )

@@ -61,7 +61,7 @@ def test_without_scripts_a_table_has_the_same_numbers(
     shown = "5m" if make is with_windows else "lifetime"
     assert values(plain_page) == site.expected(window=shown, segment=None)
     assert plain_page.get_by_role("heading", name="ndcg@10").count() >= 1
-    assert not plain_page.get_by_text("Differences are not").is_visible()
+    assert not plain_page.get_by_text("Differences between values").is_visible()
 
 
 def test_without_scripts_a_window_and_a_segment_are_chosen_with_a_button(

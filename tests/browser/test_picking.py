@@ -75,7 +75,12 @@ def test_one_metric_is_opened_with_what_it_means_and_left_again(site: Site, page
     assert "TOIS 2002" in facts
     titles = page.locator(".wide h4")
     expect(titles).to_have_text(
-        ["last 5m, side by side", "by pane", "control, all windows", "treatment, all windows"]
+        [
+            "last 5m, side by side",
+            "each short span alone",
+            "control, all windows",
+            "treatment, all windows",
+        ]
     )
     lines = page.locator(".wide article").nth(2).locator("li").all_inner_texts()
     assert [line.strip().rpartition(" ")[0] for line in lines] == [

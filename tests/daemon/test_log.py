@@ -173,7 +173,7 @@ def test_a_daemon_says_when_it_serves_lives_and_stops(tmp_path: Path) -> None:
     told = {"NOTIFY_SOCKET": listener.name, "WATCHDOG_USEC": "400000"}
     with running(SIMULATED, tmp_path, "--web.listen", "127.0.0.1:0", **told) as daemon:
         assert listener.until("READY=1") == ["READY=1"]
-        before = listener.until("STATUS=Ready: reading ")
+        before = listener.until("STATUS=Ready: reading")
         assert listener.until("WATCHDOG=1")
         assert "STOPPING=1" not in before
         assert daemon.stop(signal.SIGHUP) == 0

@@ -80,7 +80,7 @@ def test_the_api_has_the_values_with_every_digit(service: Service) -> None:
         for metric in ("ndcg@10", "ctr")
         for variant, accumulator in service.variants.items()
     }
-    assert found["state"] == {"ready": True, "word": "Ready", "why": "reading the shop."}
+    assert found["state"] == {"ready": True, "word": "Ready", "why": "reading."}
 
 
 def test_metrics_are_those_of_a_collector(service: Service) -> None:
@@ -99,7 +99,7 @@ def test_metrics_are_those_of_a_collector(service: Service) -> None:
 
 def test_health_checks_answer(service: Service) -> None:
     assert service.get("-/healthy").status_code == 200
-    assert service.get("-/ready").text.startswith("Ready: reading the shop. The snapshot is ")
+    assert service.get("-/ready").text.startswith("Ready: reading. The snapshot is ")
 
 
 def test_frequent_requests_read_once_a_second() -> None:

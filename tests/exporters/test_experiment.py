@@ -107,7 +107,7 @@ def test_the_page_tells_the_lift_that_is_detectable_today() -> None:
     assert open_rows
     for row in open_rows:
         assert row.detectable is not None
-        assert f"Today a lift of {percent(row.detectable)} would be found" in section(found)
+        assert f"a lift of {percent(row.detectable)} is found in 8 of 10" in section(found)
 
 
 def test_an_untrusted_experiment_has_no_verdict_anywhere() -> None:
@@ -118,7 +118,7 @@ def test_an_untrusted_experiment_has_no_verdict_anywhere() -> None:
     drawn = section(found)
     assert "Do not trust these numbers: users are not split as planned" in drawn
     assert "verdict better" not in drawn
-    assert "verdicts and bounds are wrong" not in drawn
+    assert "verdicts and intervals are wrong" not in drawn
     texts = [each.text for each in experiment(found).comparisons]
     assert texts == ["treatment: do not trust"] * 4
     assert drawn.count("users are not split as planned") == 1
@@ -148,7 +148,7 @@ def test_the_page_estimates_the_remaining_days() -> None:
     }
     found = report(few, Experiment())
     left = [row.days_left for row in found.rows]
-    assert section(found).count("as its interval has narrowed so far") == sum(map(bool, left)) > 0
+    assert section(found).count("At this pace the lift is known to") == sum(map(bool, left)) > 0
     undated = {
         name: variant(CONTROL, days=1, seed=seed) for seed, name in enumerate(["control", "b"])
     }
@@ -199,8 +199,8 @@ def test_without_a_primary_metric_the_first_has_a_chart_for_anytime_only() -> No
 
 def test_the_heaviest_group_is_named(usual: Report) -> None:
     heaviest = max(usual.rows, key=lambda row: row.heaviest)
-    share = f"{percent(heaviest.heaviest)} of the variance"
-    assert f"{share} ({heaviest.metric} of treatment)" in section(usual)
+    share = f"{percent(heaviest.heaviest)} at most"
+    assert f"{share}<small>in {heaviest.metric} of treatment" in section(usual)
 
 
 def test_the_lift_of_each_day_and_week_alone_is_drawn_without_a_verdict(usual: Report) -> None:

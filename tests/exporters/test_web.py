@@ -156,6 +156,13 @@ def test_an_unknown_path_has_a_sentence(site: Guarded, path: str) -> None:
     assert "/api/v1/openapi.json" in answer.text
 
 
+def test_docs_leads_to_the_description_of_the_api(tmp_path: Path) -> None:
+    with guarded(tmp_path / "web.yml", prefix="/eval") as site:
+        answer = site.get("/eval/docs")
+        assert answer.headers["location"] == "/eval/api/v1/openapi.json"
+        assert site.get(answer.headers["location"]).json()["openapi"] == "3.1.0"
+
+
 def test_a_method_other_than_get_has_a_sentence(site: Guarded) -> None:
     answer = WEB.post(site.server.address + "/metrics")
     assert answer.status_code == 405
@@ -312,7 +319,7 @@ def test_a_value_has_the_same_words_with_and_without_scripts(site: Guarded) -> N
     series[0] = msgspec.structs.replace(series[0], reading=reading)
     site.snapshot = picture(*series)
     shown = '<data value="0.2">0.2000</data> <small>99.95 % interval 0.1000 to 0.4000</small>'
-    less = "\N{MINUS SIGN}0.1000 (\N{MINUS SIGN}50.0\N{NO-BREAK SPACE}%) vs control"
+    less = "-0.1000 (-50.0\N{NO-BREAK SPACE}%) vs control"
     for path in ("/", "/main", "/main?window=lifetime", "/main?view=ndcg@10"):
         text = site.get(path).text
         assert shown in text.replace("\N{NO-BREAK SPACE}", " ")

@@ -220,7 +220,7 @@ def _difference(entry: Series, by: float, control: str | None) -> str:
 
 
 def _sign(number: float) -> str:
-    return "\N{MINUS SIGN}" if number < 0 else "+"
+    return "-" if number < 0 else "+"
 
 
 def _since(entries: Sequence[Series]) -> Markup:

@@ -133,7 +133,7 @@ def all_lines(excerpt: Excerpt, metric: str) -> dict[str, list[Line]]:
     slices = by_window.get(excerpt.window, [])
     charts = {f"{window_name(excerpt.window)}, side by side": slices}
     if panes := [entry for entry in window_lines(excerpt, metric, PANE) if entry.points]:
-        charts["by pane"] = panes
+        charts["each short span alone"] = panes
     if len(by_window) > 1:
         for entry in slices[:MOST]:
             charts[f"{entry.name}, all windows"] = [

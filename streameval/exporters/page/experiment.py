@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, TypeAlias
 
 from streameval.accumulator.audiences import ALARM
-from streameval.accumulator.checks import imbalance_text
+from streameval.accumulator.checks import Checks, imbalance_text
 from streameval.accumulator.comparison import (
     Comparison,
     e_value_text,
@@ -16,7 +16,7 @@ from streameval.accumulator.comparison import (
 )
 from streameval.accumulator.course import Day, SpanLift
 from streameval.accumulator.experiment import Report
-from streameval.accumulator.verdicts import Compared, guardrail_text, needed_text, promise
+from streameval.accumulator.verdicts import Compared, guardrail_text, promise
 from streameval.exporters.page.markup import Markup, grid, tag
 from streameval.exporters.view import UNDEFINED, figure, lift_bounds
 
@@ -35,6 +35,14 @@ _DECADES: Final = (-1.0, 5.0)
 
 _YEAR: Final = 365
 
+_Fact: TypeAlias = tuple[str, str, str]
+"""Name, text, and a smaller explanation."""
+
+
+_LIFT: Final = (
+    "The lift is how much higher or lower the value of a variant is than that of {}, in percent."
+)
+
 
 def section(report: Report) -> Markup:
     """A table of all comparisons, and the checks."""
@@ -43,6 +51,7 @@ def section(report: Report) -> Markup:
     return tag(
         "",
         *_promises(report),
+        tag("p", _LIFT.format(next(iter(report.checks.users))), kind="quiet"),
         _table(report),
         *(_by_day(row, report) for row in report.rows if _has_days(row)),
         *(_alone(row, report) for row in report.rows if _has_spans(row)),
@@ -69,7 +78,6 @@ def _table(report: Report) -> Markup:
         "interval of the lift": "plot",
         control: "number",
         "value" if several else report.rows[0].variant: "number",
-        "evidence, needed": "number",
     }
     widest = _scale(report.rows)
     rows = [_row(row, report, widest, several=several) for row in report.rows]
@@ -94,7 +102,6 @@ def _row(row: Compared, report: Report, widest: float, *, several: bool) -> Mark
             tag("td", value, data_head=name)
             for name, value in zip((control, row.variant), values, strict=True)
         ),
-        tag("td", needed_text(row), data_head="evidence, needed"),
     )
 
 
@@ -108,10 +115,10 @@ def _verdict(row: Compared, precision: float) -> Markup:
     if row.days_left:
         days = max(1, math.ceil(row.days_left))
         when = "more than a year" if days > _YEAR else f"about {days:,} day{'s' * (days > 1)}"
-        known = f"Known to ±{percent(precision)} in {when}, as its interval has narrowed so far."
+        known = f"At this pace the lift is known to ±{percent(precision)} in {when}."
         parts.append(tag("small", known))
     if row.verdict == "not enough evidence" and row.detectable is not None:
-        today = f"Today a lift of {percent(row.detectable)} would be found in 8 of 10 experiments."
+        today = f"With today's users a lift of {percent(row.detectable)} is found in 8 of 10 cases."
         parts.append(tag("small", today))
     if row.guardrail is not None:
         broken = "verdict worse" if row.guardrail_verdict == "broken" else "verdict open"
@@ -159,7 +166,10 @@ def _has_days(row: Compared) -> bool:
 
 def _by_day(row: Compared, report: Report) -> Markup:
     enough = row.needed
-    beyond = f"Above the dashed line, at {enough:,.0f}, a difference is beyond chance."
+    beyond = (
+        "Evidence says how strongly the days so far speak against chance: 1 is none, and above the "
+        f"dashed line, at {enough:,.0f}, the difference is real."
+    )
     control = next(iter(report.checks.users))
     what = f"{row.metric} of {row.variant} against {control}: evidence by day"
     label = f"{what}. Its maximum is {e_value_text(max(each.evidence for each in row.days))}."
@@ -220,8 +230,8 @@ def _alone(row: Compared, report: Report) -> Markup:
             tag("strong", what),
             tag(
                 "small",
-                f"From -{percent(scale)} to +{percent(scale)}; no verdict: a lift that "
-                "falls from day to day wears off.",
+                f"The scale runs from -{percent(scale)} to +{percent(scale)}. A lift that falls "
+                "from day to day wears off; single days give no verdict.",
             ),
         ),
         _band(row.daily, scale, what),
@@ -293,7 +303,7 @@ def _span_table(spans: Sequence[SpanLift], what: str) -> Markup:
         )
         for each in reversed(spans)
     ]
-    columns = {"from": "", "lift": "number", "band": "number"}
+    columns = {"from": "", "lift": "number", "interval": "number"}
     return grid(what, columns, rows, frame="scroll")
 
 
@@ -313,27 +323,49 @@ def _day_table(days: Sequence[Day], what: str) -> Markup:
 
 
 def _checks(report: Report) -> Markup:
-    checks = report.checks
-    users = " : ".join(f"{count:,.0f}" for count in checks.users.values())
-    planned = " : ".join(map(percent, checks.shares.values()))
-    split = "no" if checks.ratio_evidence >= ALARM else "yes"
-    if len(checks.splits) > 1:
-        planned = f"{planned} since {checks.splits[-1].since}"
-    facts = {
-        f"users ({' : '.join(checks.users)})": f"{users}, planned {planned}",
-        "split as planned": f"{split} ({imbalance_text(checks)})",
-        "users in several variants": "by design" if checks.same_users else percent(checks.shared),
-        "lists without a user id": f"{percent(checks.anonymous)} at most",
-    }
-    heaviest = max(report.rows, key=lambda row: row.heaviest)
-    if heaviest.heaviest:
-        share = f"{percent(heaviest.heaviest)} of the variance"
-        facts["largest influence of one user group"] = (
-            f"{share} ({heaviest.metric} of {heaviest.variant})"
-        )
-    if checks.notes:
-        facts["note"] = "; ".join(checks.notes)
-    if checks.left_out:
-        facts["not compared"] = ", ".join(checks.left_out)
-    parts = [tag("div", tag("dt", name), tag("dd", text)) for name, text in facts.items()]
+    facts = [*_users(report.checks), *_weight(report.rows)]
+    if report.checks.notes:
+        facts.append(("note", "; ".join(report.checks.notes), ""))
+    if report.checks.left_out:
+        facts.append(("not compared", ", ".join(report.checks.left_out), ""))
+    parts = (
+        tag("div", tag("dt", name), tag("dd", text, tag("small", more) if more else Markup()))
+        for name, text, more in facts
+    )
     return tag("dl", *parts, kind="totals checks")
+
+
+def _users(checks: Checks) -> Iterator[_Fact]:
+    """How many users each variant has, and whether they can be compared."""
+    counts = ", ".join(f"{name} {count:,.0f}" for name, count in checks.users.items())
+    yield "users", counts, ""
+    split = "no" if checks.ratio_evidence >= ALARM else "yes"
+    yield "split as planned", f"{split}: {_planned(checks)}", imbalance_text(checks)
+    several = "by design" if checks.same_users else _share(checks.shared)
+    yield "users in several variants", several, ""
+    missing = _share(checks.anonymous)
+    of_a_variant = "of the lists of one variant at most" if checks.anonymous else ""
+    yield "lists without a user id", missing, of_a_variant
+
+
+def _planned(checks: Checks) -> str:
+    shares = list(checks.shares.values())
+    equal = all(math.isclose(share, shares[0]) for share in shares)
+    texts = f"{percent(shares[0])} each" if equal else " : ".join(map(percent, shares))
+    since = f" since {checks.splits[-1].since}" if len(checks.splits) > 1 else ""
+    return f"{texts}{since}"
+
+
+def _share(share: float) -> str:
+    return percent(share) if share else "none"
+
+
+def _weight(rows: Sequence[Compared]) -> Iterator[_Fact]:
+    """How much a single group of users decides; much more than the others is a warning."""
+    heaviest = max(rows, key=lambda row: row.heaviest)
+    if heaviest.heaviest:
+        yield (
+            "weight of a single group of users",
+            f"{percent(heaviest.heaviest)} at most",
+            f"in {heaviest.metric} of {heaviest.variant}; if it is much, few users decide",
+        )

@@ -78,9 +78,9 @@ def _since(snapshot: Snapshot | None) -> Markup:
     if snapshot is None:
         return tag("", "Values appear when the first records have been read.")
     age = tag("span", span(snapshot.taken_at - snapshot.started_at), kind="age")
-    effect = "A restart resets all values."
+    effect = "A restart begins again without values."
     if snapshot.counted is not None:
-        effect = "Values survive restarts; counters in Prometheus do not."
+        effect = "Values survive a restart; counters in Prometheus begin again at 0."
     return tag("", f"Started {moment(snapshot.started_at)}, ", age, f" ago. {effect}")
 
 
@@ -115,12 +115,12 @@ def _metrics(chosen: Excerpt | None) -> Markup:
 
 
 def _charts_note(snapshot: Snapshot) -> str:
-    clock = "event time"
+    clock = "the time of events"
     if snapshot.past.clock is None:
-        clock = "processing time since this process started"
+        clock = "the time since this process started"
     return (
-        f"Charts use {clock}, UTC. Differences are not significance tests; any of them may be due "
-        "to chance."
+        f"Charts show {clock}, in UTC. Differences between values may be chance; only a verdict "
+        "says which are real."
     )
 
 
@@ -128,7 +128,7 @@ def _pipeline(snapshot: Snapshot | None) -> Markup:
     return tag(
         "section",
         tag("h2", "Pipeline", id="pipeline"),
-        tag("p", "Counts since the start of this process.", kind="quiet"),
+        tag("p", "Counts since this process started.", kind="quiet"),
         pipeline(snapshot),
         aria_labelledby="pipeline",
     )

@@ -32,9 +32,9 @@ def _totals(snapshot: Snapshot) -> Markup:
         "records read": health.consumed,
         "events": health.valid,
         "invalid": invalid,
-        "tombstones": health.tombstones,
-        "late": health.late,
-        "from the future": health.future,
+        "deletions (no value)": health.tombstones,
+        "too late for a window": health.late,
+        "dated in the future": health.future,
         "duplicates": health.duplicates,
         "dead letters": health.dead_lettered,
     }
@@ -77,7 +77,7 @@ def _partitions(health: Health) -> Markup:
     if not health.partitions:
         return Markup()
     saved = health.checkpoint
-    names = ["next offset", "records behind", "event time", *(["durable to"] if saved else [])]
+    names = ["next offset", "records behind", "event time", *(["saved up to"] if saved else [])]
     rows = [_partition(entry, saved) for entry in health.partitions]
     return grid("Partitions", {"partition": ""} | dict.fromkeys(names, "number"), rows)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from streameval.engine.snapshot import Snapshot
+from streameval.engine.snapshot import Health, Snapshot
 
 _BAD_FILE = (
     "the web configuration has a mistake (see the log); the previous certificates and users are "
@@ -45,4 +45,11 @@ def state(snapshot: Snapshot | None, *, healthy: bool) -> State:
         return State(ready=True, word="Warning", why=health.trouble)
     if health.web_config is not None and not health.web_config.successful:
         return State(ready=True, word="Warning", why=_BAD_FILE)
-    return State(ready=True, word="Ready", why=f"reading {snapshot.source}.")
+    return State(ready=True, word="Ready", why=_progress(health))
+
+
+def _progress(health: Health) -> str:
+    behind = [entry.lag for entry in health.partitions if entry.lag is not None]
+    if not behind:
+        return "reading."
+    return f"reading, {sum(behind):,} records behind." if sum(behind) else "reading, up to date."

@@ -27,7 +27,8 @@ from streameval.exporters.web.webconfig import Security
 
 _STATIC: Final = Path(__file__).parent / "static"
 _PATHS: Final = (
-    "/, /metrics, /api/v1/metrics (described by /api/v1/openapi.json), /-/healthy and /-/ready"
+    "/, /metrics, /api/v1/metrics (described by /docs, /api/v1/openapi.json), /-/healthy and "
+    "/-/ready"
 )
 _SAFE_HEADERS: Final = {
     "Content-Security-Policy": (
@@ -70,9 +71,13 @@ def application(
         body = exposition(current())
         return Response(body, headers={"Content-Type": CONTENT_TYPE})
 
+    def description(_: Request) -> Response:
+        return RedirectResponse(f"{prefix}/api/v1/openapi.json", status_code=302)
+
     routes: list[BaseRoute] = [
         *Api(current, checks.state).routes(),
         Route("/metrics", metrics),
+        Route("/docs", description),
         *checks.routes(),
         Mount("/static", StaticFiles(directory=_STATIC)),
     ]

@@ -11,6 +11,7 @@ import msgspec
 
 from streameval.accumulator.checks import Checks, Split
 from streameval.accumulator.course import Day, SpanLift
+from streameval.accumulator.gap import Gap, GapValue
 from streameval.accumulator.verdicts import Compared
 from streameval.engine.snapshot import SeriesFamily, StreamHealth, WebConfigHealth
 from streameval.exporters.page.definition import Definition
@@ -28,6 +29,7 @@ _OBJECTS: Final = (
     *(answers.Metrics, answers.Reading, Compared, answers.Experiment),
     *(answers.Health, answers.Partition, answers.Checkpoint, answers.Join, Definition),
     *(answers.Catalogue, History, HistorySeries, State, Variants),
+    *(answers.GapReading, Gap, GapValue),
     *(Checks, Day, Interval, SeriesFamily, SpanLift, Split, StreamHealth, WebConfigHealth),
 )
 """All types of objects in responses."""
