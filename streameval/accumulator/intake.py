@@ -44,7 +44,7 @@ from streameval.events.rules import (
     without_padding,
 )
 from streameval.kernel import match
-from streameval.statistics.matching import Search
+from streameval.statistics.matching import Search, matched
 
 T = TypeVar("T")
 Pair: TypeAlias = tuple[Sequence[Id], Interactions]
@@ -128,7 +128,7 @@ def checked_batch(
     kind, batch = _with_other_ids(kind, batch)
     if odd:
         kind, batch = _sound(kind, batch, odd)
-        found, _ = _searched(kind, batch, search, sound=True)
+        return kind, matched(batch, search)
     return kind, msgspec.structs.replace(batch, matches=found)
 
 
@@ -171,14 +171,14 @@ def _kind_of_codes(kind: IdKind | None, batch: Batch) -> IdKind | None:
 
 
 def _searched(
-    kind: IdKind | None, batch: Batch, search: Search, *, sound: bool = False
+    kind: IdKind | None, batch: Batch, search: Search
 ) -> tuple[Matches | None, list[int]]:
     """The hits of the lists, and the rows whose ids must be converted or refused."""
     shown, acts = batch.recommendations, batch.interactions
     if isinstance(shown, IdColumn) and isinstance(acts, IdColumn):
         return None, []
     depth, every = search.of(batch)
-    found = match(shown, acts, kind or "text", depth, every=every, sound=sound)
+    found = match(shown, acts, kind or "text", depth, every=every)
     return found, found.odd.tolist()
 
 

@@ -31,6 +31,7 @@ from streameval.offline.counting import ingested, owner_from_start
 from streameval.offline.surroundings import UsageError
 from streameval.sources.options import KafkaOptions
 from streameval.sources.source import Source
+from streameval.windows.family import Counting
 from streameval.windows.times import moment_text
 
 _CONNECT_SECONDS = 5.0
@@ -97,10 +98,16 @@ class _TracedJoins:
         self._join = join
         self._key = key
 
-    def state(self, offsets: Mapping[Partition, int], _: object = None) -> JoinedState:
+    def state(
+        self,
+        offsets: Mapping[Partition, int],
+        _: object = None,
+        *,
+        counting: Counting | None = None,
+    ) -> JoinedState:
         """See `Frontend.state`."""
         trace = KeyTrace(self._key, self._join.rules)
-        state = self._join.state(offsets, lambda _: None, trace)
+        state = self._join.state(offsets, lambda _: None, trace, counting=counting)
         self.joins[self.partition_of(next(iter(offsets)))] = state, trace
         return state
 

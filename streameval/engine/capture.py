@@ -213,7 +213,7 @@ class SnapshotCapture:
         view, added = self._views[index], AddedStatistics(self._families[index].name, since)
         spans = () if clock is None else view.spec.spans
         reads = [self._read(index, span, added, clock) for span in (*spans, None)]
-        slices = view.spec.slices.sorted({each for read in reads for each in read.rows} - hidden)
+        slices = view.in_order({each for read in reads for each in read.rows} - hidden)
         for place in range(len(view.spec.metrics)):
             for number in slices:
                 yield from (read.rows[number][place] for read in reads if number in read.rows)

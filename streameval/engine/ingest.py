@@ -23,7 +23,7 @@ from streameval.engine.partition import Layout, PartitionState, Progress, Sink, 
 from streameval.engine.uncountable import decode_each, described, is_bug
 from streameval.errors import DamagedStateError, TooManyInvalidError, UncountableRecordsError
 from streameval.events.records import Assignment, Partition, RecordBatch
-from streameval.windows.family import FamilyCopy
+from streameval.windows.family import Counting, FamilyCopy
 from streameval.windows.labels import Folding
 from streameval.windows.sections import Section
 
@@ -66,7 +66,13 @@ class Frontend(Protocol):
     def decode(self, batch: RecordBatch) -> Any:
         """The decoded records, for `PartitionState.apply`."""
 
-    def state(self, offsets: Mapping[Partition, int], sink: Sink | None = None) -> PartitionState:
+    def state(
+        self,
+        offsets: Mapping[Partition, int],
+        sink: Sink | None = None,
+        *,
+        counting: Counting | None = None,
+    ) -> PartitionState:
         """An empty state; `offsets`: of each log that it counts."""
 
 
@@ -86,10 +92,16 @@ class EventFrontend:
         decoded = self._decoder.decode_many(batch.values)
         return decoded.voting(batch.keys)
 
-    def state(self, offsets: Mapping[Partition, int], sink: Sink | None = None) -> PartitionState:
+    def state(
+        self,
+        offsets: Mapping[Partition, int],
+        sink: Sink | None = None,
+        *,
+        counting: Counting | None = None,
+    ) -> PartitionState:
         """An empty state of one log."""
         ((partition, offset),) = offsets.items()
-        return PartitionState(self.layout, partition, offset, sink)
+        return PartitionState(self.layout, partition, offset, sink, counting=counting)
 
 
 class Ingest:
@@ -114,6 +126,7 @@ class Ingest:
         self.tally = Tally()
         self._doubts = Doubts()
         self._frontend = frontend
+        self._counting = Counting()
         self._partitions: dict[Partition, PartitionState] = {}
         self._examples = Examples()
         self._keep_letters = keep_letters
@@ -199,7 +212,9 @@ class Ingest:
 
     def begin(self, partition: Partition, offsets: Mapping[Partition, int]) -> None:
         """Start a partition empty, at the offset of each of its logs."""
-        self._partitions[partition] = self._frontend.state(offsets, self._sink)
+        self._partitions[partition] = self._frontend.state(
+            offsets, self._sink, counting=self._counting
+        )
 
     def restore(
         self,
@@ -223,7 +238,7 @@ class Ingest:
             DamagedStateError: the parts are not the output of `sections`; nothing has changed.
             UnlikeStateError: they have other inputs or options.
         """
-        state = (frontend or self._frontend).state(offsets)
+        state = (frontend or self._frontend).state(offsets, counting=self._counting)
         try:
             state.restore(parts, empty_unlike=empty_unlike)
         except _UNLIKE_OURS as error:

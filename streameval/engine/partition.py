@@ -32,7 +32,7 @@ from streameval.engine.uncountable import count_each
 from streameval.errors import BackfillError, DamagedStateError, SourceError
 from streameval.events.records import Partition, RecordBatch
 from streameval.statistics.intervals import Intervals
-from streameval.windows.family import Family, FamilySpec
+from streameval.windows.family import Counting, Family, FamilySpec
 from streameval.windows.sections import Section, next_version
 from streameval.windows.times import DAY, PAST, Windowing, assign_panes, moment_text
 
@@ -171,6 +171,7 @@ class PartitionState:
     """The state of one partition at a position; depends on the records of its log alone.
 
     `sink`: called with the events that count; None counts them in the families of the layout.
+    `counting`: what it shares with other partitions; nothing by default.
 
     Attributes:
         tally: outcomes of its records.
@@ -185,7 +186,13 @@ class PartitionState:
     """
 
     def __init__(
-        self, layout: Layout, partition: Partition, position: int, sink: Sink | None = None
+        self,
+        layout: Layout,
+        partition: Partition,
+        position: int,
+        sink: Sink | None = None,
+        *,
+        counting: Counting | None = None,
     ) -> None:
         self._sink = sink
         self._partition = partition
@@ -198,7 +205,10 @@ class PartitionState:
         self.time = Clock(layout.max_ahead, layout.recent)
         self.tally = Tally()
         self.doubts = Doubts()
-        self._families = {spec.name: Family(spec, layout.windowing) for spec in layout.families}
+        shared = counting or Counting()
+        self._families = {
+            spec.name: Family(spec, layout.windowing, shared) for spec in layout.families
+        }
         self.since: dict[str, int] = {}
         self.backfills: list[Extent] = []
         self.unfinished = False
@@ -337,15 +347,16 @@ class PartitionState:
         """
         kept = self._restore_meta(parts)
         now = 0 if self.clock is None else self.clock
-        for name, family in self._families.items():
+        for name, family in [*self._families.items()]:
             sections = {
                 part: content for part, content in parts.items() if part.startswith(f"{name}/")
             }
             new = frozenset((ALL,))
             if sections:
-                new = family.restore(sections, empty_unlike=empty_unlike)
+                restored, new = family.restored(sections, empty_unlike=empty_unlike)
+                self._families[name] = restored
             if self.time.is_final:
-                family.advance(self.time.now)
+                self._families[name].advance(self.time.now)
             self.since |= {f"{name}:{each}": now for each in new}
             if sections and family.kept > kept.get(name, 0):
                 self.since[f"{name}:{PANES}"] = now - kept.get(name, 0)

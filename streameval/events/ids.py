@@ -20,6 +20,10 @@ IdKind: TypeAlias = Literal["text", "integer"]
 """The kind of an accumulator's ids; None before the first id."""
 
 _INTEGERS = frozenset({int})
+_BUILT_IN: Final[Mapping[IdKind, frozenset[type]]] = {
+    "text": frozenset({str}),
+    "integer": _INTEGERS,
+}
 _WITH_ARTICLE = {"text": "text", "integer": "an integer"}
 
 
@@ -28,28 +32,14 @@ def _integers(ids: Iterable[object]) -> None:
         raise TypeError
 
 
-def _undecided(_: Iterable[object]) -> None:
-    raise TypeError
-
-
-CHECKS: Final[Mapping[IdKind | None, Callable[[Iterable[Any]], object]]] = {
+CHECKS: Final[Mapping[IdKind, Callable[[Iterable[Any]], object]]] = {
     "text": "".join,
     "integer": _integers,
-    None: _undecided,
 }
 """Kind -> a function that raises TypeError for ids of another kind or for non-built-in integers.
 
 It runs for every list counted, so it loops in C only.
 """
-
-
-def all_are(kind: IdKind | None, ids: Iterable[Any]) -> bool:
-    """Whether all ids are of this kind, and integers are built-in; False if the kind is None."""
-    try:
-        CHECKS[kind](ids)
-    except TypeError:
-        return False
-    return True
 
 
 def kind_of(item: object, where: str) -> IdKind:
@@ -85,7 +75,7 @@ def of_kind(kind: IdKind | None, ids: Collection[Id], where: str) -> tuple[IdKin
     Returns:
         Their kind (None without ids), and the ids, unchanged where possible.
     """
-    if all_are(kind, ids):
+    if kind is not None and _BUILT_IN[kind].issuperset(map(type, ids)):
         return kind, ids
     known: list[Id] = []
     for place, item in enumerate(ids):

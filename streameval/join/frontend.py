@@ -23,6 +23,7 @@ from streameval.join.joiner import Trace
 from streameval.join.logs import Log
 from streameval.join.options import OUTCOMES, AttributionOptions, InteractionOptions, OutcomeCounts
 from streameval.join.state import DecodedStream, JoinedState
+from streameval.windows.family import Counting
 
 T = TypeVar("T")
 
@@ -87,6 +88,8 @@ class JoinFrontend:
         offsets: Mapping[Partition, int],
         sink: Sink | None = None,
         trace: Trace | None = None,
+        *,
+        counting: Counting | None = None,
     ) -> JoinedState:
         """An empty state; its logs are sorted by stream and name."""
         logs = [
@@ -98,7 +101,7 @@ class JoinFrontend:
             names = [next(n for n, at in self._stream.items() if at == each) for each in missing]
             raise UnevenStreamsError(logs[0].partition.number, {}, names)
         ordered = sorted(logs, key=lambda log: (log.stream, log.partition))
-        return JoinedState(self.layout, self.rules, ordered, sink, trace)
+        return JoinedState(self.layout, self.rules, ordered, sink, trace, counting=counting)
 
 
 def _with_users(decoded: Decoded) -> Decoded:

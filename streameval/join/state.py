@@ -18,6 +18,7 @@ from streameval.join.interactions import InteractionColumns
 from streameval.join.joiner import AT_ONCE, Joiner, Trace
 from streameval.join.logs import Log, Logs, RecordSlice
 from streameval.join.options import OutcomeCounts, Rules
+from streameval.windows.family import Counting
 from streameval.windows.sections import Section, next_version
 
 PREFIX: Final = "~join"
@@ -46,8 +47,10 @@ class JoinedState(PartitionState):
         logs: Sequence[Log],
         sink: Sink | None = None,
         trace: Trace | None = None,
+        *,
+        counting: Counting | None = None,
     ) -> None:
-        super().__init__(layout, logs[0].partition, 0, sink)
+        super().__init__(layout, logs[0].partition, 0, sink, counting=counting)
         self.logs = Logs(logs, lambda: Clock(layout.max_ahead, layout.recent))
         self.joiner = Joiner(rules, [log.stream for log in logs], layout.recent, trace)
         self.idle_timeouts = 0

@@ -101,12 +101,26 @@ class PendingCounts:
         self._numbers, self._table = {}, None
 
 
+class Counting:
+    """What the partitions of a process share: numbers of slices, and counts not in panes yet."""
+
+    def __init__(self) -> None:
+        self._slices: defaultdict[str, Slices] = defaultdict(Slices)
+        self._pending: defaultdict[str, PendingCounts] = defaultdict(PendingCounts)
+
+    def slices(self, family: str) -> Slices:
+        """The numbers of the slices of a family."""
+        return self._slices[family]
+
+    def pending(self, family: str) -> PendingCounts:
+        """The pending counts of a family that keeps no users."""
+        return self._pending[family]
+
+
 class FamilySpec(msgspec.Struct, frozen=True, kw_only=True):
     """The specification of a family of series.
 
     Attributes:
-        slices: numbers the slices, for all partitions of the process.
-        pending: counts not in panes yet, of all partitions of the process.
         columns: index of each of its dimensions among those of an event.
         spans: lengths of its windows, microseconds, ascending; empty if only its lifetime is read.
     """
@@ -114,8 +128,6 @@ class FamilySpec(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     metrics: tuple[Metric, ...]
     table: Table
-    slices: Slices = msgspec.field(default_factory=Slices)
-    pending: PendingCounts = msgspec.field(default_factory=PendingCounts)
     dimensions: tuple[str, ...] = ()
     columns: tuple[int, ...] = ()
     spans: tuple[int, ...] = ()
@@ -129,6 +141,7 @@ class FamilyCopy(NamedTuple):
         panes: tables by pane; the same objects until they change.
         kept: how far back from the clock panes are kept, microseconds.
         clock: of the partition, microseconds; None before the first.
+        slices: numbers of the slices.
         users: the users over the lifetime; None if users are not kept.
     """
 
@@ -138,6 +151,7 @@ class FamilyCopy(NamedTuple):
     activity: SliceActivity
     kept: int
     clock: int | None
+    slices: Slices
     users: UsersCopy | None = None
 
 
@@ -152,20 +166,23 @@ class Family:
         version: changes whenever the content does.
     """
 
-    def __init__(self, spec: FamilySpec, windowing: Windowing) -> None:
+    def __init__(self, spec: FamilySpec, windowing: Windowing, counting: Counting) -> None:
         self.spec = spec
+        self._counting = counting
+        self._slices = counting.slices(spec.name)
         self.windowing = msgspec.structs.replace(windowing, spans=spec.spans)
         self.kept = self.windowing.kept if spec.spans else 0
         self.version = next_version()
         self.folding = Folding(spec.folding, len(spec.columns))
         self._folded = self.folding.copy()
         self._activity = SliceActivity()
-        self._assigner = SliceAssigner(self.folding, spec.slices, spec.columns)
+        self._assigner = SliceAssigner(self.folding, self._slices, spec.columns)
         self._panes: dict[Pane, Table] = {}
         self._pane(PAST_PANE)
         most = spec.table.plan.users
         self._users = FamilyUsers(UsersOptions(max_users=most)) if most else None
-        self._pending = spec.pending if self._users is None else PendingCounts()
+        pending = counting.pending(spec.name)
+        self._pending = pending if self._users is None else PendingCounts()
         self._fine = self._kept = PAST
         self.clock: int | None = None
         self._copies: dict[Pane, tuple[int, Table]] = {}
@@ -257,7 +274,7 @@ class Family:
         activity = SliceActivity()
         # The time of the last event is unknown, but not before the start of the span.
         latest = None if span is None else span[0]
-        activity.load([(self.spec.slices.labels[number], latest, lists)], self.spec.slices)
+        activity.load([(self._slices.labels[number], latest, lists)], self._slices)
         self._activity.add(activity, {})
         self.version = next_version()
 
@@ -270,7 +287,9 @@ class Family:
             self._folded = self.folding.copy()
         activity, folding = self._activity.copy(), self._folded
         users = None if self._users is None else self._users.copied()
-        return FamilyCopy(self.version, panes, folding, activity, self.kept, self.clock, users)
+        return FamilyCopy(
+            self.version, panes, folding, activity, self.kept, self.clock, self._slices, users
+        )
 
     def sections(self) -> list[Section]:
         """The content as sections, sorted by name; equal content gives equal bytes."""
@@ -293,27 +312,26 @@ class Family:
             )
         return sorted(sections, key=lambda section: section.name)
 
-    def restore(
+    def restored(
         self, sections: Mapping[str, bytes], *, empty_unlike: bool = False
-    ) -> frozenset[str]:
-        """Replace the content with the sections of a family of this name.
+    ) -> tuple[Family, frozenset[str]]:
+        """A family of this name with the content of its sections.
 
         `empty_unlike`: whether statistics of other inputs start empty, instead of raising.
 
         Returns:
-            Names of statistics that some sections lack; these are counted from now on.
+            The family, and names of statistics that some sections lack, which are counted from
+            now on.
 
         Raises:
-            DamagedStateError: they are not the output of `sections`; the content is unchanged.
+            DamagedStateError: they are not the output of `sections`.
             UnlikeInputsError: a statistic had other inputs.
             UnlikeStateError: their panes have another size.
         """
         self._pending.settle()
-        fresh = Family(self.spec, self.windowing)
-        fresh._empty_unlike = empty_unlike
-        new = fresh._load(sections)
-        self.__dict__.update(fresh.__dict__)
-        return new
+        family = Family(self.spec, self.windowing, self._counting)
+        family._empty_unlike = empty_unlike
+        return family, family._load(sections)
 
     def _load(self, sections: Mapping[str, bytes]) -> frozenset[str]:
         prefix, new = f"{self.spec.name}/", set[str]()
@@ -334,7 +352,7 @@ class Family:
         try:
             state = msgspec.msgpack.decode(data, type=tuple[FoldingState, ActivityState])
             self.folding.load(state[0])
-            self._activity.load(state[1], self.spec.slices)
+            self._activity.load(state[1], self._slices)
         except (ValueError, OverflowError, msgspec.MsgspecError) as error:
             raise DamagedStateError(name, f"{type(error).__name__}: {error}") from error
 
@@ -359,7 +377,7 @@ class Family:
         if any(left >= right for left, right in pairwise(labels)):
             raise DamagedStateError(name, "its slices are not in order")
         table = self.spec.table.empty(plan)
-        numbers = list(map(self.spec.slices.number, labels))
+        numbers = list(map(self._slices.number, labels))
         new = table.load(data[end:], numbers, empty_unlike=self._empty_unlike)
         return table, new
 
@@ -367,10 +385,10 @@ class Family:
         """Fold label values above the caps of this family; it may have been saved with larger."""
         numbers = set(self._activity.numbers.tolist())
         numbers.update(*(table.cells.tolist() for table in self._panes.values()))
-        for number in self.spec.slices.sorted(numbers):
-            labels = self.spec.slices.labels[number]
+        for number in self._slices.sorted(numbers):
+            labels = self._slices.labels[number]
             admitted = self.folding.admit(labels)
-            self._move(self.spec.slices.moves({**admitted.moves, labels: admitted.key}))
+            self._move(self._slices.moves({**admitted.moves, labels: admitted.key}))
 
     def _move(self, moves: Mapping[int, int]) -> None:
         if not moves:
@@ -444,8 +462,8 @@ class Family:
         return self._dumped(users_alone(users.copy(), self.spec.table), users.cells.tolist())
 
     def _dumped(self, table: Table, cells: Sequence[int]) -> Callable[[], Iterator[bytes]]:
-        order = self.spec.slices.sorted(cells)
-        labels = msgspec.msgpack.encode([self.spec.slices.labels[cell] for cell in order])
+        order = self._slices.sorted(cells)
+        labels = msgspec.msgpack.encode([self._slices.labels[cell] for cell in order])
 
         def dumped() -> Iterator[bytes]:
             yield len(labels).to_bytes(_LENGTH) + labels
@@ -454,9 +472,7 @@ class Family:
         return dumped
 
     def _meta(self) -> Callable[[], Iterator[bytes]]:
-        state = msgspec.msgpack.encode(
-            [self.folding.state(), self._activity.state(self.spec.slices)]
-        )
+        state = msgspec.msgpack.encode([self.folding.state(), self._activity.state(self._slices)])
         return lambda: iter([state])
 
 

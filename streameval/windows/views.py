@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from operator import is_
 from typing import Final, TypeAlias, TypeVar
 
@@ -15,7 +15,7 @@ from streameval.accumulator.table import Table
 from streameval.statistics.users import Users, UsersOptions
 from streameval.statistics.vocabulary import Items
 from streameval.windows.family import FamilyCopy, FamilySpec
-from streameval.windows.labels import OTHER, Folding, Labels, SliceActivity
+from streameval.windows.labels import OTHER, Folding, Labels, SliceActivity, Slices
 from streameval.windows.times import DAY, HOUR, PAST_PANE, Pane, alignment
 from streameval.windows.users import with_users
 
@@ -85,6 +85,7 @@ class FamilyView:
     def __init__(self, spec: FamilySpec, pane: int) -> None:
         self.spec = spec
         self._pane = pane
+        self._slices = Slices()
         self._families: Sequence[FamilyCopy] = ()
         self._clocks: Sequence[float] = ()
         self._tables: _Folded = {}
@@ -104,6 +105,7 @@ class FamilyView:
         self._families = families
         self._clocks = [math.inf if each.clock is None else each.clock for each in families]
         if families:
+            self._slices = families[0].slices
             first, *others = [each.folding for each in families]
             self._folding = first.merged(others)
         self._fold()
@@ -177,11 +179,15 @@ class FamilyView:
 
     def slices(self, table: Table) -> NDArray[np.int64]:
         """The slices with events in a table, sorted by label values."""
-        return np.array(self.spec.slices.sorted(table.cells.tolist()), np.int64)
+        return np.array(self.in_order(table.cells.tolist()), np.int64)
+
+    def in_order(self, slices: Iterable[int]) -> list[int]:
+        """These slices, sorted by label values."""
+        return self._slices.sorted(slices)
 
     def labels(self, number: int) -> Labels:
         """The label values of a slice."""
-        return self.spec.slices.labels[number]
+        return self._slices.labels[number]
 
     def latest(self) -> Mapping[int, int | None]:
         """Latest event time of each slice, microseconds; None without event time."""
@@ -250,8 +256,8 @@ class FamilyView:
         moves: dict[int, int] = {}
         if any(edge is not None for edge in self._folding.edges):
             # A copy: another thread may number more slices.
-            labels = self.spec.slices.labels[:]
-            moves = self.spec.slices.moves({each: self._folding.settled(each) for each in labels})
+            labels = self._slices.labels[:]
+            moves = self._slices.moves({each: self._folding.settled(each) for each in labels})
         moved, self._moves = moves != self._moves, moves
         return moved
 

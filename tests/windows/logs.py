@@ -11,7 +11,7 @@ from streameval import Accumulator, Event, Intervals
 from streameval.accumulator.table import Table
 from streameval.engine.clock import NEVER
 from streameval.events import columns_of
-from streameval.windows.family import Family, FamilySpec
+from streameval.windows.family import Counting, Family, FamilySpec
 from streameval.windows.labels import FoldingOptions, Labels
 from streameval.windows.times import HOUR, SECOND, Windowing, assign_panes
 from streameval.windows.views import FamilyView
@@ -68,11 +68,19 @@ def events(log: Sequence[Logged]) -> list[Event]:
     ]
 
 
+_COUNTINGS: dict[int, tuple[FamilySpec, Counting]] = {}
+
+
+def counting_of(spec: FamilySpec) -> Counting:
+    """What all families of one specification share."""
+    return _COUNTINGS.setdefault(id(spec), (spec, Counting()))[1]
+
+
 class Log:
     """Feeds a family as a partition does."""
 
     def __init__(self, spec: FamilySpec) -> None:
-        self.family = Family(spec, TIMES)
+        self.family = Family(spec, TIMES, counting_of(spec))
         self.clock: int | None = None
 
     def feed(self, part: Sequence[Logged]) -> None:
@@ -108,7 +116,8 @@ def fed(log: Sequence[Logged], spec: FamilySpec, step: int | None = None) -> Log
 def restored(log: Log) -> Log:
     """Another log that continues from the saved state."""
     found = Log(log.family.spec)
-    assert found.family.restore(log.saved()) == frozenset()
+    found.family, new = found.family.restored(log.saved())
+    assert new == frozenset()
     found.clock = log.clock
     if log.clock is not None:
         found.family.advance(log.clock)
@@ -118,7 +127,7 @@ def restored(log: Log) -> Log:
 def counts(table: Table, spec: FamilySpec) -> Mapping[Labels, int]:
     cells = table.cells
     pairs = zip(cells.tolist(), table.lists(cells).tolist(), strict=True)
-    return {spec.slices.labels[cell]: found for cell, found in pairs}
+    return {counting_of(spec).slices(spec.name).labels[cell]: found for cell, found in pairs}
 
 
 def views_of(fed_logs: Sequence[Log]) -> FamilyView:
