@@ -1,9 +1,11 @@
 """Online evaluation of recommender systems: exact, mergeable, from a stream of events."""
 
 import logging
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from streameval.accumulator import Accumulator
-from streameval.accumulator.comparison import Comparison, compare
+from streameval.accumulator.comparison import Comparison
 from streameval.accumulator.gap import Gap, gap
 from streameval.accumulator.planning import ExperimentPlan, plan
 from streameval.accumulator.shared import SharedAccumulator
@@ -15,11 +17,17 @@ from streameval.events import Batch, Event, Interaction
 from streameval.events.columns import Columns
 from streameval.statistics.intervals import Interval, Intervals
 
+if TYPE_CHECKING:
+    from streameval.offline.comparison import ComparisonReport, compare
+    from streameval.offline.evaluation import Evaluation, evaluate
+
 __all__ = [
     "Accumulator",
     "Batch",
     "Columns",
     "Comparison",
+    "ComparisonReport",
+    "Evaluation",
     "Event",
     "ExperimentPlan",
     "Gap",
@@ -31,6 +39,7 @@ __all__ = [
     "SharedAccumulator",
     "Similarity",
     "compare",
+    "evaluate",
     "gap",
     "metric",
     "metric_at",
@@ -42,3 +51,24 @@ __version__ = "0.2.0"
 _log = logging.getLogger(__name__)
 if not _log.handlers:
     _log.addHandler(logging.NullHandler())
+
+# What reads files is imported when it is first used: a loop that only counts needs none of it.
+_OFFLINE = {
+    "ComparisonReport": "streameval.offline.comparison",
+    "Evaluation": "streameval.offline.evaluation",
+    "compare": "streameval.offline.comparison",
+    "evaluate": "streameval.offline.evaluation",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _OFFLINE:
+        problem = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(problem)
+    value = getattr(import_module(_OFFLINE[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -29,7 +29,7 @@ from streameval.errors import (
     UnlikeStateError,
 )
 from streameval.events import Id
-from streameval.events.arrow import as_table, column_of
+from streameval.events.arrow import as_table, column_of, with_users
 from streameval.events.batch import IntArray
 from streameval.events.columns import Columns
 from streameval.events.ids import IdKind
@@ -225,15 +225,17 @@ class Counter:
             raise InvalidEventError("wrong_type", detail)
         found: dict[Cell, Accumulator] = {}
         for batch in batches:
-            for cell, rows in self._split(as_table(batch)):
+            for cell, rows in self.split(batch):
                 found.setdefault(cell, self._empty.copy()).update_many(rows)
         return dict(sorted(found.items(), key=_sort_key))
 
-    def _split(self, table: Any) -> Iterator[tuple[Cell, Any]]:
-        """The rows of each cell."""
+    def split(self, batch: Any) -> Iterator[tuple[Cell, Any]]:
+        """The rows of each cell, as `Accumulator.update_many` takes them; raises as `rows`."""
+        table = as_table(batch)
         for name in ("recommendations", "interactions"):
             column_of(table, name)
-        events = table.select([name for name in table.column_names if name in self._columns])
+        named = with_users(table)
+        events = named.select([name for name in named.column_names if name in self._columns])
         if not table.num_rows:
             return
         labels = [_encoded(table, name) for name in self._by]

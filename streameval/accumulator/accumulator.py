@@ -22,13 +22,14 @@ from streameval.accumulator.intake import (
     kind_of_users,
     side_by_side,
 )
-from streameval.accumulator.plan import distinct_metrics, planned
+from streameval.accumulator.plan import Asked, asked_metrics, planned
 from streameval.accumulator.reading_intervals import IntervalMethod, interval_method
 from streameval.accumulator.readings import (
     audiences,
     grouped,
     readings_of,
     statistics_of,
+    value_text,
 )
 from streameval.accumulator.table import Guard, Table, between
 from streameval.catalogue import metric_of
@@ -69,7 +70,7 @@ class Accumulator:
     over accumulators that are merged, and any save and load give the same bits.
 
     Args:
-        metrics: for example "ndcg@10", "recbole:map@10", "rbp(p=0.8)@10"; at least one. Name
+        metrics: for example "ndcg@10", "recbole:map@10", "rbp(p=0.8)@10", or a list of them. Name
             your own as "package.module:name@10", or pass the decorated function, with a cut-off
             as `metric_at(function, k=10)`.
         catalog: number of items, or their ids; needed by item_coverage.
@@ -95,11 +96,13 @@ class Accumulator:
         >>> accumulator.update(["a", "b", "c"], ["z"])
         >>> {text: reading.value for text, reading in accumulator.compute().items()}
         {'hit_rate@2': 0.5, 'mrr': 0.25}
+        >>> accumulator
+        <Accumulator of 2 lists: hit_rate@2 0.5, mrr 0.25>
     """
 
     def __init__(
         self,
-        *metrics: str | Metric | Callable[..., Any],
+        *metrics: Asked | Sequence[Asked],
         catalog: int | Collection[Id] | None = None,
         popularity: Popularity | None = None,
         similarity: Similarity | None = None,
@@ -109,7 +112,7 @@ class Accumulator:
         intervals: Intervals | None = None,
         experiment: bool = False,
     ) -> None:
-        self.metrics = distinct_metrics(map(metric_of, metrics))
+        self.metrics = asked_metrics(metrics)
         self.context = Context(
             catalog=catalog_of(catalog), popularity=popularity, similarity=similarity
         )
@@ -410,6 +413,10 @@ class Accumulator:
             MetricError: the metric is unknown, or its statistics were not kept.
         """
         return statistics_of(self._metric(metric), self.table)
+
+    def __repr__(self) -> str:
+        values = ", ".join(value_text(metric, self.read) for metric in self.metrics)
+        return f"<Accumulator of {self.lists:,} list{'s' * (self.lists != 1)}: {values}>"
 
     def __getstate__(self) -> dict[str, Any]:
         # Formulas are closures, which cannot be pickled; pickle the definitions and the counts.

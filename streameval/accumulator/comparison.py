@@ -287,14 +287,14 @@ def compare(
     if one.days.size and other.days.size and not np.intersect1d(one.days, other.days).size:
         reason = "No event day has lists of both: give ts=, in microseconds, to both or to neither."
         raise NotComparableError(asked.text, reason)
-    found = compare_sums(
-        one,
-        other,
-        method=method,
-        precision=intervals.precision,
-        confidence=intervals.confidence,
-        higher_is_better=asked.definition.higher_is_better,
-    )
+    check_method(method, get_args(Method))
+    higher = asked.definition.higher_is_better
+    settings = Settings(method, intervals.precision, intervals.confidence, higher)
+    contrast = contrast_of(one, other)
+    if contrast is not None and one.days.size == other.days.size == 1:
+        exact = control.read(beside.text), treatment.read(asked.text)
+        contrast = contrast.with_values(*(each.value if each.defined else None for each in exact))
+    found = judge(contrast, settings)
     audiences = [each.audience for each in (control, treatment) if each.audience is not None]
     if reasons := _objections((control, beside), (treatment, asked)):
         bounds = dict.fromkeys(("low", "high", "lift_low", "lift_high"))

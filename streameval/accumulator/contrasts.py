@@ -44,6 +44,15 @@ class Contrast(NamedTuple):
     by_value: float
     skewness: float
 
+    def with_values(self, control: float | None, treatment: float | None) -> Contrast:
+        """The contrast with the exact values of both arms, where they are known."""
+        if control is None or treatment is None or min(control, treatment) <= 0:
+            return self
+        return self._replace(
+            control=self.control._replace(value=control),
+            treatment=self.treatment._replace(value=treatment),
+        )
+
     @property
     def groups(self) -> float:
         """Degrees of freedom: those of the smaller arm."""

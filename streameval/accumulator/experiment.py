@@ -99,19 +99,26 @@ class Variant(NamedTuple):
         sums: group sums of each comparable metric, by its text.
         activity: its lists and clicks; None if they are not kept.
         objections: text of a metric -> the reason, in a sentence, not to judge it.
+        values: exact value of each metric over all its lists; sums by group are rounded.
     """
 
     sums: Mapping[str, GroupSums]
     audience: Audience
     activity: Activity | None = None
     objections: Mapping[str, str] = MappingProxyType({})
+    values: Mapping[str, float] = MappingProxyType({})
 
     def since(self, first: int | None) -> Variant:
         """The variant from a day on, days since the epoch; None: all of it."""
         if first is None:
             return self
         sums = {name: _chosen(each, each.days >= first) for name, each in self.sums.items()}
-        return self._replace(sums=sums, audience=self.audience.since(first))
+        return self._replace(sums=sums, audience=self.audience.since(first), values={})
+
+    def exact(self, metric: str) -> float | None:
+        """The exact value of a metric if all its lists are on one day; otherwise None."""
+        sums = self.sums.get(metric)
+        return self.values.get(metric) if sums is not None and sums.days.size == 1 else None
 
     def joined(self, other: Variant) -> Variant:
         """The variant with the metrics of another one of the same lists added."""
@@ -119,6 +126,7 @@ class Variant(NamedTuple):
             sums={**self.sums, **other.sums},
             activity=self.activity or other.activity,
             objections={**self.objections, **other.objections},
+            values={**self.values, **other.values},
         )
 
 
@@ -301,6 +309,9 @@ class _Comparisons(NamedTuple):
         )
         reason = self._objection(metric, name)
         contrast = contrast_of(control, treatment) if reason is None else None
+        if contrast is not None:
+            arms = (self.arms[self.experiment.control], self.arms[name])
+            contrast = contrast.with_values(*(arm.exact(metric.text) for arm in arms))
         found = judge(contrast, settings)
         if reason is not None:
             found = msgspec.structs.replace(found, verdict="do not trust", reason=reason)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from numbers import Integral
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
-from streameval.catalogue import parse
+from streameval.catalogue import metric_of, parse
 from streameval.catalogue.companions import companions
 from streameval.catalogue.grammar import written
 from streameval.catalogue.metric import Metric
@@ -156,17 +156,27 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return frozenset(f"events:{metric.per_list}" for metric in kept)
 
 
-def distinct_metrics(metrics: Iterable[Metric]) -> tuple[Metric, ...]:
-    """The metrics without repeats, by text.
+Asked: TypeAlias = str | Metric | Callable[..., Any]
+"""A metric by its text, itself, or by the function that was decorated."""
+
+
+def asked_metrics(given: Iterable[Asked | Sequence[Asked]]) -> tuple[Metric, ...]:
+    """The metrics without repeats, by text; a list or tuple stands for its entries.
 
     Raises:
         SameNameError: two different functions have one text.
+        MetricError: one is no metric.
+
+    Example:
+        >>> [metric.text for metric in asked_metrics(["mrr", ["ndcg@10", "mrr"]])]
+        ['mrr', 'ndcg@10']
     """
     found: dict[str, Metric] = {}
-    for metric in metrics:
-        first = found.setdefault(metric.text, metric)
-        if first.definition.function is not metric.definition.function:
-            raise SameNameError(metric.text)
+    for asked in given:
+        for metric in map(metric_of, asked if isinstance(asked, list | tuple) else [asked]):
+            first = found.setdefault(metric.text, metric)
+            if first.definition.function is not metric.definition.function:
+                raise SameNameError(metric.text)
     return tuple(found.values())
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -41,7 +41,12 @@ from streameval.catalogue.companions import checks_of, companions
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Bounded, Reading, UndefinedReading
 from streameval.catalogue.summary import summary
-from streameval.errors import NotComparableError, NotKeptError, UndefinedMetricError
+from streameval.errors import (
+    NotComparableError,
+    NotKeptError,
+    StreamevalError,
+    UndefinedMetricError,
+)
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
 from streameval.statistics.distributions import Distribution, Values
 from streameval.statistics.groups import Groups
@@ -189,6 +194,15 @@ def summed_together(metric: Metric, groups: Groups, cells: Sequence[int]) -> Gro
     """The group sums of a metric over all of these cells together."""
     sums, below = groups.summed(metric.per_list, cells), denominator(metric)
     return sums if below is None else ratio_of(sums, groups.summed(below.per_list, cells))
+
+
+def value_text(metric: Metric, read: Callable[[str], Reading]) -> str:
+    """A metric with its value, for people; without it if it cannot be read."""
+    try:
+        reading = read(metric.text)
+    except StreamevalError:
+        return metric.text
+    return f"{metric.text} {reading.value if reading.defined else math.nan:.6g}"
 
 
 def audiences(table: Table, cells: IntArray) -> list[Audience]:

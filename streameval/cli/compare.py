@@ -17,14 +17,15 @@ from streameval.accumulator.comparison import Method, percent
 from streameval.accumulator.experiment import Experiment, Report
 from streameval.accumulator.verdicts import Compared, guardrail_text, needed_text, promise
 from streameval.cli.errors import FAILED, output, refuse_invalid, report
+from streameval.cli.experiments import day_option, number_options, shares_option
 from streameval.cli.gaps import write_gaps
 from streameval.cli.options import (
     AllowInvalid,
     Columns,
-    Format,
     FormOption,
     Metrics,
     Processes,
+    ReportFormat,
     Separators,
     TiesOption,
     Truth,
@@ -32,18 +33,16 @@ from streameval.cli.options import (
 )
 from streameval.cli.terminal import SURROUNDINGS, csv_text, json_text, render
 from streameval.exporters.view import figure, lift_bounds
-from streameval.offline.comparing import CompareResult, compare_variants
+from streameval.offline.comparing import CompareResult, compare_variants, page_of_report
 from streameval.offline.pairs import models_option
 from streameval.offline.request import (
     ExperimentOptions,
     Request,
-    day_option,
     deciding_metrics,
     expand_paths,
     given_options,
     metric_name,
-    number_options,
-    shares_option,
+    title_of,
 )
 from streameval.offline.variants import is_state
 
@@ -171,7 +170,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
     time_unit: UnitOfTime = None,
     processes: Processes = 1,
     allow_invalid: AllowInvalid = False,
-    format: Format = "table",  # noqa: A002  the option is called --format
+    format: ReportFormat = "table",  # noqa: A002  the option is called --format
     fail_on: Annotated[
         list[FailureCondition] | None,
         Option(
@@ -259,7 +258,10 @@ def _compare(request: Request, options: ExperimentOptions) -> None:
         return
     result = compare_variants(request, options, SURROUNDINGS)
     with output():
-        sys.stdout.write(FORMATS[request.format](result))
+        html = request.format == "html"
+        sys.stdout.write(
+            page_of_report(title_of(request), result) if html else FORMATS[request.format](result)
+        )
     if result.is_doubtful:
         refuse_invalid(allowed=request.allow_invalid)
     if any(name in options.fail_on for name in _failures(result.report)):

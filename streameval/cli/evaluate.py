@@ -11,10 +11,10 @@ from streameval.cli.errors import refuse_invalid
 from streameval.cli.options import (
     AllowInvalid,
     Columns,
-    Format,
     FormOption,
     Metrics,
     Processes,
+    ReportFormat,
     Separators,
     TiesOption,
     Truth,
@@ -23,7 +23,7 @@ from streameval.cli.options import (
 from streameval.cli.readings import write_series
 from streameval.cli.terminal import SURROUNDINGS
 from streameval.offline.evaluating import evaluated
-from streameval.offline.request import Request, expand_paths
+from streameval.offline.request import Request, expand_paths, title_of
 
 
 def evaluate(  # noqa: PLR0913  each is an option of the command
@@ -54,7 +54,7 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
     ] = None,
     time: Annotated[str | None, Option(help="Field of event time, for --every.")] = None,
     time_unit: UnitOfTime = None,
-    format: Format = "table",  # noqa: A002  the option is called --format
+    format: ReportFormat = "table",  # noqa: A002  the option is called --format
     recommendations: Annotated[
         str | None,
         Option(help="(user, item, score) rows: a file, folder or pattern; needs --truth."),
@@ -74,6 +74,7 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
     streameval evaluate events.csv -m ctr --column interactions=clicks --separator 'clicks=;'
     streameval evaluate s3://shop/logs/2026/ -m ctr --by variant --processes 8
     streameval evaluate --recommendations recs.parquet --truth truth.csv -m recbole:ndcg@10
+    streameval evaluate events.ndjson -m ndcg@10 --by variant --format html > report.html
     ```
 
     With --config, -m replaces the metrics of that file and --by its labels; files on the command
@@ -111,6 +112,6 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
         processes=processes,
     )
     result = evaluated(request, SURROUNDINGS, clock.time())
-    write_series(result.spans, request.format)
+    write_series(result.spans, request.format, title_of(request))
     if result.is_doubtful:
         refuse_invalid(allowed=allow_invalid)

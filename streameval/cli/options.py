@@ -32,6 +32,10 @@ UnitOfTime: TypeAlias = Annotated[
     Literal["s", "ms", "us", "iso8601"] | None, Option(help="Unit of event time.")
 ]
 Format: TypeAlias = Annotated[Literal["table", "json", "csv"], Option(help="Output format.")]
+ReportFormat: TypeAlias = Annotated[
+    Literal["table", "json", "csv", "html"],
+    Option(help="Output format; html is one file that loads nothing, to send to a colleague."),
+]
 Processes: TypeAlias = Annotated[
     int,
     Option(

@@ -27,16 +27,20 @@ from streameval.exporters.view import (
     has_windows,
     printable,
 )
-from streameval.offline.evaluating import SpanReadings
+from streameval.offline.evaluating import SpanReadings, page_of
 from streameval.windows.times import moment_text
 
 
-def write_series(spans: Sequence[SpanReadings], format_name: str) -> None:
-    """Write the readings of spans in order; reasons for missing values go to standard error."""
+def write_series(spans: Sequence[SpanReadings], format_name: str, title: str = "") -> None:
+    """Write the readings of spans in order; reasons for missing values go to standard error.
+
+    `title`: heading of the format "html".
+    """
     for metric, problem in _refusals(spans).items():
         report(f"{metric} has no value: {problem}.")
     with output():
-        sys.stdout.write(FORMATS[format_name](spans))
+        html = format_name == "html"
+        sys.stdout.write(page_of(title, spans) if html else FORMATS[format_name](spans))
 
 
 def _refusals(spans: Iterable[SpanReadings]) -> dict[str, str]:

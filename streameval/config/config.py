@@ -7,6 +7,7 @@ metrics raise MetricError.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -39,6 +40,8 @@ from streameval.sources.schemas.registry import RegistryOptions
 from streameval.statistics.exposures import MAX_ITEMS
 from streameval.statistics.intervals import Intervals
 from streameval.windows.times import Windowing, microseconds, span_text
+
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -150,14 +153,17 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             spans=tuple(sorted(spans)),
         )
 
-    def accumulator(self) -> Accumulator:
-        """An empty accumulator of all metrics; reads the files that the configuration names."""
-        experiment = self.experiment is not None
-        return Accumulator(*self._all(), **self.inputs(), depth=self.depth, experiment=experiment)
+    def accumulator(self, given: Mapping[str, Any] = _NOTHING) -> Accumulator:
+        """An empty accumulator of all metrics; reads the files that the configuration names.
 
-    def accumulators(self) -> list[tuple[Group, Accumulator]]:
+        `given`: as in `inputs`.
+        """
+        inputs, experiment = self.inputs(given), self.experiment is not None
+        return Accumulator(*self._all(), **inputs, depth=self.depth, experiment=experiment)
+
+    def accumulators(self, given: Mapping[str, Any] = _NOTHING) -> list[tuple[Group, Accumulator]]:
         """The families, each with an empty accumulator of its metrics; all have the same depth."""
-        inputs, depth = self.inputs(), self.kept_depth() or WHOLE
+        inputs, depth = self.inputs(given), self.kept_depth() or WHOLE
         label = None if self.experiment is None else self.experiment.label
         return [
             (
@@ -208,8 +214,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """The statistics that the metrics read."""
         return {metric.definition.reads for metric in self._all()}
 
-    def inputs(self) -> dict[str, Any]:
-        """Arguments of an accumulator besides metrics and depth; reads the files named."""
+    def inputs(self, given: Mapping[str, Any] = _NOTHING) -> dict[str, Any]:
+        """Arguments of an accumulator besides metrics and depth; reads the files named.
+
+        `given`: catalogue, popularity or similarity to take instead of those of the files.
+        """
         return {
             "catalog": self.items(),
             "popularity": popularity(self.popularity, self._as_id) if self.popularity else None,
@@ -217,7 +226,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "max_items": self.max_items,
             "intervals": self.intervals,
             "ids": "integer" if self.event.ids == "integer" else "text",
-        }
+        } | dict(given)
 
 
 _HEADERS = frozenset({"item", "itemid", "iid", "id", "productid", "sku"})

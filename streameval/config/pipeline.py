@@ -7,6 +7,7 @@ inputs, and SourceError if a file cannot be read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -88,10 +89,10 @@ def with_saved_depth(config: Config, settings: Mapping[str, Any]) -> Config:
     return msgspec.structs.replace(config, depth=WHOLE if saved is None else saved)
 
 
-def layout(config: Config) -> Layout:
-    """The layout of each partition's state."""
+def layout(config: Config, given: Mapping[str, Any] = MappingProxyType({})) -> Layout:
+    """The layout of each partition's state; `given`: as in `Config.inputs`."""
     return Layout(
-        families=[_spec(config, group, empty) for group, empty in config.accumulators()],
+        families=[_spec(config, group, empty) for group, empty in config.accumulators(given)],
         windowing=config.windowing(),
         dedup=None if config.dedup is None else microseconds(config.dedup),
         max_ahead=microseconds(config.max_ahead),

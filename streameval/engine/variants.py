@@ -11,7 +11,9 @@ import numpy as np
 from streameval.accumulator.experiment import Experiment, Report, Variant, compared
 from streameval.accumulator.readings import (
     activity,
+    audiences,
     objections_to,
+    readings_of,
     summed_together,
     ungrouped,
 )
@@ -106,6 +108,24 @@ def everyone_in(ingest: Ingest, labels: Sequence[str]) -> tuple[list[Metric], Va
     return metrics, everyone
 
 
+def users_in(ingest: Ingest, labels: Sequence[str]) -> dict[tuple[str, ...], float]:
+    """Label values -> number of users over the lifetime; empty if users are not kept."""
+    layout, counts = ingest.layout, ingest.copied()
+    for spec in layout.families:
+        if spec.dimensions != tuple(labels):
+            continue
+        view = FamilyView(spec, layout.windowing.pane)
+        view.refresh(counts.families[spec.name])
+        table = view.lifetime()
+        slices = view.slices(table)
+        names = (view.labels(number) for number in slices.tolist())
+        return {
+            tuple(values): audience.users
+            for values, audience in zip(names, audiences(table, slices), strict=False)
+        }
+    return {}
+
+
 def segments_in(
     ingest: Ingest, label: str, by: str, labels: Sequence[str]
 ) -> dict[str, dict[str, Variant]]:
@@ -156,8 +176,18 @@ def variants_of(
         (sample,) = users.view(np.array(own[:1]))
         audience = Audience(*sample, *groups.lists_by_day(np.array(own)))
         objections = objections_to(metrics, table, own)
-        found[name] = Variant(sums, audience, activity(table, own), objections)
+        values = _exact(metrics, table, own)
+        found[name] = Variant(sums, audience, activity(table, own), objections, values)
     return found
+
+
+def _exact(metrics: Sequence[Metric], table: Table, cells: Sequence[int]) -> dict[str, float]:
+    """The value of each metric over these cells, as it is read elsewhere."""
+    if len(cells) > 1:
+        table = table.select(np.array(sorted(cells)))
+        table.rename(dict.fromkeys(cells, cells[0]))
+    readings = (readings_of(metric, table, np.array(cells[:1]))[0] for metric in metrics)
+    return {reading.metric: reading.value for reading in readings if reading.defined}
 
 
 def segment_of(dimensions: Sequence[str], labels: Sequence[str]) -> str | None:

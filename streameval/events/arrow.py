@@ -35,9 +35,19 @@ ArrowTable: TypeAlias = ArrowStream | ArrowArray
 
 def table_columns(table: Any, names: Sequence[str]) -> Mapping[str, Any]:
     """The columns with these names; recommendations and interactions are required."""
-    found = as_table(table)
-    wanted = {"recommendations", "interactions", *found.column_names}
-    return {name: column_of(found, name) for name in names if name in wanted}
+    given = as_table(table)
+    found = with_users(given)
+    for name in ("recommendations", "interactions"):
+        column_of(given, name)
+    return {name: column_of(found, name) for name in names if name in found.column_names}
+
+
+def with_users(table: Any) -> Any:
+    """The table with its users as the column `users`, which files and frames also call `user`."""
+    names = table.column_names
+    if "users" in names or "user" not in names:
+        return table
+    return table.rename_columns(["users" if name == "user" else name for name in names])
 
 
 def column_of(table: Any, name: str) -> Any:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import msgspec
+
 from streameval.accumulator.comparison import Method
 from streameval.accumulator.experiment import Experiment, Report, Variant, compared, with_segments
 from streameval.decoding.values import MISSING_LABEL
 from streameval.errors import suggestion
-from streameval.offline.request import ExperimentOptions, Request
+from streameval.offline.evaluating import SpanReadings, page_of, snapshot_of
+from streameval.offline.request import ExperimentOptions, Request, only_for_pairs
 from streameval.offline.surroundings import NoEventsError, Surroundings, UsageError
 from streameval.offline.variants import (
     Counted,
@@ -46,7 +49,8 @@ def compare_variants(
         ConfigError: a primary metric, guardrail or share does not fit.
     """
     experiment, intervals, counted = _count(request, options, around)
-    experiment.check([m for m in counted.metrics if m.text not in counted.left_out], "command line")
+    judged = [metric for metric in counted.metrics if metric.text not in counted.left_out]
+    experiment.check(judged, "arguments" if request.wording.python else "command line")
     _check_variants(counted.variants, request, experiment)
     _check_segments(counted.segments, request, options.by)
     missing = counted.variants.get(MISSING_LABEL)
@@ -70,9 +74,7 @@ def _count(
     if request.is_pair:
         return counted_models(request, options, around)
     if request.ties is not None or request.form != "detect":
-        raise UsageError(
-            "--ties and --form are for --recommendations with --truth; leave them out."
-        )
+        raise UsageError(only_for_pairs(request))
     count = counted_states if is_state(request.files) else counted_files
     return count(request, options, around)
 
@@ -82,7 +84,8 @@ def method_of(request: Request, options: ExperimentOptions, around: Surroundings
     often = is_state(request.files) or options.looks > 1
     if options.method == "fixed" and often:
         looks = f"{options.looks} looks" if options.looks > 1 else "a state, which grows,"
-        around.note(f"fixed holds for one look only: for {looks} use --method anytime.")
+        anytime = request.wording.option("method", "anytime")
+        around.note(f"fixed holds for one look only: for {looks} use {anytime}.")
     return options.method or ("anytime" if often else "fixed")
 
 
@@ -90,20 +93,20 @@ def _check_variants(
     variants: Mapping[str, Variant], request: Request, experiment: Experiment
 ) -> None:
     """Raise a UsageError if variants, the control or users are missing."""
-    files, label = ", ".join(request.files), experiment.label
+    files, label, wording = ", ".join(request.files), experiment.label, request.wording
     if not variants:
         raise NoEventsError(f"no valid event in {files}.")
     found = [name for name in sorted(variants) if name != MISSING_LABEL]
     if not found:
         raise UsageError(
             f"no event in {files} has the label {label!r}; name the field of the variant with "
-            f"--label FIELD or --column {label}=FIELD."
+            f"{wording.option('label', 'FIELD')} or {wording.column(label, 'FIELD')}."
         )
     if experiment.control not in variants:
         hint = suggestion(experiment.control, found)
         raise UsageError(
             f"no event has {label}={experiment.control}; found: {', '.join(found)}. Name the "
-            f"control variant with --control.{hint}"
+            f"control variant with {wording.option('control')}.{hint}"
         )
     if len(found) < 2:
         raise UsageError(f"every event has {label}={found[0]}; there is nothing to compare.")
@@ -111,7 +114,7 @@ def _check_variants(
     if all(each.anonymous == each.lists for each in audiences):
         raise UsageError(
             f"no event in {files} names its user. Lists of one user are correlated, so a "
-            "comparison needs users; name their field with --column user=FIELD."
+            f"comparison needs users; name their field with {wording.column('user', 'FIELD')}."
         )
 
 
@@ -119,8 +122,16 @@ def _check_segments(
     segments: Mapping[str, Mapping[str, Variant]], request: Request, by: str | None
 ) -> None:
     """Raise a UsageError if no event has the field of the segments."""
+    wording = request.wording
     if set(segments) == {MISSING_LABEL}:
         raise UsageError(
-            f"no event in {', '.join(request.files)} has the field {by!r} of --by; name it with "
-            f"--by FIELD or --column {by}=FIELD."
+            f"no event in {', '.join(request.files)} has the field {by!r} of "
+            f"{wording.option('by')}; name it with {wording.option('by', 'FIELD')} or "
+            f"{wording.column(by or '', 'FIELD')}."
         )
+
+
+def page_of_report(title: str, result: CompareResult) -> str:
+    """One HTML file with verdicts, intervals and checks, which loads nothing from elsewhere."""
+    report = msgspec.structs.replace(snapshot_of((), ()), experiment=result.report)
+    return page_of(title, [SpanReadings(None, report)])

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
-from typing import NamedTuple, cast
+from itertools import islice, repeat
+from types import MappingProxyType
+from typing import Any, NamedTuple, cast
 
 import msgspec
+import numpy as np
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.doubts import Doubts
 from streameval.config import Config
 from streameval.config.pipeline import frontend_of, layout
+from streameval.decoding.columns import Decoded
 from streameval.engine.dead_letters import DeadLetter
 from streameval.engine.ingest import Ingest, StartOwner
 from streameval.engine.partition import Tally
@@ -22,6 +26,7 @@ from streameval.join.frontend import CopartitionedOwner
 from streameval.offline.parallel import TableCounting, TaskResult, map_in_processes, tasks_by_size
 from streameval.offline.request import Request
 from streameval.offline.surroundings import Surroundings, UsageError, as_usage_error
+from streameval.offline.values import EventChunk
 from streameval.partials import Cell, Partial, merged
 from streameval.sources.files import FilesSource, lines
 from streameval.sources.opening import size
@@ -29,7 +34,7 @@ from streameval.sources.options import FilesOptions
 from streameval.sources.remote import is_remote
 from streameval.sources.source import Positions, Source
 from streameval.tables.events import TableOptions, kind_of, separators_of
-from streameval.tables.files import Kind, is_table, table_file
+from streameval.tables.files import Kind, Piece, is_table, table_file
 from streameval.windows.times import unit_warning
 
 _POLL_SECONDS = 0.2
@@ -47,14 +52,19 @@ class Counts(NamedTuple):
 
 
 def count_records(
-    config: Config, every: int | None, processes: int, around: Surroundings
+    config: Config,
+    every: int | None,
+    processes: int,
+    around: Surroundings,
+    given: Mapping[str, Any] = MappingProxyType({}),
 ) -> Counts:
     """Count all records of the files, and note the invalid ones.
 
     `every`: length of a span, microseconds; None to count as the daemon does. `processes`: the
-    largest number used; standard input and joins are always counted by one.
+    largest number used; standard input and joins are always counted by one. `given`: as in
+    `Config.inputs`.
     """
-    counts = _new_counts(config, every)
+    counts = _new_counts(config, every, given)
     tally = counts.ingest.tally
     source = FilesSource(cast("FilesOptions", config.source))
     with as_usage_error(SourceError):
@@ -65,7 +75,7 @@ def count_records(
             sizes = [size(path) or 0 for path in source.paths]
             read, tasks = 0, tasks_by_size(source.paths, sizes, processes)
             source.close()
-            with map_in_processes(FileCounting(config, every), tasks, processes) as parts:
+            with map_in_processes(FileCounting(config, every, given), tasks, processes) as parts:
                 for part in parts:
                     part.add_to(counts)
                     examples = _first_of_each_reason([*examples, *part.examples], source.paths)
@@ -78,6 +88,33 @@ def count_records(
     for doubt in (*_unread(config, source.paths), *_invalid(tally, examples)):
         around.note(doubt)
     return counts
+
+
+def record_chunks(
+    config: Config, every: int | None, given: Mapping[str, Any]
+) -> Iterator[EventChunk]:
+    """The events of the files again, as they are counted; see `count_records`."""
+    chunks: list[EventChunk] = []
+
+    def keep(decoded: Decoded) -> None:
+        columns: list[Any] = [repeat(()) if decoded.dimensions is None else decoded.dimensions]
+        if every is None or decoded.times is None:
+            columns.append(repeat(None))
+        else:
+            columns.append((np.floor_divide(decoded.times, every) * every).tolist())
+        rows: defaultdict[Any, list[int]] = defaultdict(list)
+        for row, key in enumerate(islice(zip(*columns, strict=False), len(decoded.batch))):
+            rows[key].append(row)
+        for (labels, start), places in rows.items():
+            part = decoded.take(np.array(places)).batch
+            chunks.append(EventChunk(part, labels[: len(config.labels)], start))
+
+    ingest = Ingest(frontend_of(config, layout(config, given)), sink=keep)
+    source = FilesSource(cast("FilesOptions", config.source))
+    source.open(owner_from_start(config, ingest))
+    for _ in ingested(source, ingest):
+        yield from chunks
+        chunks.clear()
 
 
 def _unread(config: Config, paths: Sequence[str]) -> Iterator[str]:
@@ -98,8 +135,8 @@ def _unread(config: Config, paths: Sequence[str]) -> Iterator[str]:
             yield f"{name} of the records are not read; name them with --column {name}={name}."
 
 
-def _new_counts(config: Config, every: int | None) -> Counts:
-    settings = layout(config)
+def _new_counts(config: Config, every: int | None, given: Mapping[str, Any]) -> Counts:
+    settings = layout(config, given)
     frontend = frontend_of(config, settings)
     if every is None:
         return Counts(Ingest(frontend))
@@ -168,12 +205,12 @@ class CountedFiles(NamedTuple):
 class FileCounting:
     """Counts files of JSON lines independently of other files."""
 
-    def __init__(self, config: Config, every: int | None) -> None:
-        self._config, self._every = config, every
+    def __init__(self, config: Config, every: int | None, given: Mapping[str, Any]) -> None:
+        self._config, self._every, self._given = config, every, given
 
     def __call__(self, paths: Sequence[str]) -> CountedFiles:
         """Count some files."""
-        ingest, spans = _new_counts(self._config, self._every)
+        ingest, spans = _new_counts(self._config, self._every, self._given)
         source = FilesSource(FilesOptions(paths=list(paths)))
         source.open(owner_from_start(self._config, ingest))
         examples = [letter for letters in ingested(source, ingest) for letter in letters]
@@ -230,8 +267,27 @@ class CountedTables(NamedTuple):
     found: Mapping[Cell, Accumulator]
 
 
-def count_tables(request: Request, config: Config, around: Surroundings) -> CountedTables:
-    """Count tables with one event per row."""
+class TableTask(NamedTuple):
+    """Tables with one event per row, ready to be counted.
+
+    Attributes:
+        config: with ids of the kind that the tables have.
+        inputs: arguments of an accumulator besides its metrics.
+        counting: counts pieces.
+    """
+
+    config: Config
+    pieces: Sequence[Piece]
+    inputs: Mapping[str, Any]
+    counting: TableCounting
+
+
+def table_task(request: Request, config: Config) -> TableTask:
+    """The tables of a request and how to count them.
+
+    Raises:
+        UsageError: a file cannot be read, or is no table.
+    """
     others = [path for path in request.paths if not is_table(path)]
     if others:
         raise UsageError(
@@ -245,6 +301,7 @@ def count_tables(request: Request, config: Config, around: Surroundings) -> Coun
         separators=separators_of(request.separators),
         users=by_user or "users" in config.reads(),
         times=by_user or request.every is not None,
+        wording=request.wording,
     )
     with as_usage_error(SourceError):
         files = [table_file(path) for path in request.paths]
@@ -252,21 +309,29 @@ def count_tables(request: Request, config: Config, around: Surroundings) -> Coun
         if config.event.ids == "integer" and kind == "string":
             kind, options = "integer", msgspec.structs.replace(options, integers=True)
         config = of_kind(config, kind)
-        empty, inputs = config.accumulator(), config.inputs() | {"depth": config.depth}
+        inputs = config.inputs(request.inputs) | {"depth": config.depth}
         inputs["experiment"] = config.experiment is not None
-        pieces = [piece for file in files for piece in file.pieces]
-        tasks = tasks_by_size(pieces, [piece.size for piece in pieces], request.processes)
-        count = TableCounting(options, [each.text for each in empty.metrics], request.every, inputs)
-        with (
-            map_in_processes(count, tasks, request.processes) as parts,
-            around.progress(sum(piece.size for piece in pieces)) as shown,
-        ):
-            known = {name: inputs[name] for name in ("catalog", "popularity", "similarity")}
-            doubts: dict[Cell, Doubts] = {}
-            found = merged(_rows(parts, shown, doubts), **known)
-            for cell, counted in found.items():
-                counted.doubts.add(doubts[cell])
-            return CountedTables(empty, found)
+        metrics = [metric.text for metric in config.accumulator(request.inputs).metrics]
+        count = TableCounting(options, metrics, request.every, inputs)
+        return TableTask(config, [piece for file in files for piece in file.pieces], inputs, count)
+
+
+def count_tables(request: Request, config: Config, around: Surroundings) -> CountedTables:
+    """Count tables with one event per row."""
+    config, pieces, inputs, count = table_task(request, config)
+    sizes = [piece.size for piece in pieces]
+    tasks = tasks_by_size(pieces, sizes, request.processes)
+    known = {name: inputs[name] for name in ("catalog", "popularity", "similarity")}
+    doubts: dict[Cell, Doubts] = {}
+    with (
+        as_usage_error(SourceError),
+        map_in_processes(count, tasks, request.processes) as parts,
+        around.progress(sum(sizes)) as shown,
+    ):
+        found = merged(_rows(parts, shown, doubts), **known)
+    for cell, counted in found.items():
+        counted.doubts.add(doubts[cell])
+    return CountedTables(config.accumulator(request.inputs), found)
 
 
 def _rows(

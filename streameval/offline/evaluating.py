@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import msgspec
@@ -14,12 +15,22 @@ from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.capture import ingest_snapshot
 from streameval.engine.snapshot import Health, JoinHealth, Series, SeriesFamily, Snapshot
 from streameval.engine.spans import Slice
+from streameval.engine.variants import users_in
 from streameval.join.frontend import JoinStats
-from streameval.offline.counting import Counts, count_records, count_tables, early_warning
-from streameval.offline.pairs import check_pair, count_pair
-from streameval.offline.request import Request, config_of, lacking_field
+from streameval.offline.counting import (
+    Counts,
+    count_records,
+    count_tables,
+    early_warning,
+    record_chunks,
+    table_task,
+)
+from streameval.offline.pairs import check_pair, count_pair, pair_events
+from streameval.offline.request import Request, config_of, lacking_field, only_for_pairs
 from streameval.offline.surroundings import NoEventsError, Surroundings, UsageError
+from streameval.offline.values import EventChunk
 from streameval.partials import Cell
+from streameval.tables.wording import Wording
 from streameval.windows.times import DurationError, microseconds
 
 
@@ -39,11 +50,17 @@ class Evaluated(NamedTuple):
 
     Attributes:
         spans: in time order; one without a start unless spans are asked for.
+        config: what was counted, and how.
         is_doubtful: whether most records with interactions are invalid.
+        counted: the accumulator of each span and slice; empty for JSON lines.
+        users: number of users of each span and slice, if they are known.
     """
 
     spans: Sequence[SpanReadings]
+    config: Config
     is_doubtful: bool = False
+    counted: Mapping[Cell, Accumulator] = MappingProxyType({})
+    users: Mapping[Cell, float] = MappingProxyType({})
 
 
 def evaluated(request: Request, around: Surroundings, now: float) -> Evaluated:
@@ -58,15 +75,15 @@ def evaluated(request: Request, around: Surroundings, now: float) -> Evaluated:
     if request.is_pair:
         return _of_pair(request, around)
     if request.ties is not None or request.form != "detect":
-        raise UsageError(
-            "--ties and --form are for --recommendations with --truth; leave them out."
-        )
+        raise UsageError(only_for_pairs(request))
     return _of_tables(request, around) if request.is_tables else _of_records(request, around, now)
 
 
 def _of_records(request: Request, around: Surroundings, now: float) -> Evaluated:
     config = config_of(request)
-    counts = count_records(config, _span_length(config, request), request.processes, around)
+    counts = count_records(
+        config, _span_length(config, request), request.processes, around, request.inputs
+    )
     join, tally = _join_health(counts, config), counts.ingest.tally
     warning = tally.warning() or (join.warning() if join is not None else None)
     doubt = None if counts.spans is None else counts.ingest.doubt()
@@ -85,28 +102,34 @@ def _of_records(request: Request, around: Surroundings, now: float) -> Evaluated
             SpanReadings(start, snapshot_of(families, slices))
             for start, slices in counts.spans.items()
         ]
-    for text in _absent_labels([each.snapshot for each in spans]):
+    for text in _absent_labels([each.snapshot for each in spans], request.wording):
         around.note(text)
     if counts.spans is not None and (problem := warning or doubt):
         around.note(problem)
     _note_doubts(spans, config, around)
-    return Evaluated(spans, warning is not None)
+    users = {}
+    if counts.spans is None and config.intervals is not None:
+        sizes = users_in(counts.ingest, config.labels)
+        users = {Cell(labels, None): number for labels, number in sizes.items()}
+    return Evaluated(spans, config, warning is not None, users=users)
 
 
 def _span_length(config: Config, request: Request) -> int | None:
     """The length of a span, microseconds; None for all time."""
     if request.every is None:
         return None
+    option = request.wording.option
     try:
         every = microseconds(request.every)
     except DurationError as error:
-        raise UsageError(f"--every: {error}") from None
+        raise UsageError(f"{option('every')}: {error}") from None
     if not every:
-        raise UsageError(f"--every: found {request.every!r}; give at least 1s.")
+        raise UsageError(f"{option('every')}: found {request.every!r}; give at least 1s.")
     if config.event.time is None:
         raise UsageError(
-            "--every needs event time: name its field and unit with --time and --time-unit, or as "
-            "time and time_unit under [event] in --config FILE."
+            f"{option('every')} needs event time: name its field and unit with {option('time')} "
+            f"and {option('time-unit')}, or as time and time_unit under [event] in "
+            f"{option('config', 'FILE')}."
         )
     return every
 
@@ -119,7 +142,7 @@ def _join_health(counts: Counts, config: Config) -> JoinHealth | None:
     return stats.health(counts.ingest.partitions)
 
 
-def _absent_labels(snapshots: Sequence[Snapshot]) -> Iterator[str]:
+def _absent_labels(snapshots: Sequence[Snapshot], wording: Wording) -> Iterator[str]:
     values: dict[str, set[str]] = {}
     for snapshot in snapshots:
         for entry in snapshot.series:
@@ -128,7 +151,8 @@ def _absent_labels(snapshots: Sequence[Snapshot]) -> Iterator[str]:
                 values.setdefault(name, set()).add(value)
     for name, present in values.items():
         if present == {MISSING_LABEL}:
-            yield f"no event has the label {name!r}; --by or [event.labels] names its field."
+            by = wording.option("by")
+            yield f"no event has the label {name!r}; {by} or [event.labels] names its field."
 
 
 def _of_tables(request: Request, around: Surroundings) -> Evaluated:
@@ -139,7 +163,9 @@ def _of_tables(request: Request, around: Surroundings) -> Evaluated:
 
 def _of_pair(request: Request, around: Surroundings) -> Evaluated:
     if request.labels:
-        raise UsageError("--by splits events; --recommendations and --truth have no labels.")
+        option = request.wording.option
+        pair = f"{option('recommendations')} and {option('truth')}"
+        raise UsageError(f"{option('by')} splits events; {pair} have no labels.")
     check_pair(request)
     config = config_of(request)
     counted = count_pair(request, config, _span_length(config, request), around.note).found
@@ -160,7 +186,9 @@ def _read(
         raise NoEventsError(f"no event in {', '.join(request.files)}.")
     spans = _by_span(counted, config)
     _note_doubts(spans, config, around)
-    return Evaluated(spans)
+    audiences = {cell: part.audience for cell, part in counted.items()}
+    users = {cell: each.users for cell, each in audiences.items() if each is not None}
+    return Evaluated(spans, config, counted=counted, users=users)
 
 
 def _by_span(counted: Mapping[Cell, Accumulator], config: Config) -> list[SpanReadings]:
@@ -217,3 +245,27 @@ def _advice(
                 pairs = zip(family.label_names, labels, strict=True)
                 where = ", ".join(f"{name}={value}" for name, value in pairs)
                 yield f"{where}: {text}" if where else text
+
+
+def page_of(title: str, spans: Sequence[SpanReadings]) -> str:
+    """One HTML file with the readings, which loads nothing from elsewhere."""
+    from streameval.exporters.page import document  # noqa: PLC0415  rarely needed, and takes time
+
+    return f"{document(title, spans)}\n"
+
+
+def chunks_of(request: Request, config: Config) -> Iterator[EventChunk]:
+    """The events of a request again, with what each is split by; doubts are not noted again.
+
+    `config`: of `evaluated`.
+    """
+    every = _span_length(config, request)
+    if request.is_pair:
+        for start, _, columns in pair_events(request, config, every, lambda _: None):
+            yield EventChunk(columns, (), start)
+    elif request.is_tables:
+        task = table_task(request, config)
+        for cell, events in task.counting.split(task.pieces):
+            yield EventChunk(events, cell.labels, cell.start)
+    else:
+        yield from record_chunks(config, every, request.inputs)

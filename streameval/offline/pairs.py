@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 
+from streameval.accumulator import Accumulator
 from streameval.config import Config
 from streameval.errors import InvalidEventError, SourceError
-from streameval.events.columns import Columns as EventColumns
 from streameval.offline.counting import CountedTables, of_kind
-from streameval.offline.request import Request, names_in
+from streameval.offline.request import Request, names_in, source_name
 from streameval.offline.surroundings import UsageError, as_usage_error
 from streameval.partials import Cell
-from streameval.tables.files import Kind, is_table
+from streameval.tables.files import Kind, is_table, joined_tables
 from streameval.tables.rows import (
     Rows,
     by_span,
@@ -31,13 +32,30 @@ from streameval.tables.rows import (
 
 def check_pair(request: Request) -> None:
     """Refuse one file of a pair alone, and arguments that a pair does not take."""
-    if request.recommendations is None or request.truth is None:
-        raise UsageError("--recommendations and --truth belong together; give both.")
+    option = request.wording.option
+    one, other = option("recommendations"), option("truth")
+    if request.aligned is None and (request.recommendations is None or request.truth is None):
+        raise UsageError(f"{one} and {other} belong together; give both.")
     if request.paths:
-        both = "--recommendations with --truth"
-        raise UsageError(f"found {request.paths[0]!r} and {both}; give one or the other.")
+        name = source_name(request.paths[0])
+        raise UsageError(f"found {name!r} and {one} with {other}; give one or the other.")
     if request.separators:
-        raise UsageError("--separator is for files with one event per row; leave it out.")
+        raise UsageError(
+            f"{option('separator')} is for files with one event per row; leave it out."
+        )
+
+
+class PairEvents(NamedTuple):
+    """The events of one span of time.
+
+    Attributes:
+        start: microseconds since the epoch; None for all time.
+        kind: of their item ids; None if the first id decides.
+    """
+
+    start: int | None
+    kind: Kind | None
+    columns: Any
 
 
 def count_pair(
@@ -49,68 +67,101 @@ def count_pair(
     """
     config = msgspec.structs.replace(config, labels=[])
     with as_usage_error(SourceError):
-        found = list(_joined_by_span(request, config, every, note))
-        kinds: set[Kind] = {kind for _, (kind, _) in found}
-        empty = of_kind(config, kinds.pop() if kinds else "string").accumulator()
-    counted = {Cell((), start): empty.copy() for start, _ in found}
-    for start, (_, columns) in found:
+        events = list(pair_events(request, config, every, note))
+        empty = empty_pair(request, config, events)
+    counted = {Cell((), each.start): empty.copy() for each in events}
+    for each in events:
         with as_usage_error(InvalidEventError):
-            counted[Cell((), start)].update_many(columns)
+            counted[Cell((), each.start)].update_many(each.columns)
     return CountedTables(empty, counted)
 
 
-def _joined_by_span(
+def empty_pair(request: Request, config: Config, events: Sequence[PairEvents]) -> Accumulator:
+    """An empty accumulator for these events."""
+    kinds = {each.kind for each in events}
+    if None in kinds:
+        given = {"ids": None, **request.inputs}
+        return config.accumulator(given)
+    kind: Kind = "integer" if "integer" in kinds else "string"
+    return of_kind(config, kind).accumulator(request.inputs)
+
+
+def pair_events(
     request: Request, config: Config, every: int | None, note: Callable[[str], None]
-) -> Iterator[tuple[int | None, tuple[Kind, EventColumns]]]:
-    """The events of each span, with its start and the kind of their ids."""
-    paths = request.recommendations or "", request.truth or ""
-    trec = request.form == "trec" or (request.form == "detect" and _are_trec(*paths))
-    if trec and every is not None:
-        raise UsageError("--every needs event time, and trec_eval's files have none.")
-    shown, truth = _of_trec(*paths, note) if trec else _of_tables(paths, request, config)
-    for doubt in row_warnings(shown, truth):
+) -> Iterator[PairEvents]:
+    """The events of each span; `note` takes each doubt about the rows."""
+    scores = bool(config.reads() & {"scores", "ranksums", "event"})
+    if request.aligned is not None:
+        for columns in request.aligned.columns(config.kept_depth(), scores=scores):
+            yield PairEvents(None, None, columns)
+        return
+    is_trec_pair = _is_trec_pair(request)
+    if is_trec_pair and every is not None:
+        every_ = request.wording.option("every")
+        raise UsageError(f"{every_} needs event time, and trec_eval's files have none.")
+    rows = _of_trec(request, note) if is_trec_pair else _of_tables(request, config)
+    for doubt in row_warnings(*rows, request.wording):
         note(doubt)
-    for start, *rows in by_span(shown, truth, every):
-        yield (
-            start,
-            joined(
-                *rows,
-                ties=request.ties or ("id_desc" if trec else "arrival"),
-                ids=config.event.ids,
-                scores=bool(config.reads() & {"scores", "ranksums", "event"}),
-                named=config.intervals is not None or "users" in config.reads(),
-            ),
+    for start, *parts in by_span(*rows, every):
+        kind, columns = joined(
+            *parts,
+            ties=request.ties or ("id_desc" if is_trec_pair else "arrival"),
+            ids=config.event.ids,
+            scores=scores,
+            named=config.intervals is not None or "users" in config.reads(),
         )
+        yield PairEvents(start, kind, columns)
 
 
-def _are_trec(results: str, qrels: str) -> bool:
+def with_truth_read(request: Request) -> Request:
+    """The request with the rows of its truth, which several models share, read once."""
+    if request.aligned is not None or not isinstance(request.truth, str):
+        return request
+    if _is_trec_pair(request):
+        rows = trec_rows(request.truth, "qrels")
+        return msgspec.structs.replace(request, truth=rows, form="trec")
+    return msgspec.structs.replace(request, truth=joined_tables(request.truth), form="table")
+
+
+def _is_trec_pair(request: Request) -> bool:
     """Whether both are trec_eval's files; refuses one of them alone, and both swapped."""
+    results, qrels = request.recommendations, request.truth
+    if request.form != "detect" or not (isinstance(results, str) and isinstance(qrels, str)):
+        return request.form == "trec"
+    names = [request.wording.option(each) for each in ("recommendations", "truth")]
     if is_trec(results, "qrels") and is_trec(qrels, "results"):
         raise UsageError(
             f"{results} looks like trec_eval's qrels and {qrels} like its results; give the "
-            "results as --recommendations and the qrels as --truth."
+            f"results as {names[0]} and the qrels as {names[1]}."
         )
-    found = is_trec(results, "results"), is_trec(qrels, "qrels")
-    if found[0] != found[1]:
-        known, other = (results, qrels) if found[0] else (qrels, results)
+    alike = is_trec(results, "results"), is_trec(qrels, "qrels")
+    if alike[0] != alike[1]:
+        trec, other = (results, qrels) if alike[0] else (qrels, results)
         raise UsageError(
-            f"{known} looks like a file of trec_eval and {other} does not; give two of trec_eval "
-            "or two tables, or say which they are with --form."
+            f"{trec} looks like a file of trec_eval and {other} does not; give two of trec_eval "
+            f"or two tables, or say which they are with {request.wording.option('form')}."
         )
-    return all(found)
+    return all(alike)
 
 
-def _of_tables(paths: tuple[str, str], request: Request, config: Config) -> tuple[Rows, Rows]:
-    shown = recommendation_rows(paths[0], names_in(request, "recommendations", config))
-    if request.ties is None:
-        refuse_unread_scores(paths[0], shown)
-    return shown, truth_rows(paths[1], names_in(request, "truth", config))
+def _of_tables(request: Request, config: Config) -> tuple[Rows, Rows]:
+    shown, truth = request.recommendations or "", request.truth or ""
+    if not isinstance(shown, Rows):
+        name = source_name(shown)
+        shown = recommendation_rows(shown, names_in(request, "recommendations", config))
+        if request.ties is None:
+            refuse_unread_scores(name, shown, request.wording)
+    if not isinstance(truth, Rows):
+        truth = truth_rows(truth, names_in(request, "truth", config))
+    return shown, truth
 
 
-def _of_trec(results: str, qrels: str, note: Callable[[str], None]) -> tuple[Rows, Rows]:
-    shown, truth, unmatched = common_topics(
-        trec_rows(results, "results"), trec_rows(qrels, "qrels")
-    )
+def _of_trec(request: Request, note: Callable[[str], None]) -> tuple[Rows, Rows]:
+    results = trec_rows(source_name(request.recommendations or ""), "results")
+    qrels = request.truth
+    if not isinstance(qrels, Rows):
+        qrels = trec_rows(source_name(qrels or ""), "qrels")
+    shown, truth, unmatched = common_topics(results, qrels)
     if unmatched:
         note(f"{unmatched:,} topics are in only one file and are left out, as in trec_eval.")
     return shown, truth

@@ -233,6 +233,11 @@ class TableCounting:
         size, lists = sum(each.size for each in pieces), sum(row.lists for row in rows)
         return TaskResult(size, lists, rows, {cell: each.doubts for cell, each in found.items()})
 
+    def split(self, pieces: Sequence[Piece]) -> Iterator[tuple[Cell, Any]]:
+        """The events of each cell, piece by piece."""
+        for events in self._events(pieces, []):
+            yield from self._counter.split(events)
+
     def _events(self, pieces: Sequence[Piece], at: list[tuple[FileTable, Any]]) -> Iterator[Any]:
         """Tables of events in order; `at` holds the one that is being counted."""
         wanted = self._options.wanted()

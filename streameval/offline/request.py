@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from datetime import date
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePath
 from types import MappingProxyType
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 
@@ -16,7 +14,6 @@ from streameval.accumulator.activity import USER_METRICS
 from streameval.accumulator.comparison import Method
 from streameval.accumulator.experiment import Experiment
 from streameval.accumulator.formulas import needed_inputs
-from streameval.accumulator.planned_shares import SINCE, DatedShares, Shares
 from streameval.catalogue import parse
 from streameval.config import Config, WebOptions, load
 from streameval.config.checks import check_config
@@ -27,9 +24,11 @@ from streameval.join.options import AttributionOptions
 from streameval.offline.surroundings import UsageError, as_usage_error
 from streameval.sources.opening import expand
 from streameval.sources.options import FilesOptions
+from streameval.statistics.intervals import Intervals
 from streameval.tables.events import GAINS
-from streameval.tables.files import finite, is_table
-from streameval.tables.rows import Names, Ties
+from streameval.tables.files import FileTable, is_table
+from streameval.tables.rows import Names, Rows, Ties
+from streameval.tables.wording import COMMAND, Wording
 
 Form: TypeAlias = Literal["detect", "table", "trec"]
 
@@ -44,10 +43,6 @@ ROLES: Final = ("user", "item", "score", "rank", "rating")
 
 _OF_ONE_FILE: Final = ("user", "item")
 """Those of both files, which may have a name in each: truth.user=member."""
-
-
-_DATED: Final = re.compile(r"[\d./-]+:")
-"""The beginning of shares that hold from a day on."""
 
 
 _NO_CAP = 2**62
@@ -69,6 +64,28 @@ _COLUMNS: Final = ("recommendations", "interactions", "positions", "scores", "us
 """Keys of [event] that name a column of a table."""
 
 
+class AlignedEvents(Protocol):
+    """Lists with their interactions, of one user after the other."""
+
+    def columns(self, depth: int | None, *, scores: bool) -> Iterator[Any]:
+        """The events in parts, for `Accumulator.update_many`, with the user of each.
+
+        `depth`: ranks that are counted; None for whole lists. `scores`: whether to give the scores
+        of the items, if they are known.
+        """
+
+
+PairSource: TypeAlias = str | FileTable | Rows
+"""A file, folder or pattern; a frame; or rows that were read already."""
+
+
+def source_name(source: PairSource) -> str:
+    """The name of a file or frame in messages."""
+    if isinstance(source, Rows):
+        return "the rows given"
+    return source if isinstance(source, str) else source.path
+
+
 class Request(msgspec.Struct, frozen=True, kw_only=True):
     """The arguments of a command: metrics, files and options.
 
@@ -79,11 +96,15 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         every: length of a span of event time; None for one span.
         compares: whether to keep the configuration's experiment, unchecked.
         added: metrics besides those given or configured, which an experiment names.
+        inputs: catalogue, popularity and similarity that are no files but objects, by name.
+        aligned: a caller's lists or scores with their truth, instead of files.
+        intervals: settings of intervals, if the configuration has none.
+        wording: how messages name the options.
     """
 
-    paths: Sequence[str] = ()
-    recommendations: str | None = None
-    truth: str | None = None
+    paths: Sequence[str | FileTable] = ()
+    recommendations: PairSource | None = None
+    truth: PairSource | None = None
     form: Form = "detect"
     ties: Ties | None = None
     columns: Sequence[str] = ()
@@ -100,6 +121,10 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     processes: int = 1
     compares: bool = False
     added: Sequence[str] = ()
+    inputs: Mapping[str, Any] = MappingProxyType({})
+    aligned: AlignedEvents | None = None
+    intervals: Intervals | None = None
+    wording: Wording = COMMAND
 
     @property
     def named_metrics(self) -> list[str]:
@@ -108,14 +133,15 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def files(self) -> list[str]:
-        """All files of the request."""
+        """The names of all files and frames of the request."""
         pair = (self.recommendations, self.truth)
-        return [*self.paths, *(each for each in pair if each is not None)]
+        return list(map(source_name, (*self.paths, *(x for x in pair if x is not None))))
 
     @property
     def is_pair(self) -> bool:
-        """Whether the request is for --recommendations and --truth."""
-        return self.recommendations is not None or self.truth is not None
+        """Whether the request is for --recommendations and --truth, or has its events itself."""
+        pair = (self.recommendations, self.truth, self.aligned)
+        return any(each is not None for each in pair)
 
     @property
     def is_tables(self) -> bool:
@@ -152,31 +178,57 @@ def _holds_events(path: str) -> bool:
     return is_table(path) or name.endswith(_LINES)
 
 
+def title_of(request: Request) -> str:
+    """The heading of a file about what the request names."""
+    first, *others = request.files or ["recommendations"]
+    name = PurePath(first).name or first
+    return f"{name} and {len(others):,} more" if others else name
+
+
+def only_for_pairs(request: Request) -> str:
+    """The message about options that events do not take."""
+    option = request.wording.option
+    pair = f"{option('recommendations')} with {option('truth')}"
+    return f"{option('ties')} and {option('form')} are for {pair}; leave them out."
+
+
 def config_of(request: Request) -> Config:
     """The configuration of a request; files on the command line replace its source."""
     if request.config is None and not request.named_metrics:
+        some = "'ctr', 'ndcg@10'" if request.wording.python else "-m ctr -m ndcg@10"
         raise UsageError(
-            "no metric given; add some, for example -m ctr -m ndcg@10 (`streameval metrics` lists "
-            "them all), or --config FILE."
+            f"no metric given; add some, for example {some} (`streameval metrics` lists them all), "
+            f"or {request.wording.option('config', 'FILE')}."
         )
     for text in request.named_metrics:
         parse(text)
     if request.config is None:
         _require_inputs(request)
         # Files are finite, so labels need no cap.
-        files = _source(request.files)
+        files = _source(request)
         base = Config(metrics=["ctr"], source=files, label_cap=_NO_CAP, max_series=_NO_CAP)
     else:
-        source = FilesOptions(paths=request.files) if request.files else None
+        source = _source(request) if request.files or request.aligned else None
         base = load(request.config, lambda config: _for_files(config, request), source)
     config = _overridden(base, request)
     # Only `compare` reads the experiment, and checks it with its own options.
     experiment = config.experiment if request.compares else None
-    config = check_config("command line", msgspec.structs.replace(config, experiment=None))
+    config = _checked(msgspec.structs.replace(config, experiment=None), request)
     for text in request.named_metrics:
         if lacking := lacking_field(text, config, tables=request.is_tables):
             raise UsageError(f"{text!r} needs {lacking}.")
     return msgspec.structs.replace(config, experiment=experiment)
+
+
+def _checked(config: Config, request: Request) -> Config:
+    """The configuration, checked without the metrics whose inputs are objects of the caller."""
+    where = "arguments" if request.wording.python else "command line"
+    if not request.inputs:
+        return check_config(where, config)
+    given = {*request.inputs}
+    rest = [text for text in config.metrics if not given & {*needed_inputs(parse(text))}]
+    check_config(where, msgspec.structs.replace(config, metrics=rest or ["hits"]))
+    return config
 
 
 def lacking_field(text: str, config: Config, *, tables: bool) -> str | None:
@@ -200,18 +252,29 @@ _INPUTS: Final = {
 
 def _require_inputs(request: Request) -> None:
     """Refuse metrics whose inputs are missing; only `evaluate` has an option for one of them."""
+    where = request.wording.option("config")
     for text in request.named_metrics:
         for name in needed_inputs(parse(text)):
-            if name in _INPUTS and not (name == "catalog" and request.catalog is not None):
+            if name in request.inputs or (name == "catalog" and request.catalog is not None):
+                continue
+            if name in _INPUTS:
                 what, key = _INPUTS[name]
-                remedy = f"add it with {key} to a configuration and give --config"
+                remedy = f"add it with {key} to a configuration and give {where}"
+                if request.wording.python:
+                    remedy = f"give {request.wording.option(name)}"
                 if name == "catalog" and not request.compares:
-                    remedy = "give --catalog, the number of items or a file of their ids"
+                    catalog = request.wording.option("catalog")
+                    remedy = f"give {catalog}, the number of items or a file of their ids"
                 raise UsageError(f"{text!r} needs {what}; {remedy}.")
 
 
-def _source(paths: list[str]) -> FilesOptions:
+def _source(request: Request) -> FilesOptions:
+    paths = request.files
+    if request.aligned is not None:
+        return FilesOptions(paths=["the lists given"])
     if not paths:
+        if request.wording.python:
+            raise UsageError("there are no files; give at least one.")
         both = "--recommendations with --truth"
         raise UsageError(f"missing argument 'PATH...', or {both}; see `streameval evaluate -h`.")
     return FilesOptions(paths=paths)
@@ -222,9 +285,9 @@ def _for_files(config: Config, request: Request) -> Config:
     replace = msgspec.structs.replace
     config = replace(config, state=None, dead_letters=None, web=WebOptions())
     config = for_files(config)
-    if not request.files and isinstance(config.source, FilesOptions):
+    if not (request.files or request.aligned) and isinstance(config.source, FilesOptions):
         return config
-    config = replace(config, source=_source(request.files))
+    config = replace(config, source=_source(request))
     if request.is_pair:
         return replace(config, attribution=None)
     if config.attribution is None:
@@ -282,6 +345,8 @@ def _overridden(config: Config, request: Request) -> Config:
     if request.catalog is not None:
         known = request.catalog
         config = change(config, catalog=int(known) if known.isdecimal() else known)
+    if request.intervals is not None and config.intervals is None:
+        config = change(config, intervals=request.intervals)
     return change(config, event=_fields(config, request))
 
 
@@ -330,6 +395,7 @@ def names_in(request: Request, file: str, config: Config) -> Names:
         **{role: names[role] for role in ROLES if role in names} | here,
         time=None if request.every is None else config.event.time,
         time_unit=config.event.time_unit or "iso8601",
+        wording=request.wording,
     )
 
 
@@ -371,7 +437,7 @@ class ExperimentOptions(NamedTuple):
         intervals: given fields of Intervals.
         looks: how often the experiment is looked at.
         by: field whose values are segments, which are compared each by itself.
-        models: variant -> its file of recommendations, the control first; empty for events.
+        models: variant -> its recommendations, the control first; empty for events.
         gap: field whose values are compared with each other, instead of variants.
     """
 
@@ -381,7 +447,7 @@ class ExperimentOptions(NamedTuple):
     looks: int
     by: str | None
     fail_on: Sequence[str]
-    models: Mapping[str, str] = MappingProxyType({})
+    models: Mapping[str, PairSource | AlignedEvents] = MappingProxyType({})
     gap: str | None = None
 
 
@@ -401,46 +467,3 @@ def deciding_metrics(experiment: Experiment) -> list[str]:
 def given_options(**options: object) -> dict[str, Any]:
     """The options without those that were left out: None, empty or False."""
     return {name: value for name, value in options.items() if value}
-
-
-def number_options(option: str, texts: Sequence[str]) -> dict[str, float]:
-    """The values of an option NAME=NUMBER."""
-    found: dict[str, float] = {}
-    for text in filter(None, texts):
-        # Parameters of a metric contain equal signs, too, so the last one separates.
-        name, _, number = text.rpartition("=")
-        value = finite(number)
-        if not name.strip() or value is None:
-            example = "ctr=-0.01" if option == "--guardrail" else "control=9,treatment=1"
-            raise UsageError(f"{option}: found {text!r}; give NAME=NUMBER, like {example}.")
-        if name.strip() in found:
-            raise UsageError(f"{option}: {name.strip()!r} is given twice; give it once.")
-        found[name.strip()] = value
-    return found
-
-
-def shares_option(texts: Sequence[str]) -> Shares | DatedShares:
-    """The shares of --shares, which may be given once without a day, or once for each change."""
-    pairs = [text.split(":", 1) if _DATED.match(text) else ["", text] for text in texts]
-    shares = [number_options("--shares", numbers.split(",")) for _, numbers in pairs]
-    days = [_day("--shares", day) if day else None for day, _ in pairs]
-    if days in ([], [None]):
-        return shares[0] if shares else {}
-    if None in days:
-        raise UsageError(
-            "--shares: given several times, each needs its first day, like "
-            "2026-03-01:control=99,treatment=1."
-        )
-    return [{SINCE: day, **each} for day, each in zip(days, shares, strict=True) if day is not None]
-
-
-def day_option(text: str | None) -> date | None:
-    """The day of --since."""
-    return None if text is None else _day("--since", text)
-
-
-def _day(option: str, text: str) -> date:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise UsageError(f"{option}: found {text!r}; give a day, like 2026-03-01.") from None

@@ -21,9 +21,11 @@ from streameval.engine.capture import ingest_snapshot
 from streameval.engine.ingest import Ingest
 from streameval.engine.variants import segments_in, variants_in
 from streameval.offline.counting import count_records, count_tables, early_warning
-from streameval.offline.pairs import check_pair, count_pair
+from streameval.offline.pairs import check_pair, count_pair, with_truth_read
 from streameval.offline.request import (
+    AlignedEvents,
     ExperimentOptions,
+    PairSource,
     Request,
     config_of,
     deciding_metrics,
@@ -32,6 +34,8 @@ from streameval.offline.states import newest_checkpoints, restore, without_copie
 from streameval.offline.surroundings import Surroundings, UsageError
 from streameval.partials import Cell
 from streameval.statistics.intervals import Audience, Intervals
+from streameval.tables.files import FileTable
+from streameval.tables.rows import Rows
 from streameval.windows.times import DAY
 
 Found: TypeAlias = tuple[Sequence[Metric], Mapping[str, Variant]]
@@ -85,9 +89,11 @@ def _settings(
         request = msgspec.structs.replace(request, labels=labels)
     config = config_of(request)
     intervals = msgspec.structs.replace(config.intervals or Intervals(), **options.intervals)
-    dated = "--shares with dates" if isinstance(experiment.shares, list) else ""
+    option = request.wording.option
+    dated = f"{option('shares')} with dates" if isinstance(experiment.shares, list) else ""
     if config.event.time is None and (dated or experiment.since is not None):
-        raise UsageError(f"{dated or '--since'} needs event time: name its field with --time.")
+        what = dated or option("since")
+        raise UsageError(f"{what} needs event time: name its field with {option('time')}.")
     counting = Experiment(label=known.label)
     config = msgspec.structs.replace(config, intervals=intervals, experiment=counting)
     return config, experiment
@@ -129,7 +135,7 @@ def _count_tables(
 def _count_lines(
     request: Request, config: Config, labels: Sequence[str], around: Surroundings
 ) -> Counted:
-    ingest = count_records(config, None, request.processes, around).ingest
+    ingest = count_records(config, None, request.processes, around, request.inputs).ingest
     if trouble := ingest_snapshot(ingest, labels=config.labels, now=0.0).health.trouble:
         around.note(trouble)
     label, *others = labels
@@ -147,15 +153,14 @@ def counted_models(
 ) -> tuple[Experiment, Intervals, Counted]:
     """The counts of files of recommendations with one truth; the users are the same."""
     _check_models(request, options)
+    request = with_truth_read(request)
     whole = {**options.experiment, "same_users": True, "since": None, "shares": {}}
     config, experiment = _settings(request, options._replace(experiment=whole), around)
     if "control" not in options.experiment and experiment.control not in options.models:
         experiment = msgspec.structs.replace(experiment, control=next(iter(options.models)))
     counted = {
-        name: _count_model(
-            msgspec.structs.replace(request, recommendations=path), config, around.about(name)
-        )
-        for name, path in options.models.items()
+        name: _count_model(_of_model(request, model), config, around.about(name))
+        for name, model in options.models.items()
     }
     variants = {name: variant_of(each) for name, each in counted.items()}
     metrics = next(iter(counted.values())).metrics
@@ -164,6 +169,13 @@ def counted_models(
         config.intervals or Intervals(),
         _without_intervals(config, (metrics, variants)),
     )
+
+
+def _of_model(request: Request, model: PairSource | AlignedEvents) -> Request:
+    """The request for one model."""
+    if isinstance(model, str | FileTable | Rows):
+        return msgspec.structs.replace(request, recommendations=model)
+    return msgspec.structs.replace(request, aligned=model)
 
 
 def _count_model(request: Request, config: Config, around: Surroundings) -> Accumulator:
@@ -179,16 +191,18 @@ def _check_models(request: Request, options: ExperimentOptions) -> None:
     """Refuse what files of recommendations with a truth do not have: labels, times, a split."""
     check_pair(request)
     given = {
-        "--label": request.labels,
-        "--by": options.by,
-        "--time": request.time,
-        "--since": options.experiment.get("since"),
-        "--shares": options.experiment.get("shares"),
+        "label": request.labels,
+        "by": options.by,
+        "time": request.time,
+        "since": options.experiment.get("since"),
+        "shares": options.experiment.get("shares"),
     }
-    for option in filter(given.get, given):
+    option = request.wording.option
+    for name in filter(given.get, given):
+        pair = f"{option('recommendations')} and {option('truth')}"
         raise UsageError(
-            f"{option} is for events; with --recommendations and --truth every user meets every "
-            "model, once. Leave it out."
+            f"{option(name)} is for events; with {pair} every user meets every model, once. Leave "
+            "it out."
         )
 
 
@@ -293,6 +307,8 @@ def variant_of(counted: Accumulator) -> Variant:
     """The lists of an accumulator as a variant."""
     sums = {metric.text: counted.groups(metric.text) for metric in counted.metrics}
     audience = cast("Audience", counted.audience)
-    found = {name: each for name, each in sums.items() if each is not None}
+    kept = {name: each for name, each in sums.items() if each is not None}
     objections = objections_to(counted.metrics, counted.table, [0])
-    return Variant(found, audience, activity(counted.table, [0]), objections)
+    readings = map(counted.read, kept)
+    values = {reading.metric: reading.value for reading in readings if reading.defined}
+    return Variant(kept, audience, activity(counted.table, [0]), objections, values)

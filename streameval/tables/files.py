@@ -43,14 +43,14 @@ def arrow(part: str = "") -> Any:
     return imported(f"pyarrow.{part}".rstrip("."), "reading parquet and CSV files", "parquet")
 
 
-def is_table(path: str) -> bool:
-    """Whether a file is a parquet or CSV file by its name.
+def is_table(path: str | FileTable) -> bool:
+    """Whether a file is a parquet or CSV file by its name; a frame is a table, too.
 
     Example:
         >>> is_table("events.parquet"), is_table("events.csv.gz"), is_table("events.ndjson")
         (True, True, False)
     """
-    return _suffix(path) in _SUFFIXES
+    return isinstance(path, FileTable) or _suffix(path) in _SUFFIXES
 
 
 class TableColumn(NamedTuple):
@@ -59,6 +59,10 @@ class TableColumn(NamedTuple):
     table: FileTable
     name: str
     values: Any
+
+    def of(self, other: Any) -> TableColumn:
+        """The column of this name of another Arrow table."""
+        return self._replace(values=other[self.name].combine_chunks())
 
     def error(self, row: int, problem: str, remedy: str) -> SourceError:
         """An error about the value in a row, from 0."""
@@ -74,6 +78,7 @@ class FileTable(NamedTuple):
         names: names of the columns of the file, in order; the content may have fewer columns.
         text: the bytes of a text file; None for parquet.
         first: index in the file of the first row of the content.
+        idle: of a caller's lists, those without an entry, which have no row; None without.
     """
 
     path: str
@@ -81,6 +86,7 @@ class FileTable(NamedTuple):
     names: Sequence[str]
     text: bytes | None
     first: int = 0
+    idle: Any = None
 
     def column(self, name: str, remedy: str) -> TableColumn:
         """The column with this name."""
@@ -129,12 +135,14 @@ class Piece(NamedTuple):
         size: approximate size in bytes; 0 for a pipe.
         groups: row groups of parquet; empty for the whole file.
         first: index in the file of the first row.
+        frame: the rows themselves, if they are no file but a caller's frame.
     """
 
     path: str
     size: int
     groups: tuple[int, ...] = ()
     first: int = 0
+    frame: FileTable | None = None
 
 
 class TableFile(NamedTuple):
@@ -150,9 +158,11 @@ class TableFile(NamedTuple):
     pieces: list[Piece]
 
 
-def table_file(path: str) -> TableFile:
-    """A file with its pieces: one per row group of parquet, one for a text file."""
+def table_file(path: str | FileTable) -> TableFile:
+    """A file with its pieces: one per row group of parquet, one for a text file or a frame."""
     arrow()
+    if isinstance(path, FileTable):
+        return TableFile(path.path, path.content.schema, [Piece(path.path, 0, frame=path)])
     whole = size(path)
     if whole is None or _suffix(path) not in _PARQUETS:
         return TableFile(path, None, [Piece(path, whole or 0)])
@@ -175,7 +185,7 @@ def table_file(path: str) -> TableFile:
 def tables_of(piece: Piece, wanted: Container[str]) -> Iterator[FileTable]:
     """The rows of a piece, in batches."""
     if not piece.groups:
-        yield table_of(piece.path)
+        yield table_of(piece.path) if piece.frame is None else piece.frame
         return
     with _parquet(piece.path) as file:
         names, first = file.schema_arrow.names, piece.first
@@ -225,8 +235,10 @@ def table_of(path: str) -> FileTable:
         return _text(path, found.removeprefix(_BYTE_ORDER_MARK))
 
 
-def joined_tables(path: str) -> FileTable:
-    """The rows of a file, or those of all tables in a folder or of a pattern."""
+def joined_tables(path: str | FileTable) -> FileTable:
+    """The rows of a file or frame, or those of all tables in a folder or of a pattern."""
+    if isinstance(path, FileTable):
+        return path
     found = [table_of(each) for each in expand(path, is_table)]
     if len(found) == 1:
         return found[0]
@@ -298,7 +310,9 @@ def ids_of(column: TableColumn) -> Any:
 def users_of(column: TableColumn) -> Any:
     """A column of optional ids as an Arrow array; null and empty text become null."""
     types, array, compute = arrow().types, column.values, arrow("compute")
-    if types.is_string(array.type):
+    # Polars gives views of strings, and a column without rows may have no type.
+    views = types.is_string_view(array.type)
+    if types.is_string(array.type) or views or types.is_null(array.type):
         array = array.cast(arrow().large_string())
     if not (types.is_integer(array.type) or types.is_large_string(array.type)):
         problem = f"column {column.name!r} holds {array.type}"

@@ -30,6 +30,7 @@ from streameval.tables.files import (
     of_one_kind,
     times_of,
 )
+from streameval.tables.wording import COMMAND, Wording
 
 Ties: TypeAlias = Literal["arrival", "id_desc", "id_asc"]
 """Order of items with equal scores: the earlier row, the larger id, or the smaller id first."""
@@ -37,7 +38,7 @@ Ties: TypeAlias = Literal["arrival", "id_desc", "id_asc"]
 TrecFile: TypeAlias = Literal["results", "qrels"]
 
 _USER = (
-    *("user", "userid", "useridx", "uid", "query", "queryid", "qid"),
+    *("user", "users", "userid", "useridx", "uid", "query", "queryid", "qid"),
     *("request", "requestid", "session", "sessionid"),
 )
 _ITEM = (
@@ -63,6 +64,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         time: event time, which is read only if it is named.
+        wording: how messages name these options.
     """
 
     user: str | None = None
@@ -72,6 +74,7 @@ class Names(msgspec.Struct, frozen=True, kw_only=True):
     rating: str | None = None
     time: str | None = None
     time_unit: TimeUnit = "iso8601"
+    wording: Wording = COMMAND
 
 
 class Rows(NamedTuple):
@@ -86,6 +89,7 @@ class Rows(NamedTuple):
         binary: the first of those that has only 0 and 1, and has a 0; None without.
         numeric: the first of those that has other numbers only; None without, or if a score or
             rank orders the rows.
+        idle: users without a row, whose list or interactions are empty; None without.
     """
 
     users: Any
@@ -97,6 +101,7 @@ class Rows(NamedTuple):
     unread: Sequence[str] = ()
     binary: str | None = None
     numeric: str | None = None
+    idle: Any = None
 
     def take(self, rows: IntArray) -> Rows:
         """These rows, in this order."""
@@ -110,26 +115,27 @@ class Rows(NamedTuple):
         )
 
 
-def recommendation_rows(path: str, names: Names) -> Rows:
-    """The rows of a file of recommendations: user, item and, if present, score or rank."""
+def recommendation_rows(path: str | FileTable, names: Names) -> Rows:
+    """The rows of a file or frame of recommendations: user, item and, if present, score or rank."""
     scores, ranks = ("score", names.score, _SCORE), ("rank", names.rank, _RANK)
     return _rows(path, names, "recommendations", scores, ranks)
 
 
-def truth_rows(path: str, names: Names) -> Rows:
-    """The rows of a file of interactions: user, item and, if present, rating."""
+def truth_rows(path: str | FileTable, names: Names) -> Rows:
+    """The rows of a file or frame of interactions: user, item and, if present, rating."""
     return _rows(path, names, "truth", ("rating", names.rating, _RATING))
 
 
-def refuse_unread_scores(path: str, shown: Rows) -> None:
+def refuse_unread_scores(path: str, shown: Rows, wording: Wording) -> None:
     """Raise a SourceError if the order of the file would hide a column that may be a score."""
     if shown.numeric is not None:
         name = _bare(shown.numeric)
+        score, rank = wording.column("score", name), wording.column("rank", name)
         raise SourceError(
             path,
             f"no column has a usual name of a score or rank, and {shown.numeric!r} has numbers",
-            f"if it orders the items, give --column score={name} (highest first) or --column "
-            f"rank={name} (lowest first); if the rows are in order, --ties arrival",
+            f"if it orders the items, give {score} (highest first) or {rank} (lowest first); if "
+            f"the rows are in order, {wording.option('ties', 'arrival')}",
         )
 
 
@@ -137,7 +143,9 @@ _Role: TypeAlias = tuple[str, str | None, Sequence[str]]
 """What a column holds, its given name, and its usual names."""
 
 
-def _rows(path: str, names: Names, file: str, worth: _Role, rank: _Role | None = None) -> Rows:
+def _rows(
+    path: str | FileTable, names: Names, file: str, worth: _Role, rank: _Role | None = None
+) -> Rows:
     """`file`: "recommendations" or "truth"."""
     table = joined_tables(path)
     unread = set(table.names)
@@ -148,11 +156,12 @@ def _rows(path: str, names: Names, file: str, worth: _Role, rank: _Role | None =
     def column(role: str, named: str | None, usual: Sequence[str]) -> Any:
         name = _found(named, usual, table.names)
         if name is None:
-            raise _missing_column(table, role, named)
+            raise _missing_column(table, role, named, names.wording)
         unread.discard(name)
-        return table.column(name, f"name it with --column {role}=NAME")
+        return table.column(name, f"name it with {names.wording.column(role)}")
 
-    users = ids_of(column(f"{file}.user", names.user, _USER))
+    user = column(f"{file}.user", names.user, _USER)
+    users = ids_of(user)
     items = ids_of(column(f"{file}.item", names.item, _ITEM))
     scored = holds(*worth)
     by_rank = rank is not None and holds(*rank) and bool(names.rank or not scored)
@@ -175,15 +184,20 @@ def _rows(path: str, names: Names, file: str, worth: _Role, rank: _Role | None =
         unread=others,
         binary=next((name for name in others if _is_binary(table, name)), None),
         numeric=None if ordered else next((x for x in others if _is_numeric(table, x)), None),
+        idle=None if table.idle is None else ids_of(user.of(table.idle)),
     )
 
 
-def _missing_column(table: FileTable, role: str, named: str | None) -> SourceError:
+def _missing_column(
+    table: FileTable, role: str, named: str | None, wording: Wording
+) -> SourceError:
     problem = f"no column has a usual name of the {role.rpartition('.')[2]}"
     if named:
         problem = f"no column {named!r}"
-    option = "--time NAME" if role == "time" else f"--column {role}=NAME"
-    remedy = f"name it with {option}; the first line must have the names"
+    option = wording.option("time", "NAME") if role == "time" else wording.column(role)
+    remedy = f"name it with {option}"
+    if table.text is not None:
+        remedy += "; the first line must have the names"
     return SourceError(table.path, f"{problem}; {table.listing}", remedy)
 
 
@@ -284,24 +298,24 @@ def common_topics(results: Rows, qrels: Rows) -> tuple[Rows, Rows, int]:
     return kept[0], kept[1], len(topics[0] ^ topics[1])
 
 
-def row_warnings(shown: Rows, truth: Rows) -> Iterator[str]:
+def row_warnings(shown: Rows, truth: Rows, wording: Wording) -> Iterator[str]:
     """Warnings if the rows of two files look wrong, one sentence each."""
-    yield from _doubtful_order(shown)
+    yield from _doubtful_order(shown, wording)
     yield from _repeated(shown)
-    yield from _unread_ratings(truth)
+    yield from _unread_ratings(truth, wording)
     files = {"recommendations": shown, "truth": truth}
     empty = [name for name, rows in files.items() if not len(rows.users)]
     if len(empty) == 1:
-        yield f"--{empty[0]} has no rows."
+        yield f"{wording.option(empty[0])} has no rows."
     yield from _unlike_ids(shown, truth)
 
 
-def _doubtful_order(shown: Rows) -> Iterator[str]:
+def _doubtful_order(shown: Rows, wording: Wording) -> Iterator[str]:
     if shown.worth is None and not shown.by_rank and shown.unread:
         yield (
             "the recommendations keep the order of their file, because no column has a usual name "
-            f"of a score or rank (not read: {', '.join(shown.unread)}); name it with --column "
-            "score=NAME or --column rank=NAME."
+            f"of a score or rank (not read: {', '.join(shown.unread)}); name it with "
+            f"{wording.column('score')} or {wording.column('rank')}."
         )
     if shown.by_rank and _are_constant(shown):
         yield (
@@ -311,22 +325,23 @@ def _doubtful_order(shown: Rows) -> Iterator[str]:
     if _contradict(shown):
         yield (
             "scores and ranks of the recommendations order the items differently; they are sorted "
-            "by score, or with --column rank=NAME by rank."
+            f"by score, or with {wording.column('rank')} by rank."
         )
 
 
-def _unread_ratings(truth: Rows) -> Iterator[str]:
+def _unread_ratings(truth: Rows, wording: Wording) -> Iterator[str]:
     unread = _found(None, _ONLY_SCORE, truth.unread)
     if unread is not None:
         yield (
-            f"--truth has a column {unread!r}, which is not read: name it with --column "
-            f"rating={_bare(unread)} if it is the gain; or are --recommendations and --truth "
-            "swapped?"
+            f"{wording.option('truth')} has a column {unread!r}, which is not read: name it with "
+            f"{wording.column('rating', _bare(unread))} if it is the gain; or are "
+            f"{wording.option('recommendations')} and {wording.option('truth')} swapped?"
         )
     if truth.worth is None and truth.binary is not None:
         yield (
-            f"--truth has a column {truth.binary!r} of 0 and 1, which is not read, so every row is "
-            f"an interaction; if 0 is none, give --column rating={_bare(truth.binary)}."
+            f"{wording.option('truth')} has a column {truth.binary!r} of 0 and 1, which is not "
+            "read, so every row is an interaction; if 0 is none, give "
+            f"{wording.column('rating', _bare(truth.binary))}."
         )
 
 
@@ -447,10 +462,12 @@ def joined(
 
 def _users(shown: Rows, truth: Rows) -> tuple[Any, IntArray, IntArray]:
     """The distinct users, and the index of the user of each row."""
-    known = arrow().concat_arrays(of_one_kind([shown.users, truth.users])).dictionary_encode()
+    idle = [rows.idle for rows in (shown, truth) if rows.idle is not None]
+    arrays = of_one_kind([shown.users, truth.users, *idle])
+    known = arrow().concat_arrays(arrays).dictionary_encode()
     codes = known.indices.to_numpy().astype(np.int64)
     edge = len(shown.users)
-    return known.dictionary, codes[:edge], codes[edge:]
+    return known.dictionary, codes[:edge], codes[edge : edge + len(truth.users)]
 
 
 def _ranked(users: IntArray, items: Any, shown: Rows, ties: Ties) -> IntArray:

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from streameval import Accumulator, Intervals, compare
+from streameval.accumulator.comparison import Method
 from tests.cli.program import json_lines, ran
 from tests.cli.program import refused as refused_call
 from tests.daemon.running import running
@@ -87,13 +88,13 @@ def by_hand(path: Path) -> dict[str, Accumulator]:
 
 
 @pytest.mark.parametrize("method", ["fixed", "anytime"])
-def test_json_equals_the_comparison_of_accumulators(tmp_path: Path, method: str) -> None:
+def test_json_equals_the_comparison_of_accumulators(tmp_path: Path, method: Method) -> None:
     path = file_of(tmp_path, lift=1.0)
     time = ["--time", "ts", "--time-unit", "s"]
     found = compared(path, "-m", "ctr", "-m", "ndcg@3", "--method", method, *time)
     arms = by_hand(path)
     for row, metric in zip(found["comparisons"][:2], METRICS, strict=True):
-        alone = compare(arms["control"], arms["treatment"], metric, method=method)  # type: ignore[arg-type]  # one of the two
+        alone = compare(arms["control"], arms["treatment"], metric, method=method)
         assert (row["metric"], row["variant"], row["among"]) == (metric, "treatment", 2)
         assert row["lift_low"] == alone.lift_low
         assert row["evidence"] == alone.evidence

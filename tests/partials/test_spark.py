@@ -93,7 +93,8 @@ def test_the_examples_of_the_module_run(spark: Any) -> None:
 def test_a_comparison_is_that_of_one_process(spark: Any, partitions: int) -> None:
     def compared(accumulators: Mapping[Cell, Any]) -> Comparison:
         control, treatment = (accumulators[Cell((arm,), None)] for arm in ("control", "treatment"))
-        return compare(control, treatment, "ndcg@3")
+        found: Comparison = compare(control, treatment, "ndcg@3")
+        return found
 
     there = evaluated(frame(spark).repartition(partitions), by=["variant"], every=None)
     here = merged(counted(table(ROWS), by=["variant"], every=None))

@@ -1,0 +1,174 @@
+"""`streameval.compare`: runs in any form, and what was counted already."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from streameval import Accumulator, Comparison, ComparisonReport, Intervals, compare, evaluate
+from streameval.errors import StreamevalError
+from streameval.plot import lifts
+from streameval.tables import files
+from tests.cli.program import ran
+
+METRICS = ("ndcg@5", "mrr")
+USERS = 300
+
+
+def models() -> tuple[dict[str, set[int]], list[dict[str, list[int]]]]:
+    """A truth, and three models: the second is better, the third is like the first."""
+    draw = np.random.default_rng(3)
+    truth = {f"u{n}": set(draw.choice(50, 3, replace=False).tolist()) for n in range(USERS)}
+    found = [
+        {
+            user: [*(item for item in sorted(items) if draw.random() < share), *range(60, 64)]
+            for user, items in truth.items()
+        }
+        for share in (0.3, 0.6, 0.3)
+    ]
+    return truth, found
+
+
+TRUTH, MODELS = models()
+
+
+def saved(folder: Path) -> list[Path]:
+    """The files of the three models, then of the truth."""
+    contents = {f"m{number}": model for number, model in enumerate(MODELS)}
+    everything: dict[str, Mapping[str, Collection[int]]] = {**contents, "truth": TRUTH}
+    for name, users in everything.items():
+        long = [(user, item) for user, items in users.items() for item in items]
+        pd.DataFrame(long, columns=["user", "item"]).to_csv(folder / f"{name}.csv", index=False)
+    return [folder / f"{name}.csv" for name in (*contents, "truth")]
+
+
+def test_several_runs_have_the_report_of_the_command(tmp_path: Path) -> None:
+    *runs, truth = saved(tmp_path)
+    options: list[str | Path] = [part for run in runs for part in ("--recommendations", run)]
+    asked = [part for metric in METRICS for part in ("-m", metric)]
+    call = ("compare", *options, "--truth", truth, *asked, "--format", "json")
+    rows = json.loads(ran(*call).stdout)["comparisons"]
+    by_paths = compare(*runs, *METRICS, truth=truth)
+    by_dicts = compare(*MODELS, *METRICS, truth=TRUTH, names=["m0", "m1", "m2"])
+    for found in (by_paths, by_dicts):
+        assert list(found) == [f"{row['metric']} of {row['variant']}" for row in rows]
+        for row, mine in zip(rows, found.values(), strict=True):
+            assert (row["control"], row["treatment"]) == (mine.control, mine.treatment)
+            assert (row["p_value"], row["lift_low"], row["text"]) == (
+                mine.p_value,
+                mine.lift_low,
+                mine.text,
+            )
+    assert by_paths["mrr of m1"].verdict == "better"
+    assert by_paths["mrr of m2"].verdict != "better"
+
+
+def test_values_are_those_of_evaluate() -> None:
+    report = compare(*MODELS[:2], "ndcg@5", "mrr", truth=TRUTH)
+    for metric in METRICS:
+        pair = [evaluate(model, TRUTH, metric)[metric].value for model in MODELS[:2]]
+        assert [report[metric].control, report[metric].treatment] == pair
+
+
+def test_what_is_counted_already_gives_the_same_report() -> None:
+    by_runs = compare(*MODELS[:2], *METRICS, truth=TRUTH)
+    evaluations = [evaluate(model, TRUTH, *METRICS) for model in MODELS[:2]]
+    by_evaluations = compare(*evaluations)
+    by_accumulators = compare(*(each.accumulator() for each in evaluations), *METRICS)
+    assert dict(by_runs) == dict(by_evaluations) == dict(by_accumulators)
+    alone = compare(*(each.accumulator() for each in evaluations), "mrr")
+    assert isinstance(alone, Comparison)
+    assert alone.difference == by_runs["mrr"].difference
+
+
+def test_the_truth_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = saved(tmp_path)
+    read: list[str] = []
+    original = files.table_of
+
+    def noted(path: str) -> Any:
+        read.append(path)
+        return original(path)
+
+    monkeypatch.setattr(files, "table_of", noted)
+    compare(*paths[:-1], "mrr", truth=paths[-1])
+    assert sorted(read) == sorted(map(str, paths))
+
+
+def test_scores_share_a_truth_and_seen_items() -> None:
+    draw = np.random.default_rng(5)
+    truth = [sorted(items) for items in TRUTH.values()]
+    old, new = draw.random((2, USERS, 64))
+    for user, items in enumerate(truth):
+        new[user, items] += 0.5
+    found = compare(old, new, "ndcg@5", truth=truth, exclude=[[60]] * USERS)
+    assert found["ndcg@5"].verdict == "better"
+    assert found["ndcg@5"].text.startswith("treatment is better: by at least")
+
+
+def test_a_frame_of_events_is_compared_by_its_label() -> None:
+    rows = [
+        (items, sorted(TRUTH[user]), arm + user, arm)
+        for arm, model in zip(("old", "new"), MODELS, strict=False)
+        for user, items in model.items()
+    ]
+    frame = pd.DataFrame(rows, columns=["recommendations", "interactions", "user", "arm"])
+    found = compare(frame, "mrr", label="arm", baseline="old", guardrails={"ndcg@5": -0.01})
+    assert found["mrr"].verdict == "better"
+    assert found["ndcg@5"].guardrail_verdict == "kept"
+    assert found.trouble == ()
+
+
+def test_a_report_is_shown_framed_and_drawn() -> None:
+    found = compare(*MODELS, "mrr", truth=TRUTH, names=["old", "new", "same"])
+    frame = found.to_frame()
+    assert frame["verdict"].tolist() == [row.text for row in found.values()]
+    assert frame["variant"].tolist() == ["new", "same"]
+    assert repr(found).startswith(found.promise)
+    assert "new is better" in found._repr_html_()
+    assert "+" in found.latex()
+    assert len(lifts(found).get_yticklabels()) == 2
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: compare(MODELS[0], "mrr"), "give truth="),
+        (lambda: compare(*MODELS[:2], "mrr"), "several runs need truth="),
+        (lambda: compare(MODELS[0], "mrr", truth=TRUTH), "one run alone"),
+        (lambda: compare(*MODELS[:2], truth=TRUTH), "no metric given"),
+        (lambda: compare(MODELS[0], "mrr", MODELS[1], truth=TRUTH), "comes after the metrics"),
+        (lambda: compare(*MODELS[:2], "mrr", truth=TRUTH, names=["a"]), "one for each of 2 runs"),
+        (lambda: compare("a/x.csv", "b/x.csv", "mrr", truth="t.csv"), "called alike"),
+        (lambda: compare(Accumulator("mrr"), MODELS[0], "mrr"), "counted already"),
+        (lambda: compare(Accumulator("mrr"), "mrr"), "there is one run"),
+        (lambda: compare(Accumulator("mrr"), Accumulator("mrr"), "mrr"), "intervals=Intervals()"),
+        (lambda: compare(Accumulator("mrr"), Accumulator("mrr")), "intervals=Intervals()"),
+        (lambda: compare(counted(), counted(), truth=TRUTH), "counted already"),
+        (lambda: compare(counted(), counted(), by="country"), "by= is for events"),
+        (lambda: compare(counted(), counted(), "mrr", confidence=0.9), "of their intervals"),
+        (lambda: compare(counted(), counted(), against="mrr"), "and one metric"),
+        (lambda: compare(*MODELS[:2], "mrr", truth=TRUTH, label="arm"), "label= is for events"),
+    ],
+)
+def test_a_mistake_is_one_sentence_with_a_remedy(call: Callable[[], object], said: str) -> None:
+    with pytest.raises(StreamevalError) as raised:
+        call()
+    assert said in str(raised.value)
+    assert "--" not in str(raised.value)
+
+
+def counted() -> Accumulator:
+    return Accumulator("mrr", intervals=Intervals())
+
+
+def test_counts_without_a_list_have_no_verdict() -> None:
+    report = compare(counted(), counted())
+    assert isinstance(report, ComparisonReport)
+    assert report["mrr"].verdict == "too few users"

@@ -1,0 +1,384 @@
+"""`streameval.evaluate`: every form of the same data has the same values, bit for bit."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+import streameval
+from streameval import Accumulator, Columns, Evaluation, Event, evaluate, metric_at
+from streameval.errors import MetricError, StreamevalError, SuspiciousEventsWarning
+from streameval.metrics.hit_rate import hit_rate
+from streameval.offline.surroundings import NoEventsError, UsageError
+from tests.cli.program import ran
+
+METRICS = ("ndcg@3", "mrr", "recall@2", "map@3", "ctr@2")
+USERS, ITEMS = 30, 12
+
+
+class Data(NamedTuple):
+    """The same recommendations and truth as scores and as long frames."""
+
+    scores: np.ndarray[Any, Any]
+    gains: np.ndarray[Any, Any]
+    shown: pd.DataFrame
+    truth: pd.DataFrame
+
+
+@pytest.fixture(scope="module")
+def data() -> Data:
+    draw = np.random.default_rng(7)
+    scores = draw.permutation(USERS * ITEMS).reshape(USERS, ITEMS) / 100.0
+    gains = np.where(draw.random((USERS, ITEMS)) < 0.2, draw.integers(1, 5, (USERS, ITEMS)), 0)
+    gains[np.arange(USERS), draw.integers(ITEMS, size=USERS)] = 1  # Every user has a truth.
+    shown = [(user, item, scores[user, item]) for user in range(USERS) for item in range(ITEMS)]
+    owners, items = np.nonzero(gains)
+    truth = {"user": owners, "item": items, "rating": gains[owners, items]}
+    shuffled = pd.DataFrame(shown, columns=["user", "item", "score"]).sample(frac=1, random_state=1)
+    return Data(scores, gains, shuffled, pd.DataFrame(truth))
+
+
+def values(found: Mapping[str, Any]) -> dict[str, float]:
+    return {text: reading.value for text, reading in found.items()}
+
+
+def by_user(frame: pd.DataFrame, number: str) -> dict[Any, dict[Any, float]]:
+    return {
+        user: dict(zip(rows["item"], rows[number], strict=True))
+        for user, rows in frame.groupby("user")
+    }
+
+
+def lists(frame: pd.DataFrame, name: str) -> pd.DataFrame:
+    return frame.groupby("user")["item"].agg(list).rename(name).reset_index()
+
+
+def unscored(data: Data) -> pd.DataFrame:
+    return data.shown.rename(columns={"score": "est"})
+
+
+def best(data: Data) -> pd.DataFrame:
+    return data.shown.sort_values("score", ascending=False)
+
+
+class Named(NamedTuple):
+    """A row of results as ir_measures has it."""
+
+    query_id: str
+    doc_id: str
+    score: float
+
+
+class Judged(NamedTuple):
+    """A row of judgements as ir_measures has it."""
+
+    query_id: str
+    doc_id: str
+    relevance: int
+
+
+class FakeRun:
+    """What ranx' Run and Qrels have in common with this: a dict behind a method."""
+
+    def __init__(self, content: dict[Any, Any]) -> None:
+        self.name, self._content = "bm25", content
+
+    def to_dict(self) -> dict[Any, Any]:
+        return self._content
+
+
+FORMS: dict[str, Callable[[Data], tuple[Any, Any]]] = {
+    "pandas": lambda data: (data.shown, data.truth),
+    "polars": lambda data: (pl.from_pandas(data.shown), pl.from_pandas(data.truth)),
+    "arrow": lambda data: (
+        pa.Table.from_pandas(data.shown, preserve_index=False),
+        pa.Table.from_pandas(data.truth, preserve_index=False),
+    ),
+    "dicts": lambda data: (by_user(data.shown, "score"), by_user(data.truth, "rating")),
+    "ranx": lambda data: (
+        FakeRun(by_user(data.shown, "score")),
+        FakeRun(by_user(data.truth, "rating")),
+    ),
+    "named tuples": lambda data: (
+        [Named(f"q{u}", f"d{i}", s) for u, i, s in data.shown.itertuples(index=False)],
+        [Judged(f"q{u}", f"d{i}", r) for u, i, r in data.truth.itertuples(index=False)],
+    ),
+    "wide frame": lambda data: (lists(best(data), "recommendations"), data.truth),
+    "wide truth": lambda data: (
+        data.shown,
+        data.truth.groupby("user").agg(interactions=("item", list), gains=("rating", list)),
+    ),
+    "scores and gains": lambda data: (data.scores, data.gains),
+    "float32 scores": lambda data: (data.scores.astype(np.float32), data.gains),
+    "ranks": lambda data: (
+        data.shown.assign(rank=data.shown["score"].rank(ascending=False)).drop(columns="score"),
+        data.truth,
+    ),
+    "other names": lambda data: (
+        data.shown.rename(columns={"user": "user_id", "item": "movie_id", "score": "prediction"}),
+        data.truth.rename(columns={"user": "userId", "item": "movieId"}),
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore::streameval.errors.SuspiciousEventsWarning")
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_has_the_values_of_the_command(data: Data, form: str, tmp_path: Path) -> None:
+    data.shown.to_parquet(tmp_path / "shown.parquet", index=False)
+    data.truth.to_csv(tmp_path / "truth.csv", index=False)
+    shown, truth = tmp_path / "shown.parquet", tmp_path / "truth.csv"
+    pair: list[str | Path] = ["--recommendations", shown, "--truth", truth]
+    asked = [part for metric in METRICS for part in ("-m", metric)]
+    told = json.loads(ran("evaluate", *pair, *asked, "--format", "json").stdout)
+    expected = {row["metric"]: row["value"] for row in told}
+    assert values(evaluate(*FORMS[form](data), *METRICS)) == expected
+    assert len(set(expected.values())) > 3
+
+
+def test_a_frame_of_events_has_the_values_and_warnings_of_the_command(tmp_path: Path) -> None:
+    frame = pd.DataFrame(
+        {
+            "recommendations": [["a", "b"], ["c", "d"], ["a", "d"]] * 20,
+            "interactions": [["b"], [], ["d"], ["a"], ["c"], []] * 10,
+            "variant": ["x", "y", "x"] * 20,
+            "users": [f"u{n}" for n in range(60)],
+        }
+    )
+    frame.to_parquet(tmp_path / "events.parquet")
+    call = ("evaluate", tmp_path / "events.parquet", "-m", "mrr", "-m", "ctr", "--by", "variant")
+    told = json.loads(ran(*call, "--format", "json").stdout)
+    found = evaluate(frame, "mrr", "ctr", by="variant")
+    assert {row["metric"] + row["labels"]["variant"]: row["value"] for row in told} == {
+        f"{metric}{name}": found.slice(variant=name)[metric].value
+        for metric in ("mrr", "ctr")
+        for name in "xy"
+    }
+    assert found['mrr{variant="x"}'].interval is not None
+    assert found.accumulator(variant="y").lists == 20
+    assert list(found.to_frame()["users"]) == [40.0, 20.0, 40.0, 20.0]
+
+
+def test_json_lines_are_counted_as_by_the_command(tmp_path: Path) -> None:
+    path = tmp_path / "events.ndjson"
+    rows = [
+        {
+            "recommendations": ["a", "b"],
+            "interactions": ["b"][: n % 2],
+            "user": f"u{n % 7}",
+            "t": 1_700_000_000 + n,
+        }
+        for n in range(40)
+    ]
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    told = json.loads(ran("evaluate", path, "-m", "mrr", "--format", "json").stdout)
+    found = evaluate(path, "mrr")
+    assert found["mrr"].value == told[0]["value"] == 0.25
+    assert found.to_frame()["users"].tolist() == [7.0]
+    assert found.values()["mrr"].tolist() == [0.0, 0.5] * 20
+    spans = evaluate(path, "mrr", every="10s", time="t", time_unit="s")
+    assert spans.to_frame()["start"].nunique() == len(spans) == 4
+    assert spans.values("user").shape == (28, 3)
+
+
+def test_lists_with_their_truth_are_users_in_order() -> None:
+    found = evaluate([["a", "b"], ["c"], []], [["b"], ["x"], []], "mrr", "hit_rate@1")
+    assert values(found) == {"mrr": 1 / 6, "hit_rate@1": 0.0}
+    assert found.values()["user"].tolist() == [0, 1, 2]
+    arrays = evaluate(np.array([[1, 2], [3, -1]]), np.array([2, 3]), "mrr")
+    assert arrays["mrr"].value == 0.75
+
+
+def test_events_and_columns_need_no_truth() -> None:
+    event = Event(recommendations=["a", "b"], interactions=["b"])
+    assert evaluate([event], "mrr")["mrr"].value == 0.5
+    assert evaluate([(["a", "b"], ["b"])], None, "mrr")["mrr"].value == 0.5
+    columns = Columns(recommendations=np.array([[1, 2]]), interactions=np.array([2]))
+    assert evaluate(columns, "mrr")["mrr"].value == 0.5
+
+
+def test_users_without_items_count_in_every_form() -> None:
+    shown, truth = {"u1": ["a"], "u2": []}, {"u1": ["a"], "u2": [], "u3": ["b"]}
+    wide = pd.DataFrame({"user": list(shown), "recommendations": list(shown.values())})
+    for given in (shown, wide):
+        with pytest.warns(SuspiciousEventsWarning, match="without recommendations: 1"):
+            found = evaluate(given, truth, "hit_rate")
+        assert (found["hit_rate"].value, found["hit_rate"].lists) == (1 / 3, 3)
+
+
+def test_ratings_are_gains() -> None:
+    shown = pd.DataFrame({"user": [1, 1], "item": [5, 6], "score": [0.9, 0.1]})
+    truth = pd.DataFrame({"user": [1, 1], "item": [5, 6], "rating": [1.0, 3.0]})
+    by_hand = Accumulator("ndcg@2")
+    by_hand.update([5, 6], {5: 1.0, 6: 3.0})
+    graded = evaluate(shown, truth, "ndcg@2")["ndcg@2"].value
+    assert graded == by_hand.read("ndcg@2").value
+    assert evaluate(shown, truth[["user", "item"]], "ndcg@2")["ndcg@2"].value == 1.0
+
+
+def test_warnings_name_arguments_and_the_line_that_called() -> None:
+    shown = pd.DataFrame({"user": [1, 1], "item": [5, 5], "score": [0.9, 0.1]})
+    with pytest.warns(SuspiciousEventsWarning, match="repeat an item") as caught:
+        evaluate(shown, pd.DataFrame({"user": [1], "item": [5]}), "mrr")
+    assert caught[0].filename == __file__
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda d: evaluate(unscored(d), d.truth, "mrr"), "score='est'"),
+        (lambda d: evaluate(d.shown, "mrr"), "recommendations= and truth="),
+        (lambda d: evaluate(by_user(d.shown, "score"), "mrr"), "give truth="),
+        (lambda d: evaluate(d.shown, d.truth), "no metric given"),
+        (lambda d: evaluate(d.shown, d.truth, "item_coverage@3"), "give catalog="),
+        (lambda d: evaluate(d.shown, d.truth, "novelty@3"), "give popularity="),
+        (lambda d: evaluate(d.shown, d.truth, "mrr", by="x"), "by= splits events"),
+        (lambda d: evaluate(d.shown, d.truth, "mrr", every="1h"), "every= needs event time"),
+        (lambda d: evaluate(d.shown, d.truth, "mrr", user="uu"), "no column 'uu'"),
+        (lambda d: evaluate(d.shown, 5, "mrr"), "truth: found 5"),
+        (lambda d: evaluate(d.scores, None, "mrr"), "needs truth="),
+        (lambda d: evaluate(d.scores, d.gains[:, :3] > 0, "mrr"), "numbers of columns"),
+        (lambda d: evaluate(d.scores, [[0]], "mrr"), "1 lists for 30 rows"),
+        (lambda d: evaluate(d.shown, d.truth, "mrr", exclude=[[1]]), "exclude= is for"),
+        (lambda d: evaluate(pl.from_pandas(d.shown).lazy(), d.truth, "mrr"), ".collect()"),
+        (lambda _: evaluate({"u": {"a", "b"}}, {"u": ["a"]}, "mrr"), "has a set"),
+        (lambda _: evaluate({"u": 5}, {"u": ["a"]}, "mrr"), "user 'u' has 5"),
+        (lambda _: evaluate({"u": ["a", 5]}, {"u": ["a"]}, "mrr"), "all text or all integers"),
+        (lambda d: evaluate("no.csv", d.truth, "mrr"), "no.csv"),
+        (lambda d: evaluate(d.shown, d.truth, "ndgc@3"), "ndcg"),
+        (lambda d: evaluate(d.shown, d.truth, "mrr").values("item"), "'list' or 'user'"),  # type: ignore[arg-type]  # the mistake
+        (lambda d: evaluate(d.shown, d.truth, "mrr").slice(variant="a"), "not one slice"),
+    ],
+)  # fmt: skip
+def test_a_mistake_is_one_sentence_with_a_remedy(
+    data: Data, call: Callable[[Data], object], said: str
+) -> None:
+    with pytest.raises(StreamevalError) as raised:
+        call(data)
+    assert said in str(raised.value)
+    assert "--" not in str(raised.value)
+
+
+def test_without_events_there_is_no_value(tmp_path: Path) -> None:
+    (tmp_path / "events.ndjson").write_text("\n")
+    with pytest.raises(NoEventsError):
+        evaluate(tmp_path / "events.ndjson", "mrr")
+    nothing = pd.DataFrame({"user": [], "item": []}, dtype=str)
+    with pytest.raises(NoEventsError):
+        evaluate(nothing, nothing, "mrr")
+
+
+class TestScores:
+    def test_seen_items_are_left_out(self, data: Data) -> None:
+        seen = data.gains > 2
+        by_hand = np.where(seen, -np.inf, data.scores)
+        expected = values(evaluate(by_hand, data.gains, *METRICS))
+        found = evaluate(data.scores, data.gains, *METRICS, exclude=seen)
+        assert values(found) == expected
+        items = [np.flatnonzero(row) for row in seen]
+        assert values(evaluate(data.scores, data.gains, *METRICS, exclude=items)) == expected
+
+    def test_truth_may_be_lists_or_a_target_for_each_user(self, data: Data) -> None:
+        marks = (data.gains > 0).astype(int)
+        listed = [np.flatnonzero(row).tolist() for row in marks]
+        by_lists = values(evaluate(data.scores, listed, *METRICS))
+        assert by_lists == values(evaluate(data.scores, marks, *METRICS))
+        targets = data.scores.argmin(axis=1)
+        assert evaluate(data.scores, targets, "mrr")["mrr"].value == pytest.approx(1 / ITEMS)
+
+    def test_equal_scores_rank_the_smaller_item_first(self) -> None:
+        scores = np.array([[1.0, 2.0, 1.0, 1.0], [0.0, 0.0, 0.0, 0.0]])
+        found = evaluate(scores, [[2], [1]], "hit_rate@2", "hit_rate@3", "mrr@3")
+        assert values(found) == {"hit_rate@2": 0.5, "hit_rate@3": 1.0, "mrr@3": (1 / 3 + 1 / 2) / 2}
+
+    def test_parts_of_the_users_have_the_value_of_all(
+        self, data: Data, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        whole = values(evaluate(data.scores, data.gains, *METRICS))
+        monkeypatch.setattr("streameval.offline.scores._ENTRIES", 5 * ITEMS)
+        assert values(evaluate(data.scores, data.gains, *METRICS)) == whole
+
+    def test_a_nan_is_an_error(self) -> None:
+        with pytest.raises(StreamevalError, match="row 1 of the scores has a NaN"):
+            evaluate(np.array([[0.5, 0.25], [0.5, math.nan]]), [[0], [0]], "mrr")
+
+    def test_auc_reads_the_scores(self, data: Data) -> None:
+        found = evaluate(data.scores, data.gains > 0, "auc")["auc"].value
+        by_hand = Accumulator("auc")
+        for scores, gains in zip(data.scores, data.gains, strict=True):
+            order = np.argsort(-scores)
+            shown, acts = order.tolist(), np.flatnonzero(gains).tolist()
+            by_hand.update(shown, acts, scores=scores[order].tolist())
+        assert found == by_hand.read("auc").value
+
+
+class TestEvaluation:
+    @pytest.fixture
+    def found(self, data: Data) -> Evaluation:
+        return evaluate(data.shown, data.truth, *METRICS)
+
+    def test_it_is_a_mapping_of_readings_by_any_spelling(self, found: Evaluation) -> None:
+        assert list(found) == list(METRICS)
+        assert found["ctr@2"].total is not None
+        assert found["reciprocal_rank"] == found["mrr"]
+        with pytest.raises(KeyError, match="not evaluated; there is ndcg@3"):
+            _ = found["ndcg@4"]
+
+    def test_its_frame_has_bounds_lists_and_users(self, found: Evaluation) -> None:
+        frame = found.to_frame()
+        assert list(frame) == ["metric", "value", "low", "high", "lists", "users"]
+        assert (frame["lists"] == USERS).all()
+        assert (frame["users"] == USERS).all()
+        row = frame.set_index("metric").loc["mrr"]
+        assert row["low"] < row["value"] < row["high"]
+        assert type(found.to_frame("polars")).__module__.startswith("polars")
+        assert found.to_frame("pyarrow").num_rows == len(METRICS)
+
+    def test_values_are_those_of_each_user_and_average_to_the_value(
+        self, found: Evaluation, data: Data
+    ) -> None:
+        frame = found.values("user", "pandas").set_index("user")
+        assert frame["mrr"].mean() == pytest.approx(found["mrr"].value, rel=1e-12)
+        of_one = (each[each["user"] == 3] for each in (data.shown, data.truth))
+        alone = evaluate(*of_one, "ndcg@3")
+        assert frame.loc[3, "ndcg@3"] == alone["ndcg@3"].value
+
+    def test_it_is_shown_as_text_html_and_latex(self, found: Evaluation) -> None:
+        assert repr(found).splitlines()[0].split()[:2] == ["metric", "value"]
+        assert "<td>recall@2</td>" in found._repr_html_()
+        assert found.latex().count("\\\\") == len(METRICS) + 1
+        assert (
+            repr(Accumulator(["mrr", "ndcg@3"])) == "<Accumulator of 0 lists: mrr nan, ndcg@3 nan>"
+        )
+
+    def test_a_function_is_a_metric_and_inputs_are_objects(self, data: Data) -> None:
+        asked = (metric_at(hit_rate, k=2), "item_coverage@2", "novelty@2", "hits")
+        popularity = dict.fromkeys(range(ITEMS), 3)
+        found = evaluate(
+            data.shown, data.truth, *asked, catalog=range(ITEMS), popularity=popularity
+        )
+        assert found["hit_rate@2"].value > 0
+        assert found["item_coverage@2"].value == 1.0
+        half = evaluate(data.shown, data.truth, "item_coverage@2", catalog=2 * ITEMS)
+        assert half["item_coverage@2"].value == 0.5
+
+    def test_metrics_of_all_lists_have_no_value_of_one(self, data: Data) -> None:
+        found = evaluate(data.shown, data.truth, "distinct_items@2")
+        with pytest.raises(MetricError, match="no value of a single list"):
+            found.values()
+
+
+def test_the_module_finds_its_lazy_names_only() -> None:
+    assert {"evaluate", "compare", "Evaluation", "ComparisonReport"} <= {*dir(streameval)}
+    with pytest.raises(AttributeError, match="has no attribute 'evaluat'"):
+        _ = streameval.evaluat
+    with pytest.raises(UsageError):
+        streameval.evaluate(5, "mrr")
