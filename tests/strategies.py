@@ -64,6 +64,8 @@ _ONLY_WITH: Mapping[str, tuple[str, tuple[Value, ...]]] = {
     "method": ("statistic", ("median", "quantile")),
     "confidence": ("statistic", ("half_width",)),
     "deviation": ("statistic", ("standard_error", "half_width")),
+    "undefined": ("per", ("list",)),
+    "least": ("per", ("list",)),
 }
 
 Choice = Mapping[str, Value]

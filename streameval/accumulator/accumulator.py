@@ -15,6 +15,7 @@ from streameval.accumulator.advice import advice
 from streameval.accumulator.codec import VERSION, content_of
 from streameval.accumulator.doubts import FIRST_OBSERVED, Doubts
 from streameval.accumulator.formulas import check_inputs
+from streameval.accumulator.guard import Guard, between
 from streameval.accumulator.intake import (
     Pair,
     as_column,
@@ -31,7 +32,7 @@ from streameval.accumulator.readings import (
     statistics_of,
     value_text,
 )
-from streameval.accumulator.table import Guard, Table, between
+from streameval.accumulator.table import Table
 from streameval.catalogue import metric_of
 from streameval.catalogue.context import Context, Popularity, Similarity, catalog_of, check_kind
 from streameval.catalogue.metric import Metric

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 from zlib import crc32
 
 import msgspec
@@ -12,6 +12,7 @@ import numpy as np
 from msgspec.msgpack import Ext
 
 from streameval.accumulator.inputs import Digests, Inputs, UnlikeInputsError
+from streameval.accumulator.plan import USER_SUMS_PREFIX
 from streameval.errors import (
     DamagedStateError,
     StateVersionError,
@@ -22,6 +23,7 @@ from streameval.statistics.arrays import IntArray
 from streameval.statistics.groups import Groups
 from streameval.statistics.relation import Relation
 from streameval.statistics.statistic import Statistic
+from streameval.statistics.user_sums import UserSums
 from streameval.statistics.vocabulary import Items, SavedItems, decode_names, encode_names, packed
 
 VERSION: Final = 3
@@ -60,6 +62,10 @@ class Restored(NamedTuple):
     events: Relation
     missing: frozenset[str]
     seen: Digests
+
+
+_Numbers: TypeAlias = tuple[IntArray, IntArray]
+"""The new number of each saved cell and item."""
 
 
 class _Entry(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
@@ -133,39 +139,56 @@ def _restored(
     missing, seen = set[str](), dict[str, frozenset[str]]()
     for name, statistic in content.statistics.items():
         if name not in known:
-            missing.add(name)
+            missing |= _names_of(name, statistic)
             continue
         entry = msgspec.msgpack.decode(known[name], type=_Entry)
         inputs = content.inputs.get(name, {})
-        if isinstance(statistic, Groups):
-            unlike = _unlike_metrics(inputs, entry.inputs, lenient=empty_unlike)
-            if unlike and not empty_unlike:
-                raise UnlikeInputsError(f"inputs of {name}", inputs, entry.inputs)
-            statistic.restore(entry.relations, list(entry.inputs), cells, unlike)
-            continue
-        if entry.inputs != inputs:
-            if not empty_unlike:
-                raise UnlikeInputsError(f"inputs of {name}", inputs, entry.inputs)
-            missing.add(name)
-            continue
+        by_metric = isinstance(statistic, Groups | UserSums)
+        fill = _fill_by_metric if by_metric else _fill
+        unlike = _unlike(inputs, entry.inputs) if by_metric else inputs != entry.inputs
+        if unlike and not empty_unlike:
+            raise UnlikeInputsError(f"inputs of {name}", inputs, entry.inputs)
+        missing |= fill(name, statistic, inputs, entry, (cells, codes))
         for each, digests in entry.seen.items():
             seen[each] = seen.get(each, frozenset()) | frozenset(digests)
-        pairs = zip(statistic.relations.items(), entry.relations, strict=True)
-        for (relation_name, relation), columns in [*pairs]:
-            statistic.relations[relation_name] = relation.restored(columns, cells, codes)
     return Restored(kind, events, frozenset(missing), seen)
 
 
-def _unlike_metrics(here: Inputs, there: Inputs, *, lenient: bool) -> frozenset[str]:
-    """The metrics of group sums that were made with other inputs.
+def _unlike(here: Inputs, there: Inputs) -> frozenset[str]:
+    """The metrics that were counted with other inputs; earlier builds did not save them."""
+    both = here.keys() & there.keys()
+    return frozenset(name for name in both if there[name] not in (None, here[name]))
 
-    `lenient`: also those of a release that did not save them.
-    """
-    return frozenset(
-        name
-        for name in here.keys() & there.keys()
-        if here[name] != there[name] and (lenient or there[name] is not None)
-    )
+
+def _fill(
+    name: str, statistic: Statistic, inputs: Inputs, entry: _Entry, numbers: _Numbers
+) -> frozenset[str]:
+    """Fill a statistic, unless it was counted with other inputs; returns the missing names."""
+    if entry.inputs != inputs:
+        return frozenset((name,))
+    pairs = zip(statistic.relations.items(), entry.relations, strict=True)
+    for (relation_name, relation), columns in [*pairs]:
+        statistic.relations[relation_name] = relation.restored(columns, *numbers)
+    return frozenset()
+
+
+def _fill_by_metric(
+    _: str, statistic: Any, inputs: Inputs, entry: _Entry, numbers: _Numbers
+) -> frozenset[str]:
+    """Likewise for sums of several metrics, of which some may be missing."""
+    unlike = _unlike(inputs, entry.inputs)
+    statistic.restore(entry.relations, list(entry.inputs), numbers[0], unlike)
+    if not isinstance(statistic, UserSums):
+        return frozenset()
+    new = inputs.keys() - (entry.inputs.keys() - unlike)
+    return frozenset(f"{USER_SUMS_PREFIX}{each}" for each in new)
+
+
+def _names_of(name: str, statistic: Statistic) -> frozenset[str]:
+    """The names under which a statistic is missing: sums by user have one for each metric."""
+    if isinstance(statistic, UserSums):
+        return frozenset(f"{USER_SUMS_PREFIX}{each}" for each in statistic.options.metrics)
+    return frozenset((name,))
 
 
 def one_kind(of: str, mine: IdKind | None, theirs: IdKind | None) -> IdKind | None:

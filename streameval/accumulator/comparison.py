@@ -11,6 +11,7 @@ import numpy as np
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.audiences import lack_ids
+from streameval.accumulator.by_user import ungrouped
 from streameval.accumulator.contrasts import Contrast, contrasts
 from streameval.accumulator.interval_formulas import (
     LARGEST_EVIDENCE,
@@ -283,7 +284,7 @@ def compare(
     intervals = control.intervals or Intervals()
     if precision is not None:
         intervals = msgspec.structs.replace(intervals, precision=precision)
-    one, other = _sums(control, beside.text), _sums(treatment, asked.text)
+    one, other = _sums(control, beside), _sums(treatment, asked)
     if one.days.size and other.days.size and not np.intersect1d(one.days, other.days).size:
         reason = "No event day has lists of both: give ts=, in microseconds, to both or to neither."
         raise NotComparableError(asked.text, reason)
@@ -320,13 +321,13 @@ def _asked(accumulator: Accumulator, metric: Any) -> Metric:
     return (known.get(metric) if isinstance(metric, str) else None) or metric_of(metric)
 
 
-def _sums(accumulator: Accumulator, metric: str) -> GroupSums:
+def _sums(accumulator: Accumulator, metric: Metric) -> GroupSums:
     if accumulator.intervals is None:
         reason = "Create the Accumulator with intervals: Accumulator(..., intervals=Intervals())."
-        raise NotComparableError(metric, reason)
-    found = accumulator.groups(metric)
+        raise NotComparableError(metric.text, reason)
+    found = accumulator.groups(metric.text)
     if found is None:
-        raise NotComparableError(metric, accumulator.read(metric).no_interval or "")
+        raise NotComparableError(metric.text, ungrouped(metric, accumulator.table) or "")
     return found
 
 

@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 
 from streameval.accumulator.accumulator import Accumulator
+from streameval.accumulator.by_user import SliceSums
 from streameval.accumulator.interval_formulas import (
     FEWEST_GROUPS,
     NOISE,
@@ -27,7 +28,7 @@ from streameval.accumulator.interval_formulas import (
     pooled,
     standard_error,
 )
-from streameval.accumulator.readings import UserSums, user_sums
+from streameval.accumulator.readings import user_sums
 from streameval.catalogue import metric_of
 from streameval.catalogue.metric import Metric
 from streameval.errors import MetricError, NotComparableError, UnlikeStateError
@@ -191,7 +192,7 @@ def _first(values: Any) -> Accumulator:
 
 
 def gap_of(
-    metric: Metric, values: Mapping[str, UserSums], intervals: Intervals, kind: Kind = "anytime"
+    metric: Metric, values: Mapping[str, SliceSums], intervals: Intervals, kind: Kind = "anytime"
 ) -> Gap:
     """The gap between the values of a label, from the sums by user of each.
 
@@ -229,7 +230,7 @@ class _Row(NamedTuple):
     left_out: str | None
 
     @classmethod
-    def of(cls, name: str, counted: UserSums) -> Self:
+    def of(cls, name: str, counted: SliceSums) -> Self:
         estimate, lists = pooled(counted.sums), int(counted.sums.denominators.sum())
         reason = _NOT_VALUES.get(name) or counted.problem
         if reason is None and not lists:
@@ -277,7 +278,7 @@ def _judge(
             [row for row in rows if row.estimate.value > 0],
         )
         found = _with_ratio(found, means, _Tests(relative, intervals, found.kind, 1.0))
-    highest = metric.definition.higher_is_better is False
+    highest = metric.higher_is_better is False
     worst = tests.extremes(len(rows), highest=highest)
     return found, frozenset(row.name for row, one in zip(rows, worst.tolist(), strict=True) if one)
 

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from streameval.accumulator.formulas import needed_inputs
-from streameval.accumulator.plan import GROUPS_PREFIX, Plan
+from streameval.accumulator.plan import GROUPS_PREFIX, USER_SUMS_PREFIX, Plan
 from streameval.catalogue.context import Context
 from streameval.catalogue.metric import Metric
 from streameval.errors import UnlikeStateError
@@ -28,6 +28,9 @@ def inputs_by_statistic(plan: Plan, context: Context) -> dict[str, Inputs]:
     if plan.groups:
         texts = {each.per_list: _text(_inputs_of(each, context)) for each in plan.grouped}
         found[f"{GROUPS_PREFIX}{plan.groups}"] = {**texts}
+    if plan.user_sums:
+        texts = {each.per_list: _text(_inputs_of(each, context)) for each in plan.per_user}
+        found[f"{USER_SUMS_PREFIX}{plan.user_sums}"] = {**texts}
     return found
 
 

@@ -12,13 +12,14 @@ import msgspec
 from streameval.catalogue import metric_of, parse
 from streameval.catalogue.companions import companions
 from streameval.catalogue.grammar import written
-from streameval.catalogue.metric import Metric
+from streameval.catalogue.metric import PER_USER, SUMMARY, Metric
 from streameval.errors import CutoffExceedsDepthError, MetricError, SameNameError
 from streameval.statistics.exposures import MAX_ITEMS, Exposed, ExposuresOptions
 from streameval.statistics.lists import HitsOptions
 from streameval.statistics.matching import Search
 from streameval.statistics.pairings import PairingsOptions
 from streameval.statistics.scores import RankSumsOptions, ScoresOptions
+from streameval.statistics.user_sums import PANE_USERS
 from streameval.statistics.users import EXPERIMENT_USERS, MOST_USERS
 
 WHOLE = 0
@@ -26,6 +27,9 @@ WHOLE = 0
 
 GROUPS_PREFIX = "groups:"
 """Beginning of the name of group sums in saved states; their number follows."""
+
+USER_SUMS_PREFIX = "usersums:"
+"""Beginning of the name of sums by user; the largest number of users follows."""
 
 PANE_GROUPS = 64
 """User groups of a pane, which has fewer lists than a lifetime."""
@@ -46,6 +50,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         daily: whether group sums are kept by event day.
         users: largest number of users kept per cell; 0 without users.
         activity: metrics among `grouped` that count the lists and the clicks of each user group.
+        per_user: metrics whose sums by user are kept; one per `Metric.per_list`.
+        user_sums: largest number of users per cell whose sums are kept; 0 without such metrics.
     """
 
     depth: int | None
@@ -59,6 +65,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     daily: bool = False
     users: int = 0
     activity: tuple[Metric, ...] = ()
+    per_user: tuple[Metric, ...] = ()
+    user_sums: int = 0
 
     def need(self, metric: Metric) -> Hashable:
         """Options of the statistic that a metric reads; None for a metric of events."""
@@ -85,7 +93,21 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def reads_lists_only(self) -> bool:
         """Whether it reads only the hits of lists, and the items shown."""
-        return not (self.events or self.groups) and all(map(_reads_lists_only, self.needs))
+        if self.events or self.groups or self.user_sums:
+            return False
+        return all(map(_reads_lists_only, self.needs))
+
+    @property
+    def summed(self) -> tuple[Metric, ...]:
+        """The metrics whose values are summed by user or user group; one per `Metric.per_list`."""
+        return _by_text({each.per_list: each for each in (*self.grouped, *self.per_user)})
+
+    @property
+    def events_by_user(self) -> tuple[Metric, ...]:
+        """The metrics of events whose values are only summed by user."""
+        known = {each.per_list for each in self.events}
+        reading = (each for each in self.per_user if each.definition.reads == "event")
+        return tuple(each for each in reading if each.per_list not in known)
 
     @property
     def shown(self) -> slice | None:
@@ -97,34 +119,48 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def of_pane(self) -> Plan:
         """The plan of a pane, which can be summed into windows."""
-        groups = min(self.groups, PANE_GROUPS)
-        return msgspec.structs.replace(self, groups=groups, daily=False, users=0)
+        groups, user_sums = min(self.groups, PANE_GROUPS), min(self.user_sums, PANE_USERS)
+        return msgspec.structs.replace(
+            self, groups=groups, daily=False, users=0, user_sums=user_sums
+        )
 
     @property
     def without_users(self) -> Plan:
         """The plan without group sums and users."""
         return msgspec.structs.replace(
-            self, grouped=(), groups=0, daily=False, users=0, activity=()
+            self,
+            grouped=(),
+            groups=0,
+            daily=False,
+            users=0,
+            activity=(),
+            per_user=(),
+            user_sums=0,
         )
 
     @property
     def by_day(self) -> Plan:
         """The plan of only the group sums."""
         bare = msgspec.structs.replace(self, needs=(), graded=(), values=(), events=())
-        return msgspec.structs.replace(bare, users=0)
+        return msgspec.structs.replace(bare, users=0, per_user=(), user_sums=0)
 
     @property
     def of_users(self) -> Plan:
-        """The plan of only the users."""
-        return msgspec.structs.replace(self.by_day.without_users, users=self.users)
+        """The plan of only the users, and the sums by user."""
+        bare = self.by_day.without_users
+        return msgspec.structs.replace(
+            bare, users=self.users, per_user=self.per_user, user_sums=self.user_sums
+        )
 
     def within(self, other: Plan) -> bool:
         """Whether `other` keeps the same statistics, and as much or more by user."""
         if self is other:
             return True
         grouped = not self.groups or (self.grouped == other.grouped and self.groups <= other.groups)
+        summed = not self.user_sums or (other.user_sums > 0 and self.per_user == other.per_user)
         return (
             grouped
+            and summed
             and self.daily <= other.daily
             and self.users <= other.users
             and self.without_users == other.without_users
@@ -138,7 +174,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         values = (f"values of {metric.per_list}" for metric in (*self.values, *self.events))
         grouped = (f"{metric.per_list} by {self.groups} user groups" for metric in self.grouped)
         users = (f"at most {self.users} users",) if self.users else ()
-        return (depth, *map(name_of, self.needs), *graded, *values, *grouped, *users)
+        summed = (f"{each.per_list} of at most {self.user_sums} users" for each in self.per_user)
+        return (depth, *map(name_of, self.needs), *graded, *values, *grouped, *users, *summed)
 
     @property
     def valued(self) -> tuple[str, ...]:
@@ -216,6 +253,9 @@ def planned(
     elif all(metric.k is not None for metric in ranked):
         depth = max((metric.k for metric in ranked if metric.k is not None), default=None)
     counted = any(metric.definition.reads in ("exposures", "users") for metric in metrics)
+    by_list = [metric for metric in metrics if not metric.is_per_user]
+    ranked = [metric for metric in ranked if not metric.is_per_user]
+    per_user = _by_text({m.per_list: _over_lists(m) for m in metrics if m.is_per_user})
     plan = Plan(depth=depth, max_items=max_items if counted else MAX_ITEMS)
     needs = {options for options in map(plan.need, metrics) if options is not None}
     activity = _activity(plan, needs) if groups and experiment else ()
@@ -224,14 +264,29 @@ def planned(
         needs=tuple(sorted(needs, key=str)),
         graded=_by_text({m.text: m for m in ranked if m.depends_on_gains}),
         values=_by_text({m.per_list: m for m in ranked if m.needs_values}),
-        events=_by_text({m.per_list: m for m in metrics if m.definition.reads == "event"}),
+        events=_by_text({m.per_list: m for m in by_list if m.definition.reads == "event"}),
         grouped=_by_text(
-            {m.per_list: m for m in (*metrics, *activity) if groups and m.has_interval}
+            {m.per_list: m for m in (*by_list, *activity) if groups and m.has_interval}
         ),
         groups=groups,
         daily=groups > 0,
         users=(EXPERIMENT_USERS if experiment else MOST_USERS) if groups else 0,
         activity=activity,
+        per_user=per_user,
+        user_sums=MOST_USERS if per_user else 0,
+    )
+
+
+def _over_lists(metric: Metric) -> Metric:
+    """The metric whose mean is over lists, with the same value of each list."""
+    options = {name: value for name, value in metric.options.items() if name not in SUMMARY}
+    return Metric(
+        metric.definition,
+        values={**metric.values, "statistic": "mean", PER_USER: "list"},
+        options=options,
+        k=metric.k,
+        convention=metric.convention,
+        text=metric.per_list,
     )
 
 

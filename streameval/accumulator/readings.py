@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 from msgspec.structs import replace
 
 from streameval.accumulator.activity import Activity, activity_of
+from streameval.accumulator.by_user import (
+    SliceSums,
+    has_user_sums,
+    kept_user_sums,
+    of_users,
+    ungrouped,
+    user_means_by_group,
+)
 from streameval.accumulator.formulas import (
     array_of,
     called,
@@ -28,7 +36,7 @@ from streameval.accumulator.overlap import (
     lacking,
     side_of,
 )
-from streameval.accumulator.plan import check_depth, name_of
+from streameval.accumulator.plan import USER_SUMS_PREFIX, check_depth, name_of
 from streameval.accumulator.reading_intervals import (
     IntervalMethod,
     Shares,
@@ -69,6 +77,8 @@ def readings_of(
         MissingInputError: it needs a catalogue, popularity or similarity that is missing.
     """
     check_inputs(metric, table.context)
+    if metric.is_per_user:
+        return _of_users(metric, table, cells, method)
     if metric.definition.reads in ("hits", "lists"):
         found = list(_of_lists(metric, table, cells))
     elif metric.definition.reads == "event":
@@ -161,23 +171,14 @@ def grouped(metric: Metric, table: Table, cells: IntArray) -> list[GroupSums] | 
     return list(map(ratio_of, sums, table.groups.of(below.per_list, cells)))
 
 
-class UserSums(NamedTuple):
-    """Sums by user over some slices.
-
-    Attributes:
-        problem: the reason, in a sentence, that they do not stand for the value; None if they do.
-    """
-
-    sums: GroupSums
-    problem: str | None
-
-
-def user_sums(metric: Metric, table: Table, cells: IntArray) -> UserSums:
+def user_sums(metric: Metric, table: Table, cells: IntArray) -> SliceSums:
     """The sums by user of a metric over all of these cells together.
 
     Raises:
         NotComparableError: the table has none.
     """
+    if metric.is_per_user and has_user_sums(metric, table):
+        return user_means_by_group(metric, table, cells)
     reason, groups = ungrouped(metric, table), table.groups
     if reason is not None or groups is None:
         raise NotComparableError(metric.text, reason or "")
@@ -187,7 +188,7 @@ def user_sums(metric: Metric, table: Table, cells: IntArray) -> UserSums:
     covered = float(counted) / count if count else 1.0
     shares = Shares(covered, 1.0 - anonymous / max(lists, 1))
     sums = summed_together(metric, groups, cells.tolist())
-    return UserSums(sums, uncovered(shares) or objection(metric, table, cells))
+    return SliceSums(sums, uncovered(shares) or objection(metric, table, cells))
 
 
 def summed_together(metric: Metric, groups: Groups, cells: Sequence[int]) -> GroupSums:
@@ -223,19 +224,6 @@ def activity(table: Table, cells: Sequence[int]) -> Activity | None:
     return activity_of(clicks, lists)
 
 
-def ungrouped(metric: Metric, table: Table) -> str | None:
-    """The reason, in a sentence, that a metric has no group sums in a table; None if it has."""
-    if not table.plan.groups:
-        return "No intervals are configured."
-    if not metric.has_interval:
-        return f"{metric.text} is not a mean over lists or items, so it has no interval."
-    if metric.per_list not in {each.per_list for each in table.plan.grouped}:
-        return (
-            f"{metric.text} was not configured from the start, so its sums by user were not kept."
-        )
-    return None
-
-
 def _with_intervals(
     metric: Metric,
     readings: Sequence[Reading],
@@ -263,6 +251,9 @@ def statistics_of(metric: Metric, table: Table) -> frozenset[str]:
         CutoffExceedsDepthError: the cut-off exceeds the ranks kept.
         NotKeptError: a required statistic was not kept.
     """
+    if metric.is_per_user:
+        kept_user_sums(metric, table)
+        return frozenset({f"{USER_SUMS_PREFIX}{metric.per_list}"})
     beside = (statistics_of(each, table) for each in companions(metric))
     if metric.definition.reads == "event":
         return frozenset({_name_of_values(metric, table)}).union(*beside)
@@ -328,6 +319,27 @@ def _of_lists(metric: Metric, table: Table, cells: IntArray) -> Iterator[Reading
             yield _sum(metric, totals[at], lists[at])
         else:
             yield _mean(metric, totals[at], items[at] - left_out[at], lists[at])
+
+
+def _of_users(
+    metric: Metric, table: Table, cells: IntArray, method: IntervalMethod | None
+) -> list[Reading]:
+    """Readings over users; undefined or refused by the same lists as those over lists."""
+    found = of_users(metric, table, cells, method)
+    if metric.definition.reads == "event":
+        return found
+    hits = cast("Hits", _statistic(metric, table)).view(cells)
+    refusing = lists_without_mean(metric, hits, "error").tolist()
+    undefined = lists_without_mean(metric, hits, "nan").tolist()
+    rows = zip(found, refusing, undefined, strict=True)
+    return [
+        _refused(metric, each.count, each.lists, refused)
+        if refused
+        else _mean(metric, math.nan, each.count, each.lists)
+        if nan
+        else each
+        for each, refused, nan in rows
+    ]
 
 
 def _of_events(metric: Metric, values: Distribution) -> Reading:

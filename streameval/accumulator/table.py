@@ -21,10 +21,10 @@ from streameval.accumulator.formulas import (
     values_of,
 )
 from streameval.accumulator.inputs import Digests, digests_of, inputs_by_statistic, united
-from streameval.accumulator.plan import GROUPS_PREFIX, Plan, hits_options, name_of
+from streameval.accumulator.plan import GROUPS_PREFIX, USER_SUMS_PREFIX, Plan, hits_options, name_of
 from streameval.catalogue.context import Context
 from streameval.catalogue.metric import Metric
-from streameval.errors import HalfCountedError, UnlikeStateError
+from streameval.errors import UnlikeStateError
 from streameval.events import Batch
 from streameval.events.ids import IdKind
 from streameval.statistics.arrays import IntArray
@@ -43,7 +43,8 @@ from streameval.statistics.scores import (
     ScoresOptions,
 )
 from streameval.statistics.statistic import Cells, Statistic, cell_of_each
-from streameval.statistics.terms import EventCollector, ListCollector
+from streameval.statistics.terms import EventCollector, ListCollector, ListsByUser
+from streameval.statistics.user_sums import UserSums, UserSumsOptions
 from streameval.statistics.users import Users, UsersOptions
 from streameval.statistics.vocabulary import Items
 
@@ -58,10 +59,6 @@ _KINDS: Final[Mapping[type, type[Statistic]]] = {
 _MOST_WAITING: Final = 256
 """Number of batches at which their pending cells are counted."""
 
-_RESTORE: Final = "call reset(), or load a saved state"
-_BETWEEN: Final = "an interrupt, a signal handler or another thread came in between"
-_SHARE: Final = f"share it as a SharedAccumulator, only set a flag in a handler, or {_RESTORE}"
-
 _Kept: TypeAlias = tuple[Metric, Values]
 
 
@@ -69,36 +66,15 @@ class _Consumers(NamedTuple):
     """The consumers of a batch.
 
     Attributes:
+        by_user: lists that wait for statistics by user; None without any.
         statistics: those that count batches.
-        formulas: for each metric of events, its formula, values and collector.
+        formulas: for each metric of events, its formula, values (None if only means over users
+            are read) and collector.
     """
 
+    by_user: ListsByUser | None
     statistics: list[Statistic]
-    formulas: list[tuple[Formula, Values, EventCollector | None]]
-
-
-def between() -> HalfCountedError:
-    """The error for a table that is read or changed in the middle of a change."""
-    return HalfCountedError(_BETWEEN, _SHARE)
-
-
-class Guard:
-    """Refuses a table while it changes, and after an exception has stopped a change half-way."""
-
-    __slots__ = ("_cause", "_changing")
-
-    def __init__(self) -> None:
-        self._changing, self._cause = False, ""
-
-    def __enter__(self) -> None:
-        if self._cause:
-            raise HalfCountedError(f"it stopped with {self._cause}", _RESTORE)
-        if self._changing:
-            raise between()
-        self._changing = True
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        self._changing, self._cause = False, "" if error is None else f"{error!r:.200}"
+    formulas: list[tuple[Formula, Values | None, EventCollector | None]]
 
 
 class Table:
@@ -116,6 +92,7 @@ class Table:
         seen: input with a version -> digests of the contents that events were counted with.
         users: the kind of user ids; None before the first one.
         groups: sums by user group, if the plan has any; complete after `fold`.
+        user_sums: sums by user, if the plan has any; complete after `fold`.
         audience: the users of each cell, if the plan has them; complete after `fold`.
         events: (cell) -> events; read only, complete after `fold`.
         statistics: by name, in the order of the names; complete after `fold`.
@@ -160,10 +137,10 @@ class Table:
         values = self.event_values(batch) if values is None else values
         consumers = self._consumers
         self.seen = united(self.seen, digests_of(self.context))
-        if self.groups is not None:
-            if self.groups.is_full:
+        if consumers.by_user is not None:
+            if consumers.by_user.is_full:
                 self.fold()
-            self.groups.begin(batch, cells, times)
+            consumers.by_user.begin(batch, cells, times)
         batch = matched(batch, self.search)
         for statistic in consumers.statistics:
             statistic.count(batch, cells)
@@ -242,7 +219,9 @@ class Table:
             target.version = next(_VERSIONS)
 
     def counterpart(self, name: str) -> Statistic | None:
-        """The statistic here for one of this name in another table; it may have fewer groups."""
+        """The statistic here for one of this name in another table; it may keep less by user."""
+        if name.startswith(USER_SUMS_PREFIX):
+            return self.user_sums
         return self.groups if name.startswith(GROUPS_PREFIX) else self.statistics.get(name)
 
     def add(self, *others: Table) -> None:
@@ -328,6 +307,8 @@ class Table:
         """Replace the content by other statistics of the same plan."""
         self.statistics = statistics
         self.groups = next((each for each in statistics.values() if isinstance(each, Groups)), None)
+        sums = (each for each in statistics.values() if isinstance(each, UserSums))
+        self.user_sums = next(sums, None)
         self.audience = cast("Users | None", statistics.get("users"))
         if self.groups is not None:
             self.groups.users = self.audience
@@ -342,18 +323,33 @@ class Table:
 
     def _connected(self) -> _Consumers:
         """The consumers, connected to the statistics that keep what they compute."""
-        consumers = _Consumers([], [])
-        for metric in self.plan.events:
-            values = self._values(f"events:{metric.per_list}")
-            collector = self._event_collector(metric)
+        by_user = self._lists_by_user()
+        consumers = _Consumers(by_user, [], [])
+        for metric in (*self.plan.events, *self.plan.events_by_user):
+            values = cast("Values | None", self.statistics.get(f"events:{metric.per_list}"))
+            collector = None if by_user is None else self._event_collector(metric, by_user)
             consumers.formulas.append((formula(metric, self.context), values, collector))
         for statistic in self.statistics.values():
             if isinstance(statistic, Hits):
                 statistic.listener = self._listener(statistic.options)
-                statistic.collector = self._list_collector(statistic.options)
-            if not isinstance(statistic, Values | Groups | Users):
+                statistic.collector = (
+                    None if by_user is None else self._list_collector(statistic.options, by_user)
+                )
+            if not isinstance(statistic, Values | Groups | UserSums | Users):
                 consumers.statistics.append(statistic)
         return consumers
+
+    def _lists_by_user(self) -> ListsByUser | None:
+        places = {metric.per_list: place for place, metric in enumerate(self.plan.summed)}
+        takers = [each for each in (self.groups, self.user_sums) if each is not None]
+        if not takers:
+            return None
+        found = ListsByUser(
+            [(each, [places[text] for text in each.options.metrics]) for each in takers]
+        )
+        for each in takers:
+            each.pending = found
+        return found
 
     def _values(self, name: str) -> Values:
         return cast("Values", self.statistics[name])
@@ -370,21 +366,19 @@ class Table:
         # Not a bound method: a reference cycle would keep the table until garbage collection.
         return partial(_add_values, graded, values) if graded or values else None
 
-    def _list_collector(self, options: HitsOptions) -> ListCollector | None:
-        if self.groups is None:
-            return None
+    def _list_collector(self, options: HitsOptions, by_user: ListsByUser) -> ListCollector | None:
         reading = [
             summed(metric, column, self.context)
-            for column, metric in enumerate(self.plan.grouped)
+            for column, metric in enumerate(self.plan.summed)
             if self.plan.need(metric) == options
         ]
-        return self.groups.collect_lists(reading) if reading else None
+        return by_user.collect_lists(reading) if reading else None
 
-    def _event_collector(self, metric: Metric) -> EventCollector | None:
-        texts = [each.per_list for each in self.plan.grouped]
-        if self.groups is None or metric.per_list not in texts:
+    def _event_collector(self, metric: Metric, by_user: ListsByUser) -> EventCollector | None:
+        texts = [each.per_list for each in self.plan.summed]
+        if metric.per_list not in texts:
             return None
-        return self.groups.collect_events(texts.index(metric.per_list), largest_rounded(metric))
+        return by_user.collect_events(texts.index(metric.per_list), largest_rounded(metric))
 
     def _count_lists(self, cells: IntArray) -> None:
         self._where.append(cells)
@@ -399,11 +393,13 @@ class Table:
 
     def _count_values(self, values: EventValues, where: IntArray) -> None:
         for at, (_, kept, collector) in enumerate(self._consumers.formulas):
-            kept.add_lists(where)
+            if kept is not None:
+                kept.add_lists(where)
             for cell, of_metrics in zip(where.tolist(), values, strict=True):
                 if collector is not None:
                     collector.take(*of_event(of_metrics[at]))
-                kept.enqueue(cell, of_metrics[at])
+                if kept is not None:
+                    kept.enqueue(cell, of_metrics[at])
 
     def _mapped(self, change: Callable[[Relation], Relation]) -> Table:
         self.fold()
@@ -425,6 +421,10 @@ class Table:
             texts = tuple(metric.per_list for metric in plan.grouped)
             options = GroupsOptions(groups=plan.groups, daily=plan.daily, metrics=texts)
             made[f"{GROUPS_PREFIX}{plan.groups}"] = Groups(options, self.items)
+        if plan.user_sums:
+            texts = tuple(metric.per_list for metric in plan.per_user)
+            limits = UserSumsOptions(max_users=plan.user_sums, metrics=texts)
+            made[f"{USER_SUMS_PREFIX}{plan.user_sums}"] = UserSums(limits, self.items)
         if plan.users:
             made["users"] = Users(UsersOptions(max_users=plan.users), self.items)
         return dict(sorted(made.items()))

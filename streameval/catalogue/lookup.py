@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 import pkgutil
 import re
 import sys
@@ -17,7 +18,14 @@ from streameval import metrics
 from streameval.catalogue import summary
 from streameval.catalogue.conventions import CONVENTIONS
 from streameval.catalogue.grammar import Spelling, spelling
-from streameval.catalogue.metric import Definition, Metric, Parameter, Value, definition_of
+from streameval.catalogue.metric import (
+    PER_USER,
+    Definition,
+    Metric,
+    Parameter,
+    Value,
+    definition_of,
+)
 from streameval.errors import (
     AbsentMetricError,
     MetricModuleError,
@@ -100,14 +108,17 @@ _VALUE_PARAMETERS = (
     Parameter("undefined", "skip", ("skip", "nan", "error")),
     Parameter("least", 0, span=(0, LARGEST_RANK)),
 )
-_ONLY_WITH: Mapping[str, tuple[Value, ...]] = {
-    "q": ("quantile",),
-    "method": ("quantile", "median"),
-    "confidence": ("half_width",),
-    "deviation": ("standard_error", "half_width"),
+_ONLY_WITH: Mapping[str, tuple[str, tuple[Value, ...]]] = {
+    "q": ("statistic", ("quantile",)),
+    "method": ("statistic", ("quantile", "median")),
+    "confidence": ("statistic", ("half_width",)),
+    "deviation": ("statistic", ("standard_error", "half_width")),
+    "undefined": (PER_USER, ("list",)),
+    "least": (PER_USER, ("list",)),
 }
-"""Parameter of the summary -> the statistics that it has an effect on."""
+"""Shared parameter -> another one, and its values with which it has an effect."""
 
+_PER = Parameter(PER_USER, "list", ("list", "user"))
 _HAVING = Parameter("having", "item", ("item", "hit"))
 _SAMPLE_PARAMETERS = (
     Parameter("positive", "relevant", ("relevant", "one")),
@@ -169,11 +180,19 @@ def _shared(definition: Definition) -> dict[str, Parameter]:
         summarised = definition.over is None
         known |= {each.name: each for each in _VALUE_PARAMETERS if summarised}
         known |= {"type": _TYPE} if definition.interactions else {}
+    if "statistic" in known and _averages_users(definition):
+        known[_PER.name] = _PER
     if definition.reads == "users":
         known["having"] = _HAVING
     if definition.reads in ("scores", "ranksums"):
         known |= {parameter.name: parameter for parameter in _SAMPLE_PARAMETERS}
     return known
+
+
+def _averages_users(definition: Definition) -> bool:
+    """Whether a metric may be a mean over users: a bounded mean over lists."""
+    plain = definition.additive and definition.over is None and not definition.weighted
+    return plain and definition.per == "list" and all(map(math.isfinite, definition.bounds))
 
 
 def parse(text: str) -> Metric:
@@ -299,9 +318,10 @@ def _metric(text: str, spelled: Spelling, definition: Definition, convention: st
     canonical = Spelling(spelled.prefix, definition.name, tuple(options.items()), spelled.k)
     values = usual | options
     for name in sorted(options.keys() & _ONLY_WITH.keys() - definition.parameters.keys()):
-        if values["statistic"] not in _ONLY_WITH[name]:
-            having = " or ".join(map(str, _ONLY_WITH[name]))
-            remedy = f"it has an effect only with statistic={having}"
+        other, needed = _ONLY_WITH[name]
+        if values.get(other, needed[0]) not in needed:
+            having = " or ".join(map(str, needed))
+            remedy = f"it has an effect only with {other}={having}"
             raise MetricParameterError(text, name, options[name], remedy)
     return Metric(
         definition,

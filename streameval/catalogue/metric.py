@@ -29,8 +29,11 @@ Reads: TypeAlias = Literal[
 ]
 """The statistic that a metric reads; the name of its function's first argument."""
 
-SUMMARY = ("statistic", "q", "method", "confidence", "deviation")
+SUMMARY = ("statistic", "q", "method", "confidence", "deviation", "per")
 """Parameters of the summary of all lists, which do not affect the value of a list."""
+
+PER_USER = "per"
+"""Parameter of the summary: the mean is over lists, or over the means of users."""
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -208,14 +211,28 @@ class Metric:
         return ranked and (listwise or self.definition.reads == "lists" or not self.is_mean)
 
     @property
+    def is_per_user(self) -> bool:
+        """Whether the mean, or another statistic, is over the means of users."""
+        return self.values.get(PER_USER) == "user"
+
+    @property
     def is_mean(self) -> bool:
-        """Whether it is a mean, whose totals and counts can be added."""
-        plain = self.definition.additive and self.definition.over is None
+        """Whether it is a mean over lists or items, whose totals and counts can be added."""
+        plain = self.definition.additive and self.definition.over is None and not self.is_per_user
         return plain and self.values.get("statistic", "mean") == "mean"
 
     @property
+    def higher_is_better(self) -> bool | None:
+        """Direction; None if neither is better. Of the share of zeros it is the opposite."""
+        better = self.definition.higher_is_better
+        zeros = self.values.get("statistic") == "zeros"
+        return not better if zeros and better is not None else better
+
+    @property
     def has_interval(self) -> bool:
-        """Whether it is a mean of values of single lists or items, or a ratio of two sums."""
+        """Whether it is a mean of values of lists, items or users, or a ratio of two sums."""
+        if self.is_per_user:
+            return self.values["statistic"] in ("mean", "zeros")
         averaged = (self.is_mean or self.definition.over is not None) and self.definition.per in (
             "list",
             "item",

@@ -11,7 +11,14 @@ from streameval.catalogue.metric import Parameter
 from streameval.statistics.distributions import Distribution
 
 Statistic: TypeAlias = Literal[
-    "mean", "median", "quantile", "maximum", "standard_error", "half_width", "effective_share"
+    "mean",
+    "median",
+    "quantile",
+    "maximum",
+    "zeros",
+    "standard_error",
+    "half_width",
+    "effective_share",
 ]
 
 _MOST_CONFIDENT = 0.999_999
@@ -26,12 +33,12 @@ PARAMETERS = (
 )
 """Parameters of the summary of the values of all lists, by default their mean.
 
-`maximum` is the largest value. `effective_share` is Kish's (sum)^2 / (n * sum of squares): the
-share of the values that would make a mean as exact if all were equal. `q` is the quantile; `method`
-interpolates between values ("linear") or chooses one ("lower"). `confidence` is that of the normal
-interval for `half_width`. It and the standard error assume independent lists, so both are too small
-if users have many lists. `deviation=single` rounds the
-standard deviation to a 32-bit float; that of a single value is 0.
+"zeros" is the share of values that are 0, and "maximum" the largest value. "effective_share" is
+Kish's (sum)^2 / (n * sum of squares): the share of the values that would make a mean as exact if
+all were equal. `q` is the quantile; `method` interpolates between values ("linear") or chooses one
+("lower"). `confidence` is that of the normal interval for `half_width`. It and the standard error
+assume independent lists, so both are too small if users have many lists. `deviation=single` rounds
+the standard deviation to a 32-bit float; that of a single value is 0.
 """
 
 
@@ -40,6 +47,8 @@ def summary(values: Distribution, chosen: dict[str, str | int | float | bool]) -
     statistic = chosen["statistic"]
     if statistic == "mean":
         return values.total / values.count if values.count else math.nan
+    if statistic == "zeros":
+        return values.zeros / values.count if values.count else math.nan
     if statistic in ("median", "quantile"):
         q = 0.5 if statistic == "median" else float(chosen["q"])
         return values.quantile(q, "lower" if chosen["method"] == "lower" else "linear")

@@ -214,6 +214,12 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         """The statistics that the metrics read."""
         return {metric.definition.reads for metric in self._all()}
 
+    @property
+    def by_user(self) -> bool:
+        """Whether the users of events are read."""
+        per_user = any(metric.is_per_user for metric in self._all())
+        return per_user or self.intervals is not None or "users" in self.reads()
+
     def inputs(self, given: Mapping[str, Any] = _NOTHING) -> dict[str, Any]:
         """Arguments of an accumulator besides metrics and depth; reads the files named.
 

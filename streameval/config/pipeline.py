@@ -126,9 +126,8 @@ def join_frontend(
         of_stream = _of_events(config) if stream is None else _of_interactions(config, stream)
         return _framed(decoder, of_stream, schemas)
 
-    users = config.intervals is not None or "users" in config.reads()
     return JoinFrontend(
-        options, config.event, config.dimensions(), layout, users=users, framed=framed
+        options, config.event, config.dimensions(), layout, users=config.by_user, framed=framed
     )
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from streameval.accumulator.by_user import has_user_sums
 from streameval.accumulator.gap import Gap, GapOptions, gap_of
-from streameval.accumulator.readings import ungrouped, user_sums
+from streameval.accumulator.readings import user_sums
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.engine.ingest import Ingest
@@ -66,7 +67,7 @@ def compared_metrics(
     metrics: Sequence[Metric], table: Table, chosen: Sequence[str]
 ) -> list[Metric]:
     """The metrics with sums by user; of these, the ones chosen, or all if none is."""
-    kept = [metric for metric in metrics if ungrouped(metric, table) is None]
+    kept = [metric for metric in metrics if has_user_sums(metric, table)]
     return [metric for metric in kept if not chosen or metric.text in chosen]
 
 

@@ -8,6 +8,7 @@ from operator import is_
 
 import numpy as np
 
+from streameval.accumulator.by_user import ungrouped
 from streameval.accumulator.experiment import Experiment, Report, Variant, compared
 from streameval.accumulator.readings import (
     activity,
@@ -15,7 +16,6 @@ from streameval.accumulator.readings import (
     objections_to,
     readings_of,
     summed_together,
-    ungrouped,
 )
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric

@@ -15,7 +15,7 @@ from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.engine.evidence import counts_up
 from streameval.engine.snapshot import LIFETIME, CounterValue, Snapshot
-from streameval.exporters.view import COUNTED, has_windows
+from streameval.exporters.view import counted_unit, has_windows
 
 Kind: TypeAlias = Literal["summary", "counter", "gauge"]
 
@@ -60,6 +60,8 @@ def family_name(metric: Metric, segment: str | None = None) -> str:
         'streameval_recbole_ndcg'
         >>> family_name(parse("ndcg(statistic=median)@10"))
         'streameval_ndcg_median'
+        >>> family_name(parse("ndcg(per=user,statistic=zeros)@10"))
+        'streameval_ndcg_per_user_zeros'
         >>> family_name(parse("ndcg@10"), "country")
         'streameval_ndcg_by_country'
     """
@@ -89,7 +91,8 @@ def _prefix(metric: Metric) -> str | None:
 def metric_labels(metric: Metric) -> dict[str, str]:
     """The labels that distinguish metrics of one family: chosen parameters, and k if present.
 
-    The statistic is part of the family's name, because a family has one type and one unit.
+    The statistic, and whether it is per user, are part of the family's name, because a family has
+    one type and one unit.
 
     Example:
         >>> from streameval.catalogue import parse
@@ -99,7 +102,7 @@ def metric_labels(metric: Metric) -> dict[str, str]:
     labels = {
         _own_label(name): str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in metric.options.items()
-        if name != "statistic"
+        if name not in ("statistic", "per")
     }
     return labels if metric.k is None else {**labels, "k": str(metric.k)}
 
@@ -129,8 +132,11 @@ def slice_labels(
 
 def _what_is_read(metric: Metric) -> list[str]:
     """The part of a gauge's name that distinguishes it from counters of the same metric."""
+    per_user = ["per", "user"] if metric.is_per_user else []
     if statistic := metric.options.get("statistic"):
-        return [str(statistic)]
+        return [*per_user, str(statistic)]
+    if per_user:
+        return per_user
     definition = metric.definition
     counted = definition.additive and definition.over is None and definition.bounds[0] >= 0
     return ["mean"] if counted and not counts_up(metric) else []
@@ -154,6 +160,11 @@ _MEAN: Final = (
     "{summary} Mean over a window of event time or the lifetime; absent without evidence. Combine "
     "series as sum(mean * support) / sum(support)."
 )
+_PER_USER: Final = (
+    "{summary} Mean over users of the mean of their lists, in a window of event time or the "
+    "lifetime; absent without evidence. Above a cap of users, of a sample of them. A user's mean "
+    "is not additive in time, so there is no counter."
+)
 _END: Final = (
     " end of the interval of {name}. The interval of the lifetime holds however often "
     "you look; those of other windows hold for one look, never for alerts. Absent with too few "
@@ -163,16 +174,21 @@ _END: Final = (
 
 def _described(metric: Metric, name: str, *, windowed: bool) -> Iterator[tuple[str, Kind, str]]:
     """Suffix, kind and HELP of each family of a metric."""
+    summary, unit = metric.definition.summary, counted_unit(metric)
+    if is_mean_per_user(metric):
+        yield "_window_mean", "gauge", _PER_USER.format(summary=summary)
+        yield from _interval_families(f"{name}_window_mean")
+        yield "_window_support", "gauge", f"Number of {unit} in {name}_window_mean."
+        return
     if not counts_up(metric):
         yield "", "gauge", _gauge_help(metric, windowed=windowed)
-        if windowed and metric.has_interval:
+        if windowed and metric.has_interval and not metric.is_per_user:
             divisor = "Number of lists"
             if metric.definition.over is not None:
                 divisor = "Sum of the weights"
             yield from _interval_families(name)
             yield "_window_support", "gauge", f"{divisor} in {name}."
         return
-    summary, unit = metric.definition.summary, COUNTED[metric.definition.per]
     yield "", "summary", _SUMMARY.format(summary=summary, unit=unit, name=name)
     if windowed:
         yield "_window_mean", "gauge", _MEAN.format(summary=summary)
@@ -184,6 +200,11 @@ def _described(metric: Metric, name: str, *, windowed: bool) -> Iterator[tuple[s
 def _interval_families(value: str) -> Iterator[tuple[str, Kind, str]]:
     yield "_window_low", "gauge", f"Lower{_END.format(name=value)}"
     yield "_window_high", "gauge", f"Upper{_END.format(name=value)}"
+
+
+def is_mean_per_user(metric: Metric) -> bool:
+    """Whether the value is a mean over users, and no other statistic of them."""
+    return metric.is_per_user and metric.values["statistic"] == "mean"
 
 
 def _gauge_help(metric: Metric, *, windowed: bool) -> str:

@@ -140,9 +140,14 @@ def counted(metric: Metric) -> str:
         >>> counted(parse("ctr")), counted(parse("hit_rate@10")), counted(parse("ndcg@10"))
         ('items shown', 'lists', 'lists with interactions')
     """
-    if metric.values.get("empty") == "skip":
+    if metric.values.get("empty") == "skip" and not metric.is_per_user:
         return "lists with interactions"
-    return COUNTED[metric.definition.per]
+    return counted_unit(metric)
+
+
+def counted_unit(metric: Metric) -> str:
+    """The unit of a mean, without the condition on its lists."""
+    return "users" if metric.is_per_user else COUNTED[metric.definition.per]
 
 
 def moment(seconds: float) -> str:

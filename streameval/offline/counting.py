@@ -299,7 +299,7 @@ def table_task(request: Request, config: Config) -> TableTask:
         gains=request.gains,
         labels=config.labels,
         separators=separators_of(request.separators),
-        users=by_user or "users" in config.reads(),
+        users=config.by_user,
         times=by_user or request.every is not None,
         wording=request.wording,
     )

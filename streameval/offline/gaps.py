@@ -9,9 +9,10 @@ import msgspec
 import numpy as np
 
 from streameval.accumulator import Accumulator
+from streameval.accumulator.by_user import has_user_sums
 from streameval.accumulator.comparison import Method
 from streameval.accumulator.gap import Gap, gap_of
-from streameval.accumulator.readings import ungrouped, user_sums
+from streameval.accumulator.readings import user_sums
 from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.gaps import gaps_in
@@ -104,7 +105,7 @@ def _of_accumulators(
 ) -> list[Gap]:
     empty, gaps = config.accumulator(), []
     for metric in empty.metrics:
-        if ungrouped(metric, empty.table) is None:
+        if has_user_sums(metric, empty.table):
             sums = {name: user_sums(metric, each.table, _HERE) for name, each in values.items()}
             gaps.append(gap_of(metric, sums, config.intervals or Intervals(), method))
     return gaps

@@ -108,7 +108,7 @@ def pair_events(
             ties=request.ties or ("id_desc" if is_trec_pair else "arrival"),
             ids=config.event.ids,
             scores=scores,
-            named=config.intervals is not None or "users" in config.reads(),
+            named=config.by_user,
         )
         yield PairEvents(start, kind, columns)
 

@@ -10,6 +10,7 @@ from typing import NamedTuple, TypeAlias, cast
 import msgspec
 
 from streameval.accumulator import Accumulator
+from streameval.accumulator.by_user import ungrouped
 from streameval.accumulator.experiment import Experiment, Variant
 from streameval.accumulator.formulas import needed_inputs
 from streameval.accumulator.readings import activity, objections_to
@@ -239,7 +240,7 @@ def _without_intervals(config: Config, found: Found) -> Counted:
     """The counts, with a reason for each metric that has no interval."""
     empty, (metrics, variants) = config.accumulator(), found
     left_out = {
-        metric.text: empty.read(metric.text).no_interval or ""
+        metric.text: ungrouped(metric, empty.table) or ""
         for metric in metrics
         if empty.groups(metric.text) is None
     }

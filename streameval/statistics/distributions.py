@@ -156,14 +156,24 @@ class Distribution:
     @classmethod
     def of(cls, value: float) -> Distribution:
         """The distribution of one value."""
-        values = Values(ValuesOptions(), Items())
-        values.add(np.array([0]), np.array([value]), np.array([1]))
-        return values.view(np.array([0]))[0]
+        return cls.of_all(np.array([value]))
+
+    @classmethod
+    def of_all(cls, values: FloatArray) -> Distribution:
+        """The distribution of these values, never binned."""
+        known = Values(ValuesOptions(cap=max(CAP, values.size)), Items())
+        known.add(np.zeros(values.size, np.int64), values, np.ones(values.size, np.int64))
+        return known.view(np.array([0]))[0]
 
     @property
     def count(self) -> int:
         """Number of values."""
         return int(self._counts.sum()) + self._above + self._below
+
+    @property
+    def zeros(self) -> int:
+        """Number of values that are 0; below 2^-32, if they are binned."""
+        return int(self._counts[self._values == 0].sum())
 
     @property
     def total(self) -> float:

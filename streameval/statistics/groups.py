@@ -11,20 +11,17 @@ import numpy as np
 from msgspec.msgpack import Ext
 
 from streameval.errors import UnlikeStateError
-from streameval.events import Batch
 from streameval.statistics.arrays import FloatArray, IntArray, distinct, grouped, sums
 from streameval.statistics.exact import approximate
 from streameval.statistics.intervals import UNIT, GroupSums
 from streameval.statistics.relation import Columns, Relation, Shape
-from streameval.statistics.statistic import Cells, Statistic
-from streameval.statistics.terms import EventCollector, GroupTotals, ListCollector, SummedMetric
-from streameval.statistics.users import ListUsers, UserCollector, Users
+from streameval.statistics.statistic import Statistic
+from streameval.statistics.terms import ListsByUser, ListTerms, OwnerTotals, group_owners
+from streameval.statistics.users import ListUsers, Users
 from streameval.statistics.vocabulary import Items
 
 MOST_DAYS: Final = 90
 """Event days kept per cell; older days are added to the oldest of them."""
-
-_MOST_WAITING: Final = 65_536
 
 
 class GroupsOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +61,7 @@ class Groups(Statistic):
 
     Attributes:
         users: the statistic of users that the lists are added to, if any.
+        pending: lists that wait, if the table counts.
     """
 
     shapes: ClassVar[Mapping[str, Shape]] = {
@@ -76,51 +74,32 @@ class Groups(Statistic):
     def __init__(self, options: GroupsOptions, items: Items) -> None:
         super().__init__(options, items)
         self.relations["sums"] = Relation(Shape(keys=3, counts=2 * len(options.metrics)))
-        self._collectors: list[ListCollector | EventCollector] = []
-        self._user_collector = UserCollector()
+        self.pending: ListsByUser | None = None
         self.users: Users | None = None
         self._view: tuple[list[Any], dict[int, _Rows]] | None = None
 
-    def collect_lists(self, metrics: Sequence[SummedMetric]) -> ListCollector:
-        """A new collector of list outcomes, for metrics of lists."""
-        self._collectors.append(collector := ListCollector(metrics))
-        return collector
-
-    def collect_events(self, column: int, largest: float) -> EventCollector:
-        """A new collector of event values, for one metric; larger ones are summed exactly."""
-        self._collectors.append(collector := EventCollector(column, largest))
-        return collector
-
-    @property
-    def is_full(self) -> bool:
-        """Whether enough lists are pending that `fold` should come before the next batch."""
-        return self._user_collector.waiting >= _MOST_WAITING
-
-    def begin(self, batch: Batch, cells: Cells, times: IntArray | None) -> None:
-        """Start a batch; every collector then takes all of its lists in order.
-
-        `times`: event time of each list, microseconds; by default those of the batch.
-        """
-        for collector in self._collectors:
-            collector.first = self._user_collector.waiting
-        self._user_collector.take(batch, cells, times)
-
     def fold(self) -> None:
         """Move pending lists into the relations, and merge the oldest days."""
-        users = self._user_collector.drain()
-        if users is not None:
-            if self.users is not None:
-                who = slice(None) if users.named.all() else users.named
-                self.users.add(users.cells[who], users.hashes[who], users.days[who])
-            self.relations["lists"].add(*_lists(users))
-            totals = GroupTotals(users, self.options.groups, len(self.options.metrics))
-            for collector in self._collectors:
-                for part in collector.drain():
-                    totals.add(part)
-            self._add(totals.keys, totals.sums)
-            for keys, counts in totals.exact:
-                self.relations["exact"].add(keys, counts)
+        if self.pending is not None:
+            self.pending.fold()
         self._merge_oldest_days()
+
+    def take(self, users: ListUsers, parts: Sequence[ListTerms], columns: Sequence[int]) -> None:
+        """Add lists.
+
+        `columns`: for each metric, its column in the terms.
+        """
+        if self.users is not None:
+            who = slice(None) if users.named.all() else users.named
+            self.users.add(users.cells[who], users.hashes[who], users.days[who])
+        self.relations["lists"].add(*_lists(users))
+        keys, owner = group_owners(users, self.options.groups)
+        totals = OwnerTotals(owner, keys[0].size, columns)
+        for part in parts:
+            totals.add(part)
+        self._add(keys, totals.sums)
+        for (owners, *others), counts in totals.exact:
+            self.relations["exact"].add([*(each[owners] for each in keys), *others], counts)
 
     def merge(self, *others: Self) -> None:
         """Add the sums of others, which may have more groups or days."""

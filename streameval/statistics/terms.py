@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
+from streameval.events import Batch
 from streameval.statistics.arrays import FloatArray, IntArray, grouped, placed, sums
 from streameval.statistics.exact import limbs
 from streameval.statistics.intervals import UNIT
 from streameval.statistics.lists import Lists
-from streameval.statistics.users import ListUsers
+from streameval.statistics.statistic import Cells
+from streameval.statistics.users import ListUsers, UserCollector
 
 BOUNDED: Final = 2.0
 WEIGHTED: Final = 1024.0
@@ -19,6 +21,8 @@ WEIGHTED: Final = 1024.0
 fit, or 2^21 lists of the largest weight."""
 
 _DENSE: Final = 8
+
+_MOST_WAITING: Final = 65_536
 
 Values: TypeAlias = tuple[FloatArray, IntArray]
 """Numerators and denominators, shape (n,) each."""
@@ -128,70 +132,146 @@ class EventCollector:
             yield ListTerms(rows, np.arange(rows.size), [terms])
 
 
-class GroupTotals:
-    """Sums of pending lists by (cell, day, group).
+class ByUser(Protocol):
+    """A statistic that takes lists with their users."""
 
-    Attributes:
-        keys: columns of cells, days and groups.
-        exact: keys and counts of the rows of the relation `exact`.
+    def take(self, users: ListUsers, parts: Sequence[ListTerms], columns: Sequence[int]) -> None:
+        """Add lists.
+
+        `columns`: for each metric of the statistic, its column in the terms.
+        """
+
+
+class ListsByUser:
+    """Lists that wait with their users and terms, for all statistics by user of one table.
+
+    `takers`: each with the columns of its metrics in the terms.
     """
 
-    def __init__(self, users: ListUsers, width: int, metrics: int) -> None:
-        groups = (users.hashes & np.uint64(width - 1)).astype(np.int64)
-        cells, days = users.cells, users.days
-        known, place = placed(cells)
-        first = int(days.min())
-        span = int(days.max()) - first + 1
-        one = known.size * span == 1
-        codes = groups if one else (place * span + (days - first)) * width + groups
-        every = np.arange(min(known.size * span * width, _DENSE * codes.size + width))
-        if every.size < known.size * span * width:
-            every, codes = np.unique(codes, return_inverse=True)
-        place, rest = np.divmod(every, span * width)
-        self.keys = [known[place], rest // width + first, rest % width]
-        # Lists without a group are summed in an extra last column, which `sums` leaves out.
-        self._owner = codes if users.grouped.all() else np.where(users.grouped, codes, every.size)
-        self._sums = np.zeros((2 * metrics, every.size + 1), np.int64)
+    def __init__(self, takers: Sequence[tuple[ByUser, Sequence[int]]]) -> None:
+        self._takers = takers
+        self._collectors: list[ListCollector | EventCollector] = []
+        self._users = UserCollector()
+
+    def collect_lists(self, metrics: Sequence[SummedMetric]) -> ListCollector:
+        """A new collector of list outcomes, for metrics of lists."""
+        self._collectors.append(collector := ListCollector(metrics))
+        return collector
+
+    def collect_events(self, column: int, largest: float) -> EventCollector:
+        """A new collector of event values, for one metric; larger ones are summed exactly."""
+        self._collectors.append(collector := EventCollector(column, largest))
+        return collector
+
+    @property
+    def is_full(self) -> bool:
+        """Whether enough lists are pending that `fold` should come before the next batch."""
+        return self._users.waiting >= _MOST_WAITING
+
+    def begin(self, batch: Batch, cells: Cells, times: IntArray | None) -> None:
+        """Start a batch; every collector then takes all of its lists in order.
+
+        `times`: event time of each list, microseconds; by default those of the batch.
+        """
+        for collector in self._collectors:
+            collector.first = self._users.waiting
+        self._users.take(batch, cells, times)
+
+    def fold(self) -> None:
+        """Hand the pending lists to the statistics."""
+        users = self._users.drain()
+        if users is None:
+            return
+        parts = [part for collector in self._collectors for part in collector.drain()]
+        for statistic, columns in self._takers:
+            statistic.take(users, parts, columns)
+
+
+def group_owners(users: ListUsers, width: int) -> tuple[list[IntArray], IntArray]:
+    """Keys (cell, day, group) of pending lists, and the index of each list's key.
+
+    A list without a group has the number of keys as its index.
+    """
+    groups = (users.hashes & np.uint64(width - 1)).astype(np.int64)
+    cells, days = users.cells, users.days
+    known, place = placed(cells)
+    first = int(days.min())
+    span = int(days.max()) - first + 1
+    one = known.size * span == 1
+    codes = groups if one else (place * span + (days - first)) * width + groups
+    every = np.arange(min(known.size * span * width, _DENSE * codes.size + width))
+    if every.size < known.size * span * width:
+        every, codes = np.unique(codes, return_inverse=True)
+    place, rest = np.divmod(every, span * width)
+    keys = [known[place], rest // width + first, rest % width]
+    return keys, codes if users.grouped.all() else np.where(users.grouped, codes, every.size)
+
+
+class OwnerTotals:
+    """Sums of pending lists by owner: a user, or a group of them.
+
+    `owner`: of each list; lists with the number of owners as their owner are in no sum. `columns`:
+    for each metric, its column in the terms. `exactly`: whether values that are unbounded or large
+    are summed exactly; otherwise all are rounded to UNIT.
+
+    Attributes:
+        exact: owners, metrics, exponents and parts of the values that are summed exactly.
+    """
+
+    def __init__(
+        self, owner: IntArray, owners: int, columns: Sequence[int], *, exactly: bool = True
+    ) -> None:
+        self._owner, self._owners, self._exactly = owner, owners, exactly
+        self._places = {column: place for place, column in enumerate(columns)}
+        # Lists without an owner are summed in an extra last column, which `sums` leaves out.
+        self._sums = np.zeros((2 * len(columns), owners + 1), np.int64)
         self.exact: list[tuple[list[IntArray], list[IntArray]]] = []
 
     @property
     def sums(self) -> list[IntArray]:
-        """The numerators of each metric, then the denominators of each; one integer per key."""
+        """The numerators of each metric, then the denominators of each; one integer per owner."""
         return list(self._sums[:, :-1])
 
     def add(self, part: ListTerms) -> None:
         """Add the terms of some of the lists."""
+        terms = [each for each in part.terms if each.column in self._places]
         owner = self._owner[part.rows]
-        metrics, owners = self._sums.shape[0] // 2, self._sums.shape[1]
-        kinds = part.terms[0].numerators.size if part.terms else 0
+        metrics, owners = len(self._places), self._owners + 1
+        kinds = terms[0].numerators.size if terms else 0
         pairs = None
-        if owners * kinds <= owner.size:
+        if terms and owners * kinds <= owner.size:
             # Few distinct outcomes, as with clicks: count lists by owner and outcome once.
             pairs = np.bincount(owner * kinds + part.codes, minlength=owners * kinds)
             pairs = pairs.reshape(owners, kinds)
         known: list[tuple[IntArray, IntArray]] = []
-        for column, largest, numerators, denominators in part.terms:
-            loose = (numerators != 0) & (np.abs(numerators) > largest)
-            whole = np.rint(np.where(loose, 0.0, numerators) / UNIT).astype(np.int64)
-            self._sums[column] += _summed(whole, owner, part.codes, pairs, owners)
-            if loose.any():
-                self._add_exactly(column, owner, part.codes, np.where(loose, numerators, 0.0))
+        for term in terms:
+            place, denominators = self._places[term.column], term.denominators
+            whole = self._whole(place, owner, part.codes, term)
+            self._sums[place] += _summed(whole, owner, part.codes, pairs, owners)
             alike = (each for one, each in known if np.array_equal(one, denominators))
             below = next(alike, None)
             if below is None:
                 below = _summed(denominators, owner, part.codes, pairs, owners)
                 known.append((denominators, below))
-            self._sums[metrics + column] += below
+            self._sums[metrics + place] += below
+
+    def _whole(self, place: int, owner: IntArray, codes: IntArray, term: Terms) -> IntArray:
+        """The numerators in UNIT, 0 for those that are summed exactly."""
+        values = term.numerators
+        loose = (values != 0) & (np.abs(values) > term.largest)
+        if self._exactly and loose.any():
+            self._add_exactly(place, owner, codes, np.where(loose, values, 0.0))
+            values = np.where(loose, 0.0, values)
+        return np.rint(values / UNIT).astype(np.int64)
 
     def _add_exactly(
-        self, column: int, owner: IntArray, codes: IntArray, values: FloatArray
+        self, place: int, owner: IntArray, codes: IntArray, values: FloatArray
     ) -> None:
-        here = (values[codes] != 0) & (owner < self.keys[0].size)
+        here = (values[codes] != 0) & (owner < self._owners)
         owner, codes = owner[here], codes[here]
         (owner, codes), (counts,) = grouped([owner, codes], [np.ones_like(owner)])
         exponents, parts = limbs(values[codes], counts)
-        keys = [*(each[owner] for each in self.keys), np.full_like(owner, column), exponents]
-        self.exact.append((keys, parts))
+        self.exact.append(([owner, np.full_like(owner, place), exponents], parts))
 
 
 def _summed(

@@ -60,6 +60,12 @@ def user_hashes(users: Sequence[Id]) -> HashArray:
     return hashes
 
 
+def hash_units(codes: IntArray) -> FloatArray:
+    """The upper 53 bits of hashes, given as signed integers, as exact floats in [0, 1)."""
+    hashes = np.ascontiguousarray(codes, np.int64).view(np.uint64)
+    return np.ldexp((hashes >> np.uint64(11)).astype(np.float64), -53)
+
+
 def _bytes_of(users: Sequence[Id]) -> tuple[bytes, IntArray, IntArray]:
     """All ids in UTF-8, each followed by a zero byte; the start and length of each in bytes."""
     try:
@@ -223,8 +229,7 @@ class Users(SampledStatistic):
 
     def unit_hashes(self, codes: IntArray) -> FloatArray:
         """The upper 53 bits of hashes as exact floats in [0, 1)."""
-        hashes = np.ascontiguousarray(codes, np.int64).view(np.uint64)
-        return np.ldexp((hashes >> np.uint64(11)).astype(np.float64), -53)
+        return hash_units(codes)
 
     def add(self, cells: IntArray, hashes: HashArray, days: IntArray) -> None:
         """Add users, by the hashes of their ids, who came to cells on days."""

@@ -6,21 +6,20 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
-from typing import Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from streameval.accumulator.formulas import EventValues
-from streameval.accumulator.plan import Plan
+from streameval.accumulator.plan import USER_SUMS_PREFIX, Plan
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.errors import BackfillError, DamagedStateError, UnlikeStateError
 from streameval.events import Batch
 from streameval.statistics.arrays import IntArray, placed
 from streameval.statistics.statistic import Cells
-from streameval.statistics.users import Users, UsersOptions
 from streameval.windows.labels import (
     ActivityState,
     Folding,
@@ -179,8 +178,8 @@ class Family:
         self._assigner = SliceAssigner(self.folding, self._slices, spec.columns)
         self._panes: dict[Pane, Table] = {}
         self._pane(PAST_PANE)
-        most = spec.table.plan.users
-        self._users = FamilyUsers(UsersOptions(max_users=most)) if most else None
+        plan = spec.table.plan
+        self._users = FamilyUsers(plan) if plan.users or plan.user_sums else None
         pending = counting.pending(spec.name)
         self._pending = pending if self._users is None else PendingCounts()
         self._fine = self._kept = PAST
@@ -299,7 +298,7 @@ class Family:
         tables = dict(self._panes)
         if self._users is not None:
             tables |= {Pane(DAY, day * DAY): each for day, each in self._users.days.items()}
-            content = partial(self._copied_users, self._users.users)
+            content = partial(self._copied_users, self._users)
             sections.append(Section(f"{name}/{_USERS}", self._users.version, content))
         for pane, table in tables.items():
             sections.append(
@@ -340,13 +339,24 @@ class Family:
         if section_name(self.spec.name, PAST_PANE) not in own_sections:
             raise DamagedStateError(section_name(self.spec.name, PAST_PANE), "it is missing")
         users = own_sections.pop(prefix + _USERS, None)
-        if users is not None and self._users is not None:
-            table, _ = self._loaded(prefix + _USERS, users, self.spec.table.plan.of_users)
-            self._users.add_users(cast("Users", table.audience))
+        if self._users is not None:
+            new |= self._load_users(self._users, prefix + _USERS, users)
         for name in sorted(own_sections):
             new |= self._load_pane(name, own_sections[name])
         self._admit_loaded()
         return frozenset(new)
+
+    def _load_users(self, here: FamilyUsers, name: str, data: bytes | None) -> frozenset[str]:
+        """Load the users and their sums; returns the names of missing sums."""
+        plan = self.spec.table.plan
+        if data is None:
+            return frozenset(f"{USER_SUMS_PREFIX}{each.per_list}" for each in plan.per_user)
+        table, missing = self._loaded(name, data, plan.of_users)
+        if table.audience is not None:
+            here.add_users(table.audience)
+        if table.user_sums is not None:
+            here.add_sums(table.user_sums)
+        return frozenset(each for each in missing if each.startswith(USER_SUMS_PREFIX))
 
     def _load_meta(self, name: str, data: bytes) -> None:
         try:
@@ -458,8 +468,12 @@ class Family:
         copy = table.copy()
         return self._dumped(copy, copy.cells.tolist())
 
-    def _copied_users(self, users: Users) -> Callable[[], Iterator[bytes]]:
-        return self._dumped(users_alone(users.copy(), self.spec.table), users.cells.tolist())
+    def _copied_users(self, here: FamilyUsers) -> Callable[[], Iterator[bytes]]:
+        copy = here.copied()
+        cells = set(copy.users.cells.tolist())
+        if copy.sums is not None:
+            cells.update(copy.sums.cells.tolist())
+        return self._dumped(users_alone(copy.users, copy.sums, self.spec.table), sorted(cells))
 
     def _dumped(self, table: Table, cells: Sequence[int]) -> Callable[[], Iterator[bytes]]:
         order = self._slices.sorted(cells)

@@ -8,21 +8,28 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from streameval.accumulator.plan import Plan
+from streameval.accumulator.plan import USER_SUMS_PREFIX, Plan
 from streameval.accumulator.table import Table
 from streameval.statistics.groups import MOST_DAYS, Groups
+from streameval.statistics.user_sums import UserSums, UserSumsOptions
 from streameval.statistics.users import Users, UsersOptions
 from streameval.statistics.vocabulary import Items
 from streameval.windows.sections import next_version
 
 K = TypeVar("K", bound=Hashable)
+S = TypeVar("S", Users, UserSums)
 
 
 class UsersCopy(NamedTuple):
-    """The users of a family at one moment, for reading on any thread."""
+    """The users of a family at one moment, for reading on any thread.
+
+    Attributes:
+        sums: sums by user; None if no mean is over users.
+    """
 
     days: Mapping[int, Table]
     users: Users
+    sums: UserSums | None = None
 
 
 class FamilyUsers:
@@ -32,12 +39,13 @@ class FamilyUsers:
     days of a slice are kept apart; older days are added to the oldest of these.
     """
 
-    def __init__(self, options: UsersOptions) -> None:
+    def __init__(self, plan: Plan) -> None:
         self.days: dict[int, Table] = {}
-        self.users = Users(options, Items())
+        self.users = Users(UsersOptions(max_users=plan.users), Items())
+        self.sums = user_sums_of(plan)
         self.version = next_version()
         self._copies: dict[int, tuple[int, Table]] = {}
-        self._copied: tuple[int, Users] | None = None
+        self._copied: tuple[int, Users, UserSums | None] | None = None
 
     def add(self, table: Table, bits: int) -> None:
         """Add what a table counted by user."""
@@ -48,16 +56,21 @@ class FamilyUsers:
                 self.days[day] = part
         self._sum_up_days()
         if table.audience is not None:
-            users = table.audience.copy()
-            lower = (1 << bits) - 1
-            users.rename({cell: cell & lower for cell in users.cells.tolist() if cell > lower})
-            self.add_users(users)
+            self.add_users(_below(table.audience, bits))
+        if table.user_sums is not None:
+            self.add_sums(_below(table.user_sums, bits))
 
     def add_users(self, users: Users) -> None:
         """Add users of slices."""
         before = self.users.version
         self.users.merge(users)
         if self.users.version != before:
+            self.version = next_version()
+
+    def add_sums(self, sums: UserSums) -> None:
+        """Add sums by user of slices."""
+        if self.sums is not None and sums.cells.size:
+            self.sums.merge(sums)
             self.version = next_version()
 
     def rename(self, moves: Mapping[int, int]) -> None:
@@ -68,14 +81,19 @@ class FamilyUsers:
         if not moves.keys().isdisjoint(self.users.cells.tolist()):
             self.users.rename(moves)
             self.version = next_version()
+        if self.sums is not None and not moves.keys().isdisjoint(self.sums.cells.tolist()):
+            self.sums.rename(moves)
+            self.version = next_version()
         self._sum_up_days()
 
     def copied(self) -> UsersCopy:
         """A copy for readers."""
         self._copies = copies_of(self.days, self._copies)
         if self._copied is None or self._copied[0] != self.version:
-            self._copied = self.version, self.users.copy()
-        return UsersCopy({day: table for day, (_, table) in self._copies.items()}, self._copied[1])
+            sums = None if self.sums is None else self.sums.copy()
+            self._copied = self.version, self.users.copy(), sums
+        days = {day: table for day, (_, table) in self._copies.items()}
+        return UsersCopy(days, *self._copied[1:])
 
     def _sum_up_days(self) -> None:
         if len(self.days) <= MOST_DAYS:
@@ -109,20 +127,42 @@ def copies_of(
     return copies
 
 
-def users_alone(users: Users, like: Table) -> Table:
-    """Users as a table that can be saved and loaded."""
+def user_sums_of(plan: Plan) -> UserSums | None:
+    """Empty sums by user over the lifetime; None if no mean is over users."""
+    if not plan.user_sums:
+        return None
+    metrics = tuple(metric.per_list for metric in plan.per_user)
+    return UserSums(UserSumsOptions(max_users=plan.user_sums, metrics=metrics), Items())
+
+
+def users_alone(users: Users, sums: UserSums | None, like: Table) -> Table:
+    """Users and their sums as a table that can be saved and loaded."""
     table = like.empty(like.plan.of_users)
-    table.set_statistics({"users": users})
+    table.set_statistics({name: _chosen(name, users, sums) for name in table.statistics})
     return table
 
 
-def with_users(events: Table, days: Table, users: Users, plan: Plan) -> Table:
-    """Events together with their users, for reading only."""
+def with_users(
+    events: Table, days: Table, users: tuple[Users, UserSums | None], plan: Plan
+) -> Table:
+    """Events together with their users and the users' sums, for reading only."""
     table = days.empty(plan)
-    statistics = {**events.copy().statistics, **days.copy().statistics, "users": users}
+    by_user = {name: _chosen(name, *users) for name in table.empty(plan.of_users).statistics}
+    statistics = {**events.copy().statistics, **days.copy().statistics, **by_user}
     table.events = events.events.copy()
     table.set_statistics({name: statistics[name] for name in table.statistics})
     return table
+
+
+def _chosen(name: str, users: Users, sums: UserSums | None) -> Users | UserSums:
+    return sums if sums is not None and name.startswith(USER_SUMS_PREFIX) else users
+
+
+def _below(statistic: S, bits: int) -> S:
+    """A copy whose cells have only the lower bits."""
+    copy, lower = statistic.copy(), (1 << bits) - 1
+    copy.rename({cell: cell & lower for cell in statistic.cells.tolist() if cell > lower})
+    return copy
 
 
 def _by_day(table: Table, bits: int) -> dict[int, Table]:

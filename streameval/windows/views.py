@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from operator import is_
 from typing import Final, TypeAlias, TypeVar
 
@@ -12,14 +12,16 @@ from numpy.typing import NDArray
 
 from streameval.accumulator.plan import Plan
 from streameval.accumulator.table import Table
+from streameval.statistics.user_sums import UserSums
 from streameval.statistics.users import Users, UsersOptions
 from streameval.statistics.vocabulary import Items
 from streameval.windows.family import FamilyCopy, FamilySpec
 from streameval.windows.labels import OTHER, Folding, Labels, SliceActivity, Slices
 from streameval.windows.times import DAY, HOUR, PAST_PANE, Pane, alignment
-from streameval.windows.users import with_users
+from streameval.windows.users import user_sums_of, with_users
 
-_C = TypeVar("_C", Table, Users)
+_C = TypeVar("_C", Table, Users, UserSums)
+_U = TypeVar("_U", Users, UserSums)
 _K = TypeVar("_K", bound=Hashable)
 
 _Parts: TypeAlias = Mapping[tuple[int, Pane], Table]
@@ -91,8 +93,10 @@ class FamilyView:
         self._tables: _Folded = {}
         self._days: _Folded = {}
         self._users: dict[int, tuple[Users, Users]] = {}
+        self._user_sums: dict[int, tuple[UserSums, UserSums]] = {}
         self._everyone: tuple[list[Users], Users] | None = None
-        self._whole: tuple[Table, Table, Users, Table] | None = None
+        self._all_sums: tuple[list[UserSums], UserSums] | None = None
+        self._whole: tuple[tuple[object, ...], Table] | None = None
         self._folding = Folding(spec.folding, len(spec.columns))
         self._moves: dict[int, int] = {}
         self._activity = SliceActivity()
@@ -126,15 +130,15 @@ class FamilyView:
     def lifetime(self) -> Table:
         """All events together with their users; a cell is a slice."""
         table, plan = self.values(), self.spec.table.plan
-        if not plan.users:
+        if not plan.users and not plan.user_sums:
             return table
         days = self._sum(_DAYS, plan.by_day).of({at: day for at, (_, day) in self._days.items()})
-        users, known = self._together(), self._whole
-        same = known is not None and all(map(is_, known, (table, days, users)))
-        if known is None or not same:
-            whole = with_users(table, days, users, plan)
-            known = self._whole = table, days, users, whole
-        return known[3]
+        users, sums, known = self._together(), self._summed(), self._whole
+        parts = (table, days, users, sums)
+        if known is None or not all(map(is_, known[0], parts)):
+            whole = with_users(table, days, (users, sums), plan)
+            known = self._whole = parts, whole
+        return known[1]
 
     def values(self) -> Table:
         """All events without their users; a cell is a slice."""
@@ -209,15 +213,19 @@ class FamilyView:
 
     def _together(self) -> Users:
         """The users of all partitions; the same object until they change."""
+        options = UsersOptions(max_users=self.spec.table.plan.users)
         parts = [folded for _, folded in self._users.values()]
-        known = self._everyone
-        if known is None or len(known[0]) != len(parts) or not all(map(is_, known[0], parts)):
-            options = UsersOptions(max_users=self.spec.table.plan.users)
-            users = parts[0] if len(parts) == 1 else Users(options, Items())
-            for part in parts if len(parts) > 1 else ():
-                users.merge(part)
-            known = self._everyone = parts, users
-        return known[1]
+        self._everyone = _merged(parts, self._everyone, lambda: Users(options, Items()))
+        return self._everyone[1]
+
+    def _summed(self) -> UserSums | None:
+        """The sums by user of all partitions; None if no mean is over users."""
+        empty = user_sums_of(self.spec.table.plan)
+        if empty is None:
+            return None
+        parts = [folded for _, folded in self._user_sums.values()]
+        self._all_sums = _merged(parts, self._all_sums, lambda: empty)
+        return self._all_sums[1]
 
     def _fold(self) -> None:
         """Fold the tables of the families as all partitions together fold."""
@@ -241,6 +249,8 @@ class FamilyView:
         )
         users = {index: each.users for index, each in enumerate(by_user)}
         self._users = self._folded_of({} if moved else self._users, users)
+        sums = {index: each.sums for index, each in enumerate(by_user) if each.sums is not None}
+        self._user_sums = self._folded_of({} if moved else self._user_sums, sums)
 
     def _folded_of(
         self, before: Mapping[_K, tuple[_C, _C]], parts: Mapping[_K, _C]
@@ -267,3 +277,17 @@ class FamilyView:
         folded = counted.copy()
         folded.rename(self._moves)
         return folded
+
+
+def _merged(
+    parts: list[_U], known: tuple[list[_U], _U] | None, empty: Callable[[], _U]
+) -> tuple[list[_U], _U]:
+    """The parts, and all of them together; the same object until they change."""
+    if known is not None and len(known[0]) == len(parts) and all(map(is_, known[0], parts)):
+        return known
+    if len(parts) == 1:
+        return parts, parts[0]
+    whole = empty()
+    for part in parts:
+        whole.merge(part)
+    return parts, whole

@@ -90,6 +90,7 @@ _SHARED = {
     "method": "whether quantiles are interpolated between values",
     "confidence": "confidence level of `half_width`",
     "deviation": "`single` rounds the standard deviation to 32 bits; for one value it is 0",
+    "per": "whether it is a mean over lists, or over the means of users",
     "undefined": "how events without a value count",
     "least": "with fewer values, reading is an error",
     "having": "users who were shown an item, or who had a hit",

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from streameval.accumulator.by_user import SliceSums
 from streameval.accumulator.comparison import Method
 from streameval.accumulator.experiment import Experiment, Report, Variant, compared
 from streameval.accumulator.gap import gap_of
-from streameval.accumulator.readings import UserSums
 from streameval.catalogue import parse
 from streameval.engine.snapshot import GapSeries
 from streameval.statistics.intervals import GroupSums, Intervals
@@ -48,7 +48,7 @@ TREATMENT = {"ndcg@10": 0.33, "ctr": 0.045, "hit_rate@10": 0.5, "mrr": 0.26}
 def gap_series() -> GapSeries:
     """The gap of two countries in one window, for one variant."""
     values = {"de": variant(CONTROL).sums, "nl": variant(TREATMENT, seed=2).sums}
-    sums = {name: UserSums(each["ndcg@10"], None) for name, each in values.items()}
+    sums = {name: SliceSums(each["ndcg@10"], None) for name, each in values.items()}
     return GapSeries(
         by="country",
         labels=(("variant", "treatment"),),

@@ -48,8 +48,8 @@ def summary_of(
         )
     if statistic == "maximum":
         return finish(float(max(known)))
-    if statistic == "effective_share":
-        return _effective_share(known)
+    if statistic in _SHARES:
+        return _SHARES[statistic](known)
     error = _standard_error(known, deviation)
     wide = statistics.NormalDist().inv_cdf(0.5 + confidence / 2)
     return error if statistic == "standard_error" else error * wide
@@ -75,6 +75,13 @@ def _effective_share(values: Sequence[Number]) -> float:
     exact = list(map(_exact, values))
     squares = len(exact) * sum(each**2 for each in exact)
     return float(sum(exact) ** 2 / squares) if squares else math.nan
+
+
+def _zeros(values: Sequence[Number]) -> float:
+    return sum(value == 0 for value in values) / len(values)
+
+
+_SHARES = {"effective_share": _effective_share, "zeros": _zeros}
 
 
 def _standard_error(values: Sequence[Number], deviation: str) -> float:
@@ -332,6 +339,16 @@ def placed(event: Shown, k: int | None) -> list[Id]:
 
 def good(event: Shown) -> set[Id]:
     return {item for item, gain in gains_of(event.interactions).items() if gain > 0}
+
+
+def per_user(twin: Twin, events: Sequence[Shown], k: int | None, how: dict[str, Any]) -> float:
+    """The summary of the means of users; undefined if the mean over all lists is."""
+    summing = _taken(how, SUMMING)
+    if math.isnan(twin(events, k, **how)):
+        return math.nan
+    users = {str(event.user) for event in events if event.user is not None}
+    lists = [[event for event in events if str(event.user) == user] for user in sorted(users)]
+    return summary_of([twin(own, k, **how) for own in lists], **summing)
 
 
 SUMMING = {"statistic", "q", "method", "confidence", "deviation"}

@@ -9,7 +9,7 @@ import numpy as np
 
 from streameval.accumulator import gap
 from streameval.accumulator.gap import _Row, _Tests
-from tests.mutation.mistake import Mistake, around, replaced
+from tests.mutation.mistake import Mistake, around, replaced, with_its_cases
 from tests.uncertainty import test_gap
 
 
@@ -51,10 +51,6 @@ def _above_zero(kept: Any) -> Any:
     return of
 
 
-def _covered() -> None:
-    test_gap.test_a_large_gap_is_certain_and_its_bounds_cover_it(8)
-
-
 def _eight() -> None:
     assert test_gap.alarms(8) <= 10
 
@@ -85,7 +81,7 @@ MISTAKES = (
     ),
     Mistake(
         "limits of half widths are too narrow",
-        _covered,
+        with_its_cases(test_gap.test_a_large_gap_is_certain_and_its_bounds_cover_it),
         around(gap, "half_width", lambda kept: lambda *given, **level: kept(*given, **level) / 9),
     ),
 )

@@ -26,3 +26,8 @@ def replaced(target: object, name: str, new: Any) -> Broken:
 def around(target: object, name: str, make: Callable[[Any], Any]) -> Broken:
     """In the place of a function what is made of it."""
     return lambda patch: patch.setattr(target, name, make(getattr(target, name)))
+
+
+def with_its_cases(test: Callable[..., None]) -> Callable[[], None]:
+    """A test of `every_case`, which brings its cases along."""
+    return test

@@ -9,7 +9,7 @@ import pytest
 from streameval.errors import StreamevalError
 from tests.contract import laws
 from tests.effort import every_case, sampled
-from tests.mutation import clock, gaps, join, metrics, protocol, store, verdicts
+from tests.mutation import clock, gaps, join, metrics, per_user, protocol, store, verdicts
 from tests.mutation.mistake import Mistake
 
 MISTAKES = (
@@ -20,6 +20,7 @@ MISTAKES = (
     *protocol.MISTAKES,
     *verdicts.MISTAKES,
     *gaps.MISTAKES,
+    *per_user.MISTAKES,
 )
 
 

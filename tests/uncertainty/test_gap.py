@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from streameval import Accumulator, Intervals, gap
+from streameval.accumulator.by_user import SliceSums
 from streameval.accumulator.gap import Gap, gap_of
-from streameval.accumulator.readings import UserSums
 from streameval.catalogue import parse
 from streameval.errors import MetricError, NotComparableError
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
@@ -46,10 +46,10 @@ class World:
             means = draw.binomial(lists, np.clip(of_user, 0.0, 1.0)) / lists
             self._parts.append((draw.integers(0, GROUPS, users), lists, means, draw.random(users)))
 
-    def until(self, share: float = 1.0) -> dict[str, UserSums]:
+    def until(self, share: float = 1.0) -> dict[str, SliceSums]:
         """The sums of the users who have come by a share of the time."""
         return {
-            name: UserSums(_sums(groups, lists, means, came < share), None)
+            name: SliceSums(_sums(groups, lists, means, came < share), None)
             for name, (groups, lists, means, came) in zip(self.names, self._parts, strict=True)
         }
 
@@ -62,7 +62,7 @@ def _sums(groups: IntArray, lists: IntArray, means: FloatArray, came: BoolArray)
     return GroupSums(np.array([0]), x[None, :], n[None, :].astype(np.int64))
 
 
-def judged(values: Mapping[str, UserSums], kind: Kind = "fixed") -> Gap:
+def judged(values: Mapping[str, SliceSums], kind: Kind = "fixed") -> Gap:
     return gap_of(NDCG, values, Intervals(), kind)
 
 

@@ -71,7 +71,7 @@ def definition(metric: Metric) -> Definition:
         text=text,
         formula=formula,
         range=(low, high),
-        higher_is_better=entry.higher_is_better,
+        higher_is_better=metric.higher_is_better,
         counts=counted(metric),
         mean=metric.is_mean,
         source=entry.source,

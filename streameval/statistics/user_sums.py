@@ -1,0 +1,223 @@
+"""Sums of values by user, for means over users; above a cap, of a sample of the users."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import ClassVar, Final, NamedTuple, Self
+
+import msgspec
+import numpy as np
+from msgspec.msgpack import Ext
+
+from streameval.errors import UnlikeStateError
+from streameval.statistics.arrays import FloatArray, IntArray, grouped, placed, sums
+from streameval.statistics.intervals import UNIT, GroupSums
+from streameval.statistics.relation import Relation, Shape
+from streameval.statistics.sampling import HALVINGS, SampledStatistic
+from streameval.statistics.terms import ListsByUser, ListTerms, OwnerTotals
+from streameval.statistics.users import ListUsers, hash_units
+from streameval.statistics.vocabulary import Items
+
+PANE_USERS: Final = 512
+"""Users of a pane or window whose sums are kept."""
+
+
+class UserSumsOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Options of sums by user.
+
+    Attributes:
+        max_users: largest number of users kept per cell.
+        metrics: `Metric.per_list` of each metric.
+    """
+
+    max_users: int = 16_384
+    metrics: tuple[str, ...] = ()
+
+
+class UserMeans(NamedTuple):
+    """The mean of each user of one slice, ascending by hash.
+
+    Attributes:
+        means: of the users with a value; shape (users,).
+        hashes: of these users, as signed integers with the bits of their hashes.
+        share: sampled share of all users; 1 if all are kept.
+    """
+
+    means: FloatArray
+    hashes: IntArray
+    share: float
+
+    @property
+    def users(self) -> int:
+        """Number of users with a value; an estimate above the cap."""
+        return round(self.means.size / self.share)
+
+    def by_group(self, groups: int, *, zeros: bool = False) -> GroupSums:
+        """The users' means by user group: each mean is rounded once, so that sums are exact.
+
+        `zeros`: instead of the mean, whether it is 0.
+        """
+        values = self.means == 0 if zeros else self.means
+        group = self.hashes & (groups - 1)
+        whole = sums(group, np.rint(values / UNIT).astype(np.int64), groups)
+        counts = sums(group, np.ones_like(group), groups)
+        return GroupSums(np.zeros(1, np.int64), np.array([whole * UNIT]), counts[None, :])
+
+
+class UserSums(SampledStatistic):
+    """Numerators and denominators of bounded means by user.
+
+    A user's lists all count or none: above the cap only users with small hashes stay, so a mean
+    over users is exact over a uniform sample of them, whatever the order of their lists. Lists
+    without a user are in no sum.
+
+    Relations:
+        sums: (cell, hash) -> the numerator of each metric in UNIT, then the denominator of each;
+            the hash is a signed integer with the same bits.
+        lists: (cell, 1 for lists without a user) -> lists.
+        halvings: see `SampledStatistic`.
+    """
+
+    shapes: ClassVar[Mapping[str, Shape]] = {
+        "sums": Shape(keys=2),
+        "lists": Shape(keys=2),
+        "halvings": HALVINGS,
+    }
+    rows = "sums"
+    adds_only_sampled = True
+    options: UserSumsOptions
+
+    def __init__(self, options: UserSumsOptions, items: Items) -> None:
+        super().__init__(options, items, options.max_users)
+        self.relations["sums"] = Relation(Shape(keys=2, counts=2 * len(options.metrics)))
+        self.pending: ListsByUser | None = None
+
+    def unit_hashes(self, codes: IntArray) -> FloatArray:
+        """The upper 53 bits of hashes as exact floats in [0, 1)."""
+        return hash_units(codes)
+
+    @property
+    def cells(self) -> IntArray:
+        """The cells with lists, ascending."""
+        return self.relations["lists"].cells
+
+    @property
+    def version(self) -> tuple[int, ...]:
+        """Changes when the content changes."""
+        return tuple(each.version for each in self.relations.values())
+
+    @property
+    def is_additive(self) -> bool:
+        """Never: a thinned cell takes only some of the rows."""
+        return False
+
+    def fold(self) -> None:
+        """Move pending lists into the relations, and thin the cells that are too large."""
+        if self.pending is not None:
+            self.pending.fold()
+        super().fold()
+
+    def take(self, users: ListUsers, parts: Sequence[ListTerms], columns: Sequence[int]) -> None:
+        """Add lists.
+
+        `columns`: for each metric, its column in the terms.
+        """
+        nameless = (~users.named).astype(np.int64)
+        self.relations["lists"].add([users.cells, nameless], [np.ones_like(nameless)])
+        here = users.named & self._sampled(users)
+        if not here.any():
+            return
+        cells, hashes = users.cells[here], users.hashes[here].view(np.int64)
+        known, place = placed(cells)
+        ids, which = np.unique(hashes, return_inverse=True)
+        codes = place * ids.size + which.reshape(-1)
+        every, codes = np.unique(codes, return_inverse=True)
+        owner = np.full(users.cells.size, every.size)
+        owner[here] = codes.reshape(-1)
+        totals = OwnerTotals(owner, every.size, columns, exactly=False)
+        for part in parts:
+            totals.add(part)
+        at, user = np.divmod(every, ids.size)
+        self._add([known[at], ids[user]], totals.sums)
+
+    def merge(self, *others: Self) -> None:
+        """Add the sums of others, which may keep more users or fewer."""
+        for other in others:
+            if other.options.metrics != self.options.metrics:
+                raise UnlikeStateError("sums by user", self.options, other.options)
+            other.fold()
+        self.fold()
+        self._checked = None  # Others may have users above the threshold.
+        for name, relation in self.relations.items():
+            relation.merge(*(other.relations[name] for other in others))
+        self.fold()
+
+    def over(self, metric: str, cells: Sequence[int]) -> UserMeans:
+        """The users' means of one metric over all of these cells together."""
+        self.fold()
+        here = np.array(sorted(cells), np.int64)
+        share = min(self.shares(here), default=1.0)
+        column, width = self.options.metrics.index(metric), len(self.options.metrics)
+        _, (hashes, *counts) = self.relations["sums"].of(here)
+        chosen = [counts[column], counts[width + column]]
+        # Cells may be thinned at unlike thresholds; all users below the smallest are in each.
+        kept = (chosen[1] > 0) & (self.unit_hashes(hashes) < share)
+        (users,), (numerators, denominators) = grouped(
+            [hashes[kept]], [each[kept] for each in chosen]
+        )
+        return UserMeans(numerators * UNIT / denominators, users, share)
+
+    def lists(self, cells: IntArray) -> tuple[IntArray, IntArray]:
+        """For each of these cells, the number of lists, and of lists without a user."""
+        self.fold()
+        owner, (nameless, lists) = self.relations["lists"].of(cells)
+        return sums(owner, lists, cells.size), sums(owner, lists * nameless, cells.size)
+
+    def restore(
+        self,
+        saved: Sequence[Sequence[Ext]],
+        metrics: Sequence[str],
+        cells: IntArray,
+        without: Collection[str] = (),
+    ) -> None:
+        """Replace the content by saved relations, which may have other metrics.
+
+        Args:
+            saved: relations.
+            metrics: their metrics, ascending.
+            cells: the new number of each saved cell.
+            without: metrics that start empty.
+
+        Raises:
+            ValueError: the saved relations are not valid.
+        """
+        twin = UserSums(msgspec.structs.replace(self.options, metrics=tuple(metrics)), self.items)
+        pairs = zip([*twin.relations], saved, strict=True)
+        found = {
+            name: twin.relations[name].restored(columns, cells, np.zeros(0, np.int64))
+            for name, columns in pairs
+        }
+        place = {metric: at for at, metric in enumerate(metrics) if metric not in without}
+        cell, user, *counts = found["sums"].columns
+        none = np.zeros_like(cell)
+        chosen = [
+            counts[half * len(metrics) + place[metric]] if metric in place else none
+            for half in (0, 1)
+            for metric in self.options.metrics
+        ]
+        self._add([cell, user], chosen)
+        self.relations["lists"] = found["lists"]
+        self.relations["halvings"] = found["halvings"]
+
+    def _add(self, keys: Sequence[IntArray], counts: Sequence[IntArray]) -> None:
+        """Add the rows with a denominator above 0."""
+        some = np.logical_or.reduce([each > 0 for each in counts[len(self.options.metrics) :]])
+        self.relations["sums"].add([each[some] for each in keys], [each[some] for each in counts])
+
+    def _sampled(self, users: ListUsers) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+        """Which lists belong to users whose hashes are below the threshold of their cell."""
+        halvings = self.relations["halvings"]
+        if not halvings.size:
+            return np.ones(users.cells.size, np.bool_)
+        limits = np.ldexp(1.0, -halvings.value(users.cells))
+        return np.asarray(self.unit_hashes(users.hashes.view(np.int64)) < limits)

@@ -1,0 +1,258 @@
+"""Means over users: exact over a hash sample of them, whatever the order of their lists."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from statistics import mean
+
+import pytest
+
+from streameval import Accumulator, Event, Intervals, Popularity, gap
+from streameval.accumulator import plan
+from streameval.accumulator.comparison import compare
+from streameval.catalogue import parse
+from streameval.errors import MetricParameterError, NotComparableError
+from streameval.testing.laws import update
+from tests.contract import laws
+from tests.contract.metric_cases import stream
+from tests.effort import every_case
+from tests.uncertainty.test_gap import USERS
+
+NDCG = "ndcg(per=user)@3"
+
+
+def counted(events: Sequence[Event], *metrics: str, **options: object) -> Accumulator:
+    accumulator = Accumulator(*(metrics or (NDCG,)), **options)  # type: ignore[arg-type]  # as given
+    accumulator.update_many([*events])
+    return accumulator
+
+
+def shown(user: str | None, *, hit: bool) -> Event:
+    return Event(recommendations=["a"], interactions=["a" if hit else "b"], user=user)
+
+
+def crowd(users: int, prefix: str = "u", seed: int = 1) -> list[Event]:
+    """Users with 1 to 12 lists, those with many lists with more hits."""
+    draw = random.Random(seed)
+    found = []
+    for user in range(users):
+        lists = min(int(draw.paretovariate(1.3)), 12)
+        level = 0.2 + 0.05 * lists
+        found += [shown(f"{prefix}{user}", hit=draw.random() < level) for _ in range(lists)]
+    draw.shuffle(found)
+    return found
+
+
+def by_hand(events: Sequence[Event]) -> dict[str, float]:
+    """The share of lists with a hit of each user."""
+    users: dict[str, list[bool]] = {}
+    for event in events:
+        if isinstance(event.user, str):
+            hit = event.recommendations[0] in event.interactions
+            users.setdefault(event.user, []).append(hit)
+    return {user: mean(map(float, hits)) for user, hits in users.items()}
+
+
+@every_case(
+    ("text", "value"),
+    [
+        ("ndcg@3", 0.603582028),
+        (NDCG, 0.513499130),
+        ("ndcg(per=user,statistic=median)@3", 0.540497390),
+        ("ndcg(per=user,statistic=quantile,q=0.1)@3", 0.108099478),
+        ("ndcg(per=user,statistic=zeros)@3", 1 / 3),
+        ("recall@3", 0.597222222),
+        ("recall(per=user)@3", 0.495370370),
+    ],
+)
+def test_values_equal_those_of_ir_measures_averaged_by_pandas(text: str, value: float) -> None:
+    accumulator = Accumulator(text)
+    for user, _, items, clicks in USERS:
+        accumulator.update(items.split(), clicks.split(), user=user)
+    assert accumulator.read(text).value == pytest.approx(value, abs=1e-9)
+
+
+def test_the_support_are_users_and_there_is_no_sum() -> None:
+    reading = counted(crowd(50), "hit_rate(per=user)@1").read("hit_rate(per=user)@1")
+    assert (reading.count, reading.total, reading.estimated) == (50, None, False)
+    assert reading.lists > 50
+
+
+TEXTS = (
+    "ndcg(per=user)@3",
+    "hit_rate(per=user)@2",
+    "novelty@3",
+    "user_novelty(per=user)@3",
+    "ndcg(per=user,statistic=zeros)@3",
+)
+
+
+@every_case("most", [16_384, 3])
+def test_any_order_split_and_load_gives_the_same_bits(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "MOST_USERS", most)
+    events = stream(40)
+    draw = random.Random(2)
+    shuffled = draw.sample(events, len(events))
+    for intervals in (None, Intervals(groups=16)):
+        laws.any_order(TEXTS, events, shuffled, intervals)
+        laws.any_split(TEXTS, events, [7, 20], intervals)
+        whole = laws.counted(TEXTS, events, intervals=intervals)
+        assert laws.bits(_read_often(shuffled, intervals)) == laws.bits(whole)
+        loaded = laws.made(TEXTS, [], intervals)
+        loaded.adopt(laws.dumped(whole))
+        assert laws.bits(loaded)[1:] == laws.bits(whole)[1:]
+        assert whole.read(NDCG).estimated == (most == 3)
+
+
+def _read_often(events: Sequence[Event], intervals: Intervals | None) -> Accumulator:
+    """Read after each event, so that samples are taken again and again."""
+    accumulator = laws.made(TEXTS, events, intervals)
+    for event in events:
+        update(accumulator, event)
+        accumulator.read(NDCG)
+    return accumulator
+
+
+def test_above_the_cap_the_mean_is_that_of_the_users_with_small_hashes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(plan, "MOST_USERS", 64)
+    text = "hit_rate(per=user)@1"
+    inside, worlds = 0, 40
+    for world in range(worlds):
+        events = crowd(400, f"w{world}-")
+        accumulator = counted(events, text, intervals=Intervals())
+        reading = accumulator.read(text)
+        exact = mean(by_hand(events).values())
+        interval = accumulator.interval(text, "fixed")
+        assert interval is not None
+        assert reading.estimated
+        assert 200 <= reading.count <= 800
+        inside += interval.low <= exact <= interval.high
+    assert inside >= 34, "of 95 %, fewer are rarer than 1 in 1000"
+
+
+def test_the_heaviest_user_moves_the_mean_by_no_more_than_a_user() -> None:
+    events = crowd(80)
+    text = "hit_rate(per=user)@1"
+    before = counted(events, text).read(text).value
+    after = counted([*events, *[shown("u7", hit=True)] * 10_000], text).read(text).value
+    assert abs(after - before) <= 1 / 80
+    by_list = [counted(given, "hit_rate@1").read("hit_rate@1").value for given in (events, events)]
+    assert by_list[0] == by_list[1]
+
+
+def test_lists_without_a_user_are_in_no_mean_and_cost_the_interval() -> None:
+    text = "hit_rate(per=user)@1"
+    events = crowd(300)
+    nameless = [shown(None, hit=True)] * 900
+    accumulator = counted([*events, *nameless], text, intervals=Intervals())
+    reading = accumulator.read(text)
+    assert reading.value == pytest.approx(mean(by_hand(events).values()), abs=1e-9)
+    assert reading.count == 300
+    assert reading.interval is None
+    assert "do not name their user" in (reading.no_interval or "")
+    alone = counted(nameless, text).read(text)
+    assert math.isnan(alone.value)
+    assert alone.count == 0
+
+
+def test_an_event_id_is_no_user() -> None:
+    text = "hit_rate(per=user)@1"
+    accumulator = Accumulator(text, intervals=Intervals())
+    from streameval.events import Batch  # noqa: PLC0415  columns that Event has not
+
+    accumulator.update_many(
+        Batch(
+            recommendations=[["a"]] * 3,
+            interactions=[["a"], ["b"], ["b"]],
+            users=["u", "u", None],
+            event_ids=["1", "2", "3"],
+        )
+    )
+    assert accumulator.read(text).value == 0.5
+
+
+def test_intervals_are_those_of_the_users_means() -> None:
+    text = "hit_rate(per=user)@1"
+    events = crowd(3_000)
+    of_users = counted(events, text, intervals=Intervals()).interval(text, "fixed")
+    means = by_hand(events)
+    once = Accumulator("value_per_list(cap=1)@1", intervals=Intervals())
+    for user, level in means.items():
+        once.update(["a"], {"a": level} if level else [], user=user)
+    alike = once.interval("value_per_list(cap=1)@1", "fixed")
+    assert of_users is not None
+    assert alike is not None
+    assert (of_users.low, of_users.high) == pytest.approx((alike.low, alike.high), rel=1e-6)
+
+
+def test_the_share_of_zeros_has_an_interval_and_quantiles_have_none() -> None:
+    texts = [f"hit_rate(per=user,statistic={each})@1" for each in ("zeros", "median")]
+    accumulator = counted(crowd(2_000), *texts, intervals=Intervals())
+    zeros, median = map(accumulator.read, texts)
+    assert zeros.interval is not None
+    assert zeros.interval.low < zeros.value < zeros.interval.high
+    assert median.interval is None
+    assert "no mean" in (median.no_interval or "")
+
+
+@every_case(
+    "text",
+    [
+        "value_per_list(per=user)",
+        "dcg(per=user)@3",
+        "rmse(per=user)",
+        "gini(per=user)@3",
+        "ctr(per=user)@3",
+        "auc(per=user)",
+        "ndcg(per=users)@3",
+        "user_novelty(per=user,undefined=nan)@3",
+    ],
+)
+def test_what_is_no_bounded_mean_over_lists_is_refused(text: str) -> None:
+    with pytest.raises(MetricParameterError):
+        parse(text)
+
+
+def test_it_is_not_compared_and_says_why() -> None:
+    one, other = (counted(crowd(300, seed=seed), intervals=Intervals()) for seed in (1, 2))
+    with pytest.raises(NotComparableError, match="not kept by event day"):
+        compare(one, other, NDCG)
+
+
+def test_it_has_a_gap() -> None:
+    text = "hit_rate(per=user)@1"
+    good, bad = crowd(900, "g"), [shown(f"b{user % 500}", hit=user % 7 == 0) for user in range(900)]
+    values = {"g": counted(good, text, intervals=Intervals())}
+    values["b"] = counted(bad, text, intervals=Intervals())
+    found = gap(values, text)
+    assert found.worst == ("b",)
+    means = [mean(by_hand(events).values()) for events in (bad, good)]
+    assert found.difference == pytest.approx(means[1] - means[0], abs=1e-9)
+
+
+def test_another_metric_per_user_starts_empty_and_the_known_ones_stay() -> None:
+    events = stream(30)
+    before = laws.counted(["ndcg(per=user)@3"], events)
+    after = Accumulator("ndcg(per=user)@3", "hit_rate(per=user)@3")
+    assert after.adopt(laws.dumped(before)) == {"usersums:hit_rate@3"}
+    assert after.read(NDCG).value == before.read(NDCG).value
+    assert math.isnan(after.read("hit_rate(per=user)@3").value)
+
+
+def test_another_table_of_items_empties_only_the_sums_that_read_it() -> None:
+    given = [shown(f"u{user}", hit=user % 2 > 0) for user in range(20)]
+    texts = ("hit_rate(per=user)@1", "tail_percentage(per=user)@1")
+    old, new = (Popularity({"a": count, "b": 1}, version=f"v{count}") for count in (1, 2))
+    data = laws.dumped(counted(given, *texts, popularity=old))
+    fresh = Accumulator(*texts, popularity=new)
+    table = fresh.table.empty()
+    assert table.load(data, [0], empty_unlike=True) == {"usersums:tail_percentage@1"}
+    assert table.user_sums is not None
+    assert table.user_sums.over("hit_rate@1", [0]).means.mean() == 0.5
+    assert not table.user_sums.over("tail_percentage@1", [0]).users

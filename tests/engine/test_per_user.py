@@ -1,0 +1,177 @@
+"""Means over users in a daemon: lifetime, windows, several partitions, restarts, Prometheus."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+
+from streameval import Accumulator, Intervals
+from streameval.accumulator import plan
+from streameval.config.config import Config
+from streameval.config.options import WindowsOptions
+from streameval.config.pipeline import new_ingest
+from streameval.decoding.fields import EventFields
+from streameval.engine.capture import ingest_snapshot
+from streameval.engine.ingest import Ingest
+from streameval.events.records import Partition
+from streameval.exporters.families import Counters, MetricFamilies
+from streameval.exporters.prometheus import Text
+from streameval.sources.options import SimulatorOptions
+from tests.batches import batch_of
+from tests.effort import every_case
+
+TEXTS = ["ndcg@1", "ndcg(per=user)@1", "ndcg(per=user,statistic=zeros)@1"]
+START = 1_700_000_000 // 3600 * 3600
+HOURS = 30
+
+
+def config(*, intervals: bool = True, windows: bool = True) -> Config:
+    return Config(
+        metrics=TEXTS,
+        source=SimulatorOptions(),
+        labels=["country"],
+        windows=WindowsOptions(spans=["1h", "24h"]) if windows else None,
+        event=EventFields(time="ts", time_unit="s", user="user"),
+        intervals=Intervals() if intervals else None,
+    )
+
+
+def events(users: int = 60, count: int = 900) -> list[dict[str, object]]:
+    draw = np.random.default_rng(4)
+    return [
+        {
+            "recommendations": ["a"],
+            "interactions": ["a" if draw.random() < 0.3 + (user % 5) / 10 else "b"],
+            "ts": START + int(place * HOURS * 3600 / count),
+            "user": f"u{user}",
+            "country": "de" if user % 3 else "nl",
+        }
+        for place, user in enumerate(draw.integers(0, users, count).tolist())
+    ]
+
+
+def ingested(config: Config, rows: list[dict[str, object]], partitions: int = 2) -> Ingest:
+    ingest = new_ingest(config)
+    for number in range(partitions):
+        values = [msgspec.json.encode(row) for row in rows[number::partitions]]
+        ingest.apply(batch_of(Partition("events", number), values, 0))
+    return ingest
+
+
+def read(ingest: Ingest) -> dict[tuple[str, str, str], tuple[float, int, bool]]:
+    snapshot = ingest_snapshot(ingest, labels=["country"], now=START + HOURS * 3600.0)
+    return {
+        (each.reading.metric, each.labels[0], each.window): (
+            each.reading.value,
+            each.reading.count,
+            each.reading.estimated,
+        )
+        for each in snapshot.series
+    }
+
+
+def by_accumulator(rows: list[dict[str, object]]) -> Accumulator:
+    accumulator = Accumulator(*TEXTS)
+    for row in rows:
+        accumulator.update(row["recommendations"], row["interactions"], user=row["user"])  # type: ignore[arg-type]  # as written above
+    return accumulator
+
+
+@every_case(("intervals", "windows"), [(True, True), (False, True), (False, False), (True, False)])
+def test_the_lifetime_equals_an_accumulator_with_and_without_intervals(
+    *, intervals: bool, windows: bool
+) -> None:
+    rows = events()
+    found = read(ingested(config(intervals=intervals, windows=windows), rows))
+    for country in ("de", "nl"):
+        expected = by_accumulator([row for row in rows if row["country"] == country])
+        for text in TEXTS:
+            reading = expected.read(text)
+            kept = found[text, country, "lifetime"]
+            assert kept == (reading.value, reading.count, False), (text, country)
+
+
+def test_windows_have_the_users_of_their_span() -> None:
+    rows = events()
+    found = read(ingested(config(), rows))
+    end = max(int(str(row["ts"])) for row in rows)
+    for span, hours in (("1h", 1), ("24h", 24)):
+        size = 60 if hours < 2 else 3600
+        first = (end - hours * 3600) // size * size
+        inside = [row for row in rows if int(str(row["ts"])) >= first and row["country"] == "de"]
+        expected = by_accumulator(inside)
+        for text in TEXTS[1:]:
+            reading = expected.read(text)
+            assert found[text, "de", span] == (reading.value, reading.count, False), (text, span)
+
+
+def test_a_pane_above_its_cap_is_estimated_and_the_lifetime_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(plan, "PANE_USERS", 8)
+    rows = events()
+    found = read(ingested(config(), rows))
+    assert found[TEXTS[1], "de", "24h"][2]
+    exact = by_accumulator([row for row in rows if row["country"] == "de"]).read(TEXTS[1])
+    assert found[TEXTS[1], "de", "lifetime"] == (exact.value, exact.count, False)
+
+
+@every_case("most", [16_384, 16])
+def test_a_restart_and_another_split_keep_every_value(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plan, "MOST_USERS", most)
+    rows = events()
+    ingest = ingested(config(), rows, 1)
+    partition = Partition("events", 0)
+    parts = {each.name: b"".join(each.content()()) for each in ingest.sections(partition)}
+    restored = new_ingest(config())
+    restored.restore(partition, ingest.positions, parts)
+    again = {each.name: b"".join(each.content()()) for each in restored.sections(partition)}
+    assert again == parts
+    assert read(restored) == read(ingest)
+    lifetime = {key: value for key, value in read(ingest).items() if key[2] == "lifetime"}
+    split = read(ingested(config(), rows, 3))
+    assert {key: split[key] for key in lifetime} == lifetime
+    assert lifetime[TEXTS[1], "de", "lifetime"][2] == (most == 16)
+
+
+def test_a_state_without_sums_by_user_counts_them_from_now_on() -> None:
+    rows, partition = events(), Partition("events", 0)
+    before = msgspec.structs.replace(config(), metrics=TEXTS[:1])
+    ingest = ingested(before, rows[:600], 1)
+    parts = {each.name: b"".join(each.content()()) for each in ingest.sections(partition)}
+    later = new_ingest(config())
+    later.restore(partition, ingest.positions, parts)
+    values = [msgspec.json.encode(row) for row in rows[600:]]
+    later.apply(batch_of(partition, values, 600))
+    snapshot = ingest_snapshot(later, labels=["country"], now=START + HOURS * 3600.0)
+    since = {
+        each.reading.metric: each.since
+        for each in snapshot.series
+        if each.window == "lifetime" and each.labels == ("de",)
+    }
+    assert since["ndcg@1"] is None
+    assert (since[TEXTS[1]] or 0.0) > START
+    expected = by_accumulator([row for row in rows[600:] if row["country"] == "de"])
+    found = read(later)[TEXTS[1], "de", "lifetime"]
+    assert found[0] == expected.read(TEXTS[1]).value
+
+
+def test_prometheus_has_no_sum_and_no_count_per_user() -> None:
+    snapshot = ingest_snapshot(
+        ingested(config(), events(400, 4_000)), labels=["country"], now=START + HOURS * 3600.0
+    )
+    text = Text().of(MetricFamilies(Counters(lambda: 0.0, 0.0)).families(snapshot)).decode()
+    names = {line.partition("{")[0] for line in text.splitlines() if "per_user" in line}
+    names = {name for name in names if not name.startswith("#")}
+    assert names == {
+        "streameval_ndcg_per_user_window_mean",
+        "streameval_ndcg_per_user_window_support",
+        "streameval_ndcg_per_user_window_low",
+        "streameval_ndcg_per_user_window_high",
+        "streameval_ndcg_per_user_zeros",
+    }
+    assert "streameval_ndcg_sum{" in text
+    assert 'per="user"' not in text
