@@ -1,0 +1,112 @@
+"""The notebook of one call, as Jupyter runs it, and its numbers by other systems' own calls."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from streameval import evaluate
+from tests.effort import PATIENCE
+from tests.embedding.examples import EXAMPLES
+
+_SAID = """
+import json
+
+print(json.dumps({"values": values, "run": by_query[0], "qrels": by_query[1]}))
+"""
+_QUERIES = """
+by_query = [
+    {
+        str(user): {str(item): float(worth) for item, worth in zip(part["movieId"], part[number])}
+        for user, part in frame.groupby("userId")
+    }
+    for frame, number in ((recommended, "score"), (test, "rating"))
+]
+"""
+
+
+@pytest.fixture(scope="module")
+def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The values of each form, and the data, as the notebook has them at its end."""
+    folder = tmp_path_factory.mktemp("one_call")
+    notebook = json.loads((EXAMPLES / "one_call.ipynb").read_text(encoding="utf-8"))
+    last = next(cell for cell in notebook["cells"] if cell["cell_type"] == "code")
+    notebook["cells"].append({**last, "id": "said", "source": _QUERIES + _SAID})
+    path = folder / "one_call.ipynb"
+    path.write_text(json.dumps(notebook), encoding="utf-8")
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        [sys.executable, "-m", "jupyter", "execute", "--inplace", str(path)],
+        cwd=folder,
+        env={**os.environ, "PATH": programs, "IPYTHONDIR": str(folder / "ipython")},
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE * 3,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+    found: dict[str, Any] = json.loads("".join(cells[-1]["outputs"][-1]["text"]))
+    found["report"] = (folder / "report.html").read_text(encoding="utf-8")
+    return found
+
+
+def test_every_form_has_the_same_values(told: dict[str, Any]) -> None:
+    scores, *others = told["values"]
+    assert len(others) == 3
+    assert others == [scores] * 3
+    by_hand = evaluate(told["run"], told["qrels"], *scores)
+    assert {metric: by_hand[metric].value for metric in scores} == scores
+    assert len(set(scores.values())) == 4
+    assert "neighbours" in told["report"]
+
+
+def test_ranx_has_these_values(told: dict[str, Any]) -> None:
+    ranx = pytest.importorskip("ranx")
+    qrels = {query: {d: int(r) for d, r in of.items()} for query, of in told["qrels"].items()}
+    theirs = ranx.evaluate(
+        ranx.Qrels(qrels), ranx.Run(told["run"]), ["ndcg@10", "map@10", "recall@10"]
+    )
+    ours = evaluate(ranx.Run(told["run"]), ranx.Qrels(qrels), *(f"ranx:{name}" for name in theirs))
+    for name, value in theirs.items():
+        assert ours[f"ranx:{name}"].value == pytest.approx(value, rel=1e-12)
+
+
+def test_pytrec_eval_has_these_values(told: dict[str, Any]) -> None:
+    pytrec_eval = pytest.importorskip("pytrec_eval")
+    qrels = {query: {d: int(r) for d, r in of.items()} for query, of in told["qrels"].items()}
+    asked = {"map_cut_10": "trec:map_cut_10", "ndcg_cut_10": "trec:ndcg_cut_10"}
+    theirs = pytrec_eval.RelevanceEvaluator(qrels, set(asked)).evaluate(told["run"])
+    ours = evaluate(told["run"], qrels, *asked.values(), ties="id_desc").values()
+    for name, column in zip(asked, list(ours)[1:], strict=True):
+        values = dict(zip(ours["user"], ours[column], strict=True))
+        for query, of_query in theirs.items():
+            assert values[query] == pytest.approx(of_query[name], rel=1e-6)
+
+
+def test_rectools_has_these_values(told: dict[str, Any]) -> None:
+    metrics = pytest.importorskip("rectools.metrics")
+    frames = pytest.importorskip("pandas")
+    rows = [
+        (query, document, rank)
+        for query, of in told["run"].items()
+        for rank, document in enumerate(of, 1)
+    ]
+    reco = frames.DataFrame(rows, columns=["user_id", "item_id", "rank"])
+    truth = [(query, document) for query, of in told["qrels"].items() for document in of]
+    interactions = frames.DataFrame(truth, columns=["user_id", "item_id"])
+    asked = {
+        "MAP@10": metrics.MAP(10),
+        "NDCG@10": metrics.NDCG(10),
+        "Recall@10": metrics.Recall(10),
+    }
+    theirs = metrics.calc_metrics(asked, reco, interactions)
+    ours = evaluate(reco, interactions, *(f"rectools:{name}" for name in asked), rank="rank")
+    for name in asked:
+        assert ours[f"rectools:{name}"].value == pytest.approx(theirs[name], rel=1e-12)
