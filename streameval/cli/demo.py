@@ -35,7 +35,6 @@ from streameval.errors import ConfigError, OptionError, StreamevalError
 from streameval.exporters.view import figure
 from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.offline.surroundings import UsageError
-from streameval.sources.kafka.publishing import Destination, publish_records
 from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions, SourceOptions
 from streameval.sources.simulated_streams import (
     GAINS,
@@ -54,6 +53,7 @@ from streameval.sources.simulator import (
     paced,
     records,
 )
+from streameval.sources.topics import Destination, publish_records
 from streameval.statistics.intervals import Intervals
 from streameval.testing.broker import Broker
 

@@ -28,9 +28,9 @@ from streameval.engine.dead_letters import DeadLetter, Identity, letters_of
 from streameval.errors import suggestion
 from streameval.exporters.view import printable
 from streameval.offline.surroundings import UsageError
-from streameval.sources.kafka.probe import batch_at
 from streameval.sources.kafka.settings import source_config, source_topics
 from streameval.sources.options import KafkaOptions
+from streameval.sources.topics import batch_at
 from streameval.windows.times import SECOND, moment_text
 
 SAMPLES: Final = 3

@@ -21,8 +21,8 @@ from streameval.cli.terminal import progress_console, quantity
 from streameval.errors import SourceError
 from streameval.offline.surroundings import UsageError, as_usage_error
 from streameval.sources.files import lines
-from streameval.sources.kafka.publishing import Destination, Published, publish_records
 from streameval.sources.opening import size
+from streameval.sources.topics import Destination, Published, publish_records
 
 
 def publish(

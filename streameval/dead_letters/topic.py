@@ -24,17 +24,16 @@ from streameval.dead_letters.file import Facts
 from streameval.engine.dead_letters import ORIGINAL, DeadLetter, Identity
 from streameval.errors import ConfigError, DeadLetterError
 from streameval.events.records import Partition
-from streameval.sources.kafka.client import (
+from streameval.sources.kafka.cluster import Cluster
+from streameval.sources.kafka.diagnosis import (
     SETTINGS_ERRORS,
     as_source_errors,
-    connect,
+    failure_of,
     silence_client_log,
 )
-from streameval.sources.kafka.cluster import Cluster
-from streameval.sources.kafka.connections import failure_of
-from streameval.sources.kafka.probe import records_between
-from streameval.sources.kafka.publishing import Message, send
+from streameval.sources.kafka.kafka_python import close_producer, connect
 from streameval.sources.options import EARLIEST, LATEST
+from streameval.sources.topics import Message, records_between, send
 
 SUFFIX: Final = ".dlq"
 PREFIX: Final = "streameval.dlq."
@@ -158,7 +157,7 @@ class DeadLetterTopics:
         producer, self._producer = self._producer, None
         self._partition_counts.clear()
         if producer is not None:
-            _close(producer, self._seconds)
+            close_producer(producer, self._seconds)
 
     def _prepare(self, letters: Sequence[DeadLetter]) -> None:
         needed = {self._name(letter): letter.partition.topic for letter in letters}
@@ -219,18 +218,6 @@ class DeadLetterTopics:
             remedy = _RIGHTS
         where = f"topic {', '.join(self._names)}"
         return DeadLetterError(where, problem, f"{remedy}; {_RETRY}")
-
-
-def _close(producer: Any, seconds: float) -> None:
-    """Close a producer with its thread and connections, even if its flush fails."""
-    try:
-        producer.close(timeout=seconds)
-    except KafkaError:
-        # After a failed flush the client closes neither its thread nor its connections.
-        sender = producer._sender  # noqa: SLF001  the client has no public way to close it
-        sender.force_close()
-        sender.join(seconds)
-        producer._closed = True  # noqa: SLF001  otherwise it closes again when collected
 
 
 def truncate(letter: DeadLetter, most: int) -> DeadLetter:

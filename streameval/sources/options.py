@@ -123,7 +123,7 @@ class KafkaOptions(_Options, frozen=True, kw_only=True, tag="kafka"):
 
     def probe(self, environment: Mapping[str, str]) -> str:
         """Try the connection; returns the numbers of partitions and records."""
-        from streameval.sources.kafka.probe import probe  # noqa: PLC0415  heavy
+        from streameval.sources.topics import probe  # noqa: PLC0415  heavy
 
         return probe(self, environment)
 
@@ -131,13 +131,13 @@ class KafkaOptions(_Options, frozen=True, kw_only=True, tag="kafka"):
         self, environment: Mapping[str, str], letters: Sequence[str], *, shared: bool
     ) -> Iterable[Callable[[], str]]:
         """Tests of the rights to read, to commit and to write dead letters; nothing is written."""
-        from streameval.sources.kafka.probe import rights  # noqa: PLC0415  heavy
+        from streameval.sources.kafka.cluster import rights  # noqa: PLC0415  heavy
 
         return [right.require for right in rights(self, environment, letters, shared=shared)]
 
     def newest(self, environment: Mapping[str, str]) -> Callable[[], Iterable[RecordBatch]]:
         """A function that reads the newest records of each partition."""
-        from streameval.sources.kafka.probe import newest_records  # noqa: PLC0415  heavy
+        from streameval.sources.topics import newest_records  # noqa: PLC0415  heavy
 
         return lambda: newest_records(self, environment)
 

@@ -21,9 +21,9 @@ from streameval.config import Config, WebOptions
 from streameval.config.options import StateOptions, WindowsOptions
 from streameval.daemon import Daemon
 from streameval.decoding.fields import EventFields
-from streameval.sources.kafka.publishing import Destination, publish_records
 from streameval.sources.options import KafkaOptions, SimulatorOptions
 from streameval.sources.simulator import ITEMS, records
+from streameval.sources.topics import Destination, publish_records
 from streameval.testing.broker import Broker
 from tests.kafka.topics import opened
 

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 import httpx
 import psutil
 
-from streameval.sources.kafka.publishing import Destination, publish_records
 from streameval.sources.options import SimulatorOptions
 from streameval.sources.simulator import records
+from streameval.sources.topics import Destination, publish_records
 from streameval.testing.broker import Broker
 from tests.benchmarks.sizing import daemon, work
 from tests.ports import free_port

@@ -15,9 +15,9 @@ from pathlib import Path
 import httpx
 import psutil
 
-from streameval.sources.kafka.publishing import Destination, publish_records
 from streameval.sources.options import SimulatorOptions
 from streameval.sources.simulator import records
+from streameval.sources.topics import Destination, publish_records
 from streameval.testing.broker import Broker
 from tests.ports import free_port
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from streameval.sources.kafka.client import silence_client_log
+from streameval.sources.kafka.diagnosis import silence_client_log
 from streameval.testing.broker import Broker
 from tests.chaos.proxy import Proxy, proxied_broker
 from tests.chaos.run import ScenarioRun

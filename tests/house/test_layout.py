@@ -45,6 +45,31 @@ def test_no_file_contains_forbidden_text(what: str) -> None:
     ] == []
 
 
+PRIVATE_NAMES = {
+    "_sender": "tests/dead_letters/test_topic.py::"
+    "test_rejected_letters_leave_no_thread_and_no_connection",
+    "_coordinator": "tests/kafka/test_group.py::"
+    "test_a_topic_created_later_is_assigned_even_with_short_polls",
+}
+"""Private name of a library that the package uses -> the test that fails without it."""
+
+
+def test_one_file_uses_private_names_of_libraries_and_a_test_needs_each() -> None:
+    # Ruff finds them all, and each needs a suppression.
+    used = re.compile(r".*\.(_[a-z]\w*).*[n]oqa: SLF001|getattr\(\w+, \"(_[a-z]\w*)\"")
+    found = [
+        (path.as_posix(), next(filter(None, each.groups())))
+        for path, text in texts().items()
+        if path.parts[0] == "streameval" and path.suffix == ".py"
+        for each in used.finditer(text)
+    ]
+    assert {path for path, _ in found} == {"streameval/sources/kafka/kafka_python.py"}
+    assert {name for _, name in found} == PRIVATE_NAMES.keys()
+    for place in PRIVATE_NAMES.values():
+        path, name = place.split("::")
+        assert f"def {name}(" in (ROOT / path).read_text(encoding="utf-8")
+
+
 def test_every_suppression_has_a_rule_and_a_reason() -> None:
     pattern = re.compile(r"#\s*(?:[n]oqa|[t]ype:\s*ignore)(?P<rest>.*)")
     said = re.compile(r"^(?:: ?[A-Z]+\d+(?:, ?[A-Z]+\d+)*|\[[a-z-]+(?:, ?[a-z-]+)*\])\s+#?\s*\w.*")

@@ -21,7 +21,7 @@ from kafka.admin import (
 )
 
 from streameval.errors import BrokerError, MissingExtraError
-from streameval.sources.kafka.client import silence_client_log
+from streameval.sources.kafka.diagnosis import silence_client_log
 from streameval.testing.broker import Broker, free_ports
 from tests.certificates import Authority
 from tests.kafka.topics import admin_of, read_by

@@ -8,17 +8,18 @@ from typing import Any
 import confluent_kafka
 import pytest
 from confluent_kafka import KafkaError, Message
-from kafka import KafkaConsumer, TopicPartition
+from kafka import KafkaConsumer
 from kafka.admin import MemberToRemove
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
 from streameval.errors import ConfigError, RefusedMemberError, SourceError
 from streameval.events.records import Assignment, Partition
+from streameval.sources.kafka.cluster import ClusterMonitor
 from streameval.sources.kafka.confluent import ConfluentConsumer
+from streameval.sources.kafka.consumer import Rebalance, Stall
 from streameval.sources.kafka.kafka_python import KafkaPythonConsumer
 from streameval.sources.kafka.settings import group_config
 from streameval.sources.kafka.source import KafkaSource
-from streameval.sources.kafka.watchdog import Stall
 from streameval.sources.source import Positions
 from streameval.testing.broker import Broker
 from tests.effort import PATIENCE, every_case
@@ -378,25 +379,36 @@ def test_an_owner_that_starts_over_first_moves_the_groups_commit_back(
     assert answers == [None, None]
 
 
-def test_a_position_lost_in_a_rebalance_is_not_replaced_by_the_groups_commit(
+class _Queue:
+    """Queues rebalances, and calls nobody."""
+
+    def __init__(self) -> None:
+        self.queued: list[Rebalance] = []
+
+    def enqueue(self, rebalance: Rebalance) -> None:
+        self.queued.append(rebalance)
+
+    def dispatch(self) -> None:
+        """Leave them queued."""
+
+
+def test_assigned_partitions_are_not_read_from_the_groups_commit_before_they_are_held(
     broker: Broker,
 ) -> None:
     topic = filled(broker, {0: [b"%d" % number for number in range(60)]})
-    group, place = f"group-{topic}", Partition(topic, 0)
-    with closing(KafkaSource(options(broker, topic, group=group), {}, shared=True)) as source:
+    table, place = options(broker, topic, group=f"group-{topic}"), Partition(topic, 0)
+    with closing(KafkaSource(table, {}, shared=True)) as source:
         source.open(Positions())
         drained(source, 60)
         assert source.commit({place: 50}) is None
-    with closing(KafkaSource(options(broker, topic, group=group), {}, shared=True)) as source:
-        source.open(Positions({place: 10}))
-        drained(source, 50)
-        assert source._member is not None
-        source._member.seek({place: 10})
-        # As for a moment within a rebalance.
-        consumer = source._member._consumer
-        assert isinstance(consumer, KafkaPythonConsumer)
-        client = consumer._consumer
-        client._subscription.assignment[TopicPartition(topic, 0)]._position = None
+    rebalances, monitor = _Queue(), ClusterMonitor([topic], {})
+    config = group_config(table, {}, shared=True)
+    with closing(KafkaPythonConsumer(config, [topic], rebalances, monitor)) as consumer:
+        deadline = time.monotonic() + PATIENCE
+        while not rebalances.queued:
+            assert time.monotonic() < deadline
+            assert consumer.poll(0.1, {}) == []
+        (assigned,) = rebalances.queued
+        assert assigned == Rebalance("assigned", (place,))
         for _ in range(5):
-            assert [batch.next_offset for batch in source.poll(0.1)] == []
-        assert source._member.positions == {place: 10}
+            assert consumer.poll(0.1, {place: 0}) == [], "neither records nor a jump to 50"

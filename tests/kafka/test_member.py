@@ -12,9 +12,8 @@ from kafka.errors import KafkaTimeoutError
 
 from streameval.errors import StoreError
 from streameval.events.records import Partition
-from streameval.sources.kafka.consumer import Rebalance
-from streameval.sources.kafka.member import GroupMember
-from streameval.sources.kafka.watchdog import Stall, Watchdog
+from streameval.sources.kafka.consumer import Rebalance, Stall, Watchdog
+from streameval.sources.kafka.source import GroupMember
 from tests.effort import every_case
 from tests.kafka.members import RecordingOwner
 

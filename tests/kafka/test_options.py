@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from streameval.errors import ConfigError, MissingExtraError, SourceError
-from streameval.sources.kafka.librdkafka import librdkafka_config
+from streameval.sources.kafka.confluent import librdkafka_config
 from streameval.sources.kafka.settings import client_config, group_config
 from streameval.sources.kafka.source import KafkaSource
 from streameval.sources.secrets import redact
@@ -144,7 +144,7 @@ def test_an_unknown_client_is_rejected() -> None:
 
 def test_a_client_that_is_not_installed_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "confluent_kafka", None)
-    monkeypatch.delitem(sys.modules, "streameval.sources.kafka.librdkafka")
+    monkeypatch.delitem(sys.modules, "streameval.sources.kafka.confluent")
     with pytest.raises(MissingExtraError, match=r"needs the extra 'fast', .*pip install 'conflu"):
         KafkaSource(options("127.0.0.1:1", "topic", client="confluent"), {}, shared=False)
 

@@ -11,7 +11,7 @@ from kafka import KafkaConsumer, TopicPartition
 
 from streameval.errors import ConfigError, PublishError
 from streameval.sources.files import lines
-from streameval.sources.kafka.publishing import Destination, Published, UserKey, publish_records
+from streameval.sources.topics import Destination, Published, UserKey, publish_records
 from streameval.testing.broker import Broker
 from tests.effort import every_case
 from tests.kafka.topics import create, drained, opened, options

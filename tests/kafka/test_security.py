@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from streameval.errors import SourceError
-from streameval.sources.kafka import watchdog
-from streameval.sources.kafka.cluster import Cluster
-from streameval.sources.kafka.probe import probe
+from streameval.sources.kafka import cluster
+from streameval.sources.kafka.cluster import Cluster, ClusterMonitor
 from streameval.sources.kafka.source import KafkaSource
-from streameval.sources.kafka.watchdog import ClusterMonitor
 from streameval.sources.source import Positions
+from streameval.sources.topics import probe
 from streameval.testing.broker import Broker
 from tests.effort import sampled
 from tests.kafka.secured import PASSWORD, USER, Secured, refuse_group, set_password
@@ -100,7 +99,7 @@ def test_a_wrong_password_is_one_sentence_each_time_however_slow_the_first_attem
     attempts = ClusterMonitor._connect
 
     def connect(monitor: ClusterMonitor) -> Cluster:
-        if monitor._timeout_ms == watchdog._FIRST_TIMEOUT_MS:
+        if monitor._timeout_ms == cluster._FIRST_TIMEOUT_MS:
             monitor._timeout_ms = 1
         return attempts(monitor)
 

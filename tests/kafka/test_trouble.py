@@ -19,8 +19,8 @@ from kafka.errors import KafkaError
 from streameval.errors import SourceError
 from streameval.events.records import Partition
 from streameval.sources.kafka.cluster import Cluster, Topics
-from streameval.sources.kafka.probe import probe
 from streameval.sources.source import Source
+from streameval.sources.topics import probe
 from streameval.testing.broker import Broker
 from tests.kafka.topics import (
     awaited,

@@ -1,4 +1,4 @@
-"""Queries of a Kafka cluster: topics, partitions, offsets, and start positions.
+"""Queries of a Kafka cluster over connections of their own, and the thread that repeats them.
 
 Functions raise KafkaError if the broker does not answer or denies access, and SourceError if a
 topic is missing or an offset lies outside its log.
@@ -6,9 +6,11 @@ topic is missing or an offset lies outside its log.
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from kafka import KafkaAdminClient, TopicPartition
@@ -26,8 +28,24 @@ from kafka.protocol.consumer import HeartbeatRequest, IsolationLevel
 
 from streameval.errors import SourceError
 from streameval.events.records import Assignment, Owner, Partition
-from streameval.sources.kafka.client import connect_watched
-from streameval.sources.options import EARLIEST, LATEST
+from streameval.sources.kafka.diagnosis import (
+    REASONS,
+    SETTINGS_ERRORS,
+    addresses,
+    as_source_errors,
+    failure_of,
+    settings_error,
+    silence_client_log,
+)
+from streameval.sources.kafka.kafka_python import connect_watched
+from streameval.sources.kafka.settings import group_config, source_topics
+from streameval.sources.options import EARLIEST, LATEST, KafkaOptions
+
+_PAUSE_SECONDS: Final = 1.0
+_FIRST_TIMEOUT_MS: Final = 1_000
+_LAST_TIMEOUT_MS: Final = 8_000
+ANSWER_MS: Final = 5_000
+"""Time limit of a request of the monitor; the reader itself waits as configured."""
 
 _CREATE: Final = "create it, or correct [source] topics"
 _ALLOW: Final = "allow this user to read it"
@@ -254,3 +272,192 @@ def _require_known(topics: Topics, partitions: Collection[Partition]) -> None:
         raise SourceError(
             str(unknown[0]), problem, "its topic was deleted; restart when it exists again"
         )
+
+
+class ClusterMonitor:
+    """A thread that queries the cluster once a second over a separate connection.
+
+    The source learns of end offsets, new partitions and trouble without waiting for an answer. Each
+    attribute except the counts is replaced as a whole, never changed in place.
+
+    Attributes:
+        partitions: all partitions seen so far.
+        first: the partitions at the first answer.
+        ends: partition -> offset after its last committed record, as last known.
+        trouble: one sentence while the cluster cannot be read completely, else None.
+        failure: an error that waiting will not fix, else None.
+    """
+
+    def __init__(self, topics: Sequence[str], config: Mapping[str, Any]) -> None:
+        self._topics = topics
+        self._config = config
+        self._identities: dict[str, str] = {}
+        self._cluster: Cluster | None = None
+        self._timeout_ms = _FIRST_TIMEOUT_MS
+        self._found = threading.Event()
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="kafka-monitor", daemon=True)
+        self.cluster = ""
+        self.ready = False
+        self.partitions: frozenset[Partition] = frozenset()
+        self.first: frozenset[Partition] = frozenset()
+        self.ends: Mapping[Partition, int] = {}
+        self.answers = False
+        self.trouble: str | None = f"connecting to Kafka at {', '.join(addresses(config))}."
+        self.failures: dict[str, int] = dict.fromkeys(REASONS, 0)
+        self.failure: SourceError | None = None
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def wait_for_partitions(self, seconds: float) -> None:
+        """Wait up to `seconds` for partitions or a failure."""
+        if not self.partitions:
+            self._found.wait(seconds)
+
+    def sleep(self, seconds: float) -> None:
+        """Wait for `seconds`, or until `stop`."""
+        self._stopping.wait(seconds)
+
+    def stop(self) -> None:
+        """Stop the thread; a pending attempt to connect ends soon after."""
+        self._stopping.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=2.0)
+
+    def _run(self) -> None:
+        while not self._stopping.is_set() and self.failure is None:
+            self._run_once()
+            self._stopping.wait(_PAUSE_SECONDS)
+        self._disconnect()
+
+    def _run_once(self) -> None:
+        try:
+            self._refresh()
+        except SourceError as error:
+            self._fail(error)
+        except SETTINGS_ERRORS as error:
+            self._fail(settings_error(error, self._config))
+        except Exception as error:  # noqa: BLE001  the monitor must survive any error
+            self.answers = False
+            failure = failure_of(error, self._config)
+            if failure.reason == "slow" and self._timeout_ms < _LAST_TIMEOUT_MS:
+                # Only an attempt with more time shows what fails.
+                self._timeout_ms = max(self._timeout_ms, 2 * _FIRST_TIMEOUT_MS)
+                self._disconnect()
+                return
+            self.failures[failure.reason] += 1
+            self.trouble = f"{failure}; still trying."
+            self._disconnect()
+
+    def _refresh(self) -> None:
+        cluster = self._cluster or self._connect()
+        self.cluster = self.cluster or cluster.identity()
+        topics = cluster.topics(self._topics)
+        self._refuse_recreated(topics)
+        self.ends = cluster.offsets(topics.partitions, LATEST)
+        if not self.ready:
+            self.first = frozenset(topics.partitions)
+        if not self.partitions.issuperset(topics.partitions):
+            self.partitions |= frozenset(topics.partitions)
+        self.trouble = topics.trouble
+        self.ready = self.answers = True
+        if self.partitions:
+            self._found.set()
+
+    def _connect(self) -> Cluster:
+        """A new connection; the timeout doubles with each attempt, for a slow network."""
+        timeout = self._timeout_ms
+        self._timeout_ms = min(2 * timeout, _LAST_TIMEOUT_MS)
+        limits = {"bootstrap_timeout_ms": timeout, "request_timeout_ms": ANSWER_MS}
+        self._cluster = Cluster({**self._config, **limits})
+        return self._cluster
+
+    def _disconnect(self) -> None:
+        cluster, self._cluster = self._cluster, None
+        if cluster is not None:
+            cluster.close()
+
+    def _refuse_recreated(self, topics: Topics) -> None:
+        for name, identity in topics.identities.items():
+            if self._identities.setdefault(name, identity) != identity:
+                raise SourceError(
+                    name, "was deleted and recreated", "restart; its offsets begin at 0 again"
+                )
+
+    def _fail(self, error: SourceError) -> None:
+        self.failure = error
+        self._found.set()
+
+
+class Right(NamedTuple):
+    """A right that the daemon needs.
+
+    Attributes:
+        where: the topic or group.
+        action: what the daemon does there, after "may".
+        remedy: what to do if the right is missing.
+        granted: None if Kafka does not tell.
+    """
+
+    where: str
+    action: str
+    remedy: str
+    granted: bool | None
+
+    def require(self) -> str:
+        """The right in words.
+
+        Raises:
+            SourceError: it is missing.
+        """
+        if self.granted is None:
+            return f"perhaps to {self.action} {self.where}: this Kafka does not tell"
+        if not self.granted:
+            raise SourceError(self.where, f"this user may not {self.action} it", self.remedy)
+        return f"to {self.action} {self.where}"
+
+
+def rights(
+    options: KafkaOptions,
+    environment: Mapping[str, str],
+    letters: Sequence[str],
+    *,
+    shared: bool,
+) -> list[Right]:
+    """The rights to read, to commit and to write dead letters; nothing is written.
+
+    `letters`: topics of dead letters. `shared`: as of KafkaSource.
+    """
+    names, config = source_topics(options), group_config(options, environment, shared=shared)
+    silence_client_log()
+    with as_source_errors(config), closing(Cluster(config)) as cluster:
+        topics = cluster.topics([*names, *letters])
+        found = [_right(topics, name, "read", "Read") for name in names]
+        found.append(_right_to_join(cluster, config["group_id"], options.group))
+        for name in letters:
+            found += _rights_to_write(cluster, topics, name)
+    return found
+
+
+def _right(topics: Topics, name: str, action: str, operation: str) -> Right:
+    granted: bool | None = name not in topics.refused
+    if granted:
+        operations = topics.operations.get(name)
+        granted = None if operations is None else operation.upper() in operations
+    return Right(f"topic {name!r}", action, f"allow {operation} on this topic", granted)
+
+
+def _right_to_join(cluster: Cluster, group: str, prefix: str) -> Right:
+    remedy = f"allow Read on the group {group!r}"
+    if group != prefix:
+        remedy = f"allow Read on groups with the prefix '{prefix}-', or configure [state]"
+    return Right(f"group {group!r}", "join and commit to", remedy, cluster.may_join(group))
+
+
+def _rights_to_write(cluster: Cluster, topics: Topics, name: str) -> Iterator[Right]:
+    yield _right(topics, name, "write dead letters to", "Write")
+    if name in topics.missing:
+        remedy = "create the topic, or allow Create on it"
+        yield Right(f"topic {name!r}", "create", remedy, cluster.may_create(name))

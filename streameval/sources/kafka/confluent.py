@@ -6,6 +6,7 @@ It only reads records. kafka-python makes all other requests, whichever client r
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Collection, Mapping, MutableMapping, Sequence
 from contextlib import closing, suppress
@@ -15,14 +16,25 @@ from typing import Any, Final, Literal
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 from kafka import errors
 
-from streameval.errors import StreamevalError
+from streameval.errors import ConfigError, StreamevalError
 from streameval.events.records import Partition, RecordBatch
-from streameval.sources.kafka.client import permanent_error
-from streameval.sources.kafka.cluster import Cluster
-from streameval.sources.kafka.consumer import Change, Rebalance, Rebalances, skip_to
-from streameval.sources.kafka.librdkafka import credentials
-from streameval.sources.kafka.watchdog import ClusterMonitor
+from streameval.sources.kafka.cluster import ANSWER_MS, Cluster
+from streameval.sources.kafka.consumer import Change, Monitor, Rebalance, Rebalances, skip_to
+from streameval.sources.kafka.diagnosis import permanent_error
+from streameval.sources.kafka.settings import (
+    NOT_IN_LIBRDKAFKA,
+    TABLE,
+    credentials,
+    is_known,
+    librdkafka_settings,
+    unknown,
+)
+from streameval.sources.options import KafkaOptions
 from streameval.sources.secrets import Latest
+
+_NAMED: Final = re.compile(r'property:? "([^"]+)"|`([a-z._]+)`|^([a-z._]+) failed')
+
+_CONNECTING_SECONDS: Final = 10.0
 
 _CLIENT_LOG: Final = logging.getLogger("kafka")
 """Shared with the other client; silent unless a user sets a level."""
@@ -69,8 +81,6 @@ _CREDENTIALS_SECONDS: Final = 1.0
 _ATTEMPT_SECONDS: Final = 10.0
 """Seconds for which an error counts as current, unless records arrive."""
 
-_ANSWER_MS: Final = 5_000
-
 
 class ConfluentConsumer:
     """A `Consumer` of confluent-kafka.
@@ -87,7 +97,7 @@ class ConfluentConsumer:
         config: Mapping[str, Any],
         topics: Sequence[str],
         rebalances: Rebalances,
-        monitor: ClusterMonitor,
+        monitor: Monitor,
     ) -> None:
         self._config = config
         self._topics = topics
@@ -230,7 +240,7 @@ class ConfluentConsumer:
         if not mine:
             # The client was about to join, and the broker's answer was lost.
             return False
-        config = {**self._config, "request_timeout_ms": _ANSWER_MS}
+        config = {**self._config, "request_timeout_ms": ANSWER_MS}
         with closing(Cluster(config)) as cluster:
             holder = cluster.member_id(self._config["group_id"], self._config["group_instance_id"])
         return holder not in ("", mine)
@@ -395,3 +405,40 @@ def _first_error(error: KafkaError | None, answers: Sequence[TopicPartition]) ->
 def _refused(error: errors.KafkaError) -> errors.KafkaError:
     """The error of kafka-python for a commit of a member that has left the group."""
     return errors.CommitFailedError(str(error)) if isinstance(error, _LEFT) else error
+
+
+def librdkafka_config(
+    options: KafkaOptions, environment: Mapping[str, str], config: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The settings of a reader in librdkafka's names; validated by librdkafka."""
+    settings, written = librdkafka_settings(options, environment, config)
+    _try(settings, written)
+    return settings
+
+
+def try_connection(settings: Mapping[str, Any]) -> None:
+    """Connect once."""
+    heard: list[KafkaError] = []
+    with closing(Consumer({**settings, "error_cb": heard.append})) as client:
+        try:
+            client.list_topics(timeout=_CONNECTING_SECONDS)
+        except KafkaException as error:
+            client.poll(0.0)
+            said = "; ".join(dict.fromkeys(each.str() for each in heard))
+            raise errors.KafkaError(said or error.args[0].str()) from error
+
+
+def _try(settings: Mapping[str, Any], written: Mapping[str, str]) -> None:
+    """Let librdkafka validate the settings; without an address, it does not connect."""
+    offline = {key: value for key, value in settings.items() if key != "bootstrap.servers"}
+    try:
+        Consumer(offline).close()
+    except (KafkaException, TypeError, ValueError) as error:
+        text = error.args[0].str() if isinstance(error, KafkaException) else str(error)
+        text = text.removeprefix("Failed to create consumer: ").rstrip(".")
+        match = _NAMED.search(text)
+        name = next(filter(None, match.groups()), "client") if match else "client"
+        key = written.get(name, name)
+        if text.startswith("No such configuration property"):
+            text = NOT_IN_LIBRDKAFKA if is_known(key) else unknown(name.replace(".", "_"))
+        raise ConfigError(TABLE, key, f"{text}." if not text.endswith("?") else text) from error

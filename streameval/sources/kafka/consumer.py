@@ -1,11 +1,17 @@
-"""The contract between a group member and its client (kafka-python or confluent-kafka)."""
+"""The contract of a group member's client (kafka-python or confluent-kafka), and its watchdog."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final, Literal, NamedTuple, Protocol, TypeAlias
 
 from streameval.events.records import Partition, RecordBatch
+
+Remedy: TypeAlias = Literal["seek", "rejoin", "give up"]
+
+_REMEDIES: Final[tuple[Remedy, ...]] = ("seek", "rejoin", "give up")
+_LONGEST_STEP: Final = 5.0
+"""Most seconds between two checks that count; a longer gap means that the process was suspended."""
 
 Change: TypeAlias = Literal["assigned", "revoked", "lost"]
 """The method of `Owner` to call."""
@@ -30,6 +36,23 @@ class Rebalances(Protocol):
         Raises:
             StreamevalError: an error of the owner; the next call repeats the callback.
         """
+
+
+class Monitor(Protocol):
+    """What a second connection to the cluster knows.
+
+    Attributes:
+        partitions: all partitions seen so far.
+        answers: whether the broker answered the last query.
+        trouble: one sentence while the cluster cannot be read completely, else None.
+    """
+
+    partitions: frozenset[Partition]
+    answers: bool
+    trouble: str | None
+
+    def sleep(self, seconds: float) -> None:
+        """Wait for `seconds`, or until the source is closed."""
 
 
 class Consumer(Protocol):
@@ -88,3 +111,71 @@ class Consumer(Protocol):
 def skip_to(partition: Partition, offset: int) -> RecordBatch:
     """An empty batch that moves a position."""
     return RecordBatch(partition=partition, values=(), offsets=(), next_offset=offset)
+
+
+class Stall(NamedTuple):
+    """Stalled partitions, and the remedy to try next.
+
+    Attributes:
+        remedy: seek to the position again, rejoin the group, or give up.
+        positions: stalled partition -> position.
+    """
+
+    remedy: Remedy
+    positions: Mapping[Partition, int]
+
+
+class _Stalled(NamedTuple):
+    position: int
+    seconds: float
+    tried: int
+
+
+class Watchdog:
+    """Detects partitions that do not advance although records wait.
+
+    Only time counts during which the broker answers and checks are made. Time and remedies of a
+    partition start over when it advances or reaches its end, but not when it is revoked for a while
+    (rejoining).
+
+    `timeout`: seconds without progress before the next remedy; above 0.
+    """
+
+    def __init__(self, timeout: float, clock: Callable[[], float]) -> None:
+        self._timeout = timeout
+        self._clock = clock
+        self._looked_at = clock()
+        self._stalled: dict[Partition, _Stalled] = {}
+
+    def check(
+        self, positions: Mapping[Partition, int], ends: Mapping[Partition, int], *, answers: bool
+    ) -> Stall | None:
+        """The stall to act on, or None.
+
+        `answers`: whether the broker answered the last query.
+        """
+        now = self._clock()
+        step = min(now - self._looked_at, _LONGEST_STEP) if answers else 0.0
+        self._looked_at = now
+        for partition, position in positions.items():
+            if ends.get(partition, 0) > position:
+                self._stalled[partition] = self._observed(partition, position, step)
+            else:
+                self._stalled.pop(partition, None)
+        ours = {p: each for p, each in self._stalled.items() if p in positions}
+        due = {p: each for p, each in ours.items() if each.seconds >= self._timeout}
+        return self._stall(due) if due else None
+
+    def _observed(self, partition: Partition, position: int, step: float) -> _Stalled:
+        before = self._stalled.get(partition)
+        if before is None or position > before.position:
+            return _Stalled(position, 0.0, 0)
+        return before._replace(seconds=before.seconds + step)
+
+    def _stall(self, due: Mapping[Partition, _Stalled]) -> Stall:
+        """The strongest remedy that is due; the time of each partition then starts over."""
+        tried = max(each.tried for each in due.values())
+        for partition, each in due.items():
+            self._stalled[partition] = each._replace(seconds=0.0, tried=tried + 1)
+        remedy = _REMEDIES[min(tried, len(_REMEDIES) - 1)]
+        return Stall(remedy, {p: each.position for p, each in due.items()})

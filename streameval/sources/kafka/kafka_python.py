@@ -1,26 +1,153 @@
-"""kafka-python, the default client of a group member."""
+"""kafka-python: the default client of a group member, and the connections of all other requests.
+
+What needs more than its public names stands in this file: `_finish_rejoin` and `close_producer`.
+"""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
+from traceback import clear_frames
 from typing import Any, Final
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from kafka.coordinator.base import MemberState
-from kafka.errors import FencedInstanceIdError, KafkaError
+from kafka.errors import (
+    FencedInstanceIdError,
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    SaslAuthenticationFailedError,
+)
+from kafka.net.manager import KafkaConnectionManager
+from kafka.net.selector import NetworkSelector
+from kafka.protocol.consumer import HeartbeatRequest
 from kafka.structs import OffsetAndMetadata
 
 from streameval.events.records import Partition, RecordBatch
-from streameval.sources.kafka.client import connect_watched
-from streameval.sources.kafka.consumer import Change, Rebalance, Rebalances, skip_to
-from streameval.sources.kafka.watchdog import ClusterMonitor
+from streameval.sources.kafka.consumer import Change, Monitor, Rebalance, Rebalances, skip_to
+from streameval.sources.kafka.settings import known_settings
+from streameval.sources.secrets import Latest
 
+_CREDENTIALS: Final = ("sasl_plain_username", "sasl_plain_password")
 _COMMIT_MS: Final = 1_000
 _LEAVE_MS: Final = 5_000
 _STEPS: Final = 100
 _STEP_SECONDS: Final = 0.02
+
+
+class Connections(KafkaConnectionManager):  # type: ignore[misc]  # untyped
+    """The connections of one client; each authenticates with the current credentials.
+
+    Attributes:
+        fenced: whether the broker has reported that another member uses our name. The client itself
+            only stops its heartbeats silently, and notices at its next commit.
+        unanswered: whether a heartbeat waits for its answer.
+        refusal: the last rejected authentication; None before one.
+    """
+
+    config: Mapping[str, Any]
+
+    def __init__(self, net: Any, **settings: Any) -> None:
+        self.fenced = self.unanswered = False
+        self.refusal: KafkaError | None = None
+        self._tried: dict[Any, Sequence[Any]] = {}
+        super().__init__(net, **settings)
+        self.config = Latest(self.config)
+
+    def get_connection(self, node_id: Any, *args: Any, **settings: Any) -> Any:
+        """Let the connection read credentials again, and free its socket when it fails."""
+        connection = super().get_connection(node_id, *args, **settings)
+        if not isinstance(connection.config, Latest):
+            self._tried[node_id] = self._current
+            # A broker may ask for re-authentication, when the credentials may have changed.
+            connection.config = Latest(connection.config)
+            connection.close_future.add_errback(partial(self._note_end, connection))
+        return connection
+
+    def maybe_raise_auth_failure(self, node_id: Any) -> None:
+        """Try again after a failed authentication if the credentials have changed."""
+        if self._tried.get(node_id) == self._current:
+            super().maybe_raise_auth_failure(node_id)
+
+    def send(
+        self, request: Any, node_id: Any = None, request_timeout_ms: float | None = None
+    ) -> Any:
+        """Follow heartbeats: whether each has an answer, and whether that says fenced."""
+        answer = super().send(request, node_id, request_timeout_ms)
+        if isinstance(request, HeartbeatRequest):
+            self.unanswered = True
+            answer.add_callback(self._check_fenced)
+            answer.add_both(self._note_answer)
+        return answer
+
+    @property
+    def _current(self) -> Sequence[Any]:
+        return [self.config[key] for key in _CREDENTIALS]
+
+    def _note_end(self, connection: Any, error: Exception) -> None:
+        # The frames of a failed attempt hold its socket.
+        clear_frames(error.__traceback__)
+        authenticating = connection.sasl_enabled and connection.broker_version_data is not None
+        # A broker may close the connection before its answer is read.
+        closed = type(error) is KafkaConnectionError and not connection.init_future.succeeded()
+        if isinstance(error, SaslAuthenticationFailedError) or (authenticating and closed):
+            self.refusal = SaslAuthenticationFailedError(str(error))
+
+    def _note_answer(self, _: object) -> None:
+        self.unanswered = False
+
+    def _check_fenced(self, response: Any) -> None:
+        if response.error_code == FencedInstanceIdError.errno:
+            self.fenced = True
+
+
+def connect(kind: Any, config: Mapping[str, Any]) -> Any:
+    """A connected client of `kind` (KafkaConsumer, KafkaAdminClient, KafkaProducer).
+
+    `config`: its settings; settings of other kinds of clients are ignored.
+
+    Raises:
+        KafkaError: no broker answered, or one rejected the authentication; all threads and sockets
+            of the attempt are closed. `failure_of` explains it.
+    """
+    return connect_watched(kind, config)[0]
+
+
+def connect_watched(kind: Any, config: Mapping[str, Any]) -> tuple[Any, Connections]:
+    """As `connect`; also returns the client's connections, which have the cluster's metadata."""
+    made: list[tuple[Any, Connections]] = []
+
+    def network(**settings: Any) -> Any:
+        selector = NetworkSelector(**settings)
+        connections = Connections(selector, **settings)
+        client = kind.DEFAULT_CONFIG["kafka_client"]
+        made.append((client(net=selector, manager=connections, **settings), connections))
+        return made[-1][0]
+
+    try:
+        return kind(**known_settings(config, kind), kafka_client=network), made[0][1]
+    except BaseException as error:
+        refusals = [connections.refusal for _, connections in made]
+        for client, _ in made:
+            client.close()
+        if isinstance(error, KafkaTimeoutError) and any(refusals):
+            raise next(filter(None, refusals)) from error
+        raise
+
+
+def close_producer(producer: Any, seconds: float) -> None:
+    """Close a producer with its thread and connections, even if its flush fails."""
+    try:
+        producer.close(timeout=seconds)
+    except KafkaError:
+        # After a failed flush the client closes neither its thread nor its connections.
+        sender = producer._sender  # noqa: SLF001  the client has no public way to close it
+        sender.force_close()
+        sender.join(seconds)
+        # Nothing is left to flush, so that it can close now.
+        producer.close(timeout=seconds)
 
 
 class _Interruption(Exception):  # noqa: N818  not an error: it returns control to our thread
@@ -34,10 +161,14 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # untyped
     here is raised by `poll`. An interrupted revocation has not taken place: the client calls again
     in the next `poll`, and only then gives the partitions up. Until then the member stays in its
     group and sends heartbeats.
+
+    `hold`: gives assigned partitions a position at once. Without one, the client would resume at
+    the group's commit; that may be ahead of our state, and records between would be lost.
     """
 
-    def __init__(self, rebalances: Rebalances) -> None:
+    def __init__(self, rebalances: Rebalances, hold: Callable[[Sequence[Partition]], None]) -> None:
         self._rebalances = rebalances
+        self._hold = hold
         self._released: frozenset[Partition] = frozenset()
         self._closed = False
 
@@ -52,6 +183,7 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # untyped
     def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
         """Also called for an empty assignment."""
         self._released = frozenset()
+        self._hold([Partition(*each) for each in assigned])
         self._note("assigned", assigned)
 
     def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
@@ -79,18 +211,11 @@ class KafkaPythonConsumer:
         config: Mapping[str, Any],
         topics: Sequence[str],
         rebalances: Rebalances,
-        monitor: ClusterMonitor,
+        monitor: Monitor,
     ) -> None:
         self._monitor = monitor
         self._consumer, self._connections = connect_watched(KafkaConsumer, config)
-        # After a rebalance the client would resume at the group's commit. The commit may be ahead
-        # of our state, and records between would be lost; the owner decides instead.
-        coordinator = self._consumer._coordinator  # noqa: SLF001  no setting turns it off
-        coordinator.refresh_committed_offsets_if_needed = lambda *_, **__: False
-        # While a heartbeat has no answer, the client's `poll` would wait 0 s, again and again, each
-        # time with new objects. Heartbeats do not need it: another thread sends them.
-        coordinator.time_to_next_poll = lambda: math.inf
-        self._listener = _Listener(rebalances)
+        self._listener = _Listener(rebalances, self.hold)
         self._consumer.subscribe(topics=list(topics), listener=self._listener)
         self._known: frozenset[Partition] = frozenset()
         for _ in range(_STEPS):
@@ -104,6 +229,10 @@ class KafkaPythonConsumer:
             raise FencedInstanceIdError
         self._refresh_metadata()
         self._finish_rejoin()
+        if self._connections.unanswered:
+            # While a heartbeat has no answer, the client's `poll` would not wait but spin.
+            self._monitor.sleep(seconds)
+            seconds = 0.0
         try:
             found = self._consumer.poll(timeout_ms=round(seconds * 1000))
         except KafkaError as error:

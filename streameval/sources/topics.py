@@ -1,4 +1,4 @@
-"""Writes records to Kafka topics: JSON keyed by user, or messages with given keys.
+"""Kafka topics outside of a group: a test, samples and single records of them, and writing.
 
 Functions raise ConfigError for a reserved setting, SourceError if the client rejects a setting, and
 PublishError if no broker answers, or the broker rejects a topic or a record.
@@ -6,26 +6,37 @@ PublishError if no broker answers, or the broker rejects a topic or a record.
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from kafka import KafkaProducer
-from kafka.errors import KafkaError
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+from kafka.errors import KafkaError, KafkaTimeoutError
 from kafka.util import ensure_valid_topic_name
 
 from streameval.errors import PublishError
-from streameval.sources.kafka.client import (
+from streameval.events.records import Partition, RecordBatch
+from streameval.sources.kafka.cluster import Cluster
+from streameval.sources.kafka.diagnosis import (
     SETTINGS_ERRORS,
-    connect,
+    as_source_errors,
+    failure_of,
     settings_error,
     silence_client_log,
 )
-from streameval.sources.kafka.cluster import Cluster
-from streameval.sources.kafka.connections import failure_of
-from streameval.sources.kafka.settings import client_config
+from streameval.sources.kafka.kafka_python import batch_of, connect
+from streameval.sources.kafka.settings import client_config, source_config, source_topics
+from streameval.sources.kafka.source import try_connection
+from streameval.sources.options import EARLIEST, LATEST, KafkaOptions
+
+RECORDS: Final = 500
+"""Newest records to sample from each partition."""
+
+_SECONDS: Final = 5.0
+_POLL_MS: Final = 100
 
 _DEFAULTS: Final[Mapping[str, Any]] = {
     "batch_size": 256 * 1024,
@@ -196,3 +207,91 @@ def _shape(path: str) -> Any:
     for name in reversed(path.split(".")):
         kind = msgspec.defstruct("Object", [("value", kind)], rename={"value": name})
     return kind
+
+
+def newest_records(options: KafkaOptions, environment: Mapping[str, str]) -> Iterator[RecordBatch]:
+    """A sample: up to `RECORDS` records from the end of each partition.
+
+    It is smaller, or empty, if the broker does not answer for a few seconds.
+    """
+    config = source_config(options, environment)
+    silence_client_log()
+    try:
+        with closing(Cluster(config)) as cluster:
+            partitions = cluster.topics(source_topics(options)).partitions
+            begins = cluster.offsets(partitions, EARLIEST)
+            ends = cluster.offsets(partitions, LATEST)
+        starts = {each: max(begins[each], ends[each] - RECORDS) for each in partitions}
+        for partition, records in records_between(config, starts, ends, _SECONDS):
+            yield batch_of(partition, records)
+    except SETTINGS_ERRORS as error:
+        raise settings_error(error, config) from error
+    except (KafkaError, OSError):
+        return
+
+
+def batch_at(
+    options: KafkaOptions, environment: Mapping[str, str], partition: Partition, offset: int
+) -> RecordBatch | None:
+    """A batch with the record at an offset; None if the topic does not have it."""
+    config = source_config(options, environment)
+    silence_client_log()
+    with as_source_errors(config):
+        with closing(Cluster(config)) as cluster:
+            (begin,) = cluster.offsets([partition], EARLIEST).values()
+            (end,) = cluster.offsets([partition], LATEST).values()
+        if not begin <= offset < end:
+            return None
+        read = records_between(config, {partition: offset}, {partition: offset + 1}, _SECONDS)
+        with closing(read):
+            return next((batch_of(partition, records) for _, records in read), None)
+
+
+def records_between(
+    config: Mapping[str, Any],
+    starts: Mapping[Partition, int],
+    ends: Mapping[Partition, int],
+    seconds: float,
+) -> Generator[tuple[Partition, list[Any]]]:
+    """Records between start and end offsets, in order within each partition."""
+    left = {TopicPartition(*each): end for each, end in ends.items() if starts[each] < end}
+    with closing(connect(KafkaConsumer, config)) as consumer:
+        consumer.assign(list(left))
+        for each in left:
+            consumer.seek(each, starts[Partition(*each)])
+        heard = time.monotonic()
+        while left:
+            polled = consumer.poll(timeout_ms=_POLL_MS)
+            for each, records in polled.items():
+                found = [record for record in records if record.offset < left[each]]
+                if found:
+                    yield Partition(*each), found
+            done = [each for each, end in left.items() if consumer.position(each) >= end]
+            heard = time.monotonic() if polled or done else heard
+            if time.monotonic() - heard > seconds:
+                raise KafkaTimeoutError(f"no record for {seconds:g} seconds")
+            for each in done:
+                del left[each]
+                consumer.pause(each)
+
+
+def probe(options: KafkaOptions, environment: Mapping[str, str]) -> str:
+    """Test the connection; one sentence about topics, partitions and records."""
+    names, config = source_topics(options), source_config(options, environment)
+    silence_client_log()
+    with as_source_errors(config):
+        with closing(Cluster(config)) as cluster:
+            findings = _findings(cluster, names)
+        # The reader has more settings than the admin client used so far.
+        try_connection(options, environment, config)
+    return findings
+
+
+def _findings(cluster: Cluster, names: Sequence[str]) -> str:
+    topics = cluster.topics(names)
+    topics.require(names)
+    ends = cluster.offsets(topics.partitions, LATEST)
+    begins = cluster.offsets(topics.partitions, EARLIEST)
+    count = sum(ends[partition] - begins[partition] for partition in ends)
+    listed = ", ".join(names)
+    return f"Kafka answers: {listed}: {len(ends)} partitions, {count:,} offsets in use."
