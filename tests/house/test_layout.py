@@ -46,8 +46,8 @@ def test_no_file_contains_forbidden_text(what: str) -> None:
 
 
 PRIVATE_NAMES = {
-    "_sender": "tests/dead_letters/test_topic.py::"
-    "test_rejected_letters_leave_no_thread_and_no_connection",
+    "_sender": "tests/kafka/test_trouble.py::"
+    "test_a_producer_closes_its_thread_while_the_broker_is_silent",
     "_coordinator": "tests/kafka/test_group.py::"
     "test_a_topic_created_later_is_assigned_even_with_short_polls",
 }

@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import tempfile
+import threading
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka import KafkaConsumer
+from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError
 
 from streameval.errors import SourceError
 from streameval.events.records import Partition
 from streameval.sources.kafka.cluster import Cluster, Topics
+from streameval.sources.kafka.kafka_python import close_producer, connect
 from streameval.sources.source import Source
 from streameval.sources.topics import probe
 from streameval.testing.broker import Broker
@@ -232,3 +234,18 @@ def test_a_topic_that_may_not_be_read_comes_with_a_remedy() -> None:
         "Kafka does not describe topic 'events' (TopicAuthorizationFailedError); allow this user "
         "to read it; still trying."
     )
+
+
+def test_a_producer_closes_its_thread_while_the_broker_is_silent(broker: Broker) -> None:
+    topic = create(broker)
+    before = set(threading.enumerate())
+    producer = connect(KafkaProducer, {"bootstrap_servers": broker.bootstrap_servers})
+    producer.send(topic, b"a").get()
+    assert broker.pid is not None
+    os.kill(broker.pid, signal.SIGSTOP)
+    try:
+        producer.send(topic, b"b")
+        close_producer(producer, 0.5)
+        assert set(threading.enumerate()) <= before
+    finally:
+        os.kill(broker.pid, signal.SIGCONT)
