@@ -17,6 +17,7 @@ from streameval.config import Config
 from streameval.config.config import schema
 from streameval.config.options import DeadLetterOptions, StateOptions
 from streameval.config.pipeline import new_ingest, schemas_of, with_saved_depth, with_schemas
+from streameval.daemon.membership import MemberName
 from streameval.daemon.systemd import Supervisor
 from streameval.dead_letters.queue import dead_letters_of, destination_of
 from streameval.engine.capture import SnapshotCapture
@@ -51,6 +52,7 @@ class Assembly(msgspec.Struct, kw_only=True):
     supervisor: Supervisor
     tails: Callable[[], Iterable[RecordBatch]] | None = None
     schemas: Schemas | None = None
+    member: MemberName | None = None
 
     def close(self) -> None:
         """Close all parts; pending writes finish first."""
@@ -58,6 +60,8 @@ class Assembly(msgspec.Struct, kw_only=True):
         self.worker.shutdown()
         if self.letters is not None:
             self.letters.close()
+        if self.member is not None:
+            self.member.close()
 
 
 def assemble(
@@ -79,7 +83,8 @@ def assemble(
     checkpoints = None if config.state is None else store(config.state, pulse.beat)
     last = None if checkpoints is None else checkpoints.last(config.source.logs)
     config = config if last is None else with_saved_depth(config, last.settings)
-    source = source or config.source.build(environment, shared=config.state is not None)
+    member = member_name(config)
+    source = source or _built(config, environment, member)
     schemas = schemas_of(config, environment)
     source = with_schemas(source, config, schemas)
     options = letter_options(config)
@@ -105,10 +110,25 @@ def assemble(
         supervisor=supervisor,
         tails=config.source.newest(environment),
         schemas=schemas,
+        member=member,
     )
     if checkpoints is not None and config.state is not None:
         parts.owner = _checkpointer(parts, checkpoints, config.state, clock)
     return parts
+
+
+def member_name(config: Config) -> MemberName | None:
+    """A name in the group, where the configuration has none and the state is in a folder."""
+    if not isinstance(config.source, KafkaOptions) or config.source.member is not None:
+        return None
+    return None if config.state is None else MemberName(config.state)
+
+
+def _built(config: Config, environment: Mapping[str, str], member: MemberName | None) -> Source:
+    options = config.source
+    if member is not None and isinstance(options, KafkaOptions):
+        options = msgspec.structs.replace(options, member=member.name)
+    return options.build(environment, shared=config.state is not None)
 
 
 def _checkpointer(

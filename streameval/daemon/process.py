@@ -23,6 +23,7 @@ from streameval.config.web_file import web_security
 from streameval.daemon.assembly import assemble
 from streameval.daemon.log import emit
 from streameval.daemon.loop import Loop
+from streameval.daemon.stored import StoredValues
 from streameval.engine.snapshot import Snapshot, WebConfigHealth
 from streameval.errors import ConfigError
 from streameval.exporters.memory import MemoryUse, memory_uses
@@ -75,6 +76,8 @@ class Daemon:
         parts = assemble(config, environment, clock)
         self._supervisor = parts.supervisor
         self._loop = Loop(parts, self._publish, clock, lambda: self._web_config)
+        path = None if config.state is None else config.state.path
+        self._stored = StoredValues(path, self._counts)
         exporter = PrometheusExporter(
             version=version("streameval"),
             kafka=isinstance(config.source, KafkaOptions),
@@ -83,7 +86,8 @@ class Daemon:
         )
         app = application(
             self.current,
-            exporter.exposition,
+            # Never values that this process did not count: a graph cannot mark them.
+            lambda _: exporter.exposition(self._current),
             healthy=lambda: self._loop.healthy,
             prefix=web.prefix,
             hosts=web.hosts,
@@ -102,8 +106,16 @@ class Daemon:
         return [f"{each}{self._config.web.prefix}" for each in self._server.addresses]
 
     def current(self) -> Snapshot | None:
-        """The latest snapshot, or None before the first. Safe to call from any thread."""
-        return self._current
+        """The latest snapshot, or None before the first. Safe to call from any thread.
+
+        While the source has not assigned partitions, its values are those of the checkpoints.
+        """
+        return self._stored.instead_of(self._current)
+
+    def _counts(self) -> bool:
+        """Whether the source has assigned partitions, or this process stands by."""
+        health = None if self._current is None else self._current.health
+        return health is not None and (health.ready or bool(health.partitions))
 
     def run(self, until: Callable[[], bool]) -> None:
         """Count until told to stop, then shut down gracefully.
@@ -118,7 +130,11 @@ class Daemon:
         with self._server, _rare_garbage_collection():
             self._log_start()
             self._supervisor.ready()
-            self._loop.run(lambda: self._should_end(until))
+            self._stored.start()
+            try:
+                self._loop.run(lambda: self._should_end(until))
+            finally:
+                self._stored.stop()
 
     def _should_end(self, until: Callable[[], bool]) -> bool:
         if until():

@@ -344,6 +344,8 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
             None without checkpoints.
         past: the history of the values.
         experiment: variants against control; None if no experiment is configured.
+        stored_at: when the checkpoints were written whose values these are, wall-clock seconds
+            since the epoch; None if the process counts.
         gaps: the configured gaps, lifetime last.
     """
 
@@ -357,6 +359,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     counted: Mapping[CounterKey, CounterValue] | None = None
     past: ValueHistory = ValueHistory()
     experiment: Report | None = None
+    stored_at: float | None = None
     gaps: tuple[GapSeries, ...] = ()
 
     @property

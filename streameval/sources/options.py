@@ -96,7 +96,8 @@ class KafkaOptions(_Options, frozen=True, kw_only=True, tag="kafka"):
             the daemon reads all partitions in its own group `<group>-<random>`.
         member: unique name of this member of the group (static membership): a restart within
             session_timeout_ms moves no partition. Needs [state]. ${NAME} is taken from the
-            environment.
+            environment. Without it, a process that alone uses the folder of its state has a name
+            that is kept there.
         start: "earliest", "latest", or an ISO-8601 time with offset.
         stall_timeout: seconds without progress, although records wait, before the client is
             restarted.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from string import Template
@@ -61,17 +62,27 @@ def _title(snapshot: Snapshot | None, state: State, selection: Selection) -> str
 
 def _state(snapshot: Snapshot | None, state: State, age: str) -> Markup:
     read = "" if snapshot is None else f"Values as of {moment(snapshot.taken_at)}"
-    if snapshot is not None:
+    if snapshot is not None and snapshot.stored_at is not None:
+        read = ""
+    elif snapshot is not None:
         read += f", {age} old." if age else "."
     return tag(
         "section",
         tag("h1", "streameval" if snapshot is None else snapshot.source, id="source"),
         tag("p", tag("strong", state.word, kind="pill"), " ", tag("span", state.why)),
+        *_stored(snapshot),
         tag("p", _since(snapshot), " ", read, kind="quiet"),
         kind=f"state {state.word.lower().replace(' ', '-')}",
         id="state",
         aria_labelledby="source",
     )
+
+
+def _stored(snapshot: Snapshot | None) -> Iterator[Markup]:
+    """A line about values that are not counted by this process yet."""
+    if snapshot is not None and snapshot.stored_at is not None:
+        saved = f"These are the values of the checkpoint of {moment(snapshot.stored_at)}"
+        yield tag("p", f"{saved}; newer ones follow when reading begins.", kind="alarm")
 
 
 def _since(snapshot: Snapshot | None) -> Markup:

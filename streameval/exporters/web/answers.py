@@ -183,6 +183,8 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
         families: families of series; those without a segment first.
         comparison: label and control of the comparison; None with fewer than two variants. The
             control is None if no variant is one.
+        stored_at: when the checkpoints were written whose values these are, while the source has
+            not assigned partitions yet, seconds since the epoch; None otherwise.
         metrics: one for each metric, slice and window.
         experiment: the configured experiment; None without one.
         gaps: one for each configured gap, metric, window and combination of the other labels.
@@ -197,6 +199,7 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     state: State
     families: Sequence[SeriesFamily]
     comparison: Variants | None
+    stored_at: float | None
     metrics: list[Reading]
     experiment: Experiment | None
     gaps: list[GapReading]
@@ -215,6 +218,7 @@ def metrics(snapshot: Snapshot, status: State | None = None) -> Metrics:
         state=status or state(snapshot, healthy=True),
         families=snapshot.families,
         comparison=comparison(snapshot),
+        stored_at=snapshot.stored_at,
         metrics=[
             _reading(entry, snapshot.families[entry.family], difference)
             for entry, difference in zip(snapshot.series, differences(snapshot), strict=True)

@@ -73,7 +73,9 @@ class Documents:
 
 def tag_of(snapshot: Snapshot | None, state: State, age: str = "") -> str:
     """An entity tag that changes with the snapshot, the state and its age, where that is shown."""
-    version = (0.0, 0) if snapshot is None else (snapshot.started_at, snapshot.version)
+    version: object = None
+    if snapshot is not None:
+        version = (snapshot.started_at, snapshot.version, snapshot.stored_at)
     return blake2b(repr((version, state, age)).encode(), digest_size=12).hexdigest()
 
 

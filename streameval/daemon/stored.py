@@ -1,0 +1,78 @@
+"""Values of the newest checkpoints, shown until the source has assigned partitions."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from streameval.daemon.log import emit
+from streameval.engine.capture import ingest_snapshot
+from streameval.engine.snapshot import Snapshot
+from streameval.errors import StreamevalError
+from streameval.offline.states import newest_checkpoints, restore
+
+PATIENCE: Final = 2.0
+"""Seconds to wait for the source first: most starts need no second reading of the checkpoints."""
+
+
+class StoredValues:
+    """Reads the checkpoints of a store in the background, if the source lets wait.
+
+    `path`: of the store; None if there is none. `counting`: whether the source has assigned
+    partitions, so that there are newer values.
+    """
+
+    def __init__(
+        self, path: str | None, counting: Callable[[], bool], patience: float = PATIENCE
+    ) -> None:
+        self._path, self._counting, self._patience = path, counting, patience
+        self._snapshot: Snapshot | None = None
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._read, name="stored", daemon=True)
+
+    def start(self) -> None:
+        """Begin to wait, then to read."""
+        if self._path is not None:
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Stop waiting; reading ends by itself."""
+        self._stopped.set()
+
+    def instead_of(self, current: Snapshot | None) -> Snapshot | None:
+        """The stored values with the present health of the pipeline, or the snapshot as it is."""
+        if self._snapshot is None or current is None:
+            return current
+        if self._counting():
+            self._snapshot = None
+            return current
+        return msgspec.structs.replace(
+            self._snapshot,
+            version=current.version,
+            taken_at=current.taken_at,
+            started_at=current.started_at,
+            source=current.source,
+            health=current.health,
+            counted=current.counted,
+        )
+
+    def _read(self) -> None:
+        if self._stopped.wait(self._patience) or self._counting() or self._path is None:
+            return
+        try:
+            checkpoints = newest_checkpoints([self._path], lambda _: None)
+            if not checkpoints:
+                return
+            config, ingest = restore(checkpoints, None)
+        except StreamevalError as error:
+            # The restore that follows reports it, or applies a policy.
+            emit(logging.INFO, "stored_values_not_shown", error=error)
+            return
+        at = max(each.saved.header.written_at for each in checkpoints)
+        snapshot = ingest_snapshot(ingest, labels=config.labels, now=at)
+        self._snapshot = msgspec.structs.replace(snapshot, stored_at=at)
+        emit(logging.INFO, "stored_values_shown", partitions=len(checkpoints))
