@@ -5,6 +5,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from streameval.accumulator import Accumulator
+from streameval.accumulator.change_report import Change, ChangeSettings
+from streameval.accumulator.changes import changes
 from streameval.accumulator.comparison import Comparison
 from streameval.accumulator.gap import Gap, gap
 from streameval.accumulator.planning import ExperimentPlan, plan
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Accumulator",
     "Batch",
+    "Change",
+    "ChangeSettings",
     "Columns",
     "Comparison",
     "ComparisonReport",
@@ -38,6 +42,7 @@ __all__ = [
     "Reading",
     "SharedAccumulator",
     "Similarity",
+    "changes",
     "compare",
     "evaluate",
     "gap",

@@ -30,6 +30,7 @@ COMMANDS: Final[Mapping[str, str]] = MappingProxyType(
         "check": "Check a configuration, and print what `run` would do with it.",
         "evaluate": "Evaluate files; values equal the daemon's on the same events, bit for bit.",
         "compare": "Compare variants: is treatment better than control, and is it real?",
+        "changes": "Find changes: did it get worse, really, and since when?",
         "plan": "Plan an experiment: how many users and days does it take to find a lift?",
         "simulate": "Write simulated events to standard output: one JSON object per line.",
         "publish": "Publish the lines of files to a Kafka topic, keyed by user.",

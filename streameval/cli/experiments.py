@@ -51,6 +51,11 @@ def day_option(text: str | None) -> date | None:
     return None if text is None else _day("--since", text)
 
 
+def day_options(option: str, texts: Sequence[str]) -> list[date]:
+    """The days of an option that may be repeated."""
+    return [_day(option, text) for text in texts]
+
+
 def _day(option: str, text: str) -> date:
     try:
         return date.fromisoformat(text)

@@ -130,6 +130,41 @@ def gap_problems(config: Config) -> Iterator[Problem]:
                 yield where, f"it repeats the gap of {name} in {first}; remove one."
 
 
+def change_problems(config: Config) -> Iterator[Problem]:
+    """Changes without intervals or event time, or of what is not counted."""
+    changes = config.changes
+    if changes is None:
+        return
+    if config.intervals is None:
+        yield "changes", "changes need intervals; add intervals = { confidence = 0.95 }."
+    if config.event.time is None:
+        yield "changes", "changes need event time; name its field in [event] time."
+    for key, name, chosen, what in (
+        ("label", changes.label, config.labels, "`labels`"),
+        ("rollouts", changes.rollouts, config.labels, "`labels`"),
+        ("mix", changes.mix, config.segments, "`segments`"),
+    ):
+        if name is not None and (problem := unknown_name_problem(name, chosen, what)):
+            yield f"changes.{key}", f"{name!r} is {problem}"
+    yield from _watched_problems(changes.metrics, _watchable(config))
+
+
+def _watchable(config: Config) -> list[str]:
+    """The metrics that have sums by user group, by their text."""
+    groups = [group.metrics for group in config.families() if group.segment is None]
+    texts = [metric.text for metrics in groups for metric in metrics if metric.has_interval]
+    return list(dict.fromkeys(texts))
+
+
+def _watched_problems(names: Sequence[str], choices: Sequence[str]) -> Iterator[Problem]:
+    if not choices:
+        yield "changes.metrics", "no metric has an interval, so none can be watched."
+    for index, name in enumerate(names):
+        if name not in choices and choices:
+            problem = f"{name!r} is not counted by user; choose one of {', '.join(choices)}."
+            yield f"changes.metrics[{index}]", f"{problem}{suggestion(name, choices)}"
+
+
 def _compared(config: Config, label: str) -> list[Metric]:
     found = [group.metrics for group in config.families() if label in group.dimensions]
     return list(dict.fromkeys(metric for metrics in found for metric in metrics))
@@ -388,6 +423,7 @@ _CHECKS: tuple[Callable[[Config], Iterator[Problem]], ...] = (
     extent_problems,
     experiment_problems,
     gap_problems,
+    change_problems,
     source_problems,
     format_problems,
     attribution_problems,

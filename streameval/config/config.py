@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from streameval.accumulator import Accumulator
+from streameval.accumulator.change_report import ChangeSettings
 from streameval.accumulator.experiment import Experiment
 from streameval.accumulator.gap import GapOptions
 from streameval.accumulator.plan import WHOLE, planned
@@ -69,6 +70,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         experiment: variants compared with a control; needs `intervals`.
         gap: labels or segments whose worst and best value are compared, one table each; needs
             `intervals`.
+        changes: series watched for changes; needs `intervals` and event time.
         event: fields of a record.
         registry: schemas of Avro records.
         attribution: streams to join; None: each record is an event.
@@ -98,6 +100,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     intervals: Intervals | None = None
     experiment: Experiment | None = None
     gap: list[GapOptions] = []
+    changes: ChangeSettings | None = None
     event: EventFields = EventFields()
     registry: RegistryOptions | None = None
     attribution: AttributionOptions | None = None

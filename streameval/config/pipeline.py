@@ -99,6 +99,7 @@ def layout(config: Config, given: Mapping[str, Any] = MappingProxyType({})) -> L
         intervals=config.intervals,
         experiment=config.experiment,
         gaps=config.gap,
+        changes=config.changes,
     )
 
 

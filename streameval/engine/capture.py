@@ -14,6 +14,7 @@ from streameval.accumulator.readings import (
     statistics_of,
 )
 from streameval.accumulator.table import Table
+from streameval.engine.changes import ChangeReader, is_watched
 from streameval.engine.gaps import GapReader
 from streameval.engine.history import HistoryReader
 from streameval.engine.ingest import Ingest, IngestCopy
@@ -168,6 +169,7 @@ class SnapshotCapture:
                 if family.segment is None
             ]
             self._experiment = ExperimentReader(layout.experiment, layout.intervals, compared)
+        self._changes = self._change_reader(labels)
 
     def take(self, counts: IngestCopy, now: float, status: RuntimeStatus) -> Snapshot:
         """Read all series of the counts."""
@@ -193,6 +195,9 @@ class SnapshotCapture:
             past=self._history.take(now, clock, series),
             experiment=self._experiment.report(status.unread) if self._experiment else None,
             gaps=tuple(self._read_gaps()),
+            changes=self._changes.take(counts, now, clock, status.unread)
+            if self._changes
+            else None,
         )
 
     def _read_gaps(self) -> Iterator[GapSeries]:
@@ -201,6 +206,14 @@ class SnapshotCapture:
             return
         for (index, window), read in self._reads.items():
             yield from self._gaps.read(self._views[index], window, read.table)
+
+    def _change_reader(self, labels: Sequence[str]) -> ChangeReader | None:
+        """A reader of the families that are watched for changes; None if none is."""
+        settings, intervals = self._layout.changes, self._layout.intervals
+        if settings is None or intervals is None:
+            return None
+        views = [view for view in self._views if is_watched(view.spec.dimensions, labels, settings)]
+        return ChangeReader(settings, intervals, views, self._layout.windowing.lateness)
 
     def _series(
         self,

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from streameval.accumulator.change_report import ChangeSettings
 from streameval.accumulator.doubts import Doubts
 from streameval.accumulator.experiment import Experiment
 from streameval.accumulator.formulas import EventValues
@@ -65,6 +66,7 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     intervals: Intervals | None = None
     experiment: Experiment | None = None
     gaps: Sequence[GapOptions] = ()
+    changes: ChangeSettings | None = None
     recent: int = RECENT
 
 

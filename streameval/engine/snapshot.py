@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
+from streameval.accumulator.change_report import ChangesReport
 from streameval.accumulator.experiment import Report
 from streameval.accumulator.gap import Gap
 from streameval.catalogue.metric import Metric
@@ -347,6 +348,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
         stored_at: when the checkpoints were written whose values these are, wall-clock seconds
             since the epoch; None if the process counts.
         gaps: the configured gaps, lifetime last.
+        changes: series that are watched for changes; None before the first look, or if none is.
     """
 
     version: int
@@ -361,6 +363,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
     experiment: Report | None = None
     stored_at: float | None = None
     gaps: tuple[GapSeries, ...] = ()
+    changes: ChangesReport | None = None
 
     @property
     def label_names(self) -> tuple[str, ...]:

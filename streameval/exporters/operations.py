@@ -19,6 +19,7 @@ from streameval.engine.snapshot import (
     WebConfigHealth,
 )
 from streameval.events.records import Partition
+from streameval.exporters.changes import change_families
 from streameval.exporters.families import Kind, SampleFamily, own_family
 from streameval.exporters.gaps import gap_families
 from streameval.exporters.memory import memory_uses
@@ -58,6 +59,8 @@ def operations(snapshot: Snapshot, *, lag: bool) -> list[SampleFamily]:
         families.extend(comparison_families(snapshot.experiment))
     if snapshot.gaps:
         families.extend(gap_families(snapshot.gaps))
+    if snapshot.changes is not None:
+        families.extend(change_families(snapshot.changes))
     if health.checkpoint is not None:
         families.extend(_checkpoints(health.checkpoint))
     return [*families, *_connections(health), *_web_config(health.web_config)]

@@ -206,7 +206,8 @@ class FileCounting:
     """Counts files of JSON lines independently of other files."""
 
     def __init__(self, config: Config, every: int | None, given: Mapping[str, Any]) -> None:
-        self._config, self._every, self._given = config, every, given
+        # A view of a mapping cannot be sent to another process.
+        self._config, self._every, self._given = config, every, dict(given)
 
     def __call__(self, paths: Sequence[str]) -> CountedFiles:
         """Count some files."""

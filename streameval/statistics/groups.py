@@ -184,6 +184,12 @@ class Groups(Statistic):
         listed, nameless = (sums(place, each, known.size) for each in (lists, lists * anonymous))
         return known, listed, nameless
 
+    def listed(self, until: int) -> int:
+        """The lists of all cells up to a day, inclusive."""
+        self.fold()
+        _, days, _, lists = self.relations["lists"].columns
+        return int(lists[days <= until].sum())
+
     def restore(
         self,
         saved: Sequence[Sequence[Ext]],

@@ -13,6 +13,7 @@ from streameval.catalogue.grammar import written
 from streameval.decoding.invalid import REASONS
 from streameval.engine.snapshot import JoinHealth, StreamHealth
 from streameval.events.records import Partition
+from streameval.exporters.changes import change_families
 from streameval.exporters.families import SampleFamily
 from streameval.exporters.gaps import gap_families
 from streameval.exporters.operations import (
@@ -22,6 +23,7 @@ from streameval.exporters.operations import (
     operations,
     snapshot_age,
 )
+from tests.exporters.changing import changes_report
 from tests.exporters.experiments import gap_series, report
 from tests.exporters.pictures import busy_health, picture, refused
 
@@ -41,6 +43,7 @@ def with_families(page: str) -> str:
     """The page of Prometheus with the families of the pipeline and of an experiment."""
     page = _with_list(page, "## The pipeline", map(_family, _families()))
     page = _with_list(page, "## The experiment", map(_family, comparison_families(report())))
+    page = _with_list(page, "## Changes", map(_family, change_families(changes_report())))
     return _with_list(page, "## Gaps", map(_family, gap_families([gap_series()])))
 
 

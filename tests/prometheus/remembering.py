@@ -73,7 +73,7 @@ def remembering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rememberin
     end = int(time.time())
     write_history(folder, end)
     with running(folder, _CONFIGURATION) as server:
-        fires = 'ALERTS{alertname="StreamevalMetricDropped",alertstate="firing",metric="ndcg"}'
+        fires = 'ALERTS{alertname="StreamevalMetricCollapsed",alertstate="firing",metric="ndcg"}'
         assert server.settled(f"count({fires})", 1) == 1
         alerts = [each["labels"] for each in server.data("alerts")["alerts"]]
         yield Remembering(server, end, time.time(), alerts)
@@ -84,6 +84,8 @@ def _write_hasty(rules: Path, copy: Path) -> None:
     text = rules.read_text(encoding="utf-8")
     text = re.sub(r"^( +interval): \w+$", r"\1: 1s", text, flags=re.MULTILINE)
     text = re.sub(r"^ +for: \w+\n", "", text, flags=re.MULTILINE)
+    # Its history is a day.
+    text = text.replace("offset 1w", "offset 1d")
     copy.write_text(text, encoding="utf-8")
 
 

@@ -1,0 +1,360 @@
+"""Watches series for changes: reads their sums by day, and judges them once a day ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import Final, NamedTuple, Protocol
+
+import numpy as np
+
+from streameval.accumulator.by_user import ungrouped
+from streameval.accumulator.change_report import (
+    OTHERS,
+    WEEKS,
+    ChangeSettings,
+    ChangesReport,
+)
+from streameval.accumulator.changes import (
+    Look,
+    Traffic,
+    WatchedSeries,
+    WatchedSlice,
+    judge_changes,
+    look,
+)
+from streameval.accumulator.readings import summed_together
+from streameval.accumulator.table import Table
+from streameval.catalogue.metric import Metric
+from streameval.engine.ingest import Ingest, IngestCopy
+from streameval.statistics.arrays import IntArray
+from streameval.statistics.intervals import GroupSums, Intervals
+from streameval.windows.times import DAY
+from streameval.windows.views import FamilyView
+
+_AT_ONCE: Final = 8
+"""Series that are read per snapshot."""
+
+_AGAIN: Final = 600.0
+"""Least seconds until late events of old days are read."""
+
+_ENOUGH: Final = 0.05
+"""Share of a slice's lists from which on a value of the label `rollouts` is rolled out."""
+
+_NOTHING: Final = np.zeros(0, np.int64)
+
+
+class SlicedCounts(Protocol):
+    """The counts of slices by the values of some labels."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Names of the labels."""
+
+    @property
+    def metrics(self) -> Sequence[Metric]:
+        """The metrics that are counted by user group."""
+
+    @property
+    def values(self) -> Sequence[tuple[str, ...]]:
+        """The label values of each slice."""
+
+    def sums(self, metric: Metric, slices: Sequence[int]) -> GroupSums:
+        """The sums of a metric over some slices, by their place in `values`."""
+
+    def traffic(self, slices: Sequence[int]) -> Traffic:
+        """The lists of some slices by day."""
+
+
+class ViewCounts:
+    """The lifetime of a family; holds the table as it is now."""
+
+    def __init__(self, view: FamilyView) -> None:
+        self._table = view.lifetime()
+        self._numbers = view.slices(self._table).tolist()
+        self.names = view.spec.dimensions
+        self.values = [view.labels(number) for number in self._numbers]
+        self.metrics = [
+            metric for metric in view.spec.metrics if ungrouped(metric, self._table) is None
+        ]
+
+    def sums(self, metric: Metric, slices: Sequence[int]) -> GroupSums:
+        """The sums of a metric over some slices."""
+        groups = self._table.groups
+        if groups is None:
+            return _no_sums(1)
+        return summed_together(metric, groups, [self._numbers[place] for place in slices])
+
+    def traffic(self, slices: Sequence[int]) -> Traffic:
+        """The lists of some slices by day."""
+        groups = self._table.groups
+        if groups is None:
+            return Traffic(_NOTHING, _NOTHING, _NOTHING)
+        cells: IntArray = np.array([self._numbers[place] for place in slices], np.int64)
+        return Traffic(*groups.lists_by_day(cells))
+
+
+def _no_sums(groups: int) -> GroupSums:
+    nothing = np.zeros((0, groups))
+    return GroupSums(_NOTHING, nothing, nothing.astype(np.int64))
+
+
+def watched_series(
+    families: Sequence[SlicedCounts], settings: ChangeSettings
+) -> Iterator[WatchedSeries]:
+    """The series that settings name, in the order of metrics, the total first.
+
+    `families`: counts without the segment `mix` come first.
+    """
+    plain = [family for family in families if settings.mix not in family.names]
+    mixed = [family for family in families if settings.mix in family.names]
+    read: set[str] = set()
+    for family in plain or mixed:
+        for metric in family.metrics:
+            if settings.metrics and metric.text not in settings.metrics:
+                continue
+            if metric.text not in read:
+                read.add(metric.text)
+                source = _Source(metric, settings, family, _with(mixed, metric, settings))
+                yield from source.series()
+
+
+def _with(
+    families: Iterable[SlicedCounts], metric: Metric, settings: ChangeSettings
+) -> SlicedCounts | None:
+    """The family whose segments are the strata of a metric; None without one."""
+    for family in families:
+        if metric in family.metrics and (settings.label is None or settings.label in family.names):
+            return family
+    return None
+
+
+class _Source(NamedTuple):
+    """The counts of one metric.
+
+    Attributes:
+        strata: counts with the segment `mix`; None if the audience is not held constant.
+    """
+
+    metric: Metric
+    settings: ChangeSettings
+    family: SlicedCounts
+    strata: SlicedCounts | None
+
+    def series(self) -> Iterator[WatchedSeries]:
+        """The total against weeks, then each value of the label."""
+        everything = range(len(self.family.values))
+        yield self._one(None, WEEKS, everything, None)
+        if self.settings.label is None or self.settings.label not in self.family.names:
+            return
+        values = sorted(set(self._values(self.family, self.settings.label)))
+        against = self.settings.against
+        for value in values:
+            if value == against and against not in {WEEKS, OTHERS}:
+                continue
+            here = self._of(self.family, value)
+            if against == WEEKS:
+                yield self._one(value, WEEKS, here, None)
+            elif against == OTHERS:
+                yield self._one(value, OTHERS, here, None, others=True)
+            else:
+                yield self._one(value, against, here, against)
+
+    def _one(
+        self,
+        value: str | None,
+        against: str,
+        here: Sequence[int],
+        other: str | None,
+        *,
+        others: bool = False,
+    ) -> WatchedSeries:
+        compared = None
+        if others:
+            compared = self._slice(value, rest=True)
+        elif other is not None:
+            compared = self._slice(other)
+        return WatchedSeries(
+            self.metric.text,
+            value,
+            against,
+            self.metric.definition.higher_is_better,
+            self._slice(value),
+            compared,
+            self.family.traffic(here),
+            self._rollouts(here),
+        )
+
+    def _slice(self, value: str | None, *, rest: bool = False) -> WatchedSlice:
+        """A value of the label, or all the others; None for all lists."""
+        sums = self.family.sums(self.metric, self._of(self.family, value, rest=rest))
+        if self.strata is None or self.settings.mix is None:
+            return WatchedSlice(sums)
+        mixes = self._values(self.strata, self.settings.mix)
+        here = set(self._of(self.strata, value, rest=rest))
+        return WatchedSlice(
+            sums,
+            [
+                self.strata.sums(
+                    self.metric,
+                    [place for place, mix in enumerate(mixes) if mix == name and place in here],
+                )
+                for name in sorted(set(mixes))
+            ],
+        )
+
+    def _of(self, family: SlicedCounts, value: str | None, *, rest: bool = False) -> list[int]:
+        if value is None or self.settings.label is None:
+            return list(range(len(family.values)))
+        values = self._values(family, self.settings.label)
+        return [place for place, name in enumerate(values) if (name == value) is not rest]
+
+    @staticmethod
+    def _values(family: SlicedCounts, label: str) -> list[str]:
+        place = list(family.names).index(label)
+        return [values[place] for values in family.values]
+
+    def _rollouts(self, here: Sequence[int]) -> list[tuple[int, str]]:
+        """The day on which each new value of the label first had enough of the lists."""
+        label = self.settings.rollouts
+        if label is None or label not in self.family.names:
+            return []
+        total = _by_day(self.family.traffic(here))
+        values = self._values(self.family, label)
+        begun = []
+        for value in sorted({values[place] for place in here}):
+            lists = _by_day(self.family.traffic([at for at in here if values[at] == value]))
+            days = [day for day in lists if lists[day] >= _ENOUGH * total[day]]
+            if days and min(days) > min(total):
+                begun.append((min(days), value))
+        return sorted(begun)
+
+
+def _by_day(traffic: Traffic) -> Mapping[int, int]:
+    return dict(zip(traffic.days.tolist(), traffic.listed.tolist(), strict=True))
+
+
+def closed_day(clocks: Iterable[int], lateness: int) -> int | None:
+    """The last event day that is closed, since 1970-01-01 (UTC); None if no clock is known.
+
+    It ended before the slowest clock of a partition by `lateness`. A partition that is a day or
+    more behind the fastest is idle, and is not waited for. All in microseconds.
+
+    Example:
+        >>> day = 86_400_000_000
+        >>> closed_day([10 * day + 5, 10 * day + 9, 3 * day], 2), closed_day([10 * day + 1], 2)
+        (9, 8)
+    """
+    ascending = sorted(clocks)
+    if not ascending:
+        return None
+    slowest = min(clock for clock in ascending if ascending[-1] - clock < DAY)
+    return (slowest - lateness) // DAY - 1
+
+
+class ChangeReader:
+    """Watches the lifetimes of families; reads a few series at a time.
+
+    The report is that of the last closed day. It depends on the events of closed days alone:
+    late events of such days are read when the next day closes, or some minutes later.
+    """
+
+    def __init__(
+        self,
+        settings: ChangeSettings,
+        intervals: Intervals,
+        views: Sequence[FamilyView],
+        lateness: int,
+    ) -> None:
+        self._settings, self._intervals = settings, intervals
+        self._views, self._lateness = views, lateness
+        self._report: ChangesReport | None = None
+        self._key: tuple[int, ...] = ()
+        self._read_at = 0.0
+        self._until = 0
+        self._pending: Iterator[Look] | None = None
+        self._looks: list[Look] = []
+
+    def take(
+        self, counts: IngestCopy, now: float, clock: int | None, unread: int
+    ) -> ChangesReport | None:
+        """The latest report; None before the first.
+
+        `now`: the wall clock, seconds. `clock`: the event time at which windows are read, which
+        no partition is ahead of. `unread`: partitions that other processes count; above 0 the
+        report gives no verdict, as users are missing.
+        """
+        self._begin(counts, now, clock)
+        self._proceed()
+        if self._report is None or not unread:
+            return self._report
+        return self._report.untrusted(
+            f"other processes count {unread:,} of the partitions; streameval changes reads the "
+            "state that they share"
+        )
+
+    def _begin(self, counts: IngestCopy, now: float, clock: int | None) -> None:
+        """Begin to read when a day has closed, or its events have changed for some time."""
+        latest = _clocks(counts) if clock is None else [min(at, clock) for at in _clocks(counts)]
+        until = closed_day(latest, self._lateness)
+        if until is None:
+            return
+        listed = [_listed(view.lifetime(), until) for view in self._views]
+        key = (until, *listed)
+        waits = self._pending is not None or abs(now - self._read_at) < _AGAIN
+        if key == self._key or (until == self._until and waits):
+            return
+        self._key, self._read_at, self._until = key, now, until
+        families = [ViewCounts(view) for view in self._views]
+        series = watched_series(families, self._settings)
+        self._pending = map(partial(look, until=until, settings=self._settings), series)
+        self._looks = []
+
+    def _proceed(self) -> None:
+        if self._pending is None:
+            return
+        part = list(islice(self._pending, _AT_ONCE))
+        self._looks += part
+        if len(part) == _AT_ONCE:
+            return
+        changes = judge_changes(
+            self._looks, self._settings, self._intervals.precision, detailed=True
+        )
+        self._report = ChangesReport(self._settings, self._until, changes)
+        self._pending, self._looks = None, []
+
+
+def _listed(table: Table, until: int) -> int:
+    return 0 if table.groups is None else table.groups.listed(until)
+
+
+def families_in(
+    ingest: Ingest, settings: ChangeSettings, labels: Sequence[str]
+) -> list[ViewCounts]:
+    """The lifetimes of an ingest's families without a segment, and by that of the audience."""
+    counts = ingest.copied()
+    families = []
+    for spec in ingest.layout.families:
+        if is_watched(spec.dimensions, labels, settings):
+            view = FamilyView(spec, ingest.layout.windowing.pane)
+            view.refresh(counts.families[spec.name])
+            families.append(ViewCounts(view))
+    return families
+
+
+def is_watched(dimensions: Sequence[str], labels: Sequence[str], settings: ChangeSettings) -> bool:
+    """Whether a family is read: one without a segment, or by the segment `mix`."""
+    return all(name in labels or name == settings.mix for name in dimensions)
+
+
+def ingest_day(ingest: Ingest) -> int | None:
+    """The last closed day of files or saved states."""
+    return closed_day(_clocks(ingest.copied()), ingest.layout.windowing.lateness)
+
+
+def _clocks(counts: IngestCopy) -> list[int]:
+    """The clocks of logs; an estimate while none is final."""
+    if counts.clocks or counts.clock is None:
+        return [*counts.clocks.values()]
+    return [counts.clock]

@@ -1,0 +1,1 @@
+"""Changes since a day: golden values, what they promise in worlds, and what people see."""

@@ -1,0 +1,186 @@
+"""`streameval changes` on files and saved states."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from datetime import date
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.changes.events import events
+from tests.cli.program import json_lines, ran, refused
+from tests.daemon.running import running
+
+TIME = ("--time", "ts", "--time-unit", "s")
+
+
+@cache
+def records() -> list[dict[str, Any]]:
+    return list(events())
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return json_lines(tmp_path_factory.mktemp("changes") / "events.ndjson", records())
+
+
+def found(*arguments: str | Path) -> list[dict[str, Any]]:
+    done = ran("changes", *arguments, "--json")
+    assert done.returncode == 0, done.stderr
+    content: dict[str, Any] = json.loads(done.stdout)
+    rows: list[dict[str, Any]] = content["changes"]
+    return rows
+
+
+def verdicts(rows: list[dict[str, Any]]) -> dict[str | None, str]:
+    return {row["slice"]: row["verdict"] for row in rows}
+
+
+def test_the_slice_that_fell_is_named_with_its_day(log: Path) -> None:
+    rows = found(log, "-m", "ctr", "--label", "variant", "--rollouts", "model", *TIME)
+    total, first, second = rows
+    assert (total["slice"], total["against"], first["slice"], second["slice"]) == (
+        None,
+        "weeks",
+        "a",
+        "b",
+    )
+    assert second["verdict"] == "worse"
+    assert first["verdict"] != "worse"
+    assert abs((date.fromisoformat(second["since"]) - date(2026, 1, 31)).days) <= 1
+    assert [rollout["value"] for rollout in second["rollouts"]] == ["m2"]
+    assert second["until"] == "2026-02-04"
+
+
+def test_a_table_says_it_and_the_status_tells(log: Path) -> None:
+    arguments: list[str | Path] = [
+        "changes",
+        log,
+        "-m",
+        "ctr",
+        "--label",
+        "variant",
+        "--against",
+        "a",
+        *TIME,
+    ]
+    done = ran(*arguments, "--fail-on", "worse")
+    assert done.returncode == 1, done.stderr
+    assert "worse than a" in done.stdout
+    assert "ctr of b is worse than a since" in done.stdout
+    assert "at most once in 91 days" in done.stdout
+    assert ran(*arguments, "--once-in", "9999d", "--tolerate", "0.9").returncode == 0
+
+
+def test_the_open_day_counts_only_where_it_is_named(log: Path) -> None:
+    rows = found(log, "-m", "ctr", "--until", "2026-02-05", *TIME)
+    assert rows[0]["until"] == "2026-02-05"
+    assert "up to 2026-02-05" in refused(
+        "changes", str(log), "-m", "ctr", "--until", "2026-02-06", *TIME
+    )
+
+
+def test_tables_and_lines_agree_to_the_bit(log: Path, tmp_path: Path) -> None:
+    table = tmp_path / "events.parquet"
+    pq.write_table(pa.Table.from_pylist(records()), table)
+    asked = ("-m", "ctr", "--label", "variant", "--mix", "country", *TIME)
+    assert found(table, *asked) == found(log, *asked)
+
+
+def test_order_and_files_and_processes_change_no_bit(log: Path, tmp_path: Path) -> None:
+    shuffled = [*records()[1::2], *records()[::2]]
+    first = json_lines(tmp_path / "first.ndjson", shuffled[: len(shuffled) // 3])
+    second = json_lines(tmp_path / "second.ndjson", shuffled[len(shuffled) // 3 :])
+    asked = ("-m", "ctr", "--label", "variant", "--until", "2026-02-04", *TIME)
+    assert found(second, first, *asked, "--processes", "2") == found(log, *asked)
+
+
+def test_replay_shows_the_turns(log: Path) -> None:
+    rows = found(log, "-m", "ctr", "--label", "variant", "--replay", *TIME)
+    latest = found(log, "-m", "ctr", "--label", "variant", *TIME)
+    assert rows[-3:] == latest
+    days = [row["until"] for row in rows if row["slice"] == "b"]
+    assert len(days) > 10
+    assert days == sorted(days)
+    earlier = found(log, "-m", "ctr", "--label", "variant", "--until", days[-4], *TIME)
+    assert [row for row in rows if row["until"] == days[-4]] == earlier
+    table = ran("changes", log, "-m", "ctr", "--label", "variant", "--replay", *TIME).stdout
+    assert table.count("worse than the others") >= 1
+    assert len(table.splitlines()) < len(rows)
+
+
+def test_csv_and_prometheus_have_every_series(log: Path) -> None:
+    asked = ("-m", "ctr", "--label", "variant", *TIME)
+    rows = list(csv.DictReader(io.StringIO(ran("changes", log, *asked, "--format", "csv").stdout)))
+    assert [row["slice"] for row in rows] == ["", "a", "b"]
+    text = ran("changes", log, *asked, "--format", "prometheus").stdout
+    line = 'streameval_change_verdict{against="others",metric="ctr",variant="b",verdict="worse"} 1'
+    assert line in text
+    assert "streameval_change_until_timestamp_seconds 1.77" in text
+
+
+CONFIG = """
+metrics = ["ctr"]
+labels = ["variant", "model"]
+segments = ["country"]
+intervals = {}
+
+[source]
+type = "files"
+paths = ["events.ndjson"]
+
+[event]
+time = "ts"
+time_unit = "s"
+
+[state]
+path = "state"
+
+[changes]
+label = "variant"
+rollouts = "model"
+mix = "country"
+"""
+
+
+def test_a_state_and_a_daemon_say_what_their_log_says(log: Path, tmp_path: Path) -> None:
+    (tmp_path / "events.ndjson").write_bytes(log.read_bytes())
+    with running(CONFIG, tmp_path) as daemon:
+        daemon.consumed(len(records()))
+        text = daemon.until(lambda: _exposed(daemon.get("/metrics").text))
+        assert daemon.stop() == 0
+    of_state = found(tmp_path / "state")
+    config = tmp_path / "streameval.toml"
+    assert of_state == found(tmp_path / "events.ndjson", "--config", config)
+    assert verdicts(of_state)["b"] == "worse"
+    assert ran("changes", tmp_path / "state", "--format", "prometheus").stdout in text
+
+
+def _exposed(text: str) -> str:
+    return text if "streameval_change_evidence_days" in text else ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["-m", "ctr", "--label", "variant", "--against", "c", *TIME], "choose one of"),
+        (["-m", "ctr", "--against", "a", *TIME], "--label"),
+        (["-m", "ctr"], "--time"),
+        (["-m", "ctr", "--once-in", "1d", *TIME], "once_in"),
+        (["-m", "ctr", "--accepted", "2027-01-01", *TIME], "in the future"),
+        (["-m", "distinct_items@1", *TIME], "no metric that can be watched"),
+        (["-m", "ctr", "--json", "--format", "csv", *TIME], "give one of them"),
+    ],
+    ids=["against", "label", "time", "once_in", "accepted", "metric", "format"],
+)
+def test_what_cannot_be_asked_is_refused(log: Path, arguments: list[str], words: str) -> None:
+    done = ran("changes", str(log), *arguments)
+    assert (done.returncode, done.stdout) == (2, ""), done.stderr
+    assert words in done.stderr

@@ -1,0 +1,83 @@
+"""The formulas agree with values computed by plain loops and another library's distributions."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from streameval.accumulator.change_report import ChangeSettings
+from streameval.accumulator.changes import look
+from streameval.accumulator.interval_formulas import log_evidence, normal_reach
+from streameval.accumulator.shifts import DailySums, Movement, Shift, Shifts, Span
+from streameval.statistics.intervals import GroupSums
+from tests.changes.worlds import series_of
+
+PRECISION, ALARM = 0.02, 91.0
+STEADY = Movement(0.0, 1e9)
+"""Days that do not move, so that users alone make the error."""
+
+
+def golden(after: int) -> Shifts:
+    day, group = np.arange(28)[:, np.newaxis], np.arange(16)[np.newaxis, :]
+    lists = 100 + (7 * day + 11 * group) % 40
+    rate = 150 + 5 * ((37 * day + 61 * group + 13 * day * group) % 23)
+    season, level = np.where(day % 7 >= 5, 11, 10), np.where(day >= 24, after, 20)
+    values = lists * rate * season * level // 200_000
+    sums = GroupSums(np.arange(28), values.astype(np.float64), lists)
+    return Shifts([DailySums.of([sums], 0, 27)], 2)
+
+
+def z_value(shift: Shift, tolerate: float) -> float:
+    return normal_reach(max(0.0, -shift.effect - tolerate) / shift.error, shift.freedom)
+
+
+def e_value(shift: Shift, tolerate: float) -> float:
+    z = z_value(shift, tolerate)
+    return math.exp(log_evidence(z, 1.0 / ALARM, shift.error / PRECISION))
+
+
+def by_users(shifts: Shifts) -> list[Shift]:
+    spans = [Span(place, place, 28) for place in range(21, 28)]
+    return [shift for shift in shifts.between(spans, STEADY) if shift is not None]
+
+
+def since(shifts: list[Shift], day: int) -> Shift:
+    return next(shift for shift in shifts if shift.day == day)
+
+
+def test_a_drop_by_users_alone() -> None:
+    shifts = by_users(golden(17))
+    shift = since(shifts, 24)
+    assert shift.effect == pytest.approx(-0.21779811, abs=5e-9)
+    assert shift.error == pytest.approx(0.016225954, abs=5e-10)
+    assert shift.freedom == pytest.approx(14.982164, abs=5e-7)
+    assert z_value(shift, 0.0) == pytest.approx(6.1200348, abs=5e-8)
+    assert e_value(shift, 0.0) == pytest.approx(2033672.2, abs=0.05)
+    assert sum(e_value(part, 0.0) for part in shifts) == pytest.approx(2441254.9, abs=0.05)
+
+
+def test_a_drop_by_users_and_days() -> None:
+    shifts = golden(17).latest()
+    assert [shift.day for shift in shifts] == list(range(21, 28))
+    assert z_value(since(shifts, 24), 0.01) == pytest.approx(6.0154481, abs=5e-8)
+    assert e_value(since(shifts, 24), 0.01) == pytest.approx(1087521.2, abs=0.05)
+    assert sum(e_value(part, 0.01) for part in shifts) == pytest.approx(1234876.0, abs=0.05)
+
+
+def test_no_drop() -> None:
+    shifts = golden(20)
+    assert since(by_users(shifts), 24).effect == pytest.approx(-0.049545798, abs=5e-10)
+    evidence = sum(e_value(part, 0.0) for part in by_users(shifts))
+    assert evidence == pytest.approx(61.68619, abs=5e-6)
+    evidence = sum(e_value(part, 0.01) for part in shifts.latest())
+    assert evidence == pytest.approx(37.775063, abs=5e-7)
+
+
+def test_a_look_takes_the_same_sums() -> None:
+    shifts = golden(17)
+    sums = shifts._arms[0]._sums
+    found = GroupSums(np.arange(28), sums.values[:, 0], sums.lists[:, 0].astype(np.int64))
+    seen = look(series_of(found), 27, ChangeSettings(weeks=2))
+    assert list(seen.shifts) == shifts.latest()
