@@ -20,6 +20,7 @@ from streameval.accumulator.intake import (
     Pair,
     as_column,
     checked_batch,
+    keeping,
     kind_of_users,
     side_by_side,
 )
@@ -194,8 +195,6 @@ class Accumulator:
             and typed is _UNTYPED
             and self._add(recommendations, interactions)
         ):
-            if self._shown is not None:
-                self._items.append(recommendations[self._shown])
             self._left -= 1
             if not self._left:
                 self._note_list(recommendations, interactions)
@@ -451,7 +450,6 @@ class Accumulator:
         self._block: Block | None = None
         self._items: list[Sequence[Id]] = []
         self._add: Callable[[Any, Any], bool] = lambda *_: False
-        self._shown = self._plan.shown
         self._left = 1
         self._folded = 0
         self._note_change(0)
@@ -460,34 +458,34 @@ class Accumulator:
         kind = self._table.ids
         if self._block is None and kind is not None and self._plan.reads_lists_only:
             self._block = Block(kind, *self._table.search)
-            # Looked up once, because `update` needs it for every list.
-            self._add = self._block.add
+            self._add = keeping(self._block.add, self._items.append, self._plan.shown)
             self._left = 1
         self._lists += lists
         self._changes += 1
 
     def _note_list(self, recommendations: Sequence[Id], interactions: Interactions) -> None:
         """Observe a list given by `update`, and count the block if it is full."""
-        block = self._block
-        if block is not None and len(block) >= _MOST_WAITING:
-            self._count_block(block)
-            self.doubts.observe_list(recommendations, interactions)
-        elif self.doubts.lists < FIRST_OBSERVED:
-            self.doubts.observe_list(recommendations, interactions)
-        waiting = 0 if block is None else len(block)
+        waiting = 0 if self._block is None else len(self._block)
+        full = waiting >= _MOST_WAITING
+        if self._block is not None and full:
+            self._count_block(self._block)
         # All lists are observed at first; of later blocks, the last.
-        self._left = 1 if self.doubts.lists < FIRST_OBSERVED else _MOST_WAITING - waiting
+        if full or self.doubts.lists < FIRST_OBSERVED:
+            self.doubts.observe_list(recommendations, interactions)
+        every = self.doubts.lists < FIRST_OBSERVED
+        self._left = 1 if every else _MOST_WAITING - waiting % _MOST_WAITING
 
     def _count_block(self, block: Block) -> None:
         """Count the lists given one by one."""
         with self._guard:
             lists = len(block)
-            items: list[Sequence[Id]] = self._items if self._shown is not None else [()] * lists
+            items: list[Sequence[Id]] = [()] * lists if self._plan.shown is None else self._items
             if len(items) != lists:
                 raise between()
             # The version must go back for a moment, not ahead: a concurrent scrape then repeats.
             matches = matches_of(block.take(), *self._table.search)
-            self._items, self._add = [], block.add
+            self._items = []
+            self._add = keeping(block.add, self._items.append, self._plan.shown)
             # Only the hits are known of interactions, and of items unless they are counted.
             batch = Batch(recommendations=items, interactions=[()] * lists, matches=matches)
             self._table.count(batch)

@@ -142,9 +142,9 @@ class Table:
                 self.fold()
             consumers.by_user.begin(batch, cells, times)
         batch = matched(batch, self.search)
-        for statistic in consumers.statistics:
-            statistic.count(batch, cells)
         where = cell_of_each(cells, len(batch))
+        for statistic in consumers.statistics:
+            statistic.count(batch, where)
         self._count_lists(where)
         if consumers.formulas:
             self._count_values(values, where)

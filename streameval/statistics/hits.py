@@ -91,7 +91,7 @@ class Hits(Statistic):
         for graded in (False, True):
             parts = [lists for lists in pending if lists.is_graded == graded]
             if parts:
-                self._fold_lists(parts[0].joined(*parts[1:]))
+                self._fold_lists(parts[0].joined(*parts[1:]).sealed())
         ranks, self._ranks = self._ranks, []
         if ranks:
             cell, rank = map(np.concatenate, zip(*ranks, strict=True))

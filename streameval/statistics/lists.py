@@ -89,15 +89,13 @@ class Lists(HitsView):
     """Lists as read-only columns, with one sum per list.
 
     Attributes:
-        count: how often each list occurred, which is once; shape (n,).
-        cell: the cell in which it occurred.
+        cell: the cell in which the list occurred, shape (n,).
         kind: sum of POSITIONED for a list with explicit positions, and REFUSED for a list on which
             the convention raises an error.
         interacted: number of relevant items interacted with.
         length: number of items in the list, up to the depth.
         owner: index of the list of each hit, shape (hits,).
         rank: rank of each hit.
-        ordinal: 1 for the first hit of its list, 2 for the second, ...
     """
 
     def __init__(
@@ -111,12 +109,27 @@ class Lists(HitsView):
         rank: IntArray,
         gains: Gains | None = None,
     ) -> None:
-        self.count = read_only(np.ones(length.size, np.int64))
-        self.cell, self.kind = read_only(cell), read_only(kind)
-        self.interacted, self.length = read_only(interacted), read_only(length)
-        self.owner, self.rank, self.gains = read_only(owner), read_only(rank), gains
-        starts = np.searchsorted(owner, np.arange(length.size))
-        self.ordinal: IntArray = read_only(np.arange(owner.size) - starts[owner] + 1)
+        self.cell, self.kind = cell, kind
+        self.interacted, self.length = interacted, length
+        self.owner, self.rank, self.gains = owner, rank, gains
+
+    def sealed(self) -> Lists:
+        """The same lists with read-only columns, for metrics."""
+        columns = (self.cell, self.kind, self.interacted, self.length)
+        hits = {"owner": read_only(self.owner), "rank": read_only(self.rank)}
+        return Lists(*map(read_only, columns), **hits, gains=self.gains)
+
+    @cached_property
+    def count(self) -> IntArray:
+        """How often each list occurred: once."""
+        return read_only(np.ones(len(self), np.int64))
+
+    @cached_property
+    def ordinal(self) -> IntArray:
+        """1 for the first hit of its list, 2 for the second, ..."""
+        starts = np.searchsorted(self.owner, np.arange(len(self)))
+        ordinals: IntArray = np.arange(self.owner.size) - starts[self.owner] + 1
+        return read_only(ordinals)
 
     @property
     def is_graded(self) -> bool:
@@ -202,7 +215,7 @@ class Lists(HitsView):
         )
 
     def __len__(self) -> int:
-        return int(self.count.size)
+        return self.length.size
 
     def items(self, k: int | None) -> IntArray:
         """Number of items of each list up to rank k, shape (n,)."""

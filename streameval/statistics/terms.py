@@ -96,6 +96,7 @@ class ListCollector:
             if parts:
                 rows, lists = zip(*parts, strict=True)
                 distinct, codes = lists[0].joined(*lists[1:]).distinct()
+                distinct = distinct.sealed()
                 values = [metric.values(distinct) for metric in self._metrics]
                 yield ListTerms(np.concatenate(rows), codes, self._terms(values))
         ranks, self._ranks = self._ranks, []
