@@ -41,7 +41,6 @@ from streameval.join.options import AttributionOptions
 from streameval.sources.options import SourceOptions
 from streameval.sources.schemas.registry import Registry, RegistryOptions
 from streameval.sources.secrets import redact
-from streameval.windows.times import span_text
 
 
 def check(
@@ -159,7 +158,8 @@ def _divisions(config: Config) -> Iterator[tuple[str, str]]:
     if config.segments:
         yield "segments", ", ".join(config.segments)
     if config.windows is not None:
-        yield "windows", ", ".join([*map(span_text, config.windowing().spans), LIFETIME])
+        windowing = config.windowing()
+        yield "windows", ", ".join([*map(windowing.name, windowing.spans), LIFETIME])
     families = config.families()
     if len(families) > 1 + len(config.segments):
         yield "families", ", ".join(family.name for family in families)

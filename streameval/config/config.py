@@ -121,6 +121,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             pane=microseconds(self.windows.pane),
             spans=tuple(sorted(map(microseconds, self.windows.spans))),
             lateness=microseconds(self.windows.lateness),
+            names=tuple((microseconds(text), text) for text in self.windows.spans),
         )
 
     def families(self) -> tuple[Group, ...]:

@@ -152,12 +152,12 @@ class SnapshotCapture:
                 spec.name,
                 segment_of(spec.dimensions, labels),
                 tuple(spec.dimensions),
-                (*map(span_text, spec.spans), LIFETIME),
+                (*map(layout.windowing.name, spec.spans), LIFETIME),
             )
             for spec in layout.families
         )
         self._reads: dict[tuple[int, str], _WindowReadings] = {}
-        self._history = HistoryReader(self._views)
+        self._history = HistoryReader(self._views, layout.windowing.name)
         self._gaps = None
         if layout.gaps and layout.intervals is not None:
             self._gaps = GapReader(layout.gaps, layout.intervals, labels)
@@ -243,7 +243,7 @@ class SnapshotCapture:
             added.complete_since(statistics_of(metric, table), start)
             for metric in view.spec.metrics
         )
-        window = LIFETIME if span is None else span_text(span)
+        window = LIFETIME if span is None else self._layout.windowing.name(span)
         known = self._reads.get((index, window))
         if known is None or known.table is not table or known.since != since:
             known = _WindowReadings(

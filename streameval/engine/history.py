@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import eq
 from typing import Final
 
@@ -39,10 +39,13 @@ _DENSE: Final = 24
 
 
 class HistoryReader:
-    """Collects the history of several families, a few panes at a time, the newest first."""
+    """Collects the history of several families, a few panes at a time, the newest first.
 
-    def __init__(self, views: Sequence[FamilyView]) -> None:
-        self._panes = [_Panes(view) for view in views]
+    `name`: the name of a window.
+    """
+
+    def __init__(self, views: Sequence[FamilyView], name: Callable[[int], str] = span_text) -> None:
+        self._panes = [_Panes(view, name) for view in views]
         self._seen: list[tuple[int, PastValues]] = []
         self._number = 0
 
@@ -77,12 +80,12 @@ class HistoryReader:
 class _Panes:
     """The means of a family's panes; reads only panes that changed."""
 
-    def __init__(self, view: FamilyView) -> None:
+    def __init__(self, view: FamilyView, name: Callable[[int], str]) -> None:
         self._view = view
         metrics = view.spec.metrics if view.spec.spans else ()
         self._metrics = [metric for metric in metrics if metric.is_mean]
         self._texts = tuple(metric.text for metric in self._metrics)
-        self._spans = {span_text(span): span for span in view.spec.spans}
+        self._spans = {name(span): span for span in view.spec.spans}
         self._known: dict[Pane, tuple[Table, PaneMeans]] = {}
 
     def take(self, clock: int | None, most: int) -> FamilyHistory:

@@ -75,11 +75,22 @@ class Windowing(msgspec.Struct, frozen=True, kw_only=True):
         pane: size of a pane; divides an hour.
         spans: lengths of the windows, ascending; empty if only the lifetime is read.
         lateness: how far behind the clock an event still counts in every window.
+        names: windows that are not called as `span_text` would, with their names.
     """
 
     pane: int = 60 * SECOND
     spans: tuple[int, ...] = ()
     lateness: int = 120 * SECOND
+    names: tuple[tuple[int, str], ...] = ()
+
+    def name(self, span: int) -> str:
+        """The name of a window.
+
+        Example:
+            >>> Windowing(names=((168 * HOUR, "7d"),)).name(168 * HOUR), Windowing().name(24 * HOUR)
+            ('7d', '24h')
+        """
+        return dict(self.names).get(span) or span_text(span)
 
     @property
     def kept(self) -> int:
