@@ -38,7 +38,6 @@ _FIRST = (
     "prometheus",
     "tests/conformance/",
     "tests/contract/",
-    "tests/kernel/",
     "tests/statistics/",
     "tests/columnar/",
     "tests/engine/",

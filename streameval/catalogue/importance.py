@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from operator import mul
 from sys import float_info
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from streameval.catalogue.metric import Span
 from streameval.events import Event
@@ -38,14 +38,23 @@ def weights(
         >>> [weights(event, None, ("p", "t"), slots) for slots in ("item", "cascade", "list")]
         [[0.5, 2.0], [0.5, 1.0], [1.0, 1.0]]
     """
-    ratios = _ratios(event.per_item or {}, columns, placed(event, k))
-    if not ratios:
-        return None
-    if len(ratios) > 1 and slots != "item":
+    latest, how = _LATEST[0], (k, columns, slots)
+    if latest is not None and latest[0] is event and latest[1] == how:
+        return latest[2]
+    ratios = _ratios(event.per_item or {}, columns, placed(event, k)) or None
+    if ratios is not None and len(ratios) > 1 and slots != "item":
         ratios = list(accumulate(ratios, mul))
-    if slots == "list":
-        ratios = ratios[-1:] * len(ratios)
-    return ratios if math.isfinite(sum(ratios)) else None
+        if slots == "list":
+            ratios = ratios[-1:] * len(ratios)
+    if ratios is not None and not math.isfinite(sum(ratios)):
+        ratios = None
+    _LATEST[0] = event, how, ratios
+    return ratios
+
+
+_Latest: TypeAlias = tuple[Event, tuple[int | None, tuple[str, str], Slots], list[float] | None]
+_LATEST: Final[list[_Latest | None]] = [None]
+"""The event asked for last, with its weights: several metrics read them, one after the other."""
 
 
 def _ratios(values: PerItem, columns: tuple[str, str], places: Sequence[int]) -> list[float] | None:
