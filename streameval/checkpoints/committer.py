@@ -12,13 +12,15 @@ import msgspec
 from streameval.checkpoints.checkpoint import Entry, Log, LogEvent, Place
 from streameval.engine.evidence import EvidenceReader, Fold, Totals
 from streameval.engine.snapshot import CounterKey, CounterValue
-from streameval.events.records import PENDING, Assignment, Partition
+from streameval.events.records import Assignment, CommitAnswer, Partition
 
 
 class Commit(Protocol):
     """Commits offsets to the consumer group; see `Source.commit`."""
 
-    def __call__(self, positions: Mapping[Partition, int], *, wait: bool) -> str | None:
+    def __call__(
+        self, positions: Mapping[Partition, int], *, wait: bool
+    ) -> str | CommitAnswer | None:
         """Returns the problem, PENDING, or None once the group has accepted them."""
 
 
@@ -93,8 +95,8 @@ class OffsetCommitter:
         asked = sorted(self._asked.items())
         offsets = {log: offset for _, each in asked for log, offset in each.offsets.items()}
         problem = self._commit(offsets, wait=wait)
-        self.pending = problem == PENDING
-        if self.pending:
+        if isinstance(problem, CommitAnswer):
+            self.pending = True
             return
         self._asked = {}
         if problem is not None:
@@ -116,7 +118,7 @@ class OffsetCommitter:
         """
         offsets = {log.partition: log.start for log in logs if (log.committed or 0) > log.start}
         problem = self._commit(offsets, wait=True) if offsets else None
-        if problem is not None:
+        if isinstance(problem, str):
             self._failed(problem)
 
     def _failed(self, problem: str) -> None:

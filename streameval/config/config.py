@@ -40,6 +40,7 @@ from streameval.sources.options import SourceOptions
 from streameval.sources.schemas.registry import RegistryOptions
 from streameval.statistics.exposures import MAX_ITEMS
 from streameval.statistics.intervals import Intervals
+from streameval.windows.labels import LABEL_CAP, MAX_SERIES
 from streameval.windows.times import Windowing, microseconds, span_text
 
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
@@ -85,9 +86,9 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     metric: list[MetricOptions] = []
     labels: list[str] = []
     segments: list[str] = []
-    label_cap: Annotated[int, Meta(ge=1)] = 50
+    label_cap: Annotated[int, Meta(ge=1)] = LABEL_CAP
     label_values: dict[str, list[str]] = {}
-    max_series: Annotated[int, Meta(ge=1, le=65_536)] = 1000
+    max_series: Annotated[int, Meta(ge=1, le=65_536)] = MAX_SERIES
     labels_idle: str = "24h"
     windows: WindowsOptions | None = None
     dedup: str | None = None

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from enum import Enum
+from typing import NamedTuple, Protocol
 
 import msgspec
 
-PENDING: Final = "no answer yet"
-"""What a commit returns while the group has not answered; ask again with the same offsets."""
+
+class CommitAnswer(Enum):
+    """An answer to a commit besides a problem, which is text, and None, which is acceptance."""
+
+    PENDING = "pending"
+    """The group has not answered; ask again with the same offsets."""
 
 
 class Partition(NamedTuple):

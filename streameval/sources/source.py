@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Final, Protocol
 
-from streameval.events.records import Assignment, Owner, Partition, RecordBatch
+from streameval.events.records import Assignment, CommitAnswer, Owner, Partition, RecordBatch
 
 
 class Source(Protocol):
@@ -54,7 +54,9 @@ class Source(Protocol):
         Records already requested may still arrive. Sources that cannot pause ignore the call.
         """
 
-    def commit(self, positions: Mapping[Partition, int], *, wait: bool = True) -> str | None:
+    def commit(
+        self, positions: Mapping[Partition, int], *, wait: bool = True
+    ) -> str | CommitAnswer | None:
         """Commit the counted positions; returns the problem in one sentence, or None once accepted.
 
         Without `wait` it may return PENDING: ask again after the next `poll`.

@@ -110,6 +110,13 @@ def _hash(value: str | Labels) -> int:
     return int.from_bytes(blake2b(msgspec.msgpack.encode(value), digest_size=8).digest())
 
 
+LABEL_CAP: Final = 50
+"""Values of a label with series of their own, unless configured."""
+
+MAX_SERIES: Final = 1_000
+"""Combinations of label values, unless configured."""
+
+
 class FoldingOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How many label values get series of their own.
 
@@ -119,9 +126,9 @@ class FoldingOptions(msgspec.Struct, frozen=True, kw_only=True):
         max_series: most combinations, besides those of named values only.
     """
 
-    cap: int = 50
+    cap: int = LABEL_CAP
     named: tuple[frozenset[str], ...] = ()
-    max_series: int = 1_000
+    max_series: int = MAX_SERIES
 
 
 class Admitted(NamedTuple):

@@ -11,7 +11,7 @@ from streameval.checkpoints.checkpoint import CheckpointDraft, Entry, LogEvent
 from streameval.checkpoints.settings import Policies
 from streameval.checkpoints.store import Store
 from streameval.engine.dead_letters import Identity
-from streameval.events.records import Assignment, Partition, RecordBatch
+from streameval.events.records import Assignment, CommitAnswer, Partition, RecordBatch
 from tests.batches import batch_of
 from tests.durability.process import METRIC, SETTINGS, Member, record
 from tests.stores.drafts import MemoryStore
@@ -55,7 +55,7 @@ class Kept(Member):
     def __init__(self, store: Store | None = None, **options: Any) -> None:
         self.store = store or MemoryStore()
         self.commits: list[Mapping[Partition, int]] = []
-        self.trouble: str | None = None
+        self.trouble: str | CommitAnswer | None = None
         self.safe: set[Identity] = set()
         super().__init__(self.store, self.safe, **options)
 
@@ -85,7 +85,7 @@ class Kept(Member):
     def news(self) -> Sequence[LogEvent]:
         return self.checkpointer.take_log_events()
 
-    def commit(self, positions: Mapping[Partition, int], **_: bool) -> str | None:
+    def commit(self, positions: Mapping[Partition, int], **_: bool) -> str | CommitAnswer | None:
         if self.trouble is None:
             self.commits.append(positions)
         return self.trouble

@@ -23,7 +23,7 @@ from streameval.engine.evidence import EvidenceReader, Totals
 from streameval.engine.ingest import EventFrontend, Frontend, Ingest
 from streameval.engine.partition import Layout
 from streameval.errors import DeadLetterError, StreamevalError
-from streameval.events.records import Partition, RecordBatch
+from streameval.events.records import CommitAnswer, Partition, RecordBatch
 from streameval.windows.family import FamilySpec
 from streameval.windows.labels import FoldingOptions
 from streameval.windows.times import Windowing
@@ -186,7 +186,9 @@ class Member:
         )
 
     @abstractmethod
-    def commit(self, positions: Mapping[Partition, int], *, wait: bool) -> str | None:
+    def commit(
+        self, positions: Mapping[Partition, int], *, wait: bool
+    ) -> str | CommitAnswer | None:
         """Commit them to the group; the failure, or None."""
 
 
@@ -231,7 +233,9 @@ class Process(Member):
         self.checkpointer.finish()
         self.source.close()
 
-    def commit(self, positions: Mapping[Partition, int], *, wait: bool) -> str | None:
+    def commit(
+        self, positions: Mapping[Partition, int], *, wait: bool
+    ) -> str | CommitAnswer | None:
         self._passing("commit: before")
         answer = self.source.commit(positions, wait=wait)
         self._passing("commit: after")

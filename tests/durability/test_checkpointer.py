@@ -16,7 +16,7 @@ from streameval.checkpoints.store import Found, SavedCheckpoint, Store
 from streameval.decoding.fields import EventFields
 from streameval.engine.partition import Layout
 from streameval.errors import DamagedStateError
-from streameval.events.records import PENDING, Partition
+from streameval.events.records import CommitAnswer, Partition
 from streameval.join.frontend import JoinFrontend
 from streameval.join.options import AttributionOptions, InteractionOptions
 from tests.batches import batch_of
@@ -333,7 +333,7 @@ def test_a_commit_without_an_answer_is_asked_for_again_at_once() -> None:
     kept = owner()
     kept.checkpoint()
     kept.count(0, 5)
-    kept.trouble = PENDING
+    kept.trouble = CommitAnswer.PENDING
     kept.checkpoint()
     assert (kept.shown, kept.checkpointer.commit_failures, kept.events) == (0, 0, [])
     kept.trouble = None
@@ -346,7 +346,7 @@ def test_a_late_answer_shows_the_evidence_it_is_about_and_the_next_commit_follow
     kept.assign()
     kept.checkpoint()
     kept.count(0, 5)
-    kept.trouble = PENDING
+    kept.trouble = CommitAnswer.PENDING
     kept.checkpoint()
     kept.count(5, 8)
     kept.checkpoint()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from streameval.errors import SourceError
-from streameval.events.records import PENDING, Assignment, Owner, Partition, RecordBatch
+from streameval.events.records import Assignment, CommitAnswer, Owner, Partition, RecordBatch
 from streameval.sources.source import NO_COUNTS, UNHURRIED
 from tests.logs.group import Group, Member, Order
 
@@ -56,7 +56,9 @@ class LogSource:
             self._group.released(self._name, order)
         return self._records(member)
 
-    def commit(self, positions: Mapping[Partition, int], *, wait: bool = True) -> str | None:
+    def commit(
+        self, positions: Mapping[Partition, int], *, wait: bool = True
+    ) -> str | CommitAnswer | None:
         """Taken for the partitions that are ours, as the group knows.
 
         Without `wait` it is taken at the second call: much may happen in between.
@@ -64,7 +66,7 @@ class LogSource:
         member, _ = self._alive()
         if not wait and self._asked != positions:
             self._asked = dict(positions)
-            return PENDING
+            return CommitAnswer.PENDING
         self._asked = {}
         landed = member.failing.popleft() if member.failing else None
         if landed is False:

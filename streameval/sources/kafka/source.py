@@ -25,7 +25,7 @@ from kafka.errors import (
 )
 
 from streameval.errors import SourceError, UnevenStreamsError
-from streameval.events.records import PENDING, Assignment, Owner, Partition, RecordBatch
+from streameval.events.records import Assignment, CommitAnswer, Owner, Partition, RecordBatch
 from streameval.extras import imported
 from streameval.sources.kafka.cluster import (
     ANSWER_MS,
@@ -190,7 +190,9 @@ class KafkaSource:
         # After a rejoin the owner has given up the partitions, and reads these records again.
         return batches if self._member is member else []
 
-    def commit(self, positions: Mapping[Partition, int], *, wait: bool = True) -> str | None:
+    def commit(
+        self, positions: Mapping[Partition, int], *, wait: bool = True
+    ) -> str | CommitAnswer | None:
         """Commit to the group, for assigned partitions only; takes a second at most."""
         if self._member is None:
             return f"nothing was committed to group {self._config['group_id']!r}: not joined."
@@ -437,14 +439,16 @@ class GroupMember:
             self._consumer.resume(self.paused - wanted)
             self.paused = wanted
 
-    def commit(self, positions: Mapping[Partition, int], *, wait: bool) -> str | None:
+    def commit(
+        self, positions: Mapping[Partition, int], *, wait: bool
+    ) -> str | CommitAnswer | None:
         """Commit the assigned partitions; returns the problem in one sentence, PENDING or None."""
         mine = {*self.positions, *(self.unstarted or ())}
         ours = {each: offset for each, offset in positions.items() if each in mine}
         foreign = ", ".join(str(each) for each in sorted(positions) if each not in ours)
         try:
             if ours and not self._consumer.commit(ours, wait=wait):
-                return PENDING
+                return CommitAnswer.PENDING
         except FencedInstanceIdError:
             raise
         except CommitFailedError as error:

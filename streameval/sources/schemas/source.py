@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 
 from streameval.decoding.framing import HEADER, Encoding, ToText, schema_id
 from streameval.decoding.invalid import Reason, Refusal
-from streameval.events.records import Assignment, Owner, Partition, RecordBatch
+from streameval.events.records import Assignment, CommitAnswer, Owner, Partition, RecordBatch
 from streameval.extras import imported
 from streameval.sources.schemas.registry import (
     FAILURES,
@@ -305,7 +305,9 @@ class SchemaSource:
         self._request_schemas()
         return found
 
-    def commit(self, positions: Mapping[Partition, int], *, wait: bool = True) -> str | None:
+    def commit(
+        self, positions: Mapping[Partition, int], *, wait: bool = True
+    ) -> str | CommitAnswer | None:
         """See `Source.commit`."""
         return self._source.commit(positions, wait=wait)
 
