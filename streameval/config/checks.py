@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeAlias
 
-from streameval.catalogue import catalogue, parameters, parse
-from streameval.catalogue.metric import Metric
+from streameval.catalogue import parameters, parse
+from streameval.catalogue.metric import Definition, Metric
 from streameval.config.config import LABELS, Config
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import Format
@@ -222,11 +223,12 @@ def label_problems(config: Config) -> Iterator[Problem]:
     """Labels and segments that are repeated or have invalid names."""
     named = [(f"labels[{index}]", name) for index, name in enumerate(config.labels)]
     named += [(f"segments[{index}]", name) for index, name in enumerate(config.segments)]
+    definitions = _definitions(config)
     first: dict[str, str] = {}
     for key, name in named:
         if name in first:
             yield key, f"{name!r} repeats {first[name]}; remove one."
-        if problem := _label_name_problem(name):
+        if problem := _label_name_problem(name) or _parameter_problem(name, definitions):
             yield key, f"{problem}; choose another name and map it under [event.labels]."
         first.setdefault(name, key)
     if LABELS in config.segments:
@@ -244,10 +246,23 @@ def _label_name_problem(name: str) -> str | None:
         return f"{name!r} is reserved: streameval or Prometheus sets this label"
     if name in _SUMMED_AWAY:
         return f"{name!r} is a label of Kubernetes targets, which the recording rules sum away"
-    for definition in catalogue().values():
+    return None
+
+
+def _parameter_problem(name: str, definitions: Sequence[Definition]) -> str | None:
+    for definition in definitions:
         if name in parameters(definition):
             return f"{name!r} is a parameter of the metric {definition.name!r}, exported as a label"
     return None
+
+
+def _definitions(config: Config) -> list[Definition]:
+    """What the configured metrics are; unknown metrics, which are reported elsewhere, have none."""
+    definitions = []
+    for text in _places(config).values():
+        with contextlib.suppress(MetricError):
+            definitions.append(parse(text).definition)
+    return definitions
 
 
 def mapping_problems(config: Config) -> Iterator[Problem]:
