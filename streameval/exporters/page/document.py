@@ -12,6 +12,7 @@ from typing import TypeAlias
 from streameval.catalogue.metric import Metric
 from streameval.engine.snapshot import Snapshot
 from streameval.exporters.page.cards import card
+from streameval.exporters.page.changes import section as changes_section
 from streameval.exporters.page.charts import Drawing, Line, drawing, line, over_time
 from streameval.exporters.page.estimates import caution
 from streameval.exporters.page.experiment import section
@@ -48,6 +49,9 @@ def document(title: str, spans: Sequence[Span]) -> str:
     if last.experiment is not None:
         content = (tag("h2", "Experiment"), section(last.experiment))
         parts.append(tag("section", *content, id="experiment"))
+    if last.changes is not None:
+        content = (tag("h2", "Changes"), changes_section(last.changes))
+        parts.append(tag("section", *content, id="changes"))
     if last.gaps:
         parts.append(tag("section", tag("h2", "Gaps"), gaps_section(last.gaps), id="gaps"))
     if last.series:

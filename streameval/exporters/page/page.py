@@ -10,6 +10,7 @@ from typing import Final
 
 from streameval.engine.snapshot import Snapshot
 from streameval.exporters.page.cards import alone, overview
+from streameval.exporters.page.changes import section as changes_section
 from streameval.exporters.page.estimates import caution
 from streameval.exporters.page.experiment import section
 from streameval.exporters.page.gaps import section as gaps_section
@@ -46,6 +47,7 @@ def main(snapshot: Snapshot | None, state: State, selection: Selection, age: str
         _state(snapshot, state, age),
         caution(snapshot),
         _experiment(snapshot),
+        _changes(snapshot),
         _gaps(snapshot),
         _metrics(chosen),
         _pipeline(snapshot),
@@ -100,6 +102,13 @@ def _experiment(snapshot: Snapshot | None) -> Markup:
     report = None if snapshot is None else snapshot.experiment
     content = () if report is None else (tag("h2", "Experiment", id="compared"), section(report))
     return tag("section", *content, id="experiment", aria_label="Experiment")
+
+
+def _changes(snapshot: Snapshot | None) -> Markup:
+    """The changes with their heading; empty before the first look, or if none is watched."""
+    report = None if snapshot is None else snapshot.changes
+    parts = () if report is None else (tag("h2", "Changes", id="since"), changes_section(report))
+    return tag("section", *parts, id="changes", aria_label="Changes")
 
 
 def _gaps(snapshot: Snapshot | None) -> Markup:
