@@ -258,6 +258,17 @@ def test_with_too_few_effective_rewards_there_is_a_sentence_and_no_interval() ->
     assert "an interval needs 20" in str(reading.no_interval)
 
 
+def test_many_rewards_of_one_heavy_list_are_no_overlap() -> None:
+    accumulator = Accumulator("ips", intervals=Intervals())
+    for user in range(400):
+        chances = {"propensity": [1e-4 if user == 7 else 0.9], "target": [0.8]}
+        clicks = ["a"] * (user % 2)
+        accumulator.update(["a"], clicks, user=f"u{user}", per_item=chances)
+    reading = accumulator.read("ips")
+    assert reading.interval is None
+    assert "Too little overlap: the weights leave 0.5" in str(reading.no_interval)
+
+
 def test_a_mean_weight_that_is_not_1_is_not_trusted() -> None:
     few, many = (_read(_world(9_000, weight=scale), "ips", "snips") for scale in (0.7, 1.3))
     for text in ("ips", "snips"):

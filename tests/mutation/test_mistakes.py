@@ -9,7 +9,17 @@ import pytest
 from streameval.errors import StreamevalError
 from tests.contract import laws
 from tests.effort import every_case, sampled
-from tests.mutation import clock, gaps, join, metrics, per_user, protocol, store, verdicts
+from tests.mutation import (
+    clock,
+    gaps,
+    join,
+    metrics,
+    per_user,
+    policies,
+    protocol,
+    store,
+    verdicts,
+)
 from tests.mutation.mistake import Mistake
 
 MISTAKES = (
@@ -21,6 +31,7 @@ MISTAKES = (
     *verdicts.MISTAKES,
     *gaps.MISTAKES,
     *per_user.MISTAKES,
+    *policies.MISTAKES,
 )
 
 

@@ -1,0 +1,54 @@
+"""Estimates for another policy that promise what the log cannot know; tests must notice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from streameval.accumulator import readings
+from streameval.accumulator.overlap import Overlap
+from streameval.catalogue import importance
+from tests.metrics import test_policies as policies
+from tests.mutation.mistake import Mistake, around, replaced
+
+
+def _by_count(kept: Any) -> Any:
+    """The sum of weighted rewards divided by the number of lists."""
+
+    def divided(reading: Any, below: float) -> Any:
+        return kept(reading, float(reading.count) if below else below)
+
+    return divided
+
+
+MISTAKES = (
+    Mistake(
+        "an estimate from few effective rewards has an interval",
+        policies.test_with_too_few_effective_rewards_there_is_a_sentence_and_no_interval,
+        replaced(readings, "lacking", lambda _: None),
+    ),
+    Mistake(
+        "rewards count whatever their weights",
+        policies.test_many_rewards_of_one_heavy_list_are_no_overlap,
+        replaced(Overlap, "rewards", property(lambda one: one.rewarded.value * one.share.count)),
+    ),
+    Mistake(
+        "a mean weight other than 1 is trusted",
+        policies.test_a_mean_weight_that_is_not_1_is_not_trusted,
+        replaced(readings, "distrust", lambda *_: None),
+    ),
+    Mistake(
+        "nobody says what a clip takes",
+        policies.test_a_clipped_estimate_says_what_the_clip_takes,
+        replaced(readings, "clip_note", lambda _: None),
+    ),
+    Mistake(
+        "snips is divided by the number of lists",
+        policies.test_single_items_give_the_published_numbers,
+        around(readings, "_divided", _by_count),
+    ),
+    Mistake(
+        "marginal chances stand for chances given the items above",
+        policies.test_slates_give_the_published_numbers,
+        replaced(importance, "accumulate", lambda ratios, _: ratios),
+    ),
+)
