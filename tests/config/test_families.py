@@ -106,7 +106,10 @@ def test_windows_are_as_configured_in_ascending_order() -> None:
     windows = WindowsOptions(spans=["24h", "5m"], lateness="90s", pane="10s")
     times = _config(windows=windows).windowing()
     assert times == Windowing(
-        pane=10 * SECOND, spans=(5 * _MINUTE, 24 * HOUR), lateness=90 * SECOND
+        pane=10 * SECOND,
+        spans=(5 * _MINUTE, 24 * HOUR),
+        lateness=90 * SECOND,
+        names=((24 * HOUR, "24h"), (5 * _MINUTE, "5m")),
     )
     assert _config(windows=None).windowing().spans == ()
 
