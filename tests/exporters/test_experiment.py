@@ -88,6 +88,13 @@ def test_only_conclusive_verdicts_have_a_colour(usual: Report) -> None:
     assert drawn.count('class="zero"') == len(usual.rows)
 
 
+def test_the_interval_of_the_largest_lift_is_drawn_whole() -> None:
+    better = {**CONTROL, "ctr": 0.4}
+    arms = {"control": variant(CONTROL, users=2_000), "b": variant(better, users=2_000, seed=2)}
+    drawn = section(report(arms, Experiment()))
+    assert drawn.count('y1="-4" y2="4"') == 2 * len(CONTROL)
+
+
 def test_the_reason_of_a_verdict_does_not_repeat_it(usual: Report) -> None:
     drawn = section(usual)
     assert "is better than" not in drawn
@@ -107,7 +114,8 @@ def test_the_page_tells_the_lift_that_is_detectable_today() -> None:
     assert open_rows
     for row in open_rows:
         assert row.detectable is not None
-        assert f"a lift of {percent(row.detectable)} is found in 8 of 10" in section(found)
+        today = f"a lift of {percent(row.detectable)} is found in 8 of 10"
+        assert today.replace(" %", "\N{NO-BREAK SPACE}%") in section(found)
 
 
 def test_an_untrusted_experiment_has_no_verdict_anywhere() -> None:

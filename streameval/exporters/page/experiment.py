@@ -119,7 +119,8 @@ def _verdict(row: Compared, precision: float) -> Markup:
         parts.append(tag("small", known))
     if row.verdict == "not enough evidence" and row.detectable is not None:
         today = f"With today's users a lift of {percent(row.detectable)} is found in 8 of 10 cases."
-        parts.append(tag("small", today))
+        # Without a break before the percent sign on a narrow screen.
+        parts.append(tag("small", today.replace(" %", "\N{NO-BREAK SPACE}%")))
     if row.guardrail is not None:
         broken = "verdict worse" if row.guardrail_verdict == "broken" else "verdict open"
         parts.append(tag("span", guardrail_text(row), kind=broken))
@@ -132,8 +133,10 @@ def _scale(rows: Sequence[Compared]) -> float:
     if not reaches:
         return 1.0
     lifts = [abs(row.lift or 0.0) for row in rows]
-    widest = min(reaches[-1], _WIDEST * reaches[len(reaches) // 2])
-    return max(widest, *filter(math.isfinite, lifts), 1e-9)
+    largest = max(filter(math.isfinite, lifts), default=0.0)
+    usual = max(_WIDEST * reaches[len(reaches) // 2], 2.0 * largest)
+    # A little more, so that the widest bound has its cap: one without is cut.
+    return 1.02 * max(min(reaches[-1], usual), largest, 1e-9)
 
 
 def _forest(found: Comparison, widest: float) -> Markup:
