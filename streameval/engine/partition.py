@@ -33,6 +33,7 @@ from streameval.engine.uncountable import count_each
 from streameval.errors import BackfillError, DamagedStateError, SourceError
 from streameval.events.records import Partition, RecordBatch
 from streameval.statistics.intervals import Intervals
+from streameval.statistics.matching import Search, matched
 from streameval.windows.family import Counting, Family, FamilySpec
 from streameval.windows.sections import Section, next_version
 from streameval.windows.times import DAY, PAST, Windowing, assign_panes, moment_text
@@ -211,6 +212,11 @@ class PartitionState:
         self._families = {
             spec.name: Family(spec, layout.windowing, shared) for spec in layout.families
         }
+        searches = [spec.table.search for spec in layout.families]
+        self._search = Search(
+            max((each.depth for each in searches), default=0),
+            every=any(each.every for each in searches),
+        )
         self.since: dict[str, int] = {}
         self.backfills: list[Extent] = []
         self.unfinished = False
@@ -426,7 +432,8 @@ class PartitionState:
             clocks = None if clocks is None else clocks[counts]
             kept = counts.tolist()
             values = [None if each is None else list(compress(each, kept)) for each in values]
-        batch = decoded.batch
+        # Once for all families, which read the same hits.
+        batch = matched(decoded.batch, self._search)
         times = seen = decoded.times
         if times is not None and clocks is not None:
             # A wrong time far ahead must not keep an idle label value alive,

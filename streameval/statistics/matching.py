@@ -33,13 +33,15 @@ class Search(NamedTuple):
 
 
 def matched(batch: Batch, search: Search) -> Batch:
-    """The batch with its hits, of this search or a wider one.
+    """The batch with its hits, of this search or a wider one; unchanged if no rank is searched.
 
     Example:
         >>> batch = Batch(recommendations=[["a", "b"]], interactions=[["b", "c"]])
         >>> matched(batch, Search()).matches.place.tolist()
         [1]
     """
+    if not search.depth:
+        return batch
     matches = _matches(batch, search.of(batch))
     return batch if matches is batch.matches else msgspec.structs.replace(batch, matches=matches)
 
