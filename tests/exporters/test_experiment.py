@@ -89,8 +89,8 @@ def test_only_conclusive_verdicts_have_a_colour(usual: Report) -> None:
 
 
 def test_the_interval_of_the_largest_lift_is_drawn_whole() -> None:
-    better = {**CONTROL, "ctr": 0.4}
-    arms = {"control": variant(CONTROL, users=2_000), "b": variant(better, users=2_000, seed=2)}
+    better = {**CONTROL, "ctr": 0.06}
+    arms = {"control": variant(CONTROL, users=300), "b": variant(better, users=300, seed=2)}
     drawn = section(report(arms, Experiment()))
     assert drawn.count('y1="-4" y2="4"') == 2 * len(CONTROL)
 
