@@ -10,6 +10,7 @@ from streameval.errors import StreamevalError
 from tests.contract import laws
 from tests.effort import every_case, sampled
 from tests.mutation import (
+    changes,
     clock,
     gaps,
     join,
@@ -29,6 +30,7 @@ MISTAKES = (
     *store.MISTAKES,
     *protocol.MISTAKES,
     *verdicts.MISTAKES,
+    *changes.MISTAKES,
     *gaps.MISTAKES,
     *per_user.MISTAKES,
     *policies.MISTAKES,
