@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from itertools import chain
 
-from tests.simulation import activity, edges
+from tests.simulation import activity, edges, policies
 from tests.simulation.bars import Simulation
 from tests.simulation.systems import MISTAKES, System
 
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for seed in asked.seed or [1]:
         simulation = Simulation(seed, asked.runs, system)
         print(f"seed {seed}: {simulation.world}")
-        others = () if asked.mistake else (edges.bars, activity.bars)
+        others = () if asked.mistake else (edges.bars, activity.bars, policies.bars)
         for bar in chain(simulation.bars(), *(bars(seed, asked.runs) for bars in others)):
             broken += not bar.passed
             print(

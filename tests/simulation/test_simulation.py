@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.effort import sampled
-from tests.simulation import activity, edges
+from tests.simulation import activity, edges, policies
 from tests.simulation.bars import Simulation, at_most
 from tests.simulation.systems import MISTAKES, System
 
@@ -25,6 +25,10 @@ def test_the_edges_keep_their_promises() -> None:
 
 def test_users_who_come_more_often_are_noticed() -> None:
     assert [bar for bar in activity.bars(1, 20) if not bar.passed] == []
+
+
+def test_a_log_judges_another_policy_only_where_it_can() -> None:
+    assert [bar for bar in policies.bars(1, 6) if not bar.passed] == []
 
 
 @pytest.mark.parametrize("name", sampled(MISTAKES, 6))
