@@ -51,7 +51,7 @@ POINTS: Mapping[str, Point] = MappingProxyType(
     {
         "in-first": Point(*_SCHEDULER, "first"),
         "before-letters": Point(*_LETTERS, "write"),
-        "amid-letters": Point(*_LETTERS, "_await"),
+        "amid-letters": Point(*_LETTERS, "_accepted"),
         "after-letters": Point(*_LETTERS, "write", after=True),
         "after-blob": Point(*_DISK, "rename", after=True, about=_BLOB),
         "before-write": Point(*_DISK, "create", about=_CHECKPOINT),
