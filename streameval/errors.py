@@ -32,14 +32,14 @@ class ProblemError(StreamevalError):
         super().__init__(f"{where}: {problem}; {remedy}.")
 
 
-def nearest(text: str, known: Iterable[str]) -> list[str]:
+def nearest(text: str, candidates: Iterable[str]) -> list[str]:
     """The known names closest to a misspelt one, best first; at most three."""
-    return difflib.get_close_matches(text.lower(), list(known), n=3, cutoff=0.6)
+    return difflib.get_close_matches(text.lower(), list(candidates), n=3, cutoff=0.6)
 
 
-def suggestion(text: str, known: Iterable[str]) -> str:
+def suggestion(text: str, candidates: Iterable[str]) -> str:
     """The question "Did you mean ...?" for a misspelt name; empty if no known name is close."""
-    names = nearest(text, known)
+    names = nearest(text, candidates)
     return f" Did you mean {' or '.join(repr(name) for name in names)}?" if names else ""
 
 
@@ -120,7 +120,7 @@ class MetricDeclarationError(MetricError, TypeError):
 
     def __init__(self, *functions: object, problem: str | None = None) -> None:
         self.functions, self.problem = functions, problem
-        names = [getattr(each, "__name__", repr(each)) for each in functions]
+        names = [getattr(function, "__name__", repr(function)) for function in functions]
         of = f" of {', '.join(names)}" if names else ""
         usual = (
             " needs parentheses with at least bounds= and source=: write "
@@ -226,14 +226,14 @@ class UnlikeStateError(StreamevalError):
         )
 
 
-def _only_in(one: object, other: object) -> str:
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        found = [f"{name} = {one[name]}" for name in one if one[name] != other.get(name)]
-    elif isinstance(one, list | tuple) and isinstance(other, list | tuple):
-        found = [str(each) for each in one if each not in other]
+def _only_in(first: object, other: object) -> str:
+    if isinstance(first, Mapping) and isinstance(other, Mapping):
+        extras = [f"{name} = {first[name]}" for name in first if first[name] != other.get(name)]
+    elif isinstance(first, list | tuple) and isinstance(other, list | tuple):
+        extras = [str(entry) for entry in first if entry not in other]
     else:
-        return repr(one)
-    return ", ".join(found) or "nothing more"
+        return repr(first)
+    return ", ".join(extras) or "nothing more"
 
 
 class BackfillError(ProblemError):
@@ -392,7 +392,7 @@ class MissingExtraError(StreamevalError):
     ) -> None:
         self.what, self.extra, self.error = what, extra, error
         problem = " ".join(str(error).split()) or type(error).__name__
-        install = " ".join(f"'{each}'" for each in requirements)
+        install = " ".join(f"'{requirement}'" for requirement in requirements)
         super().__init__(
             f"{what} needs the extra {extra!r}, which cannot be imported ({problem}); "
             f"pip install {install}."
@@ -445,12 +445,12 @@ class UnevenStreamsError(StreamevalError):
         self, number: int, counts: Mapping[str, int | None], missing: Sequence[str]
     ) -> None:
         self.number, self.counts, self.missing = number, counts, missing
-        found = f"partition {number} of {', '.join(missing)} was not assigned with it"
+        difference = f"partition {number} of {', '.join(missing)} was not assigned with it"
         if not missing:
-            each = ", ".join(f"{topic} has {count}" for topic, count in counts.items())
-            found = f"their partition counts differ: {each}"
+            counted = ", ".join(f"{topic} has {count}" for topic, count in counts.items())
+            difference = f"their partition counts differ: {counted}"
         super().__init__(
-            f"[attribution] joins partition {number} of all its topics, but {found}. Give all "
+            f"[attribution] joins partition {number} of all its topics, but {difference}. Give all "
             "topics the same number of partitions, write records of one key to the same one "
             "(request id or user as the record's key, the same partitioner), and use the range "
             "assignor."
@@ -462,9 +462,9 @@ class SplitKeyError(StreamevalError):
 
     def __init__(self, key: str, places: Mapping[str, int]) -> None:
         self.key, self.places = key, places
-        found = " and ".join(f"partition {number} of {topic}" for topic, number in places.items())
+        listing = " and ".join(f"partition {number} of {topic}" for topic, number in places.items())
         super().__init__(
-            f"{key!r} is in {found}, so its records are never joined. Write all topics with the "
+            f"{key!r} is in {listing}, so its records are never joined. Write all topics with the "
             "join key (request id or user) as the record's key and with the same partitioner "
             "(murmur2 in Java and kafka-python; partitioner=murmur2_random in librdkafka), then "
             "start over."

@@ -8,7 +8,7 @@ from typing import Any
 from streameval.errors import ConfigError, MissingExtraError
 
 
-def imported(module: str, what: str, extra: str) -> Any:
+def import_extra(module: str, what: str, extra: str) -> Any:
     """Import a module that needs an optional extra.
 
     Raises:
@@ -44,10 +44,10 @@ def _requirements(extra: str) -> list[str]:
     from importlib.metadata import PackageNotFoundError, requires  # noqa: PLC0415  slow, and rare
 
     try:
-        known = requires("streameval") or []
+        requirements = requires("streameval") or []
     except PackageNotFoundError:
-        known = []
-    parts = (each.partition(";") for each in known)
+        requirements = []
+    parts = (requirement.partition(";") for requirement in requirements)
     chosen = (f'extra == "{extra}"', f"extra == '{extra}'")
-    found = [name.strip() for name, _, marker in parts if marker.strip() in chosen]
-    return found or [f"streameval[{extra}]"]
+    needed = [name.strip() for name, _, marker in parts if marker.strip() in chosen]
+    return needed or [f"streameval[{extra}]"]

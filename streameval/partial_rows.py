@@ -122,12 +122,12 @@ def row_of(row: Row) -> Partial:
     """The partial that an engine returned; raises DamagedStateError if it is none."""
     try:
         named = [row[name] for name in Partial._fields] if isinstance(row, Mapping) else row
-        found = Partial(*named)
-        labels = tuple(str.__str__(each) for each in found.labels)
-        start = found.start
+        partial = Partial(*named)
+        labels = tuple(str.__str__(label) for label in partial.labels)
+        start = partial.start
         # pandas turns integers with a missing value into floats.
         missing = start is None or start != start  # noqa: PLR0124  only NaN differs from itself
-        return found._replace(labels=labels, start=None if missing else _whole(start))
+        return partial._replace(labels=labels, start=None if missing else _whole(start))
     except (KeyError, TypeError, ValueError) as error:
         detail = f"{row!r:.80} is not a row of partials: {type(error).__name__}: {error}"
         raise DamagedStateError("partial", detail) from error

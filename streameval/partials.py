@@ -208,26 +208,26 @@ class Counter:
             InvalidEventError: a table lacks a column, or a row is not a valid event.
             MissingExtraError: pyarrow is not installed.
         """
-        found = self.accumulators(batches)
-        for counted in found.values():
+        counted_cells = self.accumulators(batches)
+        for counted in counted_cells.values():
             if warning := counted.doubts.warning(counted.metrics):
                 warnings.warn(f"{warning}.", SuspiciousEventsWarning, stacklevel=3)
-        return self.packed(found)
+        return self.packed(counted_cells)
 
-    def packed(self, found: Mapping[Cell, Accumulator]) -> list[Partial]:
+    def packed(self, counted_cells: Mapping[Cell, Accumulator]) -> list[Partial]:
         """One row for each cell."""
-        return [_partial(cell, counted, self._settings) for cell, counted in found.items()]
+        return [_partial(cell, counted, self._settings) for cell, counted in counted_cells.items()]
 
     def accumulators(self, batches: Iterable[Any]) -> dict[Cell, Accumulator]:
         """The accumulator of each cell with lists, by start and labels; raises as `rows`."""
         if hasattr(batches, "columns") or not isinstance(batches, Iterable):
             detail = f"give tables in a list or an iterator, found {type(batches).__name__}"
             raise InvalidEventError("wrong_type", detail)
-        found: dict[Cell, Accumulator] = {}
+        cells: dict[Cell, Accumulator] = {}
         for batch in batches:
             for cell, rows in self.split(batch):
-                found.setdefault(cell, self._empty.copy()).update_many(rows)
-        return dict(sorted(found.items(), key=_sort_key))
+                cells.setdefault(cell, self._empty.copy()).update_many(rows)
+        return dict(sorted(cells.items(), key=_sort_key))
 
     def split(self, batch: Any) -> Iterator[tuple[Cell, Any]]:
         """The rows of each cell, as `Accumulator.update_many` takes them; raises as `rows`."""
@@ -261,7 +261,7 @@ class Counter:
             raise InvalidEventError("invalid_label", detail) from refusal
 
 
-def merged(rows: Rows, **known: Unpack[Known]) -> dict[Cell, Accumulator]:
+def merged(rows: Rows, **inputs: Unpack[Known]) -> dict[Cell, Accumulator]:
     """Merge rows of `partials`, in any order.
 
     Args:
@@ -285,22 +285,22 @@ def merged(rows: Rows, **known: Unpack[Known]) -> dict[Cell, Accumulator]:
         >>> merged(rows)[Cell((), None)].read("hit_rate@1").value
         0.5
     """
-    found: dict[Cell, Accumulator] = {}
+    cells: dict[Cell, Accumulator] = {}
     empty: Accumulator | None = None
     for row, state in _with_states(rows):
         if empty is None:
-            empty = _accumulator(state, known)
+            empty = _accumulator(state, inputs)
         part = empty.copy()
         part.adopt(state.content)
         cell = Cell(tuple(row.labels), row.start)
-        if cell in found:
-            found[cell].merge(part)
+        if cell in cells:
+            cells[cell].merge(part)
         else:
-            found[cell] = part
-    return dict(sorted(found.items(), key=_sort_key))
+            cells[cell] = part
+    return dict(sorted(cells.items(), key=_sort_key))
 
 
-def repacked(rows: Rows, **known: Unpack[Known]) -> list[Partial]:
+def repacked(rows: Rows, **inputs: Unpack[Known]) -> list[Partial]:
     """Merge rows to one row per cell, as a step of a distributed reduction; see `merged`.
 
     Example:
@@ -314,7 +314,7 @@ def repacked(rows: Rows, **known: Unpack[Known]) -> list[Partial]:
     if not every_row:
         return []
     settings = _state(row_of(every_row[0]).state)
-    return [_partial(*item, settings) for item in merged(every_row, **known).items()]
+    return [_partial(*item, settings) for item in merged(every_row, **inputs).items()]
 
 
 def backfill(rows: Rows, dimensions: Sequence[str]) -> Backfill:
@@ -329,18 +329,18 @@ def backfill(rows: Rows, dimensions: Sequence[str]) -> Backfill:
         raise BackfillError("it has no rows", "give the rows of `partials` or of Spark")
     made = alike[0][1]
     columns = _columns(made.by, dimensions)
-    found = [
+    backfilled = [
         BackfillRow(
             tuple(row.labels[column] for column in columns), row.start, row.lists, state.content
         )
         for row, state in alike
     ]
-    return Backfill(rows=sorted(found, key=_order), every=made.every)
+    return Backfill(rows=sorted(backfilled, key=_order), every=made.every)
 
 
 def _names(by: Any) -> tuple[str, ...]:
     names = (by,) if isinstance(by, str) else by
-    if not isinstance(names, Iterable) or not all(isinstance(each, str) for each in names):
+    if not isinstance(names, Iterable) or not all(isinstance(name, str) for name in names):
         detail = f"by={by!r:.80}; give the names of columns in a list, or one name"
         raise InvalidEventError("wrong_type", detail)
     return tuple(names)
@@ -414,11 +414,11 @@ def _state(data: object) -> _State:
     # Rows from before the checksum are read too; nothing else tells them from damaged ones.
     if state.crc is not None and state != state.sealed():
         raise DamagedStateError("partial", "its CRC-32 differs")
-    found: _State = state
-    return found
+    decoded: _State = state
+    return decoded
 
 
-def _accumulator(state: _State, known: Known) -> Accumulator:
+def _accumulator(state: _State, inputs: Known) -> Accumulator:
     made = Accumulator(
         *state.metrics,
         depth=state.depth,
@@ -426,7 +426,7 @@ def _accumulator(state: _State, known: Known) -> Accumulator:
         ids=state.ids,
         intervals=state.intervals,
         experiment=state.experiment,
-        **known,
+        **inputs,
     )
     if made.context.identity != state.inputs:
         raise UnlikeStateError("inputs", made.context.identity, state.inputs)

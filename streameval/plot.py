@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from streameval.accumulator.comparison import Comparison, verdict_text
 from streameval.catalogue.reading import Reading
 from streameval.errors import MetricError
-from streameval.extras import imported
+from streameval.extras import import_extra
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,7 +82,9 @@ def over_time(rows: Iterable[Mapping[str, Any]], metric: str, axes: Axes | None 
     if not isinstance(metric, str):
         raise MetricError(f"metric={metric!r:.80}: give the text of a metric, for example 'mrr'")
     drawn = _axes(axes)
-    starts, lines = _lines([each for each in _checked(rows) if each["metric"] == metric])
+    starts, lines = _lines(
+        [metric_row for metric_row in _check_rows(rows) if metric_row["metric"] == metric]
+    )
     for name, values in lines.items():
         drawn.plot(starts, values, marker=".", label=name)  # type: ignore[arg-type]  # it takes times
     drawn.set(title=metric, xlabel="event time, UTC")
@@ -119,18 +121,24 @@ def lifts(comparisons: Mapping[str, Comparison], axes: Axes | None = None) -> Ax
     """
     if not isinstance(comparisons, Mapping):
         raise MetricError(f"comparisons={comparisons!r:.80}: give name -> result of compare")
-    for name, found in comparisons.items():
-        if not isinstance(found, Comparison):
-            raise MetricError(f"comparisons[{name!r}]={found!r:.80}: give the result of compare")
+    for name, comparison in comparisons.items():
+        if not isinstance(comparison, Comparison):
+            raise MetricError(
+                f"comparisons[{name!r}]={comparison!r:.80}: give the result of compare"
+            )
     drawn = _axes(axes)
-    for place, found in enumerate(comparisons.values()):
-        if found.lift is None or found.lift_low is None or found.lift_high is None:
+    for place, comparison in enumerate(comparisons.values()):
+        if comparison.lift is None or comparison.lift_low is None or comparison.lift_high is None:
             continue
-        colour = {"better": "tab:green", "worse": "tab:red"}.get(found.verdict, "tab:gray")
-        drawn.plot([100.0 * found.lift_low, 100.0 * found.lift_high], [place, place], color=colour)
-        drawn.plot([100.0 * found.lift], [place], marker="o", color=colour)
+        colour = {"better": "tab:green", "worse": "tab:red"}.get(comparison.verdict, "tab:gray")
+        drawn.plot(
+            [100.0 * comparison.lift_low, 100.0 * comparison.lift_high],
+            [place, place],
+            color=colour,
+        )
+        drawn.plot([100.0 * comparison.lift], [place], marker="o", color=colour)
     drawn.axvline(0.0, color="black", linewidth=0.8, linestyle="--")
-    names = [f"{name}: {verdict_text(found)}" for name, found in comparisons.items()]
+    names = [f"{name}: {verdict_text(comparison)}" for name, comparison in comparisons.items()]
     drawn.set_yticks(range(len(names)), names)
     drawn.set_ylim(len(names) - 0.5, -0.5)
     drawn.set(xlabel="lift, %")
@@ -138,7 +146,7 @@ def lifts(comparisons: Mapping[str, Comparison], axes: Axes | None = None) -> Ax
 
 
 def _axes(axes: Axes | None) -> Axes:
-    plots = imported("matplotlib.pyplot", "drawing", "plot")
+    plots = import_extra("matplotlib.pyplot", "drawing", "plot")
     if not (axes is None or hasattr(axes, "axvline")):
         raise MetricError(f"axes={axes!r:.80}: give one Axes of matplotlib")
     drawn: Axes = plots.subplots()[1] if axes is None else axes
@@ -152,14 +160,14 @@ def _moment(start: float) -> datetime:
         raise MetricError(f"start={start!r:.80}: give seconds since the epoch") from None
 
 
-def _checked(rows: Any) -> Iterator[Mapping[str, Any]]:
+def _check_rows(rows: Any) -> Iterator[Mapping[str, Any]]:
     """The rows; refuses what is no row."""
     if not isinstance(rows, Iterable) or isinstance(rows, (str, bytes, Mapping)):
         raise MetricError(f"rows={rows!r:.80}: {_ROWS}")
-    for place, each in enumerate(rows):
-        if not isinstance(each, Mapping) or not each.keys() >= _FIELDS:
-            raise MetricError(f"rows[{place}]={each!r:.80}: {_ROWS}")
-        yield each
+    for place, given_row in enumerate(rows):
+        if not isinstance(given_row, Mapping) or not given_row.keys() >= _FIELDS:
+            raise MetricError(f"rows[{place}]={given_row!r:.80}: {_ROWS}")
+        yield given_row
 
 
 def _lines(rows: Sequence[Mapping[str, Any]]) -> tuple[list[datetime], dict[str, list[float]]]:

@@ -28,7 +28,7 @@ from streameval.exporters.families import (
     family_name,
     same_name,
 )
-from streameval.exporters.operations import undefined_readings
+from streameval.exporters.operations import count_undefined
 from streameval.exporters.prometheus import client_metric
 
 __all__ = ["Collector"]
@@ -108,14 +108,14 @@ class AccumulatorSnapshots:
                 # Its owner may be in an update without the lock, so read it next time.
                 share(accumulator)
                 continue
-            known = before.get(labels)
+            cached = before.get(labels)
             if (
-                known is None
-                or known.accumulator is not accumulator
-                or known.version != accumulator.version
+                cached is None
+                or cached.accumulator is not accumulator
+                or cached.version != accumulator.version
             ):
-                known = _read(labels, accumulator)
-            self._reads[labels] = known
+                cached = _read(labels, accumulator)
+            self._reads[labels] = cached
 
     def _items(self) -> list[tuple[tuple[str, ...], Accumulator]]:
         if isinstance(self._accumulators, Accumulator):
@@ -123,16 +123,16 @@ class AccumulatorSnapshots:
         else:
             given = self._accumulators
         # Copied first, because the owner may change the mapping meanwhile.
-        found = [(_values(key, self._labels), each) for key, each in list(given.items())]
-        return sorted(found, key=lambda item: item[0])
+        pairs = [(_values(key, self._labels), value) for key, value in list(given.items())]
+        return sorted(pairs, key=lambda item: item[0])
 
     def _series(self) -> Iterator[Series]:
         """The series by metric, then by label values."""
-        found: dict[str, list[Series]] = {}
+        value: dict[str, list[Series]] = {}
         for read in self._reads.values():
             for entry in read.series:
-                found.setdefault(entry.metric.text, []).append(entry)
-        for of_metric in found.values():
+                value.setdefault(entry.metric.text, []).append(entry)
+        for of_metric in value.values():
             yield from of_metric
 
     def _health(self) -> Health:
@@ -156,20 +156,20 @@ def _read(labels: tuple[str, ...], accumulator: Accumulator) -> _Read:
 def _check_names(accumulators: Iterable[Accumulator]) -> None:
     alike = same_name(metric for accumulator in accumulators for metric in accumulator.metrics)
     if alike is not None:
-        texts = " and ".join(repr(each.text) for each in alike)
+        texts = " and ".join(repr(alike_metric.text) for alike_metric in alike)
         raise NotShownError(f"{texts} are both {family_name(alike[1])} in Prometheus", "rename one")
 
 
 def _values(key: object, labels: tuple[str, ...]) -> tuple[str, ...]:
     values = key if isinstance(key, tuple) else (key,)
-    if len(values) == len(labels) and all(isinstance(each, str) for each in values):
-        for each in values:
-            _check_encodable(each)
+    if len(values) == len(labels) and all(isinstance(value, str) for value in values):
+        for value in values:
+            _check_encodable(value)
         return values
     names = ", ".join(labels) or "none"
-    found = f"the key {key!r} does not match the labels {names}"
+    mismatch = f"the key {key!r} does not match the labels {names}"
     remedy = "give labels=, and as key a string, or a tuple with one string per label"
-    raise NotShownError(found, remedy)
+    raise NotShownError(mismatch, remedy)
 
 
 def _check_encodable(value: str) -> None:
@@ -254,7 +254,7 @@ class Collector(ClientCollector):
             snapshot = self._snapshots.take()
             families = [
                 *self._families.families(self._growth.of(snapshot, self._snapshots.resets())),
-                undefined_readings(snapshot),
+                count_undefined(snapshot),
             ]
         return iter([client_metric(family) for family in families if family.samples])
 

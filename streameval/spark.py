@@ -61,9 +61,9 @@ class Evaluation:
         0.5
     """
 
-    def __init__(self, partials: Any, known: Known) -> None:
+    def __init__(self, partials: Any, inputs: Known) -> None:
         self.partials = partials
-        self._known = known
+        self._known = inputs
 
     def accumulators(self) -> dict[Cell, Accumulator]:
         """The accumulator of each cell, by start and labels."""
@@ -123,26 +123,26 @@ def evaluate(
             columns = ", ".join(frame.columns) or "none"
             detail = f"the frame has no column {name!r}; its columns: {columns}"
             raise InvalidEventError("missing_field", detail)
-    known = Known(
+    known_inputs = Known(
         catalog=inputs.get("catalog"),
         popularity=inputs.get("popularity"),
         similarity=inputs.get("similarity"),
     )
     chosen = dict.fromkeys(name for name in frame.columns if name in Columns.__struct_fields__)
     count = partial(
-        _counted, metrics=metrics, by=tuple(by), every=every, intervals=intervals, inputs=inputs
+        _count, metrics=metrics, by=tuple(by), every=every, intervals=intervals, inputs=inputs
     )
     counted = frame.select(*chosen | dict.fromkeys(by)).mapInArrow(count, SCHEMA)
 
     # Not functools.partial, because Spark inspects the type hints of the function.
     def add(rows: Any) -> Any:
-        return arrow_table(repacked(rows.to_pylist(), **known))
+        return arrow_table(repacked(rows.to_pylist(), **known_inputs))
 
     added = counted.groupBy("labels", "start").applyInArrow(add, SCHEMA)
-    return Evaluation(added, known)
+    return Evaluation(added, known_inputs)
 
 
-def _counted(
+def _count(
     batches: Iterator[Any],
     *,
     metrics: Sequence[str],

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
 from streameval.catalogue import catalogue, parameters, parse
-from streameval.catalogue.grammar import written
+from streameval.catalogue.grammar import format_value
 from streameval.catalogue.metric import Value
 from streameval.events import Event, Interaction
 from tests.metrics.preparation import Id, Interactions
@@ -272,7 +272,7 @@ def _comparable(choice: Choice) -> bool:
 
 
 def _text(name: str, choice: Choice, k: int | None) -> str:
-    inside = ",".join(f"{key}={written(value)}" for key, value in choice.items())
+    inside = ",".join(f"{key}={format_value(value)}" for key, value in choice.items())
     cut = "" if k is None else f"@{k}"
     return f"{name}({inside}){cut}" if inside else f"{name}{cut}"
 

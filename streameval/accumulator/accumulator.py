@@ -24,11 +24,11 @@ from streameval.accumulator.intake import (
     kind_of_users,
     side_by_side,
 )
-from streameval.accumulator.plan import Asked, asked_metrics, planned
+from streameval.accumulator.plan import Asked, asked_metrics, make_plan
 from streameval.accumulator.reading_intervals import IntervalMethod, interval_method
 from streameval.accumulator.readings import (
     audiences,
-    grouped,
+    group_sums,
     readings_of,
     statistics_of,
     value_text,
@@ -124,7 +124,7 @@ class Accumulator:
         check_kind("intervals", intervals, Intervals)
         self.intervals = intervals
         groups = intervals.groups if intervals else 0
-        self._plan = planned(self.metrics, depth, max_items, groups, experiment=experiment)
+        self._plan = make_plan(self.metrics, depth, max_items, groups, experiment=experiment)
         self._readings: dict[str, Reading] = {}
         self._read_at = self._changes = self._before = self._folded = 0
         self.resets = 0
@@ -247,13 +247,13 @@ class Accumulator:
         if self._read_at != self.version:
             self._readings, self._read_at = {}, self.version
         given: Any = metric
-        found = self._readings.get(metric) if isinstance(given, str) else None
-        if found is None:
+        reading = self._readings.get(metric) if isinstance(given, str) else None
+        if reading is None:
             asked = self._metric(metric)
             method = interval_method(self.intervals, whole=True)
-            (found,) = readings_of(asked, self.table, _HERE, method)
-            self._readings[metric] = found
-        return found
+            (reading,) = readings_of(asked, self.table, _HERE, method)
+            self._readings[metric] = reading
+        return reading
 
     def interval(
         self, metric: str, method: Kind = "anytime", precision: float | None = None
@@ -295,8 +295,8 @@ class Accumulator:
         Raises:
             MetricError: the metric is unknown.
         """
-        found = grouped(self._metric(metric), self.table, _HERE)
-        return found[0] if found else None
+        sums_of_cells = group_sums(self._metric(metric), self.table, _HERE)
+        return sums_of_cells[0] if sums_of_cells else None
 
     @property
     def audience(self) -> Audience | None:
@@ -495,4 +495,4 @@ class Accumulator:
     def _metric(self, given: str | Metric) -> Metric:
         if not isinstance(given, str):
             return metric_of(given)
-        return metric_of(next((each for each in self.metrics if each.text == given), given))
+        return metric_of(next((metric for metric in self.metrics if metric.text == given), given))

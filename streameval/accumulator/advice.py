@@ -28,35 +28,35 @@ def advice(table: Table, cells: IntArray, before: int | IntArray = 0) -> list[st
 
     `before`: lists counted before some statistic began.
     """
-    found: list[str | None] = [None] * cells.size
+    sentences: list[str | None] = [None] * cells.size
     lacking = (*_unscored(table, cells, before), *_untyped(table, cells, before))
     for at, sentence in (*_catalogue_mismatches(table, cells), *lacking):
-        found[at] = sentence
+        sentences[at] = sentence
     for hits in _of_kind(table, Hits):
         view = hits.view(cells)
         engaged = view.count - view.without_interactions
         for at in np.flatnonzero((engaged >= _SUSPICIOUS) & (view.hits == 0)).tolist():
-            found[at] = (
+            sentences[at] = (
                 f"{int(engaged[at]):,} lists with interactions and no hit: do "
                 "recommendations and interactions use the same ids?"
             )
-    return found
+    return sentences
 
 
 def _unscored(table: Table, cells: IntArray, before: int | IntArray) -> Iterator[tuple[int, str]]:
     """Cells without any score, although a metric needs scores."""
     lists = table.lists(cells) - before
     needing = [*_of_kind(table, ScoredItems), *_of_kind(table, RankSumsOfLists)]
-    scored = [[one.lists for one in each.view(cells)] for each in needing]
+    scored = [[scores.lists for scores in scorer.view(cells)] for scorer in needing]
     for at in np.flatnonzero(lists >= _SUSPICIOUS).tolist() if needing else ():
-        if not any(each[at] for each in scored):
+        if not any(cell_scores[at] for cell_scores in scored):
             problem = "lists without scores, which auc and similar metrics need"
             yield at, f"{int(lists[at]):,} {problem}"
 
 
 def _untyped(table: Table, cells: IntArray, before: int | IntArray) -> Iterator[tuple[int, str]]:
     """Cells with interactions, none of a type that a metric asks for."""
-    kept = [(each.options.type, each.view(cells)) for each in _of_kind(table, Hits)]
+    kept = [(hits.options.type, hits.view(cells)) for hits in _of_kind(table, Hits)]
     engaged = {name: view.count - view.without_interactions for name, view in kept if name}
     if not engaged:
         return
@@ -97,4 +97,4 @@ def _catalogue_mismatches(table: Table, cells: IntArray) -> Iterator[tuple[int, 
 
 
 def _of_kind(table: Table, kind: type[S]) -> list[S]:
-    return [each for each in table.statistics.values() if isinstance(each, kind)]
+    return [statistic for statistic in table.statistics.values() if isinstance(statistic, kind)]

@@ -42,7 +42,7 @@ def ratio_evidence(users: Sequence[int], shares: Sequence[float]) -> float:
     """
     logs = [_log_evidence(users, shares, certainty) for certainty in _CERTAINTIES]
     most = max(logs)
-    mean = sum(math.exp(each - most) for each in logs) / len(logs)
+    mean = sum(math.exp(log - most) for log in logs) / len(logs)
     return math.exp(min(most + math.log(mean), math.log(LARGEST_EVIDENCE)))
 
 
@@ -77,8 +77,8 @@ def _would_find(users: int, shares: Sequence[float], shift: float) -> bool:
     noise = _REACH * math.sqrt(users * first * (1.0 - first))
     lost = max(users * shift - noise, 0.0)
     spread = lost / (1.0 - first) if first < 1.0 else 0.0
-    counts = [users * first - lost, *(users * each + spread * each for each in others)]
-    return ratio_evidence([round(each) for each in counts], shares) >= ALARM
+    counts = [users * first - lost, *(users * other + spread * other for other in others)]
+    return ratio_evidence([round(count) for count in counts], shares) >= ALARM
 
 
 def shared_evidence(shared: int, users: int) -> float:
@@ -97,7 +97,7 @@ def shared_evidence(shared: int, users: int) -> float:
 
 def anonymous_shares(audiences: Sequence[Audience]) -> list[float]:
     """Share of the lists of each variant without a user id; 0 without lists."""
-    return [each.anonymous / max(each.lists, 1) for each in audiences]
+    return [audience.anonymous / max(audience.lists, 1) for audience in audiences]
 
 
 def uneven_evidence(audiences: Sequence[Audience]) -> float:
@@ -106,12 +106,12 @@ def uneven_evidence(audiences: Sequence[Audience]) -> float:
     1 if the shares differ by at most 0.5 %.
     """
     shares = anonymous_shares(audiences)
-    begun = [each for each in audiences if each.lists]
+    begun = [audience for audience in audiences if audience.lists]
     if len(begun) < 2 or max(shares) - min(shares) <= MOST_UNEVEN:
         return 1.0
-    lists = sum(each.lists for each in begun)
-    planned = [each.lists / lists for each in begun]
-    return ratio_evidence([each.anonymous for each in begun], planned)
+    lists = sum(audience.lists for audience in begun)
+    planned = [audience.lists / lists for audience in begun]
+    return ratio_evidence([audience.anonymous for audience in begun], planned)
 
 
 def lack_ids(audiences: Sequence[Audience]) -> bool:
@@ -130,16 +130,16 @@ class Crowd:
 
     def __init__(self, audiences: Mapping[str, Audience]) -> None:
         self.names = tuple(audiences)
-        threshold = min(each.threshold for each in audiences.values())
-        arms = [each.below(threshold) for each in audiences.values()]
+        threshold = min(audience.threshold for audience in audiences.values())
+        arms = [audience.below(threshold) for audience in audiences.values()]
         hashes, places = np.unique(
-            np.concatenate([each.hashes for each in arms]), return_inverse=True
+            np.concatenate([arm.hashes for arm in arms]), return_inverse=True
         )
-        sizes = [each.hashes.size for each in arms]
+        sizes = [arm.hashes.size for arm in arms]
         self.users = int(hashes.size)
         self._user = places.reshape(-1)
         self._arm = np.repeat(np.arange(len(arms)), sizes)
-        self._day = np.concatenate([each.first for each in arms])
+        self._day = np.concatenate([arm.first for arm in arms])
         self._first = np.full(self.users, np.iinfo(np.int64).max)
         np.minimum.at(self._first, self._user, self._day)
         self._times = np.bincount(self._user, minlength=self.users)
@@ -157,7 +157,7 @@ class Crowd:
         if end is not None:
             chosen &= days < end
         counts = np.bincount(self._arm[chosen], minlength=len(self.names))
-        return [int(each) for each in counts]
+        return [int(count) for count in counts]
 
     def moves(self) -> dict[tuple[str, str], int]:
         """Users by the variant that they saw first, and another one that they saw last.

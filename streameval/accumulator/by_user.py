@@ -43,7 +43,7 @@ def ungrouped(metric: Metric, table: Table) -> str | None:
         return f"{metric.text} is a mean over users, whose sums are not kept by event day."
     if not metric.has_interval:
         return f"{metric.text} is not a mean over lists or items, so it has no interval."
-    if metric.per_list not in {each.per_list for each in table.plan.grouped}:
+    if metric.per_list not in {grouped.per_list for grouped in table.plan.grouped}:
         return (
             f"{metric.text} was not configured from the start, so its sums by user were not kept."
         )
@@ -62,7 +62,7 @@ def of_users(
 ) -> list[Reading]:
     """The readings of a mean or another statistic over users, with intervals if one is asked."""
     statistic, lists = kept_user_sums(metric, table), table.lists(cells).tolist()
-    found = []
+    readings = []
     for cell, count in zip(cells.tolist(), lists, strict=True):
         means = statistic.over(metric.per_list, [cell])
         reading = Reading(
@@ -78,8 +78,8 @@ def of_users(
         elif method is not None:
             reason = f"{metric.text} is no mean, so it has no interval."
             reading = replace(reading, no_interval=reason)
-        found.append(reading)
-    return found
+        readings.append(reading)
+    return readings
 
 
 def user_means_by_group(metric: Metric, table: Table, cells: IntArray) -> SliceSums:
@@ -95,7 +95,7 @@ def _by_group(metric: Metric, table: Table, means: UserMeans) -> GroupSums:
 
 def _shares(statistic: UserSums, cells: IntArray) -> Shares:
     """A sample of users stands for all; lists without a user are in no sum."""
-    lists, anonymous = (int(each.sum()) for each in statistic.lists(cells))
+    lists, anonymous = (int(list_.sum()) for list_ in statistic.lists(cells))
     return Shares(1.0, 1.0 - anonymous / max(lists, 1))
 
 
@@ -105,7 +105,7 @@ def kept_user_sums(metric: Metric, table: Table) -> UserSums:
     Raises:
         NotKeptError: it lacks the metric.
     """
-    found = table.user_sums
-    if found is None or metric.per_list not in found.options.metrics:
+    sums = table.user_sums
+    if sums is None or metric.per_list not in sums.options.metrics:
         raise NotKeptError(metric.text, "its sums by user were not kept")
-    return found
+    return sums

@@ -77,7 +77,7 @@ class Checks(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-def checked(
+def check_audiences(
     audiences: Mapping[str, Audience],
     plans: Sequence[PlannedShares],
     *,
@@ -95,9 +95,9 @@ def checked(
     imbalance = smallest_imbalance(sum(newest.users.values()), list(newest.shares.values()))
     arms = list(audiences.values())
     checks = Checks(
-        users={name: each.users for name, each in audiences.items()},
+        users={name: audience.users for name, audience in audiences.items()},
         shares=newest.shares,
-        ratio_evidence=1.0 if same_users else _product([each.evidence for each in splits]),
+        ratio_evidence=1.0 if same_users else _product([split.evidence for split in splits]),
         shared=crowd.shared / crowd.users if crowd.users else 0.0,
         shared_evidence=1.0 if same_users else shared_evidence(crowd.shared, crowd.users),
         same_users=same_users,

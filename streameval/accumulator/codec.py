@@ -74,7 +74,7 @@ class _Entry(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
     seen: dict[str, list[str]] = {}
 
 
-def dumped(content: TableContent, order: Sequence[int]) -> Iterator[bytes]:
+def dump_content(content: TableContent, order: Sequence[int]) -> Iterator[bytes]:
     """Encode these cells, in pieces; cells become 0, 1, 2, ... in this order, items their names."""
     cells = np.array(order, np.int64)
     yield b"\x95" + packed(VERSION) + packed(content.ids)
@@ -91,7 +91,11 @@ def dumped(content: TableContent, order: Sequence[int]) -> Iterator[bytes]:
     yield b"\xdf" + len(content.statistics).to_bytes(4, "big")
     for name, statistic in content.statistics.items():
         inputs = content.inputs.get(name, {})
-        seen = {each: sorted(content.seen[each]) for each in sorted(content.seen) if each in inputs}
+        seen = {
+            input_name: sorted(content.seen[input_name])
+            for input_name in sorted(content.seen)
+            if input_name in inputs
+        }
         yield packed(name) + (b"\x93" if seen else b"\x92") + packed(inputs)
         yield b"\xdd" + len(statistic.relations).to_bytes(4, "big")
         for relation in statistic.relations.values():
@@ -100,7 +104,7 @@ def dumped(content: TableContent, order: Sequence[int]) -> Iterator[bytes]:
             yield packed(seen)
 
 
-def restored(
+def restore_content(
     content: TableContent, data: bytes, cells: Sequence[int], *, empty_unlike: bool = False
 ) -> Restored:
     """Fill empty statistics from the output of `dumped`.
@@ -118,30 +122,30 @@ def restored(
         DamagedStateError: it is not the output of `dumped`.
     """
     try:
-        return _restored(content, data, np.array(cells, np.int64), empty_unlike=empty_unlike)
+        return _restore_content(content, data, np.array(cells, np.int64), empty_unlike=empty_unlike)
     except (*_WRONG, RecursionError, msgspec.DecodeError) as error:
         raise DamagedStateError(_WHAT, f"{type(error).__name__}: {error}") from error
 
 
-def _restored(
+def _restore_content(
     content: TableContent, data: bytes, cells: IntArray, *, empty_unlike: bool
 ) -> Restored:
     version, *rest = msgspec.msgpack.decode(data, type=list[msgspec.Raw])
-    found = msgspec.msgpack.decode(version)
-    if found != VERSION:
-        raise StateVersionError(_WHAT, found, VERSION)
+    version_read = msgspec.msgpack.decode(version)
+    if version_read != VERSION:
+        raise StateVersionError(_WHAT, version_read, VERSION)
     ids, lists, names, entries = rest
     kind = one_kind("ids", content.ids, msgspec.msgpack.decode(ids, type=IdKind | None))
     codes = decode_names(content.items, msgspec.msgpack.decode(names, type=SavedItems))
-    known = msgspec.msgpack.decode(entries, type=dict[str, msgspec.Raw])
+    entries_by_name = msgspec.msgpack.decode(entries, type=dict[str, msgspec.Raw])
     columns = msgspec.msgpack.decode(lists, type=list[Ext])
     events = content.events.restored(columns, cells, codes)
     missing, seen = set[str](), dict[str, frozenset[str]]()
     for name, statistic in content.statistics.items():
-        if name not in known:
+        if name not in entries_by_name:
             missing |= _names_of(name, statistic)
             continue
-        entry = msgspec.msgpack.decode(known[name], type=_Entry)
+        entry = msgspec.msgpack.decode(entries_by_name[name], type=_Entry)
         inputs = content.inputs.get(name, {})
         by_metric = isinstance(statistic, Groups | UserSums)
         fill = _fill_by_metric if by_metric else _fill
@@ -149,8 +153,8 @@ def _restored(
         if unlike and not empty_unlike:
             raise UnlikeInputsError(f"inputs of {name}", inputs, entry.inputs)
         missing |= fill(name, statistic, inputs, entry, (cells, codes))
-        for each, digests in entry.seen.items():
-            seen[each] = seen.get(each, frozenset()) | frozenset(digests)
+        for input_name, digests in entry.seen.items():
+            seen[input_name] = seen.get(input_name, frozenset()) | frozenset(digests)
     return Restored(kind, events, frozenset(missing), seen)
 
 
@@ -181,13 +185,13 @@ def _fill_by_metric(
     if not isinstance(statistic, UserSums):
         return frozenset()
     new = inputs.keys() - (entry.inputs.keys() - unlike)
-    return frozenset(f"{USER_SUMS_PREFIX}{each}" for each in new)
+    return frozenset(f"{USER_SUMS_PREFIX}{text}" for text in new)
 
 
 def _names_of(name: str, statistic: Statistic) -> frozenset[str]:
     """The names under which a statistic is missing: sums by user have one for each metric."""
     if isinstance(statistic, UserSums):
-        return frozenset(f"{USER_SUMS_PREFIX}{each}" for each in statistic.options.metrics)
+        return frozenset(f"{USER_SUMS_PREFIX}{metric}" for metric in statistic.options.metrics)
     return frozenset((name,))
 
 

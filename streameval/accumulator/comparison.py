@@ -190,25 +190,25 @@ def judge(contrast: Contrast | None, settings: Settings) -> Comparison:
     confidence = settings.confidence if settings.level is None else 1.0 - settings.level
     if contrast is None:
         return Comparison(kind=settings.method, confidence=confidence)
-    one, other, *_ = contrast
-    positive = min(one.value, other.value) > 0
-    found = Comparison(
-        control=one.value,
+    first, other, *_ = contrast
+    positive = min(first.value, other.value) > 0
+    comparison = Comparison(
+        control=first.value,
         treatment=other.value,
-        difference=other.value - one.value,
+        difference=other.value - first.value,
         lift=_ratio(contrast) - 1 if positive else None,
         groups=contrast.groups,
-        heaviest=_heaviest(other.moves - one.moves),
+        heaviest=_heaviest(other.moves - first.moves),
         shortfall=contrast.shortfall if positive and contrast.shortfall > 1 else None,
         is_skewed=positive and contrast.is_skewed,
         kind=settings.method,
         confidence=confidence,
     )
     if not contrast.is_usable:
-        return found
-    found = _with_bounds(found, *_tests(contrast, settings))
-    verdict = _verdict(found, settings.precision, settings.higher_is_better)
-    return msgspec.structs.replace(found, verdict=verdict)
+        return comparison
+    comparison = _with_bounds(comparison, *_tests(contrast, settings))
+    verdict = _verdict(comparison, settings.precision, settings.higher_is_better)
+    return msgspec.structs.replace(comparison, verdict=verdict)
 
 
 def side_of(
@@ -227,12 +227,12 @@ def _tests(
     contrast: Contrast, settings: Settings, limit: float = 0.0
 ) -> tuple[_Tested | None, _Tested | None]:
     """Tests of the difference and of the logarithm of the lift, both counted from a limit."""
-    one, other, *_ = contrast
+    first, other, *_ = contrast
     scale, groups = 1.0 + limit, contrast.groups
-    moves = other.moves - scale * one.moves
-    plain = _tested(settings, groups, other.value - scale * one.value, moves, one.value)
-    moves = other.moves / other.value - one.moves / one.value
-    relative = _tested(settings, groups, math.log(_ratio(contrast) / scale), moves, 1.0)
+    moves = other.moves - scale * first.moves
+    plain = _test_effect(settings, groups, other.value - scale * first.value, moves, first.value)
+    moves = other.moves / other.value - first.moves / first.value
+    relative = _test_effect(settings, groups, math.log(_ratio(contrast) / scale), moves, 1.0)
     return plain, relative
 
 
@@ -284,26 +284,28 @@ def compare(
     intervals = control.intervals or Intervals()
     if precision is not None:
         intervals = msgspec.structs.replace(intervals, precision=precision)
-    one, other = _sums(control, beside), _sums(treatment, asked)
-    if one.days.size and other.days.size and not np.intersect1d(one.days, other.days).size:
+    first, other = _sums(control, beside), _sums(treatment, asked)
+    if first.days.size and other.days.size and not np.intersect1d(first.days, other.days).size:
         reason = "No event day has lists of both: give ts=, in microseconds, to both or to neither."
         raise NotComparableError(asked.text, reason)
     check_method(method, get_args(Method))
     higher = asked.definition.higher_is_better
     settings = Settings(method, intervals.precision, intervals.confidence, higher)
-    contrast = contrast_of(one, other)
-    if contrast is not None and one.days.size == other.days.size == 1:
+    contrast = contrast_of(first, other)
+    if contrast is not None and first.days.size == other.days.size == 1:
         exact = control.read(beside.text), treatment.read(asked.text)
-        contrast = contrast.with_values(*(each.value if each.defined else None for each in exact))
-    found = judge(contrast, settings)
-    audiences = [each.audience for each in (control, treatment) if each.audience is not None]
+        contrast = contrast.with_values(
+            *(reading.value if reading.defined else None for reading in exact)
+        )
+    comparison = judge(contrast, settings)
+    audiences = [arm.audience for arm in (control, treatment) if arm.audience is not None]
     if reasons := _objections((control, beside), (treatment, asked)):
         bounds = dict.fromkeys(("low", "high", "lift_low", "lift_high"))
-        known = msgspec.structs.replace(found, **bounds, evidence=1.0, p_value=1.0)
-        return msgspec.structs.replace(known, verdict="do not trust", reason=reasons[0])
+        bounded = msgspec.structs.replace(comparison, **bounds, evidence=1.0, p_value=1.0)
+        return msgspec.structs.replace(bounded, verdict="do not trust", reason=reasons[0])
     if lack_ids(audiences):
-        return msgspec.structs.replace(found, verdict="do not trust")
-    return found
+        return msgspec.structs.replace(comparison, verdict="do not trust")
+    return comparison
 
 
 def _objections(*arms: tuple[Accumulator, Metric]) -> list[str]:
@@ -317,26 +319,26 @@ def _objections(*arms: tuple[Accumulator, Metric]) -> list[str]:
 
 def _asked(accumulator: Accumulator, metric: Any) -> Metric:
     """The metric of the accumulator with this text, else the one that is meant."""
-    known = {each.text: each for each in accumulator.metrics}
-    return (known.get(metric) if isinstance(metric, str) else None) or metric_of(metric)
+    by_text = {asked.text: asked for asked in accumulator.metrics}
+    return (by_text.get(metric) if isinstance(metric, str) else None) or metric_of(metric)
 
 
 def _sums(accumulator: Accumulator, metric: Metric) -> GroupSums:
     if accumulator.intervals is None:
         reason = "Create the Accumulator with intervals: Accumulator(..., intervals=Intervals())."
         raise NotComparableError(metric.text, reason)
-    found = accumulator.groups(metric.text)
-    if found is None:
+    sums = accumulator.groups(metric.text)
+    if sums is None:
         raise NotComparableError(metric.text, ungrouped(metric, accumulator.table) or "")
-    return found
+    return sums
 
 
 def on_common_days(control: GroupSums, treatment: GroupSums) -> tuple[GroupSums, GroupSums]:
     """The sums on the days on which both arms have lists."""
     if control.numerators.shape[1] != treatment.numerators.shape[1]:
-        counts = (each.numerators.shape[1] for each in (control, treatment))
+        counts = (sums.numerators.shape[1] for sums in (control, treatment))
         raise UnlikeStateError("numbers of user groups", *counts)
-    ones, others = (each.days[each.denominators.any(axis=1)] for each in (control, treatment))
+    ones, others = (sums.days[sums.denominators.any(axis=1)] for sums in (control, treatment))
     days = np.intersect1d(ones, others)
     return _on(control, days), _on(treatment, days)
 
@@ -357,7 +359,7 @@ class _Tested(NamedTuple):
     p_value: float
 
 
-def _tested(
+def _test_effect(
     settings: Settings, groups: float, effect: float, moves: FloatArray, unit: float
 ) -> _Tested | None:
     """Test an effect; None if it does not vary between groups.
@@ -378,13 +380,13 @@ def _tested(
     return _Tested(effect - half, effect + half, evidence, p_value)
 
 
-def _with_bounds(found: Comparison, plain: _Tested | None, relative: _Tested | None) -> Comparison:
+def _with_bounds(row: Comparison, plain: _Tested | None, relative: _Tested | None) -> Comparison:
     """Add bounds; the evidence is the smaller of those of difference and lift."""
     if plain is None or relative is None:
-        return found
+        return row
     evidence = min(plain.log_evidence, relative.log_evidence, math.log(LARGEST_EVIDENCE))
     return msgspec.structs.replace(
-        found,
+        row,
         low=plain.low,
         high=plain.high,
         lift_low=math.expm1(relative.low),
@@ -399,30 +401,30 @@ def _heaviest(moves: FloatArray) -> float:
     return (float(np.abs(moves).max()) / whole) ** 2 if whole else 0.0
 
 
-def _verdict(found: Comparison, precision: float, higher_is_better: bool | None) -> Verdict:  # noqa: FBT001  a value of the metric
-    if found.excludes_zero and found.difference is not None:
+def _verdict(comparison: Comparison, precision: float, higher_is_better: bool | None) -> Verdict:  # noqa: FBT001  a value of the metric
+    if comparison.excludes_zero and comparison.difference is not None:
         if higher_is_better is None:
             return "different"
-        return "better" if (found.difference > 0) is higher_is_better else "worse"
-    largest = found.largest_lift
+        return "better" if (comparison.difference > 0) is higher_is_better else "worse"
+    largest = comparison.largest_lift
     return (
         "no difference" if largest is not None and largest <= precision else "not enough evidence"
     )
 
 
-def nearest_lift(found: Comparison) -> float:
+def nearest_lift(comparison: Comparison) -> float:
     """The bound of the lift nearest to 0; 0 without bounds.
 
     Example:
         >>> nearest_lift(Comparison(lift_low=-0.3, lift_high=-0.06, kind="fixed", confidence=0.95))
         -0.06
     """
-    if found.lift_low is None or found.lift_high is None:
+    if comparison.lift_low is None or comparison.lift_high is None:
         return 0.0
-    return min(found.lift_low, found.lift_high, key=abs)
+    return min(comparison.lift_low, comparison.lift_high, key=abs)
 
 
-def verdict_text(found: Comparison) -> str:
+def verdict_text(row: Comparison) -> str:
     """A verdict in a few words.
 
     Example:
@@ -432,23 +434,23 @@ def verdict_text(found: Comparison) -> str:
         >>> verdict_text(Comparison(kind="anytime", confidence=0.95))
         'too few users'
     """
-    if found.verdict in DECIDED:
-        nearest = nearest_lift(found)
-        side = "" if found.verdict != "different" else "higher " if nearest > 0 else "lower "
-        return f"{found.verdict}: {side}by at least {percent(abs(nearest), '', math.floor)}"
-    if found.verdict == "no difference" and found.largest_lift is not None:
-        return f"no difference above {percent(found.largest_lift, '', math.ceil)}"
-    return "not enough evidence yet" if found.verdict == "not enough evidence" else found.verdict
+    if row.verdict in DECIDED:
+        nearest = nearest_lift(row)
+        side = "" if row.verdict != "different" else "higher " if nearest > 0 else "lower "
+        return f"{row.verdict}: {side}by at least {percent(abs(nearest), '', math.floor)}"
+    if row.verdict == "no difference" and row.largest_lift is not None:
+        return f"no difference above {percent(row.largest_lift, '', math.ceil)}"
+    return "not enough evidence yet" if row.verdict == "not enough evidence" else row.verdict
 
 
-def evidence_text(found: Comparison) -> str:
+def evidence_text(row: Comparison) -> str:
     """The evidence against no difference: a p-value for the method "fixed", else an e-value.
 
     Example:
         >>> evidence_text(Comparison(evidence=137.2, kind="anytime", confidence=0.95))
         '137'
     """
-    return f"{found.p_value:.2g}" if found.kind == "fixed" else e_value_text(found.evidence)
+    return f"{row.p_value:.2g}" if row.kind == "fixed" else e_value_text(row.evidence)
 
 
 def e_value_text(evidence: float) -> str:

@@ -91,12 +91,12 @@ def contrasts(
         (1.5, 1.95, '19 groups')
     """
     total: _Total = _running if each_day else _summed
-    one, other = _Arm.of(control), _Arm.of(treatment)
-    days = _weights(one.whole, other.whole, total)
-    without = _weights(one.without, other.without, total)
+    control_arm, other = _Arm.of(control), _Arm.of(treatment)
+    days = _weights(control_arm.whole, other.whole, total)
+    without = _weights(control_arm.without, other.without, total)
     first, second = (
-        _Spread.of(*each, total)
-        for each in ((one, days[0], without[0]), (other, days[1], without[1]))
+        _Spread.of(*arm_weights, total)
+        for arm_weights in ((control_arm, days[0], without[0]), (other, days[1], without[1]))
     )
     rows = (
         _estimates(days[0], first),
@@ -119,12 +119,12 @@ class _Arm(NamedTuple):
 
     @property
     def whole(self) -> _Arm:
-        return _Arm(*(each.sum(axis=1, keepdims=True) for each in self))
+        return _Arm(*(column.sum(axis=1, keepdims=True) for column in self))
 
     @property
     def without(self) -> _Arm:
         """The sums without each group."""
-        return _Arm(*(each.sum(axis=1, keepdims=True) - each for each in self))
+        return _Arm(*(column.sum(axis=1, keepdims=True) - column for column in self))
 
 
 class _Weighted(NamedTuple):
@@ -140,17 +140,17 @@ class _Weighted(NamedTuple):
     mean: FloatArray
 
 
-def _weights(one: _Arm, other: _Arm, total: _Total) -> tuple[_Weighted, _Weighted]:
-    both = one.lists + other.lists
+def _weights(first_arm: _Arm, other: _Arm, total: _Total) -> tuple[_Weighted, _Weighted]:
+    both = first_arm.lists + other.lists
     both = np.where(both > 0, both, 1.0)
     # A day weighs N_A N_B / (N_A + N_B), so a list of A weighs N_B / (N_A + N_B).
-    parts = other.lists / both, one.lists / both
-    weight = total(one.lists * other.lists / both)
+    parts = other.lists / both, first_arm.lists / both
+    weight = total(first_arm.lists * other.lists / both)
     # Without its only group, an experiment has no day.
     weight[weight <= 0] = 1.0
     first, second = (
         _Weighted(part, weight, total(arm.values * part) / weight)
-        for part, arm in zip(parts, (one, other), strict=True)
+        for part, arm in zip(parts, (first_arm, other), strict=True)
     )
     return first, second
 
@@ -196,17 +196,20 @@ def _by_value(days: tuple[_Weighted, _Weighted], first: _Spread, second: _Spread
     are few because they fell has enough users, and one whose values are few by chance has not.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        own = [
+        own_degrees = [
             np.nan_to_num(np.square(spread.moves / arm.mean).sum(axis=1), nan=math.inf)
             for arm, spread in zip(days, (first, second), strict=True)
         ]
         ratio = second.scale / first.scale
-        chance = np.minimum(own[0], own[1] / ratio), np.minimum(own[1], own[0] * ratio)
-    found = [
-        1.0 / (np.square(spread.shares).sum(axis=1) + each) - 1.0
-        for spread, each in zip((first, second), chance, strict=True)
+        chance = (
+            np.minimum(own_degrees[0], own_degrees[1] / ratio),
+            np.minimum(own_degrees[1], own_degrees[0] * ratio),
+        )
+    freedoms = [
+        1.0 / (np.square(spread.shares).sum(axis=1) + limit) - 1.0
+        for spread, limit in zip((first, second), chance, strict=True)
     ]
-    smaller: FloatArray = np.minimum(*found)
+    smaller: FloatArray = np.minimum(*freedoms)
     return smaller
 
 

@@ -67,13 +67,21 @@ def compare_days(
         UnlikeStateError: the numbers of groups differ.
     """
     common = on_common_days(control, treatment)
-    found = []
+    course = []
     for number, contrast in zip(
         common[0].days.tolist(), contrasts(*common, each_day=True), strict=True
     ):
-        each = judge(contrast, settings)
-        found.append(Day(_date(number), each.evidence, each.lift, each.lift_low, each.lift_high))
-    return found
+        comparison = judge(contrast, settings)
+        course.append(
+            Day(
+                _date(number),
+                comparison.evidence,
+                comparison.lift,
+                comparison.lift_low,
+                comparison.lift_high,
+            )
+        )
+    return course
 
 
 class SpanLift(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,16 +114,21 @@ def lifts_alone(
     # Day 0 is a Thursday, so day 4 is the first Monday.
     spans = (common[0].days - _MONDAY) // days if days == _WEEK else common[0].days // days
     settings = settings._replace(method="fixed", level=None)
-    found = []
+    lifts = []
     for span in np.unique(spans).tolist():
         rows = spans == span
-        one, other = (GroupSums(*(column[rows] for column in arm)) for arm in common)
-        each = judge(contrast_of(one, other), settings)
+        first, other = (GroupSums(*(column[rows] for column in arm)) for arm in common)
+        comparison = judge(contrast_of(first, other), settings)
         start = span * days + (_MONDAY if days == _WEEK else 0)
-        found.append(
-            SpanLift(start=_date(start), lift=each.lift, low=each.lift_low, high=each.lift_high)
+        lifts.append(
+            SpanLift(
+                start=_date(start),
+                lift=comparison.lift,
+                low=comparison.lift_low,
+                high=comparison.lift_high,
+            )
         )
-    return found
+    return lifts
 
 
 def _date(number: int) -> date:
@@ -161,10 +174,10 @@ def detectable_lift(
     if now is None or not now.is_usable:
         return None
     error = lift_error(now)
-    return math.expm1(min(found_effect(error, now.groups, settings, power), _LARGEST_EFFECT))
+    return math.expm1(min(detectable_effect(error, now.groups, settings, power), _LARGEST_EFFECT))
 
 
-def found_effect(error: float, groups: float, settings: Settings, power: float) -> float:
+def detectable_effect(error: float, groups: float, settings: Settings, power: float) -> float:
     """The logarithm of the lift that is found with a standard error and degrees of freedom."""
     half = half_width(
         error, groups, settings.alpha, settings.method, settings.precision, level=settings.level
@@ -187,14 +200,14 @@ def power_of_time(days: int, error: Callable[[int], float]) -> float | None:
 
 
 def _lift_error_at(common: tuple[GroupSums, GroupSums], count: int) -> float:
-    (contrast,) = contrasts(*(first_days(each, count) for each in common))
+    (contrast,) = contrasts(*(first_days(sums, count) for sums in common))
     return lift_error(contrast) if contrast.is_usable else 0.0
 
 
 def lift_error(contrast: Contrast) -> float:
     """Standard error of the logarithm of treatment / control."""
-    one, other, *_ = contrast
-    return standard_error(other.moves / other.value - one.moves / one.value)
+    first, other, *_ = contrast
+    return standard_error(other.moves / other.value - first.moves / first.value)
 
 
 def first_days(sums: GroupSums, count: int) -> GroupSums:

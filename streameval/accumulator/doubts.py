@@ -99,19 +99,19 @@ class Doubts:
 
     def content(self) -> list[Any]:
         """The counts as plain values, for `from_content`."""
-        listed = [[[key, count] for key, count in each.items()] for each in self._counters]
+        listed = [[[key, count] for key, count in counter.items()] for counter in self._counters]
         return [self.lists, listed, list(self._items)]
 
     @classmethod
     def from_content(cls, content: Sequence[Any]) -> Doubts:
         """The doubts of a `content`."""
-        found = cls()
+        doubts = cls()
         if content:
-            found.lists, listed, items = content
-            for counter, pairs in zip(found._counters, listed, strict=True):
+            doubts.lists, listed, items = content
+            for counter, pairs in zip(doubts._counters, listed, strict=True):
                 counter.update(dict(pairs))
-            found._items.update(items)
-        return found
+            doubts._items.update(items)
+        return doubts
 
     def warning(self, metrics: Iterable[Metric]) -> str | None:
         """A warning if the events look wrong, or None.
@@ -175,8 +175,8 @@ class Doubts:
             self._padded.update({*_repeated_end(shown, acts, -1), *_repeated_end(shown, acts, 0)})
         if len(self._items) < _FEWEST_ITEMS:
             self._items.update(islice(shown, _FEWEST_ITEMS))
-        for each in self._counters[1:]:
-            _prune(each)
+        for counter in self._counters[1:]:
+            _prune(counter)
 
     @property
     def _counters(self) -> tuple[Counter[Any], ...]:
@@ -192,7 +192,7 @@ class Doubts:
 def _repeated_end(shown: Sequence[Id], acts: Sequence[Id], end: int) -> list[Id]:
     """The item at this end (-1 or 0) of both, if one of them repeats it there."""
     item, inner = shown[end], (slice(-2, None) if end else slice(0, 2))
-    repeated = any(list(each[inner]) == [item, item] for each in (shown, acts))
+    repeated = any(list(ids[inner]) == [item, item] for ids in (shown, acts))
     return [item] if acts[end] == item and repeated else []
 
 

@@ -19,10 +19,10 @@ from streameval.accumulator.activity import (
     Counted,
     Judged,
 )
-from streameval.accumulator.checks import Checks, checked
+from streameval.accumulator.checks import Checks, check_audiences
 from streameval.accumulator.comparison import Method, Settings, contrast_of, judge, percent
 from streameval.accumulator.course import compare_days, days_left, detectable_lift, lifts_alone
-from streameval.accumulator.interval_formulas import pooled
+from streameval.accumulator.interval_formulas import pool_days
 from streameval.accumulator.planned_shares import (
     DatedShares,
     Shares,
@@ -30,7 +30,7 @@ from streameval.accumulator.planned_shares import (
     plans_of,
     shares_problem,
 )
-from streameval.accumulator.verdicts import Compared, DraftComparison, explained, guard, select
+from streameval.accumulator.verdicts import Compared, DraftComparison, explain_row, guard, select
 from streameval.catalogue.metric import Metric
 from streameval.errors import ConfigError
 from streameval.statistics.arrays import BoolArray
@@ -75,16 +75,16 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         Raises:
             ConfigError: a metric is not compared, or a number is not valid.
         """
-        known = {each.text: each for each in _judged(metrics)}
+        by_name = {metric.text: metric for metric in _judged_metrics(metrics)}
         for key, names in (("primary", self.primary), ("guardrails", self.guardrails)):
             for name in names:
-                if name not in known:
-                    choices = ", ".join(known)
+                if name not in by_name:
+                    choices = ", ".join(by_name)
                     raise ConfigError(
                         where, key, f"{name!r} is not compared; choose one of {choices}."
                     )
         for name, limit in self.guardrails.items():
-            falls = known[name].higher_is_better is not False
+            falls = by_name[name].higher_is_better is not False
             if not math.isfinite(limit) or limit <= -1 or (limit > 0) is falls:
                 sign = "a share from 0 to -1, like -0.01" if falls else "a share above 0, like 0.01"
                 raise ConfigError(where, "guardrails", f"{name} = {limit:g}; give {sign}.")
@@ -112,7 +112,7 @@ class Variant(NamedTuple):
         """The variant from a day on, days since the epoch; None: all of it."""
         if first is None:
             return self
-        sums = {name: _chosen(each, each.days >= first) for name, each in self.sums.items()}
+        sums = {name: _sums_of_days(sum_, sum_.days >= first) for name, sum_ in self.sums.items()}
         return self._replace(sums=sums, audience=self.audience.since(first), values={})
 
     def exact(self, metric: str) -> float | None:
@@ -148,12 +148,12 @@ class Report(NamedTuple):
         """The report with all verdicts withdrawn, for one more reason."""
         checks = msgspec.structs.replace(self.checks, trouble=(*self.checks.trouble, trouble))
         control = next(iter(checks.users))
-        rows = [explained(row, checks.trouble, control) for row in self.rows]
-        segments = [explained(row, checks.trouble, control) for row in self.segments]
+        rows = [explain_row(row, checks.trouble, control) for row in self.rows]
+        segments = [explain_row(row, checks.trouble, control) for row in self.segments]
         return self._replace(checks=checks, rows=rows, segments=segments)
 
 
-def compared(
+def compare_with_control(
     experiment: Experiment,
     metrics: Sequence[Metric],
     variants: Mapping[str, Variant],
@@ -172,32 +172,32 @@ def compared(
     arms = {
         name: variants.get(name, nothing).since(first) for name in (experiment.control, *chosen)
     }
-    checks = checked(
+    checks = check_audiences(
         {name: variant.audience for name, variant in arms.items()},
         plans,
         same_users=experiment.same_users,
         left_out=sorted(named.difference(arms)),
     )
-    judged = _judged(metrics)
+    judged = _judged_metrics(metrics)
     primary = [metric for metric in judged if metric.text in experiment.primary]
     primaries = max(len(primary) * len(chosen), 1)
     guardrails = max(len(experiment.guardrails) * len(chosen), 1)
     comparisons = _Comparisons(experiment, arms, intervals, method, primaries, guardrails)
-    known = [metric for metric in judged if comparisons.has(metric)]
-    followed = primary or known[:1]
+    comparable = [metric for metric in judged if comparisons.has(metric)]
+    followed = primary or comparable[:1]
     # Metrics per user are selected by themselves: asking for a metric must not cost it evidence.
     rows = [
         comparisons.with_course(row, metric, daily=metric in followed)
         for of_users in (False, True)
-        for row, metric in _selected(
+        for row, metric in _select(
             comparisons,
-            [metric for metric in known if (metric.counted is not None) is of_users],
+            [metric for metric in comparable if (metric.counted is not None) is of_users],
             chosen,
         )
     ]
     if not checks.trouble:
         checks = msgspec.structs.replace(checks, notes=tuple(_notes(rows, experiment.control)))
-    rows = [explained(row, checks.trouble, experiment.control) for row in rows]
+    rows = [explain_row(row, checks.trouble, experiment.control) for row in rows]
     return Report(checks, rows, intervals)
 
 
@@ -226,7 +226,7 @@ def with_segments(
         comparisons = _Comparisons(plain, arms, report.intervals, method, 1, 1)
         drafts += [
             _in_segment(comparisons.draft(metric, variant), name)
-            for metric in _judged(metrics)
+            for metric in _judged_metrics(metrics)
             if metric.counted is None and comparisons.has(metric)
             for variant in chosen
         ]
@@ -236,7 +236,7 @@ def with_segments(
         for draft in drafts
         if draft.row.segment in _NOT_VARIANTS
     ]
-    rows = [explained(row, report.checks.trouble, control) for row in (*select(judged), *folded)]
+    rows = [explain_row(row, report.checks.trouble, control) for row in (*select(judged), *folded)]
     return report._replace(segments=rows)
 
 
@@ -244,7 +244,7 @@ def _in_segment(draft: DraftComparison, name: str) -> DraftComparison:
     return draft._replace(row=msgspec.structs.replace(draft.row, segment=name))
 
 
-def _selected(
+def _select(
     comparisons: _Comparisons, metrics: Sequence[Judged], variants: Sequence[str]
 ) -> Iterator[tuple[Compared, Judged]]:
     """The comparisons of these metrics, corrected for their number."""
@@ -253,11 +253,11 @@ def _selected(
     return zip(rows, (metric for metric, _ in pairs), strict=True)
 
 
-def _judged(metrics: Sequence[Metric]) -> list[Judged]:
+def _judged_metrics(metrics: Sequence[Metric]) -> list[Judged]:
     """The metrics, and those per user if hits are counted."""
-    own = [Judged(metric.text, metric.definition.higher_is_better) for metric in metrics]
+    per_list = [Judged(metric.text, metric.definition.higher_is_better) for metric in metrics]
     ranked = any(metric.definition.reads in ("hits", "lists") for metric in metrics)
-    return [*own, *(USER_METRICS if ranked else ())]
+    return [*per_list, *(USER_METRICS if ranked else ())]
 
 
 def _notes(rows: Sequence[Compared], control: str) -> Iterator[str]:
@@ -289,12 +289,12 @@ class _Comparisons(NamedTuple):
         unlike those of a ramp.
         """
         if metric.counted is not None:
-            begun = [each for each in self.arms.values() if each.audience.lists]
-            kept = len(begun) > 0 and all(each.activity is not None for each in begun)
+            begun = [arm for arm in self.arms.values() if arm.audience.lists]
+            kept = len(begun) > 0 and all(arm.activity is not None for arm in begun)
             return (
                 kept and isinstance(self.experiment.shares, dict) and not self.experiment.same_users
             )
-        return any(metric.text in each.sums for each in self.arms.values())
+        return any(metric.text in arm.sums for arm in self.arms.values())
 
     def draft(self, metric: Judged, name: str) -> DraftComparison:
         """A comparison before the selection among all."""
@@ -312,14 +312,14 @@ class _Comparisons(NamedTuple):
         if contrast is not None:
             arms = (self.arms[self.experiment.control], self.arms[name])
             contrast = contrast.with_values(*(arm.exact(metric.text) for arm in arms))
-        found = judge(contrast, settings)
+        comparison = judge(contrast, settings)
         if reason is not None:
-            found = msgspec.structs.replace(found, verdict="do not trust", reason=reason)
+            comparison = msgspec.structs.replace(comparison, verdict="do not trust", reason=reason)
         limit = self.experiment.guardrails.get(metric.text)
         guarded = settings._replace(confidence=1.0 - alpha / self.guardrails)
         values = {"control": _value(control), "treatment": _value(treatment)}
         row = Compared(
-            **(msgspec.structs.asdict(found) | (values if contrast is None else {})),
+            **(msgspec.structs.asdict(comparison) | (values if contrast is None else {})),
             metric=metric.text,
             variant=name,
             primary=primary,
@@ -360,18 +360,20 @@ class _Comparisons(NamedTuple):
         """The sums of control and a variant on the days that are compared."""
         arms = self.arms[self.experiment.control], self.arms[name]
         if metric.counted is None:
-            one, other = (each.sums.get(metric.text, self._nothing) for each in arms)
-            return _on_common_days(one, other)
+            first, other = (arm.sums.get(metric.text, self._nothing) for arm in arms)
+            return _on_common_days(first, other)
         return self._per_user(metric.counted, *arms)
 
     def _per_user(self, counted: Counted, *arms: Variant) -> tuple[GroupSums, GroupSums]:
-        active = [(each.activity, each.audience) for each in arms]
-        first = max(each.first_day(audience) if each else NEVER for each, audience in active)
-        one, other = (
-            each.per_user(audience, counted, first) if each else self._nothing
-            for each, audience in active
+        active = [(arm.activity, arm.audience) for arm in arms]
+        first = max(
+            activity.first_day(audience) if activity else NEVER for activity, audience in active
         )
-        return one, other
+        first_sums, other = (
+            activity.per_user(audience, counted, first) if activity else self._nothing
+            for activity, audience in active
+        )
+        return first_sums, other
 
     @property
     def _nothing(self) -> GroupSums:
@@ -379,18 +381,20 @@ class _Comparisons(NamedTuple):
         return GroupSums(np.zeros(0, np.int64), empty, empty.astype(np.int64))
 
 
-def _on_common_days(one: GroupSums, other: GroupSums) -> tuple[GroupSums, GroupSums]:
+def _on_common_days(first: GroupSums, other: GroupSums) -> tuple[GroupSums, GroupSums]:
     """The sums on the days that both have, which are compared; all if there is none."""
-    days = np.intersect1d(one.days, other.days)
+    days = np.intersect1d(first.days, other.days)
     if not days.size:
-        return one, other
-    return _chosen(one, np.isin(one.days, days)), _chosen(other, np.isin(other.days, days))
+        return first, other
+    return _sums_of_days(first, np.isin(first.days, days)), _sums_of_days(
+        other, np.isin(other.days, days)
+    )
 
 
-def _chosen(sums: GroupSums, days: BoolArray) -> GroupSums:
+def _sums_of_days(sums: GroupSums, days: BoolArray) -> GroupSums:
     """The sums of the days where `days` is true."""
     return GroupSums(sums.days[days], sums.numerators[days], sums.denominators[days])
 
 
 def _value(sums: GroupSums) -> float | None:
-    return pooled(sums).value if sums.denominators.any() else None
+    return pool_days(sums).value if sums.denominators.any() else None

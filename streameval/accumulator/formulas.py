@@ -64,13 +64,13 @@ class MetricFailedError(MetricError):
 
     def __init__(self, metric: Metric, error: Exception, event: Event | None = None) -> None:
         function = metric.definition.function
-        where = "" if event is None else f" for {_shown(event)}"
+        where = "" if event is None else f" for {_shorten(event)}"
         self.remedy = f"Correct {function.__name__} in {function.__module__}"
         problem = f"{type(error).__name__}: {error}"
         super().__init__(f"metric {metric.text!r} failed{where} ({problem}). {self.remedy}.")
 
 
-def _shown(event: Event) -> str:
+def _shorten(event: Event) -> str:
     """The lists of an event, shortened."""
     shown, clicked = list(event.recommendations), event.interactions
     return f"recommendations {shown!r:.80} and interactions {clicked!r:.80}"
@@ -80,7 +80,7 @@ def _is_users(metric: Metric) -> bool:
     return not metric.definition.function.__module__.startswith("streameval.")
 
 
-def called(metric: Metric, statistic: object, context: Context) -> Any:
+def call_metric(metric: Metric, statistic: object, context: Context) -> Any:
     """The result of the metric's function on a statistic.
 
     Raises:
@@ -102,7 +102,7 @@ def values_of(metric: Metric, lists: Lists) -> FloatArray:
     return array_of(metric, of_list(lists, *cut, **metric.values_for(of_list)), lists.kind.size)
 
 
-def array_of(metric: Metric, found: object, size: int) -> FloatArray:
+def array_of(metric: Metric, result: object, size: int) -> FloatArray:
     """The result of a metric's function for lists or cells as floats, shape (size,).
 
     Raises:
@@ -114,28 +114,28 @@ def array_of(metric: Metric, found: object, size: int) -> FloatArray:
         else "a sum over all lists, by cells.total(...)"
     )
     try:
-        values: Any = np.asarray(found)
+        values: Any = np.asarray(result)
     except (TypeError, ValueError):
-        raise MetricValueError(metric.text, found, wanted) from None
+        raise MetricValueError(metric.text, result, wanted) from None
     # Conversion would read None as NaN, text as numbers, and drop imaginary parts.
     if values.dtype.kind not in "biuf" or values.shape != (size,):
-        raise MetricValueError(metric.text, found, wanted)
+        raise MetricValueError(metric.text, result, wanted)
     converted: FloatArray = values.astype(np.float64, copy=False)
     return converted
 
 
-def number_of(metric: Metric, found: object, wanted: str) -> float:
+def number_of(metric: Metric, result: object, wanted: str) -> float:
     """The result of a metric's function as a float.
 
     Raises:
         MetricValueError: it is not a number.
     """
     try:
-        if isinstance(found, (Real, np.bool_)):
-            return float(found)
+        if isinstance(result, (Real, np.bool_)):
+            return float(result)
     except OverflowError:
         pass
-    raise MetricValueError(metric.text, found, wanted)
+    raise MetricValueError(metric.text, result, wanted)
 
 
 def formula(metric: Metric, context: Context) -> Formula:
@@ -147,24 +147,24 @@ def formula(metric: Metric, context: Context) -> Formula:
     def value(event: Event) -> float | list[float] | None:
         read = _of_type(event, wanted) if wanted else event
         try:
-            found = function(read, *inputs, **chosen)
+            result = function(read, *inputs, **chosen)
         except Exception as error:
             if isinstance(error, (StreamevalError, MemoryError)) or not is_users:
                 raise
             raise MetricFailedError(metric, error, event) from error
-        return found if found is None or type(found) is float else _of_one(metric, found)
+        return result if result is None or type(result) is float else _of_one(metric, result)
 
     return value
 
 
-def _of_one(metric: Metric, found: object) -> float | list[float]:
+def _of_one(metric: Metric, result: object) -> float | list[float]:
     """The value of an event, or the list of its values."""
     wanted = "a number, several numbers, or None for an event without a value"
     # Arrays and tensors first, because a tensor of one number looks iterable.
-    found = found.tolist() if hasattr(found, "tolist") else found
-    if isinstance(found, Iterable) and not isinstance(found, (str, bytes, Mapping)):
-        return [number_of(metric, each, wanted) for each in found]
-    return number_of(metric, found, wanted)
+    result = result.tolist() if hasattr(result, "tolist") else result
+    if isinstance(result, Iterable) and not isinstance(result, (str, bytes, Mapping)):
+        return [number_of(metric, number, wanted) for number in result]
+    return number_of(metric, result, wanted)
 
 
 def _of_type(event: Event, name: str) -> Event:
@@ -244,14 +244,14 @@ def items_shown(metric: Metric, items: Callable[[int | None], IntArray]) -> IntA
 
 
 def _having(metric: Metric, hits: HitsOfCells, wanted: EmptyRule) -> IntArray:
-    found = np.zeros(hits.cells, np.int64)
+    lists = np.zeros(hits.cells, np.int64)
     for items, interactions in _KINDS:
         if empty_rule(metric, items=items, interactions=interactions) == wanted:
-            found += hits.having(items=items, interactions=interactions)
-    return found
+            lists += hits.having(items=items, interactions=interactions)
+    return lists
 
 
-def summed(metric: Metric, column: int, context: Context) -> SummedMetric:
+def sum_metric(metric: Metric, column: int, context: Context) -> SummedMetric:
     """The summation of a metric that reads hits or lists.
 
     `column`: index of the metric among those summed.
@@ -280,7 +280,7 @@ def largest_rounded(metric: Metric) -> float:
     return BOUNDED if all(map(math.isfinite, metric.definition.bounds)) else 0.0
 
 
-def of_event(found: float | Iterable[float] | None) -> tuple[float, int]:
+def of_event(result: float | Iterable[float] | None) -> tuple[float, int]:
     """Numerator and denominator of the values of an event.
 
     Example:
@@ -289,7 +289,7 @@ def of_event(found: float | Iterable[float] | None) -> tuple[float, int]:
         >>> of_event([1e308, 1e308])
         (0.0, 0)
     """
-    values = () if found is None else (found,) if isinstance(found, (int, float)) else found
+    values = () if result is None else (result,) if isinstance(result, (int, float)) else result
     finite = [value for value in values if math.isfinite(value)]
     try:
         return math.fsum(finite), len(finite)
@@ -302,7 +302,7 @@ def _of_lists(metric: Metric, context: Context, lists: Lists) -> Values:
     values = (
         values_of(metric, lists)
         if graded or metric.needs_values
-        else array_of(metric, called(metric, lists, context), lists.kind.size)
+        else array_of(metric, call_metric(metric, lists, context), lists.kind.size)
     )
     # A list with an undefined or infinite value is left out of means with an interval.
     counts = mean_counts(metric, lists) * np.isfinite(values)
@@ -311,7 +311,7 @@ def _of_lists(metric: Metric, context: Context, lists: Lists) -> Values:
 
 def _of_items(metric: Metric, context: Context, lists: Lists) -> Values:
     counts = np.where(lists.kind & POSITIONED, 0, items_shown(metric, lists.items))
-    return array_of(metric, called(metric, lists, context), lists.kind.size), counts
+    return array_of(metric, call_metric(metric, lists, context), lists.kind.size), counts
 
 
 def _at_ranks(metric: Metric, ranks: IntArray) -> IntArray:

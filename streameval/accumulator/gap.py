@@ -25,7 +25,7 @@ from streameval.accumulator.interval_formulas import (
     half_width,
     half_width_limits,
     interval,
-    pooled,
+    pool_days,
     standard_error,
 )
 from streameval.accumulator.readings import user_sums
@@ -123,17 +123,17 @@ class Gap(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def worst(self) -> tuple[str, ...]:
         """The values that may be the worst: the lowest, or the highest if lower is better."""
-        return tuple(each.name for each in self.values if each.worst)
+        return tuple(value.name for value in self.values if value.worst)
 
     @property
     def compared(self) -> tuple[str, ...]:
         """The values that are compared, the smallest mean first."""
-        return tuple(each.name for each in self.values if each.left_out is None)
+        return tuple(value.name for value in self.values if value.left_out is None)
 
     @property
     def left_out(self) -> dict[str, str]:
         """Value -> the reason that it is not compared."""
-        return {each.name: each.left_out for each in self.values if each.left_out is not None}
+        return {value.name: value.left_out for value in self.values if value.left_out is not None}
 
 
 def gap(
@@ -169,24 +169,24 @@ def gap(
     """
     check_method(method, get_args(Kind))
     first = _first(values)
-    known = {each.text: each for each in first.metrics}
-    asked = known.get(metric) or metric_of(metric)
+    by_text = {each.text: each for each in first.metrics}
+    asked = by_text.get(metric) or metric_of(metric)
     intervals = first.intervals
     if intervals is None:
         reason = "Create the accumulators with intervals: Accumulator(..., intervals=Intervals())."
         raise NotComparableError(asked.text, reason)
     if precision is not None:
         intervals = msgspec.structs.replace(intervals, precision=precision)
-    sums = {name: user_sums(asked, each.table, np.array([0])) for name, each in values.items()}
+    sums = {name: user_sums(asked, value.table, np.array([0])) for name, value in values.items()}
     return gap_of(asked, sums, intervals, method)
 
 
 def _first(values: Any) -> Accumulator:
     if not isinstance(values, Mapping) or not values:
         raise MetricError(f"values={values!r:.80}: give value -> Accumulator, at least one")
-    for name, each in values.items():
-        if not isinstance(each, Accumulator):
-            raise MetricError(f"values[{name!r}]={each!r:.80}: give a streameval.Accumulator")
+    for name, value in values.items():
+        if not isinstance(value, Accumulator):
+            raise MetricError(f"values[{name!r}]={value!r:.80}: give a streameval.Accumulator")
     first: Accumulator = next(iter(values.values()))
     return first
 
@@ -199,20 +199,20 @@ def gap_of(
     Raises:
         UnlikeStateError: the numbers of groups differ.
     """
-    widths = {each.sums.numerators.shape[1] for each in values.values()}
+    widths = {value.sums.numerators.shape[1] for value in values.values()}
     if len(widths) > 1:
         raise UnlikeStateError("numbers of user groups", min(widths), max(widths))
-    rows = [_Row.of(name, each) for name, each in values.items()]
+    rows = [_Row.of(name, value) for name, value in values.items()]
     rows.sort(key=lambda row: (row.estimate.value, row.name))
     compared = [row for row in rows if row.left_out is None]
-    found = Gap(metric=metric.text, kind=kind, confidence=intervals.confidence)
+    measured = Gap(metric=metric.text, kind=kind, confidence=intervals.confidence)
     worst: frozenset[str] = frozenset()
     if len(compared) > 1:
-        found, worst = _judge(found, metric, compared, intervals)
+        measured, worst = _judge(measured, metric, compared, intervals)
     alone = [_alone(metric, row, intervals, kind) for row in rows]
     return msgspec.structs.replace(
-        found,
-        values=tuple(msgspec.structs.replace(each, worst=each.name in worst) for each in alone),
+        measured,
+        values=tuple(msgspec.structs.replace(value, worst=value.name in worst) for value in alone),
     )
 
 
@@ -231,7 +231,7 @@ class _Row(NamedTuple):
 
     @classmethod
     def of(cls, name: str, counted: SliceSums) -> Self:
-        estimate, lists = pooled(counted.sums), int(counted.sums.denominators.sum())
+        estimate, lists = pool_days(counted.sums), int(counted.sums.denominators.sum())
         reason = _NOT_VALUES.get(name) or counted.problem
         if reason is None and not lists:
             reason = "It has no list with a value."
@@ -243,20 +243,20 @@ class _Row(NamedTuple):
 def _alone(metric: Metric, row: _Row, intervals: Intervals, kind: Kind) -> GapValue:
     """A value by itself, with the interval that its reading has."""
     bounds = metric.definition.bounds
-    found = None
+    bounds_found = None
     if row.left_out is None:
-        found = interval(row.sums, intervals, kind, bounds=bounds)
+        bounds_found = interval(row.sums, intervals, kind, bounds=bounds)
     return GapValue(
         name=row.name,
         mean=row.estimate.value if row.lists else None,
-        low=None if found is None else found.low,
-        high=None if found is None else found.high,
+        low=None if bounds_found is None else bounds_found.low,
+        high=None if bounds_found is None else bounds_found.high,
         left_out=row.left_out,
     )
 
 
 def _judge(
-    found: Gap, metric: Metric, rows: Sequence[_Row], intervals: Intervals
+    measured: Gap, metric: Metric, rows: Sequence[_Row], intervals: Intervals
 ) -> tuple[Gap, frozenset[str]]:
     """The gap between at least two values that ascend, and those that may be the worst."""
     means, moves = (
@@ -265,9 +265,9 @@ def _judge(
     )
     errors = _own_errors(rows)
     pairs = _Pairs.of(means, moves, errors, rows)
-    tests = _Tests(pairs, intervals, found.kind, float(np.abs(means).max()))
-    found = msgspec.structs.replace(
-        found, difference=float(means[-1] - means[0]), low=tests.low(), high=tests.high()
+    tests = _Tests(pairs, intervals, measured.kind, float(np.abs(means).max()))
+    measured = msgspec.structs.replace(
+        measured, difference=float(means[-1] - means[0]), low=tests.low(), high=tests.high()
     )
     if means[0] >= 0 < means[-1]:
         positive = means > 0
@@ -277,18 +277,20 @@ def _judge(
             errors[positive] / means[positive],
             [row for row in rows if row.estimate.value > 0],
         )
-        found = _with_ratio(found, means, _Tests(relative, intervals, found.kind, 1.0))
+        measured = _with_ratio(measured, means, _Tests(relative, intervals, measured.kind, 1.0))
     highest = metric.higher_is_better is False
     worst = tests.extremes(len(rows), highest=highest)
-    return found, frozenset(row.name for row, one in zip(rows, worst.tolist(), strict=True) if one)
+    return measured, frozenset(
+        row.name for row, is_worst in zip(rows, worst.tolist(), strict=True) if is_worst
+    )
 
 
-def _with_ratio(found: Gap, means: FloatArray, logs: _Tests) -> Gap:
+def _with_ratio(measured: Gap, means: FloatArray, logs: _Tests) -> Gap:
     """`logs`: tests of the logarithms of the means above 0; that of 0 has no bound below."""
     low, high = logs.low(), logs.high()
     nothing = means[0] <= 0
     return msgspec.structs.replace(
-        found,
+        measured,
         ratio=float(means[0] / means[-1]),
         ratio_low=0.0 if nothing else None if high is None else math.exp(-high),
         ratio_high=1.0 if low is None and nothing else None if low is None else math.exp(-low),
@@ -301,7 +303,7 @@ def _own_errors(rows: Sequence[_Row]) -> FloatArray:
     If all lists of a value are alike, such as none with a click, its groups do not vary, although
     by chance they might have: its error is then that of as many lists of all values together.
     """
-    whole = pooled(
+    whole = pool_days(
         GroupSums(
             np.zeros(1, np.int64),
             np.sum([row.sums.numerators.sum(axis=0) for row in rows], axis=0)[None, :],

@@ -24,14 +24,14 @@ class UnlikeInputsError(UnlikeStateError):
 
 def inputs_by_statistic(plan: Plan, context: Context) -> dict[str, Inputs]:
     """Statistic that reads inputs -> their identities; for group sums, those of each metric."""
-    found = {f"events:{each.per_list}": _inputs_of(each, context) for each in plan.events}
+    identities = {f"events:{event.per_list}": _inputs_of(event, context) for event in plan.events}
     if plan.groups:
-        texts = {each.per_list: _text(_inputs_of(each, context)) for each in plan.grouped}
-        found[f"{GROUPS_PREFIX}{plan.groups}"] = {**texts}
+        texts = {metric.per_list: _text(_inputs_of(metric, context)) for metric in plan.grouped}
+        identities[f"{GROUPS_PREFIX}{plan.groups}"] = {**texts}
     if plan.user_sums:
-        texts = {each.per_list: _text(_inputs_of(each, context)) for each in plan.per_user}
-        found[f"{USER_SUMS_PREFIX}{plan.user_sums}"] = {**texts}
-    return found
+        texts = {member.per_list: _text(_inputs_of(member, context)) for member in plan.per_user}
+        identities[f"{USER_SUMS_PREFIX}{plan.user_sums}"] = {**texts}
+    return identities
 
 
 def digests_of(context: Context) -> Digests:
@@ -49,8 +49,10 @@ def united(*several: Digests) -> Digests:
     """
     if not any(several[1:]):
         return several[0]
-    names = {name for each in several for name in each}
-    return {name: frozenset().union(*(each.get(name, ()) for each in several)) for name in names}
+    names = {name for inputs in several for name in inputs}
+    return {
+        name: frozenset().union(*(inputs.get(name, ()) for inputs in several)) for name in names
+    }
 
 
 def _inputs_of(metric: Metric, context: Context) -> Inputs:

@@ -81,8 +81,8 @@ def side_by_side(recommendations: Any, interactions: Any) -> Columns | list[Pair
         problem = "recommendations and interactions have different indexes, and are paired by"
         remedy = "position: put them in one DataFrame, which aligns them, and fill what is missing"
         warnings.warn(f"{problem} {remedy}.", SuspiciousEventsWarning, stacklevel=3)
-    lists = all(isinstance(each, Sequence) for each in both)
-    if not lists or any(isinstance(each, tuple) for each in both):
+    lists = all(isinstance(column, Sequence) for column in both)
+    if not lists or any(isinstance(column, tuple) for column in both):
         return Columns(recommendations=recommendations, interactions=interactions)
     if len(recommendations) != len(interactions):
         detail = f"{len(recommendations)} recommendations and {len(interactions)} interactions"
@@ -90,9 +90,9 @@ def side_by_side(recommendations: Any, interactions: Any) -> Columns | list[Pair
     return list(zip(recommendations, interactions, strict=True))
 
 
-def _are_labelled_differently(one: Any, other: Any) -> bool:
+def _are_labelled_differently(first: Any, other: Any) -> bool:
     """Whether both are series of pandas, whose indexes differ."""
-    mine, theirs = (getattr(each, "index", None) for each in (one, other))
+    mine, theirs = (getattr(column, "index", None) for column in (first, other))
     equals = getattr(mine, "equals", None)
     return equals is not None and hasattr(theirs, "equals") and not equals(theirs)
 
@@ -139,13 +139,13 @@ def checked_batch(
     """
     batch = _columns(given)
     kind = _kind_of_codes(kind, batch) or _kind_of_first(batch)
-    found, odd = _searched(kind, batch, search)
+    matches, odd = _searched(kind, batch, search)
     batch = _with_values(msgspec.structs.replace(_with_containers(batch, odd), matches=None))
     kind, batch = _with_other_ids(kind, batch)
     if odd:
         kind, batch = _sound(kind, batch, odd)
         return kind, matched(batch, search)
-    return kind, msgspec.structs.replace(batch, matches=found)
+    return kind, msgspec.structs.replace(batch, matches=matches)
 
 
 def _columns(given: Any) -> Batch:
@@ -194,8 +194,8 @@ def _searched(
     if isinstance(shown, IdColumn) and isinstance(acts, IdColumn):
         return None, []
     depth, every = search.of(batch)
-    found = match(shown, acts, kind or "text", depth, every=every)
-    return found, found.odd.tolist()
+    matches = match(shown, acts, kind or "text", depth, every=every)
+    return matches, matches.odd.tolist()
 
 
 def _with_containers(batch: Batch, rows: Sequence[int]) -> Batch:
@@ -241,16 +241,16 @@ def _with_other_ids(kind: IdKind | None, batch: Batch) -> tuple[IdKind | None, B
         column = getattr(batch, name)
         for row, ids in enumerate(column or ()):
             try:
-                kind, known = (kind, None) if ids is None else read_ids(kind, field, ids)
+                kind, read = (kind, None) if ids is None else read_ids(kind, field, ids)
             except InvalidEventError as error:
                 raise in_row(row, len(batch), error) from None
-            columns.setdefault(name, []).append(known)
+            columns.setdefault(name, []).append(read)
     return kind, msgspec.structs.replace(batch, **columns) if columns else batch
 
 
 def _ids(kind: IdKind | None, where: str, ids: Any) -> tuple[IdKind | None, Any]:
-    kind, known = of_kind(kind, _as_list(where, ids), where)
-    return kind, without_padding(where, known)
+    kind, checked = of_kind(kind, _as_list(where, ids), where)
+    return kind, without_padding(where, checked)
 
 
 def _sound(kind: IdKind | None, batch: Batch, rows: Sequence[int]) -> tuple[IdKind | None, Batch]:
@@ -260,8 +260,8 @@ def _sound(kind: IdKind | None, batch: Batch, rows: Sequence[int]) -> tuple[IdKi
     events = list(batch.events())
     for row in rows:
         try:
-            kind, known = _normalised(kind, events[row])
-            events[row] = sound_event(known)
+            kind, checked = _normalise(kind, events[row])
+            events[row] = sound_event(checked)
         except InvalidEventError as error:
             raise in_row(row, len(batch), error) from None
     return kind, columns_of(events)
@@ -273,11 +273,11 @@ def kind_of_users(kind: IdKind | None, batch: Batch) -> IdKind | None:
     Raises:
         InvalidEventError: a user id is not of this kind, or of the kind of the others.
     """
-    named = [each for each in batch.users or () if each is not None]
+    named = [user for user in batch.users or () if user is not None]
     return of_kind(kind, named, "user")[0]
 
 
-def _normalised(kind: IdKind | None, given: Event) -> tuple[IdKind | None, Event]:
+def _normalise(kind: IdKind | None, given: Event) -> tuple[IdKind | None, Event]:
     """An event with built-in ids, all of one kind."""
     kind, shown = of_kind(kind, given.recommendations, "recommendations")
     kind, acts = of_kind(kind, given.interactions, "interactions")
@@ -286,28 +286,28 @@ def _normalised(kind: IdKind | None, given: Event) -> tuple[IdKind | None, Event
     return kind, msgspec.structs.replace(given, recommendations=shown, interactions=acts)
 
 
-def _typed(
+def _typed_interactions(
     kind: IdKind | None, where: str, given: Any
 ) -> tuple[IdKind | None, Sequence[Interaction]]:
     typed = _as_list(where, given)
-    for each in typed:
-        if not isinstance(each, Interaction):
-            detail = f"typed holds {each!r:.80}; give Interaction(item, gain, type)"
+    for interaction in typed:
+        if not isinstance(interaction, Interaction):
+            detail = f"typed holds {interaction!r:.80}; give Interaction(item, gain, type)"
             raise InvalidEventError("wrong_type", detail)
-    kind, items = of_kind(kind, [each.item for each in typed], where)
+    kind, items = of_kind(kind, [interaction.item for interaction in typed], where)
     for item in items:
         check_id(where, item)
     pairs = zip(typed, items, strict=True)
     return kind, tuple(
-        msgspec.structs.replace(each, item=item, gain=_gains({item: each.gain})[item])
-        for each, item in pairs
+        msgspec.structs.replace(interaction, item=item, gain=_gains({item: interaction.gain})[item])
+        for interaction, item in pairs
     )
 
 
 _OTHER_IDS: Final[Mapping[str, tuple[str, Callable[..., tuple[IdKind | None, Any]]]]] = {
     "baselines": ("baseline", _ids),
     "histories": ("history", _ids),
-    "typed": ("typed", _typed),
+    "typed": ("typed", _typed_interactions),
 }
 """Column of a batch -> the field's name, and a function that checks the ids of one event."""
 
@@ -360,11 +360,11 @@ def _whole_times(times: Any) -> Any:
     wrong: list[Any] = []
     if not set(map(type, times)) <= _TIMES:
         times = _builtin_numbers(times)
-        wrong = [each for each in times if type(each) not in _TIMES]
+        wrong = [time for time in times if type(time) not in _TIMES]
     # filter drops None, and 0, which is always valid, in a C loop.
-    known = [0] if wrong else [0, *filter(None, times)]
-    first, last = min(known), max(known)
-    wrong += [each for each in (first, last) if not FIRST_TIME <= each < END_TIME]
+    known_times = [0] if wrong else [0, *filter(None, times)]
+    first, last = min(known_times), max(known_times)
+    wrong += [time for time in (first, last) if not FIRST_TIME <= time < END_TIME]
     if wrong:
         detail = f"an event time is {wrong[0]!r:.80}; give whole microseconds since the epoch"
         raise InvalidEventError("wrong_type", detail)
@@ -376,10 +376,10 @@ def _whole_times(times: Any) -> Any:
     return times
 
 
-def _scores(recommendations: Sequence[Id], found: Any) -> Sequence[float] | None:
-    if found is None:
+def _scores(recommendations: Sequence[Id], given: Any) -> Sequence[float] | None:
+    if given is None:
         return None
-    scores: Sequence[Any] = found if type(found) in _LISTS else _as_list("scores", found)
+    scores: Sequence[Any] = given if type(given) in _LISTS else _as_list("scores", given)
     if len(scores) != len(recommendations):
         detail = f"{len(recommendations)} items and {len(scores)} scores"
         raise InvalidEventError("invalid_scores", detail)
@@ -414,18 +414,18 @@ def _are_finite(numbers: Iterable[float]) -> bool:
 
 def _builtin_numbers(numbers: Iterable[Any]) -> list[Any]:
     """Built-in numbers instead of NumPy numbers."""
-    return [each.item() if isinstance(each, np.number) else each for each in numbers]
+    return [number.item() if isinstance(number, np.number) else number for number in numbers]
 
 
-def _as_list(what: str, found: Any) -> list[Any]:
-    if what in _ORDERED and isinstance(found, set | frozenset):
+def _as_list(what: str, given: Any) -> list[Any]:
+    if what in _ORDERED and isinstance(given, set | frozenset):
         detail = f"{what} are a set, which has no order; give a list, rank 1 first"
         raise InvalidEventError("wrong_type", detail)
-    if not is_list(found):
-        detail = f"{what} must be a list, found {found!r:.80}"
+    if not is_list(given):
+        detail = f"{what} must be a list, found {given!r:.80}"
         raise InvalidEventError("wrong_type", detail)
-    to_list = getattr(found, "tolist", None)
-    return to_list() if to_list is not None else list(found)
+    to_list = getattr(given, "tolist", None)
+    return to_list() if to_list is not None else list(given)
 
 
 def _gains(interactions: Mapping[Any, Any]) -> dict[Any, float]:

@@ -76,7 +76,7 @@ def interval(
         >>> f"{found.low:.4f} to {found.high:.4f} by {found.groups:.0f} groups"
         '0.0975 to 0.1025 by 255 groups'
     """
-    estimate = pooled(sums)
+    estimate = pool_days(sums)
     if not estimate.is_usable:
         return None
     alpha = 1.0 - intervals.confidence
@@ -95,7 +95,7 @@ def interval(
     )
 
 
-def pooled(sums: GroupSums) -> Estimate:
+def pool_days(sums: GroupSums) -> Estimate:
     """The mean over all days; 0 with 0 groups if there are no lists.
 
     Example:
@@ -204,10 +204,10 @@ def _wilson(estimate: Estimate, error: float, alpha: float) -> tuple[float, floa
 @lru_cache(maxsize=256)
 def _strength(alpha: float) -> float:
     """The solution of m* = ln(1 + m*) - 2 ln(alpha): the tightest mixture for a standard error."""
-    found = -2.0 * math.log(alpha)
+    strength = -2.0 * math.log(alpha)
     for _ in range(60):
-        found = math.log1p(found) - 2.0 * math.log(alpha)
-    return found
+        strength = math.log1p(strength) - 2.0 * math.log(alpha)
+    return strength
 
 
 def _mixture(alpha: float, relative: float) -> list[tuple[float, float]]:
@@ -354,8 +354,8 @@ def _at(
         return 0.0
     place = start
     for _ in range(50):
-        found = tail(place)
-        step = (found - log_tail) / (place * math.exp(density(place) - found))
+        tail_here = tail(place)
+        step = (tail_here - log_tail) / (place * math.exp(density(place) - tail_here))
         place *= math.exp(step)
         if abs(step) < 1e-14:
             break
@@ -382,7 +382,7 @@ def _log_beta(x: float, a: float, b: float) -> float:
     head = a * math.log(x) + b * math.log1p(-x) - math.log(a)
     head += math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
     c, d = 1.0, 1.0 / (1.0 - (a + b) * x / (a + 1.0))
-    found = d
+    fraction = d
     for m in range(1, 10_000):
         for term in (
             m * (b - m) * x / ((a + 2 * m - 1.0) * (a + 2 * m)),
@@ -390,7 +390,7 @@ def _log_beta(x: float, a: float, b: float) -> float:
         ):
             d = 1.0 / (1.0 + term * d)
             c = 1.0 + term / c
-            found *= c * d
+            fraction *= c * d
         if abs(c * d - 1.0) < 1e-15:
             break
-    return head + math.log(found)
+    return head + math.log(fraction)

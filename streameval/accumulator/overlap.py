@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final, Literal, NamedTuple
 
-from streameval.accumulator.interval_formulas import MOST_ANONYMOUS, NOISE, interval, pooled
+from streameval.accumulator.interval_formulas import MOST_ANONYMOUS, NOISE, interval, pool_days
 from streameval.catalogue.reading import Reading
 from streameval.statistics.intervals import GroupSums, Intervals
 
@@ -31,7 +31,7 @@ def side_of(sums: GroupSums, intervals: Intervals, reference: float) -> Side:
         >>> [side_of(GroupSums(np.zeros(1, int), lists * w, lists), Intervals(), 1) for w in (1, 2)]
         ['between', 'above']
     """
-    estimate = pooled(sums)
+    estimate = pool_days(sums)
     if not estimate.is_usable:
         return "unknown"
     covered = interval(sums, intervals)

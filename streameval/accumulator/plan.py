@@ -11,7 +11,7 @@ import msgspec
 
 from streameval.catalogue import metric_of, parse
 from streameval.catalogue.companions import companions
-from streameval.catalogue.grammar import written
+from streameval.catalogue.grammar import format_value
 from streameval.catalogue.metric import PER_USER, SUMMARY, Metric
 from streameval.errors import CutoffExceedsDepthError, MetricError, SameNameError
 from streameval.statistics.exposures import MAX_ITEMS, Exposed, ExposuresOptions
@@ -74,7 +74,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         if reads in ("hits", "lists"):
             return hits_options(metric, self.depth)
         if reads in ("exposures", "users"):
-            counted = _exposed(metric)
+            counted = _exposures_kind(metric)
             return ExposuresOptions(cutoff=metric.k, max_items=self.max_items, of=counted)
         if reads == "pairings":
             return PairingsOptions(cutoff=metric.k)
@@ -86,9 +86,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def search(self) -> Search:
         """How lists are searched for the hits that the statistics read."""
-        hits = [each.search for each in self.needs if isinstance(each, HitsOptions)]
-        depth = max((each.depth for each in hits), default=0)
-        return Search(depth, every=any(each.every for each in hits))
+        hits = [need.search for need in self.needs if isinstance(need, HitsOptions)]
+        depth = max((hit.depth for hit in hits), default=0)
+        return Search(depth, every=any(hit.every for hit in hits))
 
     @property
     def reads_lists_only(self) -> bool:
@@ -100,19 +100,24 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def summed(self) -> tuple[Metric, ...]:
         """The metrics whose values are summed by user or user group; one per `Metric.per_list`."""
-        return _by_text({each.per_list: each for each in (*self.grouped, *self.per_user)})
+        return _by_text(
+            {
+                summed_metric.per_list: summed_metric
+                for summed_metric in (*self.grouped, *self.per_user)
+            }
+        )
 
     @property
     def events_by_user(self) -> tuple[Metric, ...]:
         """The metrics of events whose values are only summed by user."""
-        known = {each.per_list for each in self.events}
-        reading = (each for each in self.per_user if each.definition.reads == "event")
-        return tuple(each for each in reading if each.per_list not in known)
+        event_texts = {event.per_list for event in self.events}
+        reading = (by_user for by_user in self.per_user if by_user.definition.reads == "event")
+        return tuple(by_user for by_user in reading if by_user.per_list not in event_texts)
 
     @property
     def shown(self) -> slice | None:
         """The items of a list that are counted; None if none are."""
-        cuts = [each.cutoff for each in self.needs if isinstance(each, ExposuresOptions)]
+        cuts = [need.cutoff for need in self.needs if isinstance(need, ExposuresOptions)]
         whole = None in cuts
         return slice(None if whole else max(filter(None, cuts))) if cuts else None
 
@@ -174,7 +179,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         values = (f"values of {metric.per_list}" for metric in (*self.values, *self.events))
         grouped = (f"{metric.per_list} by {self.groups} user groups" for metric in self.grouped)
         users = (f"at most {self.users} users",) if self.users else ()
-        summed = (f"{each.per_list} of at most {self.user_sums} users" for each in self.per_user)
+        summed = (
+            f"{by_user.per_list} of at most {self.user_sums} users" for by_user in self.per_user
+        )
         return (depth, *map(name_of, self.needs), *graded, *values, *grouped, *users, *summed)
 
     @property
@@ -208,16 +215,16 @@ def asked_metrics(given: Iterable[Asked | Sequence[Asked]]) -> tuple[Metric, ...
         >>> [metric.text for metric in asked_metrics(["mrr", ["ndcg@10", "mrr"]])]
         ['mrr', 'ndcg@10']
     """
-    found: dict[str, Metric] = {}
+    by_text: dict[str, Metric] = {}
     for asked in given:
         for metric in map(metric_of, asked if isinstance(asked, list | tuple) else [asked]):
-            first = found.setdefault(metric.text, metric)
+            first = by_text.setdefault(metric.text, metric)
             if first.definition.function is not metric.definition.function:
                 raise SameNameError(metric.text)
-    return tuple(found.values())
+    return tuple(by_text.values())
 
 
-def planned(
+def make_plan(
     metrics: Sequence[Metric],
     depth: int | None,
     max_items: int,
@@ -243,7 +250,7 @@ def planned(
     max_items = _whole_number("max_items", max_items, 1)
     if depth is not None:
         depth = _whole_number("depth", depth, WHOLE)
-    metrics = [*metrics, *(each for metric in metrics for each in companions(metric))]
+    metrics = [*metrics, *(companion for metric in metrics for companion in companions(metric))]
     ranked = [metric for metric in metrics if metric.definition.reads in ("hits", "lists")]
     if depth == WHOLE:
         depth = None
@@ -292,11 +299,11 @@ def _over_lists(metric: Metric) -> Metric:
 
 def _activity(plan: Plan, needs: Iterable[Hashable]) -> tuple[Metric, ...]:
     """Metrics whose sums count lists and clicks; none if no hits are kept that they can read."""
-    kept = sorted((each for each in needs if isinstance(each, HitsOptions)), key=_is_special)
+    kept = sorted((need for need in needs if isinstance(need, HitsOptions)), key=_is_special)
     for options in kept:
-        found = tuple(parse(_with_options(name, options)) for name in ("hit_rate", "ctr"))
-        if all(plan.need(metric) == options for metric in found):
-            return found
+        needed = tuple(parse(_with_options(name, options)) for name in ("hit_rate", "ctr"))
+        if all(plan.need(metric) == options for metric in needed):
+            return needed
     return ()
 
 
@@ -310,16 +317,20 @@ def _with_options(name: str, options: HitsOptions) -> str:
         HitsOptions(depth=options.depth, rows=options.rows),
         msgspec.to_builtins(options),
     )
-    known = msgspec.to_builtins(usual)
-    parts = [f"{key}={written(value)}" for key, value in chosen.items() if value != known[key]]
+    usual_values = msgspec.to_builtins(usual)
+    parts = [
+        f"{key}={format_value(value)}"
+        for key, value in chosen.items()
+        if value != usual_values[key]
+    ]
     cut = "" if options.depth is None else f"@{options.depth}"
     return f"{name}({','.join(parts)}){cut}" if parts else f"{name}{cut}"
 
 
-def _whole_number(name: str, found: Any, least: int) -> int:
-    if type(found) is bool or not isinstance(found, Integral) or found < least:
-        raise MetricError(f"{name}={found!r:.80}: give a whole number, at least {least}")
-    return int(found)
+def _whole_number(name: str, number: Any, least: int) -> int:
+    if type(number) is bool or not isinstance(number, Integral) or number < least:
+        raise MetricError(f"{name}={number!r:.80}: give a whole number, at least {least}")
+    return int(number)
 
 
 def check_depth(metric: Metric, depth: int | None) -> None:
@@ -339,7 +350,7 @@ def _reads_lists_only(options: object) -> bool:
     return isinstance(options, ExposuresOptions) and options.of == "items"
 
 
-def _exposed(metric: Metric) -> Exposed:
+def _exposures_kind(metric: Metric) -> Exposed:
     """What a metric of exposures or users counts."""
     if metric.definition.reads == "exposures":
         return "items"
@@ -348,10 +359,10 @@ def _exposed(metric: Metric) -> Exposed:
 
 def hits_options(metric: Metric, depth: int | None) -> HitsOptions:
     """Options of the Hits statistic that a metric reads."""
-    known = {name: metric.values[name] for name in HitsOptions.__struct_fields__[1:]}
-    after_cut = known["repeats"] == "compact_after_cut"
-    rows = (known["rows"] or metric.k) if after_cut else None
-    return msgspec.convert(known | {"rows": rows, "depth": depth}, HitsOptions)
+    option_values = {name: metric.values[name] for name in HitsOptions.__struct_fields__[1:]}
+    after_cut = option_values["repeats"] == "compact_after_cut"
+    rows = (option_values["rows"] or metric.k) if after_cut else None
+    return msgspec.convert(option_values | {"rows": rows, "depth": depth}, HitsOptions)
 
 
 @lru_cache(maxsize=256)
@@ -364,7 +375,9 @@ def name_of(options: Hashable) -> str:
     """
     usual, fields = type(options)(), sorted(type(options).__struct_fields__)  # type: ignore[attr-defined]  # all are Structs
     chosen = ((name, getattr(options, name)) for name in fields)
-    parts = (f"{name}={written(value)}" for name, value in chosen if value != getattr(usual, name))
+    parts = (
+        f"{name}={format_value(value)}" for name, value in chosen if value != getattr(usual, name)
+    )
     inside = ",".join(parts)
     kind = type(options).__name__.removesuffix("Options").lower()
     return f"{kind}({inside})" if inside else kind

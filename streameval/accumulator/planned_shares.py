@@ -68,7 +68,7 @@ def _order_problem(earlier: PlannedShares, later: PlannedShares) -> str | None:
         problem = f"{later.since} follows {earlier.since}"
         return f"{problem}; give the oldest first, and each day once."
     if earlier.shares.keys() != later.shares.keys():
-        names = " and ".join(", ".join(each.shares) for each in (earlier, later))
+        names = " and ".join(", ".join(shares.shares) for shares in (earlier, later))
         return f"they are of {names}; give each variant in every entry."
     return None
 
@@ -76,8 +76,8 @@ def _order_problem(earlier: PlannedShares, later: PlannedShares) -> str | None:
 def _plan_problem(shares: Mapping[str, Any], control: str) -> str | None:
     for name, share in shares.items():
         if not (is_number(share) and share > 0):
-            found = f"{share:g}" if isinstance(share, float) else repr(share)
-            return f"{name} = {found:.80}; give a number above 0."
+            share_text = f"{share:g}" if isinstance(share, float) else repr(share)
+            return f"{name} = {share_text:.80}; give a number above 0."
     if shares and (control not in shares or len(shares) < 2):
         problem = f"they are of {', '.join(shares)}; give one for {control!r}, too"
         return f"{problem}, and one for each other variant."

@@ -10,8 +10,8 @@ import msgspec
 
 from streameval.accumulator.accumulator import Accumulator
 from streameval.accumulator.comparison import Method, Settings
-from streameval.accumulator.course import error_at, first_days, found_effect, power_of_time
-from streameval.accumulator.interval_formulas import FEWEST_GROUPS, pooled, standard_error
+from streameval.accumulator.course import detectable_effect, error_at, first_days, power_of_time
+from streameval.accumulator.interval_formulas import FEWEST_GROUPS, pool_days, standard_error
 from streameval.catalogue import metric_of
 from streameval.errors import MetricError, NotComparableError
 from streameval.events.ids import is_number
@@ -160,7 +160,7 @@ def plan_sums(
     Raises:
         NotComparableError: there are too few users.
     """
-    estimate = pooled(sums)
+    estimate = pool_days(sums)
     if not estimate.is_usable:
         reason = (
             f"Too few users: {users:,.0f} of them, with a value of {estimate.value:.4g}; count "
@@ -185,7 +185,7 @@ def _effort(
 ) -> Effort:
     control, *others = wanted.split
     alpha = (1.0 - intervals.confidence) / len(others)
-    estimate = pooled(sums)
+    estimate = pool_days(sums)
     # Users of both arms differ, so the relative variances of their means add up.
     now = _relative_error(sums) * math.sqrt(1.0 / control + 1.0 / min(others))
     if not now > 0:
@@ -195,7 +195,7 @@ def _effort(
 
     def found(error: float) -> float:
         """The logarithm of the lift that is found with a standard error."""
-        return found_effect(error, estimate.groups, settings, wanted.power)
+        return detectable_effect(error, estimate.groups, settings, wanted.power)
 
     error = error_at(math.log1p(wanted.lift), 1e3 * now, found)
     fewest = 2.0 * (FEWEST_GROUPS + 1) / min(wanted.split)
@@ -215,5 +215,5 @@ def _days(sums: GroupSums, times: float) -> float | None:
 
 
 def _relative_error(sums: GroupSums) -> float:
-    estimate = pooled(sums)
+    estimate = pool_days(sums)
     return standard_error(estimate.moves) / estimate.value if estimate.is_usable else 0.0

@@ -7,7 +7,12 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from streameval.accumulator.interval_formulas import FEWEST_GROUPS, MOST_ANONYMOUS, interval, pooled
+from streameval.accumulator.interval_formulas import (
+    FEWEST_GROUPS,
+    MOST_ANONYMOUS,
+    interval,
+    pool_days,
+)
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.statistics.intervals import GroupSums, Intervals, Kind
@@ -50,9 +55,9 @@ def with_interval(
     reason = uncovered(shares)
     if reason is None:
         bounds = metric.definition.bounds
-        found = interval(sums, method.intervals, method.kind, bounds=bounds)
-        if found is not None:
-            return replace(reading, interval=found)
+        interval_found = interval(sums, method.intervals, method.kind, bounds=bounds)
+        if interval_found is not None:
+            return replace(reading, interval=interval_found)
         reason = _unspread(metric, reading, sums)
     return replace(reading, no_interval=reason)
 
@@ -77,7 +82,7 @@ def uncovered(shares: Shares) -> str | None:
 
 def _unspread(metric: Metric, reading: Reading, sums: GroupSums) -> str:
     """The reason that a value has no interval, although its sums by user stand for it."""
-    if pooled(sums).groups < FEWEST_GROUPS:
+    if pool_days(sums).groups < FEWEST_GROUPS:
         return f"Too few users: they count as fewer than {FEWEST_GROUPS} groups of equal size."
     if reading.value <= 0:
         return f"{metric.text} is not above 0 so far."

@@ -20,7 +20,7 @@ from streameval.accumulator.by_user import (
 )
 from streameval.accumulator.formulas import (
     array_of,
-    called,
+    call_metric,
     check_inputs,
     items_shown,
     lists_in_mean,
@@ -80,18 +80,18 @@ def readings_of(
     if metric.is_per_user:
         return _of_users(metric, table, cells, method)
     if metric.definition.reads in ("hits", "lists"):
-        found = list(_of_lists(metric, table, cells))
+        readings = list(_of_lists(metric, table, cells))
     elif metric.definition.reads == "event":
-        found = [_of_events(metric, values) for values in _values(metric, table, cells)]
+        readings = [_of_events(metric, values) for values in _values(metric, table, cells)]
         if (below := denominator(metric)) is not None:
             sums = [values.total for values in _values(below, table, cells)]
-            found = list(map(_divided, found, sums))
+            readings = list(map(_divided, readings, sums))
     else:
         statistics = _statistic(metric, table).view(cells)
-        found = [_of_cell(metric, statistic, table) for statistic in statistics]
+        readings = [_of_cell(metric, statistic, table) for statistic in statistics]
     if method is not None:
-        found = _with_intervals(metric, found, table, cells, method)
-    return _checked(metric, found, table, cells, method)
+        readings = _with_intervals(metric, readings, table, cells, method)
+    return _checked(metric, readings, table, cells, method)
 
 
 def overlaps(
@@ -101,12 +101,12 @@ def overlaps(
     checks = checks_of(metric)
     if checks is None:
         return []
-    found = [readings_of(each, table, cells, method) for each in checks.metrics]
-    sums = grouped(checks.weight, table, cells) if method is not None else None
+    by_metric = [readings_of(judged, table, cells, method) for judged in checks.metrics]
+    sums = group_sums(checks.weight, table, cells) if method is not None else None
     sides: list[Side] = ["unknown"] * cells.size
     if sums is not None and method is not None:
-        sides = [side_of(each, method.intervals, 1.0) for each in sums]
-    rows = zip(sides, zip(*found, strict=True), strict=True)
+        sides = [side_of(sum_, method.intervals, 1.0) for sum_ in sums]
+    rows = zip(sides, zip(*by_metric, strict=True), strict=True)
     return [
         Overlap(side, weight, share, rewarded, (clipped[0], clipped[1]) if clipped else None)
         for side, (weight, share, rewarded, *clipped) in rows
@@ -138,29 +138,29 @@ def _checked(
     method: IntervalMethod | None,
 ) -> list[Reading]:
     """The readings with their notes and verdicts; those that cannot be trusted without interval."""
-    found = overlaps(metric, table, cells, method)
-    pairs = zip(readings, found, strict=False)
+    overlap_values = overlaps(metric, table, cells, method)
+    pairs = zip(readings, overlap_values, strict=False)
     checked = [_of_overlap(*pair, judged=method is not None) for pair in pairs] or readings
     reference = metric.definition.reference
-    sums = None if reference is None or method is None else grouped(metric, table, cells)
+    sums = None if reference is None or method is None else group_sums(metric, table, cells)
     if reference is None or sums is None or method is None:
         return checked
-    sides = (side_of(each, method.intervals, reference.value) for each in sums)
+    sides = (side_of(sum_, method.intervals, reference.value) for sum_ in sums)
     texts = [getattr(reference, side).format(**metric.values) for side in sides]
     return [
-        replace(each, verdict=text if each.defined else None)
-        for each, text in zip(checked, texts, strict=True)
+        replace(overlap, verdict=text if overlap.defined else None)
+        for overlap, text in zip(checked, texts, strict=True)
     ]
 
 
 def _of_overlap(reading: Reading, overlap: Overlap, *, judged: bool) -> Reading:
     note = clip_note(overlap)
-    found = reading if note is None else replace(reading, note=note[0].upper() + note[1:])
+    noted = reading if note is None else replace(reading, note=note[0].upper() + note[1:])
     reason = (distrust(reading, overlap) or lacking(overlap)) if judged else None
-    return found if reason is None else replace(found, interval=None, no_interval=reason)
+    return noted if reason is None else replace(noted, interval=None, no_interval=reason)
 
 
-def grouped(metric: Metric, table: Table, cells: IntArray) -> list[GroupSums] | None:
+def group_sums(metric: Metric, table: Table, cells: IntArray) -> list[GroupSums] | None:
     """The group sums of a metric in each of these cells; None if `ungrouped` gives a reason."""
     if table.groups is None or ungrouped(metric, table) is not None:
         return None
@@ -182,7 +182,7 @@ def user_sums(metric: Metric, table: Table, cells: IntArray) -> SliceSums:
     reason, groups = ungrouped(metric, table), table.groups
     if reason is not None or groups is None:
         raise NotComparableError(metric.text, reason or "")
-    lists, anonymous = (int(each.sum()) for each in groups.lists(cells))
+    lists, anonymous = (int(list_.sum()) for list_ in groups.lists(cells))
     count = sum(reading.count for reading in readings_of(metric, table, cells))
     counted = groups.summed(metric.per_list, cells.tolist()).denominators.sum()
     covered = float(counted) / count if count else 1.0
@@ -232,12 +232,14 @@ def _with_intervals(
     method: IntervalMethod,
 ) -> list[Reading]:
     """The readings with their intervals, or with the reasons that there are none."""
-    reason, groups, sums = ungrouped(metric, table), table.groups, grouped(metric, table, cells)
+    reason, groups, sums = ungrouped(metric, table), table.groups, group_sums(metric, table, cells)
     if groups is None or sums is None:
         return [replace(reading, no_interval=reason) for reading in readings]
     lists, anonymous = groups.lists(cells)
-    counted = (each.denominators.sum() for each in groups.of(metric.per_list, cells))
-    covered = [float(n) / max(each.count, 1) for n, each in zip(counted, readings, strict=True)]
+    counted = (group_sums.denominators.sum() for group_sums in groups.of(metric.per_list, cells))
+    covered = [
+        float(n) / max(reading.count, 1) for n, reading in zip(counted, readings, strict=True)
+    ]
     named = (1.0 - anonymous / np.maximum(lists, 1)).tolist()
     shares = map(Shares, covered, named)
     rows = zip(readings, sums, shares, strict=True)
@@ -254,7 +256,7 @@ def statistics_of(metric: Metric, table: Table) -> frozenset[str]:
     if metric.is_per_user:
         kept_user_sums(metric, table)
         return frozenset({f"{USER_SUMS_PREFIX}{metric.per_list}"})
-    beside = (statistics_of(each, table) for each in companions(metric))
+    beside = (statistics_of(companion, table) for companion in companions(metric))
     if metric.definition.reads == "event":
         return frozenset({_name_of_values(metric, table)}).union(*beside)
     _statistic(metric, table)
@@ -298,19 +300,22 @@ def _of_lists(metric: Metric, table: Table, cells: IntArray) -> Iterator[Reading
     counts, lists = lists_in_mean(metric, hits).tolist(), hits.count.tolist()
     refusing = lists_without_mean(metric, hits, "error").tolist()
     undefined = lists_without_mean(metric, hits, "nan").tolist()
-    sound = [not each and not other for each, other in zip(refusing, undefined, strict=True)]
+    sound = [
+        not has_problem and not other
+        for has_problem, other in zip(refusing, undefined, strict=True)
+    ]
     values: Sequence[Distribution] = ()
     totals: list[float] = []
     left_out: list[int] = []
     if any(sound) and metric.needs_values:
         values = _values(metric, table, cells)
     elif any(sound):
-        found, out = _total(metric, hits, table, cells, np.array(sound))
-        totals, left_out = found.tolist(), out.tolist()
+        totals_of_cells, out = _total(metric, hits, table, cells, np.array(sound))
+        totals, left_out = totals_of_cells.tolist(), out.tolist()
     items = items_shown(metric, hits.items).tolist() if metric.definition.per == "item" else counts
     for at, count in enumerate(counts):
         if refusing[at]:
-            yield _refused(metric, count, lists[at], refusing[at])
+            yield _refusals(metric, count, lists[at], refusing[at])
         elif undefined[at]:
             yield _mean(metric, math.nan, count, lists[at])
         elif metric.needs_values:
@@ -325,20 +330,20 @@ def _of_users(
     metric: Metric, table: Table, cells: IntArray, method: IntervalMethod | None
 ) -> list[Reading]:
     """Readings over users; undefined or refused by the same lists as those over lists."""
-    found = of_users(metric, table, cells, method)
+    readings = of_users(metric, table, cells, method)
     if metric.definition.reads == "event":
-        return found
+        return readings
     hits = cast("Hits", _statistic(metric, table)).view(cells)
     refusing = lists_without_mean(metric, hits, "error").tolist()
     undefined = lists_without_mean(metric, hits, "nan").tolist()
-    rows = zip(found, refusing, undefined, strict=True)
+    rows = zip(readings, refusing, undefined, strict=True)
     return [
-        _refused(metric, each.count, each.lists, refused)
+        _refusals(metric, reading.count, reading.lists, refused)
         if refused
-        else _mean(metric, math.nan, each.count, each.lists)
+        else _mean(metric, math.nan, reading.count, reading.lists)
         if nan
-        else each
-        for each, refused, nan in rows
+        else reading
+        for reading, refused, nan in rows
     ]
 
 
@@ -347,9 +352,9 @@ def _of_events(metric: Metric, values: Distribution) -> Reading:
     if metric.definition.over is not None:
         return _of_values(metric, values, lists)
     if values.undefined and metric.values["undefined"] == "error":
-        return _refused(metric, values.count, lists, values.undefined)
+        return _refusals(metric, values.count, lists, values.undefined)
     if lists and values.count < int(metric.values["least"]):
-        return _refused(metric, values.count, lists, lists)
+        return _refusals(metric, values.count, lists, lists)
     if values.undefined and metric.values["undefined"] == "nan":
         return _mean(metric, math.nan, values.count, lists)
     return _of_values(metric, values, lists)
@@ -358,12 +363,12 @@ def _of_events(metric: Metric, values: Distribution) -> Reading:
 def _of_cell(metric: Metric, statistic: Any, table: Table) -> Reading:
     lists = statistic.lists
     try:
-        found = called(metric, statistic, table.context)
+        result = call_metric(metric, statistic, table.context)
     except UndefinedMetricError as error:
-        return _undefined(metric, lists, lists, error.why)
-    three = found if isinstance(found, Bounded) else [found] * 3
+        return _undefined_lists(metric, lists, lists, error.why)
+    three = result if isinstance(result, Bounded) else [result] * 3
     wanted = "a number, or Bounded(value, low, high)"
-    bounded = Bounded(*(number_of(metric, each, wanted) for each in three))
+    bounded = Bounded(*(number_of(metric, number, wanted) for number in three))
     return Reading(
         metric=metric.text,
         value=_summary_of(metric, bounded.value),
@@ -415,12 +420,12 @@ def _of_values(metric: Metric, values: Distribution, lists: int) -> Reading:
     )
 
 
-def _refused(metric: Metric, count: int, lists: int, refusing: int) -> Reading:
+def _refusals(metric: Metric, count: int, lists: int, refusing: int) -> Reading:
     problem = f"{metric.convention or 'its definition'} raises an error on {refusing} of the lists"
-    return _undefined(metric, count, lists, problem)
+    return _undefined_lists(metric, count, lists, problem)
 
 
-def _undefined(metric: Metric, count: int, lists: int, problem: str) -> Reading:
+def _undefined_lists(metric: Metric, count: int, lists: int, problem: str) -> Reading:
     return UndefinedReading(
         metric=metric.text, value=math.nan, count=count, lists=lists, problem=problem
     )
@@ -432,7 +437,7 @@ def _total(
     """The sum over the lists of each cell, and how many of them have no value."""
     graded = np.flatnonzero((hits.graded > 0) & sound) if metric.needs_gains else np.zeros(0, int)
     seen = hits.without_gains() if metric.needs_gains else hits
-    total = array_of(metric, called(metric, seen, table.context), cells.size)
+    total = array_of(metric, call_metric(metric, seen, table.context), cells.size)
     left_out = np.zeros(cells.size, np.int64)
     if graded.size:
         kept = table.statistics.get(f"graded:{metric.text}")

@@ -108,8 +108,8 @@ def share(accumulator: Accumulator) -> SharedAccumulator:
     """
     if not isinstance(accumulator, SharedAccumulator):
         if type(accumulator) is not Accumulator:
-            found = f"one is of the class {type(accumulator).__name__}"
-            raise NotShownError(found, "give an Accumulator or a SharedAccumulator")
+            problem = f"one is of the class {type(accumulator).__name__}"
+            raise NotShownError(problem, "give an Accumulator or a SharedAccumulator")
         with _SHARING:
             # The lock first: a thread that sees the new class must also find the lock.
             vars(accumulator).setdefault("_lock", threading.RLock())

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from streameval.accumulator.codec import TableContent, dumped, one_kind, restored
+from streameval.accumulator.codec import TableContent, dump_content, one_kind, restore_content
 from streameval.accumulator.formulas import (
     EventValues,
     Formula,
@@ -17,7 +17,7 @@ from streameval.accumulator.formulas import (
     largest_rounded,
     mean_counts,
     of_event,
-    summed,
+    sum_metric,
     values_of,
 )
 from streameval.accumulator.inputs import Digests, digests_of, inputs_by_statistic, united
@@ -210,8 +210,15 @@ class Table:
         for upper, lists in self.events.split(bits):
             targets[upper].events.merge(lists)
         for name, statistic in self.statistics.items():
-            own = {at: target.counterpart(name) for at, target in targets.items()}
-            statistic.distribute(bits, {at: each for at, each in own.items() if each is not None})
+            counterparts = {at: target.counterpart(name) for at, target in targets.items()}
+            statistic.distribute(
+                bits,
+                {
+                    at: counterpart
+                    for at, counterpart in counterparts.items()
+                    if counterpart is not None
+                },
+            )
         for target in targets.values():
             target.ids = one_kind("ids", self.ids, target.ids)
             target.users = one_kind("users", self.users, target.users)
@@ -276,7 +283,7 @@ class Table:
         piece is read; dump a copy instead.
         """
         self.fold()
-        return dumped(self._content, order)
+        return dump_content(self._content, order)
 
     def load(
         self, data: bytes, cells: Sequence[int], *, empty_unlike: bool = False
@@ -297,7 +304,7 @@ class Table:
             UnlikeStateError: the ids are of the other kind.
             DamagedStateError: it is not the output of `dump`.
         """
-        content = restored(self._content, data, cells, empty_unlike=empty_unlike)
+        content = restore_content(self._content, data, cells, empty_unlike=empty_unlike)
         self.ids, self.events, missing, self.seen = content
         self.users = self._kind_of_users()
         self.version = next(_VERSIONS)
@@ -306,8 +313,10 @@ class Table:
     def set_statistics(self, statistics: dict[str, Statistic]) -> None:
         """Replace the content by other statistics of the same plan."""
         self.statistics = statistics
-        self.groups = next((each for each in statistics.values() if isinstance(each, Groups)), None)
-        sums = (each for each in statistics.values() if isinstance(each, UserSums))
+        self.groups = next(
+            (statistic for statistic in statistics.values() if isinstance(statistic, Groups)), None
+        )
+        sums = (statistic for statistic in statistics.values() if isinstance(statistic, UserSums))
         self.user_sums = next(sums, None)
         self.audience = cast("Users | None", statistics.get("users"))
         if self.groups is not None:
@@ -341,15 +350,15 @@ class Table:
 
     def _lists_by_user(self) -> ListsByUser | None:
         places = {metric.per_list: place for place, metric in enumerate(self.plan.summed)}
-        takers = [each for each in (self.groups, self.user_sums) if each is not None]
+        takers = [taker for taker in (self.groups, self.user_sums) if taker is not None]
         if not takers:
             return None
-        found = ListsByUser(
-            [(each, [places[text] for text in each.options.metrics]) for each in takers]
+        lists = ListsByUser(
+            [(taker, [places[text] for text in taker.options.metrics]) for taker in takers]
         )
-        for each in takers:
-            each.pending = found
-        return found
+        for taker in takers:
+            taker.pending = lists
+        return lists
 
     def _values(self, name: str) -> Values:
         return cast("Values", self.statistics[name])
@@ -368,14 +377,14 @@ class Table:
 
     def _list_collector(self, options: HitsOptions, by_user: ListsByUser) -> ListCollector | None:
         reading = [
-            summed(metric, column, self.context)
+            sum_metric(metric, column, self.context)
             for column, metric in enumerate(self.plan.summed)
             if self.plan.need(metric) == options
         ]
         return by_user.collect_lists(reading) if reading else None
 
     def _event_collector(self, metric: Metric, by_user: ListsByUser) -> EventCollector | None:
-        texts = [each.per_list for each in self.plan.summed]
+        texts = [summed_metric.per_list for summed_metric in self.plan.summed]
         if metric.per_list not in texts:
             return None
         return by_user.collect_events(texts.index(metric.per_list), largest_rounded(metric))
@@ -403,7 +412,7 @@ class Table:
 
     def _mapped(self, change: Callable[[Relation], Relation]) -> Table:
         self.fold()
-        statistics = {name: each.mapped(change) for name, each in self.statistics.items()}
+        statistics = {name: statistic.mapped(change) for name, statistic in self.statistics.items()}
         twin = Table(self.plan, self.context, self.items, self.ids, statistics)
         twin.users, twin.seen, twin.events = self.users, self.seen, change(self.events)
         return twin
@@ -436,9 +445,9 @@ class Table:
 
     def _kind_of_users(self) -> IdKind | None:
         """The kind of the user ids counted; None without users."""
-        for each in self.statistics.values():
-            if isinstance(each, ItemsShown) and each.options.of != "items":
-                (user,) = self.items.named(each.relations["shown"].columns[1][:1]) or (None,)
+        for statistic in self.statistics.values():
+            if isinstance(statistic, ItemsShown) and statistic.options.of != "items":
+                (user,) = self.items.named(statistic.relations["shown"].columns[1][:1]) or (None,)
                 if user is not None:
                     return "text" if isinstance(user, str) else "integer"
         return None

@@ -100,11 +100,11 @@ def select(drafts: Sequence[DraftComparison]) -> list[Compared]:
     p_values = sorted(draft.row.p_value for draft in drafts if not draft.row.primary)
     among = len(p_values)
     return [
-        draft.row if draft.row.primary else _corrected(draft, p_values, among) for draft in drafts
+        draft.row if draft.row.primary else _correct(draft, p_values, among) for draft in drafts
     ]
 
 
-def _corrected(draft: DraftComparison, p_values: Sequence[float], among: int) -> Compared:
+def _correct(draft: DraftComparison, p_values: Sequence[float], among: int) -> Compared:
     alpha = draft.settings.alpha
     passed = [rank for rank, p in enumerate(p_values, 1) if p * among <= rank * alpha]
     selected = max(passed, default=0)
@@ -112,8 +112,8 @@ def _corrected(draft: DraftComparison, p_values: Sequence[float], among: int) ->
     level = alpha * min(selected + (not is_selected), among) / among
     if draft.contrast is None:
         return msgspec.structs.replace(draft.row, among=among, confidence=1.0 - level)
-    found = judge(draft.contrast, draft.settings._replace(level=level))
-    return msgspec.structs.replace(draft.row, among=among, **msgspec.structs.asdict(found))
+    comparison = judge(draft.contrast, draft.settings._replace(level=level))
+    return msgspec.structs.replace(draft.row, among=among, **msgspec.structs.asdict(comparison))
 
 
 def guard(contrast: Contrast | None, settings: Settings, limit: float) -> GuardrailVerdict:
@@ -126,7 +126,7 @@ def guard(contrast: Contrast | None, settings: Settings, limit: float) -> Guardr
     return "kept" if side == ("above" if limit <= 0 else "below") else "broken"
 
 
-def explained(row: Compared, trouble: Sequence[str], control: str) -> Compared:
+def explain_row(row: Compared, trouble: Sequence[str], control: str) -> Compared:
     """The row with its text and its sentence; without a verdict if a check raised an alarm."""
     change = msgspec.structs.replace
     if trouble and row.verdict not in ("too few users", "not judged"):
@@ -163,14 +163,14 @@ def guardrail_text(row: Compared) -> str:
 
 def needed_text(row: Compared) -> str:
     """The evidence beside what a verdict needs; p-values for the method "fixed"."""
-    found = evidence_text(row)
+    evidence = evidence_text(row)
     if row.difference is None:
-        return found
+        return evidence
     if row.kind == "fixed":
         sign = "≤" if row.p_value <= row.needed else ">"
-        return f"{found} {sign} {row.needed:.2g}"
+        return f"{evidence} {sign} {row.needed:.2g}"
     sign = "≥" if row.evidence >= row.needed else "<"
-    return f"{found} {sign} {e_value_text(row.needed)}"
+    return f"{evidence} {sign} {e_value_text(row.needed)}"
 
 
 def promise(method: Method, confidence: float) -> str:

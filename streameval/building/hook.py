@@ -149,10 +149,10 @@ def install(lock: Path, target: Path) -> None:
     if is_current(lock, target):
         return
     with tempfile.TemporaryDirectory() as folder:
-        found = fetch(lock, Path(folder)) / "uplot"
+        files = fetch(lock, Path(folder)) / "uplot"
         target.mkdir(parents=True, exist_ok=True)
         for name, path in FILES.items():
-            shutil.copyfile(found / path, target / name)
+            shutil.copyfile(files / path, target / name)
     (target / _STAMP).write_text(_digest(lock), encoding="ascii")
 
 

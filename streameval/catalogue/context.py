@@ -62,7 +62,7 @@ class Popularity:
             _check_amount("users= of popularity", users)
         self.counts = dict(zip(items, map(_builtin, counts.values()), strict=True))
         self.users = math.fsum(self.counts.values()) if users is None else _builtin(users)
-        self.version = checked_version("popularity", version)
+        self.version = check_version("popularity", version)
         self._tails: dict[float, float] = {}
         self._least: dict[float, frozenset[Id]] = {}
 
@@ -132,7 +132,7 @@ class Similarity:
         matrix: FloatArray | Sequence[Sequence[float]] | None = None,
         version: str | None = None,
     ) -> None:
-        self.version = checked_version("similarity", version)
+        self.version = check_version("similarity", version)
         given = vectors if vectors is not None else matrix
         if given is None or (vectors is not None and matrix is not None):
             raise MetricError("similarity: give either vectors= or matrix=")
@@ -150,7 +150,7 @@ class Similarity:
         if not self._cosine and 0 < table.shape[1] < len(table):
             detail = f"matrix= of shape {table.shape} lacks a column for some of its rows"
             raise MetricError(f"similarity: {detail}")
-        self._table = _normalised(table, cosine=self._cosine)
+        self._table = _normalise(table, cosine=self._cosine)
 
     @classmethod
     def of_pairs(cls, pairs: Pairs, *, version: str | None = None) -> Similarity:
@@ -219,23 +219,23 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         kinds = {"ids=": asked, "catalog": ids_of_input("catalog", items)[0]}
         for name in ("popularity", "similarity"):
             kinds[name] = getattr(getattr(self, name), "ids", None)
-        known = {name: kind for name, kind in kinds.items() if kind is not None}
-        if len({*known.values()}) > 1:
-            found = ", ".join(f"{name} {kind}" for name, kind in known.items())
-            problem = f"the ids of an accumulator must be all text or all integers; found {found}"
+        id_kinds = {name: kind for name, kind in kinds.items() if kind is not None}
+        if len({*id_kinds.values()}) > 1:
+            listing = ", ".join(f"{name} {kind}" for name, kind in id_kinds.items())
+            problem = f"the ids of an accumulator must be all text or all integers; found {listing}"
             raise MetricError(f"{problem}; convert some, for example with str(id) or int(id).")
-        return next(iter(known.values()), None)
+        return next(iter(id_kinds.values()), None)
 
     @property
     def identity(self) -> dict[str, int | str | None]:
         """Identities of the inputs, by version or content; states with others do not merge."""
         ids = self.catalog
-        found: dict[str, int | str | None] = {
+        identities: dict[str, int | str | None] = {
             "catalog": ids if not isinstance(ids, frozenset) else _digest(sorted(map(_named, ids)))
         }
         for name, table in self._tables.items():
-            found[name] = None if table is None else _identity(table)
-        return found
+            identities[name] = None if table is None else _identity(table)
+        return identities
 
     @property
     def digests(self) -> dict[str, str]:
@@ -254,7 +254,7 @@ def _identity(table: Popularity | Similarity) -> str:
     return table.identity if table.version is None else f"version {table.version}"
 
 
-def checked_version(name: str, version: Any) -> str | None:
+def check_version(name: str, version: Any) -> str | None:
     """The version of an input, or None.
 
     Raises:
@@ -298,13 +298,13 @@ def catalog_of(given: Any) -> Catalog | None:
 
 def _builtin(number: Any) -> float:
     """A number that is not of NumPy: an identity has its text, which would name the type."""
-    found: float = number.item() if isinstance(number, np.generic) else number
-    return found
+    builtin: float = number.item() if isinstance(number, np.generic) else number
+    return builtin
 
 
-def _check_amount(what: str, found: Any) -> None:
-    if not is_number(found) or found < 0:
-        raise MetricError(f"{what}: {found!r:.80} is not a finite number, at least 0")
+def _check_amount(what: str, amount: Any) -> None:
+    if not is_number(amount) or amount < 0:
+        raise MetricError(f"{what}: {amount!r:.80} is not a finite number, at least 0")
 
 
 def _finite(given: object) -> FloatArray:
@@ -320,7 +320,7 @@ def _finite(given: object) -> FloatArray:
     return table
 
 
-def _normalised(table: FloatArray, *, cosine: bool) -> FloatArray:
+def _normalise(table: FloatArray, *, cosine: bool) -> FloatArray:
     if not cosine:
         return table
     lengths = np.sqrt((table * table).sum(axis=1, keepdims=True))

@@ -87,7 +87,7 @@ def gain_value(gain: FloatArray, kind: Gain) -> FloatArray:
     return np.array([_exp2(min(g, _LARGEST)) for g in gain.tolist()])
 
 
-def capped(values: Total, cap: float) -> Total:
+def cap_values(values: Total, cap: float) -> Total:
     """The values of lists, of which larger ones count as the cap; with 0 there is none.
 
     Example:
@@ -105,7 +105,7 @@ def single_dcg(
     `widths`: ranks of each list, shape (lists,); hits at higher ranks are added too.
     """
     ends = np.cumsum(np.bincount(cells.owner, minlength=cells.lists)).tolist()
-    found = np.zeros(cells.lists, np.float32)
+    totals = np.zeros(cells.lists, np.float32)
     for place, (start, end) in enumerate(zip([0, *ends], ends, strict=False)):
         rank, gains = cells.rank[start:end], cells.gain[start:end]
         width = max(int(widths[place]), int(rank.max(initial=0)))
@@ -113,8 +113,8 @@ def single_dcg(
             row = np.zeros(width, gains.dtype)
             row[rank - 1] = gains
             rank, gains = np.arange(1, width + 1), row
-        found[place] = _single_sum(rank.astype(np.float32), gains, gain, discount_by)
-    return found
+        totals[place] = _single_sum(rank.astype(np.float32), gains, gain, discount_by)
+    return totals
 
 
 def _single_sum(
@@ -136,10 +136,10 @@ def _exp2(gain: float) -> float:
 
 def _tables(rank: int, kind: Discount) -> tuple[FloatArray, FloatArray]:
     """Discounts and ideal DCGs, at least up to this rank."""
-    known = _TABLES[kind]
-    if rank >= known[0].size:
+    tables = _TABLES[kind]
+    if rank >= tables[0].size:
         discounts = [1.0 / _DIVISORS[kind](r) for r in range(1, 2 * rank + 1)]
         ideals = accumulate(discounts, initial=0.0)
         # Replaced as a whole, because several threads may read metrics.
-        known = _TABLES[kind] = np.array([math.nan, *discounts]), np.array([*ideals])
-    return known
+        tables = _TABLES[kind] = np.array([math.nan, *discounts]), np.array([*ideals])
+    return tables

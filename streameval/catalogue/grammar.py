@@ -38,7 +38,7 @@ class Spelling(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         prefix = f"{self.prefix}:" if self.prefix else ""
-        chosen = ",".join(f"{name}={written(value)}" for name, value in self.parameters)
+        chosen = ",".join(f"{name}={format_value(value)}" for name, value in self.parameters)
         k = f"@{self.k}" if self.k is not None else ""
         return f"{prefix}{self.name}{f'({chosen})' if chosen else ''}{k}"
 
@@ -53,18 +53,18 @@ def spelling(text: str) -> Spelling:
         >>> str(spelling("ndcg( gain = exp2 )@10"))
         'ndcg(gain=exp2)@10'
     """
-    found = _SHAPE.fullmatch(text.strip())
-    if found is None:
+    matched = _SHAPE.fullmatch(text.strip())
+    if matched is None:
         raise MetricSyntaxError(text, "not a valid metric")
     return Spelling(
-        prefix=found["prefix"],
-        name=found["name"],
-        parameters=tuple(sorted(_parameters(text, found["parameters"]).items())),
-        k=_cutoff(text, found["k"]),
+        prefix=matched["prefix"],
+        name=matched["name"],
+        parameters=tuple(sorted(_parameters(text, matched["parameters"]).items())),
+        k=_cutoff(text, matched["k"]),
     )
 
 
-def written(value: str | float) -> str:
+def format_value(value: str | float) -> str:
     """The text form of a parameter's value.
 
     Example:
@@ -91,12 +91,12 @@ def _parameters(text: str, inside: str | None) -> Mapping[str, str | int | float
         return {}
     chosen: dict[str, str | int | float | bool] = {}
     for part in inside.split(","):
-        found = _PARAMETER.fullmatch(part)
-        if found is None:
+        matched = _PARAMETER.fullmatch(part)
+        if matched is None:
             raise MetricSyntaxError(text, f"{part.strip()!r} is not of the form parameter=value")
-        if found["name"] in chosen:
-            raise MetricSyntaxError(text, f"{found['name']!r} appears twice")
-        chosen[found["name"]] = _value(found["value"])
+        if matched["name"] in chosen:
+            raise MetricSyntaxError(text, f"{matched['name']!r} appears twice")
+        chosen[matched["name"]] = _value(matched["value"])
     return chosen
 
 

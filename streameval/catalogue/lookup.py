@@ -142,12 +142,12 @@ def catalogue() -> Mapping[str, Definition]:
         >>> catalogue()["ndcg"].bounds
         (0, 1)
     """
-    found = {}
+    definitions = {}
     for module in sorted(entry.name for entry in pkgutil.iter_modules(metrics.__path__)):
         content = vars(importlib.import_module(f"{metrics.__name__}.{module}"))
         for definition in filter(None, map(definition_of, content.values())):
-            found[definition.name] = definition
-    return found
+            definitions[definition.name] = definition
+    return definitions
 
 
 def parameters(definition: Definition, convention: str | None = None) -> Mapping[str, Parameter]:
@@ -169,24 +169,24 @@ def parameters(definition: Definition, convention: str | None = None) -> Mapping
 
 
 def _shared(definition: Definition) -> dict[str, Parameter]:
-    known: dict[str, Parameter] = {}
+    shared: dict[str, Parameter] = {}
     if definition.reads in ("hits", "lists"):
-        known |= {parameter.name: parameter for parameter in _HITS_PARAMETERS}
+        shared |= {parameter.name: parameter for parameter in _HITS_PARAMETERS}
     if definition.per == "list" and definition.reads != "event":
-        known["empty"] = Parameter("empty", definition.empty, _EMPTY)
-        known["empty_list"] = Parameter("empty_list", "any", ("any", *_EMPTY))
-        known |= {parameter.name: parameter for parameter in summary.PARAMETERS}
+        shared["empty"] = Parameter("empty", definition.empty, _EMPTY)
+        shared["empty_list"] = Parameter("empty_list", "any", ("any", *_EMPTY))
+        shared |= {parameter.name: parameter for parameter in summary.PARAMETERS}
     if definition.reads == "event":
         summarised = definition.over is None
-        known |= {each.name: each for each in _VALUE_PARAMETERS if summarised}
-        known |= {"type": _TYPE} if definition.interactions else {}
-    if "statistic" in known and _averages_users(definition):
-        known[_PER.name] = _PER
+        shared |= {parameter.name: parameter for parameter in _VALUE_PARAMETERS if summarised}
+        shared |= {"type": _TYPE} if definition.interactions else {}
+    if "statistic" in shared and _averages_users(definition):
+        shared[_PER.name] = _PER
     if definition.reads == "users":
-        known["having"] = _HAVING
+        shared["having"] = _HAVING
     if definition.reads in ("scores", "ranksums"):
-        known |= {parameter.name: parameter for parameter in _SAMPLE_PARAMETERS}
-    return known
+        shared |= {parameter.name: parameter for parameter in _SAMPLE_PARAMETERS}
+    return shared
 
 
 def _averages_users(definition: Definition) -> bool:
@@ -270,12 +270,12 @@ def companion(metric: Metric, name: str, **chosen: Value) -> Metric:
     """
     prefix = None if name in catalogue() else spelling(metric.text).prefix
     definition = _user_definition(prefix, name) if prefix else catalogue()[name]
-    known, own = parameters(definition), {*definition.parameters, "type"}
-    values = {key: value for key, value in metric.values.items() if key in own} | chosen
+    accepted, companion_names = parameters(definition), {*definition.parameters, "type"}
+    values = {key: value for key, value in metric.values.items() if key in companion_names} | chosen
     options = {
         key: value
         for key, value in sorted(values.items())
-        if key in known and value != known[key].default
+        if key in accepted and value != accepted[key].default
     }
     return parse(str(Spelling(prefix, name, tuple(options.items()), metric.k)))
 
@@ -309,11 +309,11 @@ def metric_of(given: object) -> Metric:
 def _metric(text: str, spelled: Spelling, definition: Definition, convention: str | None) -> Metric:
     if spelled.k is not None and not definition.takes_k:
         raise MetricSyntaxError(text, f"{definition.name} has no cut-off")
-    known = parameters(definition, convention)
-    usual = {name: parameter.default for name, parameter in known.items()}
+    accepted = parameters(definition, convention)
+    usual = {name: parameter.default for name, parameter in accepted.items()}
     if convention is not None:
         usual |= CONVENTIONS[convention].metrics[definition.name]
-    chosen = _checked(text, known, spelled)
+    chosen = _check_choice(text, accepted, spelled)
     options = {name: value for name, value in chosen.items() if value != usual[name]}
     canonical = Spelling(spelled.prefix, definition.name, tuple(options.items()), spelled.k)
     values = usual | options
@@ -369,8 +369,10 @@ def _refuse_absent(text: str) -> None:
 def _resolve(text: str, spelled: Spelling) -> tuple[Definition, str | None]:
     if spelled.prefix is None:
         if spelled.name in CONVENTIONS:
-            known = CONVENTIONS[spelled.name].metrics
-            raise UnknownMetricError(spelled.name, [f"{spelled.name}:{each}" for each in known])
+            conventional = CONVENTIONS[spelled.name].metrics
+            raise UnknownMetricError(
+                spelled.name, [f"{spelled.name}:{metric_name}" for metric_name in conventional]
+            )
         if spelled.name not in catalogue():
             raise UnknownMetricError(spelled.name, {*catalogue(), *ALIASES})
         return catalogue()[spelled.name], None
@@ -382,14 +384,18 @@ def _resolve(text: str, spelled: Spelling) -> tuple[Definition, str | None]:
 
 def _user_definition(module: str, name: str) -> Definition:
     """The metric with this name in a user's module."""
-    content = vars(_imported(module)).values()
-    found = {each.name: each for each in filter(None, map(definition_of, content))}
-    if name not in found:
-        raise UnknownMetricError(f"{module}:{name}", [f"{module}:{each}" for each in found])
-    return found[name]
+    content = vars(_import_metric(module)).values()
+    by_name = {
+        definition.name: definition for definition in filter(None, map(definition_of, content))
+    }
+    if name not in by_name:
+        raise UnknownMetricError(
+            f"{module}:{name}", [f"{module}:{metric_name}" for metric_name in by_name]
+        )
+    return by_name[name]
 
 
-def _imported(module: str) -> ModuleType:
+def _import_metric(module: str) -> ModuleType:
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
@@ -400,11 +406,13 @@ def _imported(module: str) -> ModuleType:
         raise MetricModuleError(module, error) from error
 
 
-def _checked(text: str, known: Mapping[str, Parameter], spelled: Spelling) -> dict[str, Value]:
+def _check_choice(
+    text: str, accepted: Mapping[str, Parameter], spelled: Spelling
+) -> dict[str, Value]:
     chosen = {}
     for name, value in spelled.parameters:
-        if name not in known:
-            allowed = f"it has {', '.join(sorted(known)) or 'no parameters'}"
+        if name not in accepted:
+            allowed = f"it has {', '.join(sorted(accepted)) or 'no parameters'}"
             raise MetricParameterError(text, name, value, allowed)
-        chosen[name] = known[name].check(text, value)
+        chosen[name] = accepted[name].check(text, value)
     return chosen

@@ -72,27 +72,27 @@ class Parameter(msgspec.Struct, frozen=True):
     choices: tuple[Value, ...] | None = None
     span: tuple[float, float] = (-math.inf, math.inf)
 
-    def check(self, metric: str, found: Value) -> Value:
+    def check(self, metric: str, given: Value) -> Value:
         """The value, converted to the parameter's type.
 
         Raises:
             MetricParameterError: the value is not one of the choices, or has another type.
         """
         if self.choices is not None:
-            if found in self.choices:
-                return found
+            if given in self.choices:
+                return given
             allowed = f"choose one of {', '.join(map(str, self.choices))}"
-            raise MetricParameterError(metric, self.name, found, allowed)
-        return self._number(metric, found)
+            raise MetricParameterError(metric, self.name, given, allowed)
+        return self._number(metric, given)
 
-    def _number(self, metric: str, found: Value) -> Value:
+    def _number(self, metric: str, given: Value) -> Value:
         kind, (low, high) = type(self.default), self.span
-        if type(found) is not kind and not (kind is float and type(found) is int):
-            raise MetricParameterError(metric, self.name, found, f"give {KINDS[kind]}")
-        if isinstance(found, (int, float)) and not low <= found <= high:
+        if type(given) is not kind and not (kind is float and type(given) is int):
+            raise MetricParameterError(metric, self.name, given, f"give {KINDS[kind]}")
+        if isinstance(given, (int, float)) and not low <= given <= high:
             limits = f"give a number from {low:g} to {high:g}"
-            raise MetricParameterError(metric, self.name, found, limits)
-        return kind(found)
+            raise MetricParameterError(metric, self.name, given, limits)
+        return kind(given)
 
 
 class Definition(msgspec.Struct, frozen=True, eq=False):
@@ -354,8 +354,8 @@ def metric(
 
 def definition_of(function: object) -> Definition | None:
     """The definition that `@metric` attached to a function, if any."""
-    found = getattr(function, "definition", None)
-    return found if isinstance(found, Definition) else None
+    attached = getattr(function, "definition", None)
+    return attached if isinstance(attached, Definition) else None
 
 
 _OPTIONS: Mapping[str, tuple[object, ...]] = {
@@ -376,11 +376,11 @@ def _problems(
             pass
         case _:
             yield f"bounds={bounds!r} must be the smallest and the largest value, like (0, 1)"
-    for name, found in options.items():
+    for name, option in options.items():
         # Compare texts, because 1 == True.
         allowed = list(map(repr, _OPTIONS[name]))
-        if repr(found) not in allowed:
-            yield f"{name}={found!r} is not one of {', '.join(allowed)}"
+        if repr(option) not in allowed:
+            yield f"{name}={option!r} is not one of {', '.join(allowed)}"
     for name, other in others.items():
         if other is not None and not callable(other):
             yield f"{name}={other!r:.80} is not a function"
@@ -454,8 +454,8 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     plain = inspect.unwrap(function)
     names = {*_inputs(function), *_keywords(function)} - {"k"}
     try:
-        known = {name: hint for name, hint in plain.__annotations__.items() if name in names}
-        annotated: Any = SimpleNamespace(__annotations__=known)
+        hints = {name: hint for name, hint in plain.__annotations__.items() if name in names}
+        annotated: Any = SimpleNamespace(__annotations__=hints)
         return typing.get_type_hints(annotated, plain.__globals__, include_extras=True)
     except NameError as error:
         problem = f"an annotation names {error.name!r}; import it outside of `if TYPE_CHECKING`"
@@ -466,29 +466,29 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 def _keywords(function: Callable[..., Any]) -> tuple[str, ...]:
     """The names of the keyword-only arguments, also of a function in a wrapper."""
     arguments = inspect.signature(function).parameters.values()
-    return tuple(each.name for each in arguments if each.kind is each.KEYWORD_ONLY)
+    return tuple(argument.name for argument in arguments if argument.kind is argument.KEYWORD_ONLY)
 
 
 def _parameters(function: Callable[..., Any]) -> dict[str, Parameter]:
     hints, arguments = _hints(function), inspect.signature(function).parameters
-    found = {
+    accepted = {
         name: _parameter(name, arguments[name].default, hints.get(name))
         for name in _keywords(function)
     }
-    for name, parameter in found.items():
+    for name, parameter in accepted.items():
         try:
             parameter.check(function.__name__, parameter.default)
         except MetricParameterError as error:
             problem = f"the default of {name} is {parameter.default!r}; {error.allowed}"
             raise MetricDeclarationError(function, problem=problem) from error
-    return found
+    return accepted
 
 
 def _parameter(name: str, default: Value, hint: object) -> Parameter:
     limits: tuple[float, float] = (-math.inf, math.inf)
     if typing.get_origin(hint) is Annotated:
         hint, *notes = typing.get_args(hint)
-        limits = next((each for each in notes if isinstance(each, Span)), limits)
+        limits = next((note for note in notes if isinstance(note, Span)), limits)
     choices = typing.get_args(hint) if typing.get_origin(hint) is Literal else None
     # Type checkers accept a whole number as a float, too.
     if hint is float and type(default) is int:

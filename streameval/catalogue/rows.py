@@ -28,17 +28,17 @@ def rows_of(items: Sequence[Id], k: int | None, repeats: str, rows: int) -> Sequ
     return items[:k]
 
 
-def ranked(event: Event, k: int | None) -> list[Id]:
+def distinct_items(event: Event, k: int | None) -> list[Id]:
     """The distinct items of a list up to rank k, by rank.
 
     Example:
         >>> ranked(Event(recommendations=["a", "b", "a"], interactions=[], positions=[3, 1, 2]), 2)
         ['b', 'a']
     """
-    return list(dict.fromkeys(placed(event, k)))
+    return list(dict.fromkeys(items_with_repeats(event, k)))
 
 
-def placed(event: Event, k: int | None) -> list[Id]:
+def items_with_repeats(event: Event, k: int | None) -> list[Id]:
     """The items of a list up to rank k, by rank, as often as the list has them."""
     ranks = event.positions or range(1, len(event.recommendations) + 1)
     pairs = sorted(zip(ranks, event.recommendations, strict=True), key=lambda pair: pair[0])
@@ -75,7 +75,7 @@ def confusion(
     """
     gains = gains_of(event.interactions)
     wanted = {item for item, gain in gains.items() if relevant == "all" or gain > 0}
-    shown = placed(event, k) if repeats == "every" else ranked(event, k)
+    shown = items_with_repeats(event, k) if repeats == "every" else distinct_items(event, k)
     if unknown == "ignore" and not isinstance(catalog, int):
         shown, wanted = [item for item in shown if item in catalog], wanted & catalog
     hits, interacted = sum(map(wanted.__contains__, shown)), len(wanted)

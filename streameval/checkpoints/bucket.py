@@ -75,15 +75,15 @@ class Bucket:
     def files(self, folder: str) -> dict[str, StoredFile]:
         """See `Storage.files`."""
         with self._request("list", folder):
-            found = obstore.list(self._client, folder, chunk_size=_PAGE).collect()
-        return {each["path"].removeprefix(f"{folder}/"): _stored(each) for each in found}
+            listed = obstore.list(self._client, folder, chunk_size=_PAGE).collect()
+        return {entry["path"].removeprefix(f"{folder}/"): _store(entry) for entry in listed}
 
     def names(self, folder: str) -> list[str]:
         """See `Storage.names`."""
         with self._request("list", folder):
-            found = obstore.list_with_delimiter(self._client, folder or None)
-        objects = [each["path"] for each in found["objects"]]
-        return sorted(path.rpartition("/")[2] for path in (*found["common_prefixes"], *objects))
+            listing = obstore.list_with_delimiter(self._client, folder or None)
+        objects = [entry["path"] for entry in listing["objects"]]
+        return sorted(path.rpartition("/")[2] for path in (*listing["common_prefixes"], *objects))
 
     def move(self, source: str, target: str) -> None:
         """See `Storage.move`."""
@@ -138,9 +138,9 @@ def open_bucket(path: str, options: BucketOptions, progress: Callable[[], None])
     return Bucket(path, client, progress)
 
 
-def _stored(found: Mapping[str, Any]) -> StoredFile:
-    modified = found["last_modified"].timestamp()
-    return StoredFile(found["size"], modified, found["e_tag"] or f"{modified}")
+def _store(meta: Mapping[str, Any]) -> StoredFile:
+    modified = meta["last_modified"].timestamp()
+    return StoredFile(meta["size"], modified, meta["e_tag"] or f"{modified}")
 
 
 _ACCESS: Final = (

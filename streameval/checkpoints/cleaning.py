@@ -52,10 +52,10 @@ def references(name: str, data: bytes) -> References:
 
 def blobs_of(entries: Iterable[Entry]) -> frozenset[str]:
     """The names of the blobs of these parts."""
-    return frozenset(each.blob for each in entries if each.blob is not None)
+    return frozenset(entry.blob for entry in entries if entry.blob is not None)
 
 
-def kept(files: Sequence[References]) -> set[int]:
+def offsets_to_keep(files: Sequence[References]) -> set[int]:
     """The offsets of one place to keep.
 
     These are the two highest offsets, and the highest of each format version, to go back to
@@ -66,7 +66,7 @@ def kept(files: Sequence[References]) -> set[int]:
         >>> sorted(kept([References(*each) for each in versions]))
         [2, 4, 5]
     """
-    readable = sorted((each.offset, each.version) for each in files if each.version is not None)
+    readable = sorted((file.offset, file.version) for file in files if file.version is not None)
     newest = {version: offset for offset, version in readable}
     return {offset for offset, _ in readable[-2:]} | set(newest.values())
 
@@ -106,21 +106,29 @@ class Cleaner:
         It supersedes no higher offset, and no blob of one: this process may no longer own the
         place.
         """
-        known = self._references_of(folder, files, file_of(offset))
-        if known is None:
+        checkpoint_references = self._references_of(folder, files, file_of(offset))
+        if checkpoint_references is None:
             return []
-        current = [each for name, each in known.items() if offset_of(name) == each.offset <= offset]
-        keep = kept(current)
-        superseded = [file_of(each.offset) for each in current if each.offset not in keep]
-        if any(each.blobs is None for each in known.values()):
+        current = [
+            reference
+            for name, reference in checkpoint_references.items()
+            if offset_of(name) == reference.offset <= offset
+        ]
+        keep = offsets_to_keep(current)
+        superseded = [
+            file_of(reference.offset) for reference in current if reference.offset not in keep
+        ]
+        if any(reference.blobs is None for reference in checkpoint_references.values()):
             return superseded
-        referenced = frozenset().union(*(each.blobs or () for each in known.values()))
+        referenced = frozenset().union(
+            *(reference.blobs or () for reference in checkpoint_references.values())
+        )
         # By the clock of the storage, which may differ from that of this machine.
-        now = max((each.modified for each in files.values()), default=0.0)
-        for name, found in files.items():
+        now = max((file.modified for file in files.values()), default=0.0)
+        for name, file in files.items():
             blob = name.removeprefix(f"{BLOBS}/")
             unreferenced = blob != name and blob not in referenced
-            if (unreferenced or name.endswith(TEMPORARY)) and found.modified < now - GRACE:
+            if (unreferenced or name.endswith(TEMPORARY)) and file.modified < now - GRACE:
                 superseded.append(name)
         return superseded
 
@@ -143,5 +151,5 @@ class Cleaner:
                 self._cache[key] = files[name].tag, references(name, self._storage.get(key))
         if len(new) > 1:
             return None
-        found = {name: self._cache.get(f"{folder}/{name}") for name in (*names, newest)}
-        return {name: each[1] for name, each in found.items() if each is not None}
+        cached = {name: self._cache.get(f"{folder}/{name}") for name in (*names, newest)}
+        return {name: entry[1] for name, entry in cached.items() if entry is not None}

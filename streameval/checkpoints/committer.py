@@ -93,7 +93,9 @@ class OffsetCommitter:
         if not self._asked:
             return
         asked = sorted(self._asked.items())
-        offsets = {log: offset for _, each in asked for log, offset in each.offsets.items()}
+        offsets = {
+            log: offset for _, checkpoint in asked for log, offset in checkpoint.offsets.items()
+        }
         problem = self._commit(offsets, wait=wait)
         if isinstance(problem, CommitAnswer):
             self.pending = True
@@ -186,7 +188,7 @@ class DurableCounters:
             for entry in series.values():
                 values[entry.shown_as].append(entry.contribution)
         for key, pairs in values.items():
-            self._shown[key] = _raised(self._shown.get(key, _NOTHING), pairs)
+            self._shown[key] = _raise_later(self._shown.get(key, _NOTHING), pairs)
         return {key: self._shown[key] for key in sorted(self._shown)}
 
     def _move(
@@ -239,7 +241,7 @@ def _sum(pairs: Iterable[CounterValue]) -> CounterValue:
     return math.fsum(total for total, _ in pairs), sum(count for _, count in pairs)
 
 
-def _raised(before: CounterValue, pairs: Iterable[CounterValue]) -> CounterValue:
+def _raise_later(before: CounterValue, pairs: Iterable[CounterValue]) -> CounterValue:
     total, count = _sum(pairs)
     # Sums of other groupings may be an ulp lower, and a counter must not fall.
     return max(before[0], total), max(before[1], count)

@@ -43,7 +43,7 @@ class CheckpointContent(msgspec.Struct, frozen=True, kw_only=True):
     entries: Sequence[Entry]
 
 
-def written(
+def encode_checkpoint(
     header: Header, contents: Mapping[str, bytes], blobs: Mapping[str, Entry]
 ) -> tuple[list[bytes], list[Entry]]:
     """The bytes of a checkpoint file, in pieces, and its table of parts.
@@ -75,7 +75,7 @@ def content_of(what: str, data: bytes) -> CheckpointContent:
     return READERS[version](what, data)
 
 
-def checked_content(what: str, data: bytes, place: Place) -> CheckpointContent:
+def check_content(what: str, data: bytes, place: Place) -> CheckpointContent:
     """Header and table of a checkpoint, after a check of all bytes of the file; reads no blobs.
 
     `what`: the path of the file.
@@ -99,9 +99,9 @@ def header_of(what: str, read: Callable[[int], bytes]) -> Header:
     `read`: size -> at most so many bytes from the beginning of the file.
     """
     size = _HEAD
-    while (found := read(size)).count(b"\n") < 2 and len(found) == size:
+    while (head := read(size)).count(b"\n") < 2 and len(head) == size:
         size *= 2
-    _, header = _opening(what, found)
+    _, header = _opening(what, head)
     try:
         return msgspec.convert(header, Header)
     except msgspec.ValidationError as error:
@@ -116,7 +116,7 @@ def _opening(what: str, data: bytes) -> tuple[int, Mapping[str, Any]]:
     if not (data.startswith(MAGIC) and digits.isdigit() and second > first):
         raise DamagedStateError(what, "its first line is not that of a checkpoint")
     version = int(digits)
-    header = _decoded(what, data[first + 1 : second], dict[str, Any])
+    header = _decode(what, data[first + 1 : second], dict[str, Any])
     if version not in READERS:
         raise StateVersionError(what, version, VERSION, f"release {header.get('release')}")
     return version, header
@@ -140,19 +140,19 @@ def _version_3(what: str, data: bytes) -> CheckpointContent:
     if len(tail) < _TAIL or not position.isdigit():
         raise DamagedStateError(what, "the position of its table of parts is missing")
     start = int(position)
-    entries = _decoded(what, data[start:-_TAIL], list[Entry])
+    entries = _decode(what, data[start:-_TAIL], list[Entry])
     _check_positions(what, entries, start)
     return CheckpointContent(header=header_of(what, lambda size: data[:size]), entries=entries)
 
 
 def _check_positions(what: str, entries: Sequence[Entry], end: int) -> None:
-    own = [each for each in entries if each.blob is None]
-    inside = all(0 < each.start <= end - each.size for each in own)
-    if not inside or len({each.name for each in entries}) < len(entries):
+    inline = [entry for entry in entries if entry.blob is None]
+    inside = all(0 < entry.start <= end - entry.size for entry in inline)
+    if not inside or len({entry.name for entry in entries}) < len(entries):
         raise DamagedStateError(what, "its table of parts contradicts itself")
 
 
-def _decoded(what: str, line: bytes, kind: Any) -> Any:
+def _decode(what: str, line: bytes, kind: Any) -> Any:
     try:
         return msgspec.json.decode(line, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -165,19 +165,19 @@ READERS: Final[Mapping[int, Callable[[str, bytes], CheckpointContent]]] = {3: _v
 
 def folder_of(place: Place) -> str:
     """The folder of a place: TOPIC/TOPIC ID/PARTITION."""
-    return f"{encoded(place.topic)}/{encoded(place.identity)}/{place.number}"
+    return f"{encode_name(place.topic)}/{encode_name(place.identity)}/{place.number}"
 
 
 def place_of(folder: str) -> Place | None:
     """The place of a folder; None if it is not a place's folder."""
     topic_part, identity_part, number = folder.split("/")
-    topic, identity = decoded(topic_part), decoded(identity_part)
+    topic, identity = decode_name(topic_part), decode_name(identity_part)
     if topic is None or identity is None or not _NUMBER.fullmatch(number):
         return None
     return Place(topic, identity, int(number))
 
 
-def encoded(name: str) -> str:
+def encode_name(name: str) -> str:
     """A name as one part of a path; `decoded` is the inverse.
 
     Example:
@@ -189,7 +189,7 @@ def encoded(name: str) -> str:
     return quote(name, safe="", errors="surrogateescape") or _EMPTY
 
 
-def decoded(part: str) -> str | None:
+def decode_name(part: str) -> str | None:
     """The name of a part of a path; None if `encoded` did not make it.
 
     Example:
@@ -197,7 +197,7 @@ def decoded(part: str) -> str | None:
         ('data/day 1.ndjson', None)
     """
     name = "" if part == _EMPTY else unquote(part, errors="surrogateescape")
-    return name if encoded(name) == part else None
+    return name if encode_name(name) == part else None
 
 
 def file_of(offset: int) -> str:

@@ -91,10 +91,18 @@ class Checkpointer:
         if not self._claimed:
             self._store.claim(self._settings.cluster(), self._settings.group)
             self._claimed = True
-        self.lost([each.partition for each in assignments if each.partition in self._owned])
+        self.lost(
+            [
+                assignment.partition
+                for assignment in assignments
+                if assignment.partition in self._owned
+            ]
+        )
         planner = RestorePlanner(self._store, self._settings, self._committer.shown)
-        loaded = [self._load(planner, each) for each in planner.plans(assignments)]
-        return {log: offset for each in loaded for log, offset in each.offsets.items()}
+        loaded = [self._load(planner, plan) for plan in planner.plans(assignments)]
+        return {
+            log: offset for checkpoints in loaded for log, offset in checkpoints.offsets.items()
+        }
 
     def revoked(self, partitions: Sequence[Partition]) -> None:
         """Save partitions within the budget; the next owner counts again what was not saved."""
@@ -156,9 +164,11 @@ class Checkpointer:
             UnsavedStateError: some partitions could not be saved.
         """
         self._save_all(list(self._owned), _LAST_SECONDS)
-        unsaved = [each for _, each in sorted(self._owned.items()) if each.changed]
+        unsaved = [
+            checkpoint for _, checkpoint in sorted(self._owned.items()) if checkpoint.changed
+        ]
         if unsaved:
-            places = [str(each.plan.place) for each in unsaved]
+            places = [str(checkpoint.plan.place) for checkpoint in unsaved]
             problem = self._scheduler.trouble.last or "there was no time left"
             raise UnsavedStateError(places, problem)
 
@@ -210,7 +220,9 @@ class Checkpointer:
         # Lists that close now may make letters, which come before the checkpoint.
         self._ingest.finish()
         send_letters(self._ingest, self._letters)
-        chosen = [self._owned[each] for each in sorted(partitions) if each in self._owned]
+        chosen = [
+            self._owned[partition] for partition in sorted(partitions) if partition in self._owned
+        ]
         self._scheduler.save(chosen, most)
 
     def _load(
@@ -317,7 +329,7 @@ def split(batch: RecordBatch, offset: int) -> list[RecordBatch]:
         >>> [(piece.offsets, piece.next_offset) for piece in split(batch, 5)]
         [([4], 5), ([6], 7)]
     """
-    below = sum(each < offset for each in batch.offsets)
+    below = sum(record_offset < offset for record_offset in batch.offsets)
     if below == 0 or batch.next_offset <= offset:
         return [batch]
     head = batch.piece(0, below, offset)

@@ -82,20 +82,20 @@ class RestorePlanner:
         """
         place = place_of(assignment)
         try:
-            found = self._store.newest(place)
+            newest = self._store.newest(place)
         except StateVersionError as error:
             return self.restart(assignment, "on_unknown_version", str(error).rstrip("."))
         torn = [
             _warning(place, "a damaged checkpoint was skipped", problem=problem)
-            for problem in found.damaged
+            for problem in newest.damaged
         ]
-        if found.saved is None and torn:
-            problem = f"no checkpoint of it is valid: {'; '.join(found.damaged)}"
+        if newest.saved is None and torn:
+            problem = f"no checkpoint of it is valid: {'; '.join(newest.damaged)}"
             plan = self.restart(assignment, "on_damaged", problem)
-        elif found.saved is None:
+        elif newest.saved is None:
             plan = self._start(assignment)
         else:
-            plan = self._resume(assignment, found.saved, torn=bool(torn))
+            plan = self._resume(assignment, newest.saved, torn=bool(torn))
         return msgspec.structs.replace(plan, log_events=[*torn, *plan.log_events])
 
     def restart(self, assignment: Assignment, policy: str, problem: str) -> RestorePlan:
@@ -133,13 +133,13 @@ class RestorePlanner:
     def _start(self, assignment: Assignment) -> RestorePlan:
         place, log_events = place_of(assignment), list[LogEvent]()
         offsets = {log.partition: log.start for log in assignment.logs}
-        known = self._known_partitions(place)
+        partition_count = self._known_partitions(place)
         former = {other.identity for other in self._headers() if other.topic == place.topic}
         former.discard(place.identity)
-        if known is not None and place.number >= known:
+        if partition_count is not None and place.number >= partition_count:
             problem = (
-                f"the topic had {known} partitions when its state began, and this one is new: keys "
-                "may have moved to it"
+                f"the topic had {partition_count} partitions when its state began, and this one is "
+                "new: keys may have moved to it"
             )
             self._policies.enforce("on_new_partitions", str(place), problem)
             log_events.append(_warning(place, "a new partition was accepted", problem=problem))
@@ -164,7 +164,7 @@ class RestorePlanner:
         difference = other_settings(self._settings.fingerprint, header.settings)
         if difference is not None and not self._accepts(header, difference, log_events):
             return self.restart(assignment, "on_other_settings", difference)
-        saved_at = saved_offsets(assignment, header)
+        saved_at = offsets_of_state(assignment, header)
         for log in assignment.logs:
             offset = saved_at[log.partition]
             if offset > log.end:
@@ -237,9 +237,11 @@ class RestorePlanner:
 
     def _known_partitions(self, place: Place) -> int | None:
         """The number of partitions of the topic when its oldest state began."""
-        same = [header for each, header in self._headers().items() if each[:2] == place[:2]]
-        known = [header.partitions for header in same if header is not None]
-        return min((count for count in known if count is not None), default=None)
+        same = [
+            header for place_name, header in self._headers().items() if place_name[:2] == place[:2]
+        ]
+        counts = [header.partitions for header in same if header is not None]
+        return min((count for count in counts if count is not None), default=None)
 
     def _headers(self) -> Mapping[Place, Header | None]:
         """The headers of all places; read once, when the first partition starts empty."""
@@ -254,7 +256,7 @@ def _where(log: Assignment, place: Place) -> str:
     return str(log.partition if log.partition.topic != place.topic else place)
 
 
-def saved_offsets(assignment: Assignment, header: Header) -> dict[Partition, int]:
+def offsets_of_state(assignment: Assignment, header: Header) -> dict[Partition, int]:
     """The next offset of each log of a state; a log that it does not know starts."""
     if not assignment.members:
         return {assignment.partition: header.offset}
@@ -313,7 +315,7 @@ def _flat(settings: Mapping[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     for key, value in settings.items():
         inner = value.items() if isinstance(value, Mapping) and value else ()
-        flat |= {f"{key}.{name}": each for name, each in inner} or {key: value}
+        flat |= {f"{key}.{name}": inner_value for name, inner_value in inner} or {key: value}
     return flat
 
 

@@ -147,17 +147,23 @@ class CheckpointScheduler:
         self._take_done(owned.values())
         if self._committer.pending:
             self._committer.commit(wait=False)
-        if self._spent and not self._queue and not any(each.job for each in owned.values()):
+        if (
+            self._spent
+            and not self._queue
+            and not any(checkpoint.job for checkpoint in owned.values())
+        ):
             self._pace.note(sum(self._spent))
             self._spent = []
         if self._due():
             self._began_at, self._began_own = self._clock.monotonic(), self._own_time
             self.events, self._soon = 0, False
-            self._queue = sorted(partition for partition, each in owned.items() if each.changed)
+            self._queue = sorted(
+                partition for partition, checkpoint in owned.items() if checkpoint.changed
+            )
             self._committer.commit(wait=False)
             if not self._queue:
                 self._flush_full_letters()
-        if self._queue and not any(each.job for each in owned.values()):
+        if self._queue and not any(checkpoint.job for checkpoint in owned.values()):
             checkpoints = owned.get(self._queue.pop(0))
             if checkpoints is not None and checkpoints.changed:
                 checkpoints.job = self._submitted(checkpoints)
@@ -317,8 +323,8 @@ class PartitionCheckpoints:
     @property
     def offsets(self) -> dict[Partition, int]:
         """The next offset of each log of the partition."""
-        found = self._ingest.partitions[self.partition].progress()
-        return {log: each.position for log, each in found.items()}
+        logs = self._ingest.partitions[self.partition].progress()
+        return {log: log_progress.position for log, log_progress in logs.items()}
 
     @property
     def joined(self) -> bool:
@@ -364,7 +370,7 @@ class PartitionCheckpoints:
     def copied(self, settings: CheckpointSettings, written_at: float) -> Save:
         """Copy the state within milliseconds; returns a function that writes the copy."""
         sections = self._ingest.sections(self.partition)
-        blobs = frozenset(each.name for each in self._last if each.blob is not None)
+        blobs = frozenset(entry.name for entry in self._last if entry.blob is not None)
         draft = CheckpointDraft(
             header=self._header(settings, written_at),
             parts=[self._part(section, blobs) for section in sections],

@@ -131,7 +131,7 @@ class Disk:
             FileNotFoundError: the folder does not exist.
             NotADirectoryError: it is a file.
         """
-        return sorted(each.name for each in folder.iterdir())
+        return sorted(child_path.name for child_path in folder.iterdir())
 
     def read(self, path: Path, start: int, size: int) -> bytes:
         """At most `size` bytes from `start`; fewer at the end of the file."""
@@ -200,7 +200,7 @@ def try_folder(path: str) -> str:
         StoreError: this user may not.
     """
     folder = Path(path).absolute()
-    there = next(each for each in (folder, *folder.parents) if os.path.exists(each))  # noqa: PTH110  False without rights
+    there = next(candidate for candidate in (folder, *folder.parents) if os.path.exists(candidate))  # noqa: PTH110  False without rights
     if not there.is_dir():
         raise store_error(folder, OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path))
     if not os.access(there, os.R_OK | os.W_OK | os.X_OK):
@@ -327,15 +327,15 @@ class Folder:
 
     def files(self, folder: str) -> dict[str, StoredFile]:
         """See `Storage.files`."""
-        found = {}
+        listed = {}
         for within in ("", f"{BLOBS}/", f"{ARCHIVE}/"):
             parent = self._top / folder / within
             names = self.names(f"{folder}/{within}")
             for name in [name for name in names if name not in (BLOBS, ARCHIVE)]:
                 with suppress(FileNotFoundError), self._reading(parent / name):
                     size, at = self._disk.size(parent / name), self._disk.modified(parent / name)
-                    found[f"{within}{name}"] = StoredFile(size, at, _tag(at))
-        return found
+                    listed[f"{within}{name}"] = StoredFile(size, at, _tag(at))
+        return listed
 
     def names(self, folder: str) -> list[str]:
         """See `Storage.names`."""

@@ -19,17 +19,17 @@ from streameval.checkpoints.format import (
     CLAIM,
     CheckpointContent,
     Claim,
-    checked_content,
+    check_content,
     claim_in,
-    decoded,
+    decode_name,
     digest_of,
+    encode_checkpoint,
     entry_of,
     file_of,
     folder_of,
     header_of,
     offsets_in,
     place_of,
-    written,
 )
 from streameval.checkpoints.settings import AS_ENVIRONMENT, SCHEMES, BucketOptions, is_url
 from streameval.checkpoints.storage import PRIVATE, Access, Disk, Folder, Storage
@@ -40,7 +40,7 @@ from streameval.errors import (
     StoreError,
     UnownedStoreError,
 )
-from streameval.extras import imported
+from streameval.extras import import_extra
 
 A = TypeVar("A")
 B = TypeVar("B")
@@ -75,7 +75,7 @@ class SavedCheckpoint:
     @property
     def digests(self) -> Mapping[str, str]:
         """Part name -> digest of its bytes; equal states have equal digests."""
-        return {each.name: each.digest for each in self.entries}
+        return {entry.name: entry.digest for entry in self.entries}
 
     def read(self, part: str) -> bytes:
         """The bytes of a part.
@@ -83,7 +83,7 @@ class SavedCheckpoint:
         Raises:
             DamagedStateError: they are not as written.
         """
-        return next(self._read(each) for each in self.entries if each.name == part)
+        return next(self._read(entry) for entry in self.entries if entry.name == part)
 
 
 class Found(msgspec.Struct, kw_only=True):
@@ -139,8 +139,10 @@ class Store:
             return self.owner()
         if (owner := self._owner()) is not None:
             return owner
-        known = [header for header in headers.values() if header is not None]
-        owners = {str(Claim(cluster=each.cluster, group=each.group)) for each in known}
+        headers_read = [header for header in headers.values() if header is not None]
+        owners = {
+            str(Claim(cluster=claimed.cluster, group=claimed.group)) for claimed in headers_read
+        }
         said = f"; its checkpoints say {' or '.join(sorted(owners))}" if owners else ""
         problem = f"it has checkpoints of {len(headers)} partitions and no {CLAIM} with their owner"
         remedy = f"bring {CLAIM} back{said}, or give another [state] path"
@@ -153,10 +155,10 @@ class Store:
 
     def owner(self) -> Claim:
         """The claim of the store; raises StoreError without one."""
-        found = self._owner()
-        if found is None:
+        owner = self._owner()
+        if owner is None:
             raise StoreError(self.path, f"{CLAIM} is missing", self._storage.remedy)
-        return found
+        return owner
 
     def claimed(self) -> bool:
         """Whether the store is claimed, that is, exists."""
@@ -178,7 +180,7 @@ class Store:
         numbers = self._within(self._within(topics))
         places = [place for place in map(place_of, numbers) if place is not None]
         offsets = self.gather(self.offsets, places, _BLOBS_AT_ONCE)
-        return {place: each for place, each in zip(places, offsets, strict=True) if each}
+        return {place: offset for place, offset in zip(places, offsets, strict=True) if offset}
 
     def _within(self, folders: Sequence[str]) -> list[str]:
         """The entries of these folders that may belong to places."""
@@ -187,7 +189,7 @@ class Store:
             f"{folder}/{name}" if folder else name
             for folder, names in zip(folders, listings, strict=True)
             for name in names
-            if decoded(name) is not None
+            if decode_name(name) is not None
         ]
 
     def last(self, topics: Collection[str] = ()) -> Header | None:
@@ -268,18 +270,18 @@ class Store:
         key = f"{folder_of(place)}/{file_of(offset)}"
         path = self._storage.path_of(key)
         data = self._storage.get(key)
-        content = checked_content(path, data, place)
-        wanted = [each for each in content.entries if (each.blob, each.digest) not in seen]
+        content = check_content(path, data, place)
+        wanted = [entry for entry in content.entries if (entry.blob, entry.digest) not in seen]
 
         def read(file: Sequence[Entry]) -> dict[str, bytes]:
             return self._parts(key, file)
 
         blobs = self.gather(read, _by_blob(wanted).values(), _BLOBS_AT_ONCE)
-        seen.update((each.blob, each.digest) for each in wanted)
+        seen.update((wanted_entry.blob, wanted_entry.digest) for wanted_entry in wanted)
         if not self._storage.remote:
             # Local parts are read again instead of being kept in memory.
             return SavedCheckpoint(path, content, lambda entry: read([entry])[entry.name])
-        parts = {each.name: _part(data, each) for each in content.entries if each.blob is None}
+        parts = {entry.name: _part(data, entry) for entry in content.entries if entry.blob is None}
         for parts_of_blob in blobs:
             parts |= parts_of_blob
         return SavedCheckpoint(path, content, lambda entry: parts[entry.name])
@@ -291,8 +293,8 @@ class Store:
         """
         blob = entries[0].blob
         key = key if blob is None else f"{key.rpartition('/')[0]}/{BLOBS}/{blob}"
-        begin = min(each.start for each in entries)
-        size = max(each.start + each.size for each in entries) - begin
+        begin = min(part_entry.start for part_entry in entries)
+        size = max(part_entry.start + part_entry.size for part_entry in entries) - begin
         try:
             data = self._storage.get_range(key, begin, size) if size else b""
         except FileNotFoundError as error:
@@ -324,7 +326,7 @@ class Store:
         if not offsets_in(files):
             self._check_claim()
         key = f"{folder}/{file_of(draft.header.offset)}"
-        pieces, entries = written(draft.header, *self._divided(draft, key, files))
+        pieces, entries = encode_checkpoint(draft.header, *self._divided(draft, key, files))
         tag = self._storage.put(key, *pieces)
         self._cleaner.written(key, tag, draft.header, entries)
         # The checkpoint is durable, so a failed cleanup can wait for the next.
@@ -335,9 +337,13 @@ class Store:
         self, draft: CheckpointDraft, key: str, files: Files
     ) -> tuple[dict[str, bytes], dict[str, Entry]]:
         """Write settled parts to blobs; returns the other contents, and the entries in blobs."""
-        last = {each.name: each for each in draft.last if f"{BLOBS}/{each.blob}" in files}
-        by_digest = {each.digest: each for each in last.values()}
-        own: dict[str, bytes] = {}
+        last = {
+            last_entry.name: last_entry
+            for last_entry in draft.last
+            if f"{BLOBS}/{last_entry.blob}" in files
+        }
+        by_digest = {last_entry.digest: last_entry for last_entry in last.values()}
+        unsettled: dict[str, bytes] = {}
         new: dict[str, bytes] = {}
         entries: dict[str, Entry] = {}
         for part in draft.parts:
@@ -352,13 +358,13 @@ class Store:
             if same is not None:
                 entries[part.name] = msgspec.structs.replace(same, name=part.name)
             else:
-                (new if part.settled else own)[part.name] = content
+                (new if part.settled else unsettled)[part.name] = content
         absorbed = _to_absorb(entries.values(), files, most=_BLOBS - bool(new))
         try:
             new |= self._parts(key, absorbed) if absorbed else {}
         except DamagedStateError as error:
             raise StoreError(error.what, error.problem, _REWRITTEN) from error
-        return own, entries | self._packed(folder_of(draft.header.place), new)
+        return unsettled, entries | self._packed(folder_of(draft.header.place), new)
 
     def _packed(self, folder: str, parts: Mapping[str, bytes]) -> dict[str, Entry]:
         """Write parts as one blob."""
@@ -411,7 +417,7 @@ def store_of(
     """
     if not is_url(path):
         return folder_store(Path(path), Disk(progress, access))
-    bucket = imported("streameval.checkpoints.bucket", f"a state at {path}", "objectstore")
+    bucket = import_extra("streameval.checkpoints.bucket", f"a state at {path}", "objectstore")
     return Store(bucket.open_bucket(path, options, progress))
 
 
@@ -430,9 +436,9 @@ def is_store(path: str, options: BucketOptions = AS_ENVIRONMENT) -> bool:
 def _by_blob(entries: Iterable[Entry]) -> dict[str, list[Entry]]:
     """The entries of each blob."""
     blobs: dict[str, list[Entry]] = {}
-    for each in entries:
-        if each.blob is not None:
-            blobs.setdefault(each.blob, []).append(each)
+    for entry in entries:
+        if entry.blob is not None:
+            blobs.setdefault(entry.blob, []).append(entry)
     return blobs
 
 
@@ -443,7 +449,7 @@ def _to_absorb(entries: Iterable[Entry], files: Files, most: int) -> list[Entry]
     fewest needed bytes is chosen.
     """
     blobs = _by_blob(entries)
-    needed = {name: sum(each.size for each in parts) for name, parts in blobs.items()}
+    needed = {name: sum(part.size for part in parts) for name, parts in blobs.items()}
     candidates = [name for name in blobs if 2 * needed[name] < files[f"{BLOBS}/{name}"].size]
     if len(blobs) > most:
         candidates = list(blobs)
@@ -460,6 +466,6 @@ def map_concurrently(limit: int, read: Callable[[A], B], items: Iterable[A]) -> 
     """Call a function for each item, at most `limit` at a time; results keep the order."""
     given = list(items)
     if limit == 1 or len(given) < 2:
-        return [read(each) for each in given]
+        return [read(argument) for argument in given]
     with ThreadPoolExecutor(min(limit, len(given)), "object-storage") as pool:
         return list(pool.map(read, given))

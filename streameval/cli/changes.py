@@ -220,7 +220,9 @@ def as_csv(result: ChangesResult) -> str:
     """One line per series and judged day."""
     rows = [_row(change) for report in result.reports for change in report.changes]
     for row in rows:
-        row["rollouts"] = " ".join(f"{each['day']}={each['value']}" for each in row["rollouts"])
+        row["rollouts"] = " ".join(
+            f"{rollout['day']}={rollout['value']}" for rollout in row["rollouts"]
+        )
     return csv_text(rows[0], (row.values() for row in rows))
 
 

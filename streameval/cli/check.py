@@ -134,10 +134,10 @@ def _join(options: AttributionOptions) -> str:
     """Which topic or file is what, and how they are joined."""
     (shown, *_), key = options.streams, options.key.replace("_", " ")
     streams = [f"impressions {', '.join(shown)}"]
-    for each in options.interactions:
-        worth = ", ".join(f"{name} = {gain:g}" for name, gain in each.types.items())
+    for interaction in options.interactions:
+        worth = ", ".join(f"{name} = {gain:g}" for name, gain in interaction.types.items())
         types = f" ({worth})" if worth else ""
-        streams.append(f"interactions {', '.join(each.sources)}{types}")
+        streams.append(f"interactions {', '.join(interaction.sources)}{types}")
     return f"{' with '.join(streams)}; by {key}, within {options.window}"
 
 
@@ -219,12 +219,12 @@ def _rights(config: Config) -> Iterable[Callable[[], str]]:
 
 def _try_state(config: Config, options: StateOptions, group: str) -> str:
     if not is_url(options.path):
-        found = try_folder(options.path)
+        report = try_folder(options.path)
     else:
         partitions = quantity(len(store(options).places()), "partition")
-        found = f"{options.path} is readable and has checkpoints of {partitions}"
+        report = f"{options.path} is readable and has checkpoints of {partitions}"
     _check_state(config, options, group)
-    return found
+    return report
 
 
 def _check_state(config: Config, options: StateOptions, group: str) -> None:
@@ -279,12 +279,12 @@ def _try_registry(options: RegistryOptions) -> str:
 
 def _try_addresses(web: WebOptions) -> str:
     security = web_security(web)
-    return ", ".join(f"{try_address(each, security)}{web.prefix}/" for each in web.addresses)
+    return ", ".join(f"{try_address(address, security)}{web.prefix}/" for address in web.addresses)
 
 
 def _served(web: WebOptions) -> str:
     security = web_security(web)
     scheme = "http" if security.context is None else "https"
-    places = ", ".join(f"{scheme}://{each}{web.prefix}/" for each in web.addresses)
+    places = ", ".join(f"{scheme}://{address}{web.prefix}/" for address in web.addresses)
     users = f" for {len(security.users)} users" if security.users else ""
     return f"{places} with {web.prefix}/metrics and {web.prefix}/api/v1/metrics{users}"

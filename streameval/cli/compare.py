@@ -297,8 +297,8 @@ def as_json(result: CompareResult) -> str:
 
 
 def _flat(row: Compared) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.to_builtins(row)
-    return {name: found[name] for name in ("metric", "variant", "control", "treatment")} | found
+    fields: dict[str, Any] = msgspec.to_builtins(row)
+    return {name: fields[name] for name in ("metric", "variant", "control", "treatment")} | fields
 
 
 def as_csv(result: CompareResult) -> str:
@@ -342,7 +342,7 @@ def _grid(rows: Sequence[Compared], method: Method) -> Table:
             Text(f"{row.metric} *" if row.primary else row.metric),
             *([Text(row.segment or "")] if divided else []),
             *([Text(row.variant)] if several else []),
-            *(Text("" if each is None else figure(each)) for each in (row.control, row.treatment)),
+            *(Text("" if mean is None else figure(mean)) for mean in (row.control, row.treatment)),
             "" if lift is None else percent(lift, "+"),
             lift_bounds(row.lift_low, row.lift_high),
             needed_text(row),

@@ -50,7 +50,7 @@ from streameval.sources.simulator import (
     Variant,
     expected_ctr,
     expected_hit_rate,
-    paced,
+    pace_records,
     records,
 )
 from streameval.sources.topics import Destination, publish_records
@@ -187,7 +187,7 @@ def table(snapshot: Snapshot) -> Table:
     """The variants side by side, the verdicts against control, and true lifts if known."""
     grid = Table(header_style="bold", title="simulated traffic, values since start")
     grid.add_column("metric")
-    shown = {found for variants in values(snapshot).values() for found in variants}
+    shown = {variant for variants in values(snapshot).values() for variant in variants}
     present = [variant for variant in VARIANTS if variant in shown]
     for name in (*present, "true lift"):
         grid.add_column(name, justify="right")
@@ -208,11 +208,11 @@ def table(snapshot: Snapshot) -> Table:
 
 def values(snapshot: Snapshot) -> Mapping[str, Mapping[str, Series]]:
     """Metric text -> variant -> its series over the lifetime."""
-    found: dict[str, dict[str, Series]] = {}
+    by_metric: dict[str, dict[str, Series]] = {}
     for series in snapshot.series:
         if series.window == LIFETIME:
-            found.setdefault(series.metric.text, {})[series.labels[0]] = series
-    return found
+            by_metric.setdefault(series.metric.text, {})[series.labels[0]] = series
+    return by_metric
 
 
 def _truth(metric: str) -> float | None:
@@ -258,7 +258,7 @@ def _write(traffic: SimulatorOptions, paths: list[str]) -> None:
     try:
         with Path(paths[0]).open("wb", 0) as shown, Path(paths[1]).open("wb", 0) as done:
             files = shown, done
-            for stream, record in paced(_records(traffic.seed), pace):
+            for stream, record in pace_records(_records(traffic.seed), pace):
                 files[stream].write(record + b"\n")
     except BrokenPipeError:
         return  # the daemon has stopped: the demo is over
@@ -269,24 +269,24 @@ def _records(seed: int) -> Iterator[tuple[int, bytes]]:
     for part in count():
         made = streams(_LISTS, seed + part, invalid=False)
         shift = part * (_PAUSE_MS + _LISTS * 4_000)
-        logs = [_timed(0, made.impressions, shift), _timed(1, made.interactions, shift)]
+        logs = [_with_times(0, made.impressions, shift), _with_times(1, made.interactions, shift)]
         for _, stream, record in heapq.merge(*logs):
             yield stream, record
 
 
-def _timed(
+def _with_times(
     stream: int, log: Iterable[Impression | SimulatedInteraction | bytes], shift: int
 ) -> Iterator[tuple[int, int, bytes]]:
     """Each record with the newest time in its log so far, which orders writing."""
     clock = 0
     for record in log:
-        moved = record if isinstance(record, bytes) else _moved(record, shift)
+        moved = record if isinstance(record, bytes) else _shift_time(record, shift)
         if not isinstance(moved, bytes):
             clock = max(clock, moved.ts)
         yield clock, stream, line(moved)
 
 
-def _moved(
+def _shift_time(
     record: Impression | SimulatedInteraction, shift: int
 ) -> Impression | SimulatedInteraction:
     later = msgspec.structs.replace(record, ts=record.ts + shift)
@@ -314,7 +314,7 @@ def through_kafka(traffic: SimulatorOptions, base: Config) -> Iterator[Config]:
 
 
 def _publish(traffic: SimulatorOptions, to: Destination, stopping: threading.Event) -> None:
-    made = paced(records(traffic), traffic.events_per_second or 1.0, stopping.wait)
+    made = pace_records(records(traffic), traffic.events_per_second or 1.0, stopping.wait)
     try:
         publish_records(takewhile(lambda _: not stopping.is_set(), made), to, {})
     except StreamevalError as error:

@@ -22,7 +22,7 @@ from streameval.cli.errors import config_errors_in, output, report
 from streameval.cli.terminal import quantity, render
 from streameval.config import Config, load
 from streameval.dead_letters.file import read_letters
-from streameval.dead_letters.topic import DeadLetterReader, republish, selected, topics_for
+from streameval.dead_letters.topic import DeadLetterReader, republish, select_letters, topics_for
 from streameval.decoding.invalid import REASONS, InvalidEvent
 from streameval.engine.dead_letters import DeadLetter, Identity, letters_of
 from streameval.errors import suggestion
@@ -124,7 +124,7 @@ def replay(
 
     topics: set[str] = set()
     truncated: dict[Identity, DeadLetter] = {}
-    wanted = selected(_recording_topics(letters.found, topics), source.topics, reasons)
+    wanted = select_letters(_recording_topics(letters.found, topics), source.topics, reasons)
     chosen = _whole(wanted, partial(_read_again, source), truncated)
     client = source_config(source, os.environ)
     count = sum(1 for _ in chosen) if dry_run else republish(chosen, client)
@@ -135,7 +135,7 @@ def replay(
     if others:
         report(f"letters of {others} were skipped: [source] topics does not have them.")
     if truncated:
-        report(_truncated(truncated))
+        report(_truncation_notice(truncated))
 
 
 def _recording_topics(letters: Iterable[DeadLetter], topics: set[str]) -> Iterator[DeadLetter]:
@@ -145,7 +145,7 @@ def _recording_topics(letters: Iterable[DeadLetter], topics: set[str]) -> Iterat
         yield letter
 
 
-def _truncated(records: Collection[Identity]) -> str:
+def _truncation_notice(records: Collection[Identity]) -> str:
     """The sentence about records that are not replayed."""
     named = ", ".join(map(str, [*records][:SAMPLES])) + (", ..." * (len(records) > SAMPLES))
     count = quantity(len(records), "letter")
@@ -197,8 +197,8 @@ def _open(path: Path) -> tuple[Config, _Letters]:
     config = load(path)
     options = config.dead_letters
     if options is not None and options.path is not None:
-        found = read_letters(options.path) if Path(options.path).exists() else ()
-        return config, _Letters(f"file {options.path}", found)
+        letters = read_letters(options.path) if Path(options.path).exists() else ()
+        return config, _Letters(f"file {options.path}", letters)
     if not isinstance(config.source, KafkaOptions):
         raise UsageError(
             f"{path}: this source has no dead letters; name a file in [dead_letters] path."

@@ -17,7 +17,7 @@ _DATED: Final = re.compile(r"[\d./-]+:")
 
 def number_options(option: str, texts: Sequence[str]) -> dict[str, float]:
     """The values of an option NAME=NUMBER."""
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     for text in filter(None, texts):
         # Parameters of a metric contain equal signs, too, so the last one separates.
         name, _, number = text.rpartition("=")
@@ -25,10 +25,10 @@ def number_options(option: str, texts: Sequence[str]) -> dict[str, float]:
         if not name.strip() or value is None:
             example = "ctr=-0.01" if option == "--guardrail" else "control=9,treatment=1"
             raise UsageError(f"{option}: found {text!r}; give NAME=NUMBER, like {example}.")
-        if name.strip() in found:
+        if name.strip() in numbers:
             raise UsageError(f"{option}: {name.strip()!r} is given twice; give it once.")
-        found[name.strip()] = value
-    return found
+        numbers[name.strip()] = value
+    return numbers
 
 
 def shares_option(texts: Sequence[str]) -> Shares | DatedShares:
@@ -43,7 +43,9 @@ def shares_option(texts: Sequence[str]) -> Shares | DatedShares:
             "--shares: given several times, each needs its first day, like "
             "2026-03-01:control=99,treatment=1."
         )
-    return [{SINCE: day, **each} for day, each in zip(days, shares, strict=True) if day is not None]
+    return [
+        {SINCE: day, **share} for day, share in zip(days, shares, strict=True) if day is not None
+    ]
 
 
 def day_option(text: str | None) -> date | None:

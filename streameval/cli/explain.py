@@ -27,7 +27,7 @@ from streameval.join.explanation import (
 )
 from streameval.join.frontend import JoinFrontend
 from streameval.join.state import JoinedState
-from streameval.offline.counting import ingested, owner_from_start
+from streameval.offline.counting import ingest_records, owner_from_start
 from streameval.offline.surroundings import UsageError
 from streameval.sources.options import KafkaOptions
 from streameval.sources.source import Source
@@ -73,19 +73,22 @@ def explain(
     frontend = join_frontend(settings, settings.attribution, layout(settings), schemas)
     traced = _TracedJoins(frontend, key)
     _read(with_schemas(_source(settings, since), settings, schemas), settings, traced)
-    found = dict(traced.explanations())
-    if not found:
+    explanations = dict(traced.explanations())
+    if not explanations:
         logs = ", ".join(chain.from_iterable(settings.attribution.streams))
         report(f"no record of {key!r} in {logs}.")
         raise Exit(FAILED)
     with output():
         if as_json:
-            plain = {str(partition): msgspec.to_builtins(each) for partition, each in found.items()}
+            plain = {
+                str(partition): msgspec.to_builtins(explanation)
+                for partition, explanation in explanations.items()
+            }
             text = msgspec.json.format(msgspec.json.encode(plain), indent=1).decode()
             sys.stdout.write(f"{text}\n")
             return
-        for partition, each in found.items():
-            lines = _lines(partition, each, settings.dimensions())
+        for partition, explanation in explanations.items():
+            lines = _lines(partition, explanation, settings.dimensions())
             sys.stdout.writelines(f"{line}\n" for line in lines)
 
 
@@ -126,9 +129,9 @@ class _TracedJoins:
         """Explanations of the key, by partition."""
         for partition, (state, trace) in sorted(self.joins.items()):
             state.settle()
-            found = trace.explanation(state)
-            if found is not None:
-                yield partition, found
+            explanation = trace.explanation(state)
+            if explanation is not None:
+                yield partition, explanation
 
 
 def _source(config: Config, since: str | None) -> Source:
@@ -153,7 +156,7 @@ def _read(source: Source, config: Config, joins: _TracedJoins) -> None:
     ingest = Ingest(joins)
     source.open(owner_from_start(config, ingest))
     try:
-        for _ in ingested(source, ingest):
+        for _ in ingest_records(source, ingest):
             if time.monotonic() > deadline and source.trouble not in {None, reported}:
                 reported = source.trouble
                 report(str(reported))
@@ -165,26 +168,28 @@ def _read(source: Source, config: Config, joins: _TracedJoins) -> None:
         source.close()
 
 
-def _lines(partition: Partition, found: Explanation, names: list[str]) -> Iterator[str]:
-    for each in found.lists:
-        yield from _list(partition, each, names)
-    if not found.lists:
+def _lines(partition: Partition, explanation: Explanation, names: list[str]) -> Iterator[str]:
+    for list_ in explanation.lists:
+        yield from _list(partition, list_, names)
+    if not explanation.lists:
         yield f"{partition}: no list"
-    for record in found.records:
+    for record in explanation.records:
         yield _record(record)
 
 
-def _list(partition: Partition, each: ExplainedList, names: list[str]) -> Iterator[str]:
-    labels = ", ".join(f"{name}={value}" for name, value in zip(names, each.labels, strict=True))
-    yield f"{partition}: shown {moment_text(each.time)}{f' ({labels})' if labels else ''}"
-    yield f"  items   {', '.join(map(str, each.items)) or 'none'}"
-    if each.outcome == "counted":
+def _list(partition: Partition, explained: ExplainedList, names: list[str]) -> Iterator[str]:
+    labels = ", ".join(
+        f"{name}={value}" for name, value in zip(names, explained.labels, strict=True)
+    )
+    yield f"{partition}: shown {moment_text(explained.time)}{f' ({labels})' if labels else ''}"
+    yield f"  items   {', '.join(map(str, explained.items)) or 'none'}"
+    if explained.outcome == "counted":
         yield "  counted after the end of its window"
     else:
-        yield f"  open    until every log has passed {moment_text(each.complete_at)}"
+        yield f"  open    until every log has passed {moment_text(explained.complete_at)}"
 
 
-def _record(each: ExplainedRecord) -> str:
-    what = "list" if each.item is None else f"{each.type or ''} {each.item}".lstrip()
-    where = f"{each.log} offset {each.offset}"
-    return f"  {moment_text(each.time)} {what}: {each.outcome}. {each.why} ({where})"
+def _record(record: ExplainedRecord) -> str:
+    what = "list" if record.item is None else f"{record.type or ''} {record.item}".lstrip()
+    where = f"{record.log} offset {record.offset}"
+    return f"  {moment_text(record.time)} {what}: {record.outcome}. {record.why} ({where})"

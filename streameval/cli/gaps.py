@@ -44,8 +44,8 @@ def _flat(gap: Gap, by: str) -> Iterator[dict[str, Any]]:
     whole: dict[str, Any] = msgspec.to_builtins(gap)
     del whole["values"]
     named = {f"gap_{name}": whole.pop(name) for name in ("low", "high")}
-    for each in gap.values:
-        value: dict[str, Any] = msgspec.to_builtins(each)
+    for gap_value in gap.values:
+        value: dict[str, Any] = msgspec.to_builtins(gap_value)
         yield {"metric": whole["metric"], by: value.pop("name")} | value | whole | named
 
 
@@ -62,11 +62,11 @@ def _grid(gap: Gap, by: str) -> Table:
     grid.add_column("mean", justify="right")
     grid.add_column("interval", justify="right")
     grid.add_column("")
-    for each in gap.values:
-        bounds = "" if each.low is None or each.high is None else _bounds(each.low, each.high)
-        note = "may be the worst" if each.worst else each.left_out or ""
-        mean = UNDEFINED if each.mean is None else figure(each.mean)
-        grid.add_row(*map(Text, (each.name, mean, bounds, note)))
+    for value in gap.values:
+        bounds = "" if value.low is None or value.high is None else _bounds(value.low, value.high)
+        note = "may be the worst" if value.worst else value.left_out or ""
+        mean = UNDEFINED if value.mean is None else figure(value.mean)
+        grid.add_row(*map(Text, (value.name, mean, bounds, note)))
     return grid
 
 

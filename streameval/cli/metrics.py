@@ -13,7 +13,7 @@ from typer import Argument, Option
 
 from streameval.catalogue import catalogue, parameters, parse
 from streameval.catalogue.conventions import CONVENTIONS
-from streameval.catalogue.grammar import written
+from streameval.catalogue.grammar import format_value
 from streameval.catalogue.lookup import aliases
 from streameval.catalogue.metric import KINDS, Definition, Metric, Parameter, Reads
 from streameval.cli.errors import output
@@ -84,26 +84,30 @@ def _documentation(metric: Metric) -> str:
     lines += [f"{name + ':':<12} {fact}" for name, fact in facts.items()]
     lines += _meaning(metric)
     lines += ["", "parameters, written like ndcg(gain=exp2)@10:"]
-    lines += [f"  {_choices(each)}" for each in parameters(definition).values()] or ["  none"]
+    lines += [f"  {_choices(parameter)}" for parameter in parameters(definition).values()] or [
+        "  none"
+    ]
     return "\n".join(lines) + "\n"
 
 
 def _meaning(metric: Metric) -> list[str]:
     """The parameters that a convention sets, or the conventions of the metric."""
     if metric.convention is None:
-        known = [f"{name}:{metric.name}" for name in conventions_of(metric.definition)]
-        return ["", f"conventions: {', '.join(known)}"] if known else []
+        conventions = [f"{name}:{metric.name}" for name in conventions_of(metric.definition)]
+        return ["", f"conventions: {', '.join(conventions)}"] if conventions else []
     convention = CONVENTIONS[metric.convention]
-    changed = [f"  {name} = {written(v)}" for name, v in convention.metrics[metric.name].items()]
+    changed = [
+        f"  {name} = {format_value(v)}" for name, v in convention.metrics[metric.name].items()
+    ]
     return ["", f"as in {convention.system}, {metric.text} means:", *(changed or ["  the same"])]
 
 
 def _other_names(definition: Definition) -> list[str]:
     of_systems = [
-        f"{system}:{own}"
+        f"{system}:{their_name}"
         for system in conventions_of(definition)
-        for own, ours in CONVENTIONS[system].spellings.items()
-        if ours == definition.name and own != ours
+        for their_name, ours in CONVENTIONS[system].spellings.items()
+        if ours == definition.name and their_name != ours
     ]
     ours = catalogue().get(definition.name) is definition
     return [*aliases(definition.name), *of_systems] if ours else []
@@ -113,7 +117,9 @@ def conventions_of(definition: Definition) -> list[str]:
     """The conventions that define this metric of the catalogue."""
     if catalogue().get(definition.name) is not definition:
         return []
-    return [name for name, each in CONVENTIONS.items() if definition.name in each.metrics]
+    return [
+        name for name, convention in CONVENTIONS.items() if definition.name in convention.metrics
+    ]
 
 
 def _entry(definition: Definition) -> dict[str, Any]:
@@ -123,7 +129,7 @@ def _entry(definition: Definition) -> dict[str, Any]:
         "aliases": aliases(definition.name),
         "summary": definition.summary,
         "documentation": definition.documentation,
-        "bounds": [None if math.isinf(each) else each for each in (lowest, highest)],
+        "bounds": [None if math.isinf(bound) else bound for bound in (lowest, highest)],
         "higher_is_better": definition.higher_is_better,
         "mean_over": definition.per,
         "cut_off": definition.takes_k,
@@ -132,8 +138,8 @@ def _entry(definition: Definition) -> dict[str, Any]:
         "conventions": conventions_of(definition),
         "source": definition.source,
         "parameters": {
-            name: {"default": each.default, "choices": each.choices}
-            for name, each in parameters(definition).items()
+            name: {"default": parameter.default, "choices": parameter.choices}
+            for name, parameter in parameters(definition).items()
         },
     }
 
@@ -152,8 +158,8 @@ def _range(definition: Definition) -> str:
 def _choices(parameter: Parameter) -> str:
     allowed = KINDS[type(parameter.default)]
     if parameter.choices is not None:
-        allowed = ", ".join(map(written, parameter.choices))
-    usual = "(empty)" if parameter.default == "" else written(parameter.default)
+        allowed = ", ".join(map(format_value, parameter.choices))
+    usual = "(empty)" if parameter.default == "" else format_value(parameter.default)
     return f"{parameter.name} = {usual} ({allowed})"
 
 

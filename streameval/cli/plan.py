@@ -31,7 +31,7 @@ from streameval.exporters.view import figure
 from streameval.offline.counting import count_records, count_tables
 from streameval.offline.request import Request, config_of, expand_paths, given_options
 from streameval.offline.surroundings import UsageError, as_usage_error
-from streameval.offline.variants import chosen_metrics, is_state, restored, variant_of
+from streameval.offline.variants import chosen_metrics, is_state, restore_states, variant_of
 from streameval.statistics.intervals import Intervals
 from streameval.tables.files import finite
 
@@ -155,7 +155,7 @@ def _of_files(request: Request, options: Mapping[str, Any]) -> _Counted:
     if request.is_tables:
         bare = msgspec.structs.replace(config, labels=[], segments=[])
         empty, cells = count_tables(request, bare, SURROUNDINGS)
-        variants = [variant_of(each) for each in cells.values()]
+        variants = [variant_of(cell) for cell in cells.values()]
         if not variants:
             raise UsageError(f"no valid event in {', '.join(request.files)}.")
         return _Counted(empty.metrics, variants[0], intervals)
@@ -164,7 +164,7 @@ def _of_files(request: Request, options: Mapping[str, Any]) -> _Counted:
 
 
 def _of_states(request: Request) -> _Counted:
-    config, ingest = restored(request, SURROUNDINGS)
+    config, ingest = restore_states(request, SURROUNDINGS)
     metrics, everyone = everyone_in(ingest, config.labels)
     return _Counted(chosen_metrics(request, metrics), everyone, config.intervals or Intervals())
 
@@ -193,9 +193,17 @@ def _as_json(plans: Sequence[ExperimentPlan]) -> str:
 
 def _as_csv(plans: Sequence[ExperimentPlan]) -> str:
     rows = [
-        (each.metric, each.value, each.lift, of.method, of.users, of.days, of.detectable)
-        for each in plans
-        for of in each.efforts
+        (
+            plan_row.metric,
+            plan_row.value,
+            plan_row.lift,
+            of.method,
+            of.users,
+            of.days,
+            of.detectable,
+        )
+        for plan_row in plans
+        for of in plan_row.efforts
     ]
     return csv_text(_HEADS, rows)
 
@@ -208,9 +216,9 @@ def _as_table(plans: Sequence[ExperimentPlan]) -> str:
         grid.add_column(name)
     for name in ("users needed", "days needed", "lift detectable today"):
         grid.add_column(name, justify="right")
-    for each in plans:
-        for of in each.efforts:
-            grid.add_row(each.metric, figure(each.value), of.method, *_cells(of))
+    for plan_row in plans:
+        for of in plan_row.efforts:
+            grid.add_row(plan_row.metric, figure(plan_row.value), of.method, *_cells(of))
     days = f"{first.days:,} day{'s' * (first.days != 1)}"
     return (
         f"To find a lift of {percent(first.lift)} in {percent(first.power)} of experiments, with "

@@ -57,16 +57,16 @@ def publish(
     Each line is published unchanged.
     """
     kafka = {"bootstrap_servers": bootstrap_servers}
-    for each in setting or []:
-        key, equals, value = each.partition("=")
+    for assignment in setting or []:
+        key, equals, value = assignment.partition("=")
         if not key or not equals or key in kafka:
-            raise UsageError(f"--set: found {each!r}; give KEY=VALUE, each key once.")
+            raise UsageError(f"--set: found {assignment!r}; give KEY=VALUE, each key once.")
         kafka[key] = value
     with as_usage_error(SourceError):
         for path in paths:
             size(path)
     destination = Destination(topic=topic, kafka=kafka, partitions=partitions, user=user)
-    done = _published(paths, destination)
+    done = _publish(paths, destination)
     if done.without_user:
         report(
             f"{done.without_user:,} records have no {user!r} and were published without a key; "
@@ -77,7 +77,7 @@ def publish(
         sys.stdout.write(f"{quantity(done.records, 'record')} published to topic {topic}{made}.\n")
 
 
-def _published(paths: Sequence[str], destination: Destination) -> Published:
+def _publish(paths: Sequence[str], destination: Destination) -> Published:
     console = progress_console()
     columns = (SpinnerColumn(), TextColumn("{task.completed:,.0f} records"), TimeElapsedColumn())
     with Progress(*columns, console=console, disable=console is None, transient=True) as progress:

@@ -45,8 +45,12 @@ def write_series(spans: Sequence[SpanReadings], format_name: str, title: str = "
 
 def _refusals(spans: Iterable[SpanReadings]) -> dict[str, str]:
     """Metric -> reason why its convention does not define a value here."""
-    readings = (entry.reading for each in spans for entry in each.snapshot.series)
-    return {each.metric: each.problem for each in readings if isinstance(each, UndefinedReading)}
+    readings = (entry.reading for span in spans for entry in span.snapshot.series)
+    return {
+        reading.metric: reading.problem
+        for reading in readings
+        if isinstance(reading, UndefinedReading)
+    }
 
 
 def as_json(spans: Sequence[SpanReadings]) -> str:
@@ -76,7 +80,7 @@ def as_csv(spans: Sequence[SpanReadings]) -> str:
     behind = [*present("window"), "value", "count", *present("estimated", "low", "high")]
     bounds = ("low", "high") if present("interval") else ()
     return csv_text(
-        [*front, *labels, *behind, *(f"interval_{each}" for each in bounds)],
+        [*front, *labels, *behind, *(f"interval_{bound}" for bound in bounds)],
         (
             [
                 *map(row.get, front),
@@ -91,8 +95,8 @@ def as_csv(spans: Sequence[SpanReadings]) -> str:
 
 def as_table(spans: Sequence[SpanReadings]) -> str:
     """A table for people: up to four slices side by side, more one per row."""
-    if all(each.start is None for each in spans):
-        return "".join(render(table(each.snapshot)) for each in spans)
+    if all(span.start is None for span in spans):
+        return "".join(render(table(span.snapshot)) for span in spans)
     return render(_over_time(spans))
 
 
@@ -104,21 +108,21 @@ FORMATS: Final[Mapping[str, Callable[[Sequence[SpanReadings]], str]]] = {
 
 
 def _objects(spans: Sequence[SpanReadings]) -> Iterator[dict[str, Any]]:
-    windowed = any(has_windows(each.snapshot) for each in spans)
-    for each in spans:
-        for entry in each.snapshot.series:
-            found: dict[str, Any] = {}
-            if each.start is not None:
-                found["start"] = moment_text(each.start)
-            found |= {"metric": entry.metric.text, "labels": _labels(each.snapshot, entry)}
+    windowed = any(has_windows(span.snapshot) for span in spans)
+    for span in spans:
+        for entry in span.snapshot.series:
+            fields: dict[str, Any] = {}
+            if span.start is not None:
+                fields["start"] = moment_text(span.start)
+            fields |= {"metric": entry.metric.text, "labels": _labels(span.snapshot, entry)}
             if windowed:
-                found["window"] = entry.window
+                fields["window"] = entry.window
             if entry.since is not None:
-                found["since"] = entry.since
+                fields["since"] = entry.since
             reading = entry.reading
             value = reading.value if reading.defined else None
-            found |= {"value": value, "count": reading.count}
-            yield found | _bounds(reading) | _interval(reading) | _remarked(entry)
+            fields |= {"value": value, "count": reading.count}
+            yield fields | _bounds(reading) | _interval(reading) | _remarked(entry)
 
 
 def _bounds(reading: Reading) -> dict[str, object]:
@@ -142,13 +146,13 @@ def _interval(reading: Reading) -> dict[str, object]:
 def _remarked(entry: Series) -> dict[str, object]:
     """That a value is an estimate, its weight, verdict and note; nothing for most metrics."""
     reading = entry.reading
-    known: dict[str, object] = {
+    remarks: dict[str, object] = {
         "estimate": entry.metric.definition.estimates_policy or None,
         "weight": reading.weight,
         "verdict": reading.verdict,
         "note": reading.note,
     }
-    return {name: value for name, value in known.items() if value is not None}
+    return {name: value for name, value in remarks.items() if value is not None}
 
 
 def _labels(snapshot: Snapshot, entry: Series) -> dict[str, str]:
@@ -157,7 +161,7 @@ def _labels(snapshot: Snapshot, entry: Series) -> dict[str, str]:
 
 
 def _columns(spans: Iterable[SpanReadings]) -> list[str]:
-    families = (family for each in spans for family in each.snapshot.families)
+    families = (family for span in spans for family in span.snapshot.families)
     return list(dict.fromkeys(name for family in families for name in family.label_names))
 
 
@@ -171,11 +175,11 @@ def table(snapshot: Snapshot) -> Group:
     More than four slices get a row each. With windows, the columns are the windows. Each segment
     has its own table. An undefined value is a dash. Label values are never read as markup.
     """
-    found = divisions(snapshot)
-    if not found:
+    splits = divisions(snapshot)
+    if not splits:
         return Group(_empty())
-    first, *others = found
-    tables = _table(first), *(_table(each, f"by {each.by}") for each in others)
+    first, *others = splits
+    tables = _table(first), *(_table(other, f"by {other.by}") for other in others)
     return Group(*tables, *map(Text, _cautions(snapshot)))
 
 
@@ -198,7 +202,7 @@ def _empty(title: str | None = None) -> Table:
 
 
 def _table(division: Division, title: str | None = None) -> Table:
-    slices = list(dict.fromkeys(each.labels for _, of in division.metrics for each in of))
+    slices = list(dict.fromkeys(entry.labels for _, of in division.metrics for entry in of))
     if not division.windowed and len(slices) > _COLUMNS:
         series = (entry for _, of in division.metrics for entry in of)
         rows = (((entry.metric.text, *entry.labels), entry) for entry in series)
@@ -227,11 +231,11 @@ def _listed(
 
 
 def _add_side_by_side(grid: Table, division: Division, slices: Sequence[tuple[str, ...]]) -> None:
-    for each in slices:
-        grid.add_column(Text(printable(" / ".join(each)) or "value"), justify="right")
+    for slice_ in slices:
+        grid.add_column(Text(printable(" / ".join(slice_)) or "value"), justify="right")
     for metric, series in division.metrics:
         cells = {entry.labels: _cell(entry) for entry in series}
-        grid.add_row(Text(metric.text), *(cells.get(each, Text()) for each in slices))
+        grid.add_row(Text(metric.text), *(cells.get(slice_, Text()) for slice_ in slices))
 
 
 def _add_windows(grid: Table, division: Division) -> None:
@@ -240,9 +244,11 @@ def _add_windows(grid: Table, division: Division) -> None:
     for window in division.windows:
         grid.add_column(window, justify="right")
     for metric, series in division.metrics:
-        for labels, found in by_slice(series).items():
+        for labels, by_window in by_slice(series).items():
             words = map(Text, map(printable, (metric.text, *labels)))
-            cells = (_cell(found[each]) if each in found else Text() for each in division.windows)
+            cells = (
+                _cell(by_window[each]) if each in by_window else Text() for each in division.windows
+            )
             grid.add_row(*words, *cells)
 
 

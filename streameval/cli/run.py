@@ -97,9 +97,9 @@ _OPTIONS: Final = {"listen": "--web.listen", "route_prefix": "--web.route-prefix
 
 def _overridden(config: Config, web: Mapping[str, object]) -> Config:
     overrides = {
-        name: str(each) if isinstance(each, Path) else each
-        for name, each in web.items()
-        if each is not None
+        name: str(option) if isinstance(option, Path) else option
+        for name, option in web.items()
+        if option is not None
     }
     try:
         return msgspec.structs.replace(config, web=msgspec.structs.replace(config.web, **overrides))

@@ -22,7 +22,7 @@ from streameval.sources.simulated_streams import (
     line,
     streams,
 )
-from streameval.sources.simulator import Record, paced, records
+from streameval.sources.simulator import Record, pace_records, records
 from streameval.windows.times import span_text
 
 _DEFAULT_EVENTS: Final = 1000
@@ -100,7 +100,7 @@ def _write_events(events: int | None, seed: int, pace: float | None) -> None:
 
 
 def _live(made: Iterator[bytes], pace: float) -> Iterator[bytes]:
-    for record in paced(made, pace):
+    for record in pace_records(made, pace):
         event = msgspec.json.decode(record, type=Record)
         yield msgspec.json.encode(msgspec.structs.replace(event, ts=datetime.now(UTC)))
 
@@ -119,7 +119,7 @@ def _write_streams(folder: Path, events: int | None, seed: int) -> None:
                 problem = f"{name} exists already; name another folder."
                 raise UsageError(f"--streams {folder}: {problem}")
         folder.mkdir(parents=True, exist_ok=True)
-        counts = [_written(folder / name, lines) for name, lines in files.items()]
+        counts = [_write_file(folder / name, lines) for name, lines in files.items()]
     except OSError as error:
         problem = (error.strerror or str(error)).lower()
         raise UsageError(f"--streams {folder}: {problem}; name another folder.") from error
@@ -132,17 +132,17 @@ def _write_streams(folder: Path, events: int | None, seed: int) -> None:
         )
 
 
-def _written(path: Path, lines: Iterable[bytes]) -> int:
+def _write_file(path: Path, lines: Iterable[bytes]) -> int:
     """Write a new file; returns the number of lines."""
     count = 0
     with path.open("xb") as file:
-        for count, each in enumerate(lines, 1):  # noqa: B007  the last number is the result
-            file.write(each + b"\n")
+        for count, line in enumerate(lines, 1):  # noqa: B007  the last number is the result
+            file.write(line + b"\n")
     return count
 
 
 def _config() -> str:
-    metrics = "".join(f'    "{each}",\n' for each in _METRICS)
+    metrics = "".join(f'    "{metric}",\n' for metric in _METRICS)
     types = ", ".join(f"{name} = {gain:g}" for name, gain in GAINS.items())
     return f"""\
 metrics = [

@@ -97,12 +97,12 @@ def verify(paths: Paths) -> None:
     faults = 0
     for store in map(store_at, paths):
         checked = list(_faults(store))
-        found = [fault for fault in checked if fault is not None]
-        for fault in found:
+        faults_found = [fault for fault in checked if fault is not None]
+        for fault in faults_found:
             report(fault)
-        faults += len(found)
+        faults += len(faults_found)
         with output():
-            verdict = f"{len(found):,} not valid" if found else "all valid"
+            verdict = f"{len(faults_found):,} not valid" if faults_found else "all valid"
             partitions = quantity(len(store.places()), "partition")
             of = f"{quantity(len(checked), 'checkpoint')} of {partitions}"
             sys.stdout.write(f"{store.path}: {of}, {verdict}\n")
@@ -171,26 +171,29 @@ def merge(
     if is_store(into) or (not is_url(into) and Path(into).exists()):
         raise UsageError(f"--into {into}: exists already; give a path that does not.")
     chosen = without_copies(newest_checkpoints(paths, report), None)
-    chosen.sort(key=lambda each: each.place)
+    chosen.sort(key=lambda checkpoint: checkpoint.place)
     cluster, group = _owner(chosen, paths)
     _check_backfills(chosen)
-    parts = {each.place: _parts_of(each) for each in chosen}
+    parts = {checkpoint.place: _parts_of(checkpoint) for checkpoint in chosen}
     lines: list[str] = []
     if backfill:
         # A checkpoint without a clock is older than all others.
         latest = max(
             chosen,
-            key=lambda each: (each.saved.header.clock is not None, each.saved.header.clock or 0),
+            key=lambda checkpoint: (
+                checkpoint.saved.header.clock is not None,
+                checkpoint.saved.header.clock or 0,
+            ),
         )
         parts[latest.place], lines = _with_backfills(chosen, chosen.index(latest), backfill)
     store = store_of(into)
     store.claim(cluster, group)
-    for each in chosen:
-        store.save(CheckpointDraft(header=each.saved.header, parts=parts[each.place]))
+    for checkpoint in chosen:
+        store.save(CheckpointDraft(header=checkpoint.saved.header, parts=parts[checkpoint.place]))
     with output():
         sys.stdout.writelines(
-            f"{each.place}: offset {each.saved.header.offset:,}, from {each.path}\n"
-            for each in chosen
+            f"{place.place}: offset {place.saved.header.offset:,}, from {place.path}\n"
+            for place in chosen
         )
         sys.stdout.writelines(lines)
 
@@ -217,27 +220,27 @@ def _place(store: Store, place: Place) -> dict[str, Any]:
         "kept": store.offsets(place),
     }
     try:
-        found = store.newest(place)
+        newest = store.newest(place)
     except StateVersionError as error:
         return {**about, "checkpoint": None, "faults": [str(error)]}
-    saved, checkpoint = found.saved, None
+    saved, checkpoint = newest.saved, None
     if saved is not None:
         checkpoint = {
             "path": saved.path,
             **msgspec.to_builtins(saved.header),
             "age_seconds": round(time.time() - saved.header.written_at, 3),
-            "bytes": sum(each.size for each in saved.entries),
+            "bytes": sum(entry.size for entry in saved.entries),
             "parts": [
                 {
-                    "name": each.name,
-                    "bytes": each.size,
-                    "digest": each.digest,
-                    "blob": each.blob is not None,
+                    "name": entry.name,
+                    "bytes": entry.size,
+                    "digest": entry.digest,
+                    "blob": entry.blob is not None,
                 }
-                for each in saved.entries
+                for entry in saved.entries
             ],
         }
-    return {**about, "checkpoint": checkpoint, "faults": list(found.damaged)}
+    return {**about, "checkpoint": checkpoint, "faults": list(newest.damaged)}
 
 
 def _text(store: Mapping[str, Any]) -> str:
@@ -248,25 +251,35 @@ def _text(store: Mapping[str, Any]) -> str:
     for place in store["places"]:
         table.add_row(*_row(place))
     # Places differ in settings only while these change, so each setting is listed once.
-    found = [place["checkpoint"]["settings"] for place in store["places"] if place["checkpoint"]]
-    settings = {(key, json.dumps(value)) for each in found for key, value in each.items()}
+    settings_found = [
+        place["checkpoint"]["settings"] for place in store["places"] if place["checkpoint"]
+    ]
+    settings = {
+        (key, json.dumps(value))
+        for place_settings in settings_found
+        for key, value in place_settings.items()
+    }
     lines = [f"  {name} = {value}\n" for name, value in sorted(settings)]
     return render(table) + (f"settings\n{''.join(lines)}" if lines else "")
 
 
 def _row(place: Mapping[str, Any]) -> Iterator[str]:
     yield f"{place['topic']}[{place['partition']}]"
-    found = place["checkpoint"]
-    if found is None:
+    checkpoint = place["checkpoint"]
+    if checkpoint is None:
         yield from ["none valid", *[""] * (len(_COLUMNS) - 3)]
     else:
-        yield f"{found['offset']:,}"
-        yield f"{found['counted']:,}"
-        yield "none" if found["clock"] is None else moment_text(found["clock"] // SECOND * SECOND)
-        yield moment_text(int(found["written_at"]) * SECOND)
-        yield span(found["age_seconds"])
-        yield f"{found['bytes']:,}"
-        yield f"{len(found['parts']):,}"
+        yield f"{checkpoint['offset']:,}"
+        yield f"{checkpoint['counted']:,}"
+        yield (
+            "none"
+            if checkpoint["clock"] is None
+            else moment_text(checkpoint["clock"] // SECOND * SECOND)
+        )
+        yield moment_text(int(checkpoint["written_at"]) * SECOND)
+        yield span(checkpoint["age_seconds"])
+        yield f"{checkpoint['bytes']:,}"
+        yield f"{len(checkpoint['parts']):,}"
     yield f"{len(place['kept']):,}"
 
 
@@ -304,30 +317,41 @@ def _with_backfills(
         lists = sum(row.lists for row in added.rows)
         lines.append(f"{path}: {lists:,} lists of {added.extent}, with {place}\n")
     sections = ingest.sections(partition)
-    return [Part(name=each.name, content=each.content()) for each in sections], lines
+    return [Part(name=section.name, content=section.content()) for section in sections], lines
 
 
 def _check_backfills(chosen: Sequence[StoredCheckpoint]) -> None:
     """Raise a UsageError if a backfill would be counted twice."""
-    merged = [(each, extent) for each in chosen for extent in backfills_in(each.saved.read(META))]
-    for (one, extent), (other, again) in combinations(merged, 2):
-        if one.place != other.place and extent.overlaps(again):
+    merged = [
+        (checkpoint, extent)
+        for checkpoint in chosen
+        for extent in backfills_in(checkpoint.saved.read(META))
+    ]
+    for (first, extent), (other, again) in combinations(merged, 2):
+        if first.place != other.place and extent.overlaps(again):
             raise UsageError(
-                f"{one.path} has a backfill of {extent}, and {other.path} one of {again}: lists in "
-                "both would count twice. Merge copies of the stores from before one of the "
-                "backfills."
+                f"{first.path} has a backfill of {extent}, and {other.path} one of {again}: "
+                "lists in both would count twice. Merge copies of the stores from before one "
+                "of the backfills."
             )
 
 
 def _owner(checkpoints: Sequence[StoredCheckpoint], paths: Sequence[str]) -> tuple[str, str]:
     if not checkpoints:
         raise UsageError(f"no state in {', '.join(paths)}.")
-    owners = sorted({(each.saved.header.cluster, each.saved.header.group) for each in checkpoints})
+    owners = sorted(
+        {
+            (checkpoint.saved.header.cluster, checkpoint.saved.header.group)
+            for checkpoint in checkpoints
+        }
+    )
     if len(owners) > 1:
-        found = " and ".join(f"group {group!r} of cluster {cluster!r}" for cluster, group in owners)
+        owner_names = " and ".join(
+            f"group {group!r} of cluster {cluster!r}" for cluster, group in owners
+        )
         raise UsageError(
-            f"the stores belong to {found}; their offsets cannot be compared. To read their values "
-            "together, use `streameval state export` with all of them."
+            f"the stores belong to {owner_names}; their offsets cannot be compared. To read their "
+            "values together, use `streameval state export` with all of them."
         )
     return owners[0]
 

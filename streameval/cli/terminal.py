@@ -42,7 +42,7 @@ def csv_text(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(heads)
     writer.writerows(
-        [json.dumps(each) if isinstance(each, bool | float) else each for each in row]
+        [json.dumps(cell) if isinstance(cell, bool | float) else cell for cell in row]
         for row in rows
     )
     return text.getvalue()

@@ -63,7 +63,7 @@ def metric_problems(config: Config) -> Iterator[Problem]:
     if not config.metrics and not config.metric:
         yield "metrics", 'no metric is configured; add some, for example metrics = ["ndcg@10"].'
     seen: dict[str, str] = {}
-    known: list[Metric] = []
+    parsed: list[Metric] = []
     for place, text in _places(config).items():
         key = f"{place}.name" if place.startswith("metric[") else place
         try:
@@ -77,15 +77,17 @@ def metric_problems(config: Config) -> Iterator[Problem]:
         if canonical in seen:
             yield key, f"{text!r} repeats {seen[canonical]}; remove one."
         seen.setdefault(canonical, place)
-        known.append(metric)
-        if alike := same_name(known):
+        parsed.append(metric)
+        if alike := same_name(parsed):
             both = f"{alike[0].text!r} and {text!r} are both {family_name(metric)} in Prometheus"
             yield key, f"{both}; rename one."
 
 
 def _places(config: Config) -> dict[str, str]:
     places = {f"metrics[{index}]": text for index, text in enumerate(config.metrics)}
-    return places | {f"metric[{index}]": each.name for index, each in enumerate(config.metric)}
+    return places | {
+        f"metric[{index}]": options.name for index, options in enumerate(config.metric)
+    }
 
 
 def experiment_problems(config: Config) -> Iterator[Problem]:
@@ -167,8 +169,8 @@ def _watched_problems(names: Sequence[str], choices: Sequence[str]) -> Iterator[
 
 
 def _compared(config: Config, label: str) -> list[Metric]:
-    found = [group.metrics for group in config.families() if label in group.dimensions]
-    return list(dict.fromkeys(metric for metrics in found for metric in metrics))
+    judged = [group.metrics for group in config.families() if label in group.dimensions]
+    return list(dict.fromkeys(metric for metrics in judged for metric in metrics))
 
 
 def extent_problems(config: Config) -> Iterator[Problem]:
@@ -184,9 +186,9 @@ def extent_problems(config: Config) -> Iterator[Problem]:
                 )
         named = {"labels": (metric.labels, config.labels)}
         named["segments"] = (metric.segments, config.segments)
-        for what, (chosen, known) in named.items():
+        for what, (chosen, allowed) in named.items():
             for index, name in enumerate(chosen or []):
-                if problem := unknown_name_problem(name, known, f"`{what}`"):
+                if problem := unknown_name_problem(name, allowed, f"`{what}`"):
                     yield f"metric[{number}].{what}[{index}]", f"{name!r} is {problem}"
 
 
@@ -267,13 +269,13 @@ def _definitions(config: Config) -> list[Definition]:
 
 def mapping_problems(config: Config) -> Iterator[Problem]:
     """Names in [event.labels] and label_values that are neither labels nor segments."""
-    known = "`labels` and `segments`" if config.segments else "`labels`"
+    allowed = "`labels` and `segments`" if config.segments else "`labels`"
     for table, mapping in (
         ("event.labels", config.event.labels),
         ("label_values", config.label_values),
     ):
         for name in mapping:
-            if problem := unknown_name_problem(name, config.dimensions(), known):
+            if problem := unknown_name_problem(name, config.dimensions(), allowed):
                 yield f"{table}.{name}", problem
 
 
@@ -281,8 +283,8 @@ def unknown_name_problem(name: str, among: Sequence[str], called: str) -> str | 
     """The problem with a name that is not among the allowed names, or None."""
     if name in among:
         return None
-    known = ", ".join(map(repr, among)) or "none yet"
-    return f"not among {called} ({known}).{suggestion(name, among)}"
+    choices = ", ".join(map(repr, among)) or "none yet"
+    return f"not among {called} ({choices}).{suggestion(name, among)}"
 
 
 def time_problems(config: Config) -> Iterator[Problem]:
@@ -383,9 +385,9 @@ def attribution_problems(config: Config) -> Iterator[Problem]:
             yield f"attribution.per[{index}]", label_problem
     if config.event.time is not None:
         yield from _impression_problems(config, options)
-        for index, each in enumerate(options.interactions):
+        for index, interaction in enumerate(options.interactions):
             where = f"attribution.interactions[{index}]"
-            yield from _field_problems(config, each, options.key, where)
+            yield from _field_problems(config, interaction, options.key, where)
 
 
 def _stream_problems(config: Config, options: AttributionOptions) -> Iterator[Problem]:
@@ -394,22 +396,24 @@ def _stream_problems(config: Config, options: AttributionOptions) -> Iterator[Pr
         yield "attribution", "the simulator makes joined events; read topics or files in [source]."
         return
     key, read = f"source.{source.logs_key}", source.logs
-    named = [each for stream in options.streams for each in stream]
+    named = [stream_name for stream in options.streams for stream_name in stream]
     for index, stream in enumerate(options.streams):
         where = f"attribution.interactions[{index - 1}].source" if index else ""
         if not stream:
             yield where or "attribution.impressions", "nothing is named; give a topic or a file."
-        for each in stream:
-            if each not in read:
-                known = ", ".join(map(repr, read))
-                problem = f"{each!r} is not among {key} ({known}); add it there."
+        for stream_name in stream:
+            if stream_name not in read:
+                choices = ", ".join(map(repr, read))
+                problem = f"{stream_name!r} is not among {key} ({choices}); add it there."
                 yield where or "attribution.impressions", problem
-            if named.count(each) > 1:
-                problem = f"{each!r} is in two streams; each topic or file belongs to one."
+            if named.count(stream_name) > 1:
+                problem = f"{stream_name!r} is in two streams; each topic or file belongs to one."
                 yield where or "attribution.impressions", problem
-    for each in read:
-        if each not in named:
-            problem = f"{each!r} is in no stream of [attribution]; add it there or remove it here."
+    for stream_name in read:
+        if stream_name not in named:
+            problem = (
+                f"{stream_name!r} is in no stream of [attribution]; add it there or remove it here."
+            )
             yield key, problem
 
 
@@ -417,15 +421,15 @@ def _impression_problems(config: Config, options: AttributionOptions) -> Iterato
     try:
         Decoder(options.fields(config.event), config.dimensions(), shown_only=True)
     except ConfigError as error:
-        own = error.key == "event_id"
-        yield "attribution.request_id" if own else f"event.{error.key}", error.problem
+        is_event_id = error.key == "event_id"
+        yield "attribution.request_id" if is_event_id else f"event.{error.key}", error.problem
 
 
 def _field_problems(
-    config: Config, each: InteractionOptions, key: Key, where: str
+    config: Config, interaction: InteractionOptions, key: Key, where: str
 ) -> Iterator[Problem]:
     try:
-        InteractionDecoder(each, config.event, key)
+        InteractionDecoder(interaction, config.event, key)
     except ConfigError as error:
         yield f"{where}.{error.key}", error.problem
 

@@ -17,7 +17,7 @@ from streameval.accumulator import Accumulator
 from streameval.accumulator.change_report import ChangeSettings
 from streameval.accumulator.experiment import Experiment
 from streameval.accumulator.gap import GapOptions
-from streameval.accumulator.plan import WHOLE, planned
+from streameval.accumulator.plan import WHOLE, make_plan
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric, Reads
 from streameval.config.options import (
@@ -128,14 +128,16 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def families(self) -> tuple[Group, ...]:
         """The metrics grouped by extent: families without a segment first, then by segment."""
         spans = self.windowing().spans
-        found: dict[tuple[frozenset[str], frozenset[int], str | None], list[Metric]] = {}
-        for each in (*(MetricOptions(name=text) for text in self.metrics), *self.metric):
-            labels = frozenset(self.labels if each.labels is None else each.labels)
-            read = frozenset(spans if each.windows is None else map(microseconds, each.windows))
-            chosen = self.segments if each.segments is None else each.segments
+        groups_read: dict[tuple[frozenset[str], frozenset[int], str | None], list[Metric]] = {}
+        for options in (*(MetricOptions(name=text) for text in self.metrics), *self.metric):
+            labels = frozenset(self.labels if options.labels is None else options.labels)
+            read = frozenset(
+                spans if options.windows is None else map(microseconds, options.windows)
+            )
+            chosen = self.segments if options.segments is None else options.segments
             for segment in (None, *(name for name in self.segments if name in chosen)):
-                found.setdefault((labels, read, segment), []).append(parse(each.name))
-        groups = [self._group(*how, metrics) for how, metrics in found.items()]
+                groups_read.setdefault((labels, read, segment), []).append(parse(options.name))
+        groups = [self._group(*how, metrics) for how, metrics in groups_read.items()]
         order = {name: index for index, name in enumerate((None, *self.segments))}
         return tuple(sorted(groups, key=lambda group: (order[group.segment], group.name)))
 
@@ -182,7 +184,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     def kept_depth(self) -> int | None:
         """Ranks kept of every list; None for whole lists."""
-        return planned(self._all(), self.depth, self.max_items).depth
+        return make_plan(self._all(), self.depth, self.max_items).depth
 
     def settings(self) -> dict[str, Any]:
         """The settings that must be equal to resume from a checkpoint, as plain values."""
@@ -213,7 +215,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return int if self.event.ids == "integer" else str
 
     def _all(self) -> list[Metric]:
-        return [parse(text) for text in (*self.metrics, *(each.name for each in self.metric))]
+        return [parse(text) for text in (*self.metrics, *(options.name for options in self.metric))]
 
     def reads(self) -> set[Reads]:
         """The statistics that the metrics read."""

@@ -67,11 +67,11 @@ def _table(path: Path) -> dict[str, Any]:
 def _invalid_values(value: object, key: str = "") -> Iterator[tuple[str, str]]:
     """Values that Python's parser accepts, but TOML, the operating system or a key does not."""
     if isinstance(value, dict):
-        for name, each in value.items():
-            yield from _invalid_values(each, f"{key}.{name}".lstrip("."))
+        for name, nested in value.items():
+            yield from _invalid_values(nested, f"{key}.{name}".lstrip("."))
     elif isinstance(value, list):
-        for index, each in enumerate(value):
-            yield from _invalid_values(each, f"{key}[{index}]")
+        for index, nested in enumerate(value):
+            yield from _invalid_values(nested, f"{key}[{index}]")
     elif isinstance(value, int) and value not in _INTEGERS:
         yield key, "the integer does not fit 64 bits; give a smaller one."
     elif isinstance(value, str) and "\0" in value:

@@ -54,10 +54,10 @@ def host_and_port(text: str) -> tuple[str, int] | None:
         >>> host_and_port("[::1]:9877")
         ('::1', 9877)
     """
-    found = _ADDRESS.fullmatch(text)
-    if found is None or int(found["port"]) > _MAX_PORT:
+    matched = _ADDRESS.fullmatch(text)
+    if matched is None or int(matched["port"]) > _MAX_PORT:
         return None
-    return found["bracketed"] or found["plain"], int(found["port"])
+    return matched["bracketed"] or matched["plain"], int(matched["port"])
 
 
 class WebOptions(_Table, frozen=True, kw_only=True):
@@ -85,17 +85,17 @@ class WebOptions(_Table, frozen=True, kw_only=True):
         # config_file is not read here: only the daemon's user may have permission to.
         if not self.addresses:
             yield "listen", 'found []; give at least one address, for example "127.0.0.1:9877".'
-        for each in self.addresses:
-            if host_and_port(each) is None:
+        for address in self.addresses:
+            if host_and_port(address) is None:
                 how = "write HOST:PORT, for example '127.0.0.1:9877' or '[::1]:9877'"
-                yield "listen", f"found {each!r}; {how}."
-        for each in sorted(set(self.addresses)):
-            if self.addresses.count(each) > 1 and not each.endswith(":0"):
-                yield "listen", f"found {each!r} twice; give each address once."
-        for each in self.allowed_hosts:
-            if not _HOST.fullmatch(each):
+                yield "listen", f"found {address!r}; {how}."
+        for address in sorted(set(self.addresses)):
+            if self.addresses.count(address) > 1 and not address.endswith(":0"):
+                yield "listen", f"found {address!r} twice; give each address once."
+        for address in self.allowed_hosts:
+            if not _HOST.fullmatch(address):
                 problem = "give a name without port, for example 'eval.example' or '*.example'."
-                yield "allowed_hosts", f"found {each!r}; {problem}"
+                yield "allowed_hosts", f"found {address!r}; {problem}"
         steps = self.route_prefix.split("/")
         if not _PREFIX.fullmatch(self.route_prefix) or "." in steps or ".." in steps:
             problem = "give a path that begins with a slash, for example '/streameval'."
@@ -110,8 +110,11 @@ class WebOptions(_Table, frozen=True, kw_only=True):
     @property
     def hosts(self) -> list[str]:
         """Accepted host names: those of `listen`, and `allowed_hosts`."""
-        found = map(host_and_port, self.addresses)
-        return [*(each[0] for each in found if each is not None), *self.allowed_hosts]
+        split_addresses = map(host_and_port, self.addresses)
+        return [
+            *(host_port[0] for host_port in split_addresses if host_port is not None),
+            *self.allowed_hosts,
+        ]
 
     @property
     def prefix(self) -> str:
@@ -309,14 +312,14 @@ def similarity(options: SimilarityOptions, as_id: Callable[[str], Id]) -> Simila
 
 
 def _unique(path: str, rows: Iterable[tuple[K, T]]) -> dict[K, T]:
-    found: dict[K, T] = {}
+    unique: dict[K, T] = {}
     for key, value in rows:
-        if key in found:
+        if key in unique:
             raise SourceError(path, f"{key!r:.80} appears twice", "give one line for each")
-        found[key] = value
-    if not found:
+        unique[key] = value
+    if not unique:
         raise SourceError(path, "no line with an item", "give one line for each item")
-    return found
+    return unique
 
 
 def _rows(path: str, columns: int, read: Callable[[list[str]], T]) -> Iterator[T]:

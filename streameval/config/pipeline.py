@@ -23,13 +23,13 @@ from streameval.decoding.framing import (
     ToText,
     by_function,
     by_schema,
-    unframed,
+    remove_frame,
 )
 from streameval.engine.dead_letters import Limits
 from streameval.engine.ingest import EventFrontend, Frontend, Ingest
 from streameval.engine.partition import Layout
 from streameval.events.records import RecordBatch
-from streameval.extras import imported, load_named
+from streameval.extras import import_extra, load_named
 from streameval.join.frontend import JoinFrontend
 from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.sources.options import KafkaOptions
@@ -71,7 +71,7 @@ def frontend_of(config: Config, settings: Layout, schemas: Schemas | None = None
     if config.attribution is not None:
         return join_frontend(config, config.attribution, settings, schemas)
     decoder = Decoder(config.event, config.dimensions())
-    return EventFrontend(_framed(decoder, _of_events(config), schemas), settings)
+    return EventFrontend(_frame_decoder(decoder, _of_events(config), schemas), settings)
 
 
 def with_saved_depth(config: Config, settings: Mapping[str, Any]) -> Config:
@@ -125,14 +125,14 @@ def join_frontend(
 
     def framed(decoder: BatchDecoder[T], stream: InteractionOptions | None) -> BatchDecoder[T]:
         of_stream = _of_events(config) if stream is None else _of_interactions(config, stream)
-        return _framed(decoder, of_stream, schemas)
+        return _frame_decoder(decoder, of_stream, schemas)
 
     return JoinFrontend(
         options, config.event, config.dimensions(), layout, users=config.by_user, framed=framed
     )
 
 
-def _framed(
+def _frame_decoder(
     decoder: BatchDecoder[T], encoding: Encoding, schemas: Schemas | None
 ) -> BatchDecoder[T]:
     to_text = _to_text(encoding)
@@ -147,11 +147,11 @@ def _to_text(encoding: Encoding) -> ToText | None:
         decode = load_named(encoding.decoder, "decoder", "function")
         return by_function(decode, encoding.decoder)
     if encoding.message is not None:
-        protobuf = imported("streameval.sources.protobuf", "format = 'protobuf'", "schemas")
+        protobuf = import_extra("streameval.sources.protobuf", "format = 'protobuf'", "schemas")
         message = load_named(encoding.message, "message", "generated class of Protobuf")
         to_text: ToText = protobuf.reader(message, encoding.time_unit)
         return to_text
-    return unframed if encoding.format == "json-schema" else None
+    return remove_frame if encoding.format == "json-schema" else None
 
 
 def _of_events(config: Config) -> Encoding:

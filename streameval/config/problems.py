@@ -84,12 +84,12 @@ class _Search:
             if structs:
                 yield from self._in_table(structs, value, key)
             for kind in _values(hint, dict):
-                for name, each in value.items():
-                    yield from self.in_value(kind, each, f"{key}.{name}")
+                for name, nested in value.items():
+                    yield from self.in_value(kind, nested, f"{key}.{name}")
         elif isinstance(value, list):
             for kind in _values(hint, list):
-                for place, each in enumerate(value):
-                    yield from self.in_value(kind, each, f"{key}[{place}]")
+                for place, nested in enumerate(value):
+                    yield from self.in_value(kind, nested, f"{key}[{place}]")
 
     def _in_table(
         self, structs: Sequence[Struct], table: Mapping[str, Any], key: str
@@ -119,15 +119,15 @@ class _Search:
 
     def _unknown(self, key: str, name: str) -> str:
         section = key.partition("[")[0]
-        known = _keys(self._tables[section])
+        allowed = _keys(self._tables[section])
         elsewhere = [
-            f"{_bracketed(other)} {name}" if other else f"{name!r} above the first [table]"
+            f"{_bracket(other)} {name}" if other else f"{name!r} above the first [table]"
             for other, struct in self._tables.items()
             if name in _keys(struct) and name != section.rpartition(".")[2]
         ]
-        meant = " or ".join([repr(each) for each in nearest(name, known)] or elsewhere)
+        meant = " or ".join([repr(candidate) for candidate in nearest(name, allowed)] or elsewhere)
         hint = f" Did you mean {meant}?" if meant else ""
-        return f"unknown key.{hint} Allowed here: {', '.join(known)}."
+        return f"unknown key.{hint} Allowed here: {', '.join(allowed)}."
 
 
 def _missing(key: str) -> str:
@@ -143,7 +143,7 @@ def _wrong_value(hint: Any, value: object, key: str, error: msgspec.ValidationEr
     choices = [choice for literal in literals for choice in typing.get_args(literal)]
     if choices and not isinstance(value, (list, Mapping)):
         return _not_allowed(value, choices)
-    remedy = _brackets(kinds, value, key) or _wanted(kinds, value)
+    remedy = _brackets(kinds, value, key) or _wanted_text(kinds, value)
     return f"found {_json(value)}; {remedy}." if remedy else f"found {_json(value)}: {error}."
 
 
@@ -154,18 +154,18 @@ def _brackets(kinds: Sequence[inspect.Type], value: object, key: str) -> str:
     names = {type(kind) for kind in kinds}
     if inspect.ListType in names and isinstance(value, Mapping):
         return f"write [[{key}]], in double brackets"
-    has_tables = isinstance(value, list) and any(isinstance(each, Mapping) for each in value)
+    has_tables = isinstance(value, list) and any(isinstance(entry, Mapping) for entry in value)
     if inspect.StructType in names and has_tables:
         return f"write [{key}] once, in single brackets"
     return ""
 
 
-def _wanted(kinds: Sequence[inspect.Type], value: object) -> str:
+def _wanted_text(kinds: Sequence[inspect.Type], value: object) -> str:
     """What to give: the kinds, or the limits of the one that the value has."""
-    own = [kind for kind in kinds if isinstance(value, _PYTHON.get(type(kind), ()))]
+    fitting = [kind for kind in kinds if isinstance(value, _PYTHON.get(type(kind), ()))]
     named = [
-        _KINDS[type(kind)] + _limit(kind) * bool(own)
-        for kind in own or kinds
+        _KINDS[type(kind)] + _limit(kind) * bool(fitting)
+        for kind in fitting or kinds
         if type(kind) in _KINDS
     ]
     return f"give {' or '.join(named)}" if named else ""
@@ -219,9 +219,9 @@ def _tables(struct: Struct, table: Any, name: str = "") -> Iterator[tuple[str, S
     for field in msgspec.structs.fields(struct):
         inner = table.get(field.name) if isinstance(table, Mapping) else None
         chosen = inner.get("type") if isinstance(inner, Mapping) else None
-        for each in _structs(field.type):
-            if each.__struct_config__.tag in (None, chosen):
-                yield from _tables(each, inner, f"{name}.{field.name}".lstrip("."))
+        for struct_type in _structs(field.type):
+            if struct_type.__struct_config__.tag in (None, chosen):
+                yield from _tables(struct_type, inner, f"{name}.{field.name}".lstrip("."))
 
 
 def _structs(hint: Any) -> Iterator[Struct]:
@@ -238,7 +238,7 @@ def _is_struct(hint: Any) -> bool:
 def _members(hint: Any) -> list[Any]:
     """The types of a union without None, or the one type."""
     if typing.get_origin(hint) in {typing.Union, types.UnionType}:
-        return [kind for each in typing.get_args(hint) for kind in _members(each)]
+        return [kind for get_arg in typing.get_args(hint) for kind in _members(get_arg)]
     return [] if hint is types.NoneType else [hint]
 
 
@@ -255,7 +255,7 @@ def _keys(struct: Struct) -> list[str]:
     return ([tag] if tag else []) + [field.name for field in msgspec.structs.fields(struct)]
 
 
-def _bracketed(section: str) -> str:
+def _bracket(section: str) -> str:
     several = section in {"metric", "attribution.interactions"}
     return f"[[{section}]]" if several else f"[{section}]" if section else ""
 

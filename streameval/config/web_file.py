@@ -35,16 +35,16 @@ def web_config(path: str) -> WebConfig:
 def _table(path: str) -> dict[str, Any]:
     try:
         loader = _Loader(text_of(Path(path)))
-        found = loader.get_single_data() or {}
+        content = loader.get_single_data() or {}
     except yaml.MarkedYAMLError as error:
         raise _syntax_error(path, error) from None
     except yaml.YAMLError as error:
         first = str(error).splitlines()[0]
         raise ConfigError(path, "", f"invalid YAML: {first}.") from None
-    if not isinstance(found, dict):
-        problem = f"found {msgspec.json.encode(found).decode()[:60]}; give keys with values."
+    if not isinstance(content, dict):
+        problem = f"found {msgspec.json.encode(content).decode()[:60]}; give keys with values."
         raise ConfigError(path, "", problem)
-    return _without_blanks(found)
+    return _without_blanks(content)
 
 
 def _syntax_error(path: str, error: yaml.MarkedYAMLError) -> ConfigError:
@@ -55,10 +55,10 @@ def _syntax_error(path: str, error: yaml.MarkedYAMLError) -> ConfigError:
 
 def _without_blanks(table: dict[str, Any]) -> dict[str, Any]:
     """Drop keys without a value; a user without a hash stays, and is rejected later."""
-    given = {name: each for name, each in table.items() if each != ""}
+    given = {name: option for name, option in table.items() if option != ""}
     tls = given.get("tls_server_config")
     if isinstance(tls, dict):
-        given["tls_server_config"] = {key: each for key, each in tls.items() if each != ""}
+        given["tls_server_config"] = {key: option for key, option in tls.items() if option != ""}
     return given
 
 

@@ -43,7 +43,7 @@ class Logfmt(logging.Formatter):
         pairs |= _content(record)
         if record.exc_info:
             pairs["error"] = self.formatException(record.exc_info)
-        return " ".join(f"{key}={_quoted(value)}" for key, value in pairs.items())
+        return " ".join(f"{key}={_quote(value)}" for key, value in pairs.items())
 
 
 def configure(level: int = logging.INFO, stream: TextIO | None = None) -> None:
@@ -88,7 +88,7 @@ def _content(record: logging.LogRecord) -> Mapping[str, Any]:
     return {"event": record.getMessage(), **given}
 
 
-def _quoted(value: object) -> str:
+def _quote(value: object) -> str:
     if isinstance(value, Mapping | list | tuple):
         value = json.dumps(value, ensure_ascii=False, default=str)
     text = str(value)

@@ -100,7 +100,7 @@ class Loop:
         wait = 0.0 if ingest.unfinished else min(_MAX_POLL, self._reader.due_in)
         batches = self._poll(wait)
         self._ready = self._ready or (source.joined and source.trouble is None)
-        for piece in (each for batch in batches for each in batch.pieces(AT_ONCE)):
+        for piece in (whole_piece for batch in batches for whole_piece in batch.pieces(AT_ONCE)):
             self._parts.owner.apply(piece)
             self._parts.pulse.beat()
             self._advance()
@@ -125,16 +125,16 @@ class Loop:
 
     def _poll(self, seconds: float) -> Sequence[RecordBatch]:
         began, worked = self._clock.monotonic(), self._clock.busy()
-        found: Sequence[RecordBatch] = ()
+        polled: Sequence[RecordBatch] = ()
         if self._parts.source.finished:
             self._clock.sleep(seconds)
         else:
-            found = self._parts.source.poll(seconds)
+            polled = self._parts.source.poll(seconds)
         # A large result was there already, so any wait was for a processor, not for records.
-        if sum(len(batch.values) for batch in found) < AT_ONCE:
+        if sum(len(batch.values) for batch in polled) < AT_ONCE:
             waited = self._clock.monotonic() - began - (self._clock.busy() - worked)
             self._parts.owner.waited(waited)
-        return found
+        return polled
 
     def _snapshot_when_due(self) -> None:
         if self._reader.due_in <= 0:
@@ -168,8 +168,12 @@ class Loop:
             self._advice.observe(snapshot.health.trouble)
 
     def _log_events(self) -> None:
-        for each in self._parts.owner.take_log_events():
-            emit(level_of(each.level), each.event.replace(" ", "_"), **each.fields)
+        for take_log_event in self._parts.owner.take_log_events():
+            emit(
+                level_of(take_log_event.level),
+                take_log_event.event.replace(" ", "_"),
+                **take_log_event.fields,
+            )
         self._trouble.observe(self._parts.source.trouble)
         ingest = self._parts.ingest
         self._invalid.observe(ingest.take_invalid(), ingest.tally.invalid)
@@ -199,10 +203,10 @@ class OwnedShare:
     def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
         """Record our partitions, and the number of partitions of each topic."""
         starts = self._owner.assigned(assignments)
-        self._mine |= {each.partition for each in assignments}
-        for each in assignments:
-            if each.partitions is not None:
-                self._counts[each.partition.topic] = each.partitions
+        self._mine |= {assignment.partition for assignment in assignments}
+        for assignment in assignments:
+            if assignment.partitions is not None:
+                self._counts[assignment.partition.topic] = assignment.partitions
         return starts
 
     def revoked(self, partitions: Sequence[Partition]) -> None:
@@ -222,7 +226,7 @@ def owner_of(parts: Assembly) -> Owner:
     attribution = parts.config.attribution
     if attribution is None:
         return owner
-    topics = [each for stream in attribution.streams for each in stream]
+    topics = [topic for stream in attribution.streams for topic in stream]
     return CopartitionedOwner(owner, parts.ingest.partition_of, topics, lambda: _check_keys(parts))
 
 
@@ -311,9 +315,9 @@ class JoinDriver:
             return
         source = self._parts.source
         proposed, expected, ends = state.proposed, state.logs.expected, source.end_offsets()
-        known = all(log in ends and expected[log] >= offset for log, offset in proposed.items())
+        is_ready = all(log in ends and expected[log] >= offset for log, offset in proposed.items())
         # While the source does not answer, a log may have records that are not known yet.
-        if known and source.trouble is None:
+        if is_ready and source.trouble is None:
             state.accept(
                 [log for log, offset in proposed.items() if ends[log] <= expected[log] == offset]
             )
@@ -411,7 +415,11 @@ class ClockJumps:
 
     def observe(self, health: Health) -> None:
         """Log the partitions that are ahead and were not before."""
-        ahead = {each.partition: each.ahead for each in health.partitions if each.ahead}
+        ahead = {
+            partition_health.partition: partition_health.ahead
+            for partition_health in health.partitions
+            if partition_health.ahead
+        }
         for partition in sorted(ahead.keys() - self._ahead):
             seconds = ahead[partition] / SECOND
             emit(logging.WARNING, "clock_jumped", partition=str(partition), ahead_seconds=seconds)

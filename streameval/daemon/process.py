@@ -103,7 +103,7 @@ class Daemon:
 
     @property
     def _addresses(self) -> list[str]:
-        return [f"{each}{self._config.web.prefix}" for each in self._server.addresses]
+        return [f"{address}{self._config.web.prefix}" for address in self._server.addresses]
 
     def current(self) -> Snapshot | None:
         """The latest snapshot, or None before the first. Safe to call from any thread.
@@ -274,8 +274,8 @@ class StopSignal:
         try:
             yield self
         finally:
-            for each, handler in before.items():
-                signal.signal(each, handler)
+            for signal_number, handler in before.items():
+                signal.signal(signal_number, handler)
 
     def _on_signal(self, number: int, _frame: FrameType | None) -> None:
         if self.signal is None:

@@ -72,7 +72,7 @@ class StoredValues:
             # The restore that follows reports it, or applies a policy.
             emit(logging.INFO, "stored_values_not_shown", error=error)
             return
-        at = max(each.saved.header.written_at for each in checkpoints)
+        at = max(checkpoint.saved.header.written_at for checkpoint in checkpoints)
         snapshot = ingest_snapshot(ingest, labels=config.labels, now=at)
         self._snapshot = msgspec.structs.replace(snapshot, stored_at=at)
         emit(logging.INFO, "stored_values_shown", partitions=len(checkpoints))

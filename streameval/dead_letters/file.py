@@ -191,12 +191,12 @@ def line_of(letter: DeadLetter) -> bytes:
 def letter_in(line: bytes) -> DeadLetter:
     """The letter on a line; raises ValueError if the line is not a letter."""
     try:
-        found = msgspec.json.decode(line, type=Line)
+        entry = msgspec.json.decode(line, type=Line)
     except msgspec.MsgspecError as error:
         raise ValueError(str(error)) from error
-    key = None if found.key is None else _bytes(found.key)
-    headers = ((name, _bytes(value)) for name, value in found.headers)
-    return found.letter(key, headers, _bytes(found.value))
+    key = None if entry.key is None else _bytes(entry.key)
+    headers = ((name, _bytes(value)) for name, value in entry.headers)
+    return entry.letter(key, headers, _bytes(entry.value))
 
 
 def _content(value: bytes) -> Any:
@@ -246,9 +246,9 @@ def _end_of_lines(file: FileIO, size: int) -> int:
     end = size
     while end > 0:
         start = max(end - _BLOCK, 0)
-        found = os.pread(file.fileno(), end - start, start).rfind(b"\n")
-        if found >= 0:
-            return start + found + 1
+        newline = os.pread(file.fileno(), end - start, start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
         end = start
     return 0
 

@@ -85,8 +85,8 @@ def topic_for(topic: str, configured: str | None) -> str:
 
 def topics_for(topics: Sequence[str], configured: str | None) -> list[str]:
     """The distinct topics that receive the dead letters of these topics."""
-    found = list(dict.fromkeys(topic_for(topic, configured) for topic in topics))
-    for name in found:
+    targets = list(dict.fromkeys(topic_for(topic, configured) for topic in topics))
+    for name in targets:
         try:
             ensure_valid_topic_name(name)
         except ValueError as error:
@@ -94,7 +94,7 @@ def topics_for(topics: Sequence[str], configured: str | None) -> list[str]:
         if name in topics:
             problem = f"{name!r} is also read; give dead letters a separate topic."
             raise ConfigError("dead_letters", "topic", problem)
-    return found
+    return targets
 
 
 class DeadLetterTopics:
@@ -121,7 +121,7 @@ class DeadLetterTopics:
         self._topic = topic
         self._kept_bytes = _KEPT_BYTES if truncates else ()
         self._seconds = seconds
-        self._config = {**config, **_bounded(seconds)}
+        self._config = {**config, **_with_time_limits(seconds)}
         self._producer: Any = None
         self._partition_counts: dict[str, int] = {}
 
@@ -264,7 +264,7 @@ def letter_of(
     return facts.letter(key, headers[:at], value or b"")
 
 
-def _bounded(seconds: float) -> dict[str, Any]:
+def _with_time_limits(seconds: float) -> dict[str, Any]:
     """Producer settings that bound the time of a write."""
     return {
         "acks": "all",
@@ -283,11 +283,11 @@ def _bounded(seconds: float) -> dict[str, Any]:
 def _create_topics(config: Mapping[str, Any], inputs: Mapping[str, str]) -> None:
     """Create the missing topics with the partitions and the record size of their inputs."""
     with closing(Cluster(config)) as cluster:
-        found = cluster.topics(list(dict.fromkeys([*inputs, *inputs.values()])))
-        for name, why in found.refused.items():
+        described = cluster.topics(list(dict.fromkeys([*inputs, *inputs.values()])))
+        for name, why in described.refused.items():
             raise DeadLetterError(f"topic {name}", f"Kafka says {why}", f"{_RIGHTS}; {_RETRY}")
-        counts = Counter(partition.topic for partition in found.partitions)
-        for name in inputs.keys() & set(found.missing):
+        counts = Counter(partition.topic for partition in described.partitions)
+        for name in inputs.keys() & set(described.missing):
             limit = cluster.setting(inputs[name], _MAX_MESSAGE_BYTES)
             room = {} if limit is None else {_MAX_MESSAGE_BYTES: str(int(limit) + _HEADER_ROOM)}
             cluster.create(name, counts[inputs[name]] or 1, room)
@@ -336,16 +336,18 @@ class DeadLetterReader:
 
     def _bounds(self, inputs: Sequence[str]) -> tuple[dict[Partition, int], dict[Partition, int]]:
         with closing(Cluster(self._config)) as cluster:
-            found = cluster.topics([*self._topics, *inputs])
-            found.require(inputs)
-            wanted = [each for each in found.partitions if each.topic in self._topics]
+            described = cluster.topics([*self._topics, *inputs])
+            described.require(inputs)
+            wanted = [
+                partition for partition in described.partitions if partition.topic in self._topics
+            ]
             return cluster.offsets(wanted, EARLIEST), cluster.offsets(wanted, LATEST)
 
     def _errors_explained(self) -> AbstractContextManager[None]:
         return as_source_errors(self._config, f"topic {', '.join(self._topics)}")
 
 
-def selected(
+def select_letters(
     letters: Iterable[DeadLetter], topics: Collection[str], reasons: Collection[str] = ()
 ) -> Iterator[DeadLetter]:
     """One letter per record of these topics; `reasons`: only of these, empty for all.

@@ -145,10 +145,10 @@ class Decoder:
 
     def _parts(self, records: _DecodedRecords) -> list[Decoded]:
         """The columns of each form that occurs; at least one part."""
-        known = zip(self._forms, records.runs, records.rows, strict=True)
+        by_form = zip(self._forms, records.runs, records.rows, strict=True)
         parts = [
             form.columns(rows, runs[0] if len(runs) == 1 else list(chain.from_iterable(runs)))
-            for form, runs, rows in known
+            for form, runs, rows in by_form
             if rows
         ]
         if records.events or not parts:

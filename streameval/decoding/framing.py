@@ -131,12 +131,12 @@ def with_invalid(decoded: Any, refused: Mapping[int, InvalidEvent]) -> Any:
     """
     return msgspec.structs.replace(
         decoded,
-        invalid=sorted([*decoded.invalid, *refused.items()], key=lambda each: each[0]),
+        invalid=sorted([*decoded.invalid, *refused.items()], key=lambda entry: entry[0]),
         tombstones=[place for place in decoded.tombstones if place not in refused],
     )
 
 
-def unframed(value: bytes) -> bytes:
+def remove_frame(value: bytes) -> bytes:
     """The JSON text of a framed record."""
     check_framed(value)
     return value[HEADER:]
@@ -145,8 +145,10 @@ def unframed(value: bytes) -> bytes:
 def check_framed(value: bytes) -> None:
     """Check that the record begins with a zero byte and a schema id."""
     if value[:1] != b"\0" or len(value) < HEADER:
-        found = f"found {len(value)} bytes that begin with {excerpt(value[:HEADER].hex(' '))}"
-        raise Refusal("not_framed", f"expected a zero byte and a schema id of four bytes, {found}")
+        beginning = f"found {len(value)} bytes that begin with {excerpt(value[:HEADER].hex(' '))}"
+        raise Refusal(
+            "not_framed", f"expected a zero byte and a schema id of four bytes, {beginning}"
+        )
 
 
 def not_of_its_schema(value: bytes, problem: str) -> Refusal:

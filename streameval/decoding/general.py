@@ -14,7 +14,7 @@ from streameval.decoding.columns import Decoded
 from streameval.decoding.fields import EventFields
 from streameval.decoding.invalid import InvalidEvent, Reason, Refusal, excerpt, invalid_of
 from streameval.decoding.paths import Path, TopLevel, compile_path
-from streameval.decoding.times import microseconds, written_time
+from streameval.decoding.times import check_time, microseconds
 from streameval.decoding.values import (
     Ids,
     as_list,
@@ -58,13 +58,13 @@ def items_of(elements: list[Any], path: Path, ids: Ids, field: str) -> list[Id]:
         check_not_ignored(field, elements)
         return ids.each(elements, field)
     if len(kinds) > 1:
-        return [item_of(each, path, ids, f"{field}[{i}]") for i, each in enumerate(elements)]
-    found = path.of_each(elements)
-    if None in found:
-        where = f"{field}[{found.index(None)}].{path.text}"
+        return [item_of(element, path, ids, f"{field}[{i}]") for i, element in enumerate(elements)]
+    items = path.of_each(elements)
+    if None in items:
+        where = f"{field}[{items.index(None)}].{path.text}"
         raise Refusal("missing_field", f"{where} is absent or null")
-    check_not_ignored(field, found)
-    return ids.each(found, field)
+    check_not_ignored(field, items)
+    return ids.each(items, field)
 
 
 class Recommended(NamedTuple):
@@ -89,9 +89,9 @@ class RecommendationReader:
         self._item = compile_path(fields.item, "item")
         self._score = compile_path(fields.score, "score")
 
-    def read(self, found: Any) -> Recommended:
+    def read(self, value: Any) -> Recommended:
         """Read the list shown."""
-        values = as_list(found, self._field)
+        values = as_list(value, self._field)
         check_count(values, self._longest, self._field, "too_many_recommendations")
         items = items_of(values, self._item, self._ids, self._field)
         kept = without_padding(self._field, items)
@@ -99,12 +99,12 @@ class RecommendationReader:
 
     def _scores(self, values: list[Any]) -> list[float] | None:
         objects = [value for value in values if type(value) is dict]
-        found = self._score.of_each(objects)
-        if set(map(type, found)) == {float}:  # JSON numbers are finite
-            return found if len(found) == len(values) else None
+        scores_found = self._score.of_each(objects)
+        if set(map(type, scores_found)) == {float}:  # JSON numbers are finite
+            return scores_found if len(scores_found) == len(values) else None
         scores = [self._score_of(value, place) for place, value in enumerate(values)]
-        known = [score for score in scores if score is not None]
-        return known if known and len(known) == len(values) else None
+        numbers = [score for score in scores if score is not None]
+        return numbers if numbers and len(numbers) == len(values) else None
 
     def _score_of(self, value: Any, place: int) -> float | None:
         score = self._score.of(value) if type(value) is dict else None
@@ -137,24 +137,26 @@ class InteractionReader:
         self._gain = compile_path(fields.gain, "gain")
         self._type = compile_path(fields.type, "type")
 
-    def read(self, found: Any) -> Engagement:
+    def read(self, content: Any) -> Engagement:
         """Read the interactions."""
-        if type(found) is dict:
-            check_count(found, self._most, self._field, "too_many_interactions")
-            return Engagement(without_padding(self._field, self._gains(found)), ())
-        values = as_list(found, self._field)
+        if type(content) is dict:
+            check_count(content, self._most, self._field, "too_many_interactions")
+            return Engagement(without_padding(self._field, self._gains(content)), ())
+        values = as_list(content, self._field)
         check_count(values, self._most, self._field, "too_many_interactions")
         if dict not in map(type, values):
             items = items_of(values, self._item, self._ids, self._field)
             return Engagement(without_padding(self._field, items), ())
-        typed = tuple(self._one(each, f"{self._field}[{i}]") for i, each in enumerate(values))
-        without_padding(self._field, {one.item for one in typed})
-        return Engagement(largest_gains((one.item, one.gain) for one in typed), typed)
+        typed = tuple(self._one(value, f"{self._field}[{i}]") for i, value in enumerate(values))
+        without_padding(self._field, {interaction.item for interaction in typed})
+        return Engagement(
+            largest_gains((interaction.item, interaction.gain) for interaction in typed), typed
+        )
 
-    def _gains(self, found: dict[str, Any]) -> dict[Id, float]:
+    def _gains(self, gains_by_id: dict[str, Any]) -> dict[Id, float]:
         return largest_gains(
             (self._ids.one(key, self._field), finite(gain, f"{self._field}.{key}", "invalid_gain"))
-            for key, gain in found.items()
+            for key, gain in gains_by_id.items()
         )
 
     def _one(self, value: Any, where: str) -> Interaction:
@@ -223,7 +225,7 @@ class GeneralDecoder:
             times = np.array([event.ts for event in events], dtype=np.int64)
             batch = msgspec.structs.replace(batch, times=times)
         if self._event_id is not None:
-            ids = [str(each.event_id) for each in events]
+            ids = [str(event.event_id) for event in events]
             batch = msgspec.structs.replace(batch, event_ids=ids)
         return Decoded(
             batch=batch,
@@ -264,8 +266,8 @@ class GeneralDecoder:
             event_id=_read(self._event_id, record, self._name.identity),
         )
 
-    def _baseline_items(self, found: object, _: str) -> Sequence[Id]:
-        return self._read_baseline(found).items
+    def _baseline_items(self, value: object, _: str) -> Sequence[Id]:
+        return self._read_baseline(value).items
 
     def _item_values(self, record: dict[str, Any], items: int, padded: int) -> Any:
         values: dict[str, Any] = {}
@@ -280,7 +282,7 @@ class GeneralDecoder:
 
     def _moment(self, written: object, field: str) -> int | None:
         unit = self._fields.time_unit
-        return None if unit is None else microseconds(written_time(written, unit, field), unit)
+        return None if unit is None else microseconds(check_time(written, unit, field), unit)
 
     def _is_engaged(self, record: dict[str, Any]) -> bool:
         """Whether an invalid record has interactions in any form."""
@@ -315,9 +317,9 @@ def _read(
     optional: bool = False,
 ) -> Any:
     """Read the value at a path with `read(value, field, *more)`; None without a path."""
-    found = None if path is None else path.of(record)
-    if path is None or (found is None and optional):
+    value = None if path is None else path.of(record)
+    if path is None or (value is None and optional):
         return None
-    if found is None:
+    if value is None:
         raise Refusal("missing_field", f"{path.text} is absent or null")
-    return read(found, path.text, *more)
+    return read(value, path.text, *more)

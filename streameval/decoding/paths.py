@@ -99,28 +99,28 @@ class Path:
             return [record.get(self._only) for record in records]
         return [self._walk(record, 0) for record in records]
 
-    def _walk(self, found: Any, depth: int) -> Any:
-        for number, (name, each) in enumerate(self.segments[depth:], depth + 1):
-            if type(found) is not dict:
-                raise self._refusal("an object", found, number - 1)
-            found = found.get(name)
-            if found is None:
+    def _walk(self, value: Any, depth: int) -> Any:
+        for number, (name, is_each) in enumerate(self.segments[depth:], depth + 1):
+            if type(value) is not dict:
+                raise self._refusal("an object", value, number - 1)
+            value = value.get(name)
+            if value is None:
                 return None
-            if each:
-                return self._walk_each(found, number)
-        return found
+            if is_each:
+                return self._walk_each(value, number)
+        return value
 
-    def _walk_each(self, found: Any, depth: int) -> list[Any]:
-        if type(found) is not list:
-            raise self._refusal("an array", found, depth)
+    def _walk_each(self, value: Any, depth: int) -> list[Any]:
+        if type(value) is not list:
+            raise self._refusal("an array", value, depth)
         lists_follow = any(segment.each for segment in self.segments[depth:])
-        walked = [self._walk(element, depth) for element in found]
+        walked = [self._walk(element, depth) for element in value]
         return [inner for outer in walked for inner in outer or ()] if lists_follow else walked
 
-    def _refusal(self, wanted: str, found: object, depth: int) -> Refusal:
-        steps = (name + "[]" * each for name, each in self.segments[:depth])
+    def _refusal(self, wanted: str, value: object, depth: int) -> Refusal:
+        steps = (name + "[]" * is_each for name, is_each in self.segments[:depth])
         where = ".".join(steps).removesuffix("[]") if wanted == "an array" else ".".join(steps)
-        return Refusal("wrong_type", f"{where}: found {excerpt(found)} instead of {wanted}")
+        return Refusal("wrong_type", f"{where}: found {excerpt(value)} instead of {wanted}")
 
 
 def compile_path(text: str, key: str, *, lists: bool = False) -> Path:

@@ -58,7 +58,7 @@ class RowDecoder:
         self._slots = _slots(dimensions)
         self._key = attrgetter(*self._slots) if self._slots else None
         single, most = len(self._slots) == 1, fields.max_label_bytes
-        self._texts = LabelCache(lambda found: label_texts((found,) if single else found, most))
+        self._texts = LabelCache(lambda value: label_texts((value,) if single else value, most))
         plain: Callable[[bytes], Any] = msgspec.json.Decoder(row).decode
         self.decode = _parallel(plain, parallel) if parallel else plain
 
@@ -68,11 +68,11 @@ class RowDecoder:
         acts = [()] * len(rows) if self._shown_only else [row.interactions for row in rows]
         # No text is empty here.
         reserved = (TEXT_PADDING,) if self._form == "strings" else RESERVED_OF["integer"]
-        found = set(unsound(shown, acts, reserved))
+        rows_found = set(unsound(shown, acts, reserved))
         if "baseline" in self._mapped:
             pairs = enumerate(row.baseline for row in rows)
-            found.update(at for at, baseline in pairs if not RESERVED.isdisjoint(baseline))
-        return sorted(found)
+            rows_found.update(at for at, baseline in pairs if not RESERVED.isdisjoint(baseline))
+        return sorted(rows_found)
 
     def columns(self, rows: Sequence[Any], places: Sequence[int]) -> Decoded:
         """Rows as columns."""
@@ -110,7 +110,7 @@ class RowDecoder:
         if self._as_text is None:
             return lists
         text = self._as_text
-        return [each if type(each) is dict else text.each(each, "") for each in lists]
+        return [list_ if type(list_) is dict else text.each(list_, "") for list_ in lists]
 
     def _batch(self, rows: Sequence[Any]) -> Batch:
         users = self._users(rows)
@@ -140,8 +140,8 @@ class RowDecoder:
         return column if any(column) else None
 
     def _optional_column(self, rows: Sequence[Any], name: str) -> Any:
-        found = [getattr(row, name) for row in rows] if name in self._mapped else []
-        return found if any(each is not None for each in found) else None
+        column = [getattr(row, name) for row in rows] if name in self._mapped else []
+        return column if any(value is not None for value in column) else None
 
 
 def row_decoders(
@@ -161,8 +161,8 @@ def _parallel(plain: Callable[[bytes], Any], names: Sequence[str]) -> Callable[[
     def decode(value: bytes) -> Any:
         row = plain(value)
         items = len(row.recommendations)
-        found = [getattr(row, name) for name in names]
-        if any(each is not None and len(each) != items for each in found):
+        columns = [getattr(row, name) for name in names]
+        if any(column is not None and len(column) != items for column in columns):
             message = "positions, scores or per_item differ in length from the recommendations"
             raise msgspec.ValidationError(message)
         return row
@@ -221,14 +221,14 @@ def _paths(fields: EventFields, dimensions: Sequence[str]) -> dict[str, str]:
 
 
 def _kinds(fields: EventFields, dimensions: Sequence[str], form: Form) -> list[tuple[Any, ...]]:
-    text, one = short_text(fields.max_id_bytes), _item_id(fields, form)
+    text, item_kind = short_text(fields.max_id_bytes), _item_id(fields, form)
     required = {
-        "recommendations": _ids(one, fields.max_recommendations),
+        "recommendations": _ids(item_kind, fields.max_recommendations),
         "interactions": _interactions(fields, form),
         "time": KINDS[fields.time_unit] if fields.time_unit else None,
         "event_id": short_text(fields.max_id_bytes, 1) | INTEGER if fields.event_id else None,
         "scores": list[float] if fields.scores else None,
-        "baseline": _ids(one, fields.max_recommendations) if fields.baseline else None,
+        "baseline": _ids(item_kind, fields.max_recommendations) if fields.baseline else None,
     }
     # `LabelCache` converts integers to text once per distinct value.
     label = short_text(fields.max_label_bytes) | INTEGER | None

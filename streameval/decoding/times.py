@@ -79,7 +79,7 @@ def microsecond_column(written: Sequence[Any], unit: TimeUnit) -> NDArray[np.int
     if unit == "s":
         return _second_column(np.array(written, dtype=np.float64))
     if unit == "iso8601":
-        return _moment_column([each - _EPOCH for each in written])
+        return _moment_column([moment - _EPOCH for moment in written])
     return np.array(written, dtype=np.int64) * (1_000 if unit == "ms" else 1)
 
 
@@ -97,13 +97,13 @@ def _second_column(seconds: NDArray[np.float64]) -> NDArray[np.int64]:
 
 
 def _moment_column(since: Sequence[timedelta]) -> NDArray[np.int64]:
-    days = np.array([each.days for each in since], dtype=np.int64)
-    seconds = np.array([each.seconds for each in since], dtype=np.int64)
-    micros = np.array([each.microseconds for each in since], dtype=np.int64)
+    days = np.array([duration.days for duration in since], dtype=np.int64)
+    seconds = np.array([duration.seconds for duration in since], dtype=np.int64)
+    micros = np.array([duration.microseconds for duration in since], dtype=np.int64)
     return (days * 86_400 + seconds) * _PER_SECOND + micros
 
 
-def written_time(value: object, unit: TimeUnit, field: str) -> Written:
+def check_time(value: object, unit: TimeUnit, field: str) -> Written:
     """Check that a decoded JSON value is event time in this unit."""
     try:
         time: Written = msgspec.convert(value, KINDS[unit])

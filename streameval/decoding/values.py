@@ -150,21 +150,21 @@ def finite(value: object, field: str, reason: Reason) -> float:
     return number
 
 
-def as_list(found: Any, field: str) -> list[Any]:
+def as_list(value: Any, field: str) -> list[Any]:
     """The value itself, which must be an array."""
-    if type(found) is list:
-        return found
-    if found is None:
+    if type(value) is list:
+        return value
+    if value is None:
         raise Refusal("missing_field", f"{field} is absent or null; write [] for an empty list")
-    raise Refusal("wrong_type", f"{field}: found {excerpt(found)} instead of an array")
+    raise Refusal("wrong_type", f"{field}: found {excerpt(value)} instead of an array")
 
 
-def positions(found: Any, field: str, items: int, padded: int) -> list[int] | None:
+def positions(content: Any, field: str, items: int, padded: int) -> list[int] | None:
     """Ranks of the items; None if all of them are null.
 
     `padded`: the number of items with padding, which may have ranks too.
     """
-    ranks = _cut(as_list(found, field), items, padded)
+    ranks = _cut(as_list(content, field), items, padded)
     if ranks and ranks.count(None) == len(ranks) == items:
         return None
     for place, value in enumerate(ranks):
@@ -175,9 +175,9 @@ def positions(found: Any, field: str, items: int, padded: int) -> list[int] | No
     return ranks
 
 
-def scores(found: Any, field: str, items: int, padded: int) -> list[float]:
+def scores(content: Any, field: str, items: int, padded: int) -> list[float]:
     """Scores of the items shown; see `positions`."""
-    listed = _cut(as_list(found, field), items, padded)
+    listed = _cut(as_list(content, field), items, padded)
     numbers = [
         finite(value, f"{field}[{place}]", "invalid_score") for place, value in enumerate(listed)
     ]
@@ -189,7 +189,7 @@ def _cut(numbers: list[Any], items: int, padded: int) -> list[Any]:
     return numbers[:items] if len(numbers) == padded else numbers
 
 
-def check_length(found: Sized, items: int, field: str, reason: Reason) -> None:
+def check_length(numbers: Sized, items: int, field: str, reason: Reason) -> None:
     """Refuse a length other than the number of items."""
-    if len(found) != items:
-        raise Refusal(reason, f"{field}: {len(found)} numbers for {items} items")
+    if len(numbers) != items:
+        raise Refusal(reason, f"{field}: {len(numbers)} numbers for {items} items")

@@ -67,10 +67,10 @@ class Backfill(msgspec.Struct, frozen=True, kw_only=True):
         Raises:
             BackfillError: it overlaps with one of them.
         """
-        for known in before:
-            if known.overlaps(self.extent):
+        for earlier in before:
+            if earlier.overlaps(self.extent):
                 raise BackfillError(
-                    f"it covers {self.extent}, and the state already has a backfill of {known}: "
+                    f"it covers {self.extent}, and the state already has a backfill of {earlier}: "
                     "lists in both would count twice",
                     "merge only new spans, or start from the state before the backfill",
                 )

@@ -178,9 +178,9 @@ class SnapshotCapture:
         clock = self._clock.read(counts, now)
         idle = [self._idle_slices(view, clock) for view in self._views]
         series = tuple(
-            each
+            series_
             for index, hidden in enumerate(idle)
-            for each in self._series(index, hidden, counts.since, clock)
+            for series_ in self._series(index, hidden, counts.since, clock)
         )
         self.version += 1
         return Snapshot(
@@ -226,7 +226,7 @@ class SnapshotCapture:
         view, added = self._views[index], AddedStatistics(self._families[index].name, since)
         spans = () if clock is None else view.spec.spans
         reads = [self._read(index, span, added, clock) for span in (*spans, None)]
-        slices = view.in_order({each for read in reads for each in read.rows} - hidden)
+        slices = view.in_order({row for read in reads for row in read.rows} - hidden)
         for place in range(len(view.spec.metrics)):
             for number in slices:
                 yield from (read.rows[number][place] for read in reads if number in read.rows)
@@ -244,13 +244,13 @@ class SnapshotCapture:
             for metric in view.spec.metrics
         )
         window = LIFETIME if span is None else self._layout.windowing.name(span)
-        known = self._reads.get((index, window))
-        if known is None or known.table is not table or known.since != since:
-            known = _WindowReadings(
+        cached = self._reads.get((index, window))
+        if cached is None or cached.table is not table or cached.since != since:
+            cached = _WindowReadings(
                 table, since, self._rows(index, window, table, since), _advice(view, table, since)
             )
-            self._reads[index, window] = known
-        return known
+            self._reads[index, window] = cached
+        return cached
 
     def _rows(
         self, index: int, window: str, table: Table, since: Sequence[float | None]
@@ -296,7 +296,9 @@ class SnapshotCapture:
     def _health(self, counts: IngestCopy, status: RuntimeStatus) -> Health:
         tally, join = counts.tally, status.health.join
         progress = sorted(counts.progress.items())
-        clocks = [each.clock for _, each in progress if each.clock is not None]
+        clocks = [
+            log_progress.clock for _, log_progress in progress if log_progress.clock is not None
+        ]
         return msgspec.structs.replace(
             status.health,
             consumed=tally.consumed,
@@ -306,12 +308,12 @@ class SnapshotCapture:
             partitions=tuple(
                 PartitionHealth(
                     partition=log,
-                    position=each.position,
+                    position=log_progress.position,
                     end=status.ends.get(log),
-                    event_time=each.clock,
+                    event_time=log_progress.clock,
                     ahead=self._clock.ahead.get(log, 0),
                 )
-                for log, each in progress
+                for log, log_progress in progress
             ),
             trouble=status.health.trouble
             or self._clock.warning()
@@ -319,7 +321,9 @@ class SnapshotCapture:
             or (None if join is None else join.warning())
             or (self._doubt(max(clocks)) if clocks else None)
             or self._advice()
-            or counts.doubts.warning(each for view in self._views for each in view.spec.metrics),
+            or counts.doubts.warning(
+                metric for view in self._views for metric in view.spec.metrics
+            ),
             late=tally.late if clocks else None,
             future=tally.future if clocks else None,
             clock_jumps=self._clock.jumps if clocks else None,
@@ -342,8 +346,8 @@ class AddedStatistics:
 
     def __init__(self, family: str, since: Iterable[Mapping[str, int]]) -> None:
         self._added: dict[str, int] = {}
-        for each in since:
-            for key, added_at in each.items():
+        for of_partition in since:
+            for key, added_at in of_partition.items():
                 owner, _, name = key.partition(":")
                 if owner == family:
                     self._added[name] = max(added_at, self._added.get(name, added_at))
@@ -356,8 +360,8 @@ class AddedStatistics:
         if not self._added:
             return None
         names = [*statistics, ALL] if start is None else [*statistics, ALL, PANES]
-        found = [self._added[name] for name in names if name in self._added]
-        moments = [each for each in found if start is None or each > start]
+        added = [self._added[name] for name in names if name in self._added]
+        moments = [moment for moment in added if start is None or moment > start]
         return max(moments) / SECOND if moments else None
 
 
@@ -375,6 +379,6 @@ def _advice(
 ) -> tuple[Labels, str] | None:
     slices = view.slices(table)
     # How many lists are older than a new statistic is not known, so none may count against it.
-    before = 0 if all(each is None for each in since) else table.lists(slices)
-    found = zip(slices.tolist(), advice(table, slices, before), strict=True)
-    return next(((view.labels(number), each) for number, each in found if each), None)
+    before = 0 if all(moment is None for moment in since) else table.lists(slices)
+    advised = zip(slices.tolist(), advice(table, slices, before), strict=True)
+    return next(((view.labels(number), sentence) for number, sentence in advised if sentence), None)

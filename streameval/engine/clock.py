@@ -85,18 +85,18 @@ class _Events:
 
     def followed_by(self, times: Clocks, names: Voters | None) -> _Events:
         """These events and the next ones."""
-        known, earlier = self._voters
-        if earlier is not None or len(known) < len(self.times):
-            missing = [None] * (len(self.times) - len(known))
+        voters, earlier = self._voters
+        if earlier is not None or len(voters) < len(self.times):
+            missing = [None] * (len(self.times) - len(voters))
             names = [*(earlier or missing), *(names or [None] * len(times))]
-        return _Events(self.first, np.concatenate([self.times, times]), known, names)
+        return _Events(self.first, np.concatenate([self.times, times]), voters, names)
 
     def newest(self, count: int) -> _Events:
         """The newest events."""
-        known, names = self._voters
+        voters, names = self._voters
         drop = max(0, len(self.times) - count)
-        later = None if names is None else names[max(0, drop - len(known)) :]
-        return _Events(self.first + drop, self.times[drop:], known[drop:], later)
+        later = None if names is None else names[max(0, drop - len(voters)) :]
+        return _Events(self.first + drop, self.times[drop:], voters[drop:], later)
 
     @property
     def voters(self) -> Sequence[int]:
@@ -104,12 +104,12 @@ class _Events:
 
         Digests are taken when voters vote, which few batches make them do.
         """
-        known, names = self._voters
-        if len(known) < len(self.times):
-            later = [_NOBODY] * (len(self.times) - len(known))
-            known = [*known, *(later if names is None else map(_digest, names))]
-            self._voters = known, None
-        return known
+        voters, names = self._voters
+        if len(voters) < len(self.times):
+            later = [_NOBODY] * (len(self.times) - len(voters))
+            voters = [*voters, *(later if names is None else map(_digest, names))]
+            self._voters = voters, None
+        return voters
 
     @cached_property
     def listed(self) -> list[int]:
@@ -150,9 +150,9 @@ class _Events:
 
     def ballots(self, places: NDArray[np.int64], size: int) -> dict[int, _Ballot]:
         """The ballots at once after events that follow `size` - 1 events of other voters."""
-        own = np.arange(_NOBODY, _NOBODY - len(self.times), -1)
+        nameless = np.arange(_NOBODY, _NOBODY - len(self.times), -1)
         voters = np.array(self.voters, dtype=np.int64)
-        voters = np.where(voters == _NOBODY, own, voters)
+        voters = np.where(voters == _NOBODY, nameless, voters)
         runs = places[places >= size - 1][:, np.newaxis] - np.arange(size)
         names = np.sort(voters[runs], axis=1)
         runs = runs[(names[:, 1:] != names[:, :-1]).all(axis=1)]
@@ -160,8 +160,8 @@ class _Events:
         middle = (size - 1) // 2
         spread = np.abs(votes - votes[:, middle, np.newaxis])
         spread.partition(middle, axis=1)
-        found = map(_Ballot, votes.tolist(), spread[:, middle].tolist())
-        return dict(zip(runs[:, 0].tolist(), found, strict=True))
+        counted_votes = map(_Ballot, votes.tolist(), spread[:, middle].tolist())
+        return dict(zip(runs[:, 0].tolist(), counted_votes, strict=True))
 
     def verdict(self, place: int, size: int) -> int | None:
         """The place of the event with which the run that begins at `place` is whole, or None."""
@@ -378,8 +378,8 @@ class UnconfirmedPanes:
             members.setdefault(int(starts[row]), []).append(row)
         panes, events = list[int](), 0
         waiting, self._waiting = self._waiting, {}
-        for start, own in sorted(members.items()):
-            refuted, earlier = self._judge(start, own, waiting.get(start), ticks)
+        for start, pane_rows in sorted(members.items()):
+            refuted, earlier = self._judge(start, pane_rows, waiting.get(start), ticks)
             rows[refuted] = True
             events += len(refuted) + earlier
             if earlier:
@@ -395,14 +395,14 @@ class UnconfirmedPanes:
         self._waiting = {int(start): (int(last), int(events)) for start, last, events in state}
 
     def _judge(
-        self, start: int, own: Sequence[int], before: tuple[int, int] | None, ticks: Ticks
+        self, start: int, pane_rows: Sequence[int], before: tuple[int, int] | None, ticks: Ticks
     ) -> tuple[list[int], int]:
         """Refuted rows of one pane, and the number of its earlier events that are refuted."""
         last, earlier = before or (ticks.first, 0)
         verdict = ticks.verdict(last) if earlier else None
         rows: list[int] = []
         refuted, waiting = 0, list[int]()
-        for row in own:
+        for row in pane_rows:
             if verdict is not None and row > verdict:
                 rows, waiting = rows + waiting, []
                 refuted, earlier = refuted + earlier, 0

@@ -100,15 +100,15 @@ class SeenIds:
         bucket, joined = int(name.removeprefix(PREFIX)), msgspec.msgpack.decode(content, type=bytes)
         if len(joined) % DIGEST:
             raise ValueError(f"{len(joined)} bytes are not whole digests")
-        own = bucket * self._width <= now and self._remembered(bucket, now)
-        at = bucket if own else now // self._width
+        is_current = bucket * self._width <= now and self._remembered(bucket, now)
+        at = bucket if is_current else now // self._width
         starts = range(0, len(joined), DIGEST)
         digests = [joined[start : start + DIGEST] for start in starts]
         self._buckets.setdefault(at, []).extend(digests)
         self._versions[at] = next_version()
         for digest in digests:
             self._known[digest] = max(at, self._known.get(digest, at))
-        return own
+        return is_current
 
     def _load_ahead(self, content: bytes, now: int | None) -> None:
         """Load the ids that may be from the future; `now`: the clock, if the span was another."""
@@ -121,8 +121,8 @@ class SeenIds:
     def _is_unseen(self, digest: bytes, bucket: int, now: int) -> bool:
         if not self._remembered(bucket, now):
             return True
-        known = self._known.get(digest)
-        if known is not None and self._remembered(known, now):
+        seen_at = self._known.get(digest)
+        if seen_at is not None and self._remembered(seen_at, now):
             return False
         if bucket * self._width > now:
             self._known[digest] = bucket
@@ -146,7 +146,7 @@ class SeenIds:
         return (bucket + 1) * self._width > now - self._span
 
     def _forget(self, now: int) -> None:
-        for bucket in [each for each in self._buckets if not self._remembered(each, now)]:
+        for bucket in [stale for stale in self._buckets if not self._remembered(stale, now)]:
             del self._versions[bucket]
             for digest in self._buckets.pop(bucket):
                 if self._known.get(digest) == bucket:

@@ -56,14 +56,14 @@ class EvidenceReader:
     def folding(self, partition: Partition) -> Fold:
         """How the partition folds keys now."""
         families = self._ingest.partitions[partition].families
-        return _folded([families[s.name].folding.copy() for s in self._ingest.layout.families])
+        return _fold_key([families[s.name].folding.copy() for s in self._ingest.layout.families])
 
     def shown(self) -> Fold:
         """How all partitions together fold keys: the labels of exported series."""
-        return _folded([self._ingest.folding(spec.name) for spec in self._ingest.layout.families])
+        return _fold_key([self._ingest.folding(spec.name) for spec in self._ingest.layout.families])
 
 
-def _folded(foldings: Sequence[Folding]) -> Fold:
+def _fold_key(foldings: Sequence[Folding]) -> Fold:
     return lambda key: (key[0], foldings[key[0]].settled(key[1]), key[2])
 
 

@@ -38,10 +38,10 @@ class GapReader:
             if not splits(view, options.by, self._labels):
                 continue
             key = (view.spec.name, window, place)
-            known = self._known.get(key)
-            if known is None or known[0] is not table:
-                known = self._known[key] = table, tuple(self._gaps(view, window, table, options))
-            yield from known[1]
+            cached = self._known.get(key)
+            if cached is None or cached[0] is not table:
+                cached = self._known[key] = table, tuple(self._gaps(view, window, table, options))
+            yield from cached[1]
 
     def _gaps(
         self, view: FamilyView, window: str, table: Table, options: GapOptions
@@ -52,7 +52,8 @@ class GapReader:
         for metric in compared_metrics(view.spec.metrics, table, options.metrics):
             for labels, values in cells.items():
                 sums = {
-                    name: user_sums(metric, table, np.array(own)) for name, own in values.items()
+                    name: user_sums(metric, table, np.array(value))
+                    for name, value in values.items()
                 }
                 yield GapSeries(
                     by=options.by,
@@ -83,12 +84,12 @@ def cells_by_value(
 ) -> Mapping[Labels, Mapping[str, list[int]]]:
     """Values of the other labels -> value of a label or segment -> its slices."""
     place = view.spec.dimensions.index(by)
-    found: defaultdict[Labels, dict[str, list[int]]] = defaultdict(dict)
+    by_labels: defaultdict[Labels, dict[str, list[int]]] = defaultdict(dict)
     for number in view.slices(table).tolist():
         labels = view.labels(number)
         others = labels[:place] + labels[place + 1 :]
-        found[others].setdefault(labels[place], []).append(number)
-    return found
+        by_labels[others].setdefault(labels[place], []).append(number)
+    return by_labels
 
 
 def gaps_in(
@@ -110,7 +111,7 @@ def gaps_in(
         chosen: texts of metrics; empty for all.
     """
     layout, counts = ingest.layout, ingest.copied()
-    found: dict[str, Gap] = {}
+    by_text: dict[str, Gap] = {}
     for spec in layout.families:
         view = FamilyView(spec, layout.windowing.pane)
         if not splits(view, by, labels):
@@ -126,5 +127,5 @@ def gaps_in(
                 name: user_sums(metric, table, np.array(sorted(cells)))
                 for name, cells in together.items()
             }
-            found.setdefault(metric.text, gap_of(metric, sums, intervals, kind))
-    return list(found.values())
+            by_text.setdefault(metric.text, gap_of(metric, sums, intervals, kind))
+    return list(by_text.values())

@@ -70,7 +70,7 @@ class HistoryReader:
         places = _places(series, {} if last is None else last.places)
         values = array("d", (_value(entry) for entry in series))
         self._seen.append((self._number, PastValues(at, places, values)))
-        self._seen = [each for each in self._seen if self._is_kept(each[0])]
+        self._seen = [seen_series for seen_series in self._seen if self._is_kept(seen_series[0])]
 
     def _is_kept(self, number: int) -> bool:
         """Whether the snapshot of this number is kept: half as many at twice the age."""
@@ -99,11 +99,11 @@ class _Panes:
         budgets = {True: most, False: most}
         kept = self._view.panes()
         for pane in kept[:LONGEST]:
-            known = pane in before
-            if not known and budgets[known] <= 0:
+            is_cached = pane in before
+            if not is_cached and budgets[is_cached] <= 0:
                 break
-            self._known[pane], spent = self._read(pane, before.get(pane), budgets[known])
-            budgets[known] -= spent
+            self._known[pane], spent = self._read(pane, before.get(pane), budgets[is_cached])
+            budgets[is_cached] -= spent
         self._view.forget_panes(but=self._known)
         panes = tuple(means for _, means in reversed(self._known.values()))
         whole = len(panes) == len(kept)
@@ -111,12 +111,12 @@ class _Panes:
         return FamilyHistory(self._texts, panes, since, self._spans)
 
     def _read(
-        self, pane: Pane, known: tuple[Table, PaneMeans] | None, most: int
+        self, pane: Pane, cached: tuple[Table, PaneMeans] | None, most: int
     ) -> tuple[tuple[Table, PaneMeans], int]:
         """A pane with its means, and the number of readings taken."""
         table = self._view.pane(pane)
-        if known is not None and (known[0] is table or most <= 0):
-            return known, 0
+        if cached is not None and (cached[0] is table or most <= 0):
+            return cached, 0
         slices = self._view.slices(table)
         rows = _rows(table, self._metrics, slices, self._view)
         means = PaneMeans(pane.start, pane.size, rows)
@@ -137,11 +137,13 @@ def _mean(reading: Reading) -> Mean:
     return reading.total, reading.count
 
 
-def _places(series: Sequence[Series], known: Mapping[SeriesKey, int]) -> Mapping[SeriesKey, int]:
+def _places(series: Sequence[Series], places: Mapping[SeriesKey, int]) -> Mapping[SeriesKey, int]:
     """The index of each series; the same object as before unless it changed."""
-    keys = [(each.family, each.metric.text, each.labels, each.window) for each in series]
-    if len(keys) == len(known) and all(map(eq, keys, known)):
-        return known
+    keys = [
+        (series_.family, series_.metric.text, series_.labels, series_.window) for series_ in series
+    ]
+    if len(keys) == len(places) and all(map(eq, keys, places)):
+        return places
     return {key: place for place, key in enumerate(keys)}
 
 

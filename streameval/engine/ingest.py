@@ -175,7 +175,7 @@ class Ingest:
 
     def end(self, partitions: Collection[Partition]) -> None:
         """Mark logs as ended, and count the records that waited for them."""
-        for partition in sorted({self.partition_of(each) for each in partitions}):
+        for partition in sorted({self.partition_of(log) for log in partitions}):
             if partition in self._partitions:
                 self._partitions[partition].end(partitions)
                 self._proceed(self._partitions[partition])
@@ -256,7 +256,9 @@ class Ingest:
             UnlikeStateError: it has other metrics, inputs or ids.
             DamagedStateError: a row is damaged.
         """
-        backfill.check_new(each for state in self._partitions.values() for each in state.backfills)
+        backfill.check_new(
+            extent for state in self._partitions.values() for extent in state.backfills
+        )
         self._partitions[partition].merge(backfill)
 
     def drop(self, partition: Partition) -> None:
@@ -275,7 +277,7 @@ class Ingest:
     @property
     def positions(self) -> dict[Partition, int]:
         """The next offset of each log."""
-        return {log: each.position for log, each in self.progress.items()}
+        return {log: log_progress.position for log, log_progress in self.progress.items()}
 
     @property
     def progress(self) -> dict[Partition, Progress]:
@@ -325,10 +327,10 @@ class Ingest:
     @property
     def doubts(self) -> Doubts:
         """Doubts about the events of all partitions."""
-        found = self._doubts.copy()
+        doubts = self._doubts.copy()
         for state in self._partitions.values():
-            found.add(state.doubts)
-        return found
+            doubts.add(state.doubts)
+        return doubts
 
     def add(self, tally: Tally, doubts: Doubts) -> None:
         """Add what was counted elsewhere, besides the counts of partitions."""
@@ -396,9 +398,11 @@ class StartOwner:
 
     def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
         """Start each partition empty at its `start` offset."""
-        for each in assignments:
-            self._ingest.begin(each.partition, {log.partition: log.start for log in each.logs})
-        return {log.partition: log.start for each in assignments for log in each.logs}
+        for assignment in assignments:
+            self._ingest.begin(
+                assignment.partition, {log.partition: log.start for log in assignment.logs}
+            )
+        return {log.partition: log.start for assignment in assignments for log in assignment.logs}
 
     def revoked(self, partitions: Sequence[Partition]) -> None:
         """Forget them."""

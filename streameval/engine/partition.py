@@ -116,7 +116,7 @@ class Tally(msgspec.Struct, gc=False):
         """A warning if most records with interactions are invalid, or None."""
         if self.unusable < _FEWEST or self.unusable <= self.engaged:
             return None
-        reason = max(self.invalid, key=lambda each: self.invalid[each])
+        reason = max(self.invalid, key=lambda reason_name: self.invalid[reason_name])
         keys = _KEYS.get(reason, "interactions, interaction_item and gain")
         return (
             f"{self.unusable:,} of {self.unusable + self.engaged:,} records with interactions are "
@@ -140,8 +140,8 @@ class Tally(msgspec.Struct, gc=False):
     @classmethod
     def from_state_dict(cls, state: Mapping[str, Any]) -> Tally:
         """The tally of a `state_dict`; raises msgspec.ValidationError for other values."""
-        known = dict.fromkeys(REASONS, 0)
-        return msgspec.convert({**state, "invalid": {**known, **state["invalid"]}}, cls)
+        counts = dict.fromkeys(REASONS, 0)
+        return msgspec.convert({**state, "invalid": {**counts, **state["invalid"]}}, cls)
 
 
 Sink: TypeAlias = Callable[[Decoded], object]
@@ -365,7 +365,7 @@ class PartitionState:
                 self._families[name] = restored
             if self.time.is_final:
                 self._families[name].advance(self.time.now)
-            self.since |= {f"{name}:{each}": now for each in new}
+            self.since |= {f"{name}:{name_added}": now for name_added in new}
             if sections and family.kept > kept.get(name, 0):
                 self.since[f"{name}:{PANES}"] = now - kept.get(name, 0)
         if self._seen_ids is not None:
@@ -431,7 +431,7 @@ class PartitionState:
             starts = None if starts is None else starts[counts]
             clocks = None if clocks is None else clocks[counts]
             kept = counts.tolist()
-            values = [None if each is None else list(compress(each, kept)) for each in values]
+            values = [None if value is None else list(compress(value, kept)) for value in values]
         # Once for all families, which read the same hits.
         batch = matched(decoded.batch, self._search)
         times = seen = decoded.times
@@ -482,6 +482,6 @@ def backfills_in(meta: bytes) -> list[Extent]:
     """
     try:
         state = msgspec.msgpack.decode(meta, type=dict[str, Any])
-        return [Extent(*each) for each in state.get("backfills", ())]
+        return [Extent(*extent) for extent in state.get("backfills", ())]
     except (TypeError, msgspec.MsgspecError) as error:
         raise DamagedStateError(META, f"{type(error).__name__}: {error}") from error

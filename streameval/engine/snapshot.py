@@ -177,8 +177,8 @@ class JoinHealth(msgspec.Struct, frozen=True, kw_only=True):
 
     def warning(self) -> str | None:
         """A warning if most interactions of a stream count in no list, or None."""
-        found = (each.warning(by_request=self.by_request) for each in self.streams[1:])
-        return next((each for each in found if each is not None), None)
+        warnings = (stream.warning(by_request=self.by_request) for stream in self.streams[1:])
+        return next((sentence for sentence in warnings if sentence is not None), None)
 
 
 class PipelineCounts(msgspec.Struct, frozen=True, kw_only=True):

@@ -44,8 +44,8 @@ class Slice(NamedTuple):
 
     def advice(self) -> str | None:
         """A warning if the events of the cell look wrong, or None."""
-        (found,) = advice(self.table, np.array([self.cell]))
-        return found or (None if self.doubts is None else self.doubts.warning(self.metrics))
+        (sentence,) = advice(self.table, np.array([self.cell]))
+        return sentence or (None if self.doubts is None else self.doubts.warning(self.metrics))
 
     def read(self, metric: Metric) -> Reading:
         """Read one metric of the cell."""
@@ -115,8 +115,8 @@ class _Family:
         values: Sequence[Labels],
     ) -> None:
         keys = [
-            (start, tuple(each[column] for column in self._spec.columns))
-            for start, each in zip(starts, values, strict=True)
+            (start, tuple(value[column] for column in self._spec.columns))
+            for start, value in zip(starts, values, strict=True)
         ]
         cells = [self._cells.setdefault(key, len(self._cells)) for key in keys]
         self._table.count(batch, np.array(cells), times)

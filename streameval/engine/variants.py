@@ -9,7 +9,7 @@ from operator import is_
 import numpy as np
 
 from streameval.accumulator.by_user import ungrouped
-from streameval.accumulator.experiment import Experiment, Report, Variant, compared
+from streameval.accumulator.experiment import Experiment, Report, Variant, compare_with_control
 from streameval.accumulator.readings import (
     activity,
     audiences,
@@ -53,7 +53,7 @@ class ExperimentReader:
     ) -> None:
         self._experiment = experiment
         self._intervals = intervals
-        self._views = [each for each in views if experiment.label in each.spec.dimensions]
+        self._views = [view for view in views if experiment.label in view.spec.dimensions]
         self._tables: list[Table] = []
         self._report: Report | None = None
 
@@ -75,7 +75,7 @@ class ExperimentReader:
 
     def _compared(self, tables: Sequence[Table]) -> Report:
         metrics, variants = all_variants(self._views, tables, self._experiment.label)
-        return compared(self._experiment, metrics, variants, self._intervals)
+        return compare_with_control(self._experiment, metrics, variants, self._intervals)
 
 
 def all_variants(
@@ -86,9 +86,9 @@ def all_variants(
     metrics: list[Metric] = []
     for view, table in zip(views, tables, strict=True):
         metrics += view.spec.metrics
-        for name, found in variants_of(view, table, label).items():
-            known = variants.get(name)
-            variants[name] = found if known is None else known.joined(found)
+        for name, of_slice in variants_of(view, table, label).items():
+            earlier = variants.get(name)
+            variants[name] = of_slice if earlier is None else earlier.joined(of_slice)
     return metrics, variants
 
 
@@ -134,7 +134,7 @@ def segments_in(
     `by`: a label or a segment. `labels`: names of all labels.
     """
     layout, counts = ingest.layout, ingest.copied()
-    found: defaultdict[str, dict[str, Variant]] = defaultdict(dict)
+    by_value: defaultdict[str, dict[str, Variant]] = defaultdict(dict)
     segment = None if by in labels else by
     for spec in layout.families:
         if not {label, by} <= {*spec.dimensions} or segment_of(spec.dimensions, labels) != segment:
@@ -147,9 +147,9 @@ def segments_in(
             slices[view.labels(number)[place]].append(number)
         for value, numbers in slices.items():
             for name, variant in variants_of(view, table, label, numbers).items():
-                known = found[value].get(name)
-                found[value][name] = variant if known is None else known.joined(variant)
-    return dict(found)
+                earlier = by_value[value].get(name)
+                by_value[value][name] = variant if earlier is None else earlier.joined(variant)
+    return dict(by_value)
 
 
 def variants_of(
@@ -169,16 +169,16 @@ def variants_of(
         cells[name].append(number)
     metrics = [metric for metric in view.spec.metrics if ungrouped(metric, table) is None]
     users = table.audience.copy()
-    users.rename({cell: own[0] for own in cells.values() for cell in own})
-    found: dict[str, Variant] = {}
-    for name, own in sorted(cells.items()):
-        sums = {metric.text: summed_together(metric, groups, own) for metric in metrics}
-        (sample,) = users.view(np.array(own[:1]))
-        audience = Audience(*sample, *groups.lists_by_day(np.array(own)))
-        objections = objections_to(metrics, table, own)
-        values = _exact(metrics, table, own)
-        found[name] = Variant(sums, audience, activity(table, own), objections, values)
-    return found
+    users.rename({cell: of_variant[0] for of_variant in cells.values() for cell in of_variant})
+    variants: dict[str, Variant] = {}
+    for name, of_variant in sorted(cells.items()):
+        sums = {metric.text: summed_together(metric, groups, of_variant) for metric in metrics}
+        (sample,) = users.view(np.array(of_variant[:1]))
+        audience = Audience(*sample, *groups.lists_by_day(np.array(of_variant)))
+        objections = objections_to(metrics, table, of_variant)
+        values = _exact(metrics, table, of_variant)
+        variants[name] = Variant(sums, audience, activity(table, of_variant), objections, values)
+    return variants
 
 
 def _exact(metrics: Sequence[Metric], table: Table, cells: Sequence[int]) -> dict[str, float]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from streameval.errors import InvalidEventError
 from streameval.events.ragged import Array, IdColumn, Ragged
-from streameval.extras import imported
+from streameval.extras import import_extra
 
 
 @runtime_checkable
@@ -69,9 +69,9 @@ def as_table(given: Any) -> Any:
     refuse_lazy(given)
     # `table` imports pandas if it is installed, which takes half a second per process.
     whole = isinstance(given, arrow.Table)
-    found = given if whole else _converted(given, arrow.table, "a table")
-    columns = [_settled(column) for column in found.columns]
-    return arrow.Table.from_arrays(columns, names=found.column_names)
+    table = given if whole else _convert(given, arrow.table, "a table")
+    columns = [_cast_views(column) for column in table.columns]
+    return arrow.Table.from_arrays(columns, names=table.column_names)
 
 
 def refuse_lazy(given: Any) -> None:
@@ -81,16 +81,16 @@ def refuse_lazy(given: Any) -> None:
         raise InvalidEventError("wrong_type", detail)
 
 
-def null_rows(found: Any) -> NDArray[np.bool_]:
+def null_rows(array: Any) -> NDArray[np.bool_]:
     """Which rows of an Arrow array are null; shape (rows,)."""
-    column = _array(found)
+    column = _array(array)
     if not column.null_count:
         return np.zeros(len(column), np.bool_)
     bits = np.frombuffer(column.is_null().buffers()[1], np.uint8)
     return np.unpackbits(bits, count=len(column), bitorder="little").view(np.bool_)
 
 
-def list_column(name: str, found: Any, *, optional: bool = False) -> IdColumn | Array:
+def list_column(name: str, array: Any, *, optional: bool = False) -> IdColumn | Array:
     """An Arrow array of lists as a column; lists of a fixed size as a matrix.
 
     Interactions may be integers, one per event, which become a matrix of one column.
@@ -98,7 +98,7 @@ def list_column(name: str, found: Any, *, optional: bool = False) -> IdColumn | 
     `optional`: whether a row may be null; a null row becomes an empty list.
     """
     arrow = _arrow()
-    column = _array(found)
+    column = _array(array)
     kind = column.type
     if not len(column) or (optional and arrow.types.is_null(kind)):
         return IdColumn(Ragged(np.zeros(0, np.int64), np.zeros(len(column) + 1, np.int64)))
@@ -127,9 +127,9 @@ def list_column(name: str, found: Any, *, optional: bool = False) -> IdColumn | 
     return _column(name, values, np.arange(len(column) + 1) * kind.list_size)
 
 
-def flat_column(found: Any) -> list[Any]:
+def flat_column(array: Any) -> list[Any]:
     """An Arrow array of one value per event; timestamps as microseconds since the epoch."""
-    values: list[Any] = in_microseconds(_given(found)).to_pylist()
+    values: list[Any] = in_microseconds(_given_column(array)).to_pylist()
     return values
 
 
@@ -177,7 +177,7 @@ def _is_text(kind: Any) -> bool:
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
 
 
-def _settled(column: Any) -> Any:
+def _cast_views(column: Any) -> Any:
     """A chunked array with string views cast to strings: pyarrow cannot take or encode views."""
     arrow = _arrow()
     kind, text = column.type, arrow.large_string()
@@ -194,19 +194,19 @@ def _is_list(kind: Any) -> bool:
     return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
 
 
-def _array(found: Any) -> Any:
-    column = _given(found)
+def _array(array: Any) -> Any:
+    column = _given_column(array)
     chunked = isinstance(column, _arrow().ChunkedArray)
-    return _settled(column).combine_chunks() if chunked else column
+    return _cast_views(column).combine_chunks() if chunked else column
 
 
-def _given(found: Any) -> Any:
+def _given_column(array: Any) -> Any:
     arrow = _arrow()
-    make = arrow.chunked_array if isinstance(found, ArrowStream) else arrow.array
-    return _converted(found, make, "an array")
+    make = arrow.chunked_array if isinstance(array, ArrowStream) else arrow.array
+    return _convert(array, make, "an array")
 
 
-def _converted(given: Any, make: Callable[[Any], Any], what: str) -> Any:
+def _convert(given: Any, make: Callable[[Any], Any], what: str) -> Any:
     """Convert an object of another library with a function of pyarrow."""
     try:
         return make(given)
@@ -217,4 +217,4 @@ def _converted(given: Any, make: Callable[[Any], Any], what: str) -> Any:
 
 
 def _arrow() -> Any:
-    return imported("pyarrow", "Arrow", "parquet")
+    return import_extra("pyarrow", "Arrow", "parquet")

@@ -101,7 +101,9 @@ def _joined(parts: Sequence[Any], name: str, absent: object) -> Any:
         return join(*columns[1:])
     pairs = zip(columns, parts, strict=True)
     return list(
-        chain.from_iterable([absent] * len(part) if own is None else own for own, part in pairs)
+        chain.from_iterable(
+            [absent] * len(part) if column is None else column for column, part in pairs
+        )
     )
 
 
@@ -181,7 +183,11 @@ class Batch(ColumnSet, frozen=True, kw_only=True, eq=True, gc=False):
     def of_type(self, name: str) -> Batch:
         """The batch with only the interactions of one type; the largest gain of an item counts."""
         interactions = [
-            largest_gains((each.item, each.gain) for each in typed if each.type == name)
+            largest_gains(
+                (interaction.item, interaction.gain)
+                for interaction in typed
+                if interaction.type == name
+            )
             for typed in self.typed or [()] * len(self)
         ]
         shown = [*self.recommendations]

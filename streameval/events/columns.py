@@ -16,7 +16,7 @@ from streameval.events.ragged import (
     Array,
     IdColumn,
     Ragged,
-    encoded,
+    encode_columns,
     is_list,
     matrix_column,
     ragged_column,
@@ -82,7 +82,7 @@ def read(given: Columns | ArrowTable) -> Batch:
     if not isinstance(given, Columns):
         given = Columns(**table_columns(given, Columns.__struct_fields__))
     given = Columns(
-        **{name: as_numpy(name, each) for name, each in msgspec.structs.asdict(given).items()}
+        **{name: as_numpy(name, column) for name, column in msgspec.structs.asdict(given).items()}
     )
     padded = _ids("recommendations", given.recommendations, given.lengths)
     padded_acts = _ids("interactions", _as_lists(given.interactions))
@@ -97,7 +97,7 @@ def read(given: Columns | ArrowTable) -> Batch:
     recommendations: Sequence[Sequence[Id]]
     interactions: Sequence[Interactions]
     if given.gains is None:
-        recommendations, interactions = encoded([shown, acts])
+        recommendations, interactions = encode_columns([shown, acts])
     else:
         recommendations, interactions = [*shown], _interactions(acts, padded_acts, given.gains)
     return Batch(
@@ -111,8 +111,8 @@ def read(given: Columns | ArrowTable) -> Batch:
     )
 
 
-def _ids(name: str, found: Any, lengths: Any = None) -> IdColumn:
-    column = _column(name, found, lengths)
+def _ids(name: str, given: Any, lengths: Any = None) -> IdColumn:
+    column = _column(name, given, lengths)
     kind = column.ragged.values.dtype
     if column.ragged.values.size and kind.kind not in "iuUTO":
         detail = f"{name}: {kind} is not a type of ids; give integers (int64) or strings"
@@ -120,90 +120,98 @@ def _ids(name: str, found: Any, lengths: Any = None) -> IdColumn:
     return column
 
 
-def _as_lists(found: Any) -> Any:
+def _as_lists(given: Any) -> Any:
     """A vector, for example the targets of a training batch, as lists of one item; -1 is none."""
-    single = isinstance(found, np.ndarray) and found.ndim == 1 and found.dtype.kind in "iuUT"
-    return found[:, None] if single else found
+    single = isinstance(given, np.ndarray) and given.ndim == 1 and given.dtype.kind in "iuUT"
+    return given[:, None] if single else given
 
 
-def _column(name: str, found: Any, lengths: Any = None, *, optional: bool = False) -> IdColumn:
-    if isinstance(found, ArrowTable):
-        found = list_column(name, found, optional=optional)
-    if isinstance(found, np.ndarray) and found.ndim == 2:
-        return IdColumn(matrix_column(name, found, lengths))
+def _column(name: str, given: Any, lengths: Any = None, *, optional: bool = False) -> IdColumn:
+    if isinstance(given, ArrowTable):
+        given = list_column(name, given, optional=optional)
+    if isinstance(given, np.ndarray) and given.ndim == 2:
+        return IdColumn(matrix_column(name, given, lengths))
     if lengths is not None:
         detail = f"{name}: lengths= is only for a matrix; lists define their own lengths"
         raise InvalidEventError("wrong_type", detail)
-    if isinstance(found, IdColumn):
-        return found
-    if isinstance(found, np.ndarray) and found.dtype.kind != "O":
-        what = f"{found.dtype} of shape {found.shape}"
+    if isinstance(given, IdColumn):
+        return given
+    if isinstance(given, np.ndarray) and given.dtype.kind != "O":
+        what = f"{given.dtype} of shape {given.shape}"
         detail = f"{name}: {what}; give a matrix of shape (events, K), or (values, offsets)"
         raise InvalidEventError("wrong_type", detail)
-    return IdColumn(ragged_column(name, found))
+    return IdColumn(ragged_column(name, given))
 
 
-def _per_event(name: str, found: Any, events: int) -> list[Any] | None:
+def _per_event(name: str, given: Any, events: int) -> list[Any] | None:
     """A column of one value per event; None if no event has a value."""
-    if found is None:
+    if given is None:
         return None
-    if not (is_list(found) or isinstance(found, ArrowTable)):
-        detail = f"{name}: give one value for each event, found {found!r:.80}"
+    if not (is_list(given) or isinstance(given, ArrowTable)):
+        detail = f"{name}: give one value for each event, found {given!r:.80}"
         raise InvalidEventError("wrong_type", detail)
-    if isinstance(found, np.ndarray):
-        values = found.tolist()
-        if found.dtype.kind == "M":
-            micro = found.astype("datetime64[us]").astype(np.int64).tolist()
-            values = [None if no else at for no, at in zip(np.isnat(found), micro, strict=True)]
+    if isinstance(given, np.ndarray):
+        values = given.tolist()
+        if given.dtype.kind == "M":
+            micro = given.astype("datetime64[us]").astype(np.int64).tolist()
+            values = [None if no else at for no, at in zip(np.isnat(given), micro, strict=True)]
     else:
-        values = flat_column(found) if isinstance(found, ArrowTable) else list(found)
+        values = flat_column(given) if isinstance(given, ArrowTable) else list(given)
     if len(values) != events:
         detail = f"{name}: {len(values)} values for {events} events"
         raise InvalidEventError("wrong_type", f"columns of unequal length: {detail}")
-    return values if any(each is not None for each in values) else None
+    return values if any(value is not None for value in values) else None
 
 
 def _per_item(
-    name: str, found: Any, shown: Ragged, padded: Ragged
+    name: str, given: Any, shown: Ragged, padded: Ragged
 ) -> list[list[Any] | None] | None:
     """A column with one number per item; a null row of Arrow becomes None.
 
     `padded`: the items with the padding at the end of their lists, which may have numbers too.
     """
-    if found is None:
+    if given is None:
         return None
-    matrix = isinstance(found, np.ndarray) and found.ndim == 2
-    numbers = _column(name, found, shown.lengths if matrix else None, optional=True).ragged
-    known = ~null_rows(found) if isinstance(found, ArrowTable) else np.ones(len(numbers), np.bool_)
-    if len(numbers) == len(padded) and (numbers.lengths == padded.lengths)[known].all():
-        numbers = numbers.prefixes(np.where(known, shown.lengths, 0))
-    unlike = len(numbers) != len(shown) or (numbers.lengths != shown.lengths)[known].any()
+    matrix = isinstance(given, np.ndarray) and given.ndim == 2
+    numbers = _column(name, given, shown.lengths if matrix else None, optional=True).ragged
+    has_value = (
+        ~null_rows(given) if isinstance(given, ArrowTable) else np.ones(len(numbers), np.bool_)
+    )
+    if len(numbers) == len(padded) and (numbers.lengths == padded.lengths)[has_value].all():
+        numbers = numbers.prefixes(np.where(has_value, shown.lengths, 0))
+    unlike = len(numbers) != len(shown) or (numbers.lengths != shown.lengths)[has_value].any()
     if unlike or (numbers.values.size and numbers.values.dtype.kind not in "iuf"):
         detail = f"{name}: give one number for each item, in lists of the same lengths"
         raise InvalidEventError(f"invalid_{name}", detail)
-    if not known.any():
+    if not has_value.any():
         return None
-    return [row if has else None for row, has in zip(numbers.lists(), known.tolist(), strict=True)]
+    return [
+        row if has else None for row, has in zip(numbers.lists(), has_value.tolist(), strict=True)
+    ]
 
 
-def _item_values(found: Any, shown: Ragged, padded: Ragged) -> list[Any] | None:
+def _item_values(given: Any, shown: Ragged, padded: Ragged) -> list[Any] | None:
     """Values by name for each event; None if no event has any."""
-    if found is None:
+    if given is None:
         return None
-    rows = _rows_of_columns(found, len(shown)) if isinstance(found, Mapping) else found
+    rows = _rows_of_columns(given, len(shown)) if isinstance(given, Mapping) else given
     rows = flat_column(rows) if isinstance(rows, ArrowTable) else list(rows)
     if len(rows) != len(shown):
         detail = f"per_item: {len(rows)} values for {len(shown)} events"
         raise InvalidEventError("wrong_type", f"columns of unequal length: {detail}")
     values = []
     lengths = zip(shown.lengths.tolist(), padded.lengths.tolist(), strict=True)
-    for row, (each, sizes) in enumerate(zip(rows, lengths, strict=True)):
+    for row, (row_values, sizes) in enumerate(zip(rows, lengths, strict=True)):
         try:
             # Arrow gives a map as pairs.
-            values.append(item_values(dict(each) if isinstance(each, list) else each, *sizes))
+            values.append(
+                item_values(
+                    dict(row_values) if isinstance(row_values, list) else row_values, *sizes
+                )
+            )
         except InvalidEventError as error:
             raise in_row(row, len(rows), error) from None
-    return values if any(each is not None for each in values) else None
+    return values if any(value is not None for value in values) else None
 
 
 def _rows_of_columns(columns: Mapping[str, Any], events: int) -> list[Any]:
@@ -215,9 +223,9 @@ def _rows_of_columns(columns: Mapping[str, Any], events: int) -> list[Any]:
     return [{name: column[row] for name, column in lists.items()} for row in range(events)]
 
 
-def _lists(name: str, found: Any) -> Sequence[Any]:
+def _lists(name: str, given: Any) -> Sequence[Any]:
     """A column of lists, whose entries may be None, as Python lists."""
-    column = as_numpy(name, found)
+    column = as_numpy(name, given)
     if isinstance(column, ArrowTable):
         return flat_column(column)
     if isinstance(column, np.ndarray) and column.ndim == 2:
@@ -227,7 +235,7 @@ def _lists(name: str, found: Any) -> Sequence[Any]:
     if isinstance(column, np.ndarray):
         return list(column)
     if not isinstance(column, list):
-        detail = f"{name}: give a list of values for each event, found {found!r:.80}"
+        detail = f"{name}: give a list of values for each event, found {given!r:.80}"
         raise InvalidEventError("wrong_type", detail)
     return column
 
@@ -241,28 +249,28 @@ def _interactions(acts: IdColumn, padded: IdColumn, gains: Any) -> list[Interact
     ]
 
 
-def as_numpy(name: str, found: Any) -> Any:
+def as_numpy(name: str, given: Any) -> Any:
     """A column with every tensor (PyTorch, JAX, CuPy, ...) converted to a numpy array.
 
     Tensors in a list or tuple are converted too. They are read through DLPack, so their libraries
     are not imported. Tensors in main memory are not copied. A tensor on a device is copied by its
     `cpu()`, which waits until it is computed. Gradients are dropped.
     """
-    if isinstance(found, tuple) and hasattr(found, "indices") and hasattr(found, "values"):
-        detail = f"{name}: {type(found).__name__} has scores and ids; give its .indices"
+    if isinstance(given, tuple) and hasattr(given, "indices") and hasattr(given, "values"):
+        detail = f"{name}: {type(given).__name__} has scores and ids; give its .indices"
         raise InvalidEventError("wrong_type", detail)
-    if hasattr(found, "to_numpy") and not isinstance(found, ArrowTable):
+    if hasattr(given, "to_numpy") and not isinstance(given, ArrowTable):
         # A series of pandas before 3.
-        return found.to_numpy()
-    if isinstance(found, (list, tuple)) and any(map(_is_foreign, found)):
-        arrays = [_array(name, each) if _is_foreign(each) else each for each in found]
-        return tuple(arrays) if isinstance(found, tuple) else arrays
-    return _array(name, found) if _is_foreign(found) else found
+        return given.to_numpy()
+    if isinstance(given, (list, tuple)) and any(map(_is_foreign, given)):
+        arrays = [_array(name, array) if _is_foreign(array) else array for array in given]
+        return tuple(arrays) if isinstance(given, tuple) else arrays
+    return _array(name, given) if _is_foreign(given) else given
 
 
-def _is_foreign(found: Any) -> bool:
-    arrow = hasattr(found, "__arrow_c_array__")
-    return hasattr(found, "__dlpack_device__") and not (arrow or isinstance(found, np.ndarray))
+def _is_foreign(given: Any) -> bool:
+    arrow = hasattr(given, "__arrow_c_array__")
+    return hasattr(given, "__dlpack_device__") and not (arrow or isinstance(given, np.ndarray))
 
 
 def _array(name: str, tensor: Any) -> Array:
@@ -271,11 +279,11 @@ def _array(name: str, tensor: Any) -> Array:
     try:
         if tensor.__dlpack_device__()[0] != _CPU:
             tensor = tensor.cpu()
-        found: Array = np.from_dlpack(tensor)
+        from_tensor: Array = np.from_dlpack(tensor)
     except (AttributeError, BufferError, RuntimeError, TypeError, ValueError) as error:
         kind = f"{getattr(tensor, 'dtype', 'unknown')} of shape {tuple(tensor.shape)}"
         why = " ".join(str(error).split()) or type(error).__name__
         remedy = "give it dense, on the CPU, ids as int64 and numbers as float32"
         detail = f"{name}: {kind} cannot become a numpy array ({why:.120}); {remedy}"
         raise InvalidEventError("wrong_type", detail) from error
-    return found
+    return from_tensor

@@ -51,8 +51,8 @@ def kind_of(item: object, where: str) -> IdKind:
     hint = ""
     if isinstance(item, (float, np.floating)):
         hint = "; integers with missing values become floats"
-    found = f"{where} is {item!r:.80}, of type {type(item).__name__}"
-    raise InvalidEventError("invalid_id", f"{found}; ids are text or integers{hint}")
+    description = f"{where} is {item!r:.80}, of type {type(item).__name__}"
+    raise InvalidEventError("invalid_id", f"{description}; ids are text or integers{hint}")
 
 
 def _is_integer(item: Any) -> bool:
@@ -77,26 +77,26 @@ def of_kind(kind: IdKind | None, ids: Collection[Id], where: str) -> tuple[IdKin
     """
     if kind is not None and _BUILT_IN[kind].issuperset(map(type, ids)):
         return kind, ids
-    known: list[Id] = []
+    converted: list[Id] = []
     for place, item in enumerate(ids):
-        found = kind_of(item, f"{where}[{place}]")
+        id_kind = kind_of(item, f"{where}[{place}]")
         if kind is None:
-            kind = found
-        if found != kind:
-            here, there = _WITH_ARTICLE[found], "text" if kind == "text" else "integers"
+            kind = id_kind
+        if id_kind != kind:
+            here, there = _WITH_ARTICLE[id_kind], "text" if kind == "text" else "integers"
             detail = (
                 f"{where}[{place}] is {item!r:.80}, {here}, but the ids counted here are {there}"
             )
             remedy = "convert one side, for example with map(str, ...) or map(int, ...)"
             raise InvalidEventError("unlike_ids", f"{detail}; {remedy}")
-        known.append(str.__str__(item) if isinstance(item, str) else int(operator.index(item)))
-    return kind, known
+        converted.append(str.__str__(item) if isinstance(item, str) else int(operator.index(item)))
+    return kind, converted
 
 
-def is_number(found: Any) -> bool:
+def is_number(number: Any) -> bool:
     """Whether this is a finite Python or NumPy number; booleans are not."""
     try:
-        return type(found) is not bool and isinstance(found, Real) and math.isfinite(found)
+        return type(number) is not bool and isinstance(number, Real) and math.isfinite(number)
     except OverflowError:
         # An integer beyond the largest float.
         return False
@@ -108,9 +108,9 @@ def ids_of_input(name: str, ids: Iterable[Id]) -> tuple[IdKind | None, Sequence[
     Raises:
         MetricError: instead of InvalidEventError.
     """
-    known = list(ids)
+    listed = list(ids)
     try:
-        kind = kind_of(known[0], f"{name}[0]") if known else None
-        return of_kind(kind, known, name)
+        kind = kind_of(listed[0], f"{name}[0]") if listed else None
+        return of_kind(kind, listed, name)
     except InvalidEventError as error:
         raise MetricError(f"{error.detail}.") from error

@@ -26,7 +26,7 @@ from streameval.events.rules import (
     check_id,
     in_row,
     marks_error,
-    misplaced,
+    misplaced_error,
     without_padding,
 )
 
@@ -34,10 +34,10 @@ Array: TypeAlias = npt.NDArray[Any]
 T = TypeVar("T")
 
 
-def is_list(found: object) -> bool:
+def is_list(value: object) -> bool:
     """Whether this is a flat collection: not text, a mapping, a table or a single number."""
-    listed = isinstance(found, Iterable) and not isinstance(found, (str, bytes, Mapping))
-    return listed and getattr(found, "ndim", 1) == 1
+    listed = isinstance(value, Iterable) and not isinstance(value, (str, bytes, Mapping))
+    return listed and getattr(value, "ndim", 1) == 1
 
 
 class Ragged:
@@ -172,18 +172,18 @@ def matrix_column(name: str, matrix: Array, lengths: Any = None) -> Ragged:
     return Ragged.of_lengths(values.ravel(), lengths)
 
 
-def ragged_column(name: str, found: Any) -> Ragged:
+def ragged_column(name: str, given: Any) -> Ragged:
     """A pair (values, offsets), or a list of arrays."""
-    if isinstance(found, Ragged):
-        found = found.values, found.offsets
-    if isinstance(found, tuple) and len(found) == 2:
-        return _checked(name, np.asarray(found[0]), np.asarray(found[1]))
-    if isinstance(found, np.ndarray) and found.ndim == 1 and found.dtype.kind == "O":
-        found = found.tolist()
-    if not isinstance(found, list):
+    if isinstance(given, Ragged):
+        given = given.values, given.offsets
+    if isinstance(given, tuple) and len(given) == 2:
+        return _check(name, np.asarray(given[0]), np.asarray(given[1]))
+    if isinstance(given, np.ndarray) and given.ndim == 1 and given.dtype.kind == "O":
+        given = given.tolist()
+    if not isinstance(given, list):
         forms = "a matrix, (values, offsets), a list of arrays, or an Arrow array of lists"
-        raise InvalidEventError("wrong_type", f"{name}: give {forms}, found {found!r:.80}")
-    return _joined(name, found)
+        raise InvalidEventError("wrong_type", f"{name}: give {forms}, found {given!r:.80}")
+    return _join(name, given)
 
 
 def ends(name: str, lists: Ragged, padding: IntArray) -> IntArray:
@@ -195,11 +195,11 @@ def ends(name: str, lists: Ragged, padding: IntArray) -> IntArray:
     lengths: IntArray = lists.lengths - np.bincount(rows, minlength=len(lists))
     inside = padding - lists.offsets[rows] < lengths[rows]
     if inside.any():
-        raise in_row(int(rows[inside][0]), len(lists), misplaced(name))
+        raise in_row(int(rows[inside][0]), len(lists), misplaced_error(name))
     return lengths
 
 
-def _checked(name: str, values: Array, offsets: Array) -> Ragged:
+def _check(name: str, values: Array, offsets: Array) -> Ragged:
     flat = offsets.ndim == values.ndim == 1 and offsets.size and offsets.dtype.kind in "iu"
     if flat:
         offsets = offsets.astype(np.int64, copy=False)
@@ -211,7 +211,7 @@ def _checked(name: str, values: Array, offsets: Array) -> Ragged:
     return Ragged(values[offsets[0] : offsets[-1]], offsets - offsets[0])
 
 
-def _joined(name: str, rows: Sequence[Any]) -> Ragged:
+def _join(name: str, rows: Sequence[Any]) -> Ragged:
     # Interactions may be sets; all other columns need an order.
     refused = () if name == "interactions" else (set, frozenset)
     for row in rows:
@@ -237,9 +237,9 @@ def _array(values: list[Any]) -> Array:
         return np.array(values)
     if kinds == {int} and min(values) >= -(2**63) and max(values) < 2**63:
         return np.array(values, np.int64)
-    found = np.empty(len(values), object)
-    found[:] = values
-    return found
+    array = np.empty(len(values), object)
+    array[:] = values
+    return array
 
 
 _LARGEST = np.iinfo(np.int64).max
@@ -286,7 +286,7 @@ class IdColumn(Sequence[list[Id]]):
 
     def joined(self, *others: IdColumn) -> IdColumn:
         """These lists, then those of others with the same names."""
-        return IdColumn(self.ragged.joined(*(each.ragged for each in others)), self.names)
+        return IdColumn(self.ragged.joined(*(other.ragged for other in others)), self.names)
 
     def ids(self) -> list[Id]:
         """The ids of all lists, concatenated."""
@@ -306,12 +306,12 @@ class IdColumn(Sequence[list[Id]]):
             wanted = [at for at, name in enumerate(self.names) if name in ids]
             return np.flatnonzero(np.isin(values, wanted))
         if values.dtype.kind in "iu":
-            return _places_of_integers(values, [each for each in ids if type(each) is int])
+            return _places_of_integers(values, [item_id for item_id in ids if type(item_id) is int])
         if values.dtype.kind not in "UTO":
             return _NO_PLACES
         # An entry that is no id is refused later.
         listed = values.tolist()
-        return np.flatnonzero([isinstance(each, _IDS) and each in ids for each in listed])
+        return np.flatnonzero([isinstance(item, _IDS) and item in ids for item in listed])
 
     def without_padding(self, name: str) -> IdColumn:
         """The column without the padding at the end of its lists."""
@@ -334,8 +334,8 @@ def refuse_marks(shown: IdColumn, acts: IdColumn) -> None:
         raise marks_error("interactions")
     rows, counts = np.unique(acts.ragged.owners(marks), return_counts=True)
     rows = rows[(counts == acts.ragged.lengths[rows]) & (counts > 1)]
-    known = shown.ragged.owners(shown.places_of(MARKS)) if rows.size else _NO_PLACES
-    rows = rows[~np.isin(rows, known)]
+    marked = shown.ragged.owners(shown.places_of(MARKS)) if rows.size else _NO_PLACES
+    rows = rows[~np.isin(rows, marked)]
     for row, *pair in zip(rows.tolist(), shown.take(rows), acts.take(rows), strict=True):
         if are_marks(*pair):
             raise in_row(row, len(acts.ragged), marks_error("interactions"))
@@ -348,17 +348,17 @@ _NO_PLACES = np.zeros(0, np.int64)
 def _places_of_integers(values: Array, wanted: Sequence[int]) -> IntArray:
     if not values.size or max(wanted) < int(values.min()):
         return _NO_PLACES
-    return np.flatnonzero(np.logical_or.reduce([values == each for each in wanted]))
+    return np.flatnonzero(np.logical_or.reduce([values == wanted_id for wanted_id in wanted]))
 
 
-def encoded(columns: Sequence[IdColumn]) -> list[IdColumn]:
+def encode_columns(columns: Sequence[IdColumn]) -> list[IdColumn]:
     """Columns with ids replaced by codes; equal ids of all columns get equal codes."""
     codes: dict[Id, int] = {}
     if all(map(_fits, columns)):
-        found = [column.ragged.values.astype(np.int64, copy=False) for column in columns]
+        codes_of_columns = [column.ragged.values.astype(np.int64, copy=False) for column in columns]
     else:
-        found = [_coded(column, codes) for column in columns]
-    pairs = zip(found, columns, strict=True)
+        codes_of_columns = [_encode(column, codes) for column in columns]
+    pairs = zip(codes_of_columns, columns, strict=True)
     names = list(codes) or None
     return [IdColumn(Ragged(values, column.ragged.offsets), names) for values, column in pairs]
 
@@ -367,16 +367,16 @@ def ids_of(values: Array) -> list[Id]:
     """Ids as built-in integers and strings."""
     if values.size and values.dtype.kind not in "iuUTO":
         raise _no_id(f"values of type {values.dtype}")
-    found: list[Any] = values.tolist()
-    if not set(map(type, found)) <= {int, str}:
-        found = [item.item() if isinstance(item, np.generic) else item for item in found]
-        for item in found:
+    listed: list[Any] = values.tolist()
+    if not set(map(type, listed)) <= {int, str}:
+        listed = [item.item() if isinstance(item, np.generic) else item for item in listed]
+        for item in listed:
             if type(item) is not int and type(item) is not str:
                 raise _no_id(f"{item!r:.80}")
-    return found
+    return listed
 
 
-def _coded(column: IdColumn, codes: dict[Id, int]) -> IntArray:
+def _encode(column: IdColumn, codes: dict[Id, int]) -> IntArray:
     if column.names is not None:
         return _codes(column.names, codes)[column.ragged.values]
     return _codes(ids_of(column.ragged.values), codes)
@@ -397,5 +397,5 @@ def _fits(column: IdColumn) -> bool:
     return kind.kind in "iu"
 
 
-def _no_id(found: str) -> InvalidEventError:
-    return InvalidEventError("invalid_id", f"ids are integers or strings, found {found}")
+def _no_id(description: str) -> InvalidEventError:
+    return InvalidEventError("invalid_id", f"ids are integers or strings, found {description}")

@@ -84,10 +84,10 @@ def check_id(where: str, item: Id) -> None:
     """Refuse an id that is padding, or that losses ignore."""
     check_not_ignored(where, [item])
     if item in PADDING:
-        raise misplaced(where)
+        raise misplaced_error(where)
 
 
-def misplaced(where: str) -> InvalidEventError:
+def misplaced_error(where: str) -> InvalidEventError:
     """The error for padding before an item, or in a collection without an order."""
     what = "-1, an empty text or a masked entry only ends a list"
     return InvalidEventError("invalid_id", f"{where} has an item after the end of its list; {what}")
@@ -163,8 +163,8 @@ def sound_event(event: Event) -> Event:
     acts = _sound("interactions", event.interactions)
     if are_marks(shown, acts):
         raise marks_error("interactions")
-    for each in event.typed:
-        check_id("typed", each.item)
+    for interaction in event.typed:
+        check_id("typed", interaction.item)
     return msgspec.structs.replace(
         event,
         recommendations=shown,

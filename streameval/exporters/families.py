@@ -76,9 +76,9 @@ def same_name(metrics: Iterable[Metric]) -> tuple[Metric, Metric] | None:
 
     Parameters and cut-offs are labels, so `ndcg@5` and `ndcg@10` are one metric here.
     """
-    found: dict[str, Metric] = {}
+    by_family: dict[str, Metric] = {}
     for metric in metrics:
-        first = found.setdefault(family_name(metric), metric)
+        first = by_family.setdefault(family_name(metric), metric)
         if (first.name, _prefix(first)) != (metric.name, _prefix(metric)):
             return first, metric
     return None
@@ -172,7 +172,7 @@ _END: Final = (
 )
 
 
-def _described(metric: Metric, name: str, *, windowed: bool) -> Iterator[tuple[str, Kind, str]]:
+def _describe(metric: Metric, name: str, *, windowed: bool) -> Iterator[tuple[str, Kind, str]]:
     """Suffix, kind and HELP of each family of a metric."""
     summary, unit = metric.definition.summary, counted_unit(metric)
     if is_mean_per_user(metric):
@@ -309,10 +309,10 @@ class MetricSamples(msgspec.Struct, frozen=True, kw_only=True):
 
     def labels(self, values: tuple[str, ...], window: str | None = None) -> dict[str, str]:
         """Labels of a sample: of its slice, its metric and, if given, its window."""
-        found = {**dict(zip(self.names, values, strict=True)), **self.own}
+        labels = {**dict(zip(self.names, values, strict=True)), **self.own}
         if window is not None:
-            found["window"] = window
-        return found
+            labels["window"] = window
+        return labels
 
     def show(self, reading: Reading, labels: dict[str, str]) -> None:
         """Add the samples of a gauge, or of a window of a mean."""
@@ -356,10 +356,10 @@ class FamilySet:
 
     def of(self, metric: Metric, place: int) -> MetricSamples:
         """The sample lists of a metric."""
-        found = self._found.get((place, metric.text))
-        if found is None:
-            found = self._found[place, metric.text] = self._made(metric, place)
-        return found
+        samples = self._found.get((place, metric.text))
+        if samples is None:
+            samples = self._found[place, metric.text] = self._made(metric, place)
+        return samples
 
     def _made(self, metric: Metric, place: int) -> MetricSamples:
         family = self._snapshot.families[place]
@@ -371,7 +371,7 @@ class FamilySet:
             own=metric_labels(metric),
             lists={
                 suffix: self._of(name + suffix, kind, text)
-                for suffix, kind, text in _described(metric, name, windowed=self.windowed)
+                for suffix, kind, text in _describe(metric, name, windowed=self.windowed)
             },
         )
 
@@ -405,30 +405,32 @@ class MetricFamilies:
 
     def resume(self, snapshot: Snapshot) -> None:
         """Start counters at their values in the snapshot; counters at 0 are still new."""
-        found = FamilySet(snapshot)
+        families = FamilySet(snapshot)
         for counter in _counters_of(snapshot):
             if counter.now is not None and counter.now[1]:
-                samples = found.of(counter.metric, counter.place)
+                samples = families.of(counter.metric, counter.place)
                 labels = samples.labels(counter.labels)
                 self._counters.resume(_key(counter, samples), labels, *counter.now)
 
     def families(self, snapshot: Snapshot) -> list[SampleFamily]:
         """Families in the order of the snapshot; windows of a metric follow its counters."""
-        found = FamilySet(snapshot)
+        families = FamilySet(snapshot)
         self._counters.begin_scrape()
         for counter in _counters_of(snapshot):
-            self._add_counter(counter, found.of(counter.metric, counter.place))
+            self._add_counter(counter, families.of(counter.metric, counter.place))
         before, self._labels = self._labels, {}
         for entry in snapshot.series:
-            if entry.reading.defined and (found.windowed or not counts_up(entry.metric)):
-                samples = found.of(entry.metric, entry.family)
-                window = entry.window if found.windowed else None
+            if entry.reading.defined and (families.windowed or not counts_up(entry.metric)):
+                samples = families.of(entry.metric, entry.family)
+                window = entry.window if families.windowed else None
                 place = (samples.family, entry.labels, entry.metric.text, window)
-                known = before.get(place)
-                labels = samples.labels(entry.labels, window) if known is None else known
+                base_labels = before.get(place)
+                labels = (
+                    samples.labels(entry.labels, window) if base_labels is None else base_labels
+                )
                 self._labels[place] = labels
                 samples.show(entry.reading, labels)
-        return found.families
+        return families.families
 
     def _add_counter(self, counter: _Counter, samples: MetricSamples) -> None:
         if counter.now is None:

@@ -24,9 +24,9 @@ _GAP: Final = (
 
 def gap_families(gaps: Sequence[GapSeries]) -> list[SampleFamily]:
     """Gauges of every gap: its difference, its ratio, and which values may be the worst."""
-    names = tuple(dict.fromkeys(name for each in gaps for name, _ in each.labels))
+    names = tuple(dict.fromkeys(name for gap in gaps for name, _ in gap.labels))
     legal = dict(zip(names, slice_labels(names, [], ("by", "metric", "value")), strict=True))
-    rows = [(each, _labels_of(each, legal)) for each in gaps]
+    rows = [(gap, _labels_of(gap, legal)) for gap in gaps]
     return [
         *(_bound(name, text, rows) for name, text in _GAP),
         _limits(rows),
@@ -34,14 +34,14 @@ def gap_families(gaps: Sequence[GapSeries]) -> list[SampleFamily]:
             "gap_values",
             "gauge",
             "Number of values that are compared.",
-            [(labels, float(len(each.gap.compared))) for each, labels in rows],
+            [(labels, float(len(series.gap.compared))) for series, labels in rows],
         ),
         own_family(
             "gap_left_out",
             "gauge",
             "Number of values that are not compared, mostly for too few users; "
             "/api/v1/metrics has the reasons.",
-            [(labels, float(len(each.gap.left_out))) for each, labels in rows],
+            [(labels, float(len(series.gap.left_out))) for series, labels in rows],
         ),
         _worst(rows),
     ]
@@ -49,7 +49,7 @@ def gap_families(gaps: Sequence[GapSeries]) -> list[SampleFamily]:
 
 def _bound(name: str, text: str, rows: Sequence[_Row]) -> SampleFamily:
     numbers = [
-        (labels, getattr(each.gap, name.removeprefix("difference_"))) for each, labels in rows
+        (labels, getattr(series.gap, name.removeprefix("difference_"))) for series, labels in rows
     ]
     return own_family(
         f"gap_{name}",
@@ -63,9 +63,9 @@ def _bound(name: str, text: str, rows: Sequence[_Row]) -> SampleFamily:
 def _limits(rows: Sequence[_Row]) -> SampleFamily:
     """The limits, without the label `window`."""
     limits = [
-        ({name: value for name, value in labels.items() if name != "window"}, each.at_most)
-        for each, labels in rows
-        if each.at_most is not None and each.window == LIFETIME
+        ({name: value for name, value in labels.items() if name != "window"}, series.at_most)
+        for series, labels in rows
+        if series.at_most is not None and series.window == LIFETIME
     ]
     return own_family("gap_at_most", "gauge", "Largest accepted difference.", limits)
 
@@ -77,8 +77,8 @@ def _worst(rows: Sequence[_Row]) -> SampleFamily:
         "1 for each compared value that may be the worst, 0 for those that surely are not.",
         [
             ({**labels, "value": value.name}, float(value.worst))
-            for each, labels in rows
-            for value in each.gap.values
+            for series, labels in rows
+            for value in series.gap.values
             if value.left_out is None
         ],
     )

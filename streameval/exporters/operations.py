@@ -49,7 +49,7 @@ def operations(snapshot: Snapshot, *, lag: bool) -> list[SampleFamily]:
     families = [
         *_families(health, _EVENTS),
         *_progress(snapshot),
-        undefined_readings(snapshot),
+        count_undefined(snapshot),
     ]
     if lag:
         families.extend(_log(health.partitions))
@@ -66,13 +66,15 @@ def operations(snapshot: Snapshot, *, lag: bool) -> list[SampleFamily]:
     return [*families, *_connections(health), *_web_config(health.web_config)]
 
 
-def undefined_readings(snapshot: Snapshot) -> SampleFamily:
+def count_undefined(snapshot: Snapshot) -> SampleFamily:
     """The number of values that their convention leaves undefined."""
     readings = [entry.reading for entry in snapshot.series]
-    found = Counter(each.metric for each in readings if isinstance(each, UndefinedReading))
+    undefined = Counter(
+        reading.metric for reading in readings if isinstance(reading, UndefinedReading)
+    )
     return _by(
         "metric",
-        found,
+        undefined,
         "readings_undefined",
         "gauge",
         "Values left out because the metric's convention does not define them for these lists; "
@@ -92,12 +94,12 @@ def _by(label: str, values: Mapping[str, float], name: str, kind: Kind, text: st
 
 def _by_log(values: Iterable[tuple[Partition, float | None]], name: str, text: str) -> SampleFamily:
     """A gauge with a sample for each partition whose value is known."""
-    known = [
+    clocks = [
         ({"topic": of.topic, "partition": str(of.number)}, value)
         for of, value in values
         if value is not None
     ]
-    return own_family(name, "gauge", text, known)
+    return own_family(name, "gauge", text, clocks)
 
 
 class _FromAttribute(NamedTuple):
@@ -110,12 +112,12 @@ class _FromAttribute(NamedTuple):
 
 
 def _families(source: object, table: Mapping[_FromAttribute, str]) -> Iterator[SampleFamily]:
-    for each, text in table.items():
-        value = getattr(source, each.attribute)
-        if each.label is None:
-            yield _one(value, each.name, each.kind, text)
+    for field, text in table.items():
+        value = getattr(source, field.attribute)
+        if field.label is None:
+            yield _one(value, field.name, field.kind, text)
         else:
-            yield _by(each.label, value, each.name, each.kind, text)
+            yield _by(field.label, value, field.name, field.kind, text)
 
 
 _EVENTS: Final = {
@@ -195,13 +197,16 @@ _AUDIENCE: Final = {
 def _progress(snapshot: Snapshot) -> Iterator[SampleFamily]:
     health = snapshot.health
     yield _by_log(
-        [(each.partition, _seconds(each.event_time)) for each in health.partitions],
+        [(partition.partition, _seconds(partition.event_time)) for partition in health.partitions],
         "watermark_timestamp_seconds",
         "Largest event time read so far, seconds since the epoch; absent without event time. "
         "time() minus this is the delay of the values.",
     )
     yield _by_log(
-        [(each.partition, _seconds(each.ahead or None)) for each in health.partitions],
+        [
+            (partition.partition, _seconds(partition.ahead or None))
+            for partition in health.partitions
+        ],
         "clock_ahead_seconds",
         "How far a partition's clock is ahead of this machine's, if by more than max_ahead; "
         "windows then end at this machine's clock. Absent otherwise.",
@@ -212,13 +217,13 @@ def _progress(snapshot: Snapshot) -> Iterator[SampleFamily]:
 
 def _log(partitions: Iterable[PartitionHealth]) -> Iterator[SampleFamily]:
     yield _by_log(
-        [(each.partition, each.lag) for each in partitions],
+        [(partition.partition, partition.lag) for partition in partitions],
         "kafka_consumer_lag",
         "Records between the position and the end of the partition; absent while the end is "
         "unknown.",
     )
     yield _by_log(
-        [(each.partition, each.position) for each in partitions],
+        [(partition.partition, partition.position) for partition in partitions],
         "kafka_consumer_position",
         "Next offset to be counted. If it does not advance while the lag is above 0, the partition "
         "is not being read.",
@@ -376,7 +381,7 @@ def comparison_families(report: Report) -> list[SampleFamily]:
         (row, {"metric": row.metric, "variant": row.variant, "control": control})
         for row in report.rows
     ]
-    found = [
+    comparisons = [
         own_family(
             f"compare_{name}",
             "gauge",
@@ -410,7 +415,7 @@ def comparison_families(report: Report) -> list[SampleFamily]:
             if row.guardrail is not None
         ],
     )
-    return [*found, verdicts, guardrails, *_audience(report.checks)]
+    return [*comparisons, verdicts, guardrails, *_audience(report.checks)]
 
 
 def _audience(checks: Checks) -> Iterator[SampleFamily]:

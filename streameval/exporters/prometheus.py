@@ -110,7 +110,7 @@ class Text:
             if not family.samples:
                 continue
             name = f"{family.name}_total" if family.kind == "counter" else family.name
-            help_text = _escaped(family.help)
+            help_text = _escape(family.help)
             lines.append(f"# HELP {name} {help_text}\n# TYPE {name} {family.kind}\n")
             for sample in family.samples:
                 key = (sample.name, id(sample.labels))
@@ -123,12 +123,12 @@ class Text:
 
 
 def _head(sample: Sample) -> str:
-    quoted = ((name, _escaped(value).replace('"', r"\"")) for name, value in sample.labels.items())
+    quoted = ((name, _escape(value).replace('"', r"\"")) for name, value in sample.labels.items())
     labels = ",".join(f'{name}="{value}"' for name, value in sorted(quoted))
     return f"{sample.name}{{{labels}}}" if labels else sample.name
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", r"\\").replace("\n", r"\n")
 
 

@@ -83,19 +83,18 @@ def certainty(reading: Reading) -> str:
     """
     if not reading.defined:
         return ""
-    low, high, found = reading.low, reading.high, reading.interval
+    low, high, limits = reading.low, reading.high, reading.interval
     bounds = "" if low is None or high is None else f"between {figure(low)} and {figure(high)}"
     if reading.estimated:
         bounds = f"estimated, {bounds or 'without bounds'}"
-    if found is None:
+    if limits is None:
         return bounds
-    interval = (
-        f"{confidence_text(found.confidence)} interval {figure(found.low)} to {figure(found.high)}"
-    )
+    level = confidence_text(limits.confidence)
+    interval = f"{level} interval {figure(limits.low)} to {figure(limits.high)}"
     return f"{bounds}; {interval}" if bounds else interval
 
 
-def gap_text(found: Gap) -> str:
+def gap_text(gap: Gap) -> str:
     """The difference, the ratio and the values that may be the worst, in a sentence or two.
 
     Example:
@@ -105,15 +104,15 @@ def gap_text(found: Gap) -> str:
         >>> gap_text(Gap(metric="ctr", **bounds, kind="fixed", confidence=0.95))
         'difference 0.1000 (0.0000 to 0.2000), which may be chance.'
     """
-    if found.difference is None:
+    if gap.difference is None:
         return "fewer than two values can be compared."
-    if found.low is None or found.high is None:
-        return f"difference {figure(found.difference)}; nothing varies between users."
-    parts = [_with_bounds("difference", found.difference, found.low, found.high)]
-    if found.ratio is not None and found.ratio_low is not None and found.ratio_high is not None:
-        parts.append(_with_bounds("ratio", found.ratio, found.ratio_low, found.ratio_high))
-    chance = ", which may be chance" if found.low <= 0 else ""
-    worst = found.worst
+    if gap.low is None or gap.high is None:
+        return f"difference {figure(gap.difference)}; nothing varies between users."
+    parts = [_with_bounds("difference", gap.difference, gap.low, gap.high)]
+    if gap.ratio is not None and gap.ratio_low is not None and gap.ratio_high is not None:
+        parts.append(_with_bounds("ratio", gap.ratio, gap.ratio_low, gap.ratio_high))
+    chance = ", which may be chance" if gap.low <= 0 else ""
+    worst = gap.worst
     named = f" The worst is {'' if len(worst) == 1 else 'one of '}{', '.join(worst)}."
     return f"{', '.join(parts)}{chance}.{named if not chance else ''}"
 
@@ -132,7 +131,7 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
 
 
-def counted(metric: Metric) -> str:
+def unit_of_count(metric: Metric) -> str:
     """The unit of a metric's count.
 
     Example:
@@ -199,22 +198,26 @@ class Division(NamedTuple):
 
 def divisions(snapshot: Snapshot) -> list[Division]:
     """The families that have series, in order."""
-    found = []
+    splits = []
     for place, series in groupby(snapshot.series, key=lambda entry: entry.family):
         listed, family = list(series), snapshot.families[place]
         metrics = groupby(listed, key=lambda entry: entry.metric)
-        found.append(
-            Division(family, _windows(family, listed), [(each, list(of)) for each, of in metrics])
+        splits.append(
+            Division(
+                family,
+                _windows(family, listed),
+                [(shown_metric, list(of)) for shown_metric, of in metrics],
+            )
         )
-    return found
+    return splits
 
 
 def by_slice(series: Iterable[Series]) -> dict[tuple[str, ...], Mapping[str, Series]]:
     """Label values -> window -> series."""
-    found: dict[tuple[str, ...], dict[str, Series]] = {}
+    slices: dict[tuple[str, ...], dict[str, Series]] = {}
     for entry in series:
-        found.setdefault(entry.labels, {})[entry.window] = entry
-    return dict(found)
+        slices.setdefault(entry.labels, {})[entry.window] = entry
+    return dict(slices)
 
 
 def has_windows(snapshot: Snapshot) -> bool:
@@ -236,9 +239,9 @@ def lift_bounds(low: float | None, high: float | None) -> str:
 
 
 def _windows(family: SeriesFamily, series: Iterable[Series]) -> tuple[str, ...]:
-    found = dict.fromkeys((*family.windows, *(entry.window for entry in series)))
-    found.pop(LIFETIME, None)
-    return (*found, LIFETIME)
+    windows = dict.fromkeys((*family.windows, *(entry.window for entry in series)))
+    windows.pop(LIFETIME, None)
+    return (*windows, LIFETIME)
 
 
 CONTROLS = ("control", "baseline")
@@ -274,7 +277,9 @@ def comparison(snapshot: Snapshot) -> Variants | None:
     label = next(of_report, usual)
     if len(values[label]) < 2 or values[label] <= {"__other__"}:
         return None
-    return Variants(label, next((each for each in controls if each in values[label]), None))
+    return Variants(
+        label, next((control for control in controls if control in values[label]), None)
+    )
 
 
 def differences(snapshot: Snapshot) -> list[float | None]:
@@ -291,8 +296,8 @@ def differences(snapshot: Snapshot) -> list[float | None]:
         for (value, key), entry in zip(keys, snapshot.series, strict=True)
         if value == compared.control
     }
-    found = zip(keys, snapshot.series, strict=True)
-    return [_difference(entry, controls.get(key)) for (_, key), entry in found]
+    paired = zip(keys, snapshot.series, strict=True)
+    return [_difference(entry, controls.get(key)) for (_, key), entry in paired]
 
 
 def _split(snapshot: Snapshot, entry: Series, label: str) -> tuple[str | None, tuple[object, ...]]:

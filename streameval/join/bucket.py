@@ -74,7 +74,7 @@ class ImpressionBucket(msgspec.Struct, eq=False):
         return copy
 
 
-def written(
+def encode_bucket(
     bucket: ImpressionBucket, items: Sequence[Id], labels: Sequence[tuple[str, ...]]
 ) -> bytes:
     """A bucket as bytes; the same lists in the same order give the same bytes."""
@@ -90,14 +90,16 @@ def read(
     bucket.times.extend(decode_column(saved.times).tolist())
     lengths = decode_column(saved.lengths)
     bucket.ends.extend(np.cumsum(lengths).tolist())
-    codes = np.array([item(restored(each)) for each in saved.names], dtype=np.int64)
+    codes = np.array([item(decode_id(name)) for name in saved.names], dtype=np.int64)
     bucket.items.extend(codes[decode_column(saved.items)].tolist())
-    labels = [label(tuple(each)) for each in saved.labels]
-    bucket.dimensions.extend([labels[each] for each in decode_column(saved.dimensions)])
+    labels = [label(tuple(values)) for values in saved.labels]
+    bucket.dimensions.extend([labels[code] for code in decode_column(saved.dimensions)])
     bucket.requests, bucket.users = saved.requests, saved.users
     bucket.positions.extend(decode_column(saved.positions).tolist())
     bucket.scores.extend(saved.scores)
-    bucket.baselines = [array("I", codes[decode_column(each)].tolist()) for each in saved.baselines]
+    bucket.baselines = [
+        array("I", codes[decode_column(baseline)].tolist()) for baseline in saved.baselines
+    ]
     bucket.logs.extend(decode_column(saved.logs).tolist())
     bucket.offsets.extend(decode_column(saved.offsets).tolist())
     bucket.per_item = saved.per_item or []
@@ -129,23 +131,23 @@ class _Saved(msgspec.Struct, array_like=True):
 def _saved(
     bucket: ImpressionBucket, items: Sequence[Id], labels: Sequence[tuple[str, ...]]
 ) -> _Saved:
-    columns = [np.array(each, dtype=np.int64) for each in (bucket.items, *bucket.baselines)]
+    columns = [np.array(column, dtype=np.int64) for column in (bucket.items, *bucket.baselines)]
     codes, places = _first_seen(np.concatenate(columns))
     label_codes, dimensions = _first_seen(np.array(bucket.dimensions, dtype=np.int64))
-    shown, *baselines = np.split(places, np.cumsum([each.size for each in columns])[:-1])
+    shown, *baselines = np.split(places, np.cumsum([column.size for column in columns])[:-1])
     ends = np.array(bucket.ends, dtype=np.int64)
     return _Saved(
         times=encode_column(np.array(bucket.times, dtype=np.int64)),
         lengths=encode_column(ends - np.concatenate([[0], ends[:-1]]) if ends.size else ends),
         items=encode_column(shown),
-        names=[portable(items[code]) for code in codes.tolist()],
+        names=[encode_id(items[code]) for code in codes.tolist()],
         dimensions=encode_column(dimensions),
         labels=[list(labels[code]) for code in label_codes.tolist()],
         requests=bucket.requests,
         users=bucket.users,
         positions=encode_column(np.array(bucket.positions, dtype=np.int64)),
         scores=bucket.scores.tolist(),
-        baselines=[encode_column(each) for each in baselines],
+        baselines=[encode_column(baseline) for baseline in baselines],
         logs=encode_column(np.array(bucket.logs, dtype=np.int64)),
         offsets=encode_column(np.array(bucket.offsets, dtype=np.int64)),
         per_item=bucket.per_item or None,
@@ -171,7 +173,7 @@ def unpacked(content: bytes) -> PerItem | None:
     return msgspec.msgpack.decode(content) if content else None
 
 
-def portable(item: Id) -> str | int | Ext:
+def encode_id(item: Id) -> str | int | Ext:
     """An id for msgpack: text, an integer, or the digits of a long integer.
 
     >>> portable(2**70).data
@@ -183,6 +185,6 @@ def portable(item: Id) -> str | int | Ext:
     return item
 
 
-def restored(saved: str | int | Ext) -> Id:
+def decode_id(saved: str | int | Ext) -> Id:
     """The id that `portable` converted."""
     return int(saved.data) if isinstance(saved, Ext) else saved

@@ -39,29 +39,38 @@ class ClosedLists:
 
         `how`: how gains of several interactions with one item are combined.
         """
-        pairs = [combined(found, how) if found else _NOTHING for found in self._attributed]
-        interactions = [each for each, _ in pairs]
-        typed = [each for _, each in pairs] if any(each for _, each in pairs) else None
+        pairs = [
+            combine_interactions(interactions_of_list, how) if interactions_of_list else _NOTHING
+            for interactions_of_list in self._attributed
+        ]
+        interactions = [pair_items for pair_items, _ in pairs]
+        typed = (
+            [pair_types for _, pair_types in pairs]
+            if any(pair_types for _, pair_types in pairs)
+            else None
+        )
         labels = (np.array(bucket.dimensions)[places].tolist() for bucket, places in self._parts)
         batch = self._batch(interactions, typed)
         return Decoded(
             batch=batch,
             places=range(len(interactions)),
-            dimensions=[each for codes in labels for each in self._buffer.labelled(codes)],
+            dimensions=[
+                dimension for codes in labels for dimension in self._buffer.labelled(codes)
+            ],
             voters=batch.users,
         )
 
     def inside(self) -> list[bool]:
         """Whether each interaction, list by list, is with an item of the list."""
-        items = [each.item for found in self._attributed for each in found]
+        items = [interaction.item for attributed in self._attributed for interaction in attributed]
         if not items:
             return []
         owners = np.repeat(np.arange(len(self._lists)), [*map(len, self._attributed)])
         lists = self._lists.take(owners)
         matches = lists.values == lists.spread(self._buffer.codes(items))
-        found = np.zeros(len(items), dtype=np.bool_)
-        found[lists.owners(np.flatnonzero(matches))] = True
-        return found.tolist()
+        has_hit = np.zeros(len(items), dtype=np.bool_)
+        has_hit[lists.owners(np.flatnonzero(matches))] = True
+        return has_hit.tolist()
 
     def _batch(self, interactions: list[Any], typed: Any) -> Batch:
         buffer, parts = self._buffer, self._parts
@@ -88,21 +97,26 @@ class ClosedLists:
         return IdColumn(Ragged.of_lengths(codes, lengths), self._buffer.names)
 
 
-def combined(found: Sequence[InteractionRecord], how: Literal["max", "sum"]) -> tuple[Any, Any]:
+def combine_interactions(
+    interactions: Sequence[InteractionRecord], how: Literal["max", "sum"]
+) -> tuple[Any, Any]:
     """Gains by item, or ids if all gains are 1; and interactions by item and type."""
-    if len(found) == 1:  # most often
-        return _single(found[0])
+    if len(interactions) == 1:  # most often
+        return _single(interactions[0])
     gains: dict[Id, list[float]] = {}
     typed: dict[tuple[Id, str | None], list[float]] = {}
-    for each in found:
-        gains.setdefault(each.item, []).append(each.gain)
-        typed.setdefault((each.item, each.type), []).append(each.gain)
+    for interaction in interactions:
+        gains.setdefault(interaction.item, []).append(interaction.gain)
+        typed.setdefault((interaction.item, interaction.type), []).append(interaction.gain)
     combine = max if how == "max" else _sum
-    by_item = {item: combine(each) for item, each in gains.items()}
-    by_type = tuple(Interaction(item, combine(each), kind) for (item, kind), each in typed.items())
-    known = any(each.type is not None for each in by_type)
+    by_item = {item: combine(gain) for item, gain in gains.items()}
+    by_type = tuple(
+        Interaction(item, combine(gains_of_pair), kind)
+        for (item, kind), gains_of_pair in typed.items()
+    )
+    has_types = any(interaction.type is not None for interaction in by_type)
     plain = set(by_item.values()) == {1.0}
-    return (list(by_item) if plain else by_item), (by_type if known else ())
+    return (list(by_item) if plain else by_item), (by_type if has_types else ())
 
 
 def _sum(gains: Sequence[float]) -> float:
@@ -110,9 +124,11 @@ def _sum(gains: Sequence[float]) -> float:
     return max(-LARGEST_GAIN, min(LARGEST_GAIN, math.fsum(gains)))
 
 
-def _single(each: InteractionRecord) -> tuple[Any, Any]:
-    gains = [each.item] if each.gain == 1.0 else {each.item: each.gain}
-    return gains, () if each.type is None else (Interaction(each.item, each.gain, each.type),)
+def _single(interaction: InteractionRecord) -> tuple[Any, Any]:
+    gains = [interaction.item] if interaction.gain == 1.0 else {interaction.item: interaction.gain}
+    return gains, () if interaction.type is None else (
+        Interaction(interaction.item, interaction.gain, interaction.type),
+    )
 
 
 def _optional(
@@ -124,7 +140,7 @@ def _optional(
     if not any(getattr(bucket, name) for bucket, _ in parts):
         return None
     column = [read(bucket, place) for bucket, places in parts for place in places]
-    return column if any(each is not None for each in column) else None
+    return column if any(value is not None for value in column) else None
 
 
 def _user(bucket: ImpressionBucket, place: int) -> str | None:
@@ -142,13 +158,13 @@ def _request(bucket: ImpressionBucket, place: int) -> str | None:
 
 
 def _positions(bucket: ImpressionBucket, place: int) -> list[int] | None:
-    found = bucket.positions[bucket.span(place)].tolist()
-    return found if found and found[0] else None
+    ranks = bucket.positions[bucket.span(place)].tolist()
+    return ranks if ranks and ranks[0] else None
 
 
 def _scores(bucket: ImpressionBucket, place: int) -> list[float] | None:
-    found = bucket.scores[bucket.span(place)].tolist()
-    return found if found and not math.isnan(found[0]) else None
+    scores = bucket.scores[bucket.span(place)].tolist()
+    return scores if scores and not math.isnan(scores[0]) else None
 
 
 def _item_values(bucket: ImpressionBucket, place: int) -> PerItem | None:

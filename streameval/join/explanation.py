@@ -82,10 +82,13 @@ class KeyTrace:
         """See `Trace.counted`."""
         if shown.request(row) != self._key and not (self._users and shown.user(row) == self._key):
             return
-        found = _list(shown, row, self._rules, "counted")
-        self._lists.append(found)
-        for each in interactions:
-            self._counted[each.log, each.offset] = each, _rank(found.items, each.item)
+        explained = _list(shown, row, self._rules, "counted")
+        self._lists.append(explained)
+        for interaction in interactions:
+            self._counted[interaction.log, interaction.offset] = (
+                interaction,
+                _rank(explained.items, interaction.item),
+            )
 
     def explanation(self, state: JoinedState) -> Explanation | None:
         """The explanation after the join has read its logs; None without records of the key."""
@@ -99,33 +102,42 @@ class KeyTrace:
         if not lists and not records:
             return None
         return Explanation(
-            lists=sorted(lists, key=lambda each: (each.time, each.request)),
-            records=sorted(records, key=lambda each: (each.time, each.log, each.offset)),
+            lists=sorted(
+                lists, key=lambda explained_list: (explained_list.time, explained_list.request)
+            ),
+            records=sorted(
+                records,
+                key=lambda explained_record: (
+                    explained_record.time,
+                    explained_record.log,
+                    explained_record.offset,
+                ),
+            ),
         )
 
     def _open_rows(self, joiner: Joiner) -> list[int]:
         return [row for row in joiner.lists(self._key) if not joiner.is_counted(row)]
 
     def _closed(self, logs: Sequence[Partition]) -> Iterator[ExplainedRecord]:
-        for each, rank in self._counted.values():
+        for interaction, rank in self._counted.values():
             shown = f"at rank {rank}" if rank else "with an item that the list did not show"
             why = f"It is part of the event, {shown}."
-            yield _record(logs, each, "counted", why, rank)
+            yield _record(logs, interaction, "counted", why, rank)
         for outcome, record in self._rejected:
             yield _record(logs, record, outcome, OUTCOMES[outcome])
 
     def _open(self, joiner: Joiner, logs: Sequence[Partition]) -> Iterator[ExplainedRecord]:
-        for each, rows in joiner.about(self._key, self._open_rows(joiner)):
-            if (each.log, each.offset) in self._counted:
+        for interaction, rows in joiner.about(self._key, self._open_rows(joiner)):
+            if (interaction.log, interaction.offset) in self._counted:
                 continue
-            if each.time >= joiner.watermark:
+            if interaction.time >= joiner.watermark:
                 why = "It waits, because an older record may still come."
             elif rows:
                 why = "It is attributed to a list, which is counted when its window is over."
             else:
                 continue  # an orphan: one of the rejected records
-            rank = _rank(joiner.impressions.items(rows[-1]), each.item) if rows else None
-            yield _record(logs, each, "open", why, rank)
+            rank = _rank(joiner.impressions.items(rows[-1]), interaction.item) if rows else None
+            yield _record(logs, interaction, "open", why, rank)
 
 
 def _list(shown: ImpressionBuffer, row: int, rules: Rules, outcome: Status) -> ExplainedList:
@@ -142,17 +154,17 @@ def _list(shown: ImpressionBuffer, row: int, rules: Rules, outcome: Status) -> E
 
 def _record(
     logs: Sequence[Partition],
-    each: InteractionRecord | RejectedRecord,
+    record: InteractionRecord | RejectedRecord,
     outcome: Status,
     why: str,
     rank: int | None = None,
 ) -> ExplainedRecord:
     return ExplainedRecord(
-        log=logs[each.log],
-        offset=each.offset,
-        time=each.time,
-        item=each.item,
-        type=each.type,
+        log=logs[record.log],
+        offset=record.offset,
+        time=record.time,
+        item=record.item,
+        type=record.type,
         rank=rank,
         outcome=outcome,
         why=why,

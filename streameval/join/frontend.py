@@ -60,8 +60,8 @@ class JoinFrontend:
         shown = Decoder(options.fields(event), dimensions, shown_only=True)
         self._impressions = framed(shown, None)
         self._interactions = [
-            framed(InteractionDecoder(each, event, options.key), each)
-            for each in options.interactions
+            framed(InteractionDecoder(interaction, event, options.key), interaction)
+            for interaction in options.interactions
         ]
         self._topic = options.names[0]
         self._by_user = self.rules.key == "user_item"
@@ -98,7 +98,7 @@ class JoinFrontend:
         ]
         missing = sorted(set(self._stream.values()) - {log.stream for log in logs})
         if missing:
-            names = [next(n for n, at in self._stream.items() if at == each) for each in missing]
+            names = [next(n for n, at in self._stream.items() if at == log) for log in missing]
             raise UnevenStreamsError(logs[0].partition.number, {}, names)
         ordered = sorted(logs, key=lambda log: (log.stream, log.partition))
         return JoinedState(self.layout, self.rules, ordered, sink, trace, counting=counting)
@@ -113,8 +113,8 @@ def _with_users(decoded: Decoded) -> Decoded:
     rows = np.ones(len(users), dtype=np.bool_)
     rows[missing] = False
     reason = InvalidEvent("missing_field", "the user is absent or empty, and the join needs it")
-    found = [(decoded.places[row], reason) for row in missing]
-    invalid = sorted([*decoded.invalid, *found], key=lambda each: each[0])
+    without_user = [(decoded.places[row], reason) for row in missing]
+    invalid = sorted([*decoded.invalid, *without_user], key=lambda entry: entry[0])
     return msgspec.structs.replace(decoded.keep(rows), invalid=invalid)
 
 
@@ -140,8 +140,8 @@ class CopartitionedOwner:
     def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
         """See `Owner.assigned`."""
         groups: dict[Partition, list[Assignment]] = {}
-        for each in assignments:
-            groups.setdefault(self._partition_of(each.partition), []).append(each)
+        for assignment in assignments:
+            groups.setdefault(self._partition_of(assignment.partition), []).append(assignment)
         joined = [self._joined(partition, logs) for partition, logs in sorted(groups.items())]
         if joined and not self._inspected:
             self._inspect()
@@ -157,7 +157,7 @@ class CopartitionedOwner:
         self._owner.lost(self._partitions(partitions))
 
     def _partitions(self, partitions: Sequence[Partition]) -> list[Partition]:
-        return sorted({self._partition_of(each) for each in partitions})
+        return sorted({self._partition_of(partition) for partition in partitions})
 
     def _joined(self, partition: Partition, logs: Sequence[Assignment]) -> Assignment:
         ordered = sorted(logs, key=lambda log: self._topics.index(log.partition.topic))
@@ -183,17 +183,17 @@ def check_copartitioned(frontend: JoinFrontend, sample: Iterable[RecordBatch]) -
     for batch in sample:
         # Counting reports records that cannot be decoded.
         for key in _keys(decode_each(frontend.decode, batch), by_user=by_user):
-            known = places.setdefault(key, {})
-            known.setdefault(batch.partition.topic, batch.partition.number)
-            if set(known.values()) != {batch.partition.number}:
-                raise SplitKeyError(key, {**known, batch.partition.topic: batch.partition.number})
+            numbers = places.setdefault(key, {})
+            numbers.setdefault(batch.partition.topic, batch.partition.number)
+            if set(numbers.values()) != {batch.partition.number}:
+                raise SplitKeyError(key, {**numbers, batch.partition.topic: batch.partition.number})
 
 
 def _keys(content: DecodedStream, *, by_user: bool) -> Iterable[str]:
     if isinstance(content, InteractionColumns):
         return content.keys
-    found = content.batch.users if by_user else content.event_ids
-    return [str(each) for each in found or () if each is not None]
+    keys = content.batch.users if by_user else content.event_ids
+    return [str(key) for key in keys or () if key is not None]
 
 
 class JoinStats:
@@ -209,7 +209,9 @@ class JoinStats:
     def health(self, states: Mapping[Partition, object]) -> JoinHealth:
         """The health of the join, given the current states."""
         now = {
-            partition: each for partition, each in states.items() if isinstance(each, JoinedState)
+            partition: join_state
+            for partition, join_state in states.items()
+            if isinstance(join_state, JoinedState)
         }
         for partition, state in self._known.items():
             if now.get(partition) is not state:

@@ -15,7 +15,7 @@ from streameval.decoding.columns import Decoded
 from streameval.errors import TooManyOpenError
 from streameval.events import Batch, Id
 from streameval.events.ragged import IdColumn, Ragged
-from streameval.join.bucket import PLACES, ImpressionBucket, packed, read, written
+from streameval.join.bucket import PLACES, ImpressionBucket, encode_bucket, packed, read
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.vocabulary import Codes
 from streameval.windows.sections import Section, next_version
@@ -28,7 +28,7 @@ def _times(lists: Decoded) -> IntArray:
     return cast("IntArray", lists.times)
 
 
-def compacted(
+def compact(
     codes: Codes[V], columns: Sequence[array[int]]
 ) -> tuple[Codes[V], Iterator[array[int]]]:
     """The codes of the values that occur in columns, and the columns renumbered for them.
@@ -284,11 +284,11 @@ class ImpressionBuffer:
             bucket.baselines.extend(array("I") for _ in range(before - len(bucket.baselines)))
             baselines = batch.baselines or [None] * len(lengths)
             bucket.baselines.extend(
-                array("I", map(self._items.__getitem__, each or ())) for each in baselines
+                array("I", map(self._items.__getitem__, baseline or ())) for baseline in baselines
             )
         if bucket.per_item or any(batch.per_item or ()):
             bucket.per_item.extend([b""] * (before - len(bucket.per_item)))
-            values = [packed(each) for each in batch.per_item or [None] * len(lengths)]
+            values = [packed(item_value) for item_value in batch.per_item or [None] * len(lengths)]
             bucket.per_item.extend(values)
             self.size += sum(map(len, values))
 
@@ -296,14 +296,14 @@ class ImpressionBuffer:
         """Remove unused items and label values, once they may be the majority."""
         buckets = list(self.buckets.values())
         if len(self._items) >= max(_MANY, 4 * self._kept_items):
-            columns = [each for of in buckets for each in (of.items, *of.baselines)]
-            self._items, fresh = compacted(self._items, columns)
+            columns = [column for of in buckets for column in (of.items, *of.baselines)]
+            self._items, fresh = compact(self._items, columns)
             self._kept_items = len(self._items)
             for bucket in buckets:
                 bucket.items = next(fresh)
                 bucket.baselines = [next(fresh) for _ in bucket.baselines]
         if len(self._labels) >= max(_MANY, 4 * self._kept_labels):
-            self._labels, fresh = compacted(self._labels, [each.dimensions for each in buckets])
+            self._labels, fresh = compact(self._labels, [each.dimensions for each in buckets])
             self._kept_labels = len(self._labels)
             for bucket in buckets:
                 bucket.dimensions = next(fresh)
@@ -313,7 +313,7 @@ class ImpressionBuffer:
 
         def copied() -> Callable[[], Iterator[bytes]]:
             copy = bucket.copy()
-            return lambda: iter([written(copy, items, labels)])
+            return lambda: iter([encode_bucket(copy, items, labels)])
 
         return copied
 
@@ -328,5 +328,5 @@ def _extend_padded(
     """Extend a column to the length of the items, padded with `absent`, if any list has values."""
     if column or any(values):
         column.extend([absent] * (begin - len(column)))
-        for each, length in zip(values, lengths, strict=True):
-            column.extend(each or [absent] * length)
+        for value, length in zip(values, lengths, strict=True):
+            column.extend(value or [absent] * length)

@@ -15,7 +15,7 @@ from msgspec.msgpack import Ext
 
 from streameval.engine.dedup import DIGEST, digest
 from streameval.events import Id
-from streameval.join.bucket import portable, restored
+from streameval.join.bucket import decode_id, encode_id
 from streameval.join.interactions import InteractionColumns
 from streameval.statistics.relation import decode_column, encode_column
 from streameval.windows.sections import Section, next_version
@@ -81,14 +81,14 @@ class InteractionBuffer:
     def extend(self, interactions: Iterable[InteractionRecord]) -> None:
         """Add interactions."""
         version, buckets, width = next_version(), self._buckets, self._width
-        for each in interactions:
-            number = each.time // width
+        for interaction in interactions:
+            number = interaction.time // width
             bucket = buckets.get(number)
             if bucket is None:
                 bucket = buckets[number] = _Bucket([])
-            bucket.interactions.append(each)
+            bucket.interactions.append(interaction)
             bucket.version = version
-            self.size += _BYTES + len(each.key)
+            self.size += _BYTES + len(interaction.key)
 
     def between(self, begin: int, end: int, most: float = math.inf) -> list[InteractionRecord]:
         """The interactions in [begin, end), by time, log and order of arrival.
@@ -99,7 +99,9 @@ class InteractionBuffer:
         for number in sorted(self._buckets):
             if (number + 1) * self._width > begin and number * self._width < end:
                 interactions = self._buckets[number].interactions
-                selected += [each for each in interactions if begin <= each.time < end]
+                selected += [
+                    interaction for interaction in interactions if begin <= interaction.time < end
+                ]
                 if len(selected) > most:
                     break
         return sorted(selected, key=attrgetter("time", "log"))
@@ -109,7 +111,7 @@ class InteractionBuffer:
         expired = [number for number in self._buckets if (number + 1) * self._width <= before]
         for number in expired:
             interactions = self._buckets.pop(number).interactions
-            self.size -= sum(_BYTES + len(each.key) for each in interactions)
+            self.size -= sum(_BYTES + len(interaction.key) for interaction in interactions)
 
     def sections(self) -> Iterator[Section]:
         """One section for each bucket."""
@@ -123,11 +125,11 @@ class InteractionBuffer:
             number = int(name.removeprefix(PREFIX))
             saved = msgspec.msgpack.decode(content, type=list[_Saved])
             interactions = [
-                InteractionRecord(each.time, each.key, restored(each.item), *each[3:])
-                for each in saved
+                InteractionRecord(entry.time, entry.key, decode_id(entry.item), *entry[3:])
+                for entry in saved
             ]
             self._buckets[number] = _Bucket(interactions)
-            self.size += sum(_BYTES + len(each.key) for each in interactions)
+            self.size += sum(_BYTES + len(interaction.key) for interaction in interactions)
 
 
 class _SeenBucket:
@@ -196,7 +198,7 @@ class Deduplicator:
         """One section for each bucket of time."""
         for number, bucket in sorted(self._buckets.items()):
             start = number * self._width
-            yield Section(str(number), bucket.version, _seen_content(bucket, start))
+            yield Section(str(number), bucket.version, _encode_seen(bucket, start))
 
     def restore(self, sections: Mapping[str, bytes]) -> None:
         """Replace the content with the output of `sections`."""
@@ -229,7 +231,7 @@ class Deduplicator:
         return (times,) if isinstance(times, int) else times
 
 
-def _seen_content(bucket: _SeenBucket, start: int) -> Callable[[], Callable[[], Iterator[bytes]]]:
+def _encode_seen(bucket: _SeenBucket, start: int) -> Callable[[], Callable[[], Iterator[bytes]]]:
     """Digests, and times since the start of the bucket, which need fewer bytes."""
 
     def copied() -> Callable[[], Iterator[bytes]]:
@@ -242,13 +244,16 @@ def _seen_content(bucket: _SeenBucket, start: int) -> Callable[[], Callable[[], 
 def _content(bucket: _Bucket) -> Callable[[], Callable[[], Iterator[bytes]]]:
     def copied() -> Callable[[], Iterator[bytes]]:
         interactions = bucket.interactions[:]
-        return lambda: iter([_written(interactions)])
+        return lambda: iter([_encode_bucket(interactions)])
 
     return copied
 
 
-def _written(interactions: list[InteractionRecord]) -> bytes:
+def _encode_bucket(interactions: list[InteractionRecord]) -> bytes:
     """The bytes of a bucket, in log order: independent of which log was read first."""
-    ordered = sorted(interactions, key=lambda each: (each.log, each.offset))
-    saved = [_Saved(each.time, each.key, portable(each.item), *each[3:]) for each in ordered]
+    ordered = sorted(interactions, key=lambda interaction: (interaction.log, interaction.offset))
+    saved = [
+        _Saved(interaction.time, interaction.key, encode_id(interaction.item), *interaction[3:])
+        for interaction in ordered
+    ]
     return msgspec.msgpack.encode(saved)

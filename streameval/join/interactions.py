@@ -14,7 +14,7 @@ from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.decoding.invalid import InvalidEvent, Refusal, excerpt, invalid_of
 from streameval.decoding.paths import FAILURES, Path, TopLevel, compile_path, is_plain
 from streameval.decoding.rows import INTEGER, short_text
-from streameval.decoding.times import KINDS, microsecond_column, written_time
+from streameval.decoding.times import KINDS, check_time, microsecond_column
 from streameval.decoding.values import Ids, check_bytes, finite
 from streameval.errors import ConfigError, InvalidEventError
 from streameval.events import LARGEST_GAIN, Id
@@ -76,7 +76,7 @@ class InteractionDecoder:
             "event_id": options.event_id,
         }
         paths = {name: path for name, path in mapped.items() if path is not None}
-        self._paths = {name: _compiled(path, name, key) for name, path in paths.items()}
+        self._paths = {name: _compile(path, name, key) for name, path in paths.items()}
         self._general = TopLevel(path.key for path in self._paths.values()).parse
         plain = all(map(is_plain, paths.values())) and len(set(paths.values())) == len(paths)
         rename = paths if plain else None
@@ -123,7 +123,7 @@ class InteractionDecoder:
         fields["key"] = self._names.identity(fields["key"], self._paths["key"].text)
         check_not_ignored(self._paths["item"].text, [fields["item"]])
         fields["item"] = self._ids.one(fields["item"], self._paths["item"].text)
-        fields["time"] = written_time(fields["time"], self._unit, self._paths["time"].text)
+        fields["time"] = check_time(fields["time"], self._unit, self._paths["time"].text)
         if fields["type"] is not None and type(fields["type"]) is not str:
             problem = f"{self._options.type}: {excerpt(fields['type'])} is not a string"
             raise Refusal("wrong_type", problem)
@@ -153,13 +153,13 @@ class InteractionDecoder:
             types=types,
             gains=self._gains(rows, types),
             event_ids=[str(row.event_id) for row in rows] if has_ids else None,
-            counts=np.array([self._counts(each) for each in types], dtype=np.bool_),
+            counts=np.array([self._counts(type_) for type_ in types], dtype=np.bool_),
             invalid=invalid,
             tombstones=tombstones,
         )
 
     def _gains(self, rows: list[Any], types: list[str | None]) -> list[float]:
-        by_type = [float(self._options.types.get(each or "", 1.0)) for each in types]
+        by_type = [float(self._options.types.get(type_ or "", 1.0)) for type_ in types]
         if self._options.gain is None:
             return by_type
         return [
@@ -186,7 +186,7 @@ class InteractionDecoder:
         return [kind for kind in kinds if kind[0] in self._paths]
 
 
-def _compiled(text: str, name: str, key: Key) -> Path:
+def _compile(text: str, name: str, key: Key) -> Path:
     try:
         return compile_path(text, key if name == "key" else name)
     except ConfigError as error:

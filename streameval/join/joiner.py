@@ -56,10 +56,10 @@ def late_masks(slices: Sequence[RecordSlice], lateness: int, watermark: int) -> 
     ]
 
 
-def interactions_of(part: RecordSlice, found: InteractionColumns) -> list[InteractionRecord]:
+def interactions_of(part: RecordSlice, content: InteractionColumns) -> list[InteractionRecord]:
     """The interactions of a slice as records."""
-    offsets = part.offsets[found.places].tolist()
-    columns = (found.times.tolist(), found.keys, found.items, found.types, found.gains)
+    offsets = part.offsets[content.places].tolist()
+    columns = (content.times.tolist(), content.keys, content.items, content.types, content.gains)
     return list(map(InteractionRecord, *columns, repeat(part.log), offsets))
 
 
@@ -201,13 +201,14 @@ class Joiner:
 
     def about(self, key: str, rows: Sequence[int]) -> list[tuple[InteractionRecord, list[int]]]:
         """Interactions that have a key or belong to one of these lists, with all their lists."""
-        found = [
-            (each, self._matcher.match(each)) for each in self.interactions.between(NEVER, FOREVER)
+        matched = [
+            (interaction, self._matcher.match(interaction))
+            for interaction in self.interactions.between(NEVER, FOREVER)
         ]
         return [
-            (each, rows_of_each)
-            for each, rows_of_each in found
-            if each.key == key or not set(rows_of_each).isdisjoint(rows)
+            (interaction, rows_of_each)
+            for interaction, rows_of_each in matched
+            if interaction.key == key or not set(rows_of_each).isdisjoint(rows)
         ]
 
     def is_counted(self, row: int) -> bool:
@@ -225,7 +226,7 @@ class Joiner:
     def state_dict(self) -> dict[str, Any]:
         """The rest of the state, as plain values."""
         return {
-            "accounts": [msgspec.to_builtins(each) for each in self.outcomes],
+            "accounts": [msgspec.to_builtins(outcome) for outcome in self.outcomes],
             "watermark": self.watermark,
         }
 
@@ -238,7 +239,7 @@ class Joiner:
         for stream, deduplicator in enumerate(self.deduplicators):
             prefix = f"{_SEEN}{stream}/"
             prefixed = _of(parts, prefix)
-            sections = {name.removeprefix(prefix): each for name, each in prefixed.items()}
+            sections = {name.removeprefix(prefix): section for name, section in prefixed.items()}
             deduplicator.restore(sections)
         self._rebuild_indexes()
 
@@ -259,8 +260,8 @@ class Joiner:
     def _refuse_future(self, stream: int, part: RecordSlice) -> None:
         """Refuse records from the future."""
         if stream:
-            for each in interactions_of(part, cast("InteractionColumns", part.content)):
-                self._refuse(stream, "future", each)
+            for interaction in interactions_of(part, cast("InteractionColumns", part.content)):
+                self._refuse(stream, "future", interaction)
             return
         lists, offsets = cast("Decoded", part.content), part.own_offsets
         for row in range(len(offsets)):
@@ -279,9 +280,11 @@ class Joiner:
             request = None if ids is None else ids[row]
             outcome: Outcome | None = "late" if late[row] else None
             if request is not None and outcome is None:
-                known = [self.impressions.time(each) for each in self._requests.rows(request)]
+                earlier = [
+                    self.impressions.time(row_number) for row_number in self._requests.rows(request)
+                ]
                 before = fresh.setdefault(request, [])
-                if self._is_duplicate([*known, *before], time):
+                if self._is_duplicate([*earlier, *before], time):
                     outcome = "duplicate"
                 else:
                     before.append(time)
@@ -303,32 +306,35 @@ class Joiner:
         if self._users is not None and users is not None:
             self._users.extend([str(user or "") for user in users], rows)
 
-    def _is_duplicate(self, known: Sequence[int], time: int) -> bool:
+    def _is_duplicate(self, earlier: Sequence[int], time: int) -> bool:
         """Whether the window of a list overlaps with that of a known list of the same id."""
-        return any(abs(each - time) <= self.rules.window for each in known)
+        return any(abs(earlier_time - time) <= self.rules.window for earlier_time in earlier)
 
     def _add_interactions(self, stream: int, slices: Sequence[RecordSlice]) -> None:
-        late = [each.tolist() for each in late_masks(slices, self.rules.lateness, self.watermark)]
+        late = [
+            late_mask.tolist()
+            for late_mask in late_masks(slices, self.rules.lateness, self.watermark)
+        ]
         columns = [cast("InteractionColumns", part.content) for part in slices]
-        counts = [each.counts.tolist() for each in columns]
+        counts = [column.counts.tolist() for column in columns]
         order = [(n, row) for n, rows in runs(slices) for row in rows.tolist()]
         candidates = [(n, row) for n, row in order if not late[n][row] and counts[n][row]]
         duplicates = self.deduplicators[stream].duplicates(columns, candidates)
-        interactions = [interactions_of(*each) for each in zip(slices, columns, strict=True)]
+        interactions = [interactions_of(*pair) for pair in zip(slices, columns, strict=True)]
         if len(candidates) == len(order) and not duplicates:
             self.interactions.extend(interactions[n][row] for n, row in order)
             return
         fresh = set(candidates) - duplicates
         for number, row in order:
-            each = interactions[number][row]
+            interaction = interactions[number][row]
             if (number, row) in fresh:
-                self.interactions.extend([each])
+                self.interactions.extend([interaction])
             elif late[number][row]:
-                self._refuse(stream, "late", each)
+                self._refuse(stream, "late", interaction)
             elif not counts[number][row]:
-                self._refuse(stream, "ignored", each)
+                self._refuse(stream, "ignored", interaction)
             else:
-                self._refuse(stream, "duplicate", each)
+                self._refuse(stream, "duplicate", interaction)
 
     def _attribute(self, interaction: InteractionRecord) -> None:
         rows = self._matcher.match(interaction)
@@ -353,7 +359,9 @@ class Joiner:
         inside = lists.inside()
         failures = count(lists.events(self.rules.combine))
         self._count_closed(rows, attributed, inside, failures)
-        return [(*self.impressions.origin(rows[place]), each) for place, each in failures.items()]
+        return [
+            (*self.impressions.origin(rows[place]), failure) for place, failure in failures.items()
+        ]
 
     def _count_closed(
         self,
@@ -365,12 +373,12 @@ class Joiner:
         """Count the outcomes of lists, and of interactions with the last of their lists."""
         self.outcomes[0].counted += len(rows) - len(failures)
         is_inside = iter(inside)
-        for place, (row, own) in enumerate(zip(rows, attributed, strict=True)):
+        for place, (row, of_list) in enumerate(zip(rows, attributed, strict=True)):
             if place in failures:
                 self._refuse_closed(row)
             elif self._trace is not None:
-                self._trace.counted(self.impressions, row, own)
-            for interaction in own:
+                self._trace.counted(self.impressions, row, of_list)
+            for interaction in of_list:
                 outside = not next(is_inside)
                 if (row, interaction) in self._counted_later:
                     self._counted_later.remove((row, interaction))
@@ -412,11 +420,16 @@ class Joiner:
         if self.size > self.rules.max_bytes:
             raise TooManyOpenError("max_bytes", self.size, self.rules.max_bytes)
 
-    def _refuse(self, stream: int, outcome: Outcome, each: InteractionRecord) -> None:
+    def _refuse(self, stream: int, outcome: Outcome, refused: InteractionRecord) -> None:
         self._count(stream, outcome)
         if self._trace is not None:
             record = RejectedRecord(
-                each.log, each.offset, each.time, each.key, item=each.item, type=each.type
+                refused.log,
+                refused.offset,
+                refused.time,
+                refused.key,
+                item=refused.item,
+                type=refused.type,
             )
             self._trace.rejected(outcome, record)
 
@@ -455,4 +468,4 @@ class Joiner:
 
 
 def _of(parts: Mapping[str, bytes], prefix: str) -> dict[str, bytes]:
-    return {name: each for name, each in parts.items() if name.startswith(prefix)}
+    return {name: part for name, part in parts.items() if name.startswith(prefix)}

@@ -196,14 +196,14 @@ class LogCursor:
             place = int(chunk.content.places[row])
             self._unconfirmed.append(_Unconfirmed(first + row, int(times[row]), chunk, place))
         waiting, self._unconfirmed = self._unconfirmed, deque()
-        for each in waiting:
-            verdict = ticks.verdict(each.event)
-            if clocks[-1 if verdict is None else verdict] >= each.time:
+        for record in waiting:
+            verdict = ticks.verdict(record.event)
+            if clocks[-1 if verdict is None else verdict] >= record.time:
                 continue
             if verdict is not None:
-                each.chunk.refuted.add(each.place)
+                record.chunk.refuted.add(record.place)
             else:
-                self._unconfirmed.append(each)
+                self._unconfirmed.append(record)
 
     def _slice(self, chunk: _Chunk, stop: int) -> RecordSlice:
         start, chunk.done = chunk.done, stop
@@ -225,7 +225,7 @@ class LogCursor:
             before=chunk.before[content.places],
             offsets=chunk.offsets,
             records=stop - start,
-            invalid=[each for each in content.invalid if start <= each[0] < stop],
+            invalid=[entry for entry in content.invalid if start <= entry[0] < stop],
             tombstones=sum(start <= place < stop for place in content.tombstones),
             future=future,
         )

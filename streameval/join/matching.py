@@ -35,13 +35,13 @@ class Index:
 
     def add(self, key: str, row: int) -> None:
         """Add a row."""
-        known = self._rows.get(key)
-        if known is None:
+        rows = self._rows.get(key)
+        if rows is None:
             self._rows[key] = row
-        elif isinstance(known, deque):
-            known.append(row)
+        elif isinstance(rows, deque):
+            rows.append(row)
         else:
-            self._rows[key] = deque((known, row))
+            self._rows[key] = deque((rows, row))
 
     def extend(self, keys: Sequence[str], rows: Sequence[int]) -> None:
         """Add many rows at once."""
@@ -64,10 +64,10 @@ class Index:
         """Remove one row of each key: `first`, `first` + 1, ..."""
         rows = self._rows
         for row, key in enumerate(keys, first):
-            known = rows.pop(key, None)
-            if isinstance(known, deque) and len(known) > 1:
-                known.remove(row)  # near the front, so quick
-                rows[key] = known
+            remaining = rows.pop(key, None)
+            if isinstance(remaining, deque) and len(remaining) > 1:
+                remaining.remove(row)  # near the front, so quick
+                rows[key] = remaining
 
 
 class RequestMatcher(NamedTuple):

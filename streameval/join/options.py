@@ -208,7 +208,7 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     def streams(self) -> list[list[str]]:
         """Topics or files of each stream, that of impressions first."""
         shown = [self.impressions] if isinstance(self.impressions, str) else self.impressions
-        return [shown, *(each.sources for each in self.interactions)]
+        return [shown, *(interaction.sources for interaction in self.interactions)]
 
     @property
     def names(self) -> list[str]:
@@ -238,17 +238,19 @@ class AttributionOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
 
     def renamed(self, names: Mapping[str, str]) -> AttributionOptions:
         """The options with renamed topics or files; other names stay."""
-        shown, *others = [[names.get(each, each) for each in stream] for stream in self.streams]
+        shown, *others = [[names.get(name, name) for name in stream] for stream in self.streams]
         streams = zip(self.interactions, others, strict=True)
-        interactions = [msgspec.structs.replace(each, source=there) for each, there in streams]
+        interactions = [
+            msgspec.structs.replace(options, source=there) for options, there in streams
+        ]
         return msgspec.structs.replace(self, impressions=shown, interactions=interactions)
 
     def settings(self) -> dict[str, Any]:
         """The settings that must be the same to resume from a checkpoint."""
         plain: dict[str, Any] = msgspec.to_builtins(self)
         may_change = ("idle_timeout", "max_open", "max_bytes")
-        for each in plain["interactions"]:
+        for plain_options in plain["interactions"]:
             for key in ("format", "message", "decoder"):
-                if each[key] is None:
-                    del each[key]
+                if plain_options[key] is None:
+                    del plain_options[key]
         return {name: value for name, value in plain.items() if name not in may_change}

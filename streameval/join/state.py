@@ -141,9 +141,9 @@ class JoinedState(PartitionState):
         """The logs of the proposal, and the next offset of each when it was made."""
         cursors = self.logs.cursors
         return {
-            each.partition: self._proposed[each.number]
-            for each in cursors
-            if each.number in self._proposed
+            cursor.partition: self._proposed[cursor.number]
+            for cursor in cursors
+            if cursor.number in self._proposed
         }
 
     def propose(self, partitions: Collection[Partition]) -> None:
@@ -181,8 +181,8 @@ class JoinedState(PartitionState):
     def sections(self) -> list[Section]:
         """The content as sections, sorted by name; finishes counting first."""
         self.finish()
-        own = Section(PREFIX, self._join_version, self._join_meta)
-        sections = [own, *super().sections(), *self.joiner.sections()]
+        join_section = Section(PREFIX, self._join_version, self._join_meta)
+        sections = [join_section, *super().sections(), *self.joiner.sections()]
         return sorted(sections, key=lambda section: section.name)
 
     def restore(self, parts: Mapping[str, bytes], *, empty_unlike: bool = False) -> None:

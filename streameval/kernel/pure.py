@@ -151,7 +151,7 @@ def _are_marks(interactions: Collection[Any]) -> bool:
 
 def _row_of_first_places(items: Sequence[Any], interactions: Any) -> Row | None:
     if type(interactions) is dict:
-        return _graded_row(items, interactions, every=False)
+        return _grade_row(items, interactions, every=False)
     length, given = len(items), len(interactions)
     if given == 1:
         (item,) = interactions
@@ -177,14 +177,14 @@ def _first_places(items: Sequence[Any], hits: Collection[Any]) -> list[int]:
 
 def _row_of_every_place(items: Sequence[Any], interactions: Any) -> Row | None:
     if type(interactions) is dict:
-        return _graded_row(items, interactions, every=True)
+        return _grade_row(items, interactions, every=True)
     wanted = set(interactions)
     places = [place for place, item in enumerate(items) if item in wanted]
     head = (len(wanted), len(interactions), len(items), *places)
-    return head, _numbered(items, places), [1.0] * len(places), None
+    return head, _number_items(items, places), [1.0] * len(places), None
 
 
-def _graded_row(items: Sequence[Any], gains: Mapping[Any, float], *, every: bool) -> Row | None:
+def _grade_row(items: Sequence[Any], gains: Mapping[Any, float], *, every: bool) -> Row | None:
     values = gains.values()
     if not _NUMBERS.issuperset(map(type, values)):
         return None
@@ -196,10 +196,10 @@ def _graded_row(items: Sequence[Any], gains: Mapping[Any, float], *, every: bool
         places = _first_places(items, gains.keys() & set(items))
     hits = [float(gains[items[place]]) for place in places]
     head = (len(gains), len(gains), len(items), *places)
-    return head, _numbered(items, places), hits, list(map(float, values))
+    return head, _number_items(items, places), hits, list(map(float, values))
 
 
-def _numbered(items: Sequence[Any], places: Sequence[int]) -> list[int]:
+def _number_items(items: Sequence[Any], places: Sequence[int]) -> list[int]:
     """The number of the item at each place, from 0 in order of first occurrence."""
     numbers: dict[Any, int] = {}
     return [numbers.setdefault(items[place], len(numbers)) for place in places]

@@ -42,5 +42,5 @@ def average_popularity(
     shown = rows_of(event.recommendations, k, repeats, rows)
     if not shown:
         return None
-    known = popularity.share if unit == "share" else popularity.of
-    return math.fsum(map(known, shown)) / len(shown)
+    amount = popularity.share if unit == "share" else popularity.of
+    return math.fsum(map(amount, shown)) / len(shown)

@@ -4,7 +4,7 @@ import sys
 from typing import Annotated, Literal
 
 from streameval.catalogue.metric import Span, metric
-from streameval.catalogue.rows import ranked
+from streameval.catalogue.rows import distinct_items
 from streameval.events import Event
 from streameval.statistics.scores import gains_of
 
@@ -48,7 +48,7 @@ def bpref(
         return 0.0 if empty == "zero" else None
     above, least = 0, min(wanted, len(relevant) - wanted)
     kept = 0.0
-    for item in ranked(event, k):
+    for item in distinct_items(event, k):
         if relevant.get(item):
             kept += 1.0 - min(wanted, above) / least if above else 1.0
         elif item in relevant:

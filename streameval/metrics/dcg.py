@@ -7,7 +7,7 @@ from streameval.catalogue.cumulative_gain import (
     Cap,
     Discount,
     Gain,
-    capped,
+    cap_values,
     discount,
     gain_value,
 )
@@ -16,7 +16,7 @@ from streameval.statistics.hitcells import HitsView, Total
 from streameval.statistics.lists import Lists
 
 
-def _graded(
+def _graded_dcg(
     lists: Lists,
     k: int | None,
     *,
@@ -27,12 +27,12 @@ def _graded(
 ) -> Total:
     cells = lists.by_interacted(k)
     discounted = gain_value(cells.gain, gain) * discount(cells.rank, discount_by)
-    return capped(cells.total(discounted * math.log2(base)), cap)
+    return cap_values(cells.total(discounted * math.log2(base)), cap)
 
 
 @metric(
     bounds=(0, float("inf")),
-    graded=_graded,
+    graded=_graded_dcg,
     listwise={"cap": ()},
     source="Jaervelin and Kekaelaeinen, Cumulated gain-based evaluation, TOIS 2002",
 )
@@ -63,4 +63,4 @@ def dcg(
     """
     cells = hits.by_interacted(k)
     discounted = cells.hits * discount(cells.rank, discount_by)
-    return capped(cells.total(discounted * math.log2(base)), cap)
+    return cap_values(cells.total(discounted * math.log2(base)), cap)

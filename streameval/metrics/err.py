@@ -31,10 +31,10 @@ def err(lists: Lists, k: int | None, *, max_grade: Annotated[float, Span(0, 1000
     """
     cells = lists.by_interacted(k)
     satisfied = gain_value(np.minimum(cells.gain, max_grade), "exp2") / 2.0**max_grade
-    found, looking = np.zeros(len(lists)), np.ones(len(lists))
+    gains, looking = np.zeros(len(lists)), np.ones(len(lists))
     for place in range(1, int(cells.ordinals.max(initial=0)) + 1):
         here = np.flatnonzero(cells.ordinals == place)
         owner = cells.owner[here]
-        found[owner] += looking[owner] * satisfied[here] / cells.rank[here]
+        gains[owner] += looking[owner] * satisfied[here] / cells.rank[here]
         looking[owner] *= 1.0 - satisfied[here]
-    return found
+    return gains

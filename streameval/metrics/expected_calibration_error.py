@@ -33,8 +33,8 @@ def expected_calibration_error(
         >>> accumulator.read("expected_calibration_error").value
         0.25
     """
-    found, positives, negatives = scores.columns()
-    chances, items = found.clip(0.0, 1.0), positives + negatives
+    scored, positives, negatives = scores.columns()
+    chances, items = scored.clip(0.0, 1.0), positives + negatives
     if not items.sum():
         return math.nan
     bin_of = np.maximum(np.ceil(chances * bins), 1.0).astype(np.int64)

@@ -33,7 +33,7 @@ def fallout(
         >>> accumulator.read("fallout@2").value
         0.25
     """
-    found = confusion(event, k, catalog, unknown)
-    if found.neither < 0 or not found.shown_only + found.neither:
+    table = confusion(event, k, catalog, unknown)
+    if table.neither < 0 or not table.shown_only + table.neither:
         return None
-    return found.shown_only / (found.shown_only + found.neither)
+    return table.shown_only / (table.shown_only + table.neither)

@@ -49,10 +49,10 @@ def gini(
     known_only = over == "catalog" and unknown == "ignore"
     among = catalog if known_only and isinstance(catalog, frozenset) else None
     counts = exposures.counts(among)
-    kept, known = len(counts), 0
+    kept, listed = len(counts), 0
     if over == "catalog" and catalog is not None:
-        known = padding + (catalog if isinstance(catalog, int) else len(catalog))
-    items = max(kept, round(known * exposures.share))
+        listed = padding + (catalog if isinstance(catalog, int) else len(catalog))
+    items = max(kept, round(listed * exposures.share))
     total = sum(counts)
     if not total:
         return math.nan
@@ -63,6 +63,6 @@ def gini(
         return value
     least = exposures.lost if among is None else 0
     low, high = evenness(np.array(counts), exposures.share, least, exposures.lost)
-    fewest, most = (max(known, each) for each in exposures.bounds(among))
+    fewest, most = (max(listed, bound) for bound in exposures.bounds(among))
     low, high = max(0.0, 1.0 - high / fewest), 1.0 - low / most
     return Bounded(min(max(value, low), high), low, high)

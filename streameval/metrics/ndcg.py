@@ -20,7 +20,7 @@ from streameval.statistics.lists import Lists
 Best = Literal["cut", "list", "whole", "ranks"]
 
 
-def _graded(
+def _graded_ndcg(
     lists: Lists,
     k: int | None,
     *,
@@ -36,13 +36,13 @@ def _graded(
         room = (order.rank <= lists.length[order.owner]).astype(np.float64)
     every_rank = k if best == "ranks" else None
     if not digits:
-        found = cells.total(gain_value(cells.gain, gain) * discount(cells.rank, discount_by))
+        gained = cells.total(gain_value(cells.gain, gain) * discount(cells.rank, discount_by))
         best_gains = room * gain_value(order.gain, gain)
         possible = order.total(best_gains * discount(order.rank, discount_by))
         if every_rank is not None:
             possible = ideal(np.full(len(lists), every_rank), discount_by)
         with np.errstate(divide="ignore", invalid="ignore"):
-            values = np.where(order.total(room) > 0, found / possible, 0.0)
+            values = np.where(order.total(room) > 0, gained / possible, 0.0)
         return np.where(np.isnan(values), 0.0, values) if worthless == "zero" else values
     order = replace(order, gain=order.gain * room)
     with np.errstate(over="ignore"):
@@ -61,7 +61,7 @@ def _graded(
     bounds=(0, 1),
     empty="skip",
     listwise={"digits": ()},
-    graded=_graded,
+    graded=_graded_ndcg,
     source="Jaervelin and Kekaelaeinen, Cumulated gain-based evaluation, TOIS 2002",
 )
 def ndcg(

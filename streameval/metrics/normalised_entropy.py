@@ -29,11 +29,11 @@ def normalised_entropy(scores: Scores) -> float:
         >>> accumulator.read("normalised_entropy").value
         1.0
     """
-    found, positives, negatives = scores.columns()
+    scored, positives, negatives = scores.columns()
     hits, others = int(positives.sum()), int(negatives.sum())
     if not hits or not others:
         return math.nan
-    chances = found.clip(_CLIP, 1.0 - _CLIP).tolist()
+    chances = scored.clip(_CLIP, 1.0 - _CLIP).tolist()
     lost = [
         -yes * math.log(chance) - no * math.log(1.0 - chance)
         for chance, yes, no in zip(chances, positives.tolist(), negatives.tolist(), strict=True)

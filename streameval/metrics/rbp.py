@@ -4,7 +4,7 @@ from typing import Annotated
 
 import numpy as np
 
-from streameval.catalogue.cumulative_gain import Gain, capped, gain_value
+from streameval.catalogue.cumulative_gain import Gain, cap_values, gain_value
 from streameval.catalogue.metric import Span, metric
 from streameval.statistics.hitcells import HitCells, HitsView, Total
 from streameval.statistics.lists import Lists
@@ -13,13 +13,15 @@ _Chance = Annotated[float, Span(0, 1)]
 _Grade = Annotated[float, Span(0, 1000)]
 
 
-def _graded(
+def _graded_rbp(
     lists: Lists, k: int | None, *, p: _Chance = 0.8, gain: Gain = "binary", max_grade: _Grade = 1.0
 ) -> Total:
-    return _expected(lists.by_interacted(k), p, gain, max_grade)
+    return _expected_rbp(lists.by_interacted(k), p, gain, max_grade)
 
 
-@metric(bounds=(0, 1), graded=_graded, source="Moffat and Zobel, Rank-biased precision, TOIS 2008")
+@metric(
+    bounds=(0, 1), graded=_graded_rbp, source="Moffat and Zobel, Rank-biased precision, TOIS 2008"
+)
 def rbp(
     hits: HitsView,
     k: int | None,
@@ -44,12 +46,12 @@ def rbp(
         >>> accumulator.read("rbp(p=0.5)@10").value
         0.75
     """
-    return _expected(hits.by_interacted(k), p, gain, max_grade)
+    return _expected_rbp(hits.by_interacted(k), p, gain, max_grade)
 
 
-def _expected(cells: HitCells, p: float, gain: Gain, max_grade: float) -> Total:
+def _expected_rbp(cells: HitCells, p: float, gain: Gain, max_grade: float) -> Total:
     seen = np.array([p ** (rank - 1) for rank in cells.rank.tolist()])
-    useful = cells.gain if gain == "binary" else capped(cells.gain, max_grade)
+    useful = cells.gain if gain == "binary" else cap_values(cells.gain, max_grade)
     most = gain_value(np.array([max_grade]), gain)[0] or 1.0
     useful = gain_value(useful, gain) / most
     return cells.total(cells.hits * useful * seen * (1.0 - p))

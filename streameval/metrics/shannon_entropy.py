@@ -52,7 +52,7 @@ def shannon_entropy(
     fewest, most = (1.0, 1.0) if divisor == "one" else exposures.bounds()
     items = 1.0 if divisor == "one" else exposures.distinct
     low, value, high = (
-        max(0.0, logarithm(total) - each * logarithm(math.e) / total) / among
-        for each, among in ((sums[1], most), (expected, items), (sums[0], fewest))
+        max(0.0, logarithm(total) - bound_counts * logarithm(math.e) / total) / among
+        for bound_counts, among in ((sums[1], most), (expected, items), (sums[0], fewest))
     )
     return Bounded(min(max(value, low), high), low, high)

@@ -47,10 +47,10 @@ def tail_percentage(
         return None
     rare = popularity.least(tail) if ties == "id" and tail <= 1 else None
     most = popularity.most_of_tail(tail) if tail <= 1 else tail
-    found = 0
+    rare_items = 0
     for item in shown:
         if item not in popularity.counts:
-            found += unknown == "tail"
+            rare_items += unknown == "tail"
         else:
-            found += popularity.of(item) <= most if rare is None else item in rare
-    return found / len(shown)
+            rare_items += popularity.of(item) <= most if rare is None else item in rare
+    return rare_items / len(shown)

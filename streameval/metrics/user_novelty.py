@@ -3,7 +3,7 @@
 from typing import Literal
 
 from streameval.catalogue.metric import metric
-from streameval.catalogue.rows import ranked
+from streameval.catalogue.rows import distinct_items
 from streameval.events import Event
 
 
@@ -36,5 +36,5 @@ def user_novelty(
     if gaps == "new":
         rows = event.recommendations[:k]
         return 1.0 - len(set(rows).intersection(event.history)) / max(len(rows), 1)
-    shown = ranked(event, k)
+    shown = distinct_items(event, k)
     return len(set(shown).difference(event.history)) / len(shown) if shown else None

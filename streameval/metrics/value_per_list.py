@@ -1,19 +1,19 @@
 """Value per list."""
 
-from streameval.catalogue.cumulative_gain import Cap, capped, gain_value
+from streameval.catalogue.cumulative_gain import Cap, cap_values, gain_value
 from streameval.catalogue.metric import metric
 from streameval.statistics.hitcells import HitsView, Total
 from streameval.statistics.lists import Lists
 
 
-def _graded(lists: Lists, k: int | None, *, cap: Cap = 0.0) -> Total:
+def _graded_value(lists: Lists, k: int | None, *, cap: Cap = 0.0) -> Total:
     cells = lists.by_interacted(k)
-    return capped(cells.total(gain_value(cells.gain, "linear")), cap)
+    return cap_values(cells.total(gain_value(cells.gain, "linear")), cap)
 
 
 @metric(
     bounds=(0, float("inf")),
-    graded=_graded,
+    graded=_graded_value,
     listwise={"cap": ()},
     source="Cumulated gain without a discount: Jaervelin and Kekaelaeinen, TOIS 2002",
 )
@@ -36,4 +36,4 @@ def value_per_list(hits: HitsView, k: int | None, *, cap: Cap = 0.0) -> Total:
         8.0
     """
     cells = hits.by_interacted(k)
-    return capped(cells.total(cells.hits / 1), cap)
+    return cap_values(cells.total(cells.hits / 1), cap)

@@ -40,7 +40,7 @@ from streameval.errors import suggestion
 from streameval.offline.counting import count_records, count_tables, early_warning
 from streameval.offline.request import Request, config_of
 from streameval.offline.surroundings import NoEventsError, Surroundings, UsageError
-from streameval.offline.variants import is_state, restored
+from streameval.offline.variants import is_state, restore_states
 from streameval.partials import Cell
 from streameval.statistics.intervals import NOBODY, GroupSums, Intervals
 from streameval.windows.times import DAY
@@ -169,7 +169,7 @@ def _until(options: ChangeOptions, counts: _Counts, newest: int) -> int:
 
 def _from_states(request: Request, options: ChangeOptions, around: Surroundings) -> _Counts:
     """The lifetime counts of saved states, all partitions together."""
-    config, ingest = restored(request, around)
+    config, ingest = restore_states(request, around)
     settings = _settings(config, options, request)
     for key, name, names in (
         ("--label", settings.label, config.labels),
@@ -211,8 +211,8 @@ def _from_files(request: Request, options: ChangeOptions, around: Surroundings) 
 
 def _settings(config: Config, options: ChangeOptions, request: Request) -> ChangeSettings:
     """The settings of the configuration, with those that were given."""
-    known = config.changes or ChangeSettings()
-    settings = msgspec.structs.replace(known, **options.settings)
+    settings_given = config.changes or ChangeSettings()
+    settings = msgspec.structs.replace(settings_given, **options.settings)
     # Replacing does not check.
     settings = ChangeSettings(**msgspec.structs.asdict(settings))
     if settings.label is None and "against" in options.settings and settings.against != WEEKS:

@@ -8,7 +8,13 @@ from typing import NamedTuple
 import msgspec
 
 from streameval.accumulator.comparison import Method
-from streameval.accumulator.experiment import Experiment, Report, Variant, compared, with_segments
+from streameval.accumulator.experiment import (
+    Experiment,
+    Report,
+    Variant,
+    compare_with_control,
+    with_segments,
+)
 from streameval.decoding.values import MISSING_LABEL
 from streameval.errors import suggestion
 from streameval.offline.evaluating import SpanReadings, page_of, snapshot_of
@@ -16,9 +22,9 @@ from streameval.offline.request import ExperimentOptions, Request, only_for_pair
 from streameval.offline.surroundings import NoEventsError, Surroundings, UsageError
 from streameval.offline.variants import (
     Counted,
-    counted_files,
-    counted_models,
-    counted_states,
+    count_files,
+    count_models,
+    count_states,
     is_state,
 )
 from streameval.statistics.intervals import Intervals
@@ -60,7 +66,7 @@ def compare_variants(
     for metric, reason in counted.left_out.items():
         around.note(f"{metric} is not compared: {reason}")
     method = method_of(request, options, around)
-    report = compared(experiment, counted.metrics, counted.variants, intervals, method)
+    report = compare_with_control(experiment, counted.metrics, counted.variants, intervals, method)
     if counted.segments:
         report = with_segments(report, experiment, counted.metrics, counted.segments, method)
     if not report.rows:
@@ -72,10 +78,10 @@ def _count(
     request: Request, options: ExperimentOptions, around: Surroundings
 ) -> tuple[Experiment, Intervals, Counted]:
     if request.is_pair:
-        return counted_models(request, options, around)
+        return count_models(request, options, around)
     if request.ties is not None or request.form != "detect":
         raise UsageError(only_for_pairs(request))
-    count = counted_states if is_state(request.files) else counted_files
+    count = count_states if is_state(request.files) else count_files
     return count(request, options, around)
 
 
@@ -96,22 +102,24 @@ def _check_variants(
     files, label, wording = ", ".join(request.files), experiment.label, request.wording
     if not variants:
         raise NoEventsError(f"no valid event in {files}.")
-    found = [name for name in sorted(variants) if name != MISSING_LABEL]
-    if not found:
+    variant_names = [name for name in sorted(variants) if name != MISSING_LABEL]
+    if not variant_names:
         raise UsageError(
             f"no event in {files} has the label {label!r}; name the field of the variant with "
             f"{wording.option('label', 'FIELD')} or {wording.column(label, 'FIELD')}."
         )
     if experiment.control not in variants:
-        hint = suggestion(experiment.control, found)
+        hint = suggestion(experiment.control, variant_names)
         raise UsageError(
-            f"no event has {label}={experiment.control}; found: {', '.join(found)}. Name the "
-            f"control variant with {wording.option('control')}.{hint}"
+            f"no event has {label}={experiment.control}; found: {', '.join(variant_names)}. Name "
+            f"the control variant with {wording.option('control')}.{hint}"
         )
-    if len(found) < 2:
-        raise UsageError(f"every event has {label}={found[0]}; there is nothing to compare.")
-    audiences = [each.audience for each in variants.values()]
-    if all(each.anonymous == each.lists for each in audiences):
+    if len(variant_names) < 2:
+        raise UsageError(
+            f"every event has {label}={variant_names[0]}; there is nothing to compare."
+        )
+    audiences = [variant.audience for variant in variants.values()]
+    if all(audience.anonymous == audience.lists for audience in audiences):
         raise UsageError(
             f"no event in {files} names its user. Lists of one user are correlated, so a "
             f"comparison needs users; name their field with {wording.column('user', 'FIELD')}."

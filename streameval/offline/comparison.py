@@ -12,7 +12,7 @@ import msgspec
 from streameval.accumulator import Accumulator
 from streameval.accumulator import comparison as pairwise
 from streameval.accumulator.comparison import Comparison, Method, percent
-from streameval.accumulator.experiment import Experiment, compared
+from streameval.accumulator.experiment import Experiment, compare_with_control
 from streameval.accumulator.planned_shares import DatedShares, Shares
 from streameval.accumulator.verdicts import Compared, needed_text, promise
 from streameval.catalogue import metric_of
@@ -128,7 +128,7 @@ class ComparisonReport(Mapping[str, Compared]):
                 row.metric,
                 *([row.segment or ""] if divided else []),
                 row.variant,
-                *("" if each is None else figure(each) for each in (row.control, row.treatment)),
+                *("" if mean is None else figure(mean) for mean in (row.control, row.treatment)),
                 "" if row.lift is None else percent(row.lift, "+"),
                 lift_bounds(row.lift_low, row.lift_high),
                 needed_text(row),
@@ -378,7 +378,7 @@ def _of_counts(
     variants = {name: variant_of(counted) for name, counted in counts.items()}
     metrics = [metric for metric in first.metrics if metric.text in texts]
     whole = Experiment(control=next(iter(counts)), same_users=True)
-    report = compared(whole, metrics, variants, intervals, method)
+    report = compare_with_control(whole, metrics, variants, intervals, method)
     if not report.rows:
         raise UsageError("no metric that can be compared; `streameval metrics` lists them all.")
     return ComparisonReport(CompareResult(report, whole, intervals, method))

@@ -82,7 +82,7 @@ def count_records(
                     read += part.size
                     shown(read, tally.consumed)
         else:
-            for letters in ingested(source, counts.ingest):
+            for letters in ingest_records(source, counts.ingest):
                 examples = _first_of_each_reason([*examples, *letters], source.paths)
                 shown(source.bytes_read, tally.consumed)
     for doubt in (*_unread(config, source.paths), *_invalid(tally, examples)):
@@ -112,7 +112,7 @@ def record_chunks(
     ingest = Ingest(frontend_of(config, layout(config, given)), sink=keep)
     source = FilesSource(cast("FilesOptions", config.source))
     source.open(owner_from_start(config, ingest))
-    for _ in ingested(source, ingest):
+    for _ in ingest_records(source, ingest):
         yield from chunks
         chunks.clear()
 
@@ -144,7 +144,7 @@ def _new_counts(config: Config, every: int | None, given: Mapping[str, Any]) -> 
     return Counts(Ingest(frontend, sink=spans.update), spans)
 
 
-def ingested(source: Source, ingest: Ingest) -> Iterator[Sequence[DeadLetter]]:
+def ingest_records(source: Source, ingest: Ingest) -> Iterator[Sequence[DeadLetter]]:
     """Apply all records of a source batch by batch; yields examples of invalid ones."""
     while not source.finished:
         for batch in source.poll(_POLL_SECONDS):
@@ -214,7 +214,7 @@ class FileCounting:
         ingest, spans = _new_counts(self._config, self._every, self._given)
         source = FilesSource(FilesOptions(paths=list(paths)))
         source.open(owner_from_start(self._config, ingest))
-        examples = [letter for letters in ingested(source, ingest) for letter in letters]
+        examples = [letter for letters in ingest_records(source, ingest) for letter in letters]
         totals = source.bytes_read, ingest.tally, _first_of_each_reason(examples, paths)
         if spans is not None:
             return CountedFiles(*totals, {}, spans.dump(), ingest.doubts)
@@ -238,20 +238,22 @@ class FileCounting:
 def _first_of_each_reason(letters: Iterable[DeadLetter], paths: Sequence[str]) -> list[DeadLetter]:
     """The first letter of each reason in the order of the files, not of reading."""
     order = {path: number for number, path in enumerate(paths)}
-    found: dict[str, DeadLetter] = {}
-    for each in letters:
-        first = found.setdefault(each.reason, each)
-        found[each.reason] = min(
-            first, each, key=lambda one: (order[one.partition.topic], one.offset)
+    first_letters: dict[str, DeadLetter] = {}
+    for letter in letters:
+        first = first_letters.setdefault(letter.reason, letter)
+        first_letters[letter.reason] = min(
+            first,
+            letter,
+            key=lambda candidate: (order[candidate.partition.topic], candidate.offset),
         )
-    return list(found.values())
+    return list(first_letters.values())
 
 
 def owner_from_start(config: Config, ingest: Ingest) -> Owner:
     """An owner that has each log read from where its source begins."""
     if config.attribution is None:
         return Positions()
-    topics = [each for stream in config.attribution.streams for each in stream]
+    topics = [topic for stream in config.attribution.streams for topic in stream]
     return CopartitionedOwner(StartOwner(ingest), ingest.partition_of, topics)
 
 
@@ -322,17 +324,17 @@ def count_tables(request: Request, config: Config, around: Surroundings) -> Coun
     config, pieces, inputs, count = table_task(request, config)
     sizes = [piece.size for piece in pieces]
     tasks = tasks_by_size(pieces, sizes, request.processes)
-    known = {name: inputs[name] for name in ("catalog", "popularity", "similarity")}
+    given_inputs = {name: inputs[name] for name in ("catalog", "popularity", "similarity")}
     doubts: dict[Cell, Doubts] = {}
     with (
         as_usage_error(SourceError),
         map_in_processes(count, tasks, request.processes) as parts,
         around.progress(sum(sizes)) as shown,
     ):
-        found = merged(_rows(parts, shown, doubts), **known)
-    for cell, counted in found.items():
+        cells = merged(_rows(parts, shown, doubts), **given_inputs)
+    for cell, counted in cells.items():
         counted.doubts.add(doubts[cell])
-    return CountedTables(config.accumulator(request.inputs), found)
+    return CountedTables(config.accumulator(request.inputs), cells)
 
 
 def _rows(
@@ -343,8 +345,8 @@ def _rows(
     for part in parts:
         size, lists = size + part.size, lists + part.lists
         shown(size, lists)
-        for cell, found in part.doubts.items():
-            doubts.setdefault(cell, Doubts()).add(found)
+        for cell, doubt in part.doubts.items():
+            doubts.setdefault(cell, Doubts()).add(doubt)
         yield from part.rows
 
 

@@ -102,7 +102,7 @@ def _of_records(request: Request, around: Surroundings, now: float) -> Evaluated
             SpanReadings(start, snapshot_of(families, slices))
             for start, slices in counts.spans.items()
         ]
-    for text in _absent_labels([each.snapshot for each in spans], request.wording):
+    for text in _absent_labels([span.snapshot for span in spans], request.wording):
         around.note(text)
     if counts.spans is not None and (problem := warning or doubt):
         around.note(problem)
@@ -182,12 +182,12 @@ def _read(
     for text in config.metrics:
         if lacking := lacking_field(text, config, tables=True):
             around.note(f"do not use the value of {text}: it needs {lacking}.")
-    if not any(each.lists for each in counted.values()):
+    if not any(accumulator.lists for accumulator in counted.values()):
         raise NoEventsError(f"no event in {', '.join(request.files)}.")
     spans = _by_span(counted, config)
     _note_doubts(spans, config, around)
     audiences = {cell: part.audience for cell, part in counted.items()}
-    users = {cell: each.users for cell, each in audiences.items() if each is not None}
+    users = {cell: audience.users for cell, audience in audiences.items() if audience is not None}
     return Evaluated(spans, config, counted=counted, users=users)
 
 
@@ -205,8 +205,8 @@ def _by_span(counted: Mapping[Cell, Accumulator], config: Config) -> list[SpanRe
 
 
 def _note_doubts(spans: Sequence[SpanReadings], config: Config, around: Surroundings) -> None:
-    starts = [each.start for each in spans if each.start is not None]
-    troubles = [early_warning(config, starts), *(each.snapshot.health.trouble for each in spans)]
+    starts = [span.start for span in spans if span.start is not None]
+    troubles = [early_warning(config, starts), *(span.snapshot.health.trouble for span in spans)]
     for trouble in dict.fromkeys(troubles):
         if trouble is not None:
             around.note(trouble)

@@ -138,8 +138,8 @@ class Evaluation(Mapping[str, Reading]):
         chosen = [row for row in self._rows if labels.items() <= row.labels.items()]
         texts = {row.reading.metric: row.reading for row in chosen}
         if len(texts) != len(chosen) or not chosen:
-            known = sorted({str(dict(row.labels)) for row in self._rows})
-            raise UsageError(f"{labels}: not one slice; the slices: {', '.join(known)}.")
+            slices_known = sorted({str(dict(row.labels)) for row in self._rows})
+            raise UsageError(f"{labels}: not one slice; the slices: {', '.join(slices_known)}.")
         return texts
 
     def rows(self) -> list[dict[str, Any]]:
@@ -242,19 +242,19 @@ class Evaluation(Mapping[str, Reading]):
             reading = row.reading
             numbers = [reading.value if reading.defined else math.nan, *row.bounds]
             about = [str(column[place] or "") for column in columns.values()]
-            texts = ["" if each is None else figure(each) for each in numbers]
+            texts = ["" if number is None else figure(number) for number in numbers]
             users = "" if row.users is None else f"{row.users:,.0f}"
             rows.append([*about, reading.metric, *texts, f"{reading.lists:,}", users])
         return heads, rows
 
 
 @contextmanager
-def _metric_errors(key: str, known: Iterable[str]) -> Iterator[None]:
+def _metric_errors(key: str, keys: Iterable[str]) -> Iterator[None]:
     """Say which readings there are."""
     try:
         yield
     except (KeyError, MetricError):
-        raise KeyError(f"{key!r}: not evaluated; there is {', '.join(known)}") from None
+        raise KeyError(f"{key!r}: not evaluated; there is {', '.join(keys)}") from None
 
 
 def _rows(counts: Evaluated) -> Iterator[EvaluationRow]:
@@ -368,7 +368,7 @@ def evaluate(  # noqa: PLR0913  each is an option
         request = Request(
             **fields_of(recommendations, truth, exclude),
             **request_fields(options),
-            metrics=[metric_of(each).text for each in metrics],
+            metrics=[metric_of(metric).text for metric in metrics],
             labels=[by] if isinstance(by, str) else list(by),
             every=every,
             intervals=intervals,
@@ -400,8 +400,8 @@ def _inputs_of(
     elif catalog is not None:
         given["catalog"] = catalog
     if popularity is not None:
-        known = isinstance(popularity, Popularity)
-        given["popularity"] = popularity if known else Popularity(popularity)
+        is_ready = isinstance(popularity, Popularity)
+        given["popularity"] = popularity if is_ready else Popularity(popularity)
     if similarity is not None:
         given["similarity"] = similarity
     return given, text

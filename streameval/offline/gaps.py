@@ -21,7 +21,7 @@ from streameval.errors import suggestion
 from streameval.offline.counting import count_records, count_tables
 from streameval.offline.request import ExperimentOptions, Request, config_of
 from streameval.offline.surroundings import NoEventsError, Surroundings, UsageError
-from streameval.offline.variants import is_state, restored, together, without_sets
+from streameval.offline.variants import is_state, restore_states, together, without_sets
 from streameval.statistics.intervals import Intervals
 
 _HERE: Final = np.array([0])
@@ -54,10 +54,10 @@ def compare_values(
     if not result.gaps:
         raise UsageError("no metric that can be compared; `streameval metrics` lists them all.")
     files = ", ".join(request.files)
-    found = {each.name for gap in result.gaps for each in gap.values}
-    if not found:
+    value_names = {value.name for gap in result.gaps for value in gap.values}
+    if not value_names:
         raise NoEventsError(f"no valid event in {files}.")
-    if found == {MISSING_LABEL}:
+    if value_names == {MISSING_LABEL}:
         raise UsageError(
             f"no event in {files} has the field {by!r} of --gap; name it with --gap FIELD or "
             f"--column {by}=FIELD."
@@ -106,7 +106,7 @@ def _of_accumulators(
     empty, gaps = config.accumulator(), []
     for metric in empty.metrics:
         if has_user_sums(metric, empty.table):
-            sums = {name: user_sums(metric, each.table, _HERE) for name, each in values.items()}
+            sums = {name: user_sums(metric, value.table, _HERE) for name, value in values.items()}
             gaps.append(gap_of(metric, sums, config.intervals or Intervals(), method))
     return gaps
 
@@ -117,11 +117,11 @@ def _of_state(
     """The gaps of a saved state; None for files."""
     if not is_state(request.files):
         return None
-    config, ingest = restored(request, around)
+    config, ingest = restore_states(request, around)
     names = config.dimensions()
     if by not in names:
-        known = ", ".join(names) or "none"
-        problem = f"--gap {by}: neither a label nor a segment of the state: {known}."
+        choices = ", ".join(names) or "none"
+        problem = f"--gap {by}: neither a label nor a segment of the state: {choices}."
         raise UsageError(f"{problem}{suggestion(by, names)}")
     intervals = msgspec.structs.replace(config.intervals or Intervals(), **options.intervals)
     config = msgspec.structs.replace(config, intervals=intervals)

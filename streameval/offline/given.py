@@ -145,8 +145,8 @@ def _mapping(given: Any) -> Mapping[Any, Any] | None:
     to_dict = getattr(given, "to_dict", None)
     if to_dict is None or is_frame(given) or hasattr(given, "dtype"):
         return None
-    found = to_dict()
-    return found if isinstance(found, Mapping) else None
+    mapping = to_dict()
+    return mapping if isinstance(mapping, Mapping) else None
 
 
 def source_of(name: str, given: Any) -> str | FileTable:
@@ -230,11 +230,11 @@ def _exploded(name: str, frame: FileTable) -> FileTable:
     """
     types, compute = arrow().types, arrow("compute")
     kinds = (types.is_list, types.is_large_list, types.is_fixed_size_list)
-    wide = [each.name for each in frame.content.schema if any(is_(each.type) for is_ in kinds)]
+    wide = [field.name for field in frame.content.schema if any(is_(field.type) for is_ in kinds)]
     if not wide:
         return frame
     whole = "interactions" if name == _TRUTH else "recommendations"
-    main = next((each for each in (whole, "items", "item") if each in wide), wide[0])
+    main = next((candidate for candidate in (whole, "items", "item") if candidate in wide), wide[0])
     columns = {each: frame.content[each].combine_chunks() for each in frame.names}
     lengths = compute.fill_null(compute.list_value_length(columns[main]), 0).to_numpy()
     owners = arrow().array(np.repeat(np.arange(len(lengths)), lengths))

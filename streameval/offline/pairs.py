@@ -15,13 +15,13 @@ from streameval.offline.counting import CountedTables, of_kind
 from streameval.offline.request import Request, names_in, source_name
 from streameval.offline.surroundings import UsageError, as_usage_error
 from streameval.partials import Cell
-from streameval.tables.files import Kind, is_table, joined_tables
+from streameval.tables.files import Kind, is_table, join_tables
 from streameval.tables.rows import (
     Rows,
     by_span,
     common_topics,
     is_trec,
-    joined,
+    join_rows,
     recommendation_rows,
     refuse_unread_scores,
     row_warnings,
@@ -33,12 +33,12 @@ from streameval.tables.rows import (
 def check_pair(request: Request) -> None:
     """Refuse one file of a pair alone, and arguments that a pair does not take."""
     option = request.wording.option
-    one, other = option("recommendations"), option("truth")
+    option_name, other = option("recommendations"), option("truth")
     if request.aligned is None and (request.recommendations is None or request.truth is None):
-        raise UsageError(f"{one} and {other} belong together; give both.")
+        raise UsageError(f"{option_name} and {other} belong together; give both.")
     if request.paths:
         name = source_name(request.paths[0])
-        raise UsageError(f"found {name!r} and {one} with {other}; give one or the other.")
+        raise UsageError(f"found {name!r} and {option_name} with {other}; give one or the other.")
     if request.separators:
         raise UsageError(
             f"{option('separator')} is for files with one event per row; leave it out."
@@ -69,16 +69,16 @@ def count_pair(
     with as_usage_error(SourceError):
         events = list(pair_events(request, config, every, note))
         empty = empty_pair(request, config, events)
-    counted = {Cell((), each.start): empty.copy() for each in events}
-    for each in events:
+    counted = {Cell((), event.start): empty.copy() for event in events}
+    for event in events:
         with as_usage_error(InvalidEventError):
-            counted[Cell((), each.start)].update_many(each.columns)
+            counted[Cell((), event.start)].update_many(event.columns)
     return CountedTables(empty, counted)
 
 
 def empty_pair(request: Request, config: Config, events: Sequence[PairEvents]) -> Accumulator:
     """An empty accumulator for these events."""
-    kinds = {each.kind for each in events}
+    kinds = {event.kind for event in events}
     if None in kinds:
         given = {"ids": None, **request.inputs}
         return config.accumulator(given)
@@ -103,7 +103,7 @@ def pair_events(
     for doubt in row_warnings(*rows, request.wording):
         note(doubt)
     for start, *parts in by_span(*rows, every):
-        kind, columns = joined(
+        kind, columns = join_rows(
             *parts,
             ties=request.ties or ("id_desc" if is_trec_pair else "arrival"),
             ids=config.event.ids,
@@ -120,7 +120,7 @@ def with_truth_read(request: Request) -> Request:
     if _is_trec_pair(request):
         rows = trec_rows(request.truth, "qrels")
         return msgspec.structs.replace(request, truth=rows, form="trec")
-    return msgspec.structs.replace(request, truth=joined_tables(request.truth), form="table")
+    return msgspec.structs.replace(request, truth=join_tables(request.truth), form="table")
 
 
 def _is_trec_pair(request: Request) -> bool:
@@ -128,7 +128,7 @@ def _is_trec_pair(request: Request) -> bool:
     results, qrels = request.recommendations, request.truth
     if request.form != "detect" or not (isinstance(results, str) and isinstance(qrels, str)):
         return request.form == "trec"
-    names = [request.wording.option(each) for each in ("recommendations", "truth")]
+    names = [request.wording.option(role) for role in ("recommendations", "truth")]
     if is_trec(results, "qrels") and is_trec(qrels, "results"):
         raise UsageError(
             f"{results} looks like trec_eval's qrels and {qrels} like its results; give the "
@@ -169,21 +169,21 @@ def _of_trec(request: Request, note: Callable[[str], None]) -> tuple[Rows, Rows]
 
 def models_option(texts: Sequence[str]) -> dict[str, str]:
     """Variant -> file of each --recommendations, which is NAME=PATH or a path."""
-    found: dict[str, str] = {}
+    models: dict[str, str] = {}
     for text in texts:
         name, path = _named_path(text)
-        if name in found:
+        if name in models:
             raise UsageError(
-                f"--recommendations: {found[name]} and {path} are both {name!r}; name one, like "
+                f"--recommendations: {models[name]} and {path} are both {name!r}; name one, like "
                 f"--recommendations other={path}."
             )
-        found[name] = path
-    if len(found) == 1:
+        models[name] = path
+    if len(models) == 1:
         raise UsageError(
             f"--recommendations: only {texts[0]!r}; give a file for each model to compare, the "
             "control first."
         )
-    return found
+    return models
 
 
 def _named_path(text: str) -> tuple[str, str]:

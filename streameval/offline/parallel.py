@@ -59,11 +59,11 @@ def tasks_by_size(work: Sequence[T], sizes: Sequence[int], processes: int) -> li
     limit = min(_MAX_TASK_BYTES, sum(sizes) // (_TASKS_PER_PROCESS * processes))
     tasks: list[list[T]] = []
     filled = 0
-    for each, size in zip(work, sizes, strict=True):
+    for item_of_work, size in zip(work, sizes, strict=True):
         if not tasks or filled + size > limit:
             tasks.append([])
             filled = 0
-        tasks[-1].append(each)
+        tasks[-1].append(item_of_work)
         filled += size
     return tasks
 
@@ -94,7 +94,11 @@ def map_in_processes(
         with _interrupts_blocked():
             for _ in range(processes - 1):
                 queue.hand_over()
-            workers = [each for each in multiprocessing.active_children() if each not in others]
+            workers = [
+                active_child
+                for active_child in multiprocessing.active_children()
+                if active_child not in others
+            ]
         yield iter(queue)
     except BrokenProcessPool:
         pool.shutdown()
@@ -168,8 +172,8 @@ def _interrupts_blocked() -> Iterator[None]:
 
 def _status(workers: Sequence[BaseProcess]) -> int | None:
     """Exit status of the worker that was lost; the pool itself terminates the others."""
-    found = (worker.exitcode for worker in workers)
-    return next((each for each in found if each not in (None, 0, -signal.SIGTERM)), None)
+    exit_codes = (worker.exitcode for worker in workers)
+    return next((code for code in exit_codes if code not in (None, 0, -signal.SIGTERM)), None)
 
 
 _counts: list[Callable[[Any], Any]] = []
@@ -226,12 +230,14 @@ class TableCounting:
             with warnings.catch_warnings():
                 # The command reports suspicious times itself, and once for all tasks.
                 warnings.simplefilter("ignore", SuspiciousEventsWarning)
-                found = self._counter.accumulators(self._events(pieces, at))
+                cells = self._counter.accumulators(self._events(pieces, at))
         except InvalidEventError as error:
             raise self._refused(*at.pop(), error) from error
-        rows = self._counter.packed(found)
-        size, lists = sum(each.size for each in pieces), sum(row.lists for row in rows)
-        return TaskResult(size, lists, rows, {cell: each.doubts for cell, each in found.items()})
+        rows = self._counter.packed(cells)
+        size, lists = sum(piece.size for piece in pieces), sum(row.lists for row in rows)
+        return TaskResult(
+            size, lists, rows, {cell: accumulator.doubts for cell, accumulator in cells.items()}
+        )
 
     def split(self, pieces: Sequence[Piece]) -> Iterator[tuple[Cell, Any]]:
         """The events of each cell, piece by piece."""
@@ -273,7 +279,7 @@ class TableCounting:
 
     def __getstate__(self) -> dict[str, Any]:
         # Each process creates its own counter.
-        return {name: each for name, each in self.__dict__.items() if name != "_counter"}
+        return {name: attribute for name, attribute in self.__dict__.items() if name != "_counter"}
 
     @cached_property
     def _counter(self) -> Counter:

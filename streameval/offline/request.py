@@ -141,7 +141,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     def is_pair(self) -> bool:
         """Whether the request is for --recommendations and --truth, or has its events itself."""
         pair = (self.recommendations, self.truth, self.aligned)
-        return any(each is not None for each in pair)
+        return any(path is not None for path in pair)
 
     @property
     def is_tables(self) -> bool:
@@ -151,11 +151,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def column_names(self) -> dict[str, str]:
         """Field -> column, as given by `--column`."""
-        found: dict[str, str] = {}
+        columns: dict[str, str] = {}
         for field, column in map(_column, self.columns):
-            if found.setdefault(field, column) != column:
+            if columns.setdefault(field, column) != column:
                 raise UsageError(f"--column: {field!r} is given twice; give it once.")
-        return found
+        return columns
 
     @property
     def gains(self) -> str:
@@ -166,11 +166,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 def expand_paths(paths: Iterable[str]) -> list[str]:
     """The files that paths, folders and patterns name."""
     with as_usage_error(SourceError):
-        found = [each for path in paths for each in expand(path, _holds_events)]
-    for path, count in Counter(found).most_common(1):
+        files = [file_path for path in paths for file_path in expand(path, _holds_events)]
+    for path, count in Counter(files).most_common(1):
         if count > 1:
             raise UsageError(f"{path}: given twice; give each file once.")
-    return found
+    return files
 
 
 def _holds_events(path: str) -> bool:
@@ -309,8 +309,8 @@ def _streams_as_files(
     files = {by_stem.get(_stem(path)): path for path in paths}
     for path in paths:
         if _stem(path) not in by_stem:
-            known, hint = ", ".join(by_stem), suggestion(_stem(path), by_stem)
-            problem = f"[attribution] joins no stream of this name, only {known}.{hint}"
+            stream_names, hint = ", ".join(by_stem), suggestion(_stem(path), by_stem)
+            problem = f"[attribution] joins no stream of this name, only {stream_names}.{hint}"
             raise UsageError(f"{path}: {problem}")
     missing = [name for name in by_stem.values() if name not in files]
     if missing:
@@ -341,10 +341,10 @@ def _overridden(config: Config, request: Request) -> Config:
     added = [text for text in request.added if parse(text).text not in counted]
     config = change(config, metrics=[*config.metrics, *added])
     if request.labels:
-        config = _relabelled(config, request.labels)
+        config = _relabel(config, request.labels)
     if request.catalog is not None:
-        known = request.catalog
-        config = change(config, catalog=int(known) if known.isdecimal() else known)
+        catalog = request.catalog
+        config = change(config, catalog=int(catalog) if catalog.isdecimal() else catalog)
     if request.intervals is not None and config.intervals is None:
         config = change(config, intervals=request.intervals)
     return change(config, event=_fields(config, request))
@@ -352,22 +352,22 @@ def _overridden(config: Config, request: Request) -> Config:
 
 def _fields(config: Config, request: Request) -> EventFields:
     """The fields of an event, overridden by --column, --time and --time-unit."""
-    found: dict[str, str] = {}
+    event_fields: dict[str, str] = {}
     labels, per_item = dict(config.event.labels), dict(config.event.per_item or {})
     fields = _COLUMNS if request.is_tables else _PATHS
     for field, column in () if request.is_pair else request.column_names.items():
         if field in config.dimensions():
             labels[field] = column
         elif field in fields:
-            found[field] = column
+            event_fields[field] = column
         elif field.startswith(_PER_ITEM):
             per_item[field.removeprefix(_PER_ITEM)] = column
         elif field != GAINS or not request.is_tables:
             gains = [GAINS] if request.is_tables else []
-            known = [*fields, *gains, f"{_PER_ITEM}NAME", *config.dimensions()]
-            raise UsageError(unknown_column(field, known))
+            field_names = [*fields, *gains, f"{_PER_ITEM}NAME", *config.dimensions()]
+            raise UsageError(unknown_column(field, field_names))
     change = msgspec.structs.replace
-    event = change(config.event, labels=labels, per_item=per_item or None, **found)
+    event = change(config.event, labels=labels, per_item=per_item or None, **event_fields)
     time = request.time or event.time
     # Timestamp columns of tables need no unit, and times as text are mostly ISO 8601.
     assumed: TimeUnit | None = "iso8601" if request.is_tables and time is not None else None
@@ -386,7 +386,9 @@ def _column(text: str) -> tuple[str, str]:
 def names_in(request: Request, file: str, config: Config) -> Names:
     """The columns of --recommendations or --truth; `truth.user=member` is of one file alone."""
     names = request.column_names
-    of_one = {f"{each}.{role}" for each in ("recommendations", "truth") for role in _OF_ONE_FILE}
+    of_one = {
+        f"{file_name}.{role}" for file_name in ("recommendations", "truth") for role in _OF_ONE_FILE
+    }
     for field in names:
         if field not in {*ROLES, *of_one}:
             raise UsageError(unknown_column(field, [*ROLES, *sorted(of_one)]))
@@ -399,30 +401,34 @@ def names_in(request: Request, file: str, config: Config) -> Names:
     )
 
 
-def unknown_column(field: str, known: Sequence[str]) -> str:
+def unknown_column(field: str, fields: Sequence[str]) -> str:
     """The message about an unknown field in `--column`."""
-    hint = suggestion(field, known)
-    return f"--column: unknown field {field!r}; known: {', '.join(known)}.{hint}"
+    hint = suggestion(field, fields)
+    return f"--column: unknown field {field!r}; known: {', '.join(fields)}.{hint}"
 
 
-def _relabelled(config: Config, labels: Sequence[str]) -> Config:
+def _relabel(config: Config, labels: Sequence[str]) -> Config:
     """The configuration with other labels; settings of removed labels are dropped."""
     change = msgspec.structs.replace
     segments = [name for name in config.segments if name not in labels]
-    known = {*labels, *segments}
+    kept_names = {*labels, *segments}
     tables = [
-        change(each, labels=each.labels and [name for name in each.labels if name in labels])
-        for each in config.metric
+        change(
+            options, labels=options.labels and [name for name in options.labels if name in labels]
+        )
+        for options in config.metric
     ]
-    mapped = {name: path for name, path in config.event.labels.items() if name in known}
-    values = {name: found for name, found in config.label_values.items() if name in known}
+    mapped = {name: path for name, path in config.event.labels.items() if name in kept_names}
+    values = {
+        name: label_value for name, label_value in config.label_values.items() if name in kept_names
+    }
     return change(
         config,
         labels=list(labels),
         segments=segments,
         metric=[
-            change(each, segments=each.segments and [x for x in each.segments if x in segments])
-            for each in tables
+            change(table, segments=table.segments and [x for x in table.segments if x in segments])
+            for table in tables
         ],
         label_values=values,
         event=change(config.event, labels=mapped),
@@ -453,13 +459,13 @@ class ExperimentOptions(NamedTuple):
 
 def metric_name(text: str) -> str:
     """The name of a metric as a comparison has it: canonical, or of a metric per user."""
-    per_user = {each.text for each in USER_METRICS}
+    per_user = {metric.text for metric in USER_METRICS}
     return text if text in per_user else parse(text).text
 
 
 def deciding_metrics(experiment: Experiment) -> list[str]:
     """The metrics that are counted because they decide: primary ones and guardrails."""
-    per_user = {each.text for each in USER_METRICS}
+    per_user = {metric.text for metric in USER_METRICS}
     named = dict.fromkeys([*experiment.primary, *experiment.guardrails])
     return [name for name in named if name not in per_user]
 

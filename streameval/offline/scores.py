@@ -91,9 +91,9 @@ def _stored(part: Any) -> Array | None:
     """Where a sparse matrix has an entry; None for a dense one."""
     if not is_sparse(part):
         return None
-    known = np.zeros(part.shape, np.bool_)
-    known[np.repeat(np.arange(part.shape[0]), np.diff(part.indptr)), part.indices] = True
-    return known
+    stored = np.zeros(part.shape, np.bool_)
+    stored[np.repeat(np.arange(part.shape[0]), np.diff(part.indptr)), part.indices] = True
+    return stored
 
 
 def _best(
@@ -130,10 +130,10 @@ def _best_of_array(scores: Array, depth: int) -> tuple[IntArray, Array]:
         order = np.lexsort((places, keys[near, places], near))
         begins = np.searchsorted(near, np.arange(rows))
         taken = order[(begins[:, None] + np.arange(depth)).ravel()]
-        found = places[taken].reshape(rows, depth)
+        best = places[taken].reshape(rows, depth)
     else:
-        found = np.argsort(keys, axis=1, kind="stable")
-    return found, np.take_along_axis(scores, found, axis=1)
+        best = np.argsort(keys, axis=1, kind="stable")
+    return best, np.take_along_axis(scores, best, axis=1)
 
 
 def _best_of_tensor(scores: Any, seen: Ragged | None, depth: int) -> tuple[IntArray, Array]:
@@ -142,7 +142,7 @@ def _best_of_tensor(scores: Any, seen: Ragged | None, depth: int) -> tuple[IntAr
         scores = scores.clone()
         owners = seen.owners(np.arange(seen.values.size))
         # The tensors of indices are made beside the scores, without importing their library.
-        where = [scores.new_tensor(each.tolist()).long() for each in (owners, seen.values)]
+        where = [scores.new_tensor(column.tolist()).long() for column in (owners, seen.values)]
         scores[where[0], where[1]] = -np.inf
     items = int(scores.shape[1])
     top = scores.float().topk(min(depth + 1, items), 1)
@@ -170,23 +170,23 @@ def _interactions(name: str, given: Any, shape: tuple[int, int]) -> tuple[Ragged
         rows.sum_duplicates()
         rows.eliminate_zeros()
         return _graded(np.asarray(rows.indices), np.asarray(rows.indptr), np.asarray(rows.data))
-    found = as_numpy(name, given)
-    if isinstance(found, list) and found and not hasattr(found[0], "__len__"):
-        found = np.asarray(found)
-    if isinstance(found, np.ndarray) and found.dtype.kind != "O" and found.shape == shape:
-        owners, items = np.nonzero(found)
+    listed = as_numpy(name, given)
+    if isinstance(listed, list) and listed and not hasattr(listed[0], "__len__"):
+        listed = np.asarray(listed)
+    if isinstance(listed, np.ndarray) and listed.dtype.kind != "O" and listed.shape == shape:
+        owners, items = np.nonzero(listed)
         return _graded(
-            items, np.searchsorted(owners, np.arange(shape[0] + 1)), found[owners, items]
+            items, np.searchsorted(owners, np.arange(shape[0] + 1)), listed[owners, items]
         )
-    if isinstance(found, np.ndarray) and found.ndim == 1 and found.dtype.kind in "iu":
-        found = found[:, None]
-    if isinstance(found, np.ndarray) and found.ndim == 2:
-        _check_items(name, found[found != -1], shape)
-        kept = found != -1
-        return Ragged.of_lengths(found[kept].astype(np.int64), kept.sum(axis=1)), None
-    rows = found
-    if isinstance(found, list):
-        rows = [each.tolist() if hasattr(each, "tolist") else list(each) for each in found]
+    if isinstance(listed, np.ndarray) and listed.ndim == 1 and listed.dtype.kind in "iu":
+        listed = listed[:, None]
+    if isinstance(listed, np.ndarray) and listed.ndim == 2:
+        _check_items(name, listed[listed != -1], shape)
+        kept = listed != -1
+        return Ragged.of_lengths(listed[kept].astype(np.int64), kept.sum(axis=1)), None
+    rows = listed
+    if isinstance(listed, list):
+        rows = [row.tolist() if hasattr(row, "tolist") else list(row) for row in listed]
     lists = ragged_column(name, rows)
     if len(lists) != shape[0]:
         raise UsageError(f"{name}=: {len(lists)} lists for {shape[0]} rows of scores.")
@@ -199,9 +199,9 @@ def _graded(items: IntArray, offsets: IntArray, gains: Array) -> tuple[Ragged, A
     return lists, None if (gains == 1).all() else gains.astype(np.float64)
 
 
-def _check_shape(name: str, found: tuple[int, ...], shape: tuple[int, int]) -> None:
-    if tuple(found) != shape:
-        raise UsageError(f"{name}=: a matrix of shape {tuple(found)} for scores of shape {shape}.")
+def _check_shape(name: str, size: tuple[int, ...], shape: tuple[int, int]) -> None:
+    if tuple(size) != shape:
+        raise UsageError(f"{name}=: a matrix of shape {tuple(size)} for scores of shape {shape}.")
 
 
 def _check_items(name: str, items: Array, shape: tuple[int, int]) -> None:

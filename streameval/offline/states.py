@@ -41,20 +41,29 @@ def newest_checkpoints(
     `partitions`: TOPIC/NUMBER; empty for all.
     """
     checkpoints = sorted(
-        _checkpoints_in(paths, note), key=lambda each: each.saved.header.written_at
+        _checkpoints_in(paths, note), key=lambda checkpoint: checkpoint.saved.header.written_at
     )
-    latest = {(each.path, each.place.topic): each.place.identity for each in checkpoints}
-    found = [
-        each for each in checkpoints if latest[each.path, each.place.topic] == each.place.identity
+    latest = {
+        (checkpoint.path, checkpoint.place.topic): checkpoint.place.identity
+        for checkpoint in checkpoints
+    }
+    newest = [
+        checkpoint
+        for checkpoint in checkpoints
+        if latest[checkpoint.path, checkpoint.place.topic] == checkpoint.place.identity
     ]
-    found.sort(key=lambda each: each[:2])
-    names = {f"{each.place.topic}/{each.place.number}" for each in found}
+    newest.sort(key=lambda checkpoint: checkpoint[:2])
+    names = {f"{checkpoint.place.topic}/{checkpoint.place.number}" for checkpoint in newest}
     for name in partitions:
         if name not in names:
             there = ", ".join(sorted(names)) or "none"
             raise UsageError(f"--partition {name!r}: not in the stores, which have {there}.")
     wanted = set(partitions) or names
-    return [each for each in found if f"{each.place.topic}/{each.place.number}" in wanted]
+    return [
+        checkpoint
+        for checkpoint in newest
+        if f"{checkpoint.place.topic}/{checkpoint.place.number}" in wanted
+    ]
 
 
 def without_copies(
@@ -69,14 +78,14 @@ def without_copies(
     """
     best: dict[tuple[str, Place], StoredCheckpoint] = {}
     copies: Counter[tuple[str, str]] = Counter()
-    for each in checkpoints:
-        key = each.saved.header.cluster, each.place
-        known = best.setdefault(key, each)
-        if known is each:
+    for checkpoint in checkpoints:
+        key = checkpoint.saved.header.cluster, checkpoint.place
+        best_so_far = best.setdefault(key, checkpoint)
+        if best_so_far is checkpoint:
             continue
-        further = known.saved.header.offset < each.saved.header.offset
-        kept, other = (each, known) if further else (known, each)
-        extents = [backfills_in(one.saved.read(META)) for one in (kept, other)]
+        further = best_so_far.saved.header.offset < checkpoint.saved.header.offset
+        kept, other = (checkpoint, best_so_far) if further else (best_so_far, checkpoint)
+        extents = [backfills_in(copy.saved.read(META)) for copy in (kept, other)]
         remedy = "Give only one of them."
         if note is None:
             remedy = f"Merge without {other.path}, and give the backfill again with --backfill."
@@ -105,20 +114,20 @@ def restore(
     Raises:
         UsageError: the counts of a checkpoint mean something else under the configuration.
     """
-    newest = max(checkpoints, key=lambda each: each.saved.header.written_at)
+    newest = max(checkpoints, key=lambda checkpoint_read: checkpoint_read.saved.header.written_at)
     config = load(config_path) if config_path else from_schema(newest.saved.header.schema)
     config = with_saved_depth(config, newest.saved.header.settings)
-    for each in checkpoints:
-        _check_settings(config, each, newest.path if config_path is None else None)
+    for checkpoint in checkpoints:
+        _check_settings(config, checkpoint, newest.path if config_path is None else None)
     ingest = new_ingest(config)
-    for number, each in enumerate(checkpoints):
+    for number, checkpoint in enumerate(checkpoints):
         # Stores of different clusters may have partitions of the same name.
-        partition = Partition(f"{number}:{each.place.topic}", each.place.number)
-        parts = {name: each.saved.read(name) for name in sorted(each.saved.digests)}
-        header = each.saved.header
+        partition = Partition(f"{number}:{checkpoint.place.topic}", checkpoint.place.number)
+        parts = {name: checkpoint.saved.read(name) for name in sorted(checkpoint.saved.digests)}
+        header = checkpoint.saved.header
         joined = {Partition.of(log): offset for log, offset in header.offsets.items()}
         offsets = joined or {partition: header.offset}
-        ingest.restore(partition, offsets, parts, _frontend_of(each, config, ingest.layout))
+        ingest.restore(partition, offsets, parts, _frontend_of(checkpoint, config, ingest.layout))
     return config, ingest
 
 
@@ -139,8 +148,8 @@ def _check_settings(config: Config, checkpoint: StoredCheckpoint, newest: str | 
     `newest`: path of the store that the configuration is from; None for a file.
     """
     here, saved = (
-        {key: each[key] for key in _COUNTING if key in each}
-        for each in (config.settings(), checkpoint.saved.header.settings)
+        {key: settings[key] for key in _COUNTING if key in settings}
+        for settings in (config.settings(), checkpoint.saved.header.settings)
     )
     difference = other_settings(here, saved)
     if difference is not None:
@@ -156,11 +165,11 @@ def _checkpoints_in(
     for path in paths:
         store = store_at(path)
         for place in store.places():
-            found = store.newest(place)
-            for problem in found.damaged:
+            newest = store.newest(place)
+            for problem in newest.damaged:
                 note(f"{path}: {place}: {problem}")
-            if found.saved is not None:
-                yield StoredCheckpoint(path, place, found.saved)
+            if newest.saved is not None:
+                yield StoredCheckpoint(path, place, newest.saved)
 
 
 def store_at(path: str, options: BucketOptions = AS_ENVIRONMENT) -> Store:

@@ -9,7 +9,7 @@ from html import escape
 from typing import Any, Final, Literal, TypeAlias
 
 from streameval.errors import MissingExtraError
-from streameval.extras import imported
+from streameval.extras import import_extra
 
 Library: TypeAlias = Literal["pandas", "polars", "pyarrow"]
 """A library of frames."""
@@ -45,7 +45,7 @@ def frame_of(columns: Mapping[str, Sequence[Any]], library: Library | None = Non
     failure: MissingExtraError | None = None
     for name in wanted:
         try:
-            module = imported(name, "a frame", "spark" if name == "pandas" else "parquet")
+            module = import_extra(name, "a frame", "spark" if name == "pandas" else "parquet")
         except MissingExtraError as error:
             failure = failure or error
             continue
@@ -69,7 +69,7 @@ def html_of(heads: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -
         >>> html_of(["metric"], [["a<b"]], "1 list")[-47:]
         '<tbody><tr><td>a&lt;b</td></tr></tbody></table>'
     """
-    head = "".join(f"<th>{escape(each)}</th>" for each in heads)
+    head = "".join(f"<th>{escape(head_text)}</th>" for head_text in heads)
     lines = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows)
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     return (

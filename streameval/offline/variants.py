@@ -59,7 +59,7 @@ class Counted(NamedTuple):
     segments: Mapping[str, Mapping[str, Variant]] = MappingProxyType({})
 
 
-def counted_files(
+def count_files(
     request: Request, options: ExperimentOptions, around: Surroundings
 ) -> tuple[Experiment, Intervals, Counted]:
     """The counts of files."""
@@ -80,12 +80,14 @@ def _settings(
     request = without_sets(request, around)
     config = config_of(request)
     label = request.labels[0] if request.labels else Experiment().label
-    known = config.experiment or Experiment(label=label)
+    experiment_options = config.experiment or Experiment(label=label)
     if request.labels:
-        known = msgspec.structs.replace(known, label=label)
-    experiment = msgspec.structs.replace(known, **options.experiment)
+        experiment_options = msgspec.structs.replace(experiment_options, label=label)
+    experiment = msgspec.structs.replace(experiment_options, **options.experiment)
     request = msgspec.structs.replace(request, added=deciding_metrics(experiment))
-    labels = [known.label] if options.by is None else [known.label, options.by]
+    labels = (
+        [experiment_options.label] if options.by is None else [experiment_options.label, options.by]
+    )
     if not {*labels} <= {*config.labels}:
         request = msgspec.structs.replace(request, labels=labels)
     config = config_of(request)
@@ -95,7 +97,7 @@ def _settings(
     if config.event.time is None and (dated or experiment.since is not None):
         what = dated or option("since")
         raise UsageError(f"{what} needs event time: name its field with {option('time')}.")
-    counting = Experiment(label=known.label)
+    counting = Experiment(label=experiment_options.label)
     config = msgspec.structs.replace(config, intervals=intervals, experiment=counting)
     return config, experiment
 
@@ -125,10 +127,10 @@ def _count_tables(
     """`labels`: of the variants, and of the segments if there are any."""
     empty, cells = count_tables(request, msgspec.structs.replace(config, labels=[*labels]), around)
     arms = together(cells)
-    for name, each in arms.items():
-        if advice := each.advice():
+    for name, arm in arms.items():
+        if advice := arm.advice():
             around.note(f"{labels[0]}={name}: {advice}")
-    variants = {name: variant_of(each) for name, each in arms.items()}
+    variants = {name: variant_of(arm) for name, arm in arms.items()}
     counted = _without_intervals(config, (empty.metrics, variants))
     return counted._replace(segments=_by_segment(cells))
 
@@ -149,7 +151,7 @@ def _count_lines(
     return counted._replace(invalid=ingest.tally.warning() is not None, segments=segments)
 
 
-def counted_models(
+def count_models(
     request: Request, options: ExperimentOptions, around: Surroundings
 ) -> tuple[Experiment, Intervals, Counted]:
     """The counts of files of recommendations with one truth; the users are the same."""
@@ -163,7 +165,7 @@ def counted_models(
         name: _count_model(_of_model(request, model), config, around.about(name))
         for name, model in options.models.items()
     }
-    variants = {name: variant_of(each) for name, each in counted.items()}
+    variants = {name: variant_of(accumulator) for name, accumulator in counted.items()}
     metrics = next(iter(counted.values())).metrics
     return (
         experiment,
@@ -209,23 +211,23 @@ def _check_models(request: Request, options: ExperimentOptions) -> None:
 
 def together(cells: Mapping[Cell, Accumulator]) -> dict[str, Accumulator]:
     """The accumulators by their first label."""
-    found: dict[str, Accumulator] = {}
-    for cell, each in cells.items():
+    merged: dict[str, Accumulator] = {}
+    for cell, accumulator in cells.items():
         name = cell.labels[0]
-        if name in found:
-            found[name].merge(each)
+        if name in merged:
+            merged[name].merge(accumulator)
         else:
-            found[name] = each.copy()
-    return found
+            merged[name] = accumulator.copy()
+    return merged
 
 
 def _by_segment(cells: Mapping[Cell, Accumulator]) -> dict[str, dict[str, Variant]]:
     """The variants by their second label; empty if there is only one label."""
-    found: dict[str, dict[str, Variant]] = {}
-    for cell, each in cells.items():
+    by_segment: dict[str, dict[str, Variant]] = {}
+    for cell, accumulator in cells.items():
         for segment in cell.labels[1:]:
-            found.setdefault(segment, {})[cell.labels[0]] = variant_of(each)
-    return found
+            by_segment.setdefault(segment, {})[cell.labels[0]] = variant_of(accumulator)
+    return by_segment
 
 
 def _newest_days(variants: Mapping[str, Variant]) -> Iterator[int]:
@@ -236,9 +238,9 @@ def _newest_days(variants: Mapping[str, Variant]) -> Iterator[int]:
                 yield int(sums.days.max())
 
 
-def _without_intervals(config: Config, found: Found) -> Counted:
+def _without_intervals(config: Config, counted: Found) -> Counted:
     """The counts, with a reason for each metric that has no interval."""
-    empty, (metrics, variants) = config.accumulator(), found
+    empty, (metrics, variants) = config.accumulator(), counted
     left_out = {
         metric.text: ungrouped(metric, empty.table) or ""
         for metric in metrics
@@ -252,7 +254,7 @@ def is_state(paths: Sequence[str]) -> bool:
     return any(is_store(path) for path in paths)
 
 
-def restored(request: Request, around: Surroundings) -> tuple[Config, Ingest]:
+def restore_states(request: Request, around: Surroundings) -> tuple[Config, Ingest]:
     """The configuration and the counts of saved states, all partitions together."""
     checkpoints = without_copies(newest_checkpoints(request.files, around.note), around.note)
     if not checkpoints:
@@ -277,17 +279,19 @@ def chosen_metrics(request: Request, metrics: Sequence[Metric]) -> Sequence[Metr
     return [metric for metric in metrics if metric.text in {*chosen, *request.added}]
 
 
-def counted_states(
+def count_states(
     request: Request, options: ExperimentOptions, around: Surroundings
 ) -> tuple[Experiment, Intervals, Counted]:
     """The lifetime counts of saved states, all partitions together."""
-    config, ingest = restored(request, around)
+    config, ingest = restore_states(request, around)
     known = config.experiment or Experiment()
     if request.labels:
         known = msgspec.structs.replace(known, label=request.labels[0])
     if known.label not in config.labels:
-        found = ", ".join(config.labels) or "none"
-        raise UsageError(f"--label {known.label}: no such label in the state; its labels: {found}.")
+        label_names = ", ".join(config.labels) or "none"
+        raise UsageError(
+            f"--label {known.label}: no such label in the state; its labels: {label_names}."
+        )
     metrics, variants = variants_in(ingest, known.label, config.labels)
     experiment = msgspec.structs.replace(known, **options.experiment)
     request = msgspec.structs.replace(request, added=deciding_metrics(experiment))
@@ -308,7 +312,7 @@ def variant_of(counted: Accumulator) -> Variant:
     """The lists of an accumulator as a variant."""
     sums = {metric.text: counted.groups(metric.text) for metric in counted.metrics}
     audience = cast("Audience", counted.audience)
-    kept = {name: each for name, each in sums.items() if each is not None}
+    kept = {name: sum_ for name, sum_ in sums.items() if sum_ is not None}
     objections = objections_to(counted.metrics, counted.table, [0])
     readings = map(counted.read, kept)
     values = {reading.metric: reading.value for reading in readings if reading.defined}

@@ -147,8 +147,8 @@ class FilesSource:
     @property
     def bytes_total(self) -> int | None:
         """Size of all files; None if one has no size (a pipe), or before `open`."""
-        known = [size for size in self._sizes if size is not None]
-        return sum(known) if known and len(known) == len(self._sizes) else None
+        sizes = [size for size in self._sizes if size is not None]
+        return sum(sizes) if sizes and len(sizes) == len(self._sizes) else None
 
     def open(self, owner: Owner) -> None:
         """Check the files; the first `poll` assigns them.
@@ -189,7 +189,7 @@ class FilesSource:
 
     def pause(self, partitions: Collection[Partition]) -> None:
         """Pause these files until the next call."""
-        self._paused = frozenset(each.topic for each in partitions)
+        self._paused = frozenset(partition.topic for partition in partitions)
 
     def end_offsets(self) -> Mapping[Partition, int]:
         """The number of lines of each file whose end has been reached."""
@@ -225,7 +225,7 @@ class FilesSource:
             self._end(file, partition)
         start = max(before, self._positions.get(partition, 0))
         lines = read[start - before :]
-        return _numbered(partition, lines, start) if lines else None
+        return _number_lines(partition, lines, start) if lines else None
 
     def _end(self, file: NdjsonFile, partition: Partition) -> None:
         position = self._positions.get(partition, 0)
@@ -261,7 +261,7 @@ def _is_blank(line: bytes) -> bool:
     return not line or line.isspace()
 
 
-def _numbered(partition: Partition, lines: list[bytes], start: int) -> RecordBatch:
+def _number_lines(partition: Partition, lines: list[bytes], start: int) -> RecordBatch:
     """Lines as records, the first at offset `start`; blank lines only advance the offset."""
     numbers = range(start, start + len(lines))
     values = [line for line in lines if not _is_blank(line)]

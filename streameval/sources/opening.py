@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from streameval.errors import SourceError
-from streameval.extras import imported
+from streameval.extras import import_extra
 from streameval.sources import remote
 from streameval.sources.options import STDIN
 
@@ -35,18 +35,18 @@ def expand(path: str, wanted: Callable[[str], bool]) -> list[str]:
     """
     there = not remote.is_remote(path) and (path == STDIN or Path(path).is_file())
     if not there and _WILD.search(path):
-        found = _matching(path)
-        if not found:
+        paths = _matching(path)
+        if not paths:
             raise SourceError(path, "no file matches", "check the pattern")
-        return found
+        return paths
     is_folder = path.endswith("/") if remote.is_remote(path) else Path(path).is_dir()
     if there or not is_folder:
         return [path]
-    found = [each for each in _below(path) if wanted(each)]
-    if not found:
+    paths = [below for below in _below(path) if wanted(below)]
+    if not paths:
         remedy = "name the files, or give a folder with .parquet, .csv or .ndjson files"
         raise SourceError(path, "no file of events in this folder", remedy)
-    return found
+    return paths
 
 
 def _below(folder: str) -> list[str]:
@@ -59,16 +59,16 @@ def _below(folder: str) -> list[str]:
     root = len(folder.rstrip("/")) + 1
     hidden = re.compile(r"(^|/)[._]")
     return sorted(
-        each
-        for each in names
-        if not hidden.search(each[root:]) and (remote.is_remote(each) or Path(each).is_file())
+        name
+        for name in names
+        if not hidden.search(name[root:]) and (remote.is_remote(name) or Path(name).is_file())
     )
 
 
 def _matching(pattern: str) -> list[str]:
     if not remote.is_remote(pattern):
-        found = glob.glob(pattern, recursive=True)  # noqa: PTH207  text in, text out
-        return sorted(each for each in found if Path(each).is_file())
+        matching = glob.glob(pattern, recursive=True)  # noqa: PTH207  text in, text out
+        return sorted(candidate for candidate in matching if Path(candidate).is_file())
     begin = pattern[: _WILD.search(pattern).start()]  # type: ignore[union-attr]  # it has one
     wild = re.compile(_expression(pattern))
     return sorted(filter(wild.fullmatch, remote.below(begin.rpartition("/")[0])))
@@ -81,9 +81,9 @@ def _expression(pattern: str) -> str:
     s3://b/(?:.*/)?day=[^/]/[^/]*\.pq
     """
     parts = re.split(r"(\*\*/|\*|\?|\[[^\]]+\])", pattern)
-    known = {"**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}
+    wildcards = {"**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}
     return "".join(
-        known.get(part, part.replace("[!", "[^") if part.startswith("[") else re.escape(part))
+        wildcards.get(part, part.replace("[!", "[^") if part.startswith("[") else re.escape(part))
         for part in parts
     )
 
@@ -117,7 +117,7 @@ def unreadable(path: str, error: OSError) -> SourceError:
 def open_descriptor(path: str) -> int:
     """A file descriptor, open for reading."""
     if remote.is_remote(path):
-        return remote.opened(path)
+        return remote.open_copy(path)
     size(path)
     try:
         return 0 if path == STDIN else os.open(path, os.O_RDONLY)
@@ -188,22 +188,22 @@ def decompress(path: str, blocks: Iterator[bytes]) -> Iterator[bytes]:
     yield from blocks if form is None else _members(path, blocks, form)
 
 
-def _refuse_misnamed(path: str, found: str | None) -> None:
+def _refuse_misnamed(path: str, field: str | None) -> None:
     named = next((name for suffix, name in _SUFFIXES.items() if path.endswith(suffix)), None)
-    if named is not None and found is None:
+    if named is not None and field is None:
         raise SourceError(
             path, f"it is not {named} data", "rename it if it is plain text, or write it again"
         )
 
 
 def _members(path: str, blocks: Iterator[bytes], form: _Format) -> Iterator[bytes]:
-    module = imported(form.module, f"{form.name} data, as in {path},", "daemon")
+    module = import_extra(form.module, f"{form.name} data, as in {path},", "daemon")
     decoder_of = partial(form.decoder, module)
     damaged: type[Exception] = getattr(module, form.error)
     decoder = decoder_of()
     for block in blocks:
         try:
-            decoder, plain = _fed(decoder, block, decoder_of)
+            decoder, plain = _feed(decoder, block, decoder_of)
         except damaged as error:
             problem = f"its {form.name} data is damaged ({error})"
             raise SourceError(path, problem, "copy or write the file again") from error
@@ -213,7 +213,7 @@ def _members(path: str, blocks: Iterator[bytes], form: _Format) -> Iterator[byte
         raise SourceError(path, problem, "wait until it is fully written")
 
 
-def _fed(decoder: Any, block: bytes, decoder_of: Callable[[], Any]) -> tuple[Any, bytes]:
+def _feed(decoder: Any, block: bytes, decoder_of: Callable[[], Any]) -> tuple[Any, bytes]:
     """The decoder for the next block, and the content of this one."""
     pieces = []
     # Archives are often padded with zeros, which are not a new member.

@@ -149,15 +149,15 @@ def start_spec(text: str) -> int:
     >>> start_spec("1970-01-01T00:00:01Z")
     1000
     """
-    known = {"earliest": EARLIEST, "latest": LATEST}
-    if text in known:
-        return known[text]
+    spellings = {"earliest": EARLIEST, "latest": LATEST}
+    if text in spellings:
+        return spellings[text]
     with suppress(ValueError):
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is not None and moment.timestamp() >= 0:
             return round(moment.timestamp() * 1000)
     allowed = "'earliest', 'latest', or a time with offset like '2026-01-31T00:00:00Z'"
-    raise OptionError("start", f"found {text!r}; give {allowed}.{suggestion(text, known)}")
+    raise OptionError("start", f"found {text!r}; give {allowed}.{suggestion(text, spellings)}")
 
 
 class FilesOptions(_Options, frozen=True, kw_only=True, tag="files"):
@@ -179,8 +179,8 @@ class FilesOptions(_Options, frozen=True, kw_only=True, tag="files"):
 
     def below(self, folder: Path) -> tuple[Self, Mapping[str, str]]:
         """Files in the folder; "-" stays standard input."""
-        renamed = {each: str(folder / each) for each in self.paths if each != STDIN}
-        paths = [renamed.get(each, each) for each in self.paths]
+        renamed = {path: str(folder / path) for path in self.paths if path != STDIN}
+        paths = [renamed.get(path, path) for path in self.paths]
         return msgspec.structs.replace(self, paths=paths), renamed
 
 

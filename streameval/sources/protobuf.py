@@ -109,11 +109,13 @@ class _Converters:
             key, value = held.fields_by_name["key"], held.fields_by_name["value"]
             read = self._of_one(value) or _same
             if key.type == key.TYPE_BOOL:
-                return lambda values: {str(key).lower(): read(each) for key, each in values.items()}
-            return lambda values: {key: read(each) for key, each in values.items()}
+                return lambda values: {
+                    str(key).lower(): read(entry) for key, entry in values.items()
+                }
+            return lambda values: {key: read(entry) for key, entry in values.items()}
         if held is not None or field.enum_type is not None or field.type in _FLOATS:
-            one = self._of_one(field) or _same
-            return lambda values: [one(each) for each in values]
+            converter = self._of_one(field) or _same
+            return lambda values: [converter(entry) for entry in values]
         # A slice of a repeated field is a list, and faster than iteration.
         return itemgetter(slice(None))
 
@@ -121,7 +123,9 @@ class _Converters:
         if field.message_type is not None:
             return self.of_message(field.message_type)
         if field.enum_type is not None:
-            names = {number: each.name for number, each in field.enum_type.values_by_number.items()}
+            names = {
+                number: member.name for number, member in field.enum_type.values_by_number.items()
+            }
             return lambda number: names.get(number, number)
         return _number if field.type in _FLOATS else None
 
@@ -140,12 +144,12 @@ def _same(value: Any) -> Any:
 
 def _object(fields: list[_Field], message: Any) -> dict[str, Any]:
     """The fields by their names in the .proto file, without absent optional ones."""
-    found = {}
+    converted = {}
     for name, optional, read in fields:
         if not optional or message.HasField(name):
             value = getattr(message, name)
-            found[name] = value if read is None else read(value)
-    return found
+            converted[name] = value if read is None else read(value)
+    return converted
 
 
 def _number(value: float) -> float | str:

@@ -17,7 +17,7 @@ from tempfile import TemporaryFile
 from typing import Any, Final
 
 from streameval.errors import SourceError
-from streameval.extras import imported
+from streameval.extras import import_extra
 
 _SCHEMES: Final = ("s3://", "gs://", "az://")
 
@@ -71,7 +71,7 @@ class _ObjectFile(RawIOBase):
         return len(block)
 
 
-def opened(path: str) -> int:
+def open_copy(path: str) -> int:
     """A descriptor of a copy of the object; closing it removes the copy."""
     with _as_source_errors(path), TemporaryFile() as copy:
         for block in _obstore().get(_store(path), _key(path)).stream():
@@ -123,8 +123,8 @@ def _as_source_errors(path: str) -> Iterator[None]:
 
 
 def _obstore() -> Any:
-    return imported("obstore", "reading s3://, gs:// and az://", "objectstore")
+    return import_extra("obstore", "reading s3://, gs:// and az://", "objectstore")
 
 
 def _objectstore() -> Any:
-    return imported("streameval.objectstore", "reading s3://, gs:// and az://", "objectstore")
+    return import_extra("streameval.objectstore", "reading s3://, gs:// and az://", "objectstore")

@@ -109,10 +109,10 @@ def redact(config: Mapping[str, Any]) -> dict[str, Any]:
     >>> redact({"sasl_plain_password": "xyzzy", "proxy_url": "socks5://me:xyzzy@host:1"})
     {'sasl_plain_password': '***', 'proxy_url': 'socks5://***@host:1'}
     """
-    return {key: _shown(key, value) for key, value in config.items()}
+    return {key: _show(key, value) for key, value in config.items()}
 
 
-def _shown(key: str, value: Any) -> Any:
+def _show(key: str, value: Any) -> Any:
     if isinstance(value, Mapping):
         return redact(value)
     if value is not None and _SECRET.search(key):

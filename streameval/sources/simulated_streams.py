@@ -96,13 +96,13 @@ def streams(lists: int, seed: int, *, invalid: bool = True) -> Streams:
         ['r0-0', 'r0-0', 'r0-1']
     """
     random = np.random.default_rng([seed, _SEED])
-    shown = list(_shown(lists, seed))
-    done = _numbered(seed, _interactions(random, shown))
+    shown = list(_show(lists, seed))
+    done = _number(seed, _interactions(random, shown))
     share = _INVALID if invalid else 0.0
     impressions = [impression for impression, _ in shown]
     return Streams(
-        impressions=_log(random, share, impressions, lambda each: _retried(random, each)),
-        interactions=_log(random, share, done, lambda each: each),
+        impressions=_log(random, share, impressions, lambda record: _retry(random, record)),
+        interactions=_log(random, share, done, lambda record: record),
     )
 
 
@@ -111,7 +111,7 @@ def line(record: Impression | SimulatedInteraction | bytes) -> bytes:
     return record if isinstance(record, bytes) else msgspec.json.encode(record)
 
 
-def _shown(lists: int, seed: int) -> Iterator[_Shown]:
+def _show(lists: int, seed: int) -> Iterator[_Shown]:
     decode = msgspec.json.Decoder(Record).decode
     made = records(SimulatorOptions(seed=seed, events=lists))
     for number, record in enumerate(map(decode, made)):
@@ -135,7 +135,7 @@ def _interactions(random: _Random, shown: Sequence[_Shown]) -> list[SimulatedInt
     lists = [impression for impression, _ in shown]
     outside = _count(_OUTSIDE, len(done))
     orphans = _count(_ORPHANS, len(done))
-    views = [_view(random, each) for each in lists for _ in range(random.poisson(_VIEWS))]
+    views = [_view(random, list_) for list_ in lists for _ in range(random.poisson(_VIEWS))]
     done += [_outside(random, _choice(random, lists)) for _ in range(outside)]
     done += [_orphan(random, _choice(random, lists), gone=n % 2 == 0) for n in range(orphans)]
     return done + views
@@ -175,38 +175,38 @@ def _interaction(shown: Impression, item: str, kind: str, after: int) -> Simulat
     return SimulatedInteraction(shown.ts + after, shown.request_id, shown.user, item, kind)
 
 
-def _numbered(seed: int, done: Sequence[SimulatedInteraction]) -> list[SimulatedInteraction]:
-    ordered = sorted(done, key=lambda each: each.ts)
+def _number(seed: int, done: Sequence[SimulatedInteraction]) -> list[SimulatedInteraction]:
+    ordered = sorted(done, key=lambda record: record.ts)
     replace = msgspec.structs.replace
-    return [replace(each, event_id=f"e{seed}-{n}") for n, each in enumerate(ordered)]
+    return [replace(record, event_id=f"e{seed}-{n}") for n, record in enumerate(ordered)]
 
 
-def _retried(random: _Random, shown: Impression) -> Impression:
+def _retry(random: _Random, shown: Impression) -> Impression:
     """The same request again: the same record, or one with a slightly later time."""
     after = _up_to(random, _RETRY) if random.random() < 0.5 else 0
     return msgspec.structs.replace(shown, ts=shown.ts + after)
 
 
 def _log(
-    random: _Random, invalid: float, found: Sequence[T], again: Callable[[T], T]
+    random: _Random, invalid: float, records: Sequence[T], again: Callable[[T], T]
 ) -> list[T | bytes]:
     """Records in the order of writing: shortly after their times, except for late ones."""
-    size = len(found)
+    size = len(records)
     written: list[tuple[int, T | bytes]] = [
-        (each.ts + _up_to(random, _DISORDER), each) for each in found
+        (record.ts + _up_to(random, _DISORDER), record) for record in records
     ]
     for place in _sample(random, _LATE, size):
-        at, each = written[place]
-        written[place] = at + LATENESS + _up_to(random, _LATER), each
+        at, record = written[place]
+        written[place] = at + LATENESS + _up_to(random, _LATER), record
     for place in _sample(random, _DUPLICATE, size):
-        twin = again(found[place])
+        twin = again(records[place])
         written.append((twin.ts + _up_to(random, _DISORDER), twin))
     for number, place in enumerate(_sample(random, invalid, size)):
-        written.append((found[place].ts, _broken(line(found[place]), number)))
-    return [each for _, each in sorted(written, key=itemgetter(0))]
+        written.append((records[place].ts, _break(line(records[place]), number)))
+    return [record for _, record in sorted(written, key=itemgetter(0))]
 
 
-def _broken(record: bytes, number: int) -> bytes:
+def _break(record: bytes, number: int) -> bytes:
     """In turn: half of the record, the record without a time, and with a word as its time."""
     broken = (
         record[: len(record) // 2],

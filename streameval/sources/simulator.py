@@ -168,11 +168,11 @@ def _audience() -> SimulatedAudience:
 def records(options: SimulatorOptions) -> Iterator[bytes]:
     """The simulated records in order, each a JSON object without a newline, without pacing."""
     blocks = (block(options.seed, number) for number in itertools.count())
-    values = itertools.chain.from_iterable(each.values for each in blocks)
+    values = itertools.chain.from_iterable(record_block.values for record_block in blocks)
     return itertools.islice(values, options.events)
 
 
-def paced(
+def pace_records(
     records: Iterable[T], per_second: float, wait: Callable[[float], object] = time.sleep
 ) -> Iterator[T]:
     """Yield each record when it is due."""
@@ -229,8 +229,10 @@ class SimulatorSource:
         A partition without records among them advances by an empty batch.
         """
         if not self.joined:
-            found = self._owner.assigned([self._assignment(each) for each in self._partitions])
-            self._positions = {each: found[each] for each in self._partitions}
+            starts = self._owner.assigned(
+                [self._assignment(partition) for partition in self._partitions]
+            )
+            self._positions = {partition: starts[partition] for partition in self._partitions}
             self._first = self._next = min(self._positions.values())
             self.joined = True
         if self._due() <= self._next and not self.finished:

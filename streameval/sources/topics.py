@@ -163,8 +163,8 @@ def send(
                     count += 1
                     if count % _STEP == 0:
                         progress(count)
-            for each in unanswered:
-                each.get()
+            for future in unanswered:
+                future.get()
                 count += 1
     except SETTINGS_ERRORS as error:
         raise settings_error(error, config) from error
@@ -193,12 +193,12 @@ class UserKey:
     def __call__(self, record: bytes) -> bytes | None:
         """The key; None if no user is found."""
         try:
-            found: Any = self._decoder.decode(record)
+            decoded: Any = self._decoder.decode(record)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return None
         for _ in range(self._depth):
-            found = found.value
-        return str(found).encode()
+            decoded = decoded.value
+        return str(decoded).encode()
 
 
 def _shape(path: str) -> Any:
@@ -221,7 +221,7 @@ def newest_records(options: KafkaOptions, environment: Mapping[str, str]) -> Ite
             partitions = cluster.topics(source_topics(options)).partitions
             begins = cluster.offsets(partitions, EARLIEST)
             ends = cluster.offsets(partitions, LATEST)
-        starts = {each: max(begins[each], ends[each] - RECORDS) for each in partitions}
+        starts = {log: max(begins[log], ends[log] - RECORDS) for log in partitions}
         for partition, records in records_between(config, starts, ends, _SECONDS):
             yield batch_of(partition, records)
     except SETTINGS_ERRORS as error:
@@ -254,25 +254,29 @@ def records_between(
     seconds: float,
 ) -> Generator[tuple[Partition, list[Any]]]:
     """Records between start and end offsets, in order within each partition."""
-    left = {TopicPartition(*each): end for each, end in ends.items() if starts[each] < end}
+    left = {
+        TopicPartition(*partition): end
+        for partition, end in ends.items()
+        if starts[partition] < end
+    }
     with closing(connect(KafkaConsumer, config)) as consumer:
         consumer.assign(list(left))
-        for each in left:
-            consumer.seek(each, starts[Partition(*each)])
+        for log in left:
+            consumer.seek(log, starts[Partition(*log)])
         heard = time.monotonic()
         while left:
             polled = consumer.poll(timeout_ms=_POLL_MS)
-            for each, records in polled.items():
-                found = [record for record in records if record.offset < left[each]]
-                if found:
-                    yield Partition(*each), found
-            done = [each for each, end in left.items() if consumer.position(each) >= end]
+            for log, records in polled.items():
+                earlier_records = [record for record in records if record.offset < left[log]]
+                if earlier_records:
+                    yield Partition(*log), earlier_records
+            done = [log for log, end in left.items() if consumer.position(log) >= end]
             heard = time.monotonic() if polled or done else heard
             if time.monotonic() - heard > seconds:
                 raise KafkaTimeoutError(f"no record for {seconds:g} seconds")
-            for each in done:
-                del left[each]
-                consumer.pause(each)
+            for log in done:
+                del left[log]
+                consumer.pause(log)
 
 
 def probe(options: KafkaOptions, environment: Mapping[str, str]) -> str:

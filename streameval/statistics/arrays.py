@@ -24,7 +24,7 @@ _EXACT = 2**53
 """Largest integer up to which float64, the type of bincount's weights, is exact."""
 
 
-def grouped(
+def group_sum(
     keys: Sequence[IntArray], counts: Sequence[IntArray], combine: np.ufunc = np.add
 ) -> tuple[list[IntArray], list[IntArray]]:
     """Combine the counts of equal keys by `combine`, which is a sum or a maximum.
@@ -48,15 +48,15 @@ def grouped(
         order = np.lexsort(keys[::-1])
         unlike = [column[order][1:] != column[order][:-1] for column in keys]
         changes = np.logical_or.reduce(unlike)
-        return _combined(keys, counts, combine, order, changes)
+        return _combine(keys, counts, combine, order, changes)
     codes = _codes(keys, lows, spans)
     if (codes[1:] > codes[:-1]).all():
         return list(keys), list(counts)
     if room <= 8 * codes.size + 1024 and combine is np.add and _small(counts):
-        return _added_densely(codes, counts, lows, spans)
+        return _add_densely(codes, counts, lows, spans)
     order = np.argsort(codes)
     codes = codes[order]
-    return _combined(keys, counts, combine, order, codes[1:] != codes[:-1])
+    return _combine(keys, counts, combine, order, codes[1:] != codes[:-1])
 
 
 def _ascend(keys: Sequence[IntArray]) -> bool:
@@ -69,7 +69,7 @@ def _ascend(keys: Sequence[IntArray]) -> bool:
     return bool(larger.all())
 
 
-def placed(values: IntArray) -> tuple[IntArray, IntArray]:
+def place_values(values: IntArray) -> tuple[IntArray, IntArray]:
     """The distinct values, ascending, and the index of each value among them.
 
     Example:
@@ -80,8 +80,8 @@ def placed(values: IntArray) -> tuple[IntArray, IntArray]:
         return values[:1], np.zeros(values.size, np.int64)
     low, high = int(values.min()), int(values.max())
     if high - low > 2 * values.size + _DENSE:
-        known = distinct(values)
-        return known, np.searchsorted(known, values)
+        distinct_values = distinct(values)
+        return distinct_values, np.searchsorted(distinct_values, values)
     occurs = np.zeros(high - low + 1, np.bool_)
     occurs[values - low] = True
     return np.flatnonzero(occurs) + low, (np.cumsum(occurs) - 1)[values - low]
@@ -97,17 +97,17 @@ def distinct(values: IntArray) -> IntArray:
 
 def sums(owner: IntArray, values: IntArray, owners: int) -> IntArray:
     """The sum of each owner's values, shape (owners,)."""
-    found = np.zeros(owners, np.int64)
-    np.add.at(found, owner, values)
-    return found
+    totals = np.zeros(owners, np.int64)
+    np.add.at(totals, owner, values)
+    return totals
 
 
-def among(values: IntArray, known: IntArray) -> BoolArray:
+def among(values: IntArray, members: IntArray) -> BoolArray:
     """Which values are in `known`, which ascends."""
-    if not known.size:
+    if not members.size:
         return np.zeros(values.size, np.bool_)
-    at = np.minimum(np.searchsorted(known, values), known.size - 1)
-    return np.asarray(known[at] == values)
+    at = np.minimum(np.searchsorted(members, values), members.size - 1)
+    return np.asarray(members[at] == values)
 
 
 def up_to(ranks: IntArray, k: int | None) -> BoolArray:
@@ -125,12 +125,12 @@ def read_only(column: Column) -> Column:
 def bounds(columns: Sequence[IntArray]) -> tuple[list[int], list[int]]:
     """The smallest and the largest integer of each column; no column may be empty."""
     if columns[0].size > _FEW:
-        return [int(each.min()) for each in columns], [int(each.max()) for each in columns]
+        return [int(column.min()) for column in columns], [int(column.max()) for column in columns]
     together = np.array(columns, np.int64)
     return together.min(axis=1).tolist(), together.max(axis=1).tolist()
 
 
-def narrowed(columns: Sequence[IntArray]) -> list[IntArray]:
+def narrow(columns: Sequence[IntArray]) -> list[IntArray]:
     """Columns of equal length, each in the narrowest type that holds its integers."""
     if not columns[0].size:
         return [column.astype("<i1") for column in columns]
@@ -160,18 +160,18 @@ def _small(counts: Sequence[IntArray]) -> bool:
     return all(float(np.abs(column).sum(dtype=np.float64)) < _EXACT / 2 for column in counts)
 
 
-def _added_densely(
+def _add_densely(
     codes: IntArray, counts: Sequence[IntArray], lows: Sequence[int], spans: Sequence[int]
 ) -> tuple[list[IntArray], list[IntArray]]:
     occurs = np.zeros(int(np.prod(spans)), np.bool_)
     occurs[codes] = True
-    found = np.flatnonzero(occurs)
-    places = zip(lows, np.unravel_index(found, spans), strict=True)
-    added = [np.bincount(codes, weights=column)[found].astype(np.int64) for column in counts]
+    occupied = np.flatnonzero(occurs)
+    places = zip(lows, np.unravel_index(occupied, spans), strict=True)
+    added = [np.bincount(codes, weights=column)[occupied].astype(np.int64) for column in counts]
     return [low + place for low, place in places], added
 
 
-def _combined(
+def _combine(
     keys: Sequence[IntArray],
     counts: Sequence[IntArray],
     combine: np.ufunc,

@@ -120,7 +120,7 @@ class BinnedStatistic(CappedStatistic):
         keys, reduced = float_keys(values), among(cells, self.binned)
         if reduced.any():
             keys[reduced] = self.bins.keys(values[reduced])
-            self.on_binned(cells[reduced], values[reduced], [each[reduced] for each in counts])
+            self.on_binned(cells[reduced], values[reduced], [count[reduced] for count in counts])
         self.relations[self.rows].add([cells, keys], counts)
 
     def on_binned(self, cells: IntArray, values: FloatArray, counts: Sequence[IntArray]) -> None:
@@ -138,9 +138,9 @@ class BinnedStatistic(CappedStatistic):
 
     def merge(self, *others: Self) -> None:
         """Add the counts of others; a cell binned in one of them is binned."""
-        for each in (self, *others):
-            each.fold()
-        if any(each.reduced for each in (self, *others)):
+        for statistic in (self, *others):
+            statistic.fold()
+        if any(statistic.reduced for statistic in (self, *others)):
             for other in others:
                 self.bin(other.binned[~among(other.binned, self.binned)])
             others = tuple(map(self._binned_alike, others))
@@ -166,8 +166,8 @@ class BinnedStatistic(CappedStatistic):
             goals = {names.get(cell, cell) for cell in self.binned.tolist()}
             cells = self.relations[self.rows].cells.tolist()
             meeting = [cell for cell in cells if names.get(cell, cell) in goals]
-            found = np.array(meeting, np.int64)
-            self.bin(found[~among(found, self.binned)])
+            cells_met = np.array(meeting, np.int64)
+            self.bin(cells_met[~among(cells_met, self.binned)])
         super().rename(names)
 
     @property
@@ -180,11 +180,11 @@ class BinnedStatistic(CappedStatistic):
         if not cells.size:
             return
         relation = self.relations[self.rows]
-        own, keys, *counts = relation.columns
-        here = among(own, cells)
+        cells_here, keys, *counts = relation.columns
+        here = among(cells_here, cells)
         values = floats_of_keys(keys[here].astype(np.int64))
-        self.on_binned(own[here].astype(np.int64), values, [each[here] for each in counts])
+        self.on_binned(cells_here[here].astype(np.int64), values, [count[here] for count in counts])
         keys = keys.astype(np.int64)
         keys[here] = self.bins.keys(values)
-        relation.replace([own, keys, *counts])
+        relation.replace([cells_here, keys, *counts])
         self.relations["binned"].add([cells], [np.ones_like(cells)])

@@ -19,7 +19,7 @@ from streameval.statistics.binning import (
     bins_of,
     floats_of_keys,
 )
-from streameval.statistics.exact import ONE, limbs, ratio, scaled, squares
+from streameval.statistics.exact import ONE, limbs, ratio, scaled_sum, squares
 from streameval.statistics.relation import Columns, Shape
 from streameval.statistics.vocabulary import Items
 
@@ -91,12 +91,12 @@ class Values(BinnedStatistic):
         """Count lists seen, with or without a value."""
         self._mark(_LISTS, cells, np.ones_like(cells))
 
-    def enqueue(self, cell: int, found: float | Sequence[float] | None) -> None:
+    def enqueue(self, cell: int, result: float | Sequence[float] | None) -> None:
         """Count the values of one event at the next `fold`: one, several or none."""
-        if isinstance(found, (int, float)):
-            self._waiting.append(found)
-        elif found is not None:
-            self._waiting.extend(found)
+        if isinstance(result, (int, float)):
+            self._waiting.append(result)
+        elif result is not None:
+            self._waiting.extend(result)
         self._where.extend([cell] * (len(self._waiting) - len(self._where)))
         if len(self._waiting) >= _MOST_WAITING:
             self.fold()
@@ -124,7 +124,7 @@ class Values(BinnedStatistic):
         )
         estimated = self.relations["binned"].value(cells) > 0
         rows = zip(values, marks, sums, estimated.tolist(), strict=True)
-        return [Distribution(*each, self.options.bits) for each in rows]
+        return [Distribution(*row, self.options.bits) for row in rows]
 
     def _mark(self, kind: int, cells: IntArray, counts: IntArray) -> None:
         self.relations["marks"].add([cells, np.full_like(cells, kind)], [counts])
@@ -149,9 +149,9 @@ class Distribution:
         self._keys, self._counts = values
         self._sums = sums
         self.estimated, self._bits = estimated, bits
-        known: dict[int, int] = dict(zip(*(column.tolist() for column in marks), strict=True))
-        self.lists, self.undefined = known.get(_LISTS, 0), known.get(_UNDEFINED, 0)
-        self._above, self._below = known.get(_ABOVE, 0), known.get(_BELOW, 0)
+        by_mark: dict[int, int] = dict(zip(*(column.tolist() for column in marks), strict=True))
+        self.lists, self.undefined = by_mark.get(_LISTS, 0), by_mark.get(_UNDEFINED, 0)
+        self._above, self._below = by_mark.get(_ABOVE, 0), by_mark.get(_BELOW, 0)
 
     @classmethod
     def of(cls, value: float) -> Distribution:
@@ -161,9 +161,9 @@ class Distribution:
     @classmethod
     def of_all(cls, values: FloatArray) -> Distribution:
         """The distribution of these values, never binned."""
-        known = Values(ValuesOptions(cap=max(CAP, values.size)), Items())
-        known.add(np.zeros(values.size, np.int64), values, np.ones(values.size, np.int64))
-        return known.view(np.array([0]))[0]
+        values_of_all = Values(ValuesOptions(cap=max(CAP, values.size)), Items())
+        values_of_all.add(np.zeros(values.size, np.int64), values, np.ones(values.size, np.int64))
+        return values_of_all.view(np.array([0]))[0]
 
     @property
     def count(self) -> int:
@@ -246,7 +246,7 @@ class Distribution:
     def _moment(self, power: int) -> int:
         if not self.estimated:
             moment = limbs if power == 1 else squares
-            return scaled(*moment(self._values, self._counts))
+            return scaled_sum(*moment(self._values, self._counts))
         powers, exponents, *parts = self._sums
         here = powers == power
-        return scaled(exponents[here], [part[here] for part in parts])
+        return scaled_sum(exponents[here], [part[here] for part in parts])

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from streameval.statistics.arrays import FloatArray, IntArray, grouped
+from streameval.statistics.arrays import FloatArray, IntArray, group_sum
 
 _BITS = 2320
 """Every finite float64 and its square are integers when multiplied by 2^_BITS."""
@@ -53,7 +53,7 @@ def limbs(values: FloatArray, counts: IntArray) -> tuple[IntArray, list[IntArray
 def squares(values: FloatArray, counts: IntArray) -> tuple[IntArray, list[IntArray]]:
     """`limbs` of the exact squares, with twice as many rows."""
     mantissas, exponents = np.frexp(values)
-    (high, shifts), (low, small) = map(np.frexp, _squared(mantissas))
+    (high, shifts), (low, small) = map(np.frexp, _square(mantissas))
     return _limbs(
         np.concatenate((high, low)),
         2 * np.concatenate((exponents, exponents)) + np.concatenate((shifts, small)),
@@ -61,11 +61,13 @@ def squares(values: FloatArray, counts: IntArray) -> tuple[IntArray, list[IntArr
     )
 
 
-def scaled(exponents: IntArray, parts: list[IntArray]) -> int:
+def scaled_sum(exponents: IntArray, parts: list[IntArray]) -> int:
     """The exact sum of the output of `limbs`, as a multiple of 1 / ONE."""
-    (known,), summed = grouped([exponents], parts)
+    (distinct_exponents,), summed = group_sum([exponents], parts)
     total = 0
-    for exponent, *limb in zip(known.tolist(), *(each.tolist() for each in summed), strict=True):
+    for exponent, *limb in zip(
+        distinct_exponents.tolist(), *(limb_column.tolist() for limb_column in summed), strict=True
+    ):
         whole = sum(part << _LIMB * place for place, part in enumerate(limb))
         total += whole << (exponent + _BITS - 53)
     return total
@@ -93,7 +95,7 @@ def _limbs(
     return exponents.astype(np.int64), [part * counts for part in parts]
 
 
-def _squared(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _square(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Rounded squares of values below 1, and their rounding errors (Dekker, 1971)."""
     high = np.round(values * 2.0**26) / 2.0**26
     low = values - high

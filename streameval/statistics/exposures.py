@@ -11,7 +11,7 @@ import numpy as np
 
 from streameval.events import Batch, Event, Id
 from streameval.events.ragged import IdColumn, Ragged
-from streameval.statistics.arrays import IntArray, grouped, placed
+from streameval.statistics.arrays import IntArray, group_sum, place_values
 from streameval.statistics.relation import Columns, Shape
 from streameval.statistics.sampling import HALVINGS, SampledStatistic, bounds_of
 from streameval.statistics.scores import gains_of
@@ -80,9 +80,11 @@ class ItemsShown(SampledStatistic):
         where = cell_of_each(cells, len(batch))
         if self.options.of != "items":
             users = batch.users or []
-            known = np.array([row for row, user in enumerate(users) if user is not None], np.int64)
-            where = where[known]
-            batch = _of_users(batch.take(known), hits=self.options.of == "users_with_hits")
+            rows_with_user = np.array(
+                [row for row, user in enumerate(users) if user is not None], np.int64
+            )
+            where = where[rows_with_user]
+            batch = _of_users(batch.take(rows_with_user), hits=self.options.of == "users_with_hits")
         shown = self.items.coded(self._shown(batch))
         self._pending.append((where, shown))
         self.waiting += len(shown) + shown.values.size
@@ -97,10 +99,10 @@ class ItemsShown(SampledStatistic):
             shown = pending[0][1].joined(*(lists for _, lists in pending[1:]))
             self.relations["lists"].add([cells], [np.ones_like(cells)])
             # Cells are few but far apart. Their indices have no gaps, so nothing must be sorted.
-            known, places = placed(cells)
+            distinct_cells, places = place_values(cells)
             rows = [shown.spread(places), shown.values]
-            (places, codes), counts = grouped(rows, [np.ones_like(shown.values)])
-            self.relations["shown"].add([known[places], codes], counts)
+            (places, codes), counts = group_sum(rows, [np.ones_like(shown.values)])
+            self.relations["shown"].add([distinct_cells[places], codes], counts)
         super().fold()
 
     def note_lost(self, columns: Columns) -> None:
@@ -112,11 +114,11 @@ class ItemsShown(SampledStatistic):
         """The argument of metrics for each of these cells."""
         self.fold()
         lists, lost = (self.relations[name].value(cells).tolist() for name in ("lists", "lost"))
-        found = self.relations["shown"].by_cell(cells)
+        shown_by_cell = self.relations["shown"].by_cell(cells)
         return [
             Exposures(lists=seen, share=kept, lost=gone, codes=codes, shown=shown, items=self.items)
             for seen, kept, gone, (codes, shown) in zip(
-                lists, self.shares(cells), lost, found, strict=True
+                lists, self.shares(cells), lost, shown_by_cell, strict=True
             )
         ]
 
@@ -186,10 +188,10 @@ class Exposures(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         """How often each sampled item, or each in `among`, was shown; ascending."""
         shown = self.shown
         if among is not None:
-            known = (item in among for item in self.items.named(self.codes))
-            shown = shown[np.fromiter(known, np.bool_, self.codes.size)]
-        found: list[int] = np.sort(shown).tolist()
-        return found
+            is_member = (item in among for item in self.items.named(self.codes))
+            shown = shown[np.fromiter(is_member, np.bool_, self.codes.size)]
+        ascending: list[int] = np.sort(shown).tolist()
+        return ascending
 
 
 def _of_users(batch: Batch, *, hits: bool) -> Batch:

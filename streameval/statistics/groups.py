@@ -11,7 +11,7 @@ import numpy as np
 from msgspec.msgpack import Ext
 
 from streameval.errors import UnlikeStateError
-from streameval.statistics.arrays import FloatArray, IntArray, distinct, grouped, sums
+from streameval.statistics.arrays import FloatArray, IntArray, distinct, group_sum, sums
 from streameval.statistics.exact import approximate
 from streameval.statistics.intervals import UNIT, GroupSums
 from streameval.statistics.relation import Columns, Relation, Shape
@@ -99,7 +99,7 @@ class Groups(Statistic):
             totals.add(part)
         self._add(keys, totals.sums)
         for (owners, *others), counts in totals.exact:
-            self.relations["exact"].add([*(each[owners] for each in keys), *others], counts)
+            self.relations["exact"].add([*(key[owners] for key in keys), *others], counts)
 
     def merge(self, *others: Self) -> None:
         """Add the sums of others, which may have more groups or days."""
@@ -114,15 +114,15 @@ class Groups(Statistic):
     def by_day(self, bits: int) -> dict[int, Self]:
         """Split by event day; cells with equal lower bits are summed."""
         self.fold()
-        found: dict[int, Self] = {}
+        by_day: dict[int, Self] = {}
         for name, relation in self.relations.items():
-            cells, days, *columns = (each.astype(np.int64) for each in relation.columns)
+            cells, days, *columns = (column.astype(np.int64) for column in relation.columns)
             cells &= (1 << bits) - 1
             for day in distinct(days).tolist():
-                own = found.setdefault(day, self.empty()).relations[name]
+                of_day = by_day.setdefault(day, self.empty()).relations[name]
                 here = days == day
-                own.replace([each[here] for each in (cells, days, *columns)])
-        return found
+                of_day.replace([column[here] for column in (cells, days, *columns)])
+        return by_day
 
     def dated(self, day: int) -> Self:
         """A copy with everything on one day."""
@@ -148,26 +148,28 @@ class Groups(Statistic):
         self.fold()
         column = self.options.metrics.index(metric)
         rows = [self._rows(cell) for cell in cells]
-        days = distinct(np.concatenate([np.zeros(0, np.int64), *(each.days for each in rows)]))
+        days = distinct(
+            np.concatenate([np.zeros(0, np.int64), *(cell_rows.days for cell_rows in rows)])
+        )
         days = days[-MOST_DAYS:]
         shape = days.size, self.options.groups
         sums = np.zeros((2, days.size * self.options.groups), np.int64)
-        for each in rows:
-            each.add_to(sums, column, len(self.options.metrics), days)
-        found: FloatArray = (sums[0] * UNIT).reshape(shape)
+        for cell_rows in rows:
+            cell_rows.add_to(sums, column, len(self.options.metrics), days)
+        approximate_sums: FloatArray = (sums[0] * UNIT).reshape(shape)
         if self.relations["exact"].size:
             _, (day, group, kind, *limbed) = self.relations["exact"].of(np.array(cells))
             here = kind == column
             row = np.searchsorted(days, day[here])
-            (row, group, exponent), parts = grouped(
-                [row, group[here], limbed[0][here]], [each[here] for each in limbed[1:]]
+            (row, group, exponent), parts = group_sum(
+                [row, group[here], limbed[0][here]], [limb[here] for limb in limbed[1:]]
             )
-            np.add.at(found, (row, group), approximate(exponent, parts))
+            np.add.at(approximate_sums, (row, group), approximate(exponent, parts))
         counts: IntArray = sums[1].reshape(shape)
         some = counts.any(axis=1)
         if some.all():
-            return GroupSums(days, found, counts)
-        return GroupSums(days[some], found[some], counts[some])
+            return GroupSums(days, approximate_sums, counts)
+        return GroupSums(days[some], approximate_sums[some], counts[some])
 
     def lists(self, cells: IntArray) -> tuple[IntArray, IntArray]:
         """For each of these cells, the number of lists, and of lists without a user."""
@@ -179,10 +181,12 @@ class Groups(Statistic):
         """Days, ascending; the lists of these cells on each, and those without a user."""
         self.fold()
         _, (days, anonymous, lists) = self.relations["lists"].of(cells)
-        known = distinct(days)
-        place = np.searchsorted(known, days)
-        listed, nameless = (sums(place, each, known.size) for each in (lists, lists * anonymous))
-        return known, listed, nameless
+        distinct_days = distinct(days)
+        place = np.searchsorted(distinct_days, days)
+        listed, nameless = (
+            sums(place, column, distinct_days.size) for column in (lists, lists * anonymous)
+        )
+        return distinct_days, listed, nameless
 
     def listed(self, until: int) -> int:
         """The lists of all cells up to a day, inclusive."""
@@ -210,12 +214,12 @@ class Groups(Statistic):
         """
         twin = Groups(msgspec.structs.replace(self.options, metrics=tuple(metrics)), self.items)
         pairs = zip([*twin.relations], saved, strict=True)
-        found = {
+        loaded = {
             name: twin.relations[name].restored(columns, cells, np.zeros(0, np.int64))
             for name, columns in pairs
         }
-        self.relations["lists"] = found["lists"]
-        summed, exact = found["sums"].columns, found["exact"].columns
+        self.relations["lists"] = loaded["lists"]
+        summed, exact = loaded["sums"].columns, loaded["exact"].columns
         place = {metric: at for at, metric in enumerate(metrics) if metric not in without}
         *keys, none = *summed[:3], np.zeros_like(summed[0])
         counts = [
@@ -224,21 +228,27 @@ class Groups(Statistic):
             for metric in self.options.metrics
         ]
         self._add(keys, counts)
-        known = {metric: at for at, metric in enumerate(self.options.metrics)}
+        place_of_metric = {metric: at for at, metric in enumerate(self.options.metrics)}
         goals = np.array(
-            [*(known[each] if each in place and each in known else -1 for each in metrics), -1]
+            [
+                *(
+                    place_of_metric[metric] if metric in place and metric in place_of_metric else -1
+                    for metric in metrics
+                ),
+                -1,
+            ]
         )
         kind = goals[exact[3]]
-        kept = [each[kind >= 0] for each in (*exact[:3], kind, *exact[4:])]
+        kept = [column[kind >= 0] for column in (*exact[:3], kind, *exact[4:])]
         self.relations["exact"].add(kept[:5], kept[5:])
 
     def _add(self, keys: Sequence[IntArray], counts: Sequence[IntArray]) -> None:
         """Add the rows with a denominator above 0; a list may be left out of every mean."""
         below = counts[len(self.options.metrics) :]
         if below:
-            some = np.logical_or.reduce([each > 0 for each in below])
+            some = np.logical_or.reduce([column > 0 for column in below])
             self.relations["sums"].add(
-                [each[some] for each in keys], [each[some] for each in counts]
+                [key[some] for key in keys], [count[some] for count in counts]
             )
 
     def _of(self, other: Self, name: str) -> Relation:
@@ -246,7 +256,7 @@ class Groups(Statistic):
         relation = other.relations[name]
         if self.options == other.options:
             return relation
-        cells, days, *columns = (each.astype(np.int64) for each in relation.columns)
+        cells, days, *columns = (column.astype(np.int64) for column in relation.columns)
         if not self.options.daily:
             days[:] = 0
         if relation.shape != self.shapes["lists"] and columns:
@@ -264,19 +274,19 @@ class Groups(Statistic):
     def _merge_oldest_days(self) -> None:
         if self.relations["lists"].size <= MOST_DAYS:
             return
-        goals = {cell: each[-MOST_DAYS] for cell, each in self._days() if each.size > MOST_DAYS}
+        goals = {cell: days[-MOST_DAYS] for cell, days in self._days() if days.size > MOST_DAYS}
         if goals:
-            for name, each in self.relations.items():
-                self.relations[name] = _from_day(each, goals)
+            for name, relation in self.relations.items():
+                self.relations[name] = _from_day(relation, goals)
 
     def _rows(self, cell: int) -> _Rows:
-        versions = [(each, each.version) for each in self.relations.values()]
+        versions = [(relation, relation.version) for relation in self.relations.values()]
         if self._view is None or self._view[0] != versions:
             self._view = versions, {}
-        known = self._view[1]
-        if cell not in known:
-            known[cell] = _Rows(self, cell)
-        return known[cell]
+        rows_by_cell = self._view[1]
+        if cell not in rows_by_cell:
+            rows_by_cell[cell] = _Rows(self, cell)
+        return rows_by_cell[cell]
 
 
 class _Rows:
@@ -314,7 +324,7 @@ class _Rows:
 
 def _lists(users: ListUsers) -> tuple[list[IntArray], list[IntArray]]:
     firsts = [users.cells[:1], users.days[:1], (~users.named[:1]).astype(np.int64)]
-    if all((each == each[0]).all() for each in (users.cells, users.days, users.named)):
+    if all((column == column[0]).all() for column in (users.cells, users.days, users.named)):
         # The usual case: one cell, one day, users known.
         return firsts, [np.array([users.cells.size])]
     return [users.cells, users.days, (~users.named).astype(np.int64)], [np.ones_like(users.cells)]
@@ -322,7 +332,7 @@ def _lists(users: ListUsers) -> tuple[list[IntArray], list[IntArray]]:
 
 def _from_day(relation: Relation, firsts: Mapping[int, int]) -> Relation:
     """The relation with the days before a cell's first day moved to that day."""
-    cells, days, *rest = (each.astype(np.int64) for each in relation.columns)
+    cells, days, *rest = (column.astype(np.int64) for column in relation.columns)
     for cell, first in firsts.items():
         days = np.where(cells == cell, np.maximum(days, first), days)
     return relation.like([cells, days, *rest])

@@ -40,8 +40,8 @@ class HitCells(msgspec.Struct, frozen=True, kw_only=True, eq=False):
 
     def __post_init__(self) -> None:
         # Other metrics read the same columns.
-        for each in (self.rank, self.hits, self.ordinals, self.size, self.gain, self.owner):
-            each.flags.writeable = False
+        for column in (self.rank, self.hits, self.ordinals, self.size, self.gain, self.owner):
+            column.flags.writeable = False
 
     def total(self, contributions: FloatArray | IntArray) -> Total:
         """Sum the contributions of rows by owner.

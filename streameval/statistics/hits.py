@@ -8,7 +8,7 @@ from typing import ClassVar, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from streameval.events import Batch
-from streameval.statistics.arrays import BoolArray, IntArray, grouped, sums, up_to
+from streameval.statistics.arrays import BoolArray, IntArray, group_sum, sums, up_to
 from streameval.statistics.hitcells import FIRST, IDEAL, INTERACTED, LENGTH, HitCells, HitsView
 from streameval.statistics.lists import (
     POSITIONED,
@@ -102,16 +102,16 @@ class Hits(Statistic):
     def view(self, cells: IntArray) -> HitsOfCells:
         """The argument of metrics, with one sum for each of these cells."""
         self.fold()
-        known = self._view
-        if known is None or known[0] != self._versions or not np.array_equal(known[1], cells):
+        cached = self._view
+        if cached is None or cached[0] != self._versions or not np.array_equal(cached[1], cells):
             rows = (self.relations[name].of(cells) for name in ("hits", "lists"))
             view = HitsOfCells(_CellRows(cells.size, *rows))
-            known = self._view = self._versions, cells, view
-        return known[2]
+            cached = self._view = self._versions, cells, view
+        return cached[2]
 
     @property
     def _versions(self) -> list[object]:
-        return [(each, each.version) for each in self.relations.values()]
+        return [(relation, relation.version) for relation in self.relations.values()]
 
     def _take_ranks(self, batch: Batch, cells: IntArray) -> None:
         """Take the items at explicit positions."""
@@ -127,7 +127,7 @@ class Hits(Statistic):
         graded = int(lists.is_graded)
         count, owner = lists.count[lists.owner], lists.owner
         # Group first: the many hits have few distinct keys, and each key is written three times.
-        (cell, interacted, length, rank), counts = grouped(
+        (cell, interacted, length, rank), counts = group_sum(
             [lists.cell[owner], lists.interacted[owner], lists.length[owner], lists.rank],
             [count, count * lists.ordinal, count * (lists.ordinal == 1)],
         )
@@ -139,7 +139,7 @@ class Hits(Statistic):
                 np.concatenate((interacted, length, np.minimum(interacted, length))),
                 np.tile(rank, 3),
             ],
-            [np.tile(counts[0], 3), *(np.concatenate((each, none)) for each in counts[1:])],
+            [np.tile(counts[0], 3), *(np.concatenate((column, none)) for column in counts[1:])],
         )
         self.relations["lists"].add(
             [lists.cell, 2 * lists.kind + graded, lists.interacted, lists.length], [lists.count]
@@ -228,7 +228,7 @@ class HitsOfCells(HitsView):
     def _first_hits(self) -> _Rows:
         owner, _, rank, _, _, firsts = self._cached_rows(INTERACTED)
         some = firsts > 0
-        (owner, rank), (lists,) = grouped([owner[some], rank[some]], [firsts[some]])
+        (owner, rank), (lists,) = group_sum([owner[some], rank[some]], [firsts[some]])
         return owner, np.ones_like(rank), rank, lists, lists, lists
 
     def cells_by(self, size: int, k: int | None) -> HitCells:

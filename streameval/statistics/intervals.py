@@ -47,8 +47,8 @@ class Intervals(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         # msgspec checks constraints when it decodes, not when Python code creates a Struct.
         groups: Any = self.groups
         if not isinstance(groups, Integral) or groups not in get_args(Groups):
-            known = ", ".join(map(str, get_args(Groups)))
-            raise MetricError(f"Intervals(groups={self.groups!r}): choose one of {known}.")
+            choices = ", ".join(map(str, get_args(Groups)))
+            raise MetricError(f"Intervals(groups={self.groups!r}): choose one of {choices}.")
         if not (is_number(self.confidence) and 0.5 < self.confidence < 1.0):
             allowed = "give a share above 0.5 and below 1, for example 0.95."
             raise MetricError(f"Intervals(confidence={self.confidence!r}): {allowed}")
@@ -57,14 +57,14 @@ class Intervals(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             raise MetricError(f"Intervals(precision={self.precision!r}): {allowed}")
 
 
-def check_method(method: str, known: Sequence[str]) -> None:
+def check_method(method: str, methods: Sequence[str]) -> None:
     """Refuse an unknown method of intervals or comparisons.
 
     Raises:
         MetricError: the method is unknown.
     """
-    if method not in known:
-        hint = suggestion(str(method), known) or f" Choose {' or '.join(map(repr, known))}."
+    if method not in methods:
+        hint = suggestion(str(method), methods) or f" Choose {' or '.join(map(repr, methods))}."
         raise MetricError(f"unknown method={method!r}.{hint}")
 
 

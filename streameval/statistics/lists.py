@@ -207,8 +207,8 @@ class Lists(HitsView):
             ),
             rank=column("rank"),
             gains=Gains(
-                np.concatenate([each.of_hits for each in gains]),
-                gains[0].ideal.joined(*(each.ideal for each in gains[1:])),
+                np.concatenate([gain.of_hits for gain in gains]),
+                gains[0].ideal.joined(*(gain.ideal for gain in gains[1:])),
             )
             if gains
             else None,
@@ -339,14 +339,14 @@ def _relevant(options: HitsOptions, hits: Matches) -> tuple[Matches, _RelevantGa
     interacted += np.bincount(gains.rows, minlength=interacted.size)
     gain = hits.gain if hits.gain.size else np.ones(hits.owner.size)
     relevant = np.flatnonzero(_are_relevant(options, gain))
-    found = hits._replace(
+    relevant_hits = hits._replace(
         interacted=interacted,
         owner=hits.owner[relevant],
         place=hits.place[relevant],
         item=hits.item[relevant],
         gain=gain[relevant],
     )
-    return found, gains
+    return relevant_hits, gains
 
 
 def _are_relevant(options: HitsOptions, gains: FloatArray) -> BoolArray:
@@ -408,8 +408,8 @@ def _positioned(batch: Batch) -> BoolArray | None:
     """Which lists have explicit positions; None if none has."""
     if batch.positions is None:
         return None
-    found = np.array([ranks is not None for ranks in batch.positions], np.bool_)
-    return found if found.any() else None
+    has_positions = np.array([ranks is not None for ranks in batch.positions], np.bool_)
+    return has_positions if has_positions.any() else None
 
 
 def _compacted(options: HitsOptions, batch: Batch, positioned: BoolArray | None) -> Batch:

@@ -68,18 +68,18 @@ def first_hits(owner: IntArray, item: IntArray) -> IntArray | None:
 
 
 def _matches(batch: Batch, search: Search) -> Matches:
-    known = batch.matches
-    if known is not None and known.depth >= search.depth and known.every >= search.every:
-        return known
+    matches = batch.matches
+    if matches is not None and matches.depth >= search.depth and matches.every >= search.every:
+        return matches
     shown, acts = batch.recommendations, batch.interactions
     if isinstance(shown, IdColumn) and isinstance(acts, IdColumn):
         return match_codes(shown, acts, search)
     depth, every = search
-    found = match(shown, acts, kind_of_ids(batch), depth, every=every, sound=True)
-    if found.odd.size:
-        detail = f"event {found.odd[0]} has ids of another kind, or that are not built-in"
+    matches = match(shown, acts, kind_of_ids(batch), depth, every=every, sound=True)
+    if matches.odd.size:
+        detail = f"event {matches.odd[0]} has ids of another kind, or that are not built-in"
         raise InvalidEventError("invalid_id", detail)
-    return found
+    return matches
 
 
 def _narrowed(matches: Matches, search: Search) -> Matches:
@@ -197,10 +197,10 @@ def _keys(items: IntArray, owner: IntArray, acts: Ragged) -> tuple[IntArray, Int
     """One integer per (list, item) of the interactions and of the entries, and the item span."""
     wanted, shown, span = _dense(acts.values, items)
     if span * len(acts) >= _LARGEST:
-        known = np.unique(acts.values)
-        wanted, span = np.searchsorted(known, acts.values), known.size + 1
-        shown = np.searchsorted(known, items)
-        shown[~among(items, known)] = known.size
+        distinct_items = np.unique(acts.values)
+        wanted, span = np.searchsorted(distinct_items, acts.values), distinct_items.size + 1
+        shown = np.searchsorted(distinct_items, items)
+        shown[~among(items, distinct_items)] = distinct_items.size
     return acts.spread(np.arange(len(acts)) * span) + wanted, owner * span + shown, span
 
 

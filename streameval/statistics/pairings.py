@@ -80,7 +80,7 @@ class ItemPairings(SampledStatistic):
     def fold(self) -> None:
         """Move pending counts into the relations, and thin cells that are too large."""
         if self._mixed:
-            keys = [np.concatenate(each) for each in zip(*self._mixed, strict=True)]
+            keys = [np.concatenate(parts) for parts in zip(*self._mixed, strict=True)]
             self._mixed, self._waiting = [], 0
             self.relations["pairs"].add(keys, [np.ones_like(keys[0])])
         super().fold()
@@ -90,7 +90,10 @@ class ItemPairings(SampledStatistic):
         self.fold()
         pairs, lengths = (self.relations[name].by_cell(cells) for name in ("pairs", "lengths"))
         rows = zip(pairs, lengths, self.shares(cells), strict=True)
-        return [Pairings(pairs=each, by_length=known, share=kept) for each, known, kept in rows]
+        return [
+            Pairings(pairs=pairs_of_cell, by_length=lengths_of_cell, share=kept)
+            for pairs_of_cell, lengths_of_cell, kept in rows
+        ]
 
 
 class Pairings(msgspec.Struct, frozen=True, kw_only=True, eq=False):

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 from msgspec.msgpack import Ext
 
-from streameval.statistics.arrays import BoolArray, IntArray, among, distinct, grouped, narrowed
+from streameval.statistics.arrays import BoolArray, IntArray, among, distinct, group_sum, narrow
 
 Columns: TypeAlias = list[IntArray]
 """Key columns, then count columns; immutable, so that relations may share them."""
@@ -69,7 +69,7 @@ class Relation:
             return [np.zeros(0, np.int64)] * (self.shape.keys + self.shape.counts)
         if len(self._parts) > 1:
             version = self.version
-            self.replace([np.concatenate(each) for each in zip(*self._parts, strict=True)])
+            self.replace([np.concatenate(parts) for parts in zip(*self._parts, strict=True)])
             self.version = version
         return self._parts[0]
 
@@ -86,8 +86,8 @@ class Relation:
     def add(self, keys: Sequence[IntArray], counts: Sequence[IntArray]) -> None:
         """Add counts (shape (n,) each) to keys (shape (n,) each), which may repeat."""
         if keys[0].size:
-            found_keys, found_counts = grouped(keys, counts, self.shape.combine)
-            self._note([narrowed([*found_keys, *found_counts])])
+            found_keys, found_counts = group_sum(keys, counts, self.shape.combine)
+            self._note([narrow([*found_keys, *found_counts])])
 
     def merge(self, *others: Relation) -> None:
         """Add other relations of the same shape; many at once are joined once."""
@@ -112,8 +112,11 @@ class Relation:
             The index in `cells` of each row's cell, and the other columns as 64-bit integers.
         """
         columns = self.columns
-        own = columns[0].astype(np.int64)
-        starts, ends = np.searchsorted(own, cells), np.searchsorted(own, cells, side="right")
+        cells_here = columns[0].astype(np.int64)
+        starts, ends = (
+            np.searchsorted(cells_here, cells),
+            np.searchsorted(cells_here, cells, side="right"),
+        )
         lengths = ends - starts
         owner = np.repeat(np.arange(cells.size), lengths)
         rows = np.arange(owner.size) + np.repeat(starts - (np.cumsum(lengths) - lengths), lengths)
@@ -136,11 +139,11 @@ class Relation:
 
     def value(self, cells: IntArray) -> IntArray:
         """The count of each of these cells, if the cell is the only key; 0 without a row."""
-        own, counts = self.columns
-        if not own.size:
+        cells_here, counts = self.columns
+        if not cells_here.size:
             return np.zeros(cells.size, np.int64)
-        at = np.minimum(np.searchsorted(own, cells), own.size - 1)
-        return np.where(own[at] == cells, counts[at], 0).astype(np.int64)
+        at = np.minimum(np.searchsorted(cells_here, cells), cells_here.size - 1)
+        return np.where(cells_here[at] == cells, counts[at], 0).astype(np.int64)
 
     def like(self, columns: Sequence[IntArray]) -> Relation:
         """A relation of the same shape with these rows; keys may repeat, in any order."""
@@ -178,7 +181,7 @@ class Relation:
         if not columns[0].size:
             return
         cells = columns[0].astype(np.int64)
-        upper, lower = cells >> bits, narrowed([cells & ((1 << bits) - 1)])
+        upper, lower = cells >> bits, narrow([cells & ((1 << bits) - 1)])
         edges = [0, *(np.flatnonzero(upper[1:] != upper[:-1]) + 1).tolist(), cells.size]
         for start, stop in pairwise(edges):
             twin = Relation(self.shape)
@@ -208,8 +211,10 @@ class Relation:
             message = f"columns of {[column.size for column in columns]} integers"
             raise ValueError(message)
         keys = columns[: self.shape.keys]
-        found, _ = grouped(keys, [])
-        if any(one is not other for one, other in zip(found, keys, strict=True)):
+        distinct_keys, _ = group_sum(keys, [])
+        if any(
+            key_column is not other for key_column, other in zip(distinct_keys, keys, strict=True)
+        ):
             message = "rows that do not ascend"
             raise ValueError(message)
         self._parts = [columns] if columns[0].size else []
@@ -222,9 +227,9 @@ class Relation:
         keys = self.shape.keys
         if self.shape.items is not None and items is not None and columns[0].size:
             columns[self.shape.items] = items[columns[self.shape.items]]
-            found, counts = grouped(columns[:keys], columns[keys:], self.shape.combine)
-            columns = [*found, *counts]
-        return [_written(column) for column in narrowed(columns)]
+            distinct_keys, counts = group_sum(columns[:keys], columns[keys:], self.shape.combine)
+            columns = [*distinct_keys, *counts]
+        return [_write(column) for column in narrow(columns)]
 
     def restored(self, saved: Sequence[Ext], cells: IntArray, items: IntArray) -> Relation:
         """Decode the output of `saved`.
@@ -233,10 +238,10 @@ class Relation:
             ValueError: it is not the output of `saved`.
         """
         twin = Relation(self.shape)
-        twin.load([decode_column(each) for each in saved])
-        twin = _translated(twin, 0, cells)
+        twin.load([decode_column(entry) for entry in saved])
+        twin = _translate(twin, 0, cells)
         column = self.shape.items
-        return twin if column is None else _translated(twin, column, items)
+        return twin if column is None else _translate(twin, column, items)
 
     def rows(self) -> list[list[int]]:
         """Rows as [keys..., counts...], in ascending order of the keys."""
@@ -251,19 +256,19 @@ class Relation:
 
     def _numbered(self, cells: IntArray) -> Columns:
         """The rows of these cells in their order, with a cell's index as its number."""
-        own, *others = self.columns
+        cells_here, *others = self.columns
         if not cells.size:
-            return [each[:0] for each in (own, *others)]
+            return [column[:0] for column in (cells_here, *others)]
         by_cell = np.argsort(cells)
         ascending = cells[by_cell]
-        at = np.minimum(np.searchsorted(ascending, own), cells.size - 1)
+        at = np.minimum(np.searchsorted(ascending, cells_here), cells.size - 1)
         places = by_cell[at]
         # A stable sort keeps the order of the rows of one cell.
         order = np.argsort(places, kind="stable")
-        given = ascending[at] == own
+        given = ascending[at] == cells_here
         if not given.all():
             order = order[given[order]]
-        return [each[order] for each in (places, *others)]
+        return [column[order] for column in (places, *others)]
 
     def _note(self, parts: Sequence[Columns]) -> None:
         size = sum(part[0].size for part in parts)
@@ -278,7 +283,7 @@ class Relation:
             _ = self.columns
 
 
-def _translated(relation: Relation, column: int, table: IntArray) -> Relation:
+def _translate(relation: Relation, column: int, table: IntArray) -> Relation:
     codes = relation.columns[column]
     if codes.size and not (int(codes.min()) >= 0 and int(codes.max()) < table.size):
         message = f"code {int(codes.max())} of only {table.size} codes"
@@ -295,10 +300,10 @@ def encode_column(column: IntArray) -> Ext:
         >>> saved.code, saved.data.hex()
         (2, '01002c01')
     """
-    return _written(*narrowed([column]))
+    return _write(*narrow([column]))
 
 
-def _written(column: IntArray) -> Ext:
+def _write(column: IntArray) -> Ext:
     return Ext(column.itemsize, column.tobytes())
 
 

@@ -45,7 +45,7 @@ class Band:
         places = places[places <= max(rest, 1)]
         kept = counts.size - np.searchsorted(counts, places)
         width = WIDTH + math.log(places.size + 1)
-        bounds = np.array([bounds_of(each, share, width) for each in kept.tolist()])
+        bounds = np.array([bounds_of(count, share, width) for count in kept.tolist()])
         low = np.append(np.maximum.accumulate((bounds[:, 0] - kept)[::-1])[::-1], 0.0)
         high = np.minimum.accumulate(bounds[:, 1] - kept)
         edges = np.unique(np.concatenate([places, places - 1, counts, [rest]]))
@@ -81,8 +81,8 @@ class Band:
         return float((self.kept + self.high).max())
 
     def _at(self, level: float) -> FloatArray:
-        found: FloatArray = np.clip(level - self.kept, self.low, self.high)
-        return found
+        amount: FloatArray = np.clip(level - self.kept, self.low, self.high)
+        return amount
 
 
 def logarithms(counts: IntArray, share: float, rest: int) -> tuple[float, float]:
@@ -92,16 +92,16 @@ def logarithms(counts: IntArray, share: float, rest: int) -> tuple[float, float]
         >>> logarithms(np.array([1, 1, 2]), 1.0, 0)
         (1.3862943611198906, 1.3862943611198906)
     """
-    known = float(counts @ np.log(counts))
+    total = float(counts @ np.log(counts))
     if not rest:
-        return known, known
+        return total, total
     band = Band(counts, share, rest)
     room = np.maximum(band.high - band.low, np.finfo(np.float64).tiny)
-    known += float(band.low @ (_weight(band.last) - _weight(band.first)))
+    total += float(band.low @ (_weight(band.last) - _weight(band.first)))
     # The weight of a unit of U(c) increases with c.
     least = _weight(band.first + band.filled(rest, rising=True) / room) - _weight(band.first)
     most = _weight(band.last) - _weight(band.last - band.filled(rest, rising=False) / room)
-    return known + float(room @ least), known + float(room @ most)
+    return total + float(room @ least), total + float(room @ most)
 
 
 def evenness(counts: IntArray, share: float, least: int, most: int) -> tuple[float, float]:

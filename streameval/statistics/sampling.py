@@ -56,8 +56,8 @@ class SampledStatistic(CappedStatistic):
             kept = self.unit_hashes(codes) < limits
             self.note_lost([column[~kept] for column in relation.columns])
             relation.keep(kept)
-            found = cells[thinned].astype(np.int64)
-            self.relations["halvings"].add([found], [halvings[thinned]])
+            cells_thinned = cells[thinned].astype(np.int64)
+            self.relations["halvings"].add([cells_thinned], [halvings[thinned]])
             if self.adds_only_sampled:
                 counts = np.unique(relation.columns[0], return_counts=True)[1]
         full = thinned.size > 0 and not self.adds_only_sampled
@@ -68,7 +68,7 @@ class SampledStatistic(CappedStatistic):
 
     def shares(self, cells: IntArray) -> list[float]:
         """The sampled share of all items in each cell."""
-        return [0.5**each for each in self.relations["halvings"].value(cells).tolist()]
+        return [0.5**halvings for halvings in self.relations["halvings"].value(cells).tolist()]
 
 
 CONFIDENCE = 0.999
@@ -97,12 +97,12 @@ def bounds_of(kept: int, share: float, width: float = WIDTH) -> tuple[float, flo
     """
     if share >= 1.0:
         return float(kept), float(kept)
-    low = _expected(kept, 0.0, float(kept), width)
-    high = _expected(kept, 4.0 * (kept + width), float(kept), width)
+    low = _expected_count(kept, 0.0, float(kept), width)
+    high = _expected_count(kept, 4.0 * (kept + width), float(kept), width)
     return max(float(kept), low / share), high / share
 
 
-def _expected(kept: int, outside: float, inside: float, width: float) -> float:
+def _expected_count(kept: int, outside: float, inside: float, width: float) -> float:
     """The expected count furthest towards `outside` that is still compatible with `kept`."""
     for _ in range(64):
         middle = (outside + inside) / 2.0

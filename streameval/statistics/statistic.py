@@ -64,7 +64,7 @@ class Statistic:
         self.fold()
         for name, relation in self.relations.items():
             relation.merge(
-                *(_translated(each.relations[name], each.items, self.items) for each in others)
+                *(_translate(each.relations[name], each.items, self.items) for each in others)
             )
 
     def subtract(self, other: Self) -> None:
@@ -72,7 +72,7 @@ class Statistic:
         self.fold()
         other.fold()
         for name, relation in other.relations.items():
-            self.relations[name].subtract(_translated(relation, other.items, self.items))
+            self.relations[name].subtract(_translate(relation, other.items, self.items))
 
     @property
     def reduced(self) -> bool:
@@ -126,9 +126,11 @@ class Statistic:
 
     def item_codes(self, cells: IntArray) -> IntArray:
         """Codes of the items in these cells, with repeats."""
-        named = [(each.shape.items, each) for each in self.relations.values()]
-        found = [each.of(cells)[1][column - 1] for column, each in named if column is not None]
-        return np.concatenate([np.zeros(0, np.int64), *found])
+        named = [(relation.shape.items, relation) for relation in self.relations.values()]
+        codes_found = [
+            relation.of(cells)[1][column - 1] for column, relation in named if column is not None
+        ]
+        return np.concatenate([np.zeros(0, np.int64), *codes_found])
 
 
 class CappedStatistic(Statistic):
@@ -180,7 +182,7 @@ class CappedStatistic(Statistic):
         self._room = relation.size + self._most - rows
 
 
-def _translated(relation: Relation, old: Items, new: Items) -> Relation:
+def _translate(relation: Relation, old: Items, new: Items) -> Relation:
     column = relation.shape.items
     if column is None or old is new or not relation.size:
         return relation

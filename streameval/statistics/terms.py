@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 import numpy as np
 
 from streameval.events import Batch
-from streameval.statistics.arrays import FloatArray, IntArray, grouped, placed, sums
+from streameval.statistics.arrays import FloatArray, IntArray, group_sum, place_values, sums
 from streameval.statistics.exact import limbs
 from streameval.statistics.intervals import UNIT
 from streameval.statistics.lists import Lists
@@ -103,12 +103,12 @@ class ListCollector:
         if ranks:
             row, rank = map(np.concatenate, zip(*ranks, strict=True))
             none = np.zeros(rank.size)
-            values = [(none, each.items(rank)) for each in self._metrics]
+            values = [(none, metric.items(rank)) for metric in self._metrics]
             yield ListTerms(row, np.arange(rank.size), self._terms(values))
 
     def _terms(self, values: Iterable[Values]) -> list[Terms]:
         pairs = zip(self._metrics, values, strict=True)
-        return [Terms(metric.column, metric.largest, *each) for metric, each in pairs]
+        return [Terms(metric.column, metric.largest, *columns) for metric, columns in pairs]
 
 
 class EventCollector:
@@ -195,11 +195,11 @@ def group_owners(users: ListUsers, width: int) -> tuple[list[IntArray], IntArray
     """
     groups = (users.hashes & np.uint64(width - 1)).astype(np.int64)
     cells, days = users.cells, users.days
-    known, place = placed(cells)
+    known, place = place_values(cells)
     first = int(days.min())
     span = int(days.max()) - first + 1
-    one = known.size * span == 1
-    codes = groups if one else (place * span + (days - first)) * width + groups
+    is_single = known.size * span == 1
+    codes = groups if is_single else (place * span + (days - first)) * width + groups
     every = np.arange(min(known.size * span * width, _DENSE * codes.size + width))
     if every.size < known.size * span * width:
         every, codes = np.unique(codes, return_inverse=True)
@@ -244,16 +244,20 @@ class OwnerTotals:
             # Few distinct outcomes, as with clicks: count lists by owner and outcome once.
             pairs = np.bincount(owner * kinds + part.codes, minlength=owners * kinds)
             pairs = pairs.reshape(owners, kinds)
-        known: list[tuple[IntArray, IntArray]] = []
+        denominators_seen: list[tuple[IntArray, IntArray]] = []
         for term in terms:
             place, denominators = self._places[term.column], term.denominators
             whole = self._whole(place, owner, part.codes, term)
-            self._sums[place] += _summed(whole, owner, part.codes, pairs, owners)
-            alike = (each for one, each in known if np.array_equal(one, denominators))
+            self._sums[place] += _sum_by_owner(whole, owner, part.codes, pairs, owners)
+            alike = (
+                share
+                for earlier, share in denominators_seen
+                if np.array_equal(earlier, denominators)
+            )
             below = next(alike, None)
             if below is None:
-                below = _summed(denominators, owner, part.codes, pairs, owners)
-                known.append((denominators, below))
+                below = _sum_by_owner(denominators, owner, part.codes, pairs, owners)
+                denominators_seen.append((denominators, below))
             self._sums[metrics + place] += below
 
     def _whole(self, place: int, owner: IntArray, codes: IntArray, term: Terms) -> IntArray:
@@ -270,12 +274,12 @@ class OwnerTotals:
     ) -> None:
         here = (values[codes] != 0) & (owner < self._owners)
         owner, codes = owner[here], codes[here]
-        (owner, codes), (counts,) = grouped([owner, codes], [np.ones_like(owner)])
+        (owner, codes), (counts,) = group_sum([owner, codes], [np.ones_like(owner)])
         exponents, parts = limbs(values[codes], counts)
         self.exact.append(([owner, np.full_like(owner, place), exponents], parts))
 
 
-def _summed(
+def _sum_by_owner(
     values: IntArray, owner: IntArray, codes: IntArray, pairs: IntArray | None, owners: int
 ) -> IntArray:
     """The sum of values by owner; `codes` selects the value of each list.

@@ -10,7 +10,7 @@ import numpy as np
 from msgspec.msgpack import Ext
 
 from streameval.errors import UnlikeStateError
-from streameval.statistics.arrays import FloatArray, IntArray, grouped, placed, sums
+from streameval.statistics.arrays import FloatArray, IntArray, group_sum, place_values, sums
 from streameval.statistics.intervals import UNIT, GroupSums
 from streameval.statistics.relation import Relation, Shape
 from streameval.statistics.sampling import HALVINGS, SampledStatistic
@@ -104,7 +104,7 @@ class UserSums(SampledStatistic):
     @property
     def version(self) -> tuple[int, ...]:
         """Changes when the content changes."""
-        return tuple(each.version for each in self.relations.values())
+        return tuple(relation.version for relation in self.relations.values())
 
     @property
     def is_additive(self) -> bool:
@@ -128,7 +128,7 @@ class UserSums(SampledStatistic):
         if not here.any():
             return
         cells, hashes = users.cells[here], users.hashes[here].view(np.int64)
-        known, place = placed(cells)
+        known, place = place_values(cells)
         ids, which = np.unique(hashes, return_inverse=True)
         codes = place * ids.size + which.reshape(-1)
         every, codes = np.unique(codes, return_inverse=True)
@@ -162,8 +162,8 @@ class UserSums(SampledStatistic):
         chosen = [counts[column], counts[width + column]]
         # Cells may be thinned at unlike thresholds; all users below the smallest are in each.
         kept = (chosen[1] > 0) & (self.unit_hashes(hashes) < share)
-        (users,), (numerators, denominators) = grouped(
-            [hashes[kept]], [each[kept] for each in chosen]
+        (users,), (numerators, denominators) = group_sum(
+            [hashes[kept]], [chosen_column[kept] for chosen_column in chosen]
         )
         return UserMeans(numerators * UNIT / denominators, users, share)
 
@@ -193,12 +193,12 @@ class UserSums(SampledStatistic):
         """
         twin = UserSums(msgspec.structs.replace(self.options, metrics=tuple(metrics)), self.items)
         pairs = zip([*twin.relations], saved, strict=True)
-        found = {
+        loaded = {
             name: twin.relations[name].restored(columns, cells, np.zeros(0, np.int64))
             for name, columns in pairs
         }
         place = {metric: at for at, metric in enumerate(metrics) if metric not in without}
-        cell, user, *counts = found["sums"].columns
+        cell, user, *counts = loaded["sums"].columns
         none = np.zeros_like(cell)
         chosen = [
             counts[half * len(metrics) + place[metric]] if metric in place else none
@@ -206,13 +206,13 @@ class UserSums(SampledStatistic):
             for metric in self.options.metrics
         ]
         self._add([cell, user], chosen)
-        self.relations["lists"] = found["lists"]
-        self.relations["halvings"] = found["halvings"]
+        self.relations["lists"] = loaded["lists"]
+        self.relations["halvings"] = loaded["halvings"]
 
     def _add(self, keys: Sequence[IntArray], counts: Sequence[IntArray]) -> None:
         """Add the rows with a denominator above 0."""
-        some = np.logical_or.reduce([each > 0 for each in counts[len(self.options.metrics) :]])
-        self.relations["sums"].add([each[some] for each in keys], [each[some] for each in counts])
+        some = np.logical_or.reduce([count > 0 for count in counts[len(self.options.metrics) :]])
+        self.relations["sums"].add([key[some] for key in keys], [count[some] for count in counts])
 
     def _sampled(self, users: ListUsers) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Which lists belong to users whose hashes are below the threshold of their cell."""

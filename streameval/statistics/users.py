@@ -152,8 +152,8 @@ class UserCollector:
         self._cells, self._days, self._named, self._ids = [], [], [], []
         grouped = np.ones(len(ids), np.bool_)
         if None in ids:
-            grouped = np.array([each is not None for each in ids])
-            ids = ["" if each is None else each for each in ids]
+            grouped = np.array([item_id is not None for item_id in ids])
+            ids = ["" if item_id is None else item_id for item_id in ids]
         return ListUsers(cells, user_hashes(ids), named, grouped, days)
 
 
@@ -220,12 +220,12 @@ class Users(SampledStatistic):
     @property
     def cells(self) -> IntArray:
         """The cells with users, ascending."""
-        return np.union1d(*(each.cells for each in self.relations.values()))
+        return np.union1d(*(relation.cells for relation in self.relations.values()))
 
     @property
     def version(self) -> tuple[int, ...]:
         """Changes when the content changes."""
-        return tuple(each.version for each in self.relations.values())
+        return tuple(relation.version for relation in self.relations.values())
 
     def unit_hashes(self, codes: IntArray) -> FloatArray:
         """The upper 53 bits of hashes as exact floats in [0, 1)."""
@@ -249,7 +249,7 @@ class Users(SampledStatistic):
     def _merge(self, other: Self) -> None:
         if other.options != self.options:
             raise UnlikeStateError("users", self.options, other.options)
-        theirs, mine = (each.relations["halvings"] for each in (other, self))
+        theirs, mine = (statistic.relations["halvings"] for statistic in (other, self))
         cells = other.cells
         halvings = theirs.value(cells)
         more = halvings > mine.value(cells)
@@ -259,11 +259,11 @@ class Users(SampledStatistic):
         new = self.unit_hashes(codes) < np.ldexp(1.0, -mine.value(cells))[owner]
         for at, cell in enumerate(cells.tolist()):
             start, stop = np.searchsorted(owner, (at, at + 1))
-            for known in self.relations["users"].parts_of(cell):
+            for part in self.relations["users"].parts_of(cell):
                 new[start:stop] &= ~_within(
-                    [codes[start:stop], *(each[start:stop] for each in days)], known
+                    [codes[start:stop], *(day[start:stop] for day in days)], part
                 )
-        self.relations["users"].add([cells[owner][new], codes[new]], [each[new] for each in days])
+        self.relations["users"].add([cells[owner][new], codes[new]], [day[new] for day in days])
         self.fold()
 
     def view(self, cells: IntArray) -> list[UserSample]:
@@ -274,8 +274,8 @@ class Users(SampledStatistic):
         return [
             _sample(
                 [
-                    each[bisect_left(columns[0], cell) : bisect_right(columns[0], cell)]
-                    for each in columns[1:]
+                    column[bisect_left(columns[0], cell) : bisect_right(columns[0], cell)]
+                    for column in columns[1:]
                 ],
                 _HASHES >> halvings[place],
             )
@@ -292,26 +292,27 @@ def _without_repeats(
         return cells, codes, days
     parts = [distinct(codes[(cells == cell) & (days == day)]) for cell, day in pairs]
     sizes = [part.size for part in parts]
-    found = np.array(pairs, np.int64).reshape(-1, 2)
+    kept_pairs = np.array(pairs, np.int64).reshape(-1, 2)
     codes = np.concatenate([np.zeros(0, np.int64), *parts])
-    return np.repeat(found[:, 0], sizes), codes, np.repeat(found[:, 1], sizes)
+    return np.repeat(kept_pairs[:, 0], sizes), codes, np.repeat(kept_pairs[:, 1], sizes)
 
 
-def _within(rows: Sequence[IntArray], known: Sequence[IntArray]) -> BoolArray:
+def _within(rows: Sequence[IntArray], sample: Sequence[IntArray]) -> BoolArray:
     """Which rows of (hash, days...) have a known hash with days that are as large."""
     codes, *days = rows
-    at = np.minimum(np.searchsorted(known[0], codes), known[0].size - 1)
-    found: BoolArray = np.asarray(known[0][at] == codes)
-    for mine, theirs in zip(days, known[1:], strict=True):
-        found &= mine <= theirs[at]
-    return found
+    at = np.minimum(np.searchsorted(sample[0], codes), sample[0].size - 1)
+    is_inside: BoolArray = np.asarray(sample[0][at] == codes)
+    for mine, theirs in zip(days, sample[1:], strict=True):
+        is_inside &= mine <= theirs[at]
+    return is_inside
 
 
 def _sample(columns: Sequence[IntArray], threshold: int) -> UserSample:
     """The users of one cell, by ascending signed integers with the bits of their hashes."""
     negative = bisect_left(columns[0], 0)
     codes, newest, last = (
-        np.concatenate((each[negative:], each[:negative])).astype(np.int64) for each in columns
+        np.concatenate((column[negative:], column[:negative])).astype(np.int64)
+        for column in columns
     )
     return UserSample(codes.view(np.uint64), -newest, last, threshold)
 

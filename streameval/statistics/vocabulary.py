@@ -15,7 +15,7 @@ from msgspec.msgpack import Ext
 
 from streameval.events import Id, plain
 from streameval.events.ragged import IdColumn, Ragged
-from streameval.statistics.arrays import FloatArray, IntArray, placed
+from streameval.statistics.arrays import FloatArray, IntArray, place_values
 
 V = TypeVar("V", bound=Hashable)
 
@@ -90,8 +90,8 @@ class Items(Codes[Id]):
     def coded(self, lists: Sequence[Sequence[Id]]) -> Ragged:
         """The codes of the items of lists."""
         if isinstance(lists, IdColumn):
-            known, places = placed(lists.ragged.values)
-            return Ragged(self.codes_of(lists.named(known))[places], lists.ragged.offsets)
+            distinct_codes, places = place_values(lists.ragged.values)
+            return Ragged(self.codes_of(lists.named(distinct_codes))[places], lists.ragged.offsets)
         lengths = np.fromiter(map(len, lists), np.int64, len(lists))
         codes = self.codes(chain.from_iterable(lists), int(lengths.sum()))
         return Ragged.of_lengths(codes, lengths)
@@ -161,13 +161,13 @@ def builtin_id(item: Id) -> Id:
     """The id as exactly str or int, not a subtype."""
     if type(item) is str or type(item) is int:
         return item
-    known = plain(item)
-    return int(known) if isinstance(known, int) else known
+    builtin = plain(item)
+    return int(builtin) if isinstance(builtin, int) else builtin
 
 
 def _unit_hash(item: Id) -> float:
-    known = plain(item)
-    text = f"{type(known).__name__}:{known}".encode("utf-8", "surrogatepass")
+    builtin = plain(item)
+    text = f"{type(builtin).__name__}:{builtin}".encode("utf-8", "surrogatepass")
     # The upper 53 bits, which a float represents exactly.
     return (int.from_bytes(blake2b(text, digest_size=8).digest(), "big") >> 11) / 2.0**53
 
@@ -200,10 +200,10 @@ def _bucket(names: list[Id]) -> bytes:
     try:
         return packed(names)
     except (UnicodeEncodeError, OverflowError):
-        return packed(list(map(_escaped, names)))
+        return packed(list(map(_escape, names)))
 
 
-def _escaped(item: Id) -> str | int | Ext:
+def _escape(item: Id) -> str | int | Ext:
     """An id that msgpack cannot encode as an extension; other ids unchanged."""
     try:
         packed(item)
@@ -214,9 +214,9 @@ def _escaped(item: Id) -> str | int | Ext:
     return item
 
 
-def _item(found: str | int | Ext) -> Id:
-    if not isinstance(found, Ext):
-        return found
-    if found.code == _TEXT:
-        return bytes(found.data).decode("utf-8", "surrogatepass")
-    return int(bytes(found.data), 16)
+def _item(saved: str | int | Ext) -> Id:
+    if not isinstance(saved, Ext):
+        return saved
+    if saved.code == _TEXT:
+        return bytes(saved.data).decode("utf-8", "surrogatepass")
+    return int(bytes(saved.data), 16)

@@ -107,11 +107,11 @@ def separators_of(texts: Iterable[str]) -> dict[str, str]:
         >>> separators_of(["|", "clicks=;", "="])
         {'': '=', 'clicks': ';'}
     """
-    found: dict[str, str] = {}
+    separators: dict[str, str] = {}
     for text in texts:
         name, _, separator = text.partition("=")
-        found |= {name: separator} if name and separator else {"": text}
-    return found
+        separators |= {name: separator} if name and separator else {"": text}
+    return separators
 
 
 def event_rows(table: FileTable, options: TableOptions) -> Any:
@@ -122,12 +122,14 @@ def event_rows(table: FileTable, options: TableOptions) -> Any:
             raise SourceError(table.path, f"no column {name!r}; {table.listing}", remedy)
     columns = {}
     for name in (*_IDS, *_NUMBERS):
-        known = options.column(name)
-        if name in _IDS or known != name or known in table.names:
-            column = _column(table, known, name, options.wording)
+        column_name = options.column(name)
+        if name in _IDS or column_name != name or column_name in table.names:
+            column = _column(table, column_name, name, options.wording)
             numeric = name not in _IDS
             separator = (
-                options.separator(known) if numeric else _separator_of_ids(table, known, options)
+                options.separator(column_name)
+                if numeric
+                else _separator_of_ids(table, column_name, options)
             )
             columns[name] = lists_of(column, separator, numeric=numeric)
     if options.integers:
@@ -167,8 +169,10 @@ def _separator_of_ids(table: FileTable, name: str, options: TableOptions) -> Sep
         return given
     any_of, match = arrow("compute").any, arrow("compute").match_substring
     piped = {
-        each: any_of(match(_column(table, each, role, options.wording).values, "|")).as_py()
-        for each, role in ((options.column(role), role) for role in _IDS)
+        column_name: any_of(
+            match(_column(table, column_name, role, options.wording).values, "|")
+        ).as_py()
+        for column_name, role in ((options.column(role), role) for role in _IDS)
     }
     return Separator("|") if any(piped.values()) and not piped[name] else given
 
@@ -188,8 +192,8 @@ def _forms(lists: Any) -> str | None:
     if not len(ids) or not arrow().types.is_large_string(ids.type):
         return None
     for form, pattern in (("integers", r"^-?\d+$"), ("floats", r"^-?\d+\.0$")):
-        alike = (matches(each, pattern) for each in (ids[:1], ids))
-        if all(arrow("compute").all(each).as_py() for each in alike):
+        alike = (matches(sample, pattern) for sample in (ids[:1], ids))
+        if all(arrow("compute").all(sample).as_py() for sample in alike):
             return form
     return None
 
@@ -218,8 +222,8 @@ def _kind(file: TableFile, column: str, name: str, wording: Wording) -> Any:
     if not holds_lists(file.path, column, _plain(kind)):
         return arrow().large_string()
     types, plain = arrow().types, _plain(kind.value_type)
-    known = (types.is_integer, types.is_string, types.is_large_string, types.is_null)
-    if not any(each(plain) for each in known):
+    plain_kinds = (types.is_integer, types.is_string, types.is_large_string, types.is_null)
+    if not any(is_kind(plain) for is_kind in plain_kinds):
         problem = f"{name} are lists of {plain}"
         raise SourceError(file.path, problem, "give ids as integers or as text")
     return plain
@@ -253,16 +257,16 @@ def _remedy(role: str, wording: Wording) -> str:
 def _label(column: TableColumn, most: int) -> Any:
     """A dictionary-encoded column of labels, whose values are checked."""
     nested = column.values.type.num_fields > 0
-    found = column.values if nested else column.values.dictionary_encode()
-    for place, value in enumerate((found if nested else found.dictionary).to_pylist()):
+    encoded = column.values if nested else column.values.dictionary_encode()
+    for place, value in enumerate((encoded if nested else encoded.dictionary).to_pylist()):
         try:
             label_texts([value], most)
         except Refusal as refusal:
-            row = place if nested else found.indices.to_pylist().index(place)
+            row = place if nested else encoded.indices.to_pylist().index(place)
             problem = f"{column.table.place(row)}: {refusal}"
             remedy = "split by a column of short text or of integers"
             raise SourceError(column.table.path, problem, remedy) from refusal
-    return found
+    return encoded
 
 
 def span_starts(times: IntArray, every: int) -> IntArray:
@@ -280,5 +284,5 @@ def starts_of(table: Any, every: int) -> list[IntArray]:
     if (wrong := times[(times < FIRST_TIME) | (times >= END_TIME)]).size:
         detail = f"times: {wrong[0]}; give timestamps, or microseconds since the epoch"
         raise InvalidEventError("wrong_type", detail)
-    known = column.is_valid().to_numpy(zero_copy_only=False).astype(np.int64)
-    return [span_starts(times, every) * known, known]
+    is_valid = column.is_valid().to_numpy(zero_copy_only=False).astype(np.int64)
+    return [span_starts(times, every) * is_valid, is_valid]

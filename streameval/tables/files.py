@@ -16,12 +16,12 @@ import numpy as np
 
 from streameval.decoding.fields import TimeUnit
 from streameval.decoding.invalid import Refusal
-from streameval.decoding.times import microsecond_column, written_time
+from streameval.decoding.times import check_time, microsecond_column
 from streameval.errors import ProblemError, SourceError
 from streameval.events import END_TIME, FIRST_TIME
 from streameval.events.batch import IntArray
 from streameval.events.ragged import Array
-from streameval.extras import imported
+from streameval.extras import import_extra
 from streameval.sources.opening import content, expand, size
 from streameval.sources.remote import is_remote, reader
 
@@ -40,7 +40,7 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 def arrow(part: str = "") -> Any:
     """pyarrow, or one of its parts: "csv", "compute", "parquet"."""
-    return imported(f"pyarrow.{part}".rstrip("."), "reading parquet and CSV files", "parquet")
+    return import_extra(f"pyarrow.{part}".rstrip("."), "reading parquet and CSV files", "parquet")
 
 
 def is_table(path: str | FileTable) -> bool:
@@ -91,10 +91,10 @@ class FileTable(NamedTuple):
     def column(self, name: str, remedy: str) -> TableColumn:
         """The column with this name."""
         require(self.path, name, self.names, remedy)
-        found = self.content[name].combine_chunks()
-        if arrow().types.is_dictionary(found.type):
-            found = found.cast(found.type.value_type)
-        return TableColumn(self, name, found)
+        chunk = self.content[name].combine_chunks()
+        if arrow().types.is_dictionary(chunk.type):
+            chunk = chunk.cast(chunk.type.value_type)
+        return TableColumn(self, name, chunk)
 
     @property
     def listing(self) -> str:
@@ -119,9 +119,9 @@ def require(path: str, name: str, names: Sequence[str], remedy: str) -> None:
     """Refuse a file without exactly one column of this name."""
     count = names.count(name)
     if count != 1:
-        found = f"{count} columns {name!r}" if count else f"no column {name!r}"
+        problem = f"{count} columns {name!r}" if count else f"no column {name!r}"
         remedy = "remove all but one of them" if count else remedy
-        raise SourceError(path, f"{found}; {_listing(names)}", remedy)
+        raise SourceError(path, f"{problem}; {_listing(names)}", remedy)
 
 
 def _listing(names: Sequence[str]) -> str:
@@ -166,7 +166,7 @@ def table_file(path: str | FileTable) -> TableFile:
     whole = size(path)
     if whole is None or _suffix(path) not in _PARQUETS:
         return TableFile(path, None, [Piece(path, whole or 0)])
-    with _explained(path), _source(path) as source:
+    with _explain_errors(path), _source(path) as source:
         plain = source.read(len(_PARQUET)) == _PARQUET
     if not plain:
         return TableFile(path, table_of(path).content.schema, [Piece(path, whole)])
@@ -204,7 +204,7 @@ def _source(path: str) -> Any:
 @contextmanager
 def _parquet(path: str) -> Iterator[Any]:
     """An open parquet file, for reading in parts."""
-    with _explained(path):
+    with _explain_errors(path):
         source = _source(path)
         file = arrow("parquet").ParquetFile(source, pre_buffer=is_remote(path))
         with source, file:
@@ -222,33 +222,35 @@ def table_of(path: str) -> FileTable:
     semicolons (including RecBole's atomic files); plain, .gz or .zst; "-" is standard input.
     """
     arrow()
-    found = b"".join(content(path))
-    if not found:
+    content_bytes = b"".join(content(path))
+    if not content_bytes:
         raise EmptyFileError(path, "the file is empty", "it has neither columns nor events")
-    with _explained(path):
-        if found.startswith(_PARQUET):
-            file = arrow("parquet").ParquetFile(arrow().BufferReader(found), pre_buffer=False)
+    with _explain_errors(path):
+        if content_bytes.startswith(_PARQUET):
+            file = arrow("parquet").ParquetFile(
+                arrow().BufferReader(content_bytes), pre_buffer=False
+            )
             table = file.read(use_threads=False)
             table.validate(full=True)
             return FileTable(path, table, table.column_names, None)
-        _refuse_binary(path, found)
-        return _text(path, found.removeprefix(_BYTE_ORDER_MARK))
+        _refuse_binary(path, content_bytes)
+        return _text(path, content_bytes.removeprefix(_BYTE_ORDER_MARK))
 
 
-def joined_tables(path: str | FileTable) -> FileTable:
+def join_tables(path: str | FileTable) -> FileTable:
     """The rows of a file or frame, or those of all tables in a folder or of a pattern."""
     if isinstance(path, FileTable):
         return path
-    found = [table_of(each) for each in expand(path, is_table)]
-    if len(found) == 1:
-        return found[0]
-    with _explained(path):
-        rows = arrow().concat_tables(each.content for each in found)
+    tables = [table_of(file_path) for file_path in expand(path, is_table)]
+    if len(tables) == 1:
+        return tables[0]
+    with _explain_errors(path):
+        rows = arrow().concat_tables(table.content for table in tables)
     return FileTable(path, rows, rows.column_names, None)
 
 
 @contextmanager
-def _explained(path: str) -> Iterator[None]:
+def _explain_errors(path: str) -> Iterator[None]:
     """Convert Arrow's errors about a file to SourceErrors."""
     try:
         yield
@@ -258,37 +260,39 @@ def _explained(path: str) -> Iterator[None]:
         raise SourceError(path, problem, remedy) from error
 
 
-def _refuse_binary(path: str, found: bytes) -> None:
+def _refuse_binary(path: str, content_bytes: bytes) -> None:
     if _suffix(path) in _PARQUETS:
         remedy = "write the file again, or rename it if it is CSV"
         raise SourceError(path, "does not begin like a parquet file", remedy)
     try:
-        found.decode()
+        content_bytes.decode()
     except UnicodeDecodeError as error:
-        line = found.count(b"\n", 0, error.start) + 1
-        problem = f"line {line}: byte 0x{found[error.start]:02x} is not UTF-8"
+        line = content_bytes.count(b"\n", 0, error.start) + 1
+        problem = f"line {line}: byte 0x{content_bytes[error.start]:02x} is not UTF-8"
         raise SourceError(path, problem, "save the file as UTF-8 text") from None
 
 
-def _text(path: str, found: bytes) -> FileTable:
+def _text(path: str, content_bytes: bytes) -> FileTable:
     # With the names of all columns, or Arrow would guess types: 007 is not an integer.
-    headers = {each: _header(found, each) for each in _DELIMITERS}
-    delimiter = next((each for each, names in headers.items() if len(names) > 1), ",")
+    headers = {
+        delimiter_tried: _header(content_bytes, delimiter_tried) for delimiter_tried in _DELIMITERS
+    }
+    delimiter = next((candidate for candidate, names in headers.items() if len(names) > 1), ",")
     reader = arrow("csv")
     table = reader.read_csv(
-        arrow().BufferReader(found),
-        reader.ReadOptions(use_threads=False, block_size=max(_BLOCK, len(found))),
+        arrow().BufferReader(content_bytes),
+        reader.ReadOptions(use_threads=False, block_size=max(_BLOCK, len(content_bytes))),
         reader.ParseOptions(delimiter=delimiter, newlines_in_values=True),
         reader.ConvertOptions(
             column_types=dict.fromkeys(headers[delimiter], arrow().large_string())
         ),
     )
-    return FileTable(path, table, table.column_names, found)
+    return FileTable(path, table, table.column_names, content_bytes)
 
 
-def _header(found: bytes, delimiter: str) -> list[str]:
+def _header(content_bytes: bytes, delimiter: str) -> list[str]:
     """The first row that is not empty, with line ends of any system."""
-    lines = TextIOWrapper(BytesIO(found), "utf-8", newline="")
+    lines = TextIOWrapper(BytesIO(content_bytes), "utf-8", newline="")
     return next((row for row in csv.reader(lines, delimiter=delimiter) if row), [])
 
 
@@ -327,25 +331,25 @@ def numbers_of(column: TableColumn) -> Array:
     """A column of finite numbers, from numbers or from text; shape (rows,)."""
     array, compute, wanted = column.values, arrow("compute"), arrow().float64()
     try:
-        found = array.cast(wanted)
+        numbers = array.cast(wanted)
     except (arrow().ArrowInvalid, arrow().ArrowNotImplementedError):
-        found = arrow().array([finite(value) for value in array.to_pylist()], wanted)
-    valid = compute.fill_null(compute.is_finite(found), fill_value=False)
+        numbers = arrow().array([finite(value) for value in array.to_pylist()], wanted)
+    valid = compute.fill_null(compute.is_finite(numbers), fill_value=False)
     if not compute.all(valid, min_count=0).as_py():
         row = valid.to_pylist().index(False)
         problem = f"found {array[row].as_py()!r:.40}, which is not a finite number"
         raise column.error(row, problem, "correct it, or name another column")
-    values: Array = found.to_numpy(zero_copy_only=False)
+    values: Array = numbers.to_numpy(zero_copy_only=False)
     return values
 
 
 def finite(value: object) -> float | None:
     """A finite number from a number or its text; None if it is not one."""
     try:
-        found = float(str(value))
+        number = float(str(value))
     except ValueError:
         return None
-    return found if math.isfinite(found) else None
+    return number if math.isfinite(number) else None
 
 
 def times_of(column: TableColumn, unit: TimeUnit) -> IntArray:
@@ -362,11 +366,11 @@ def times_of(column: TableColumn, unit: TimeUnit) -> IntArray:
             row = array.is_null().to_pylist().index(True)
             raise column.error(row, "no time", "every row needs one; correct the file")
         moments = array.cast(arrow().timestamp("us"), safe=False).cast(arrow().int64())
-        found: IntArray = moments.to_numpy()
-        outside = np.flatnonzero((found < FIRST_TIME) | (found >= END_TIME))
+        times: IntArray = moments.to_numpy()
+        outside = np.flatnonzero((times < FIRST_TIME) | (times >= END_TIME))
         if outside.size:
             raise column.error(int(outside[0]), "not in the years 1 to 9999", "correct the file")
-        return found
+        return times
     text = types.is_string(array.type) or types.is_large_string(array.type)
     written = []
     for row, value in enumerate(array.to_pylist()):
@@ -374,7 +378,7 @@ def times_of(column: TableColumn, unit: TimeUnit) -> IntArray:
         # Text of digits is parsed as an integer, because a float of microseconds is not exact.
         exact = int(value) if number is not None and str(value).strip().isdecimal() else number
         try:
-            written.append(written_time(value if exact is None else exact, unit, column.name))
+            written.append(check_time(value if exact is None else exact, unit, column.name))
         except Refusal as refusal:
             remedy = (
                 'write text with an offset, like "2026-01-31T08:00:00Z", or say how time is '

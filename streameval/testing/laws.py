@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from streameval.accumulator import Accumulator
 from streameval.accumulator.formulas import MetricFailedError, formula
 from streameval.accumulator.intake import checked_batch
-from streameval.accumulator.plan import planned
+from streameval.accumulator.plan import make_plan
 from streameval.accumulator.readings import readings_of
 from streameval.accumulator.table import Table
 from streameval.catalogue import metric_of, parse
@@ -79,7 +79,7 @@ def _event(draw: random.Random, *, plain: bool) -> Event:
         positions=positions,
         scores=[draw.randrange(1, 100) / 100 for _ in shown] if draw.random() < 0.8 else None,
         baseline=draw.sample(ITEMS, draw.choice((0, 3, 6))) if draw.random() < 0.8 else None,
-        typed=_typed(draw, acts),
+        typed=_with_types(draw, acts),
         history=draw.sample(ITEMS, draw.choice((0, 4))) if draw.random() < 0.8 else None,
         user=draw.choice(_USERS) if draw.random() < 0.8 else None,
         per_item=_item_values(draw, length) if draw.random() < 0.8 else None,
@@ -96,7 +96,7 @@ def _interactions(draw: random.Random) -> Interactions:
     return acts if draw.random() < 0.5 else {item: draw.choice(_GAINS) for item in acts}
 
 
-def _typed(draw: random.Random, acts: Interactions) -> Sequence[Interaction]:
+def _with_types(draw: random.Random, acts: Interactions) -> Sequence[Interaction]:
     gains: Mapping[Any, float] = acts if isinstance(acts, Mapping) else dict.fromkeys(acts, 1.0)
     return [Interaction(item, gain, draw.choice(_TYPES)) for item, gain in gains.items()]
 
@@ -110,17 +110,17 @@ _SLICES, _GROUPS = 3, 16
 
 def name_goes_round(metric: Metric, _: Events) -> str | None:
     """Its canonical text parses to the metric, as configurations and other processes need."""
-    found = parse(metric.text)
-    if found.definition is not metric.definition:
+    parsed = parse(metric.text)
+    if parsed.definition is not metric.definition:
         return "its text names another metric; declare it once, at the top of a module"
-    if (found, found.values) != (metric, metric.values):
-        return f"its text is read as {found.text!r}"
+    if (parsed, parsed.values) != (metric, metric.values):
+        return f"its text is read as {parsed.text!r}"
     return None
 
 
 def undefined_without_evidence(metric: Metric, _: Events) -> str | None:
     """Without events it is NaN, never 0."""
-    value, count = read(made(metric))[:2]
+    value, count = read(make_accumulator(metric))[:2]
     if value not in ("nan", "undefined") or count:
         return f"without events its value is {value} over {count}; it must be NaN over 0"
     return None
@@ -131,14 +131,14 @@ def has_a_value(metric: Metric, _: Events) -> str | None:
     events = traffic(40)
     # Metrics that compare lists need two of equal length.
     tries = (events, *([event] * times for event in events for times in (1, 2)))
-    if all(math.isnan(value_of(counted(metric, some))) for some in tries):
+    if all(math.isnan(value_of(count_events(metric, some))) for some in tries):
         return f"neither a single event nor {len(events)} events together give it a value"
     return None
 
 
 def takes_any_event(metric: Metric, events: Events) -> str | None:
     """No valid event makes it raise: empty lists, no interactions, repeats, gains."""
-    read(counted(metric, events))
+    read(count_events(metric, events))
     return None
 
 
@@ -146,7 +146,7 @@ def changes_no_event(metric: Metric, events: Events) -> str | None:
     """An event stays as it is: the caller and other metrics read the same lists."""
     if metric.definition.reads != "event":
         return None  # Statistics are read only.
-    value = formula(metric, made(metric).context)
+    value = formula(metric, make_accumulator(metric).context)
     for event in events:
         before = deepcopy(event)
         value(event)
@@ -159,7 +159,7 @@ def within_bounds(metric: Metric, events: Events) -> str | None:
     """No value is outside the declared bounds, for lists of distinct items without positions."""
     low, high = metric.definition.bounds
     for some in (events, *([event] for event in events)):
-        value = value_of(counted(metric, some))
+        value = value_of(count_events(metric, some))
         digits = _LAST_BITS * max(1.0, min(abs(value), sys.float_info.max))
         if value < low - digits or value > high + digits:
             return f"its value is {value!r}, outside of its bounds {low} to {high}"
@@ -170,28 +170,28 @@ def any_order(metric: Metric, events: Events) -> str | None:
     """Events in another order give the same bits."""
     shuffled = random.Random(len(events)).sample(events, len(events))  # noqa: S311  reproducible
     for other in (events[::-1], shuffled):
-        if wrong := _difference(counted(metric, events), counted(metric, other)):
+        if wrong := _difference(count_events(metric, events), count_events(metric, other)):
             return f"in another order {wrong}"
     return None
 
 
 def any_split(metric: Metric, events: Events) -> str | None:
     """Parts that are counted separately and merged give the same bits."""
-    whole, third = counted(metric, events), max(1, len(events) // 3)
-    merged = made(metric)
+    whole, third = count_events(metric, events), max(1, len(events) // 3)
+    merged = make_accumulator(metric)
     for start in range(0, len(events), third):
-        merged.merge(counted(metric, events[start : start + third]))
+        merged.merge(count_events(metric, events[start : start + third]))
     wrong = _difference(whole, merged)
     return f"counted in parts and merged, {wrong}" if wrong else None
 
 
 def many_slices(metric: Metric, events: Events) -> str | None:
     """Slices of one table, with sums by user group, give the bits of each slice alone."""
-    table = Table(planned([metric], None, MAX_ITEMS, _GROUPS), made(metric).context)
+    table = Table(make_plan([metric], None, MAX_ITEMS, _GROUPS), make_accumulator(metric).context)
     _, batch = checked_batch(None, list(events), table.search)
     table.count(batch, np.arange(len(events)) % _SLICES)
     for cell, reading in enumerate(readings_of(metric, table, np.arange(_SLICES))):
-        alone = counted(metric, events[cell::_SLICES])
+        alone = count_events(metric, events[cell::_SLICES])
         if fields(reading) != read(alone):
             return (
                 f"beside other slices the value is {fields(reading)[0]} instead of {read(alone)[0]}"
@@ -201,10 +201,10 @@ def many_slices(metric: Metric, events: Events) -> str | None:
 
 def any_form(metric: Metric, events: Events) -> str | None:
     """One event at a time, many events, columns, tuples and sets give the same bits."""
-    whole = counted(metric, events)
+    whole = count_events(metric, events)
     columns: Batch | list[Event]
     for columns in (list(events), columns_of(events), list(map(_unchangeable, events))):
-        together = made(metric)
+        together = make_accumulator(metric)
         together.update_many(columns)
         if wrong := _difference(whole, together):
             return f"counted together instead of one at a time, {wrong}"
@@ -224,7 +224,7 @@ def _unchangeable(event: Event) -> Event:
 
 def state_returns(metric: Metric, events: Events) -> str | None:
     """A state survives JSON, and counting can continue."""
-    here, there = counted(metric, events), made(metric)
+    here, there = count_events(metric, events), make_accumulator(metric)
     there.load_state_dict(json.loads(json.dumps(here.state_dict())))
     for event in [None, *events[:3]]:
         if event is not None:
@@ -237,7 +237,7 @@ def state_returns(metric: Metric, events: Events) -> str | None:
 
 def reading_changes_nothing(metric: Metric, events: Events) -> str | None:
     """Reading changes neither the value nor the counts."""
-    here = counted(metric, events)
+    here = count_events(metric, events)
     before = here.state_dict()
     read(here)
     if here.state_dict() != before:
@@ -246,14 +246,14 @@ def reading_changes_nothing(metric: Metric, events: Events) -> str | None:
     return f"read twice, {wrong}" if wrong else None
 
 
-def made(metric: Metric) -> Accumulator:
+def make_accumulator(metric: Metric) -> Accumulator:
     """An empty accumulator of one metric."""
     return Accumulator(metric, **INPUTS)
 
 
-def counted(metric: Metric, events: Iterable[Event]) -> Accumulator:
+def count_events(metric: Metric, events: Iterable[Event]) -> Accumulator:
     """An accumulator of one metric with these events, counted one at a time."""
-    accumulator = made(metric)
+    accumulator = make_accumulator(metric)
     for event in events:
         update(accumulator, event)
     return accumulator
@@ -311,13 +311,13 @@ _MOST_TRIES = 2_000
 
 def smallest(events: Sequence[Event], fails: Callable[[Sequence[Event]], bool]) -> list[Event]:
     """Shrink failing events to fewer and simpler ones, of which none can be left out."""
-    found, tries = list(events), 0
-    steps = _simpler(found)
+    simplest, tries = list(events), 0
+    steps = _simpler(simplest)
     while tries < _MOST_TRIES and (candidate := next(steps, None)) is not None:
         tries += 1
         if fails(candidate):
-            found, steps = candidate, _simpler(candidate)
-    return found
+            simplest, steps = candidate, _simpler(candidate)
+    return simplest
 
 
 def _simpler(events: list[Event]) -> Iterator[list[Event]]:
@@ -411,22 +411,22 @@ def check_metric(
     chosen = metric_of(metric)
     if min(events, seeds) < 1:
         raise MetricError(f"events={events!r}, seeds={seeds!r}: give at least 1 of each")
-    known = dict(LAWS) if twin is None else {**LAWS, "equals its twin": _equals(twin)}
-    for name, law in known.items():
+    laws = dict(LAWS) if twin is None else {**LAWS, "equals its twin": _equals(twin)}
+    for name, law in laws.items():
         for seed in range(1 if name in _WITHOUT_EVENTS else seeds):
             drawn = traffic(events, seed=seed, plain=name == "within its bounds")
             _check(chosen, name, law, drawn)
 
 
 def _check(metric: Metric, name: str, law: Law, events: Sequence[Event]) -> None:
-    if _broken(metric, law, events) is None:
+    if _broken_law(metric, law, events) is None:
         return
-    found = smallest(events, lambda fewer: _broken(metric, law, fewer) is not None)
-    detail = _broken(metric, law, found) or "the result differs from try to try"
-    raise MetricLawError(metric.text, name, detail, found)
+    fewest = smallest(events, lambda fewer: _broken_law(metric, law, fewer) is not None)
+    detail = _broken_law(metric, law, fewest) or "the result differs from try to try"
+    raise MetricLawError(metric.text, name, detail, fewest)
 
 
-def _broken(metric: Metric, law: Law, events: Sequence[Event]) -> str | None:
+def _broken_law(metric: Metric, law: Law, events: Sequence[Event]) -> str | None:
     try:
         # A copy, because a formula may change its events.
         return law(metric, deepcopy(events))
@@ -437,7 +437,7 @@ def _broken(metric: Metric, law: Law, events: Sequence[Event]) -> str | None:
 
 def _equals(twin: Twin) -> Law:
     def equals_its_twin(metric: Metric, events: Sequence[Event]) -> str | None:
-        value = value_of(counted(metric, events))
+        value = value_of(count_events(metric, events))
         try:
             expected = float(twin(events))
         except Exception as error:  # noqa: BLE001  a twin is a user's code, as the formula is

@@ -18,7 +18,7 @@ from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.errors import BackfillError, DamagedStateError, UnlikeStateError
 from streameval.events import Batch
-from streameval.statistics.arrays import IntArray, placed
+from streameval.statistics.arrays import IntArray, place_values
 from streameval.statistics.statistic import Cells
 from streameval.windows.labels import (
     ActivityState,
@@ -208,8 +208,8 @@ class Family:
         if assigned.moves:
             self._move(assigned.moves)
         cells = assigned.numbers + (self._numbers_of(starts) << _SLICE_BITS)
-        one = bool((cells == cells[0]).all())
-        self._pending.count(self.spec, batch, int(cells[0]) if one else cells, times, values)
+        is_single = bool((cells == cells[0]).all())
+        self._pending.count(self.spec, batch, int(cells[0]) if is_single else cells, times, values)
         self._activity.count(assigned.numbers, times if seen is None else seen)
         self.version = next_version()
 
@@ -297,7 +297,9 @@ class Family:
         sections = [Section(f"{name}/{_META}", self.version, self._meta)]
         tables = dict(self._panes)
         if self._users is not None:
-            tables |= {Pane(DAY, day * DAY): each for day, each in self._users.days.items()}
+            tables |= {
+                Pane(DAY, day * DAY): day_table for day, day_table in self._users.days.items()
+            }
             content = partial(self._copied_users, self._users)
             sections.append(Section(f"{name}/{_USERS}", self._users.version, content))
         for pane, table in tables.items():
@@ -350,7 +352,7 @@ class Family:
         """Load the users and their sums; returns the names of missing sums."""
         plan = self.spec.table.plan
         if data is None:
-            return frozenset(f"{USER_SUMS_PREFIX}{each.per_list}" for each in plan.per_user)
+            return frozenset(f"{USER_SUMS_PREFIX}{averaged.per_list}" for averaged in plan.per_user)
         table, missing = self._loaded(name, data, plan.of_users)
         if table.audience is not None:
             here.add_users(table.audience)
@@ -382,7 +384,7 @@ class Family:
             labels = msgspec.msgpack.decode(data[_LENGTH:end], type=list[tuple[str, ...]])
         except msgspec.MsgspecError as error:
             raise DamagedStateError(name, f"its label values are unreadable: {error}") from error
-        if any(len(each) != len(self.spec.columns) for each in labels):
+        if any(len(label) != len(self.spec.columns) for label in labels):
             raise DamagedStateError(name, "it has another number of dimensions")
         if any(left >= right for left, right in pairwise(labels)):
             raise DamagedStateError(name, "its slices are not in order")
@@ -415,8 +417,10 @@ class Family:
         """A small number for each event's pane."""
         if starts is None or not self.spec.spans:
             return np.array(self._pending.number(self, PAST))
-        known, places = placed(starts)
-        numbers = np.array([self._pending.number(self, start) for start in known.tolist()])
+        distinct_starts, places = place_values(starts)
+        numbers = np.array(
+            [self._pending.number(self, start) for start in distinct_starts.tolist()]
+        )
         return numbers[places]
 
     def target(self, start: int) -> Table:

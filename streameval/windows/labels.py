@@ -235,8 +235,8 @@ class Folding:
         self.series.load(edge, combinations)
 
     def _by_values(self, raw: Labels) -> Labels:
-        each = zip(raw, self._fixed, self.values, strict=True)
-        return tuple([v if v in cap.kept or v in fixed else OTHER for v, fixed, cap in each])
+        columns = zip(raw, self._fixed, self.values, strict=True)
+        return tuple([v if v in cap.kept or v in fixed else OTHER for v, fixed, cap in columns])
 
     def _never_folds(self, key: Labels) -> bool:
         for value, fixed in zip(key, self._fixed, strict=True):
@@ -333,14 +333,14 @@ class SliceAssigner:
             numbers = np.array(self._admitted(raws, moves), np.int64)
         by_number = self._slices.moves(moves)
         if by_number:
-            numbers = renamed(numbers, by_number)
+            numbers = rename_slices(numbers, by_number)
         return Assigned(numbers, by_number)
 
     def _admitted(self, raws: Iterable[Labels], moves: dict[Labels, Labels]) -> list[int]:
         """Event by event: a folded value changes the slices of combinations known before."""
-        known, numbers = self._known, []
+        numbers_of, numbers = self._known, []
         for raw in raws:
-            number = known.get(raw)
+            number = numbers_of.get(raw)
             numbers.append(self._admit(raw, moves) if number is None else number)
         return numbers
 
@@ -361,7 +361,7 @@ def _columns_getter(columns: Sequence[int]) -> Callable[[Labels], Labels]:
     return itemgetter(*columns) if len(columns) > 1 else itemgetter(slice(first, first + 1))
 
 
-def renamed(numbers: NDArray[np.int64], moves: Mapping[int, int]) -> NDArray[np.int64]:
+def rename_slices(numbers: NDArray[np.int64], moves: Mapping[int, int]) -> NDArray[np.int64]:
     """Numbers of slices after some were folded."""
     table = np.arange(int(numbers.max(initial=0)) + 1)
     for old, new in moves.items():
@@ -390,7 +390,7 @@ class SliceActivity:
     def add(self, other: SliceActivity, moves: Mapping[int, int]) -> None:
         """Add another one, after moving its slices."""
         numbers = other.numbers
-        goals = renamed(numbers, moves)
+        goals = rename_slices(numbers, moves)
         self._grow(int(goals.max(initial=-1)) + 1)
         np.add.at(self._events, goals, other._events[numbers])
         np.maximum.at(self._latest, goals, other._latest[numbers])

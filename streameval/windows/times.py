@@ -168,9 +168,9 @@ def pane_of(name: str, pane: int) -> Pane:
         return PAST_PANE
     if not index.removeprefix("-").isdecimal() or str(int(index)) != index:
         raise DamagedStateError(name, "no section has such a name")
-    for known in (pane, HOUR, DAY):
-        if size == _size(known):
-            return Pane(known, int(index) * known)
+    for size_known in (pane, HOUR, DAY):
+        if size == _size(size_known):
+            return Pane(size_known, int(index) * size_known)
     raise UnlikeStateError("panes", _size(pane), size)
 
 

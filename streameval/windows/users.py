@@ -108,7 +108,9 @@ class FamilyUsers:
             table = self.days[day]
             moved = [cell for cell in table.cells.tolist() if firsts.get(cell, day) > day]
             for cell in moved:
-                self.days[firsts[cell]].add(_dated(table.select(np.array([cell])), firsts[cell]))
+                self.days[firsts[cell]].add(
+                    _move_to_day(table.select(np.array([cell])), firsts[cell])
+                )
             if len(moved) == table.cells.size:
                 del self.days[day]
             elif moved:
@@ -121,9 +123,9 @@ def copies_of(
     """Copies of tables with their versions; unchanged tables keep their earlier copy."""
     copies: dict[K, tuple[int, Table]] = {}
     for key, table in tables.items():
-        known = before.get(key)
-        same = known is not None and known[0] == table.version
-        copies[key] = known if known and same else (table.version, table.copy())
+        cached = before.get(key)
+        same = cached is not None and cached[0] == table.version
+        copies[key] = cached if cached and same else (table.version, table.copy())
     return copies
 
 
@@ -175,7 +177,7 @@ def _by_day(table: Table, bits: int) -> dict[int, Table]:
     return tables
 
 
-def _dated(table: Table, day: int) -> Table:
+def _move_to_day(table: Table, day: int) -> Table:
     """The table with all sums by user group moved to one day."""
     if table.groups is None:
         return table

@@ -104,13 +104,13 @@ class FamilyView:
 
     def refresh(self, families: Sequence[FamilyCopy]) -> None:
         """Read these copies from now on, one of each partition, in the order of partitions."""
-        if [each.version for each in families] == [each.version for each in self._families]:
+        if [viewed.version for viewed in families] == [viewed.version for viewed in self._families]:
             return
         self._families = families
-        self._clocks = [math.inf if each.clock is None else each.clock for each in families]
+        self._clocks = [math.inf if viewed.clock is None else viewed.clock for viewed in families]
         if families:
             self._slices = families[0].slices
-            first, *others = [each.folding for each in families]
+            first, *others = [viewed.folding for viewed in families]
             self._folding = first.merged(others)
         self._fold()
         self._activity = SliceActivity()
@@ -133,12 +133,12 @@ class FamilyView:
         if not plan.users and not plan.user_sums:
             return table
         days = self._sum(_DAYS, plan.by_day).of({at: day for at, (_, day) in self._days.items()})
-        users, sums, known = self._together(), self._summed(), self._whole
+        users, sums, cached = self._together(), self._summed(), self._whole
         parts = (table, days, users, sums)
-        if known is None or not all(map(is_, known[0], parts)):
+        if cached is None or not all(map(is_, cached[0], parts)):
             whole = with_users(table, days, (users, sums), plan)
-            known = self._whole = parts, whole
-        return known[1]
+            cached = self._whole = parts, whole
+        return cached[1]
 
     def values(self) -> Table:
         """All events without their users; a cell is a slice."""
@@ -238,18 +238,18 @@ class FamilyView:
                 for pane, table in family.panes.items()
             },
         )
-        by_user = [each.users for each in self._families if each.users is not None]
+        by_user = [family.users for family in self._families if family.users is not None]
         self._days = self._folded_of(
             {} if moved else self._days,
             {
                 (index, Pane(DAY, day * DAY)): table
-                for index, each in enumerate(by_user)
-                for day, table in each.days.items()
+                for index, user_days in enumerate(by_user)
+                for day, table in user_days.days.items()
             },
         )
-        users = {index: each.users for index, each in enumerate(by_user)}
+        users = {index: family_users.users for index, family_users in enumerate(by_user)}
         self._users = self._folded_of({} if moved else self._users, users)
-        sums = {index: each.sums for index, each in enumerate(by_user) if each.sums is not None}
+        sums = {index: part.sums for index, part in enumerate(by_user) if part.sums is not None}
         self._user_sums = self._folded_of({} if moved else self._user_sums, sums)
 
     def _folded_of(
@@ -257,9 +257,9 @@ class FamilyView:
     ) -> dict[_K, tuple[_C, _C]]:
         folded: dict[_K, tuple[_C, _C]] = {}
         for at, part in parts.items():
-            known = before.get(at)
-            same = known is not None and known[0] is part
-            folded[at] = known if known and same else (part, self._renamed(part))
+            cached = before.get(at)
+            same = cached is not None and cached[0] is part
+            folded[at] = cached if cached and same else (part, self._renamed(part))
         return folded
 
     def _folding_moved(self) -> bool:
@@ -267,7 +267,7 @@ class FamilyView:
         if any(edge is not None for edge in self._folding.edges):
             # A copy: another thread may number more slices.
             labels = self._slices.labels[:]
-            moves = self._slices.moves({each: self._folding.settled(each) for each in labels})
+            moves = self._slices.moves({label: self._folding.settled(label) for label in labels})
         moved, self._moves = moves != self._moves, moves
         return moved
 
@@ -280,11 +280,11 @@ class FamilyView:
 
 
 def _merged(
-    parts: list[_U], known: tuple[list[_U], _U] | None, empty: Callable[[], _U]
+    parts: list[_U], cached: tuple[list[_U], _U] | None, empty: Callable[[], _U]
 ) -> tuple[list[_U], _U]:
     """The parts, and all of them together; the same object until they change."""
-    if known is not None and len(known[0]) == len(parts) and all(map(is_, known[0], parts)):
-        return known
+    if cached is not None and len(cached[0]) == len(parts) and all(map(is_, cached[0], parts)):
+        return cached
     if len(parts) == 1:
         return parts, parts[0]
     whole = empty()

@@ -13,7 +13,7 @@ from streameval.accumulator import Accumulator
 from streameval.decoding.columns import Decoded
 from streameval.decoding.decode import Decoder
 from streameval.decoding.fields import EventFields
-from streameval.decoding.framing import BatchDecoder, FramedDecoder, ToText, unframed
+from streameval.decoding.framing import BatchDecoder, FramedDecoder, ToText, remove_frame
 from streameval.sources import protobuf
 from streameval.sources.schemas import avro
 from streameval.sources.schemas.registry import SchemaDefinition
@@ -71,7 +71,7 @@ def _formats(plain: Sequence[bytes]) -> None:
     by_protobuf = [framed(1, b"\0" + kind(**each).SerializeToString()) for each in records]
     tasks = {
         "json": _columns(plain),
-        "json-schema": _columns([framed(1, each) for each in plain], unframed),
+        "json-schema": _columns([framed(1, each) for each in plain], remove_frame),
         "avro": _columns(by_avro, avro.reader(SchemaDefinition("AVRO", _AVRO), "s")),
         "protobuf": _columns(by_protobuf, protobuf.reader(kind, "s")),
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from streameval.catalogue.grammar import spelling, written
+from streameval.catalogue.grammar import format_value, spelling
 from tests.conformance import inputs
 from tests.conformance.inputs import Inputs, Recorded
 
@@ -35,7 +35,7 @@ class Answer(NamedTuple):
         taken = {ours: known[theirs] for ours, theirs in self.takes.items() if theirs in known}
         spelled = spelling(self.metric)
         options = {**dict(spelled.parameters), **taken, **chosen}
-        inside = ",".join(f"{name}={written(value)}" for name, value in options.items())
+        inside = ",".join(f"{name}={format_value(value)}" for name, value in options.items())
         head = f"{spelled.prefix}:{spelled.name}"
         return head + (f"({inside})" if inside else "") + (f"@{min(at)}" if at else "")
 

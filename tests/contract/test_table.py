@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval import Accumulator, Intervals
-from streameval.accumulator.plan import planned
+from streameval.accumulator.plan import make_plan
 from streameval.accumulator.reading_intervals import IntervalMethod
 from streameval.accumulator.readings import readings_of
 from streameval.accumulator.table import Table
@@ -37,7 +37,7 @@ def _made(texts: Sequence[str]) -> Accumulator:
 
 def _table(texts: Sequence[str] = SOME, max_items: int = 1_000_000) -> Table:
     accumulator = _made(texts)
-    plan = planned(accumulator.metrics, None, max_items, groups=16)
+    plan = make_plan(accumulator.metrics, None, max_items, groups=16)
     return Table(plan, accumulator.context, ids="text")
 
 

@@ -11,13 +11,13 @@ from streameval import Accumulator, Event
 from streameval.catalogue import catalogue, parameters, parse
 from streameval.catalogue.context import Popularity, Similarity
 from streameval.catalogue.conventions import CONVENTIONS
-from streameval.catalogue.grammar import written
+from streameval.catalogue.grammar import format_value
 from streameval.catalogue.lookup import aliases
 from streameval.catalogue.metric import Definition, Parameter
 from streameval.catalogue.reading import UndefinedReading
 from streameval.cli.metrics import STATISTICS
 from streameval.events import Id
-from streameval.exporters.view import counted
+from streameval.exporters.view import unit_of_count
 from tests.docs.tables import chosen
 from tests.house.checkout import ROOT
 
@@ -169,8 +169,10 @@ def _glance(definition: Definition) -> str:
 def _unit(definition: Definition) -> str:
     metric = parse(definition.name)
     if definition.per == "total":
-        return f"a sum over {counted(metric)}"
-    return f"mean over {counted(metric)}" if metric.is_mean else "a value of all lists together"
+        return f"a sum over {unit_of_count(metric)}"
+    return (
+        f"mean over {unit_of_count(metric)}" if metric.is_mean else "a value of all lists together"
+    )
 
 
 def _range(definition: Definition) -> str:
@@ -186,7 +188,7 @@ def _parameters(definition: Definition) -> Iterator[str]:
     shared = [name for name in known if name not in definition.parameters and name != "empty"]
     said = [_shared(definition.reads, shared)] if shared else []
     if "empty" in known and "empty" not in definition.parameters:
-        said.append(f"`empty={written(known['empty'].default)}`")
+        said.append(f"`empty={format_value(known['empty'].default)}`")
     if said:
         yield f"- [shared](../metrics.md#shared-parameters): {', '.join(said)}"
     elif not own:
@@ -203,7 +205,7 @@ def _shared(reads: str, names: Sequence[str]) -> str:
 
 
 def _parameter(each: Parameter) -> str:
-    return f"- `{each.name}={written(each.default)}`: {_allowed(each)}"
+    return f"- `{each.name}={format_value(each.default)}`: {_allowed(each)}"
 
 
 def _allowed(parameter: Parameter) -> str:

@@ -9,7 +9,7 @@ import msgspec
 
 from streameval.catalogue import catalogue, parameters, parse
 from streameval.catalogue.conventions import CONVENTIONS, Convention
-from streameval.catalogue.grammar import written
+from streameval.catalogue.grammar import format_value
 from streameval.decoding.invalid import REASONS
 from streameval.engine.snapshot import JoinHealth, StreamHealth
 from streameval.events.records import Partition
@@ -105,7 +105,7 @@ def chosen(convention: str, metric: str) -> list[str]:
     known = parameters(catalogue()[metric], convention)
     usual = {name: each.default for name, each in known.items()}
     return [
-        f"{name}={written(value)}"
+        f"{name}={format_value(value)}"
         for name, value in sorted(CONVENTIONS[convention].metrics[metric].items())
         if value != usual[name]
     ]

@@ -8,7 +8,7 @@ import numpy as np
 
 from streameval.accumulator.by_user import SliceSums
 from streameval.accumulator.comparison import Method
-from streameval.accumulator.experiment import Experiment, Report, Variant, compared
+from streameval.accumulator.experiment import Experiment, Report, Variant, compare_with_control
 from streameval.accumulator.gap import gap_of
 from streameval.catalogue import parse
 from streameval.engine.snapshot import GapSeries
@@ -66,7 +66,7 @@ def report(
     """Treatment is better in two metrics, worse in the guardrail, and equal in one."""
     usual = {"control": variant(CONTROL), "treatment": variant(TREATMENT, seed=2)}
     asked = Experiment(primary=["ndcg@10"], guardrails={"mrr": -0.01})
-    return compared(
+    return compare_with_control(
         experiment or asked,
         [parse(metric) for metric in METRICS],
         variants or usual,

@@ -110,6 +110,10 @@ def test_the_api_has_each_reading_with_its_labels_and_null_where_undefined(site:
         "no_interval": None,
         "problem": None,
         "difference": None,
+        "weight": None,
+        "estimate": False,
+        "note": None,
+        "verdict": None,
     }
     assert (second["value"], second["count"]) == (None, 0)
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from streameval import Accumulator, Intervals, compare
-from streameval.accumulator.experiment import Experiment, compared
+from streameval.accumulator.experiment import Experiment, compare_with_control
 from streameval.errors import InvalidEventError, MetricDeclarationError
 from streameval.events import Event
 from streameval.offline.variants import variant_of
@@ -339,7 +339,9 @@ def test_an_estimate_that_cannot_be_trusted_is_not_compared() -> None:
     assert found.low is None
     good, bad = (_read(_world(6_000, weight=scale), "ips") for scale in (1.0, 0.7))
     variants = {"control": variant_of(good), "treatment": variant_of(bad)}
-    (row, *_) = compared(Experiment(), good.metrics, variants, Intervals(), "fixed").rows
+    (row, *_) = compare_with_control(
+        Experiment(), good.metrics, variants, Intervals(), "fixed"
+    ).rows
     assert (row.metric, row.verdict) == ("ips", "do not trust")
     assert "were never shown" in row.sentence
     assert row.lift_low is None

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from streameval.engine.clock import NEVER
 from streameval.engine.ingest import Ingest
 from streameval.join import closed_lists, joiner, matching
-from streameval.join.closed_lists import combined
+from streameval.join.closed_lists import combine_interactions
 from streameval.join.impression_buffer import ImpressionBuffer
 from streameval.join.interaction_buffer import Deduplicator
 from streameval.join.joiner import Joiner, late_masks
@@ -64,7 +64,7 @@ _BROKEN: dict[str, Broken] = {
         Joiner, "_closing_time", lambda _, watermark: watermark
     ),
     "an earlier interaction is dropped": replaced(
-        closed_lists, "combined", lambda found, how: combined(found[-1:], how)
+        closed_lists, "combined", lambda found, how: combine_interactions(found[-1:], how)
     ),
     "what leads is evicted": around(LogCursor, "push", _evicting),
     "the others are not waited for": replaced(Logs, "take", _without_waiting),

@@ -32,7 +32,7 @@ from streameval.decoding.framing import (
     ToText,
     by_function,
     by_schema,
-    unframed,
+    remove_frame,
 )
 from streameval.decoding.invalid import Refusal
 from streameval.join.interactions import InteractionDecoder
@@ -95,7 +95,7 @@ def to_text(schemas: Schemas, encoding: Encoding, values: Sequence[bytes | None]
     if encoding.format == "protobuf":
         return protobuf.reader(Shown, encoding.time_unit)
     if not encoding.has_schemas:
-        return unframed
+        return remove_frame
     converter = by_schema(schemas.readers(encoding))
     assert schemas.load(encoding, values, PATIENCE)
     return converter
@@ -140,7 +140,7 @@ def _without_country(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_json_behind_the_id_of_a_schema_is_json(registry: SmallRegistry) -> None:
-    decoder = FramedDecoder(Decoder(FIELDS, DIMENSIONS), unframed)
+    decoder = FramedDecoder(Decoder(FIELDS, DIMENSIONS), remove_frame)
     values = as_json_schema(registry.url, events(20))
     assert plain(decoder.decode_many(values)) == json_of(events(20))
     bare = decoder.decode_many([as_json(events(1))[0], values[0], None])

@@ -12,7 +12,7 @@ import numpy as np
 
 from streameval.accumulator.activity import Activity
 from streameval.accumulator.audiences import ALARM, ratio_evidence
-from streameval.accumulator.experiment import Experiment, Report, Variant, compared
+from streameval.accumulator.experiment import Experiment, Report, Variant, compare_with_control
 from streameval.catalogue import parse
 from streameval.statistics.arrays import IntArray
 from streameval.statistics.intervals import GroupSums, Intervals
@@ -43,7 +43,7 @@ def _report(random: np.random.Generator, often: float) -> Report:
         for name, here in (("control", ~treated[user]), ("treatment", treated[user]))
     }
     plan = Experiment(shares={"control": 1, "treatment": 1})
-    return compared(plan, [parse("ctr")], variants, Intervals(), "fixed")
+    return compare_with_control(plan, [parse("ctr")], variants, Intervals(), "fixed")
 
 
 def _variant(day: IntArray, users: HashArray, clicks: IntArray) -> Variant:

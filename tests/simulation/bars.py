@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from streameval.accumulator.audiences import ALARM, ratio_evidence
 from streameval.accumulator.comparison import Comparison, Method
-from streameval.accumulator.experiment import Experiment, Report, Variant, compared
+from streameval.accumulator.experiment import Experiment, Report, Variant, compare_with_control
 from streameval.accumulator.verdicts import Compared
 from streameval.catalogue import parse
 from streameval.statistics.arrays import FloatArray, IntArray
@@ -121,7 +121,9 @@ class Run(NamedTuple):
         share = self.world.share
         shares = {"control": 1.0 - share, "treatment": share}
         experiment = Experiment(shares=shares, same_users=kind.same_users)
-        return compared(experiment, [*map(parse, METRICS)], variants, Intervals(), "fixed")
+        return compare_with_control(
+            experiment, [*map(parse, METRICS)], variants, Intervals(), "fixed"
+        )
 
     def _seen(self, traffic: Traffic) -> Audience:
         """The users of these lists."""

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streameval.accumulator.comparison import Method
-from streameval.accumulator.experiment import Experiment, Report, Variant, compared
+from streameval.accumulator.experiment import Experiment, Report, Variant, compare_with_control
 from streameval.accumulator.planned_shares import DatedShares
 from streameval.accumulator.verdicts import Compared
 from streameval.catalogue import parse
@@ -77,7 +77,7 @@ class Trial(NamedTuple):
         arms = {"control": self.control, "treatment": self.treatment}
         variants = {name: lists.variant(self.metric) for name, lists in arms.items()}
         experiment = Experiment(primary=[self.metric], shares=self.shares)
-        return compared(experiment, [parse(self.metric)], variants, Intervals(), method)
+        return compare_with_control(experiment, [parse(self.metric)], variants, Intervals(), method)
 
 
 def _hashes(random: np.random.Generator, users: int) -> Hashes:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from streameval.accumulator.comparison import DECIDED, Method
-from streameval.accumulator.experiment import Experiment, Report, Variant, compared
+from streameval.accumulator.experiment import Experiment, Report, Variant, compare_with_control
 from streameval.accumulator.verdicts import Compared
 from streameval.catalogue import parse
 from streameval.statistics.arrays import FloatArray
@@ -76,7 +76,9 @@ def _drawn(random: np.random.Generator, lifts: FloatArray, method: Method) -> Re
         for column, name in enumerate(("control", *VARIANTS))
     }
     experiment = Experiment(guardrails=dict.fromkeys(METRICS, LIMIT))
-    return compared(experiment, [parse(each) for each in METRICS], arms, Intervals(), method)
+    return compare_with_control(
+        experiment, [parse(each) for each in METRICS], arms, Intervals(), method
+    )
 
 
 def _clicks(random: np.random.Generator, rate: float) -> GroupSums:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from streameval.statistics.arrays import FloatArray, IntArray
 from streameval.statistics.binning import BITS, bins_of, float_keys, floats_of_keys
 from streameval.statistics.distributions import Distribution, Values, ValuesOptions
-from streameval.statistics.exact import ONE, limbs, ratio, scaled, squares
+from streameval.statistics.exact import ONE, limbs, ratio, scaled_sum, squares
 from streameval.statistics.vocabulary import Items
 from tests.effort import every_case
 from tests.statistics.kinds import Valued, state, valued
@@ -193,7 +193,7 @@ def _columns(pieces: list[Valued]) -> tuple[FloatArray, IntArray]:
 
 
 def _sum(pieces: list[Valued]) -> int:
-    return scaled(*limbs(*_columns(pieces)))
+    return scaled_sum(*limbs(*_columns(pieces)))
 
 
 def _nearest(exact: Fraction) -> float:
@@ -213,7 +213,7 @@ def test_a_sum_is_the_float_nearest_to_the_exact_one(pieces: list[Valued]) -> No
 @given(columns)
 def test_squares_are_exact_whatever_their_size(pieces: list[Valued]) -> None:
     exact = sum((Fraction(value) ** 2 * count for value, count in pieces), Fraction(0))
-    assert scaled(*squares(*_columns(pieces))) == exact * ONE
+    assert scaled_sum(*squares(*_columns(pieces))) == exact * ONE
 
 
 def test_a_quotient_beyond_the_largest_float_is_infinite() -> None:

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from msgspec.msgpack import Ext
 
 from streameval.events import Id
-from streameval.statistics.arrays import grouped
+from streameval.statistics.arrays import group_sum
 from streameval.statistics.relation import Relation, Shape, decode_column, encode_column
 from streameval.statistics.vocabulary import Items, SavedItems, decode_names, encode_names
 from tests.effort import every_case
@@ -139,7 +139,7 @@ def _by_hand(table: list[Row]) -> list[list[int]]:
 
 def _grouped(table: list[Row]) -> list[list[int]]:
     columns = _columns(table)
-    keys, sums = grouped(columns[:2], columns[2:])
+    keys, sums = group_sum(columns[:2], columns[2:])
     return [list(row) for row in zip(*(column.tolist() for column in (*keys, *sums)), strict=True)]
 
 
@@ -168,7 +168,7 @@ def test_keys_that_do_not_fit_into_one_integer_are_grouped_too(low: int) -> None
 @every_case("far", [5, 2**62])
 def test_ascending_rows_are_returned_unchanged(far: int) -> None:
     keys, large = [np.array([0, 0, 2]), np.array([-far, far, 0])], [np.array([1, 1, 1])]
-    found, _ = grouped(keys, large)
+    found, _ = group_sum(keys, large)
     assert all(one is other for one, other in zip(found, keys, strict=True))
 
 

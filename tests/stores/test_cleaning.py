@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streameval.checkpoints.cleaning import GRACE, References, blobs_of, kept
+from streameval.checkpoints.cleaning import GRACE, References, blobs_of, offsets_to_keep
 from streameval.checkpoints.format import BLOBS, file_of
 from streameval.errors import StoreError
 from tests.stores.drafts import FOLDER, NOON, PLACE, STORE, Writer, draft, opened, restored, whole
@@ -42,11 +42,11 @@ files = st.builds(
 def test_few_checkpoints_are_kept_and_cleaning_twice_changes_nothing(
     files: list[References],
 ) -> None:
-    keep = kept(files)
+    keep = offsets_to_keep(files)
     readable = sorted(each.offset for each in files if each.version is not None)
     assert set(readable[-2:]) <= keep <= set(readable)
     assert len(keep) <= 3
-    assert kept([each for each in files if each.offset in keep]) == keep
+    assert offsets_to_keep([each for each in files if each.offset in keep]) == keep
 
 
 def test_the_newest_of_another_version_is_kept_for_a_downgrade(disk: SimulatedDisk) -> None:

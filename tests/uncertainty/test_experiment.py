@@ -11,7 +11,7 @@ import pytest
 
 from streameval.accumulator.audiences import ratio_evidence, shared_evidence
 from streameval.accumulator.comparison import compare_sums
-from streameval.accumulator.experiment import Experiment, Report, Variant, compared
+from streameval.accumulator.experiment import Experiment, Report, Variant, compare_with_control
 from streameval.accumulator.verdicts import Compared
 from streameval.catalogue import parse
 from streameval.errors import ConfigError
@@ -36,7 +36,9 @@ def variant(seed: int, rate: float = 0.1, metrics: Sequence[str] = METRICS, **si
 def report(
     experiment: Experiment, variants: dict[str, Variant], metrics: Sequence[str] = METRICS
 ) -> Report:
-    return compared(experiment, [parse(text) for text in metrics], variants, Intervals())
+    return compare_with_control(
+        experiment, [parse(text) for text in metrics], variants, Intervals()
+    )
 
 
 def verdicts(found: Report) -> dict[tuple[str, str], str]:

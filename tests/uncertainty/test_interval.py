@@ -19,7 +19,7 @@ from streameval.accumulator.interval_formulas import (
     log_student_tail,
     normal_quantile,
     normal_reach,
-    pooled,
+    pool_days,
     standard_error,
     student_reach,
 )
@@ -59,7 +59,7 @@ def test_the_standard_error_is_that_of_the_jackknife() -> None:
         for group in range(20)
     ]
     expected = math.sqrt(19 / 20 * sum((each - whole) ** 2 for each in without))
-    assert standard_error(pooled(table).moves) == pytest.approx(expected)
+    assert standard_error(pool_days(table).moves) == pytest.approx(expected)
 
 
 def test_days_are_added_up() -> None:
@@ -70,7 +70,7 @@ def test_days_are_added_up() -> None:
 
 def test_a_fixed_interval_is_students() -> None:
     found = present(interval(binomial(3, 0.1), Intervals(), "fixed"))
-    estimate = pooled(binomial(3, 0.1))
+    estimate = pool_days(binomial(3, 0.1))
     # The 97.5 % point of Student's t lies between 1.969 and 1.970 from 240 to 256 groups.
     reach = (found.high - found.low) / 2 / standard_error(estimate.moves)
     assert 1.969 < reach < 1.970

@@ -28,7 +28,7 @@ from streameval.exporters.page.selection import (
     slice_name,
     window_name,
 )
-from streameval.exporters.view import certainty, counted, figure, moment, remarks
+from streameval.exporters.view import certainty, figure, moment, remarks, unit_of_count
 
 _DIRECTIONS = {
     True: "Higher is better.",
@@ -109,7 +109,7 @@ def values(excerpt: Excerpt, metric: Metric) -> Markup:
     first, _ = entries[0]
     heads = (
         tag("th", " · ".join(labels_of(excerpt.snapshot, first)) or "slice", scope="col"),
-        tag("th", counted(metric), scope="col", kind="number"),
+        tag("th", unit_of_count(metric), scope="col", kind="number"),
         tag("th", "value", scope="col", kind="number"),
     )
     table = tag(
@@ -196,7 +196,7 @@ def _definition(metric: Definition) -> Markup:
 
 def _row(excerpt: Excerpt, entry: Series, by: float | None) -> Markup:
     name, count = slice_name(entry.labels), entry.reading.count
-    unit = tag("span", f" {counted(entry.metric)}", kind="unseen")
+    unit = tag("span", f" {unit_of_count(entry.metric)}", kind="unseen")
     difference = Markup()
     if by is not None:
         difference = tag("div", _difference(entry, by, excerpt.control), kind="difference")

@@ -9,7 +9,7 @@ import msgspec
 
 from streameval.catalogue.conventions import CONVENTIONS
 from streameval.catalogue.metric import Metric, Value
-from streameval.exporters.view import counted
+from streameval.exporters.view import unit_of_count
 
 
 class Definition(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,7 +72,7 @@ def definition(metric: Metric) -> Definition:
         formula=formula,
         range=(low, high),
         higher_is_better=metric.higher_is_better,
-        counts=counted(metric),
+        counts=unit_of_count(metric),
         mean=metric.is_mean,
         source=entry.source,
     )

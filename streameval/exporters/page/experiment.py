@@ -89,7 +89,9 @@ def _table(report: Report) -> Markup:
 def _row(row: Compared, report: Report, widest: float, *, several: bool) -> Markup:
     control = next(iter(report.checks.users))
     name = [tag("code", row.metric)] + ([tag("small", "primary")] if row.primary else [])
-    values = [UNDEFINED if each is None else figure(each) for each in (row.control, row.treatment)]
+    values = [
+        UNDEFINED if number is None else figure(number) for number in (row.control, row.treatment)
+    ]
     bounds = lift_bounds(row.lift_low, row.lift_high)
     return tag(
         "tr",
@@ -115,8 +117,8 @@ def _verdict(row: Compared, precision: float) -> Markup:
     if row.days_left:
         days = max(1, math.ceil(row.days_left))
         when = "more than a year" if days > _YEAR else f"about {days:,} day{'s' * (days > 1)}"
-        known = f"At this pace the lift is known to ±{percent(precision)} in {when}."
-        parts.append(tag("small", known))
+        pace = f"At this pace the lift is known to ±{percent(precision)} in {when}."
+        parts.append(tag("small", pace))
     if row.verdict == "not enough evidence" and row.detectable is not None:
         today = f"With today's users a lift of {percent(row.detectable)} is found in 8 of 10 cases."
         # Without a break before the percent sign on a narrow screen.
@@ -129,7 +131,7 @@ def _verdict(row: Compared, precision: float) -> Markup:
 
 def _scale(rows: Sequence[Compared]) -> float:
     """The lift at both ends of every plot: all lifts fit, and all bounds except far wider ones."""
-    reaches = sorted(each for row in rows if (each := row.largest_lift) is not None)
+    reaches = sorted(reach for row in rows if (reach := row.largest_lift) is not None)
     if not reaches:
         return 1.0
     lifts = [abs(row.lift or 0.0) for row in rows]
@@ -139,23 +141,23 @@ def _scale(rows: Sequence[Compared]) -> float:
     return 1.02 * max(min(reaches[-1], usual), largest, 1e-9)
 
 
-def _forest(found: Comparison, widest: float) -> Markup:
+def _forest(comparison: Comparison, widest: float) -> Markup:
     """A plot of 0, the lift and its bounds; a bound that is cut has no cap."""
     zero = tag("line", x1="0", x2="0", y1="-8", y2="8", kind="zero")
     drawn = [zero]
-    if found.lift_low is not None and found.lift_high is not None:
-        low, high = (_x(each, widest) for each in (found.lift_low, found.lift_high))
+    if comparison.lift_low is not None and comparison.lift_high is not None:
+        low, high = (_x(bound, widest) for bound in (comparison.lift_low, comparison.lift_high))
         drawn.append(tag("line", x1=f"{low:.1f}", x2=f"{high:.1f}", y1="0", y2="0", kind="span"))
         drawn += [
             tag("line", x1=f"{end:.1f}", x2=f"{end:.1f}", y1="-4", y2="4", kind="span")
             for end in (low, high)
             if abs(end) < _HALF
         ]
-    if found.lift is not None and abs(found.lift) <= widest:
-        drawn.append(tag("circle", cx=f"{_x(found.lift, widest):.1f}", cy="0", r="3.5"))
-    words = lift_bounds(found.lift_low, found.lift_high)
-    if found.lift is not None:
-        words = f"lift {percent(found.lift, '+')}, {words}"
+    if comparison.lift is not None and abs(comparison.lift) <= widest:
+        drawn.append(tag("circle", cx=f"{_x(comparison.lift, widest):.1f}", cy="0", r="3.5"))
+    words = lift_bounds(comparison.lift_low, comparison.lift_high)
+    if comparison.lift is not None:
+        words = f"lift {percent(comparison.lift, '+')}, {words}"
     return tag("svg", *drawn, viewBox="-104 -9 208 18", role="img", aria_label=words)
 
 
@@ -164,7 +166,7 @@ def _x(lift: float, widest: float) -> float:
 
 
 def _has_days(row: Compared) -> bool:
-    return len(row.days) > 1 and any(each.low is not None for each in row.days)
+    return len(row.days) > 1 and any(day.low is not None for day in row.days)
 
 
 def _by_day(row: Compared, report: Report) -> Markup:
@@ -175,7 +177,7 @@ def _by_day(row: Compared, report: Report) -> Markup:
     )
     control = next(iter(report.checks.users))
     what = f"{row.metric} of {row.variant} against {control}: evidence by day"
-    label = f"{what}. Its maximum is {e_value_text(max(each.evidence for each in row.days))}."
+    label = f"{what}. Its maximum is {e_value_text(max(day.evidence for day in row.days))}."
     first, last = row.days[0].day, row.days[-1].day
     return tag(
         "figure",
@@ -195,8 +197,8 @@ def _chart(days: Sequence[Day], enough: float, label: str) -> Markup:
     first = days[0].day.toordinal()
     length = max(days[-1].day.toordinal() - first, 1)
     points = " ".join(
-        f"{_WIDTH * (each.day.toordinal() - first) / length:.1f},{_y(each.evidence):.1f}"
-        for each in days
+        f"{_WIDTH * (day.day.toordinal() - first) / length:.1f},{_y(day.evidence):.1f}"
+        for day in days
     )
     line = f"{_y(enough):.1f}"
     return tag(
@@ -217,7 +219,7 @@ def _y(evidence: float) -> float:
 
 
 def _has_spans(row: Compared) -> bool:
-    return sum(each.low is not None for each in row.daily) > 1
+    return sum(day.low is not None for day in row.daily) > 1
 
 
 def _alone(row: Compared, report: Report) -> Markup:
@@ -252,11 +254,11 @@ def _alone(row: Compared, report: Report) -> Markup:
 def _scale_of(spans: Sequence[SpanLift]) -> float:
     """The lift at the top and bottom of the chart: all lifts fit, and most bounds."""
     bounds = sorted(
-        max(abs(each.low), abs(each.high))
-        for each in spans
-        if each.low is not None and each.high is not None
+        max(abs(span.low), abs(span.high))
+        for span in spans
+        if span.low is not None and span.high is not None
     )
-    lifts = [abs(each.lift) for each in spans if each.lift is not None]
+    lifts = [abs(span.lift) for span in spans if span.lift is not None]
     return max(*lifts, bounds[len(bounds) // 2] * 1.5, 1e-9)
 
 
@@ -274,13 +276,13 @@ def _band(spans: Sequence[SpanLift], scale: float, label: str) -> Markup:
             kind="enough",
         )
     ]
-    for each in spans:
-        x = f"{8 + (_WIDTH - 16) * (each.start.toordinal() - first) / length:.1f}"
-        if each.low is not None and each.high is not None:
-            low, high = (f"{_down(bound, scale):.1f}" for bound in (each.low, each.high))
+    for span in spans:
+        x = f"{8 + (_WIDTH - 16) * (span.start.toordinal() - first) / length:.1f}"
+        if span.low is not None and span.high is not None:
+            low, high = (f"{_down(bound, scale):.1f}" for bound in (span.low, span.high))
             parts.append(tag("line", x1=x, x2=x, y1=low, y2=high, kind="span"))
-        if each.lift is not None:
-            y = _down(each.lift, scale)
+        if span.lift is not None:
+            y = _down(span.lift, scale)
             parts.append(tag("line", x1=x, x2=x, y1=f"{y - 2:.1f}", y2=f"{y + 2:.1f}", kind="dot"))
     return tag(
         "svg",
@@ -300,11 +302,11 @@ def _span_table(spans: Sequence[SpanLift], what: str) -> Markup:
     rows = [
         tag(
             "tr",
-            tag("th", each.start.isoformat(), scope="row"),
-            tag("td", UNDEFINED if each.lift is None else percent(each.lift, "+")),
-            tag("td", lift_bounds(each.low, each.high)),
+            tag("th", span.start.isoformat(), scope="row"),
+            tag("td", UNDEFINED if span.lift is None else percent(span.lift, "+")),
+            tag("td", lift_bounds(span.low, span.high)),
         )
-        for each in reversed(spans)
+        for span in reversed(spans)
     ]
     columns = {"from": "", "lift": "number", "interval": "number"}
     return grid(what, columns, rows, frame="scroll")
@@ -315,12 +317,12 @@ def _day_table(days: Sequence[Day], what: str) -> Markup:
     rows = [
         tag(
             "tr",
-            tag("th", each.day.isoformat(), scope="row"),
-            tag("td", e_value_text(each.evidence)),
-            tag("td", UNDEFINED if each.lift is None else percent(each.lift, "+")),
-            tag("td", lift_bounds(each.low, each.high)),
+            tag("th", day.day.isoformat(), scope="row"),
+            tag("td", e_value_text(day.evidence)),
+            tag("td", UNDEFINED if day.lift is None else percent(day.lift, "+")),
+            tag("td", lift_bounds(day.low, day.high)),
         )
-        for each in reversed(days)
+        for day in reversed(days)
     ]
     return grid(what, columns, rows, frame="scroll", seen=False)
 

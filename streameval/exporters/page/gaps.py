@@ -16,29 +16,29 @@ _WIDTH = 200.0
 
 def section(gaps: Iterable[GapSeries]) -> Markup:
     """A table for each gap over the lifetime."""
-    return tag("", *(_card(each) for each in gaps if each.window == LIFETIME))
+    return tag("", *(_card(gap) for gap in gaps if gap.window == LIFETIME))
 
 
 def _card(series: GapSeries) -> Markup:
-    found = series.gap
+    gap = series.gap
     where = "".join(f", {name}={value}" for name, value in series.labels)
-    name = f"{found.metric} by {series.by}{where}"
-    scale = _scale(found)
+    name = f"{gap.metric} by {series.by}{where}"
+    scale = _scale(gap)
     columns = {series.by: "", "mean": "number", "interval": "plot", "": ""}
     return tag(
         "",
-        tag("p", tag("code", name), ": ", gap_text(found)),
+        tag("p", tag("code", name), ": ", gap_text(gap)),
         grid(
             f"Gap of {name}",
             columns,
-            [_row(each, found, scale) for each in found.values],
+            [_row(value, gap, scale) for value in gap.values],
             kind="rows forest",
             seen=False,
         ),
     )
 
 
-def _row(value: GapValue, found: Gap, scale: tuple[float, float]) -> Markup:
+def _row(value: GapValue, gap: Gap, scale: tuple[float, float]) -> Markup:
     mark = tag("strong", "may be the worst") if value.worst else Markup()
     if value.left_out is not None:
         mark = tag("small", value.left_out)
@@ -46,20 +46,23 @@ def _row(value: GapValue, found: Gap, scale: tuple[float, float]) -> Markup:
         "tr",
         tag("th", value.name, scope="row"),
         tag("td", UNDEFINED if value.mean is None else figure(value.mean), data_head="mean"),
-        tag("td", _plot(value, found, scale), kind="plot"),
+        tag("td", _plot(value, gap, scale), kind="plot"),
         tag("td", mark, kind="said"),
     )
 
 
-def _scale(found: Gap) -> tuple[float, float]:
+def _scale(gap: Gap) -> tuple[float, float]:
     """The smallest and the largest number drawn."""
     ends = [
-        end for each in found.values for end in (each.mean, each.low, each.high) if end is not None
+        end
+        for value in gap.values
+        for end in (value.mean, value.low, value.high)
+        if end is not None
     ]
     return min(ends, default=0.0), max(ends, default=0.0)
 
 
-def _plot(value: GapValue, found: Gap, scale: tuple[float, float]) -> Markup:
+def _plot(value: GapValue, gap: Gap, scale: tuple[float, float]) -> Markup:
     """A dot for the mean and a line for its interval."""
     if value.mean is None:
         return Markup()
@@ -67,7 +70,7 @@ def _plot(value: GapValue, found: Gap, scale: tuple[float, float]) -> Markup:
     if value.low is not None and value.high is not None:
         low, high = (_x(end, scale) for end in (value.low, value.high))
         drawn.append(tag("line", x1=low, x2=high, y1="0", y2="0", kind="span"))
-        percent = confidence_text(found.confidence)
+        percent = confidence_text(gap.confidence)
         words += f", {percent} interval {figure(value.low)} to {figure(value.high)}"
     drawn.append(tag("circle", cx=_x(value.mean, scale), cy="0", r="3.5"))
     return tag("svg", *drawn, viewBox=f"-4 -9 {_WIDTH + 8:g} 18", role="img", aria_label=words)

@@ -58,8 +58,8 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 class UnknownHistory(Exception):  # noqa: N818  becomes an HTTP response
     """The series is unknown."""
 
-    def __init__(self, what: str, known: tuple[str, ...]) -> None:
-        super().__init__(f"Unknown {what}; known: {', '.join(known) or 'none yet'}.")
+    def __init__(self, what: str, choices: tuple[str, ...]) -> None:
+        super().__init__(f"Unknown {what}; known: {', '.join(choices) or 'none yet'}.")
 
 
 def history(snapshot: Snapshot, metric: str, window: str, segment: str | None = None) -> History:
@@ -94,17 +94,17 @@ def _matching(snapshot: Snapshot, metric: str, window: str, segment: str | None)
     segments = tuple(dict.fromkeys(family.segment for family in snapshot.families))
     if segment not in segments:
         raise UnknownHistory(f"segment {segment!r}", tuple(name for name in segments if name))
-    found = [
+    matching = [
         entry for entry in snapshot.series if snapshot.families[entry.family].segment == segment
     ]
-    of_metric = [entry for entry in found if entry.metric.text == metric]
+    of_metric = [entry for entry in matching if entry.metric.text == metric]
     if not of_metric:
-        known = dict.fromkeys(entry.metric.text for entry in found)
-        raise UnknownHistory(f"metric {metric!r}", tuple(known))
+        choices = dict.fromkeys(entry.metric.text for entry in matching)
+        raise UnknownHistory(f"metric {metric!r}", tuple(choices))
     shown = LIFETIME if window == PANE else window
     if all(entry.window != shown for entry in of_metric):
-        known = dict.fromkeys((PANE, *(entry.window for entry in of_metric)))
-        raise UnknownHistory(f"window {window!r}", tuple(known))
+        choices = dict.fromkeys((PANE, *(entry.window for entry in of_metric)))
+        raise UnknownHistory(f"window {window!r}", tuple(choices))
     return [entry for entry in of_metric if entry.window == shown]
 
 
@@ -154,7 +154,7 @@ def moving(kept: FamilyHistory, entry: Series, clock: int, window: str) -> list[
     """
     panes = list(_panes(kept, entry))
     if window == PANE:
-        return [(each.start / SECOND, *_mean(each.total, each.count)) for each in panes]
+        return [(pane.start / SECOND, *_mean(pane.total, pane.count)) for pane in panes]
     if window == LIFETIME:
         return _lifetime(panes, entry, clock)
     return _windows(panes, kept.spans[window], kept.since, clock)
@@ -170,10 +170,15 @@ def _panes(kept: FamilyHistory, entry: Series) -> Iterator[_Pane]:
 
 
 def _windows(panes: Sequence[_Pane], span: int, border: int, clock: int) -> list[Point]:
-    totals = [0.0, *accumulate(0.0 if math.isnan(each.total) else each.total for each in panes)]
-    undefined = [0, *accumulate(math.isnan(each.total) for each in panes)]
-    counts = [0, *accumulate(each.count for each in panes)]
-    found: list[Point] = []
+    totals = [
+        0.0,
+        *accumulate(
+            0.0 if math.isnan(pane_means.total) else pane_means.total for pane_means in panes
+        ),
+    ]
+    undefined = [0, *accumulate(math.isnan(pane_means.total) for pane_means in panes)]
+    counts = [0, *accumulate(pane_means.count for pane_means in panes)]
+    points: list[Point] = []
     first = 0
     for index, pane in enumerate(panes, 1):
         begin = pane.end - span
@@ -186,20 +191,20 @@ def _windows(panes: Sequence[_Pane], span: int, border: int, clock: int) -> list
             continue
         total, count = totals[index] - totals[first], counts[index] - counts[first]
         total = math.nan if undefined[index] - undefined[first] else total
-        found.append((min(pane.end, clock) / SECOND, *_mean(total, count)))
-    return found
+        points.append((min(pane.end, clock) / SECOND, *_mean(total, count)))
+    return points
 
 
 def _lifetime(panes: Sequence[_Pane], entry: Series, clock: int) -> list[Point]:
     """Computed backwards from the current value, which includes events older than the panes."""
     total, count = entry.reading.total, entry.reading.count
-    found: list[Point] = []
+    points: list[Point] = []
     for pane in reversed(panes):
         if total is None or count < 0:
             break
-        found.append((min(pane.end, clock) / SECOND, *_mean(total, count)))
+        points.append((min(pane.end, clock) / SECOND, *_mean(total, count)))
         total, count = total - pane.total, count - pane.count
-    return found[::-1]
+    return points[::-1]
 
 
 def _mean(total: float, count: int) -> tuple[float | None, int]:

@@ -38,15 +38,17 @@ def _totals(snapshot: Snapshot) -> Markup:
         "duplicates": health.duplicates,
         "dead letters": health.dead_lettered,
     }
-    known = [entry.lag for entry in health.partitions if entry.lag is not None]
-    if known:
-        totals["records behind"] = sum(known)
+    lags = [entry.lag for entry in health.partitions if entry.lag is not None]
+    if lags:
+        totals["records behind"] = sum(lags)
     if health.join is not None:
         totals["lists not counted yet"] = health.join.open_lists
     texts = {name: _number(n) for name, n in totals.items() if n is not None}
     if invalid and health.consumed:
         texts["invalid"] += f" ({percent(invalid / health.consumed)})"
-    times = [each.event_time for each in health.partitions if each.event_time is not None]
+    times = [
+        partition.event_time for partition in health.partitions if partition.event_time is not None
+    ]
     if times:
         texts["newest event"] = _when(max(times) / 1_000_000, snapshot.taken_at)
     if health.checkpoint is not None:
@@ -63,12 +65,12 @@ def _when(seconds: float, now: float) -> str:
 
 
 def _invalid(health: Health) -> Markup:
-    found = {reason: count for reason, count in sorted(health.invalid.items()) if count}
-    if not found:
+    reasons = {reason: count for reason, count in sorted(health.invalid.items()) if count}
+    if not reasons:
         return Markup()
     rows = [
         tag("tr", tag("th", tag("code", reason), scope="row"), tag("td", _number(count)))
-        for reason, count in found.items()
+        for reason, count in reasons.items()
     ]
     return grid("Invalid records by reason", {"reason": "", "records": "number"}, rows)
 

@@ -224,7 +224,7 @@ def metrics(snapshot: Snapshot, status: State | None = None) -> Metrics:
             for entry, difference in zip(snapshot.series, differences(snapshot), strict=True)
         ],
         experiment=None if report is None else experiment(report),
-        gaps=[_gap(each) for each in snapshot.gaps],
+        gaps=[_gap(gap) for gap in snapshot.gaps],
         health=_health(snapshot.health),
     )
 
@@ -245,47 +245,47 @@ def experiment(report: Report) -> Experiment:
 
 
 def _reading(entry: Series, family: SeriesFamily, difference: float | None) -> Reading:
-    found = entry.reading
+    entry_reading = entry.reading
     return Reading(
         metric=entry.metric.text,
         labels=dict(zip(family.label_names, entry.labels, strict=True)),
         segment=family.segment,
         window=entry.window,
         since=entry.since,
-        value=found.value if found.defined else None,
-        count=found.count,
-        lists=found.lists,
-        total=found.total,
-        estimated=found.estimated,
-        low=found.low,
-        high=found.high,
-        interval=found.interval,
-        no_interval=found.no_interval,
+        value=entry_reading.value if entry_reading.defined else None,
+        count=entry_reading.count,
+        lists=entry_reading.lists,
+        total=entry_reading.total,
+        estimated=entry_reading.estimated,
+        low=entry_reading.low,
+        high=entry_reading.high,
+        interval=entry_reading.interval,
+        no_interval=entry_reading.no_interval,
         estimate=entry.metric.definition.estimates_policy,
-        weight=found.weight,
-        verdict=found.verdict,
-        note=found.note,
-        problem=found.problem if isinstance(found, UndefinedReading) else None,
+        weight=entry_reading.weight,
+        verdict=entry_reading.verdict,
+        note=entry_reading.note,
+        problem=entry_reading.problem if isinstance(entry_reading, UndefinedReading) else None,
         difference=difference,
     )
 
 
 def _health(health: engine.Health) -> Health:
     saved, join = health.checkpoint, health.join
-    found = {name: getattr(health, name) for name in Health.__struct_fields__}
+    fields = {name: getattr(health, name) for name in Health.__struct_fields__}
     if saved is not None:
-        found["checkpoint"] = Checkpoint(
+        fields["checkpoint"] = Checkpoint(
             last_success=saved.last_success,
             failures=sum(saved.failures.values()),
             commit_failures=health.commit_failures,
             skipped=saved.skipped,
         )
     if join is not None:
-        found["join"] = Join(
+        fields["join"] = Join(
             bytes=join.bytes, idle_timeouts=join.idle_timeouts, streams=join.streams
         )
-    found["partitions"] = [_partition(each, saved) for each in health.partitions]
-    return Health(**found)
+    fields["partitions"] = [_partition(partition, saved) for partition in health.partitions]
+    return Health(**fields)
 
 
 def _partition(entry: engine.PartitionHealth, saved: engine.CheckpointHealth | None) -> Partition:
@@ -313,4 +313,4 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
 def catalogue(snapshot: Snapshot) -> Catalogue:
     """The definition of every metric of a snapshot, in its order."""
     shown = dict.fromkeys(entry.metric for entry in snapshot.series)
-    return Catalogue(metrics=[definition(each) for each in shown])
+    return Catalogue(metrics=[definition(shown_metric) for shown_metric in shown])

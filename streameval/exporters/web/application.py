@@ -131,8 +131,8 @@ class Hosts:
     """
 
     def __init__(self, names: Iterable[str]) -> None:
-        own = {"localhost", "*.localhost", socket.gethostname()}
-        self._names = {each.lower() for each in own.union(names)}
+        always = {"localhost", "*.localhost", socket.gethostname()}
+        self._names = {host_name.lower() for host_name in always.union(names)}
 
     def __contains__(self, host: str) -> bool:
         name = host.lower()

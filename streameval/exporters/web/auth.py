@@ -57,7 +57,7 @@ class WebUsers:
 
     def __init__(self, path: str, hashes: Mapping[str, str]) -> None:
         self._hashes = {
-            user.encode(): _checked(path, user, text).encode() for user, text in hashes.items()
+            user.encode(): _check_user(path, user, text).encode() for user, text in hashes.items()
         }
         self._slowest = max(self._hashes.values(), key=lambda hashed: hashed[4:6], default=b"")
         self._secret = secrets.token_bytes(32)
@@ -183,7 +183,7 @@ class _Recent(Generic[Key, Value]):
             self._values.popitem(last=False)
 
 
-def _checked(path: str, user: str, hashed: str) -> str:
+def _check_user(path: str, user: str, hashed: str) -> str:
     if not user or ":" in user:
         problem = f"found the user {user!r}; give a name without colons."
         raise ConfigError(path, "basic_auth_users", problem)

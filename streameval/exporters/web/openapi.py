@@ -76,20 +76,20 @@ def description() -> bytes:
 
 def attribute_texts(struct: type) -> dict[str, str]:
     """Attribute -> its text in the docstring of a class, on one line."""
-    found = {}
-    for each in reversed(struct.__mro__):
-        text = inspect.cleandoc(each.__doc__ or "").partition("Attributes:\n")[2]
+    texts = {}
+    for parent in reversed(struct.__mro__):
+        text = inspect.cleandoc(parent.__doc__ or "").partition("Attributes:\n")[2]
         text = text.partition("\n\n")[0]
         for attribute in _ATTRIBUTE.finditer(inspect.cleandoc(text)):
-            found[attribute["name"]] = " ".join(attribute["text"].split())
-    return found
+            texts[attribute["name"]] = " ".join(attribute["text"].split())
+    return texts
 
 
 def _operation(name: str) -> dict[str, Any]:
     """The GET of one path."""
     summary, answer = _PATHS[name]
     schema = {"$ref": _ref(answer.__name__)} if answer is not None else {"type": "object"}
-    found: dict[str, Any] = {
+    operation: dict[str, Any] = {
         "200": {
             "description": "As of the last snapshot.",
             "headers": {"ETag": _STRING | {"description": "Send it back as If-None-Match."}},
@@ -99,28 +99,28 @@ def _operation(name: str) -> dict[str, Any]:
     }
     parameters: list[dict[str, Any]] = []
     if name == "history":
-        found["404"] = {"description": _UNKNOWN, "content": {"text/plain": _STRING}}
+        operation["404"] = {"description": _UNKNOWN, "content": {"text/plain": _STRING}}
         parameters = [
-            {"name": each, "in": "query", "required": not place, "description": text} | _STRING
-            for place, (each, text) in enumerate(_PARAMETERS.items())
+            {"name": parameter, "in": "query", "required": not place, "description": text} | _STRING
+            for place, (parameter, text) in enumerate(_PARAMETERS.items())
         ]
     if answer is not None:
-        found["503"] = {"description": _NO_DATA, "content": {"text/plain": _STRING}}
-    return {"summary": summary, "parameters": parameters, "responses": found}
+        operation["503"] = {"description": _NO_DATA, "content": {"text/plain": _STRING}}
+    return {"summary": summary, "parameters": parameters, "responses": operation}
 
 
 def _schemas() -> dict[str, Any]:
     """The schema of each object; all properties are required, and there are no others."""
-    _, found = msgspec.json.schema_components(_OBJECTS, ref_template=_ref("{name}"))
+    _, components = msgspec.json.schema_components(_OBJECTS, ref_template=_ref("{name}"))
     for struct in _OBJECTS:
-        schema, meanings = found[struct.__name__], attribute_texts(struct)
+        schema, meanings = components[struct.__name__], attribute_texts(struct)
         schema["description"] = inspect.cleandoc(struct.__doc__ or "").partition("\n")[0]
-        for name, each in schema["properties"].items():
-            each.pop("default", None)
+        for name, property_schema in schema["properties"].items():
+            property_schema.pop("default", None)
             text = re.sub(r"\bNone\b", "null", meanings[name]).removesuffix(".")
-            each["description"] = f"{text[:1].upper()}{text[1:]}."
+            property_schema["description"] = f"{text[:1].upper()}{text[1:]}."
         schema |= {"required": [*schema["properties"]], "additionalProperties": False}
-    return found
+    return components
 
 
 def _ref(name: str) -> str:

@@ -58,8 +58,8 @@ class Server:
         patience: float = CLIENT_SECONDS,
     ) -> None:
         self._security = security or Security()
-        self._sockets = _bound([listen] if isinstance(listen, str) else listen)
-        self._addresses = [_address(each, self._security) for each in self._sockets]
+        self._sockets = _bind([listen] if isinstance(listen, str) else listen)
+        self._addresses = [_address(listener, self._security) for listener in self._sockets]
         self._exposed = not all(map(_is_loopback, self._sockets))
         self._uvicorn = _Uvicorn(app, self._security, patience)
         serve = partial(self._uvicorn.run, sockets=self._sockets)
@@ -91,8 +91,8 @@ class Server:
         self._uvicorn.should_exit = True
         if self._thread.ident is not None:
             self._thread.join()
-        for each in self._sockets:
-            each.close()
+        for listener in self._sockets:
+            listener.close()
 
     def __enter__(self) -> Self:
         self.start()
@@ -112,9 +112,9 @@ def try_address(listen: str, security: Security | None = None) -> str:
         return _address(bound, security or Security())
 
 
-def _bound(listen: Sequence[str]) -> list[socket.socket]:
+def _bind(listen: Sequence[str]) -> list[socket.socket]:
     with ExitStack() as stack:
-        sockets = [stack.enter_context(_listening(each)) for each in listen]
+        sockets = [stack.enter_context(_listening(address)) for address in listen]
         stack.pop_all()
         return sockets
 
@@ -129,8 +129,10 @@ def _listening(listen: str) -> socket.socket:
         return socket.create_server(address, family=family, backlog=_BACKLOG)
     except OSError as error:
         # Python appends the attempted action to some messages; errno gives the plain text.
-        known = error.errno is not None and error.errno > 0
-        text = os.strerror(error.errno) if known and error.errno else str(error.strerror or error)
+        has_number = error.errno is not None and error.errno > 0
+        text = (
+            os.strerror(error.errno) if has_number and error.errno else str(error.strerror or error)
+        )
         raise AddressInUseError(listen, text[:1].lower() + text[1:]) from error
 
 

@@ -127,7 +127,9 @@ class Security:
         options = self._read()
         tls = options.tls_server_config
         named = [] if tls is None else [tls.cert_file, tls.key_file, tls.client_ca_file]
-        files = [Path(self._path).parent / each for each in named if each is not None]
+        files = [
+            Path(self._path).parent / file_name for file_name in named if file_name is not None
+        ]
         self._files += files
         self._seen += _stamps(files)
         users = WebUsers(self._path, options.basic_auth_users)
@@ -163,15 +165,15 @@ class _LatestContext(ssl.SSLContext):
 
 def _stamps(files: Iterable[Path]) -> list[tuple[int, ...]]:
     """Values that change when a file is written or replaced; links are followed."""
-    found: list[tuple[int, ...]] = []
+    stamps: list[tuple[int, ...]] = []
     for file in files:
         try:
             status = file.stat()
         except OSError:
-            found.append(())
+            stamps.append(())
         else:
-            found.append((status.st_mtime_ns, status.st_size, status.st_ino))
-    return found
+            stamps.append((status.st_mtime_ns, status.st_size, status.st_ino))
+    return stamps
 
 
 def _check_protection(before: _Content, fresh: _Content) -> None:

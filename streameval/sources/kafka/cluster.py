@@ -97,12 +97,12 @@ class Cluster:
         """Describe these topics."""
         described = self._admin.describe_topics(list(names))
         errors = {topic["name"]: for_code(topic["error_code"]) for topic in described}
-        found = [topic for topic in described if errors[topic["name"]] is NoError]
+        answered = [topic for topic in described if errors[topic["name"]] is NoError]
         return Topics(
-            partitions=sorted(_partitions(found)),
-            identities={topic["name"]: str(topic.get("topic_id")) for topic in found},
+            partitions=sorted(_partitions(answered)),
+            identities={topic["name"]: str(topic.get("topic_id")) for topic in answered},
             missing=[name for name, kind in errors.items() if kind is UnknownTopicOrPartitionError],
-            refused=_refused(errors),
+            refused=_refusal(errors),
             operations=_operations(described),
         )
 
@@ -119,22 +119,26 @@ class Cluster:
         asked = {TopicPartition(*partition): spec for partition in partitions}
         if not asked:
             return {}
-        found = self._admin.list_partition_offsets(
+        answers = self._admin.list_partition_offsets(
             asked, isolation_level=IsolationLevel.READ_COMMITTED
         )
-        return {Partition(*partition): answer.offset for partition, answer in found.items()}
+        return {Partition(*partition): answer.offset for partition, answer in answers.items()}
 
     def committed(self, group: str, partitions: Collection[Partition]) -> dict[Partition, int]:
         """The committed offsets of the group; partitions without a commit are left out."""
         asked = [TopicPartition(*partition) for partition in partitions]
-        found = self._admin.list_group_offsets({group: asked})[group] if asked else {}
-        return {Partition(*each): at.offset for each, at in found.items() if at.offset >= 0}
+        answers = self._admin.list_group_offsets({group: asked})[group] if asked else {}
+        return {
+            Partition(*partition): at.offset for partition, at in answers.items() if at.offset >= 0
+        }
 
     def member_id(self, group: str, instance: str) -> str:
         """The id of the group's static member of this name; empty if there is none."""
         members = self._admin.describe_groups([group])[group]["members"]
-        found = [each["member_id"] for each in members if each["group_instance_id"] == instance]
-        return str(found[0]) if found else ""
+        ids_of_member = [
+            member["member_id"] for member in members if member["group_instance_id"] == instance
+        ]
+        return str(ids_of_member[0]) if ids_of_member else ""
 
     def create(
         self, topic: str, partitions: int, settings: Mapping[str, str] | None = None
@@ -169,10 +173,10 @@ class Cluster:
         """A setting of a topic; None if it is not set, or this user may not describe it."""
         asked = [ConfigResource(ConfigResourceType.TOPIC, topic)]
         try:
-            found = self._admin.describe_configs(asked, config_filter="all")
+            configs = self._admin.describe_configs(asked, config_filter="all")
         except AuthorizationError:
             return None
-        value = found.get("topic", {}).get(topic, {}).get(name, {}).get("value")
+        value = configs.get("topic", {}).get(topic, {}).get(name, {}).get("value")
         return None if value is None else str(value)
 
     def close(self) -> None:
@@ -193,7 +197,7 @@ def _operations(topics: Sequence[Mapping[str, Any]]) -> dict[str, Collection[str
     return {name: operations for name, operations in allowed.items() if operations is not None}
 
 
-def _refused(errors: Mapping[str, type[KafkaError]]) -> dict[str, str]:
+def _refusal(errors: Mapping[str, type[KafkaError]]) -> dict[str, str]:
     expected = (NoError, UnknownTopicOrPartitionError)
     return {name: kind.__name__ for name, kind in errors.items() if kind not in expected}
 
@@ -240,11 +244,15 @@ def start_offsets(owner: Owner, given: Sequence[Assignment]) -> dict[Partition, 
     """Hand partitions to their owner; its start offsets, checked against the logs."""
     if not given:
         return {}
-    found = owner.assigned(given)
-    starts = {each.partition: found[each.partition] for each in given if each.partition in found}
-    for each in given:
-        if each.partition in starts:
-            _require_within(each, starts[each.partition])
+    positions = owner.assigned(given)
+    starts = {
+        assignment.partition: positions[assignment.partition]
+        for assignment in given
+        if assignment.partition in positions
+    }
+    for assignment in given:
+        if assignment.partition in starts:
+            _require_within(assignment, starts[assignment.partition])
     return starts
 
 
@@ -434,11 +442,11 @@ def rights(
     silence_client_log()
     with as_source_errors(config), closing(Cluster(config)) as cluster:
         topics = cluster.topics([*names, *letters])
-        found = [_right(topics, name, "read", "Read") for name in names]
-        found.append(_right_to_join(cluster, config["group_id"], options.group))
+        checked = [_right(topics, name, "read", "Read") for name in names]
+        checked.append(_right_to_join(cluster, config["group_id"], options.group))
         for name in letters:
-            found += _rights_to_write(cluster, topics, name)
-    return found
+            checked += _rights_to_write(cluster, topics, name)
+    return checked
 
 
 def _right(topics: Topics, name: str, action: str, operation: str) -> Right:

@@ -136,7 +136,7 @@ class ConfluentConsumer:
         if generation != self._generation:
             # After a rebalance everything is revoked or held; older messages must not be delivered.
             self._trouble = None
-            messages = [each for each in messages if _is_fatal(each)]
+            messages = [message for message in messages if _is_fatal(message)]
         batches = self._batches(messages, positions)
         if not batches:
             self._raise_trouble()
@@ -152,17 +152,17 @@ class ConfluentConsumer:
 
     def seek(self, offsets: Mapping[Partition, int]) -> None:
         """See `Consumer`; a partition that cannot seek is left unchanged."""
-        for each in _at(offsets):
+        for place in _at(offsets):
             with suppress(KafkaException):
-                self._client.seek(each)
+                self._client.seek(place)
 
     def pause(self, partitions: Collection[Partition]) -> None:
         """See `Consumer`."""
-        self._client.pause([TopicPartition(*each) for each in partitions])
+        self._client.pause([TopicPartition(*partition) for partition in partitions])
 
     def resume(self, partitions: Collection[Partition]) -> None:
         """See `Consumer`."""
-        self._client.resume([TopicPartition(*each) for each in partitions])
+        self._client.resume([TopicPartition(*partition) for partition in partitions])
 
     def release(self, partitions: Collection[Partition]) -> None:
         """Ignored: the client waits until its callback returns."""
@@ -177,7 +177,7 @@ class ConfluentConsumer:
         answer, answered = self._answer, self._asked == offsets
         self._asked, self._answer = {}, None
         if answered and isinstance(answer, KafkaError):
-            raise _refused(_translated(answer))
+            raise _commit_refusal(_translate(answer))
         if not answered:
             self._send(offsets, asynchronous=True)
             self._asked = dict(offsets)
@@ -188,7 +188,7 @@ class ConfluentConsumer:
             raise errors.KafkaConnectionError(str(self._monitor.trouble).rstrip("."))
         refusal = _first_error(None, self._send(offsets, asynchronous=False))
         if refusal is not None:
-            raise _refused(_translated(refusal))
+            raise _commit_refusal(_translate(refusal))
 
     def _send(
         self, offsets: Mapping[Partition, int], *, asynchronous: bool
@@ -199,7 +199,7 @@ class ConfluentConsumer:
                 return ()
             return self._client.commit(offsets=_at(offsets), asynchronous=False) or ()
         except KafkaException as error:
-            raise _refused(_translated(error.args[0])) from error
+            raise _commit_refusal(_translate(error.args[0])) from error
 
     def close(self) -> None:
         """See `Consumer`; a pending commit finishes first."""
@@ -250,7 +250,7 @@ class ConfluentConsumer:
             return self._client.consume(most, seconds)
         except KafkaException as error:
             # Records consumed before must be delivered first.
-            self._failure = _translated(error.args[0])
+            self._failure = _translate(error.args[0])
             return []
 
     def _batches(
@@ -260,14 +260,14 @@ class ConfluentConsumer:
         if any(map(_MESSAGE.error, messages)):
             messages = self._records(messages, ends)
         runs = _by_place(messages)
-        found = []
+        batches = []
         for partition, position in positions.items():
             run, end = runs.get(partition), ends.get(partition, 0)
             if run is not None:
-                found.append(_batch_of(partition, run, end))
+                batches.append(_batch_of(partition, run, end))
             elif end > position:
-                found.append(skip_to(partition, end))
-        return found
+                batches.append(skip_to(partition, end))
+        return batches
 
     def _records(
         self, messages: Sequence[Any], ends: MutableMapping[tuple[str, int], int]
@@ -290,15 +290,17 @@ class ConfluentConsumer:
         if error.name() in _QUIET:
             return True
         if error.name() == _FATAL:
-            self._fatal = _translated(error)
+            self._fatal = _translate(error)
             return False
-        found = _translated(error)
+        failure = _translate(error)
         if error.name() in _MISSING:
-            found = type(found)({Partition(message.topic(), message.partition()): message.offset()})
-        if permanent_error(found) is None:
-            self._trouble = (time.monotonic(), found)
+            failure = type(failure)(
+                {Partition(message.topic(), message.partition()): message.offset()}
+            )
+        if permanent_error(failure) is None:
+            self._trouble = (time.monotonic(), failure)
             return True
-        self._failure = found
+        self._failure = failure
         return False
 
     def _raise_trouble(self) -> None:
@@ -333,7 +335,9 @@ class ConfluentConsumer:
                 self._rebalances.dispatch()
 
     def _committed(self, error: KafkaError | None, given: Sequence[TopicPartition]) -> None:
-        if {Partition(each.topic, each.partition): each.offset for each in given} == self._asked:
+        if {
+            Partition(place.topic, place.partition): place.offset for place in given
+        } == self._asked:
             self._answer = _first_error(error, given) or "accepted"
 
     def _renew_credentials(self) -> None:
@@ -353,20 +357,20 @@ def _at(offsets: Mapping[Partition, int]) -> list[TopicPartition]:
 
 
 def _places(given: Sequence[TopicPartition]) -> list[Partition]:
-    return [Partition(each.topic, each.partition) for each in given]
+    return [Partition(place.topic, place.partition) for place in given]
 
 
 def _by_place(messages: Sequence[Any]) -> dict[tuple[str, int], list[Any]]:
     """Messages by topic and partition, in order; partitions come in long runs."""
-    found: dict[tuple[str, int], list[Any]] = {}
+    by_partition: dict[tuple[str, int], list[Any]] = {}
     start = 0
     for place, run in groupby(
         zip(map(_MESSAGE.topic, messages), map(_MESSAGE.partition, messages), strict=True)
     ):
         stop = start + len([*run])
-        found.setdefault(place, []).extend(messages[start:stop])
+        by_partition.setdefault(place, []).extend(messages[start:stop])
         start = stop
-    return found
+    return by_partition
 
 
 def _batch_of(partition: Partition, run: Sequence[Any], end: int) -> RecordBatch:
@@ -387,7 +391,7 @@ def _is_fatal(message: Any) -> bool:
     return error is not None and error.name() == _FATAL
 
 
-def _translated(error: KafkaError) -> errors.KafkaError:
+def _translate(error: KafkaError) -> errors.KafkaError:
     """The corresponding error of kafka-python."""
     kind = _LOCAL.get(error.name())
     if error.name() == _FATAL and _FENCED in error.str():
@@ -399,10 +403,10 @@ def _translated(error: KafkaError) -> errors.KafkaError:
 
 def _first_error(error: KafkaError | None, answers: Sequence[TopicPartition]) -> KafkaError | None:
     """The error of a commit, or of the first partition that has one."""
-    return error or next((each.error for each in answers if each.error is not None), None)
+    return error or next((answer.error for answer in answers if answer.error is not None), None)
 
 
-def _refused(error: errors.KafkaError) -> errors.KafkaError:
+def _commit_refusal(error: errors.KafkaError) -> errors.KafkaError:
     """The error of kafka-python for a commit of a member that has left the group."""
     return errors.CommitFailedError(str(error)) if isinstance(error, _LEFT) else error
 
@@ -424,7 +428,7 @@ def try_connection(settings: Mapping[str, Any]) -> None:
             client.list_topics(timeout=_CONNECTING_SECONDS)
         except KafkaException as error:
             client.poll(0.0)
-            said = "; ".join(dict.fromkeys(each.str() for each in heard))
+            said = "; ".join(dict.fromkeys(heard_error.str() for heard_error in heard))
             raise errors.KafkaError(said or error.args[0].str()) from error
 
 

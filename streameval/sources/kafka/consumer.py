@@ -162,8 +162,8 @@ class Watchdog:
                 self._stalled[partition] = self._observed(partition, position, step)
             else:
                 self._stalled.pop(partition, None)
-        ours = {p: each for p, each in self._stalled.items() if p in positions}
-        due = {p: each for p, each in ours.items() if each.seconds >= self._timeout}
+        ours = {p: stalled for p, stalled in self._stalled.items() if p in positions}
+        due = {p: our for p, our in ours.items() if our.seconds >= self._timeout}
         return self._stall(due) if due else None
 
     def _observed(self, partition: Partition, position: int, step: float) -> _Stalled:
@@ -174,8 +174,8 @@ class Watchdog:
 
     def _stall(self, due: Mapping[Partition, _Stalled]) -> Stall:
         """The strongest remedy that is due; the time of each partition then starts over."""
-        tried = max(each.tried for each in due.values())
-        for partition, each in due.items():
-            self._stalled[partition] = each._replace(seconds=0.0, tried=tried + 1)
+        tried = max(stalled.tried for stalled in due.values())
+        for partition, stalled in due.items():
+            self._stalled[partition] = stalled._replace(seconds=0.0, tried=tried + 1)
         remedy = _REMEDIES[min(tried, len(_REMEDIES) - 1)]
-        return Stall(remedy, {p: each.position for p, each in due.items()})
+        return Stall(remedy, {p: stalled.position for p, stalled in due.items()})

@@ -123,8 +123,10 @@ def failure_of(error: Exception, config: Mapping[str, Any]) -> ConnectionFailure
     if None in failures:
         problem = f"Kafka at {where} answers too slowly (security_protocol is {protocol})"
         return ConnectionFailure("slow", problem, "check the network and the load of the broker")
-    known = [failure for failure in failures if failure is not None and failure.reason != "silent"]
-    return known[0] if known else silence
+    explained = [
+        failure for failure in failures if failure is not None and failure.reason != "silent"
+    ]
+    return explained[0] if explained else silence
 
 
 def _failure_at(address: str, config: Mapping[str, Any]) -> ConnectionFailure | None:
@@ -355,7 +357,7 @@ def permanent_error(error: Exception) -> SourceError | None:
 
 def _outside(error: Exception) -> SourceError:
     # Both errors have a mapping of partition to offset as their argument.
-    found = error.args[0] if error.args and isinstance(error.args[0], Mapping) else {}
-    where = ", ".join(str(Partition(*partition)) for partition in found) or "kafka"
-    offsets = ", ".join(str(offset) for offset in found.values()) or "that is read"
+    offsets_of = error.args[0] if error.args and isinstance(error.args[0], Mapping) else {}
+    where = ", ".join(str(Partition(*partition)) for partition in offsets_of) or "kafka"
+    offsets = ", ".join(str(offset) for offset in offsets_of.values()) or "that is read"
     return SourceError(where, f"offset {offsets} is no longer in the log", _GONE)

@@ -183,12 +183,12 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # untyped
     def on_partitions_assigned(self, assigned: Collection[TopicPartition]) -> None:
         """Also called for an empty assignment."""
         self._released = frozenset()
-        self._hold([Partition(*each) for each in assigned])
+        self._hold([Partition(*partition) for partition in assigned])
         self._note("assigned", assigned)
 
     def on_partitions_revoked(self, revoked: Collection[TopicPartition]) -> None:
         """Interrupts `poll` until these are released."""
-        if not self._released.issuperset(Partition(*each) for each in revoked):
+        if not self._released.issuperset(Partition(*partition) for partition in revoked):
             self._note("revoked", revoked)
 
     def on_partitions_lost(self, lost: Collection[TopicPartition]) -> None:
@@ -234,12 +234,12 @@ class KafkaPythonConsumer:
             self._monitor.sleep(seconds)
             seconds = 0.0
         try:
-            found = self._consumer.poll(timeout_ms=round(seconds * 1000))
+            polled = self._consumer.poll(timeout_ms=round(seconds * 1000))
         except KafkaError as error:
             if not isinstance(error.__cause__, _Interruption):
                 raise
             return []
-        mine = {Partition(*each): records for each, records in found.items()}
+        mine = {Partition(*partition): records for partition, records in polled.items()}
         batches = [batch_of(p, records) for p, records in mine.items() if p in positions]
         return batches or self._gaps(positions)
 
@@ -289,14 +289,14 @@ class KafkaPythonConsumer:
         The client may omit topics that are subscribed during a metadata request, and would assign
         only the partitions that it knows. Returns whether it knows all.
         """
-        found = self._monitor.partitions
-        if found is not self._known:
-            counts = Counter(partition.topic for partition in found)
-            known = self._connections.cluster.partitions_for_topic
-            if any(len(known(topic) or ()) < count for topic, count in counts.items()):
+        partitions = self._monitor.partitions
+        if partitions is not self._known:
+            counts = Counter(partition.topic for partition in partitions)
+            partitions_of = self._connections.cluster.partitions_for_topic
+            if any(len(partitions_of(topic) or ()) < count for topic, count in counts.items()):
                 self._connections.cluster.request_update()
                 return False
-            self._known = found
+            self._known = partitions
         return True
 
     def _finish_rejoin(self) -> None:

@@ -153,17 +153,17 @@ def given_config(options: KafkaOptions, environment: Mapping[str, str]) -> dict[
     """The settings of `source_config` that the user gives."""
     table = {key: value for key, value in options.kafka.items() if key != "client"}
     if client_of(options) == CONFLUENT:
-        table = {key: value for key, value in _flattened(table) if is_known(key)}
+        table = {key: value for key, value in _flatten(table) if is_known(key)}
     return client_config(table, environment)
 
 
 def librdkafka_only(options: KafkaOptions, environment: Mapping[str, str]) -> dict[str, Any]:
     """Settings that kafka-python does not know, with the user's names."""
     further = {}
-    for written, raw in _flattened(options.kafka):
+    for written, raw in _flatten(options.kafka):
         if written != "client" and not is_known(written):
             try:
-                further[written] = _filled(raw, environment)
+                further[written] = _fill(raw, environment)
             except ValueError as error:
                 raise ConfigError(TABLE, written, _sentence(error)) from error
     return further
@@ -220,10 +220,10 @@ def client_config(
     {'bootstrap_servers': 'kafka:9092'}
     """
     config: dict[str, Any] = {}
-    for written, raw in _flattened(table):
+    for written, raw in _flatten(table):
 
         def read(written: str = written, raw: Any = raw) -> dict[str, Any]:
-            return _settings(written, _filled(raw, environment), client.DEFAULT_CONFIG)
+            return _settings(written, _fill(raw, environment), client.DEFAULT_CONFIG)
 
         try:
             settings = read()
@@ -256,17 +256,17 @@ def known_settings(config: Mapping[str, Any], client: Any) -> dict[str, Any]:
     return {key: value for key, value in config.items() if key in client.DEFAULT_CONFIG}
 
 
-def _flattened(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _flatten(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for key, value in table.items():
         if isinstance(value, Mapping):
-            yield from _flattened(value, f"{prefix}{key}.")
+            yield from _flatten(value, f"{prefix}{key}.")
         else:
             yield prefix + key, value
 
 
-def _filled(raw: Any, environment: Mapping[str, str]) -> Any:
+def _fill(raw: Any, environment: Mapping[str, str]) -> Any:
     if isinstance(raw, list):
-        return [_filled(item, environment) for item in raw]
+        return [_fill(item, environment) for item in raw]
     return substitute(raw, environment) if isinstance(raw, str) else raw
 
 
@@ -287,7 +287,7 @@ def _settings(written: str, value: Any, defaults: Mapping[str, Any]) -> dict[str
         raise ValueError(f"cannot be set: {_REFUSED[name]}")
     if name not in defaults:
         raise ValueError(unknown(name, defaults))
-    return {name: _converted(value, defaults[name])}
+    return {name: _convert(value, defaults[name])}
 
 
 def is_known(written: str) -> bool:
@@ -311,7 +311,7 @@ def _jaas(text: str) -> dict[str, Any]:
     return {f"sasl_plain_{key}": value for key, value in found.items()}
 
 
-def _converted(value: Any, default: Any) -> Any:
+def _convert(value: Any, default: Any) -> Any:
     """Text converted to the type of the default, because Java's properties are all text."""
     if not isinstance(value, str):
         return value
@@ -340,9 +340,9 @@ def check_security(config: Mapping[str, Any], path: str) -> dict[str, Any]:
     return config
 
 
-def _require_known(key: str, found: object, known: tuple[str, ...], path: str) -> None:
-    if found not in known:
-        raise ConfigError(path, key, f"found {found!r}; give one of {', '.join(known)}.")
+def _require_known(key: str, given: object, allowed: tuple[str, ...], path: str) -> None:
+    if given not in allowed:
+        raise ConfigError(path, key, f"found {given!r}; give one of {', '.join(allowed)}.")
 
 
 def _require_credentials(config: Mapping[str, Any], path: str) -> None:
@@ -374,15 +374,15 @@ def _require_files(config: Mapping[str, Any], path: str) -> None:
 def _require_addresses(servers: object, path: str) -> None:
     listed = servers.split(",") if isinstance(servers, str) else servers
     several = listed if isinstance(listed, list | tuple) else [listed]
-    texts = [each.strip() for each in several if isinstance(each, str)]
-    found = texts if len(texts) == len(several) else []
+    texts = [address.strip() for address in several if isinstance(address, str)]
+    given = texts if len(texts) == len(several) else []
     if "@" in str(servers):
         keys = "sasl_plain_username and sasl_plain_password"
         problem = f"user information does not belong here; give {keys}."
         raise ConfigError(path, "bootstrap_servers", problem)
-    wrong = [each for each in found if each and not _is_address(each)]
-    if wrong or not any(found):
-        told = repr(", ".join(wrong or found)) if len(texts) == len(several) else repr(servers)
+    wrong = [address for address in given if address and not _is_address(address)]
+    if wrong or not any(given):
+        told = repr(", ".join(wrong or given)) if len(texts) == len(several) else repr(servers)
         problem = f"found {told}; give HOST:PORT, for example 'broker-1:9092'."
         raise ConfigError(path, "bootstrap_servers", problem)
 
@@ -453,13 +453,13 @@ def librdkafka_settings(
     written = {_NAMES.get(key, _dotted(key)): key for key in (*given, *further)}
     for key in further:
         _refuse_ours(key)
-    found = {
+    mapped = {
         **_LIBRDKAFKA_DEFAULTS,
         **_renamed(config, {*given, *_ALWAYS} - _OF_THE_SOURCE),
         **{_dotted(key): value for key, value in further.items()},
         **_LIBRDKAFKA_FIXED,
     }
-    return found, written
+    return mapped, written
 
 
 def credentials(config: Mapping[str, Any]) -> dict[str, str]:
@@ -482,16 +482,16 @@ def _refuse_ours(written: str) -> None:
 
 
 def _renamed(config: Mapping[str, Any], passed: Collection[str]) -> dict[str, Any]:
-    found = {
+    renamed = {
         _NAMES.get(key, _dotted(key)): value
         for key, value in config.items()
         if key in passed and value is not None
     }
-    found["bootstrap.servers"] = ",".join(addresses(config))
+    renamed["bootstrap.servers"] = ",".join(addresses(config))
     if "SSL" in str(config.get("security_protocol", "")):
         checked = config.get("ssl_check_hostname", True)
-        found["ssl.endpoint.identification.algorithm"] = "https" if checked else "none"
+        renamed["ssl.endpoint.identification.algorithm"] = "https" if checked else "none"
         if "ssl_certfile" in config:
             # Like Python, use the certificate's file for the key if no other is given.
-            found.setdefault("ssl.key.location", config["ssl_certfile"])
-    return found
+            renamed.setdefault("ssl.key.location", config["ssl_certfile"])
+    return renamed

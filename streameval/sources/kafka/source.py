@@ -26,7 +26,7 @@ from kafka.errors import (
 
 from streameval.errors import SourceError, UnevenStreamsError
 from streameval.events.records import Assignment, CommitAnswer, Owner, Partition, RecordBatch
-from streameval.extras import imported
+from streameval.extras import import_extra
 from streameval.sources.kafka.cluster import (
     ANSWER_MS,
     Cluster,
@@ -334,7 +334,7 @@ def try_connection(
 def _module() -> Any:
     """Import the module that needs the extra."""
     what = 'client = "confluent" of [source.kafka]'
-    return imported("streameval.sources.kafka.confluent", what, "fast")
+    return import_extra("streameval.sources.kafka.confluent", what, "fast")
 
 
 class GroupMember:
@@ -415,8 +415,8 @@ class GroupMember:
     def missing_topics(self) -> Sequence[str]:
         """The topics that do not exist, or that this user may not describe."""
         with self._cluster() as cluster:
-            found = cluster.topics(self._topics)
-        return [*found.missing, *found.refused]
+            described = cluster.topics(self._topics)
+        return [*described.missing, *described.refused]
 
     def start(self, offsets: Mapping[Partition, int]) -> list[RecordBatch]:
         """Deliver partitions from these offsets; the returned batches move the positions there."""
@@ -444,8 +444,8 @@ class GroupMember:
     ) -> str | CommitAnswer | None:
         """Commit the assigned partitions; returns the problem in one sentence, PENDING or None."""
         mine = {*self.positions, *(self.unstarted or ())}
-        ours = {each: offset for each, offset in positions.items() if each in mine}
-        foreign = ", ".join(str(each) for each in sorted(positions) if each not in ours)
+        ours = {log: offset for log, offset in positions.items() if log in mine}
+        foreign = ", ".join(str(position) for position in sorted(positions) if position not in ours)
         try:
             if ours and not self._consumer.commit(ours, wait=wait):
                 return CommitAnswer.PENDING
@@ -468,7 +468,7 @@ class GroupMember:
         if rebalance.what == "assigned":
             self.hold(rebalance.partitions)
             return
-        mine = [each for each in rebalance.partitions if each in self.positions]
+        mine = [log for log in rebalance.partitions if log in self.positions]
         if mine:
             call = self._owner.revoked if rebalance.what == "revoked" else self._owner.lost
             call(mine)

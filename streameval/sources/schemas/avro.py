@@ -36,10 +36,12 @@ def reader(definition: SchemaDefinition, unit: TimeUnit) -> ToText:
         raise UnusableSchemaError(problem)
     named: dict[str, Any] = {}
     try:
-        references = {name: _renamed(text, unit) for name, text in definition.references.items()}
+        references = {
+            name: _rename_types(text, unit) for name, text in definition.references.items()
+        }
         for text in references.values():
             parse_schema(msgspec.json.decode(text), named_schemas=named)
-        text = _renamed(definition.text, unit)
+        text = _rename_types(definition.text, unit)
         _check(parse_schema(msgspec.json.decode(text), named_schemas=named), named)
     except UnusableSchemaError:
         raise
@@ -88,7 +90,7 @@ class _Reader:
         return self._payload
 
 
-def _renamed(text: str, unit: TimeUnit) -> str:
+def _rename_types(text: str, unit: TimeUnit) -> str:
     """The schema with our logical types in place of Avro's."""
 
     def renamed(schema: Any) -> Any:

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, TypeAlias, TypeVar, get_args
 import msgspec
 
 from streameval.errors import ConfigError, OptionError, SourceError, StreamevalError
-from streameval.extras import imported
+from streameval.extras import import_extra
 from streameval.sources.secrets import substitute
 
 Failure: TypeAlias = Literal["unreachable", "certificate", "authentication", "other"]
@@ -86,7 +86,7 @@ class Registry:
     """Fetches schemas; used by one thread at a time."""
 
     def __init__(self, options: RegistryOptions, environment: Mapping[str, str]) -> None:
-        library = imported("confluent_kafka.schema_registry", "a schema registry", "schemas")
+        library = import_extra("confluent_kafka.schema_registry", "a schema registry", "schemas")
         self._new_client: Callable[[dict[str, Any]], Any] = library.AsyncSchemaRegistryClient
         self._refusal: type[Exception] = library.SchemaRegistryError
         self._options, self._environment = options, environment

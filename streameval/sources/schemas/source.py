@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, NoReturn
 from streameval.decoding.framing import HEADER, Encoding, ToText, schema_id
 from streameval.decoding.invalid import Reason, Refusal
 from streameval.events.records import Assignment, CommitAnswer, Owner, Partition, RecordBatch
-from streameval.extras import imported
+from streameval.extras import import_extra
 from streameval.sources.schemas.registry import (
     FAILURES,
     Registry,
@@ -210,7 +210,7 @@ class Schemas:
 
 
 def _avro() -> Any:
-    return imported("streameval.sources.schemas.avro", "format = 'avro'", "schemas")
+    return import_extra("streameval.sources.schemas.avro", "format = 'avro'", "schemas")
 
 
 class _FailingReader:
@@ -264,7 +264,7 @@ class SchemaSource:
     @property
     def ended(self) -> Collection[Partition]:
         """See `Source.ended`."""
-        return [each for each in self._source.ended if each not in self._waiting]
+        return [log for log in self._source.ended if log not in self._waiting]
 
     @property
     def connection_failures(self) -> Mapping[str, int]:
@@ -295,15 +295,15 @@ class SchemaSource:
             self._schemas.wait(min(seconds, _STEP))
         # Poll the source first: it may revoke partitions whose records wait here.
         new = self._source.poll(0.0 if self._waiting else seconds)
-        found = self._deliverable()
-        delivered = {batch.partition for batch in found}
+        deliverable = self._deliverable()
+        delivered = {batch.partition for batch in deliverable}
         for batch in new:
             if batch.partition in self._waiting or batch.partition in delivered:
                 self._waiting.setdefault(batch.partition, deque()).append(batch)
             else:
-                found += self._split(batch)
+                deliverable += self._split(batch)
         self._request_schemas()
-        return found
+        return deliverable
 
     def commit(
         self, positions: Mapping[Partition, int], *, wait: bool = True
@@ -327,12 +327,12 @@ class SchemaSource:
 
     def _deliverable(self) -> list[RecordBatch]:
         """The deliverable part of the first waiting batch of each partition."""
-        found: list[RecordBatch] = []
+        deliverable: list[RecordBatch] = []
         for partition, waiting in list(self._waiting.items()):
-            found += self._split(waiting.popleft())
+            deliverable += self._split(waiting.popleft())
             if not waiting:
                 del self._waiting[partition]
-        return found
+        return deliverable
 
     def _split(self, batch: RecordBatch) -> list[RecordBatch]:
         """The deliverable part of a batch; the rest waits in front of later batches."""
@@ -394,5 +394,5 @@ class _DroppingOwner:
         self._drop(partitions)
 
     def _drop(self, partitions: Sequence[Partition]) -> None:
-        for each in partitions:
-            self._waiting.pop(each, None)
+        for partition in partitions:
+            self._waiting.pop(partition, None)
