@@ -208,7 +208,7 @@ def _number_items(items: Sequence[Any], places: Sequence[int]) -> list[int]:
 def _columns(odd: Sequence[int], rows: list[Any]) -> Columns:
     try:
         widths, flat = _flattened(rows)
-    except TypeError:  # some rows are nested, and the others are flat
+    except (TypeError, ValueError):  # some rows are nested; NumPy 1 raises the latter
         return _columns_of_nested(odd, rows)
     heads, owner, item, places = _parts(widths, flat)
     none = b""
