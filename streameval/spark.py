@@ -16,7 +16,7 @@ from streameval.events.columns import Columns
 from streameval.partials import Cell, Inputs, Known, arrow_table, merged, partials, repacked
 from streameval.statistics.intervals import Intervals
 
-__all__ = ["Evaluation", "Value", "evaluate"]
+__all__ = ["SparkEvaluation", "Value", "evaluate"]
 
 SCHEMA: Final = "labels array<string>, start bigint, lists bigint, state binary"
 """Schema of a frame of partials."""
@@ -44,7 +44,7 @@ class Value(NamedTuple):
     reading: Reading
 
 
-class Evaluation:
+class SparkEvaluation:
     """A lazy evaluation: Spark counts when a result is read.
 
     Attributes:
@@ -86,7 +86,7 @@ def evaluate(
     every: str | None = None,
     intervals: Intervals | None = None,
     **inputs: Unpack[Inputs],
-) -> Evaluation:
+) -> SparkEvaluation:
     """Count a frame of events, split by columns and by spans of event time.
 
     Args:
@@ -139,7 +139,7 @@ def evaluate(
         return arrow_table(repacked(rows.to_pylist(), **known_inputs))
 
     added = counted.groupBy("labels", "start").applyInArrow(add, SCHEMA)
-    return Evaluation(added, known_inputs)
+    return SparkEvaluation(added, known_inputs)
 
 
 def _count(

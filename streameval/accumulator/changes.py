@@ -37,7 +37,7 @@ from streameval.accumulator.interval_formulas import (
     student_reach,
 )
 from streameval.accumulator.planned_shares import day_number
-from streameval.accumulator.shifts import LATEST, DailySums, Shift, Shifts, Span, first_day
+from streameval.accumulator.shifts import LATEST, DailySums, DaySpan, Shift, Shifts, first_day
 from streameval.catalogue import metric_of
 from streameval.errors import (
     MetricError,
@@ -366,7 +366,7 @@ def _bands(sums: Shifts, first: int, since: int | None) -> dict[int, tuple[float
     """The usual range of each day, relative to its value."""
     stop = sums.days if since is None else since - sums.first
     places = range(first - sums.first, sums.days)
-    spans = [Span(min(place, stop), place, place + 1) for place in places]
+    spans = [DaySpan(min(place, stop), place, place + 1) for place in places]
     bands = {}
     for shift in sums.between(spans):
         if shift is not None and shift.is_usable and not shift.fell:

@@ -125,7 +125,7 @@ class Movement(NamedTuple):
     freedom: float
 
 
-class Span(NamedTuple):
+class DaySpan(NamedTuple):
     """The days of a shift, as places; `stop` is exclusive, and references are from before."""
 
     before: int
@@ -150,7 +150,7 @@ class Shifts:
     """
 
     def __init__(self, arms: Sequence[DailySums], weeks: int, accepted: Iterable[int] = ()) -> None:
-        self._arms = [_Arm(sums) for sums in arms]
+        self._arms = [_ShiftArm(sums) for sums in arms]
         self._weeks = weeks
         self.first = arms[0].first
         self.days = len(arms[0].values)
@@ -176,11 +176,11 @@ class Shifts:
         A day is left out if too few days before it show how days move, or if no day since then has
         a reference.
         """
-        spans = [Span(place, place, self.days) for place in range(self.start, self.days)]
+        spans = [DaySpan(place, place, self.days) for place in range(self.start, self.days)]
         return [shift for shift in self.between(spans) if shift is not None]
 
     def between(
-        self, spans: Sequence[Span], movement: Movement | None = None
+        self, spans: Sequence[DaySpan], movement: Movement | None = None
     ) -> list[Shift | None]:
         """The shifts of some days; None for an unknown one.
 
@@ -210,7 +210,7 @@ class Shifts:
         return Movement(variance * (1.0 + alike) / (1.0 - alike), freedom)
 
     def _between(
-        self, spans: Sequence[Span], movements: Sequence[Movement]
+        self, spans: Sequence[DaySpan], movements: Sequence[Movement]
     ) -> Iterator[Shift | None]:
         first = min(span.start for span in spans)
         begins = [
@@ -301,7 +301,7 @@ class _Means(NamedTuple):
         return usable
 
 
-class _Rows(NamedTuple):
+class _DayRows(NamedTuple):
     """Means by row and stratum, and how they vary between groups.
 
     Attributes:
@@ -327,13 +327,13 @@ class _Rows(NamedTuple):
         moves = (values - rates[:, :, np.newaxis] * lists) / others
         return cls(whole, rates, moves, lists / some[:, :, np.newaxis])
 
-    def since(self, first: int) -> _Rows:
+    def since(self, first: int) -> _DayRows:
         """The rows from a place on."""
-        return _Rows(*(column[first:] for column in self))
+        return _DayRows(*(column[first:] for column in self))
 
-    def of_weeks(self) -> tuple[_Rows, _Rows]:
+    def of_weeks(self) -> tuple[_DayRows, _DayRows]:
         """The rows from the second week on, and those a week before each."""
-        return self.since(WEEK), _Rows(*(column[:-WEEK] for column in self))
+        return self.since(WEEK), _DayRows(*(column[:-WEEK] for column in self))
 
     def means(self, weights: FloatArray) -> _Means:
         """The means by weights, which sum to 1; shape (spans, rows, strata)."""
@@ -355,7 +355,7 @@ class _References(NamedTuple):
         place: the row of each span and weekday; shape (spans, weekdays).
     """
 
-    rows: _Rows
+    rows: _DayRows
     days: FloatArray
     place: IntArray
 
@@ -383,12 +383,12 @@ class _References(NamedTuple):
         return squares
 
 
-class _Arm:
+class _ShiftArm:
     """A slice by calendar day, and its references."""
 
     def __init__(self, sums: DailySums) -> None:
         self._sums = sums
-        self.rows = _Rows.of(sums.values, sums.lists)
+        self.rows = _DayRows.of(sums.values, sums.lists)
 
     def references(self, begins: Sequence[int], befores: Sequence[int], weeks: int) -> _References:
         """For each span, the references from days between two places, the second exclusive."""
@@ -401,7 +401,7 @@ class _Arm:
                 days = [day for day in range(first, before, WEEK) if some[day]]
                 place[span, weekday] = rows.setdefault(tuple(days[-weeks:]), len(rows))
         sums = [self._summed(list(days)) for days in rows]
-        whole = _Rows.of(*(np.stack(columns) for columns in zip(*sums, strict=True)))
+        whole = _DayRows.of(*(np.stack(columns) for columns in zip(*sums, strict=True)))
         shares = np.zeros((*whole.lists.shape, len(some)))
         for row, summed in enumerate(rows):
             here = list(summed)
@@ -422,7 +422,9 @@ def _weights(sizes: Sequence[FloatArray]) -> FloatArray:
     return weights
 
 
-def _change(weights: FloatArray, later: _Rows, before: _Rows) -> tuple[FloatArray, FloatArray]:
+def _change(
+    weights: FloatArray, later: _DayRows, before: _DayRows
+) -> tuple[FloatArray, FloatArray]:
     """The logarithm of each row over that of a week before, and its moves by group."""
     change, apart = np.zeros(len(weights)), np.zeros((len(weights), later.moves.shape[2]))
     for sign, rows in ((1.0, later), (-1.0, before)):

@@ -8,7 +8,7 @@ from streameval.catalogue.lookup import companion, denominator
 from streameval.catalogue.metric import Metric
 
 
-class Checks(NamedTuple):
+class CompanionChecks(NamedTuple):
     """The metrics that show whether an estimate can be trusted.
 
     Attributes:
@@ -30,12 +30,12 @@ class Checks(NamedTuple):
         return (self.weight, self.share, self.rewarded, *(self.clipped or ()))
 
 
-def checks_of(metric: Metric) -> Checks | None:
+def checks_of(metric: Metric) -> CompanionChecks | None:
     """The checks of an estimate; None for any other metric, and for a model alone."""
     if not metric.definition.estimates_policy or metric.values.get("direct"):
         return None
     weight = "importance_weight"
-    return Checks(
+    return CompanionChecks(
         weight=companion(metric, weight, clip=0.0),
         share=companion(metric, weight, statistic="effective_share"),
         rewarded=companion(metric, "hit_rate"),

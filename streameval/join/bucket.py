@@ -85,7 +85,7 @@ def read(
     content: bytes, item: Callable[[Id], int], label: Callable[[tuple[str, ...]], int]
 ) -> ImpressionBucket:
     """The bucket of these bytes."""
-    saved = msgspec.msgpack.decode(content, type=_Saved)
+    saved = msgspec.msgpack.decode(content, type=_SavedBucket)
     bucket = ImpressionBucket()
     bucket.times.extend(decode_column(saved.times).tolist())
     lengths = decode_column(saved.lengths)
@@ -109,7 +109,7 @@ def read(
     return bucket
 
 
-class _Saved(msgspec.Struct, array_like=True):
+class _SavedBucket(msgspec.Struct, array_like=True):
     """A saved bucket; items and label values are numbered by first occurrence in it."""
 
     times: Ext
@@ -130,13 +130,13 @@ class _Saved(msgspec.Struct, array_like=True):
 
 def _saved(
     bucket: ImpressionBucket, items: Sequence[Id], labels: Sequence[tuple[str, ...]]
-) -> _Saved:
+) -> _SavedBucket:
     columns = [np.array(column, dtype=np.int64) for column in (bucket.items, *bucket.baselines)]
     codes, places = _first_seen(np.concatenate(columns))
     label_codes, dimensions = _first_seen(np.array(bucket.dimensions, dtype=np.int64))
     shown, *baselines = np.split(places, np.cumsum([column.size for column in columns])[:-1])
     ends = np.array(bucket.ends, dtype=np.int64)
-    return _Saved(
+    return _SavedBucket(
         times=encode_column(np.array(bucket.times, dtype=np.int64)),
         lengths=encode_column(ends - np.concatenate([[0], ends[:-1]]) if ends.size else ends),
         items=encode_column(shown),

@@ -46,7 +46,7 @@ class InteractionRecord(NamedTuple):
     offset: int
 
 
-class _Saved(NamedTuple):
+class _SavedInteraction(NamedTuple):
     time: int
     key: str
     item: str | int | Ext
@@ -123,7 +123,7 @@ class InteractionBuffer:
         """Replace the content with the output of `sections`."""
         for name, content in sorted(sections.items()):
             number = int(name.removeprefix(PREFIX))
-            saved = msgspec.msgpack.decode(content, type=list[_Saved])
+            saved = msgspec.msgpack.decode(content, type=list[_SavedInteraction])
             interactions = [
                 InteractionRecord(entry.time, entry.key, decode_id(entry.item), *entry[3:])
                 for entry in saved
@@ -253,7 +253,9 @@ def _encode_bucket(interactions: list[InteractionRecord]) -> bytes:
     """The bytes of a bucket, in log order: independent of which log was read first."""
     ordered = sorted(interactions, key=lambda interaction: (interaction.log, interaction.offset))
     saved = [
-        _Saved(interaction.time, interaction.key, encode_id(interaction.item), *interaction[3:])
+        _SavedInteraction(
+            interaction.time, interaction.key, encode_id(interaction.item), *interaction[3:]
+        )
         for interaction in ordered
     ]
     return msgspec.msgpack.encode(saved)

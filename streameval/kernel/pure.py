@@ -55,7 +55,7 @@ def match(
     if len(lists) != len(interactions):
         raise ValueError(f"{len(lists)} lists and {len(interactions)} interactions")
     rows: list[Any] = []
-    add = _adder(rows.append, _Search(kind, depth, every, sound), _have_ids)
+    add = _adder(rows.append, _IdSearch(kind, depth, every, sound), _have_ids)
     taken = list(map(add, lists, interactions))
     if all(taken):
         return _columns([], rows)
@@ -79,7 +79,7 @@ class Block:
 
     def __init__(self, kind: IdKind, depth: int, every: bool) -> None:  # noqa: FBT001  as `match`
         self._rows: list[Any] = []
-        self._search = _Search(kind, depth, every)
+        self._search = _IdSearch(kind, depth, every)
         # A closure, because a method would be one more call for each list.
         self.add = _adder(self._rows.append, self._search, _have_ids)
 
@@ -94,7 +94,7 @@ class Block:
         return _columns([], rows)
 
 
-class _Search(NamedTuple):
+class _IdSearch(NamedTuple):
     kind: IdKind
     depth: int
     every: bool
@@ -102,7 +102,7 @@ class _Search(NamedTuple):
 
 
 def _adder(
-    append: Callable[[Row], None], search: _Search, have_ids: Callable[[Any], bool]
+    append: Callable[[Row], None], search: _IdSearch, have_ids: Callable[[Any], bool]
 ) -> Callable[[Any, Any], bool]:
     """A function that appends the row of a list and its interactions, unless it is odd."""
     check, depth, sound = CHECKS[search.kind], search.depth, search.sound

@@ -77,7 +77,7 @@ class SimulatedAudience(NamedTuple):
     dislikes: NDArray[np.bool_]
 
 
-class Block(NamedTuple):
+class SimulatedBlock(NamedTuple):
     """BLOCK consecutive records, and the hash of each record's user."""
 
     values: list[bytes]
@@ -105,7 +105,7 @@ def expected_hit_rate(variant: Variant, k: int = LENGTH) -> float:
     return float(1.0 - np.prod(1.0 - click_probabilities(variant)[:k]))
 
 
-def block(seed: int, number: int) -> Block:
+def block(seed: int, number: int) -> SimulatedBlock:
     """Records number * BLOCK to (number + 1) * BLOCK - 1; deterministic."""
     audience = _audience()
     random = np.random.default_rng([seed, number])
@@ -120,7 +120,7 @@ def block(seed: int, number: int) -> Block:
     values = [
         encode(_record(seed, index, user, shown, seen)) for index, user, shown, seen in records
     ]
-    return Block(values, audience.hashes[users])
+    return SimulatedBlock(values, audience.hashes[users])
 
 
 def _items(
@@ -210,7 +210,7 @@ class SimulatorSource:
         self.joined = False
         self._first = self._next = 0
         self._opened_at = clock()
-        self._block: tuple[int, Block] | None = None
+        self._block: tuple[int, SimulatedBlock] | None = None
 
     @property
     def finished(self) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from streameval.accumulator.change_report import ChangeSettings
 from streameval.accumulator.changes import look
 from streameval.accumulator.interval_formulas import log_evidence, normal_reach
-from streameval.accumulator.shifts import DailySums, Movement, Shift, Shifts, Span
+from streameval.accumulator.shifts import DailySums, DaySpan, Movement, Shift, Shifts
 from streameval.statistics.intervals import GroupSums
 from tests.changes.worlds import series_of
 
@@ -39,7 +39,7 @@ def e_value(shift: Shift, tolerate: float) -> float:
 
 
 def by_users(shifts: Shifts) -> list[Shift]:
-    spans = [Span(place, place, 28) for place in range(21, 28)]
+    spans = [DaySpan(place, place, 28) for place in range(21, 28)]
     return [shift for shift in shifts.between(spans, STEADY) if shift is not None]
 
 

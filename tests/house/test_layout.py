@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import ast
+import io
 import json
 import os
 import re
 import subprocess
 import sys
+import tokenize
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -86,6 +90,26 @@ def test_every_suppression_has_a_rule_and_a_reason() -> None:
 def test_no_module_of_the_package_is_too_long() -> None:
     sizes = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in modules()}
     assert {str(path): lines for path, lines in sizes.items() if lines > FILE_LINES} == {}
+
+
+def test_no_class_name_stands_twice_in_the_package() -> None:
+    places: dict[str, list[str]] = {}
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
+
+
+def test_identifiers_say_what_they_hold() -> None:
+    idiom = ("found", "each", "one", "known", "own")
+    tokens = Counter(
+        token.string
+        for path in modules()
+        for token in tokenize.generate_tokens(io.StringIO(path.read_text("utf-8")).readline)
+        if token.type == tokenize.NAME and token.string in idiom
+    )
+    assert tokens.total() < 250, tokens
 
 
 def test_no_function_of_the_package_is_too_long() -> None:

@@ -83,7 +83,7 @@ MISTAKES = (
     Mistake(
         "a reference after the change began",
         test_golden.test_a_drop_by_users_and_days,
-        around(shifts._Arm, "references", _with_days_after),
+        around(shifts._ShiftArm, "references", _with_days_after),
     ),
     Mistake(
         "days that weigh alike",

@@ -10,8 +10,8 @@ from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import UndefinedReading
 from streameval.engine.snapshot import Series
 from streameval.exporters.page.charts import (
+    ChartLine,
     Drawing,
-    Line,
     all_lines,
     chart,
     drawing,
@@ -19,7 +19,7 @@ from streameval.exporters.page.charts import (
     over_time,
     swatch,
 )
-from streameval.exporters.page.definition import Definition, definition
+from streameval.exporters.page.definition import MetricDefinition, definition
 from streameval.exporters.page.markup import Markup, tag
 from streameval.exporters.page.selection import (
     Excerpt,
@@ -154,7 +154,7 @@ def _is_chosen(metric: Metric, selection: Selection) -> bool:
     return named and (not selection.k or str(metric.k) == selection.k)
 
 
-def _panel(metric: str, title: str, lines: Sequence[Line]) -> Markup:
+def _panel(metric: str, title: str, lines: Sequence[ChartLine]) -> Markup:
     return tag(
         "article",
         tag("h4", title),
@@ -165,7 +165,7 @@ def _panel(metric: str, title: str, lines: Sequence[Line]) -> Markup:
     )
 
 
-def _definition(metric: Definition) -> Markup:
+def _definition(metric: MetricDefinition) -> Markup:
     """What a metric is, for the view of that metric alone."""
     low, high = ("any" if bound is None else f"{bound:g}" for bound in metric.range)
     limits = "any number" if metric.range == (None, None) else f"{low} to {high}"

@@ -23,7 +23,7 @@ _RECENT: Final = 30
 """Rows of the table of values over time."""
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
+class ChartLine(msgspec.Struct, frozen=True, kw_only=True):
     """One line of a chart.
 
     Attributes:
@@ -49,16 +49,16 @@ class Drawing(msgspec.Struct, frozen=True, kw_only=True):
 
     label: str
     note: str
-    lines: Sequence[Line]
+    lines: Sequence[ChartLine]
 
 
-def line(name: str, number: int, points: Iterable[tuple[float, float | None]]) -> Line:
+def line(name: str, number: int, points: Iterable[tuple[float, float | None]]) -> ChartLine:
     """A line whose colour and dashes follow from a number."""
     stroke = number % _STROKES
-    return Line(name=name, stroke=stroke, dash=_dash(stroke), points=list(points))
+    return ChartLine(name=name, stroke=stroke, dash=_dash(stroke), points=list(points))
 
 
-def drawing(title: str, lines: Sequence[Line]) -> Drawing:
+def drawing(title: str, lines: Sequence[ChartLine]) -> Drawing:
     """A chart of the first lines, described in words."""
     shown = lines[:MOST]
     note = f"Showing {MOST} of {len(lines)} lines." if len(lines) > MOST else ""
@@ -88,7 +88,7 @@ def swatch(number: int) -> Markup:
     return tag("svg", stroke, viewBox="0 0 30 10", kind="swatch", aria_hidden="true")
 
 
-def legend(lines: Sequence[Line]) -> Markup:
+def legend(lines: Sequence[ChartLine]) -> Markup:
     """The lines of a chart with their last values."""
     entries = (
         tag("li", swatch(entry.stroke), f" {entry.name} ", tag("strong", figure(_last(entry))))
@@ -97,7 +97,7 @@ def legend(lines: Sequence[Line]) -> Markup:
     return tag("ul", *entries, kind="legend")
 
 
-def over_time(title: str, lines: Sequence[Line]) -> Markup:
+def over_time(title: str, lines: Sequence[ChartLine]) -> Markup:
     """The newest values of a chart's lines as a table."""
     times = sorted({at for entry in lines for at, _ in entry.points}, reverse=True)[:_RECENT]
     columns = [dict(entry.points) for entry in lines]
@@ -113,7 +113,7 @@ def over_time(title: str, lines: Sequence[Line]) -> Markup:
     return grid(title, heads, rows, frame="scroll")
 
 
-def window_lines(excerpt: Excerpt, metric: str, window: str) -> list[Line]:
+def window_lines(excerpt: Excerpt, metric: str, window: str) -> list[ChartLine]:
     """A line for each chosen slice of a metric in one window; `PANE` for single panes."""
     answer = history(excerpt.snapshot, metric, window, excerpt.selection.segment or None)
     lines = []
@@ -125,7 +125,7 @@ def window_lines(excerpt: Excerpt, metric: str, window: str) -> list[Line]:
     return lines
 
 
-def all_lines(excerpt: Excerpt, metric: str) -> dict[str, list[Line]]:
+def all_lines(excerpt: Excerpt, metric: str) -> dict[str, list[ChartLine]]:
     """The charts of a metric shown alone, by title: slices side by side, panes, each slice."""
     by_window = {
         window: window_lines(excerpt, metric, window) for window in _windows_of(excerpt, metric)
@@ -164,11 +164,11 @@ def _windows_of(excerpt: Excerpt, metric: str) -> list[str]:
     return [window for window in excerpt.windows if window in names]
 
 
-def _points(lines: Sequence[Line], name: str) -> Sequence[tuple[float, float | None]]:
+def _points(lines: Sequence[ChartLine], name: str) -> Sequence[tuple[float, float | None]]:
     return next((entry.points for entry in lines if entry.name == name), ())
 
 
-def _in_words(entry: Line) -> str:
+def _in_words(entry: ChartLine) -> str:
     values = [value for _, value in entry.points if value is not None]
     if not values:
         return f"{entry.name}: no values"
@@ -176,7 +176,7 @@ def _in_words(entry: Line) -> str:
     return f"{entry.name}: now {figure(values[-1])}, {between}"
 
 
-def _last(entry: Line) -> float:
+def _last(entry: ChartLine) -> float:
     value = entry.points[-1][1] if entry.points else None
     return float("nan") if value is None else value
 

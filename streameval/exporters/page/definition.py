@@ -12,7 +12,7 @@ from streameval.catalogue.metric import Metric, Value
 from streameval.exporters.view import unit_of_count
 
 
-class Definition(msgspec.Struct, frozen=True, kw_only=True):
+class MetricDefinition(msgspec.Struct, frozen=True, kw_only=True):
     """The definition of one metric.
 
     Attributes:
@@ -48,7 +48,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
     source: str
 
 
-def definition(metric: Metric) -> Definition:
+def definition(metric: Metric) -> MetricDefinition:
     """The definition of one metric, from its own docstring.
 
     Example:
@@ -60,7 +60,7 @@ def definition(metric: Metric) -> Definition:
     text, formula = _parts(entry.documentation)
     convention = CONVENTIONS.get(metric.convention or "")
     low, high = (None if math.isinf(bound) else bound for bound in entry.bounds)
-    return Definition(
+    return MetricDefinition(
         metric=metric.text,
         name=entry.name,
         k=metric.k,

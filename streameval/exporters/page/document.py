@@ -13,7 +13,7 @@ from streameval.catalogue.metric import Metric
 from streameval.engine.snapshot import Snapshot
 from streameval.exporters.page.cards import card
 from streameval.exporters.page.changes import section as changes_section
-from streameval.exporters.page.charts import Drawing, Line, drawing, line, over_time
+from streameval.exporters.page.charts import ChartLine, Drawing, drawing, line, over_time
 from streameval.exporters.page.estimates import caution
 from streameval.exporters.page.experiment import section
 from streameval.exporters.page.gaps import section as gaps_section
@@ -86,18 +86,18 @@ def _metrics(spans: Sequence[Span]) -> Iterator[Markup]:
                 yield _table(lines)
 
 
-def _cards(chosen: Excerpt, lines: Mapping[Metric, Sequence[Line]]) -> Iterator[Markup]:
+def _cards(chosen: Excerpt, lines: Mapping[Metric, Sequence[ChartLine]]) -> Iterator[Markup]:
     for metric, of_metric in lines.items():
         points: Drawing | None = drawing(metric.text, of_metric) if of_metric else None
         yield card(chosen, metric, points)
 
 
-def _table(lines: Mapping[Metric, Sequence[Line]]) -> Markup:
+def _table(lines: Mapping[Metric, Sequence[ChartLine]]) -> Markup:
     tables = (over_time(metric.text, of_metric) for metric, of_metric in lines.items())
     return tag("details", tag("summary", "Values over time as a table"), *tables, kind="card")
 
 
-def _lines(metric: Metric, excerpts: Sequence[tuple[int | None, Excerpt]]) -> list[Line]:
+def _lines(metric: Metric, excerpts: Sequence[tuple[int | None, Excerpt]]) -> list[ChartLine]:
     """A line for each slice over several spans; none for a single one."""
     if len(excerpts) < 2:
         return []

@@ -15,7 +15,7 @@ from streameval.accumulator.verdicts import Compared
 from streameval.catalogue.reading import UndefinedReading
 from streameval.engine import snapshot as engine
 from streameval.engine.snapshot import GapSeries, Series, SeriesFamily, Snapshot
-from streameval.exporters.page.definition import Definition, definition
+from streameval.exporters.page.definition import MetricDefinition, definition
 from streameval.exporters.page.state import State, state
 from streameval.exporters.view import Variants, comparison, differences
 from streameval.kernel import KERNEL
@@ -24,7 +24,7 @@ from streameval.statistics.intervals import Interval
 Count: TypeAlias = Annotated[int, Meta(ge=0)]
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
+class ReadingAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """One metric of one slice in one window.
 
     Attributes:
@@ -74,7 +74,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     difference: float | None
 
 
-class Experiment(msgspec.Struct, frozen=True, kw_only=True):
+class ExperimentAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """Variants against control.
 
     Attributes:
@@ -104,7 +104,7 @@ class GapReading(msgspec.Struct, frozen=True, kw_only=True):
     gap: Gap
 
 
-class Partition(msgspec.Struct, frozen=True, kw_only=True):
+class PartitionAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The progress of one partition.
 
     Attributes:
@@ -156,7 +156,7 @@ class Join(msgspec.Struct, frozen=True, kw_only=True):
     streams: Sequence[engine.StreamHealth]
 
 
-class Health(engine.PipelineCounts, frozen=True, kw_only=True):
+class HealthAnswer(engine.PipelineCounts, frozen=True, kw_only=True):
     """The pipeline's own counts since the process started.
 
     Attributes:
@@ -167,7 +167,7 @@ class Health(engine.PipelineCounts, frozen=True, kw_only=True):
 
     checkpoint: Checkpoint | None
     join: Join | None
-    partitions: list[Partition]
+    partitions: list[PartitionAnswer]
 
 
 class Metrics(msgspec.Struct, frozen=True, kw_only=True):
@@ -200,10 +200,10 @@ class Metrics(msgspec.Struct, frozen=True, kw_only=True):
     families: Sequence[SeriesFamily]
     comparison: Variants | None
     stored_at: float | None
-    metrics: list[Reading]
-    experiment: Experiment | None
+    metrics: list[ReadingAnswer]
+    experiment: ExperimentAnswer | None
     gaps: list[GapReading]
-    health: Health
+    health: HealthAnswer
 
 
 def metrics(snapshot: Snapshot, status: State | None = None) -> Metrics:
@@ -239,14 +239,14 @@ def _gap(series: GapSeries) -> GapReading:
     )
 
 
-def experiment(report: Report) -> Experiment:
+def experiment(report: Report) -> ExperimentAnswer:
     """The report of an experiment."""
-    return Experiment(checks=report.checks, comparisons=report.rows)
+    return ExperimentAnswer(checks=report.checks, comparisons=report.rows)
 
 
-def _reading(entry: Series, family: SeriesFamily, difference: float | None) -> Reading:
+def _reading(entry: Series, family: SeriesFamily, difference: float | None) -> ReadingAnswer:
     entry_reading = entry.reading
-    return Reading(
+    return ReadingAnswer(
         metric=entry.metric.text,
         labels=dict(zip(family.label_names, entry.labels, strict=True)),
         segment=family.segment,
@@ -270,9 +270,9 @@ def _reading(entry: Series, family: SeriesFamily, difference: float | None) -> R
     )
 
 
-def _health(health: engine.Health) -> Health:
+def _health(health: engine.Health) -> HealthAnswer:
     saved, join = health.checkpoint, health.join
-    fields = {name: getattr(health, name) for name in Health.__struct_fields__}
+    fields = {name: getattr(health, name) for name in HealthAnswer.__struct_fields__}
     if saved is not None:
         fields["checkpoint"] = Checkpoint(
             last_success=saved.last_success,
@@ -285,11 +285,13 @@ def _health(health: engine.Health) -> Health:
             bytes=join.bytes, idle_timeouts=join.idle_timeouts, streams=join.streams
         )
     fields["partitions"] = [_partition(partition, saved) for partition in health.partitions]
-    return Health(**fields)
+    return HealthAnswer(**fields)
 
 
-def _partition(entry: engine.PartitionHealth, saved: engine.CheckpointHealth | None) -> Partition:
-    return Partition(
+def _partition(
+    entry: engine.PartitionHealth, saved: engine.CheckpointHealth | None
+) -> PartitionAnswer:
+    return PartitionAnswer(
         topic=entry.partition.topic,
         partition=entry.partition.number,
         position=entry.position,
@@ -307,7 +309,7 @@ class Catalogue(msgspec.Struct, frozen=True, kw_only=True):
         metrics: definitions in the order of the snapshot.
     """
 
-    metrics: list[Definition]
+    metrics: list[MetricDefinition]
 
 
 def catalogue(snapshot: Snapshot) -> Catalogue:

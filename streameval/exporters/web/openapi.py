@@ -14,7 +14,7 @@ from streameval.accumulator.course import Day, SpanLift
 from streameval.accumulator.gap import Gap, GapValue
 from streameval.accumulator.verdicts import Compared
 from streameval.engine.snapshot import SeriesFamily, StreamHealth, WebConfigHealth
-from streameval.exporters.page.definition import Definition
+from streameval.exporters.page.definition import MetricDefinition
 from streameval.exporters.page.history import History, HistorySeries
 from streameval.exporters.page.state import State
 from streameval.exporters.view import Variants
@@ -26,8 +26,14 @@ _ABOUT: Final = (
     "GET; numbers are exact doubles."
 )
 _OBJECTS: Final = (
-    *(answers.Metrics, answers.Reading, Compared, answers.Experiment),
-    *(answers.Health, answers.Partition, answers.Checkpoint, answers.Join, Definition),
+    *(answers.Metrics, answers.ReadingAnswer, Compared, answers.ExperimentAnswer),
+    *(
+        answers.HealthAnswer,
+        answers.PartitionAnswer,
+        answers.Checkpoint,
+        answers.Join,
+        MetricDefinition,
+    ),
     *(answers.Catalogue, History, HistorySeries, State, Variants),
     *(answers.GapReading, Gap, GapValue),
     *(Checks, Day, Interval, SeriesFamily, SpanLift, Split, StreamHealth, WebConfigHealth),
