@@ -234,7 +234,7 @@ def test_the_first_command_of_the_readme_works_with_and_without_a_c_compiler(
     checkout: Path, tmp_path: Path, kernel: str
 ) -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    (command,) = re.findall(r"^    (python3 -m venv .+ streameval demo)$", text, re.MULTILINE)
+    (command,) = re.findall(r"^    (python3 -m venv .+/streameval demo)$", text, re.MULTILINE)
     programs = tmp_path / "bin"
     programs.mkdir()
     (programs / "python3").symlink_to(sys.executable)
