@@ -127,6 +127,13 @@ def test_a_table_of_equal_variants_is_inconclusive(tmp_path: Path) -> None:
     assert "None" not in done.stdout
 
 
+def test_html_says_the_verdict_of_the_table(tmp_path: Path) -> None:
+    arguments = (file_of(tmp_path, lift=0.5), "-m", "ctr")
+    verdict = re.search(r"better: by at least [\d.]+ %", ran("compare", *arguments).stdout)
+    assert verdict is not None
+    assert verdict[0] in ran("compare", *arguments, "--format", "html").stdout
+
+
 def test_several_looks_are_told_which_method_survives_them(tmp_path: Path) -> None:
     path = file_of(tmp_path)
     assert compared(path, "-m", "ctr")["method"] == "fixed"

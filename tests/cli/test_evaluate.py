@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -109,6 +110,13 @@ def test_a_table_is_for_people(events: Path) -> None:
         ["ctr", "0.5000  of 4", "0.0000  of 3"],
         ["recall@3", "0.7500  of 2", "\N{EN DASH}  of 0"],
     ]
+
+
+def test_html_is_one_file_with_the_values_and_nothing_from_elsewhere(events: Path) -> None:
+    done = ran("evaluate", events, "-m", "ctr", "-m", "recall@3", "--by", "arm", "--format", "html")
+    assert (done.stderr, done.stdout[:15]) == ("", "<!DOCTYPE html>")
+    assert all(text in done.stdout for text in ("recall@3", "0.7500", "0.5000"))
+    assert not re.search(r"<(?:script|link|img)[^>]+(?:src|href)=", done.stdout)
 
 
 def test_a_label_without_events_is_reported(events: Path) -> None:
