@@ -157,6 +157,12 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
         days: the last 63 days.
         reason: reason that the series is not judged, or None.
         verdict: worse, better, changed, no change seen, ...
+
+    Example:
+        >>> from streameval import Accumulator, Intervals, changes
+        >>> empty = Accumulator("ctr", intervals=Intervals())
+        >>> changes(empty, "ctr").verdict
+        'history too short'
     """
 
     metric: str

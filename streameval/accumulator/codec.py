@@ -29,7 +29,7 @@ from streameval.statistics.vocabulary import Items, SavedItems, decode_names, en
 VERSION: Final = 3
 _WHAT: Final = "accumulator"
 _WRONG: Final = (ValueError, TypeError, IndexError, OverflowError)
-"""Raised for integers that `dumped` does not write."""
+"""Raised for integers that `dump_content` does not write."""
 
 
 class TableContent(NamedTuple):
@@ -50,7 +50,7 @@ class TableContent(NamedTuple):
 
 
 class Restored(NamedTuple):
-    """What `restored` finds besides the content of the statistics.
+    """What `restore_content` finds besides the content of the statistics.
 
     Attributes:
         events: of each cell.
@@ -107,7 +107,7 @@ def dump_content(content: TableContent, order: Sequence[int]) -> Iterator[bytes]
 def restore_content(
     content: TableContent, data: bytes, cells: Sequence[int], *, empty_unlike: bool = False
 ) -> Restored:
-    """Fill empty statistics from the output of `dumped`.
+    """Fill empty statistics from the output of `dump_content`.
 
     Args:
         content: content of an empty table; its items and statistics are filled.
@@ -119,7 +119,7 @@ def restore_content(
         StateVersionError: this release cannot read the version.
         UnlikeInputsError: a statistic had other inputs.
         UnlikeStateError: the ids are of the other kind.
-        DamagedStateError: it is not the output of `dumped`.
+        DamagedStateError: it is not the output of `dump_content`.
     """
     try:
         return _restore_content(content, data, np.array(cells, np.int64), empty_unlike=empty_unlike)

@@ -99,7 +99,7 @@ def pool_days(sums: GroupSums) -> Estimate:
     """The mean over all days; 0 with 0 groups if there are no lists.
 
     Example:
-        >>> pooled(GroupSums(np.array([0]), np.array([[1.0, 3.0]]), np.array([[10, 10]])))
+        >>> pool_days(GroupSums(np.array([0]), np.array([[1.0, 3.0]]), np.array([[10, 10]])))
         Estimate(value=0.2, moves=array([-0.1,  0.1]), groups=1.0)
     """
     values, lists = sums.numerators.sum(axis=0), sums.denominators.sum(axis=0).astype(np.float64)

@@ -91,7 +91,7 @@ def cap_values(values: Total, cap: float) -> Total:
     """The values of lists, of which larger ones count as the cap; with 0 there is none.
 
     Example:
-        >>> capped(np.array([3.0, 250.0]), 100.0).tolist()
+        >>> cap_values(np.array([3.0, 250.0]), 100.0).tolist()
         [3.0, 100.0]
     """
     return np.minimum(values, cap) if cap else values

@@ -68,7 +68,7 @@ def format_value(value: str | float) -> str:
     """The text form of a parameter's value.
 
     Example:
-        >>> written(0.8), written(3.0), written(True)
+        >>> format_value(0.8), format_value(3.0), format_value(True)
         ('0.8', '3', 'true')
     """
     if isinstance(value, bool):

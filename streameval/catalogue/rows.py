@@ -32,7 +32,7 @@ def distinct_items(event: Event, k: int | None) -> list[Id]:
     """The distinct items of a list up to rank k, by rank.
 
     Example:
-        >>> ranked(Event(recommendations=["a", "b", "a"], interactions=[], positions=[3, 1, 2]), 2)
+        >>> distinct_items(Event(recommendations=["a", "b", "a"], interactions=[], positions=[3, 1, 2]), 2)
         ['b', 'a']
     """
     return list(dict.fromkeys(items_with_repeats(event, k)))

@@ -63,7 +63,7 @@ def offsets_to_keep(files: Sequence[References]) -> set[int]:
 
     Example:
         >>> versions = [(1, 1), (2, 1), (3, 2), (4, 2), (5, 2)]
-        >>> sorted(kept([References(*each) for each in versions]))
+        >>> sorted(offsets_to_keep([References(*each) for each in versions]))
         [2, 4, 5]
     """
     readable = sorted((file.offset, file.version) for file in files if file.version is not None)

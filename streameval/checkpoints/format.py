@@ -178,10 +178,10 @@ def place_of(folder: str) -> Place | None:
 
 
 def encode_name(name: str) -> str:
-    """A name as one part of a path; `decoded` is the inverse.
+    """A name as one part of a path; `decode_name` is the inverse.
 
     Example:
-        >>> encoded("shop.events-2"), encoded("data/day 1.ndjson"), encoded("..")
+        >>> encode_name("shop.events-2"), encode_name("data/day 1.ndjson"), encode_name("..")
         ('shop.events-2', 'data%2Fday%201.ndjson', '%2E%2E')
     """
     if name in _DOTTED:
@@ -190,10 +190,10 @@ def encode_name(name: str) -> str:
 
 
 def decode_name(part: str) -> str | None:
-    """The name of a part of a path; None if `encoded` did not make it.
+    """The name of a part of a path; None if `encode_name` did not make it.
 
     Example:
-        >>> decoded("data%2Fday%201.ndjson"), decoded("lost+found")
+        >>> decode_name("data%2Fday%201.ndjson"), decode_name("lost+found")
         ('data/day 1.ndjson', None)
     """
     name = "" if part == _EMPTY else unquote(part, errors="surrogateescape")

@@ -136,7 +136,7 @@ def unit_of_count(metric: Metric) -> str:
 
     Example:
         >>> from streameval.catalogue import parse
-        >>> counted(parse("ctr")), counted(parse("hit_rate@10")), counted(parse("ndcg@10"))
+        >>> unit_of_count(parse("ctr")), unit_of_count(parse("hit_rate@10")), unit_of_count(parse("ndcg@10"))
         ('items shown', 'lists', 'lists with interactions')
     """
     if metric.values.get("empty") == "skip" and not metric.is_per_user:

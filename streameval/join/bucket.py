@@ -176,7 +176,7 @@ def unpacked(content: bytes) -> PerItem | None:
 def encode_id(item: Id) -> str | int | Ext:
     """An id for msgpack: text, an integer, or the digits of a long integer.
 
-    >>> portable(2**70).data
+    >>> encode_id(2**70).data
     b'1180591620717411303424'
     """
     item = builtin_id(item)
@@ -186,5 +186,5 @@ def encode_id(item: Id) -> str | int | Ext:
 
 
 def decode_id(saved: str | int | Ext) -> Id:
-    """The id that `portable` converted."""
+    """The id that `encode_id` converted."""
     return int(saved.data) if isinstance(saved, Ext) else saved

@@ -33,7 +33,7 @@ def compact(
 ) -> tuple[Codes[V], Iterator[array[int]]]:
     """The codes of the values that occur in columns, and the columns renumbered for them.
 
-    >>> fresh, columns = compacted(Codes("abcd"), [array("I", [3, 1]), array("I", [3])])
+    >>> fresh, columns = compact(Codes("abcd"), [array("I", [3, 1]), array("I", [3])])
     >>> fresh.names, [column.tolist() for column in columns]
     (['b', 'd'], [[1, 0], [1]])
     """

@@ -50,7 +50,7 @@ def mcc(
         return None
     if not tp + fn:
         return 0.0 if empty == "zero" else None
-    if tn < 0 and tn + fp != 0:
-        return None
     product = (tp + fp) * (tp + fn) * (tn + fp) * (tn + fn)
+    if product < 0 or tn + fp < 0:
+        return None
     return (tp * tn - fp * fn) / math.sqrt(product) if product > 0 else 0.0

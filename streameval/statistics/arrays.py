@@ -33,7 +33,7 @@ def group_sum(
         The distinct keys, ascending, and their counts, as columns of equal length.
 
     Example:
-        >>> keys, counts = grouped([np.array([2, 1, 2])], [np.array([10, 20, 30])])
+        >>> keys, counts = group_sum([np.array([2, 1, 2])], [np.array([10, 20, 30])])
         >>> keys[0].tolist(), counts[0].tolist()
         ([1, 2], [20, 40])
     """
@@ -73,7 +73,7 @@ def place_values(values: IntArray) -> tuple[IntArray, IntArray]:
     """The distinct values, ascending, and the index of each value among them.
 
     Example:
-        >>> placed(np.array([5, -1, 5]))
+        >>> place_values(np.array([5, -1, 5]))
         (array([-1,  5]), array([1, 0, 1]))
     """
     if not values.size or (values == values[0]).all():

@@ -37,14 +37,14 @@ ONE = 1 << _BITS
 def limbs(values: FloatArray, counts: IntArray) -> tuple[IntArray, list[IntArray]]:
     """Each value (finite, shape (n,)) times its count, as an exponent and three integers.
 
-    Integers with equal exponents may be added in any order; `scaled` gives the exact sum.
+    Integers with equal exponents may be added in any order; `scaled_sum` gives the exact sum.
 
     Reference: exact summation by a long accumulator (Kulisch, "Computer Arithmetic and Validity",
     2013, chapter 8).
 
     Example:
         >>> exponents, parts = limbs(np.array([1e100, 1.0, -1e100]), np.array([1, 3, 1]))
-        >>> ratio(scaled(exponents, parts), ONE)
+        >>> ratio(scaled_sum(exponents, parts), ONE)
         3.0
     """
     return _limbs(*np.frexp(values), counts)

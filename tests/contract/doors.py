@@ -361,6 +361,7 @@ MAKERS: Final = frozenset(
         *("events/batch.py", "events/columns.py", "join/closed_lists.py"),
         *("tables/rows.py", "events/rules.py", "accumulator/formulas.py"),
         *("statistics/exposures.py", "testing/laws.py"),
+        *("offline/given.py", "offline/scores.py"),
     }
 )
 """The modules that make events."""

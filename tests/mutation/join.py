@@ -64,7 +64,9 @@ _BROKEN: dict[str, Broken] = {
         Joiner, "_closing_time", lambda _, watermark: watermark
     ),
     "an earlier interaction is dropped": replaced(
-        closed_lists, "combined", lambda found, how: combine_interactions(found[-1:], how)
+        closed_lists,
+        "combine_interactions",
+        lambda found, how: combine_interactions(found[-1:], how),
     ),
     "what leads is evicted": around(LogCursor, "push", _evicting),
     "the others are not waited for": replaced(Logs, "take", _without_waiting),

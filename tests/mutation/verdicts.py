@@ -124,7 +124,7 @@ MISTAKES = (
     Mistake(
         "no checks where most users are in both variants",
         test_experiment.test_the_same_users_in_both_are_pairs_only_if_that_is_declared,
-        around(experiment, "checked", _by_a_guess),
+        around(experiment, "check_audiences", _by_a_guess),
     ),
     Mistake(
         "users of a ramp by all its shares",

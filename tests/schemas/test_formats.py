@@ -107,7 +107,8 @@ def decoder_of_json() -> Decoder:
 
 def plain(found: Decoded) -> Any:
     times = None if found.times is None else found.times.tolist()
-    return msgspec.to_builtins(msgspec.structs.replace(found, times=cast("Any", times)))
+    batch = msgspec.structs.replace(found.batch, times=cast("Any", times))
+    return msgspec.to_builtins(msgspec.structs.replace(found, batch=batch))
 
 
 def json_of(found: list[dict[str, Any]]) -> Any:
