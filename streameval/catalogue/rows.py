@@ -32,7 +32,8 @@ def distinct_items(event: Event, k: int | None) -> list[Id]:
     """The distinct items of a list up to rank k, by rank.
 
     Example:
-        >>> distinct_items(Event(recommendations=["a", "b", "a"], interactions=[], positions=[3, 1, 2]), 2)
+        >>> event = Event(recommendations=["a", "b", "a"], interactions=[], positions=[3, 1, 2])
+        >>> distinct_items(event, 2)
         ['b', 'a']
     """
     return list(dict.fromkeys(items_with_repeats(event, k)))

@@ -136,8 +136,8 @@ def unit_of_count(metric: Metric) -> str:
 
     Example:
         >>> from streameval.catalogue import parse
-        >>> unit_of_count(parse("ctr")), unit_of_count(parse("hit_rate@10")), unit_of_count(parse("ndcg@10"))
-        ('items shown', 'lists', 'lists with interactions')
+        >>> [unit_of_count(parse(text)) for text in ("ctr", "hit_rate@10", "ndcg@10")]
+        ['items shown', 'lists', 'lists with interactions']
     """
     if metric.values.get("empty") == "skip" and not metric.is_per_user:
         return "lists with interactions"
