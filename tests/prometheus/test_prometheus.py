@@ -264,7 +264,6 @@ def flooded(site: Guarded) -> Iterator[Callable[[], int]]:
 
 
 _WITH_PASSWORD = """
-# As long as a busy machine needs for a scrape; one that waits behind the guesses never comes in time.
 global: {{scrape_interval: 5s, scrape_timeout: 5s}}
 scrape_configs:
   - job_name: streameval
