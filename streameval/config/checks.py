@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from streameval.catalogue import parameters, parse
 from streameval.catalogue.metric import Definition, Metric
@@ -26,10 +26,14 @@ from streameval.join.options import AttributionOptions, InteractionOptions, Key
 from streameval.sources.options import KafkaOptions
 from streameval.windows.times import duration_problem, microseconds
 
-_ACCUMULATOR_ONLY = {
-    "user_novelty": "each user's earlier items, which records do not have; remove it here, or "
-    "compute it in your own program: accumulator.update(..., history=[...])."
+LISTS_OF_EVENTS: Final = {
+    "miscalibration": ("history", "each user's history"),
+    "serendipity": ("baseline", "each list's baseline"),
+    "unexpectedness": ("baseline", "each list's baseline"),
+    "user_novelty": ("history", "each user's history"),
 }
+"""Metric -> the key of [event] without which it has no value, and what the field holds."""
+
 _REMEDIES = {
     "a catalogue": "add catalog = number of items, or a file of their ids",
     "the items' popularity": 'add popularity = { path = "popularity.csv", users = 1000 }',
@@ -71,8 +75,9 @@ def metric_problems(config: Config) -> Iterator[Problem]:
         except MetricError as error:
             yield key, str(error)
             continue
-        if missing := _ACCUMULATOR_ONLY.get(metric.definition.name):
-            yield key, f"{text!r} needs {missing}"
+        field, what = LISTS_OF_EVENTS.get(metric.name, ("", ""))
+        if field and getattr(config.event, field) is None:
+            yield key, f"{text!r} needs {what}; name its field: [event] {field} = {field!r}."
         canonical = metric.text
         if canonical in seen:
             yield key, f"{text!r} repeats {seen[canonical]}; remove one."

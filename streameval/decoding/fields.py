@@ -12,6 +12,9 @@ from streameval.decoding.values import MAX_ID_BYTES, MAX_LABEL_BYTES
 SHORTEST: Final = 32
 """Lowest byte limit: has room for any 64-bit integer, `true` and `__missing__`."""
 
+LONGEST_HISTORY: Final = 10_000
+"""Longest history accepted by default."""
+
 TimeUnit: TypeAlias = Literal["s", "ms", "us", "iso8601"]
 
 Format: TypeAlias = Literal["json", "avro", "protobuf", "json-schema"]
@@ -41,12 +44,14 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         positions: ranks of the items; 1, 2, 3, ... if absent.
         scores: scores in a list of their own.
         baseline: another recommender's list.
+        history: items that the user knew before the list; unknown if absent or null.
         per_item: name -> path of a list with one number, word or null for each item shown, such as
             the chance with which it was shown.
         labels: label or segment -> path, if its field has another name.
         ids: "string" (JSON integers become their decimal text) or "integer".
         max_recommendations: longest list accepted.
         max_interactions: most interactions accepted.
+        max_history: longest history accepted; 10,000 by default.
         max_id_bytes: longest id accepted, in UTF-8.
         max_label_bytes: longest label, segment or type of interaction accepted, in UTF-8.
     """
@@ -68,10 +73,17 @@ class EventFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     positions: str | None = None
     scores: str | None = None
     baseline: str | None = None
+    history: str | None = None
     per_item: dict[str, str] | None = None
     labels: dict[str, str] = {}
     ids: Literal["string", "integer"] = "string"
     max_recommendations: Annotated[int, Meta(ge=1)] = 1000
     max_interactions: Annotated[int, Meta(ge=1)] = 1000
+    max_history: Annotated[int, Meta(ge=1)] | None = None
     max_id_bytes: Annotated[int, Meta(ge=SHORTEST)] = MAX_ID_BYTES
     max_label_bytes: Annotated[int, Meta(ge=SHORTEST)] = MAX_LABEL_BYTES
+
+    @property
+    def longest_history(self) -> int:
+        """The longest history accepted."""
+        return LONGEST_HISTORY if self.max_history is None else self.max_history

@@ -84,7 +84,7 @@ class RecommendationReader:
 
     def __init__(self, fields: EventFields, field: str = "recommendations") -> None:
         self._field = str(getattr(fields, field))
-        self._longest = fields.max_recommendations
+        self._longest, self._too_long = _limits(fields, field)
         self._ids = Ids(fields.ids, fields.max_id_bytes)
         self._item = compile_path(fields.item, "item")
         self._score = compile_path(fields.score, "score")
@@ -92,7 +92,7 @@ class RecommendationReader:
     def read(self, value: Any) -> Recommended:
         """Read the list shown."""
         values = as_list(value, self._field)
-        check_count(values, self._longest, self._field, "too_many_recommendations")
+        check_count(values, self._longest, self._field, self._too_long)
         items = items_of(values, self._item, self._ids, self._field)
         kept = without_padding(self._field, items)
         return Recommended(kept, self._scores(values[: len(kept)]), len(items))
@@ -111,6 +111,13 @@ class RecommendationReader:
         if score is None:
             return None
         return finite(score, f"{self._field}[{place}].{self._score.text}", "invalid_score")
+
+
+def _limits(fields: EventFields, field: str) -> tuple[int, Reason]:
+    """The longest list that a field may have, and the reason to refuse a longer one."""
+    if field == "history":
+        return fields.longest_history, "history_too_long"
+    return fields.max_recommendations, "too_many_recommendations"
 
 
 class Engagement(NamedTuple):
@@ -197,12 +204,14 @@ class GeneralDecoder:
         self._positions = _optional(fields.positions, "positions", lists=True)
         self._scores = _optional(fields.scores, "scores", lists=True)
         self._baseline = _optional(fields.baseline, "baseline", lists=True)
+        self._history = _optional(fields.history, "history", lists=True)
         self._per_item = _named_paths(fields.per_item or {})
         self._dimensions = [
             compile_path(fields.labels.get(x, x), f"labels.{x}") for x in dimensions
         ]
         self._read_recommendations = RecommendationReader(fields).read
         self._read_baseline = RecommendationReader(fields, "baseline").read
+        self._read_history = RecommendationReader(fields, "history").read
         self._read_interactions = InteractionReader(fields).read
         self._parse = TopLevel(path.key for path in self._paths()).parse
 
@@ -234,8 +243,9 @@ class GeneralDecoder:
         )
 
     def _paths(self) -> list[Path]:
-        optional = (self._time, self._event_id, self._positions, self._scores, self._baseline)
-        mapped = [path for path in (*optional, *self._per_item.values()) if path is not None]
+        lists = (self._positions, self._scores, self._baseline, self._history)
+        optional = (self._time, self._event_id, *lists, *self._per_item.values())
+        mapped = [path for path in optional if path is not None]
         outcome = [] if self._shown_only else [self._interactions]
         return [self._recommendations, *outcome, self._user, *mapped, *self._dimensions]
 
@@ -261,6 +271,7 @@ class GeneralDecoder:
             if self._scores is None
             else _read(self._scores, record, scores, *items),
             baseline=_read(self._baseline, record, self._baseline_items),
+            history=_read(self._history, record, self._history_items, optional=True),
             typed=outcome.typed,
             per_item=self._item_values(record, *items),
             event_id=_read(self._event_id, record, self._name.identity),
@@ -268,6 +279,9 @@ class GeneralDecoder:
 
     def _baseline_items(self, value: object, _: str) -> Sequence[Id]:
         return self._read_baseline(value).items
+
+    def _history_items(self, value: object, _: str) -> Sequence[Id]:
+        return self._read_history(value).items
 
     def _item_values(self, record: dict[str, Any], items: int, padded: int) -> Any:
         values: dict[str, Any] = {}

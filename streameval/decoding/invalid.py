@@ -38,6 +38,7 @@ Reason: TypeAlias = Literal[
     "label_too_long",
     "too_many_recommendations",
     "too_many_interactions",
+    "history_too_long",
     "uncountable",
 ]
 """Why a record is invalid; `REASONS` explains each."""
@@ -72,6 +73,7 @@ REASONS: MappingProxyType[Reason, str] = MappingProxyType(
         " max_label_bytes bytes.",
         "too_many_recommendations": "The list shown is longer than max_recommendations.",
         "too_many_interactions": "There are more interactions than max_interactions.",
+        "history_too_long": "The history has more items than max_history.",
         "uncountable": "Counting the record raises an exception: in a metric of yours, or a bug.",
     }
 )

@@ -25,6 +25,10 @@ Form: TypeAlias = Literal["strings", "integers"]
 INTEGER = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)]
 """64-bit integers; the general decoder handles larger ones."""
 
+_PARALLEL, _OTHER_IDS = ("positions", "scores"), frozenset({"baseline", "history"})
+_LISTS = (*_PARALLEL, *sorted(_OTHER_IDS))
+"""Optional lists of a record: those as long as the list shown, and those of other items."""
+
 _RANKS = list[Annotated[int, Meta(ge=1, le=LARGEST_RANK)]]
 
 _TEXT = Ids("string")
@@ -50,9 +54,8 @@ class RowDecoder:
         self._form, self._shown_only = form, shown_only
         self._as_text = _TEXT if form == "integers" and fields.ids == "string" else None
         self._unit = fields.time_unit if fields.time else None
-        mapped = {name: getattr(fields, name) for name in ("positions", "scores", "baseline")}
-        self._mapped = [name for name, path in mapped.items() if path is not None]
-        parallel = [name for name in self._mapped if name != "baseline"] + _item_slots(fields)
+        self._mapped = [name for name in _LISTS if getattr(fields, name) is not None]
+        parallel = [name for name in self._mapped if name in _PARALLEL] + _item_slots(fields)
         self._per_item = dict(zip(_item_slots(fields), fields.per_item or (), strict=True))
         self._has_event_id = fields.event_id is not None
         self._slots = _slots(dimensions)
@@ -69,9 +72,9 @@ class RowDecoder:
         # No text is empty here.
         reserved = (TEXT_PADDING,) if self._form == "strings" else RESERVED_OF["integer"]
         rows_found = set(unsound(shown, acts, reserved))
-        if "baseline" in self._mapped:
-            pairs = enumerate(row.baseline for row in rows)
-            rows_found.update(at for at, baseline in pairs if not RESERVED.isdisjoint(baseline))
+        for name in _OTHER_IDS.intersection(self._mapped):
+            pairs = enumerate(getattr(row, name) or () for row in rows)
+            rows_found.update(at for at, ids in pairs if not RESERVED.isdisjoint(ids))
         return sorted(rows_found)
 
     def columns(self, rows: Sequence[Any], places: Sequence[int]) -> Decoded:
@@ -110,7 +113,7 @@ class RowDecoder:
         if self._as_text is None:
             return lists
         text = self._as_text
-        return [list_ if type(list_) is dict else text.each(list_, "") for list_ in lists]
+        return [text.each(list_, "") if type(list_) is list else list_ for list_ in lists]
 
     def _batch(self, rows: Sequence[Any]) -> Batch:
         users = self._users(rows)
@@ -119,14 +122,18 @@ class RowDecoder:
             interactions=self._interactions(rows),
             positions=self._optional_column(rows, "positions"),
             scores=self._optional_column(rows, "scores"),
-            baselines=self._converted([row.baseline for row in rows])
-            if "baseline" in self._mapped
-            else None,
+            baselines=self._other_ids(rows, "baseline"),
+            histories=self._other_ids(rows, "history"),
             per_item=self._item_values(rows),
             users=None if users.count(None) == len(users) else users,
             times=self._times(rows),
             event_ids=self._event_ids(rows),
         )
+
+    def _other_ids(self, rows: Sequence[Any], name: str) -> list[Any] | None:
+        """A column of ids besides those shown."""
+        column = self._optional_column(rows, name)
+        return None if column is None else self._converted(column)
 
     def _item_values(self, rows: Sequence[Any]) -> list[Any] | None:
         if not self._per_item:
@@ -190,8 +197,8 @@ def _row_of(
     """A Struct of the configured fields, in the types of one form.
 
     Its attributes: recommendations, user, dimension_0, ..., interactions unless `shown_only`, and,
-    if configured, time, event_id, positions, scores, baseline and per_item_0, ... Returns None if a
-    path is nested or two fields share a path: the general decoder decodes such records.
+    if configured, time, event_id, positions, scores, baseline, history and per_item_0, ... Returns
+    None if a path is nested or two fields share a path: the general decoder decodes such records.
     """
     paths = _paths(fields, dimensions)
     kinds = _kinds(fields, dimensions, form)
@@ -212,6 +219,7 @@ def _paths(fields: EventFields, dimensions: Sequence[str]) -> dict[str, str]:
         "positions": fields.positions,
         "scores": fields.scores,
         "baseline": fields.baseline,
+        "history": fields.history,
         "user": fields.user,
     }
     named = zip(_slots(dimensions), dimensions, strict=True)
@@ -235,9 +243,11 @@ def _kinds(fields: EventFields, dimensions: Sequence[str], form: Form) -> list[t
     slots = [(slot, label, None) for slot in _slots(dimensions)]
     mapped = [(name, kind) for name, kind in required.items() if kind is not None]
     ranks = [("positions", _RANKS | None, None)] if fields.positions else []
+    history: Any = _ids(item_kind, fields.longest_history)
+    histories = [("history", history | None, None)] if fields.history else []
     word: Any = short_text(fields.max_label_bytes)
     values = [(slot, list[float | word | None] | None, None) for slot in _item_slots(fields)]
-    return [*mapped, *ranks, *values, ("user", text | INTEGER | None, None), *slots]
+    return [*mapped, *ranks, *histories, *values, ("user", text | INTEGER | None, None), *slots]
 
 
 def short_text(most: int, least: int = 0) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -40,6 +40,7 @@ class ImpressionBucket(msgspec.Struct, eq=False):
         positions: rank of each item; empty if all are 1, 2, 3, ...
         scores: of each item, NaN if the list has none; empty if no list has.
         baselines: items of another recommender for each list; empty if no list has.
+        histories: items that the user of each list knew, None if unknown; empty if no list has.
         per_item: values of the items by name, as msgpack; empty if no list has.
         offsets: of each record in its log; -1 if an earlier release did not save it.
     """
@@ -53,6 +54,7 @@ class ImpressionBucket(msgspec.Struct, eq=False):
     positions: array[int] = _column("I")
     scores: array[float] = _column("d")
     baselines: list[array[int]] = []
+    histories: list[array[int] | None] = []
     per_item: list[bytes] = []
     logs: array[int] = _column("I")
     offsets: array[int] = _column("q")
@@ -64,6 +66,17 @@ class ImpressionBucket(msgspec.Struct, eq=False):
     def span(self, place: int) -> slice:
         """The range of a list's items."""
         return slice(self.ends[place - 1] if place else 0, self.ends[place])
+
+    def columns(self) -> list[array[int]]:
+        """All columns of item numbers: the lists, the baselines and the histories."""
+        histories = (history for history in self.histories if history is not None)
+        return [self.items, *self.baselines, *histories]
+
+    def renumber(self, fresh: Iterator[array[int]]) -> None:
+        """Replace the columns that `columns` gives, in its order."""
+        self.items = next(fresh)
+        self.baselines = [next(fresh) for _ in self.baselines]
+        self.histories = [None if history is None else next(fresh) for history in self.histories]
 
     def copy(self) -> ImpressionBucket:
         """An independent copy."""
@@ -97,8 +110,9 @@ def read(
     bucket.requests, bucket.users = saved.requests, saved.users
     bucket.positions.extend(decode_column(saved.positions).tolist())
     bucket.scores.extend(saved.scores)
-    bucket.baselines = [
-        array("I", codes[decode_column(baseline)].tolist()) for baseline in saved.baselines
+    bucket.baselines = [_recoded(codes, baseline) for baseline in saved.baselines]
+    bucket.histories = [
+        None if history is None else _recoded(codes, history) for history in saved.histories or []
     ]
     bucket.logs.extend(decode_column(saved.logs).tolist())
     bucket.offsets.extend(decode_column(saved.offsets).tolist())
@@ -126,15 +140,21 @@ class _SavedBucket(msgspec.Struct, array_like=True):
     logs: Ext
     offsets: Ext
     per_item: list[bytes] | None = None
+    histories: list[Ext | None] | None = None
+
+
+def _recoded(codes: NDArray[np.int64], saved: Ext) -> array[int]:
+    return array("I", codes[decode_column(saved)].tolist())
 
 
 def _saved(
     bucket: ImpressionBucket, items: Sequence[Id], labels: Sequence[tuple[str, ...]]
 ) -> _SavedBucket:
-    columns = [np.array(column, dtype=np.int64) for column in (bucket.items, *bucket.baselines)]
+    columns = [np.array(column, dtype=np.int64) for column in bucket.columns()]
     codes, places = _first_seen(np.concatenate(columns))
     label_codes, dimensions = _first_seen(np.array(bucket.dimensions, dtype=np.int64))
-    shown, *baselines = np.split(places, np.cumsum([column.size for column in columns])[:-1])
+    shown, *others = np.split(places, np.cumsum([column.size for column in columns])[:-1])
+    other_items = map(encode_column, others)
     ends = np.array(bucket.ends, dtype=np.int64)
     return _SavedBucket(
         times=encode_column(np.array(bucket.times, dtype=np.int64)),
@@ -147,10 +167,12 @@ def _saved(
         users=bucket.users,
         positions=encode_column(np.array(bucket.positions, dtype=np.int64)),
         scores=bucket.scores.tolist(),
-        baselines=[encode_column(baseline) for baseline in baselines],
+        baselines=[next(other_items) for _ in bucket.baselines],
         logs=encode_column(np.array(bucket.logs, dtype=np.int64)),
         offsets=encode_column(np.array(bucket.offsets, dtype=np.int64)),
         per_item=bucket.per_item or None,
+        histories=[None if history is None else next(other_items) for history in bucket.histories]
+        or None,
     )
 
 

@@ -82,6 +82,7 @@ class ClosedLists:
             positions=_optional(parts, "positions", _positions),
             scores=_optional(parts, "scores", _scores),
             baselines=_optional(parts, "baselines", _baseline(buffer)),
+            histories=_optional(parts, "histories", _history(buffer)),
             per_item=_optional(parts, "per_item", _item_values),
             users=_optional(parts, "users", _user),
             times=np.concatenate(times),
@@ -174,5 +175,13 @@ def _item_values(bucket: ImpressionBucket, place: int) -> PerItem | None:
 def _baseline(buffer: ImpressionBuffer) -> Callable[[ImpressionBucket, int], list[Id] | None]:
     def read(bucket: ImpressionBucket, place: int) -> list[Id] | None:
         return buffer.named(bucket.baselines[place]) if bucket.baselines else None
+
+    return read
+
+
+def _history(buffer: ImpressionBuffer) -> Callable[[ImpressionBucket, int], list[Id] | None]:
+    def read(bucket: ImpressionBucket, place: int) -> list[Id] | None:
+        history = bucket.histories[place] if bucket.histories else None
+        return None if history is None else buffer.named(history)
 
     return read

@@ -242,7 +242,8 @@ class ImpressionBuffer:
     @staticmethod
     def _bytes(bucket: ImpressionBucket) -> int:
         texts = (*bucket.requests, *bucket.per_item)
-        return _ROW_BYTES * len(bucket) + 4 * len(bucket.items) + sum(map(len, texts))
+        size = _ROW_BYTES * len(bucket) + 4 * len(bucket.items) + sum(map(len, texts))
+        return size + _bytes_of_histories(bucket.histories)
 
     def _extend(self, bucket: ImpressionBucket, lists: Decoded) -> None:
         """Append lists, without their logs and offsets."""
@@ -273,7 +274,7 @@ class ImpressionBuffer:
     def _extend_optional(
         self, bucket: ImpressionBucket, batch: Batch, lengths: list[int], before: int, begin: int
     ) -> None:
-        """Append positions, scores, baselines and per_item, if any list of the bucket has them."""
+        """Append what only some lists have, if any list of the bucket has it."""
         if batch.positions is not None or bucket.positions:
             ranks = batch.positions or [None] * len(lengths)
             _extend_padded(bucket.positions, ranks, lengths, begin, 0)
@@ -286,22 +287,35 @@ class ImpressionBuffer:
             bucket.baselines.extend(
                 array("I", map(self._items.__getitem__, baseline or ())) for baseline in baselines
             )
+        histories = batch.histories or [None] * len(lengths)
+        if bucket.histories or any(history is not None for history in histories):
+            self._extend_histories(bucket, histories, before)
         if bucket.per_item or any(batch.per_item or ()):
             bucket.per_item.extend([b""] * (before - len(bucket.per_item)))
             values = [packed(item_value) for item_value in batch.per_item or [None] * len(lengths)]
             bucket.per_item.extend(values)
             self.size += sum(map(len, values))
 
+    def _extend_histories(
+        self, bucket: ImpressionBucket, histories: Sequence[Sequence[Id] | None], before: int
+    ) -> None:
+        bucket.histories.extend([None] * (before - len(bucket.histories)))
+        columns = [
+            None if history is None else array("I", map(self._items.__getitem__, history))
+            for history in histories
+        ]
+        bucket.histories.extend(columns)
+        self.size += _bytes_of_histories(columns)
+
     def _compact(self) -> None:
         """Remove unused items and label values, once they may be the majority."""
         buckets = list(self.buckets.values())
         if len(self._items) >= max(_MANY, 4 * self._kept_items):
-            columns = [column for of in buckets for column in (of.items, *of.baselines)]
+            columns = [column for bucket in buckets for column in bucket.columns()]
             self._items, fresh = compact(self._items, columns)
             self._kept_items = len(self._items)
             for bucket in buckets:
-                bucket.items = next(fresh)
-                bucket.baselines = [next(fresh) for _ in bucket.baselines]
+                bucket.renumber(fresh)
         if len(self._labels) >= max(_MANY, 4 * self._kept_labels):
             self._labels, fresh = compact(self._labels, [each.dimensions for each in buckets])
             self._kept_labels = len(self._labels)
@@ -316,6 +330,10 @@ class ImpressionBuffer:
             return lambda: iter([encode_bucket(copy, items, labels)])
 
         return copied
+
+
+def _bytes_of_histories(histories: Iterable[array[int] | None]) -> int:
+    return sum(4 * len(history) for history in histories if history is not None)
 
 
 def _extend_padded(

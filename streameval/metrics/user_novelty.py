@@ -19,8 +19,8 @@ def user_novelty(
 
     Each event has a history, the items that the user knew before; events without one are left out,
     and a new user has an empty one. Repeats and empty lists are left out, or with gaps=new count as
-    new. Undefined without events that have a history and items. Records have no field for it; pass
-    it to `update`.
+    new. Undefined without events that have a history and items. Records have it in the field that
+    `history` in `[event]` names.
 
         user_novelty@k = mean over lists of (items at rank <= k that are not in the history / items)
 

@@ -16,7 +16,7 @@ from streameval.accumulator.experiment import Experiment
 from streameval.accumulator.formulas import needed_inputs
 from streameval.catalogue import parse
 from streameval.config import Config, WebOptions, load
-from streameval.config.checks import check_config
+from streameval.config.checks import LISTS_OF_EVENTS, check_config
 from streameval.config.pipeline import for_files
 from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.errors import SourceError, suggestion
@@ -51,7 +51,7 @@ _NO_CAP = 2**62
 
 _PATHS: Final = (
     *("recommendations", "item", "score", "interactions", "interaction_item", "gain", "type"),
-    *("user", "time", "event_id", "positions", "scores", "baseline"),
+    *("user", "time", "event_id", "positions", "scores", "baseline", "history"),
 )
 """Keys of [event] that name a field of JSON lines."""
 
@@ -213,10 +213,10 @@ def config_of(request: Request) -> Config:
     config = _overridden(base, request)
     # Only `compare` reads the experiment, and checks it with its own options.
     experiment = config.experiment if request.compares else None
-    config = _checked(msgspec.structs.replace(config, experiment=None), request)
     for text in request.named_metrics:
         if lacking := lacking_field(text, config, tables=request.is_tables):
             raise UsageError(f"{text!r} needs {lacking}.")
+    config = _checked(msgspec.structs.replace(config, experiment=None), request)
     return msgspec.structs.replace(config, experiment=experiment)
 
 
@@ -236,11 +236,12 @@ def lacking_field(text: str, config: Config, *, tables: bool) -> str | None:
     metric = parse(text)
     if tables and metric.values.get("type"):
         return "types of interactions, which tables cannot have; give JSON lines"
-    if metric.name != "unexpectedness" or (config.event.baseline and not tables):
+    key, what = LISTS_OF_EVENTS.get(metric.name, ("", ""))
+    if not key or (getattr(config.event, key) and not tables):
         return None
     if tables:
-        return "each list's baseline, which tables cannot have; give JSON lines"
-    return "each list's baseline; name its field with --column baseline=FIELD"
+        return f"{what}, which tables cannot have; give JSON lines"
+    return f"{what}; name its field with --column {key}=FIELD"
 
 
 _INPUTS: Final = {

@@ -323,6 +323,10 @@ def test_metrics_of_fields_that_no_table_has_are_refused(events: Path, tmp_path:
     path = json_lines(tmp_path / "events.ndjson", records)
     assert "--column baseline=FIELD" in refused("evaluate", path, "-m", missing)
     assert found(path, "--column", "baseline=other", metrics=(missing,))[0]["value"] == 1 - 1 / 3
+    new = "user_novelty@3"
+    assert "history, which tables cannot have" in refused("evaluate", events, "-m", new)
+    assert "--column history=FIELD" in refused("evaluate", path, "-m", new)
+    assert found(path, "--column", "history=other", metrics=(new,))[0]["value"] == 0.0
 
 
 def test_settings_that_tables_ignore_are_said_aloud(events: Path, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ FIELDS = [
     EventFields(positions="ranks"),
     EventFields(per_item={"propensity": "chances", "team": "teams"}),
     EventFields(per_item={"propensity": "recommendations[].score"}, max_label_bytes=32),
+    EventFields(history="earlier", baseline="interactions", max_history=3),
     EventFields(event_id="user", max_recommendations=3, max_interactions=2),
     EventFields(recommendations="payload.items[].id", interactions="payload.clicks"),
     EventFields(time="ts", time_unit="s", event_id="user", max_id_bytes=32, max_label_bytes=32),
@@ -77,6 +78,7 @@ def plain_records() -> st.SearchStrategy[bytes]:
             | st.lists(st.integers(1, 9), max_size=3)
             | st.lists(st.integers(-1, 9)),
             "chances": st.none() | st.lists(values, max_size=5),
+            "earlier": st.none() | LISTS | INTEGERS,
             "teams": st.none() | st.lists(values | LONG, max_size=2),
             "user": LONG | st.text() | st.integers() | st.none(),
             "variant": st.sampled_from(["a", "b", "1", 1, -1, True, None, "__missing__"]) | LONG,
@@ -99,6 +101,7 @@ def free_records() -> st.SearchStrategy[bytes]:
             "at": times | anything,
             "ranks": st.lists(st.integers(1, 9)) | anything,
             "chances": st.lists(values, max_size=4) | anything,
+            "earlier": lists | anything,
             "variant": ids | anything,
             "campaign": ids | anything,
         },

@@ -19,8 +19,10 @@ FIELDS = EventFields(
     positions="ranks",
     per_item={"propensity": "chances"},
     event_id="id",
+    history="earlier",
     max_recommendations=3,
     max_interactions=2,
+    max_history=4,
 )
 VALID = {
     "recommendations": '["a", "b"]',
@@ -124,6 +126,10 @@ FIELD_VALUES: list[tuple[str, str | None, Reason]] = [
     ("chances", "[0.5, true]", "invalid_per_item"),
     ("chances", "[0.5, {}]", "invalid_per_item"),
     ("chances", f'["{"x" * 257}", 1]', "label_too_long"),
+    ("earlier", '"a"', "wrong_type"),
+    ("earlier", "[1.5]", "invalid_id"),
+    ("earlier", '["a", "", "b"]', "invalid_id"),
+    ("earlier", '["a", "b", "c", "d", "e"]', "history_too_long"),
     ("id", None, "missing_field"),
     ("id", '""', "missing_field"),
     ("id", "1.5", "invalid_id"),

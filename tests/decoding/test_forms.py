@@ -403,6 +403,29 @@ def test_columns_have_positions_scores_and_baselines() -> None:
     assert batch.baselines == [["b", "c"], []]
 
 
+@every_case("history", [["b", 7], [7, "b"], [{"id": "b"}, {"id": 7}], ["b", "7", ""]])
+def test_every_form_of_history_is_decoded(history: list[Any]) -> None:
+    fields = EventFields(history="user_was.shown")
+    event = read(Decoder(fields, []), beside(user_was={"shown": history}))
+    assert isinstance(event, Event)
+    assert sorted(event.history or ()) == ["7", "b"]
+
+
+def test_a_history_is_unknown_without_one_and_empty_for_a_new_user() -> None:
+    decoder = Decoder(EventFields(history="earlier"), [])
+    records = [beside(earlier=earlier) for earlier in (["a"], [], None)]
+    assert decoder.decode_many([*records, beside()]).batch.histories == [["a"], [], None, None]
+    assert decoder.decode_many([beside()]).batch.histories is None
+
+
+def test_a_history_may_be_longer_than_a_list() -> None:
+    long = beside(earlier=[str(item) for item in range(10_001)])
+    decoder = Decoder(EventFields(history="earlier"), [])
+    assert refused(decoder, long).reason == "history_too_long"
+    longer = Decoder(EventFields(history="earlier", max_history=10_001), [])
+    assert isinstance(read(longer, long), Event)
+
+
 @every_case(
     ("changed", "reason"),
     [

@@ -151,3 +151,50 @@ def test_values_of_items_survive_the_join_and_a_restart_in_any_batches() -> None
         {"propensity": [1.0], "team": ["x"]},
         None,
     ]
+
+
+def test_histories_survive_the_join_and_a_restart_in_any_batches() -> None:
+    lists: list[dict[str, Any]] = [
+        {"ts": 1, "request_id": "r1", "recommendations": ["a"]},
+        {"ts": 2, "request_id": "r2", "recommendations": ["b", "c"], "earlier": ["c", "x", "a"]},
+        {"ts": 3, "request_id": "r3", "recommendations": ["c"], "earlier": []},
+        {"ts": 4, "request_id": "r4", "recommendations": ["x"], "earlier": None},
+    ]
+    at_once, one_by_one = fed_with(history="earlier"), fed_with(history="earlier")
+    at_once.feed(SHOWN, lists)
+    for each in lists:
+        one_by_one.feed(SHOWN, [each])
+    for odd in (at_once, one_by_one):
+        odd.feed(DONE, [{"ts": 9, "request_id": "r1", "item": "a"}])
+    assert at_once.content() == one_by_one.content()
+    restarted(at_once)
+    at_once.end()
+    histories = [None, ["c", "x", "a"], [], None]
+    assert [each.history for each in at_once.events] == histories
+
+
+@every_case("at", [1, 2])
+def test_a_history_that_is_configured_later_is_unknown_for_earlier_lists(at: int) -> None:
+    before = fed_with()
+    before.feed(SHOWN, [{"ts": 1, "request_id": "r1", "recommendations": ["a"]}])
+    before.feed(DONE, [{"ts": 9, "request_id": "r1", "item": "a"}])
+    after = fed_with(history="earlier")
+    after.restart(before)
+    shown = {"ts": at, "request_id": "r2", "recommendations": ["b"], "earlier": ["x"]}
+    after.feed(SHOWN, [shown])
+    after.end()
+    assert [each.history for each in after.events] == [None, ["x"]]
+
+
+def test_the_size_of_histories_is_counted_until_their_lists_are_gone() -> None:
+    odd = fed_with(history="earlier")
+    shown = {"ts": 1, "request_id": "r1", "recommendations": ["a"]}
+    before = odd.state.joiner.size
+    odd.feed(SHOWN, [shown | {"earlier": [f"h{number}" for number in range(1000)]}])
+    assert odd.state.joiner.size - before > 4_000
+    restarted(odd)
+    assert odd.state.joiner.size - before > 4_000
+    odd.feed(SHOWN, [shown | {"ts": 10**6, "request_id": "r2"}])
+    odd.feed(DONE, [{"ts": 10**6, "request_id": "r2", "item": "a"}])
+    odd.end()
+    assert odd.state.joiner.size < 4_000
