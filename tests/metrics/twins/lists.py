@@ -142,6 +142,23 @@ def user_novelty(event: Shown, k: int | None, *, gaps: str = "skip") -> Fraction
     return Fraction(sum(item not in event.history for item in items), len(items))
 
 
+@by_type
+@per_event
+def stratified_recall(
+    event: Shown, k: int | None, *, popularity: _Popular, beta: float = 0.5
+) -> float | None:
+    """Items interacted with that a list shows, over all of them, each weighed by its rareness."""
+    counts, _ = popularity
+    items = good(event)
+
+    def weight(of: Collection[Id]) -> float:
+        return math.fsum(
+            math.pow(max(counts.get(item, 1), 1), -beta) for item in sorted(of, key=str)
+        )
+
+    return weight(items & {*ranked(event, k)}) / weight(items) if items else None
+
+
 @per_event
 def list_diversity(
     event: Shown, k: int | None, *, similarity: Mapping[Id, Sequence[float]]

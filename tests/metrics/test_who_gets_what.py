@@ -1,0 +1,59 @@
+"""A small world of seven lists, whose values the peers' own packages return, to nine digits."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from streameval import Accumulator, Event, Popularity
+from tests.effort import every_case
+
+POPULARITY: Final = Popularity(
+    {"i00": 200, "i01": 100, "i02": 67, "i03": 50, "i04": 40, "i05": 33, "i06": 29}
+)
+_ROWS: Final = (
+    ("u1", "6021", "0246", "4163"),
+    ("u2", "1402", "024", "4215"),
+    ("u2", "5102", "14", None),
+    ("u2", "0634", "034", "0543"),
+    ("u1", "5102", "5", "0243"),
+    ("u0", "2540", "0", "3104"),
+    ("u2", "0132", "", "6543"),
+)
+
+
+def _items(digits: str) -> list[str]:
+    return [f"i0{digit}" for digit in digits]
+
+
+WORLD: Final = tuple(
+    Event(
+        recommendations=_items(shown),
+        interactions=_items(clicked),
+        history=None if history is None else _items(history),
+        user=user,
+    )
+    for user, shown, clicked, history in _ROWS
+)
+
+
+def value_of(text: str) -> float:
+    accumulator = Accumulator(text, popularity=POPULARITY)
+    accumulator.update_many(list(WORLD))
+    return accumulator.read(text).value
+
+
+@every_case(
+    ("text", "expected"),
+    [
+        # ir_measures 0.4.3
+        ("recall@3", 0.597222222),
+        ("stratified_recall(beta=0)@3", 0.597222222),
+        # by hand: no peer computes it as published
+        ("stratified_recall@3", 0.552949695),
+        ("stratified_recall(beta=1)@3", 0.523109859),
+    ],
+)
+def test_the_value_is_that_of_the_peer(text: str, expected: float) -> None:
+    assert value_of(text) == pytest.approx(expected, abs=1e-9)
