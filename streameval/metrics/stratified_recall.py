@@ -41,9 +41,13 @@ def stratified_recall(
         >>> accumulator.read("stratified_recall@2").value
         0.25
     """
-    wanted = [item for item, gain in gains_of(event.interactions).items() if gain > 0]
-    if not wanted:
+    gains = gains_of(event.interactions)
+    weights = {
+        item: max(1.0, popularity.of(item)) ** -beta
+        for item in event.interactions
+        if gains[item] > 0
+    }
+    if not weights:
         return None
-    weights = {item: max(1.0, popularity.of(item)) ** -beta for item in wanted}
     hits = [weights[item] for item in distinct_items(event, k) if item in weights]
     return math.fsum(hits) / math.fsum(weights.values())
