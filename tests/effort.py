@@ -7,11 +7,8 @@ expensive, more where a mistake is rare. Both are functions, since the profile i
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import wraps
-from inspect import signature
-from typing import Any, TypeVar, cast
+from typing import TypeVar
 
-import pytest
 from hypothesis import HealthCheck, settings
 
 Test = TypeVar("Test", bound=Callable[..., None])
@@ -42,33 +39,6 @@ def many_examples() -> settings:
 def sampled(found: Iterable[Case], step: int) -> list[Case]:
     """Parameters of a test: every so many-th in `tests/run`, all of them in `tests/nightly`."""
     return [*found][:: 1 if thorough() else step]
-
-
-def every_case(names: str | tuple[str, ...], cases: Iterable[Any]) -> Callable[[Test], Test]:
-    """As `pytest.mark.parametrize`, as one test: where it fails it names the case.
-
-    For cases that cost little and leave nothing behind; they share the fixtures.
-    """
-    keys = (names,) if isinstance(names, str) else names
-    tried = [(case,) if isinstance(names, str) else tuple(case) for case in cases]
-
-    def all_of(test: Test) -> Test:
-        @wraps(test)
-        def every(**fixtures: Any) -> None:
-            for case in tried:
-                given = dict(zip(keys, case, strict=True))
-                try:
-                    test(**given, **fixtures)
-                except (Exception, pytest.fail.Exception) as error:
-                    error.add_note(f"The case: {given!r}")
-                    raise
-
-        found = signature(test)
-        others = [each for name, each in found.parameters.items() if name not in keys]
-        every.__signature__ = found.replace(parameters=others)  # type: ignore[attr-defined]  # what pytest reads
-        return cast("Test", every)
-
-    return all_of
 
 
 def thorough() -> bool:

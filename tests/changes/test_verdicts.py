@@ -25,7 +25,6 @@ from streameval.errors import ConfigError, MetricError, NotComparableError, Unli
 from streameval.statistics.groups import MOST_DAYS
 from streameval.statistics.intervals import GroupSums
 from tests.changes.worlds import DailyWorld, common_moves, series_of, sums_of, together
-from tests.effort import every_case
 
 EPOCH = date(1970, 1, 1)
 SETTINGS = ChangeSettings()
@@ -307,7 +306,7 @@ def test_the_last_days_have_the_range_that_is_usual() -> None:
     assert np.mean(inside) > 0.85
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("settings", "key"),
     [
         ({"once_in": "6d"}, "once_in"),

@@ -17,8 +17,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from streameval.checkpoints.store import Store, store_of
 from tests.effort import PATIENCE
 from tests.ports import WEB
+from tests.processes import start
 from tests.stores import s3
-from tests.warm import started
 
 _TEXT = """
 metrics = ["ndcg@10", "recall@5", "mrr", "ctr@10", "item_coverage@10"]
@@ -150,7 +150,7 @@ class Daemon:
         with self.path.open("wb") as log, Path(os.devnull).open("r+b") as nothing:
             streams = [nothing.fileno(), nothing.fileno(), log.fileno()]
             called = ("tests.chaos.faulty_daemon", fault, str(config.written()))
-            self.process = started(*called, streams=streams, folder=_ROOT)
+            self.process = start(*called, streams=streams, folder=_ROOT)
         self._last_scrape = config.folder / f"last-scrape-{self.process.pid}"
 
     def __enter__(self) -> Self:

@@ -23,7 +23,7 @@ from typing import Any, TextIO
 
 from streameval.cli.app import main
 from tests.effort import PATIENCE
-from tests.warm import started
+from tests.processes import start
 
 
 def command(*arguments: str | Path) -> list[str]:
@@ -124,7 +124,7 @@ def spawned(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     """Run the program to its end in a new process."""
     with Path(os.devnull).open("rb") as given, TemporaryFile() as out, TemporaryFile() as err:
         streams = [given.fileno(), out.fileno(), err.fileno()]
-        process = started("streameval", *map(str, arguments), streams=streams)
+        process = start("streameval", *map(str, arguments), streams=streams)
         try:
             status = process.wait(PATIENCE)
         finally:

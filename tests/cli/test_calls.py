@@ -27,7 +27,7 @@ from streameval.errors import (
 )
 from streameval.kernel import KERNEL
 from tests.cli.program import command, ran, refused, saved
-from tests.effort import PATIENCE, every_case
+from tests.effort import PATIENCE
 
 _TO = ("--topic", "t", "--bootstrap-servers", "127.0.0.1:1")
 _FILES = 'metrics = ["ctr"]\nsource = { type = "files", paths = ["events"] }\n'
@@ -43,7 +43,7 @@ def test_without_a_command_the_help_is_printed() -> None:
     assert [name for name in COMMANDS if name not in done.stdout] == []
 
 
-@every_case(
+@pytest.mark.parametrize(
     "name", [*COMMANDS, *(f"state {name}" for name in ("show", "verify", "export", "merge"))]
 )
 def test_the_help_of_every_command_has_examples_on_separate_lines(name: str) -> None:
@@ -55,7 +55,7 @@ def test_the_help_of_every_command_has_examples_on_separate_lines(name: str) -> 
     assert [line for line in examples if line.count("streameval ") > 1 + line.count("|")] == []
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (
@@ -133,7 +133,7 @@ def test_the_help_imports_no_heavy_module() -> None:
     assert done.stderr == b"[]\n"
 
 
-@every_case("name", COMMANDS)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_of_commands_has_the_first_line_of_their_help(name: str) -> None:
     program: Any = typer.main.get_command(app)
     _, command, _ = program.resolve_command(typer.Context(program), [name])

@@ -13,7 +13,6 @@ from streameval.testing.broker import Broker
 from tests.cli.program import ran, refused, saved, terminal_of
 from tests.daemon.running import running
 from tests.daemon.test_daemon import FILE, KAFKA, SECRET, SIMULATOR
-from tests.effort import every_case
 from tests.house.checkout import ROOT
 from tests.kafka.topics import filled
 from tests.ports import free_port
@@ -70,7 +69,7 @@ def test_connect_tries_where_the_daemon_writes_and_creates_nothing(
     assert f"{tmp_path}/dead.ndjson: permission denied; let this user write there" in letters
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("path", "letters", "said"),
     [
         ("streameval.toml", "dead.ndjson", "streameval.toml: not a directory; a file is in the"),

@@ -24,7 +24,6 @@ from streameval.accumulator.comparison import Method
 from tests.cli.program import json_lines, ran
 from tests.cli.program import refused as refused_call
 from tests.daemon.running import running
-from tests.effort import every_case
 
 METRICS = ("ctr", "ndcg@3")
 DAY = 86_400
@@ -317,7 +316,7 @@ def test_a_comparison_without_users_is_rejected(tmp_path: Path) -> None:
     assert "no column 'who'" in refused(table, "-m", "ctr", "--column", "user=who")
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--label", "arm"], "no event in"),

@@ -14,7 +14,6 @@ from streameval import Accumulator, Intervals
 from streameval import compare as compare_accumulators
 from tests.cli.program import ran, readings
 from tests.cli.program import refused as refused_call
-from tests.effort import every_case
 
 METRICS = ("ndcg@3", "recbole:map@3")
 _ASKED = [part for text in METRICS for part in ("-m", text)]
@@ -161,7 +160,7 @@ def test_files_alone_are_refused(old: Path, new: Path, truth: Path) -> None:
     assert "missing argument 'PATH...'" in refused()
 
 
-@every_case(
+@pytest.mark.parametrize(
     "option",
     [
         ("--label", "arm"),

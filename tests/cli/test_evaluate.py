@@ -14,7 +14,6 @@ import pytest
 from streameval import Accumulator, Event, metric
 from streameval.statistics.hitcells import HitsView
 from tests.cli.program import asked, json_lines, ran, readings, refused, saved
-from tests.effort import every_case
 
 EVENTS = [
     {"recommendations": ["a", "b", "c"], "interactions": ["b"], "variant": "x", "arm": 1},
@@ -62,7 +61,7 @@ def test_ranks_and_scores_that_are_not_read_are_reported(tmp_path: Path) -> None
     assert (done.stdout, done.stderr) == (f"metric,value,count\nmrr,{1 / 3},1\nauc,1.0,1\n", "")
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("content", "says"),
     [
         ("[{}]\n", 'as pandas does with orient="records", lines=True.'),

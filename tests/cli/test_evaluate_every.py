@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 
 from streameval import Accumulator
 from tests.cli.program import asked, json_lines, ran, readings, refused, saved
-from tests.effort import every_case
 
 _TIME = ("--time", "at", "--time-unit", "iso8601")
 EVENTS = [
@@ -56,7 +55,7 @@ def test_each_span_has_the_events_in_it_whatever_their_order(tmp_path: Path) -> 
     ]
 
 
-@every_case("form", ["ndjson", "parquet"])
+@pytest.mark.parametrize("form", ["ndjson", "parquet"])
 def test_times_in_another_unit_are_reported(tmp_path: Path, form: str) -> None:
     events = [{"at": 1_767_225_600, "recommendations": ["a"], "interactions": ["a"]}]
     path = json_lines(tmp_path / "events.ndjson", events)
@@ -187,7 +186,7 @@ def test_an_event_of_the_first_year_is_in_the_first_span(tmp_path: Path) -> None
     assert found["start"] == "0001-01-01T00:00:00Z"
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (("--every", "1h"), "--every needs event time: name its field and unit with --time"),

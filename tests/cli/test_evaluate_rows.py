@@ -14,7 +14,6 @@ import pytest
 from streameval import Accumulator
 from tests.cli.program import asked, ran, readings, refused, saved
 from tests.datasets import PRINTED, dataset
-from tests.effort import every_case
 
 RECOMMENDATIONS = """user_id:token\titem_id:token\tscore:float
 u1\ta\t0.25
@@ -87,7 +86,9 @@ def test_equal_scores_may_be_ordered_by_id(pair: Arguments) -> None:
     assert expected("id_desc") != expected()
 
 
-@every_case(("ties", "first"), [("arrival", 1 / 2), ("id_desc", 1 / 3), ("id_asc", 1.0)])
+@pytest.mark.parametrize(
+    ("ties", "first"), [("arrival", 1 / 2), ("id_desc", 1 / 3), ("id_asc", 1.0)]
+)
 def test_the_smaller_id_may_come_first_as_in_the_cut_rr_of_ir_measures(
     tmp_path: Path, ties: str, first: float
 ) -> None:
@@ -183,7 +184,7 @@ def test_a_column_named_for_the_rank_is_read(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == ("metric,value,count\nmrr,0.5,1\n", "")
 
 
-@every_case("first", [0, 1])
+@pytest.mark.parametrize("first", [0, 1])
 def test_without_scores_the_lowest_rank_comes_first(tmp_path: Path, first: int) -> None:
     rows = [("a", 2), ("b", 0), ("c", 1), ("d", 10)]
     shown = "".join(f"1,{item},{rank + first}\n" for item, rank in rows)
@@ -202,7 +203,7 @@ def test_scores_come_before_ranks_unless_these_are_named(tmp_path: Path) -> None
     assert found(*both, *metrics, "--column", "rank=rank") == {"mrr": (0.25, 2), "auc": (1.0, 2)}
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("ranks", "says"),
     [
         ((2, 1, 1), "scores and ranks of the recommendations order the items differently"),
@@ -252,7 +253,7 @@ def test_users_of_only_one_file_are_counted_aloud(tmp_path: Path) -> None:
     assert "users in both files: 1; without recommendations: 2; without truth: 1." in said
 
 
-@every_case("zero", ["0", "0.0", "False"])
+@pytest.mark.parametrize("zero", ["0", "0.0", "False"])
 def test_clicks_of_0_and_1_that_are_not_read_are_reported(tmp_path: Path, zero: str) -> None:
     rows = f"user,item,at,clicked\n1,a,7,1\n1,b,8,{zero}\n"
     both = written(tmp_path, "user,item\n1,a\n", rows)
@@ -274,7 +275,7 @@ def test_scores_in_the_truth_are_reported(tmp_path: Path) -> None:
     assert ran("evaluate", *written(tmp_path, truth, recommended), "-m", "mrr", *named).stderr == ""
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("truth", "says"),
     [
         ("user,item\n7,1\n", None),
@@ -356,7 +357,7 @@ def test_the_trec_eval_sample_has_its_printed_digits_from_its_own_files() -> Non
     assert digits == [f"{float(values[name]):.4f}" for name in names]
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("recommendations", "truth", "says"),
     [
         ("user,item,score\n1,2,x\n", "user,item\n", "recs.csv: line 2, column 'score': found 'x'"),

@@ -21,7 +21,6 @@ from streameval.errors import SourceError
 from streameval.tables.events import TableOptions, event_rows
 from streameval.tables.files import EmptyFileError, table_file, tables_of
 from tests.cli.program import asked, json_lines, ran, readings, refused, saved
-from tests.effort import every_case
 
 METRICS = ("mrr", "recall@2", "ndcg@3", "distinct_items@2", "ctr")
 SHOWN = [[1, 2, 3], [2], [], [3, 1]]
@@ -140,7 +139,7 @@ def test_each_column_may_have_a_separator_and_a_name_of_its_own(tmp_path: Path) 
     assert values(found(path, *named, *both)) == expected([0, 1, 2, 3])
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("columns", "option", "says"),
     [
         (("1|2|3", "4;5"), None, "separated by ';'; read it with --separator 'interactions=;'"),
@@ -200,15 +199,15 @@ def test_a_separator_of_a_column_is_always_used(tmp_path: Path) -> None:
     assert found(path, *given, metrics=("mrr",))[0]["value"] == 0.5
 
 
-@every_case(
-    ("content",),
+@pytest.mark.parametrize(
+    "content",
     [
-        (b"recommendations,interactions\n7 8,007\n",),
-        (b"\nrecommendations,interactions\n7,007\n",),
-        (b"\r\n\r\nrecommendations,interactions\r\n7,007\r\n",),
-        (b"recommendations,interactions\r7,007\r",),
-        (b'"the\nlist",recommendations,interactions\n1,7,007\n',),
-        (b'"the\r\nlist";recommendations;interactions\r\n1;7;007\r\n',),
+        b"recommendations,interactions\n7 8,007\n",
+        b"\nrecommendations,interactions\n7,007\n",
+        b"\r\n\r\nrecommendations,interactions\r\n7,007\r\n",
+        b"recommendations,interactions\r7,007\r",
+        b'"the\nlist",recommendations,interactions\n1,7,007\n',
+        b'"the\r\nlist";recommendations;interactions\r\n1;7;007\r\n',
     ],
 )
 def test_text_stays_text_whatever_its_header_looks_like(tmp_path: Path, content: bytes) -> None:
@@ -219,7 +218,7 @@ def test_text_stays_text_whatever_its_header_looks_like(tmp_path: Path, content:
     assert found(path, metrics=("mrr",))[0]["value"] == 1.0
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("shown", "acts", "refused_as"),
     [
         ("1 2", "2.0", "the ids of interactions are floats, like '2.0', but the others are"),
@@ -255,7 +254,7 @@ def test_marks_of_0_and_1_in_place_of_items_are_refused(tmp_path: Path, form: st
     assert len(found(given([7, 8], [0, 1], rows=9), metrics=("mrr",))) == 1
 
 
-@every_case("form", ["csv", "parquet", "ndjson"])
+@pytest.mark.parametrize("form", ["csv", "parquet", "ndjson"])
 def test_an_empty_label_is_missing(tmp_path: Path, form: str) -> None:
     path = tmp_path / f"events.{form}"
     columns = {"recommendations": [["a"]] * 2, "interactions": [["a"]] * 2, "variant": ["x", ""]}
@@ -399,7 +398,7 @@ def test_parquet_and_json_lines_give_the_same_bits(
         assert found(table) == found(json_lines(Path(folder) / "events.ndjson", records))
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("content", "says"),
     [
         ("recommendations\na\n", "no column 'interactions'; its columns: recommendations"),
@@ -421,7 +420,7 @@ def test_a_file_that_is_not_a_table_of_events_is_explained(
     assert says in told(path)
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("shown", "says"),
     [
         (pa.array([7]), "column 'recommendations' holds int64"),

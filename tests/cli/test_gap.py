@@ -13,7 +13,6 @@ import pytest
 from streameval import Accumulator, Intervals, gap
 from tests.cli.program import ran
 from tests.daemon.running import running
-from tests.effort import every_case
 
 LEVELS = {"de": 3, "nl": 3, "fr": 1}
 """Of four lists of a user, those with a hit."""
@@ -136,7 +135,7 @@ def test_a_daemon_serves_the_gaps_and_its_state_has_those_of_the_files(tmp_path:
     assert "--gap contry: neither a label nor a segment of the state: variant, country" in told
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--gap", "contry"], "has the field 'contry' of --gap; name it with --gap FIELD"),

@@ -12,7 +12,6 @@ from streameval import Accumulator, Columns
 from streameval.errors import MissingExtraError
 from streameval.sources import schemas
 from tests.cli.program import refused
-from tests.effort import every_case
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +28,7 @@ class FromElsewhere:
         raise AssertionError
 
 
-@every_case("name", ["events.parquet", "events.csv"])
+@pytest.mark.parametrize("name", ["events.parquet", "events.csv"])
 def test_a_table_names_the_extra(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text("recommendations,interactions\na,a\n")
     said = refused("evaluate", tmp_path / name, "-m", "mrr")
@@ -71,7 +70,7 @@ def test_a_state_in_a_bucket_names_the_extra(monkeypatch: pytest.MonkeyPatch) ->
     assert "pip install 'obstore" in said
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("name", "problem"),
     [
         ("absent_module:decode", "ModuleNotFoundError: No module named 'absent_module'"),

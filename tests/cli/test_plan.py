@@ -13,7 +13,6 @@ from streameval import Accumulator, Intervals, plan
 from tests.cli.program import ran
 from tests.cli.test_compare import CONFIG, drawn, file_of
 from tests.daemon.running import running
-from tests.effort import every_case
 
 TIME = ("--time", "ts", "--time-unit", "s")
 
@@ -45,7 +44,7 @@ def test_a_table_says_what_is_needed_by_both_methods(tmp_path: Path) -> None:
     assert float(fixed["detectable"]) < float(anytime["detectable"])
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("--lift", "much"), "--lift: found 'much'; give numbers, like 2% or 0.02"),

@@ -12,7 +12,6 @@ from streameval import Accumulator, Batch, Columns, Event, Intervals
 from streameval.errors import InvalidEventError, SuspiciousEventsWarning
 from streameval.partials import partials
 from tests.columnar.test_same_bits import bits
-from tests.effort import every_case
 
 NUMBERS = pa.list_(pa.float64())
 PAIR = np.array([1, 2, 3]), np.array([0, 2, 3])
@@ -187,7 +186,7 @@ def test_a_table_has_scores_and_positions_too() -> None:
     assert read(table, "auc") == 1.0
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("shown", "acts", "says"),
     [
         (np.array([[1, -1, 2], [1, 2, 3]]), PAIR, "event 0: recommendations has an item after"),
@@ -235,7 +234,7 @@ def test_an_invalid_column_of_ids_is_refused(shown: Any, acts: Any, says: str) -
     assert accumulator.lists == 0
 
 
-@every_case("lengths", [[1], [1, 4], [-1, 2], [0.5, 1.0], 2])
+@pytest.mark.parametrize("lengths", [[1], [1, 4], [-1, 2], [0.5, 1.0], 2])
 def test_invalid_lengths_are_refused(lengths: Any) -> None:
     shown = np.array([[1, 2, 3], [4, 5, 6]])
     with pytest.raises(InvalidEventError, match="2 whole numbers from 0 to 3"):
@@ -248,15 +247,15 @@ def test_lengths_without_a_matrix_are_refused() -> None:
             read(Columns(recommendations=shown, interactions=PAIR, lengths=[1, 1]))
 
 
-@every_case("name", ["users", "times"])
-@every_case("column", [5, "ab", {1: 2, 3: 4}, np.array(1), np.array([[1], [2]])])
+@pytest.mark.parametrize("name", ["users", "times"])
+@pytest.mark.parametrize("column", [5, "ab", {1: 2, 3: 4}, np.array(1), np.array([[1], [2]])])
 def test_a_column_without_one_value_per_event_is_refused(name: str, column: Any) -> None:
     with pytest.raises(InvalidEventError, match=f"{name}: give one value for each event"):
         read(Columns(**{"recommendations": PAIR, "interactions": PAIR, name: column}))
 
 
-@every_case("name", ["gains", "positions", "scores"])
-@every_case("numbers", [[[1.0], [1.0]], [["a", "b"], ["c"]], [[1, 2]]])
+@pytest.mark.parametrize("name", ["gains", "positions", "scores"])
+@pytest.mark.parametrize("numbers", [[[1.0], [1.0]], [["a", "b"], ["c"]], [[1, 2]]])
 def test_numbers_that_do_not_match_the_items_are_refused(name: str, numbers: Any) -> None:
     columns = {"recommendations": PAIR, "interactions": PAIR, name: numbers}
     with pytest.raises(InvalidEventError, match=f"{name}: give one number for each item"):
@@ -334,7 +333,7 @@ def _table(users: Any, times: Any) -> pa.Table:
     )
 
 
-@every_case("metric", ["ctr", "map(denominator=hits)", "user_novelty"])
+@pytest.mark.parametrize("metric", ["ctr", "map(denominator=hits)", "user_novelty"])
 def test_every_form_of_columns_may_have_users(metric: str) -> None:
     of_lists = _sums(
         Batch(recommendations=SHOWN, interactions=ACTS, users=USERS, times=TIMES), metric
@@ -362,7 +361,9 @@ def test_integer_users_and_items_are_counted_without_python_lists() -> None:
     assert _sums(columns) == _sums(batch)
 
 
-@every_case(("users", "times"), [(["u1"], None), (None, [1]), ([1.5] * 4, None), (None, [1.5] * 4)])
+@pytest.mark.parametrize(
+    ("users", "times"), [(["u1"], None), (None, [1]), ([1.5] * 4, None), (None, [1.5] * 4)]
+)
 def test_invalid_users_or_times_are_refused(users: Any, times: Any) -> None:
     columns = Columns(
         recommendations=pa.array(SHOWN), interactions=pa.array(ACTS), users=users, times=times

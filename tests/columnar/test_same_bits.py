@@ -17,7 +17,7 @@ from hypothesis.strategies import SearchStrategy
 from streameval import Accumulator, Columns
 from streameval.events import Id
 from streameval.statistics import hits, matching
-from tests.effort import every_case, few_examples
+from tests.effort import few_examples
 
 Pairs: TypeAlias = Sequence[tuple[list[Id], list[Id]]]
 
@@ -199,7 +199,7 @@ def test_the_size_of_matched_parts_changes_no_bit(pairs: Pairs, entries: int, cu
     assert bits(_counted(pairs[cut:], one_by_one(pairs[:cut], made()), "table")) == expected
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("metrics", "max_items"),
     [
         (("ndcg@2", "precision(denominator=length)@1", "recall(repeats=every)@2"), 1_000_000),
@@ -221,7 +221,7 @@ def _counted(pairs: Pairs, accumulator: Accumulator, form: str = "ragged") -> Ac
     return accumulator
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("most", "kind"),
     [(40, np.uint64), (2**31, np.int64), (2**61, np.uint64), (2**63 - 1, np.int64)],
 )
@@ -239,7 +239,7 @@ def test_many_lists_are_many_events(most: int, kind: type[np.int64 | np.uint64])
     assert bits(columns) == bits(events)
 
 
-@every_case("kind", [pa.int8(), pa.uint16(), pa.int32(), pa.uint64()])
+@pytest.mark.parametrize("kind", [pa.int8(), pa.uint16(), pa.int32(), pa.uint64()])
 def test_integers_of_any_width_are_the_same_ids(kind: pa.DataType) -> None:
     wide, narrow = made(), made()
     shown, acts = [[1, 2, 3], [4], []], [[3, 1], [], [7]]

@@ -14,7 +14,6 @@ from streameval import Accumulator, Columns, Similarity
 from streameval.errors import InvalidEventError, MetricError
 from streameval.events.columns import as_numpy
 from streameval.partials import merged, partials
-from tests.effort import every_case
 
 TOP = [[3, 1, 2], [5, 4, 6], [7, 8, 9]]
 TRUTH = [1, 9, 9]
@@ -85,7 +84,7 @@ class Stuck(Tensor):
         return self
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("top", "truth", "says"),
     [
         (

@@ -24,7 +24,7 @@ from streameval.config.options import (
 from streameval.decoding.fields import EventFields
 from streameval.errors import ConfigError
 from streameval.sources.options import FilesOptions, KafkaOptions, SimulatorOptions
-from tests.effort import every_case, many_examples
+from tests.effort import many_examples
 
 _SHORTEST = 'metrics = ["ctr"]\n[source]\ntype = "simulator"\n'
 _WEB = f"{_SHORTEST}[web]\n"
@@ -106,7 +106,7 @@ def test_reading_may_start_at_a_time(tmp_path: Path, start: str) -> None:
     assert source.start == start
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("listen", "meant"),
     [
         ("127.0.0.1:9877", ("127.0.0.1", 9877)),
@@ -127,7 +127,7 @@ def test_popularity_is_read_from_a_file(tmp_path: Path) -> None:
     assert accumulator.read("novelty@2").value == 1.0
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("key", "content", "diversity"),
     [("vectors", "a,1,0\nb,0,1\n", 1.0), ("pairs", "a,b,0.25\n", 0.75)],
 )
@@ -143,7 +143,7 @@ def test_similarity_comes_as_vectors_or_as_pairs(
     assert accumulator.read("list_diversity").value == diversity
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("content", "sentence"),
     [
         ("a,1\nb,many\n", "popularity.csv:2: 'many' is not a number; correct the line."),
@@ -166,14 +166,14 @@ def test_a_server_has_one_address_or_several(tmp_path: Path) -> None:
     assert _loaded(tmp_path, f"{_WEB}listen = {several}").web.addresses == several
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("given", "prefix"), [("/", ""), ("/eval", "/eval"), ("/eval/", "/eval"), ("/a/b", "/a/b")]
 )
 def test_a_prefix_has_no_slash_at_its_end(tmp_path: Path, given: str, prefix: str) -> None:
     assert _loaded(tmp_path, f'{_WEB}route_prefix = "{given}"').web.prefix == prefix
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("key", "value"),
     [
         *(("allowed_hosts", [each]) for each in ("", "*", "a:1", "http://a", "a.*", "[::1]")),

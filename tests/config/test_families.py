@@ -19,7 +19,6 @@ from streameval.config.pipeline import with_saved_depth
 from streameval.decoding.fields import EventFields
 from streameval.sources.options import SimulatorOptions
 from streameval.windows.times import HOUR, SECOND, DurationError, Windowing, microseconds, span_text
-from tests.effort import every_case
 
 _MINUTE = 60 * SECOND
 _ALL = WindowsOptions(spans=["24h", "5m", "1h"])
@@ -137,13 +136,13 @@ def test_settings_of_a_state_are_those_that_affect_counts() -> None:
     assert "format" not in settings["event"]
 
 
-@every_case("text", ["0s", "1s", "90s", "5m", "1h", "24h", "36h", "100h"])
+@pytest.mark.parametrize("text", ["0s", "1s", "90s", "5m", "1h", "24h", "36h", "100h"])
 def test_a_duration_is_read_and_written_alike(text: str) -> None:
     length = microseconds(text)
     assert microseconds(span_text(length)) == length
 
 
-@every_case("text", ["", "5", "m", "-5m", "5 m", "1.5h", "5m ", "٣s", "5M", "1h30m"])
+@pytest.mark.parametrize("text", ["", "5", "m", "-5m", "5 m", "1.5h", "5m ", "٣s", "5M", "1h30m"])
 def test_an_invalid_duration_is_rejected(text: str) -> None:
     with pytest.raises(DurationError, match=r"give a whole number and s, m, h or d"):
         microseconds(text)
@@ -156,7 +155,7 @@ def test_a_table_of_one_metric_is_enough(tmp_path: Path) -> None:
     assert [metric.text for metric in config.accumulator().metrics] == ["mrr"]
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("old", "new", "depth"),
     [
         (["ndcg@20"], ["ndcg@10"], 20),
@@ -173,7 +172,7 @@ def test_a_sufficient_saved_depth_is_kept(old: list[str], new: list[str], depth:
     assert other_settings(now.settings(), saved) is None
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("new", "depth"), [(["ndcg@10"], None), (["mrr"], None), (["ndcg@2"], 2), (["ndcg@2"], 9)]
 )
 def test_an_insufficient_saved_depth_is_rejected_with_a_remedy(

@@ -15,7 +15,6 @@ from streameval.errors import ConfigError, MetricError
 from streameval.exporters.web.webconfig import WebConfig
 from tests.certificates import Authority
 from tests.cli.program import ran
-from tests.effort import every_case
 
 _BEGIN = 'metrics = ["ctr"]\nlabels = ["variant"]\nsegments = ["country"]\n'
 _SOURCE = '[source]\ntype = "simulator"\n'
@@ -55,7 +54,7 @@ def _answer(file: Path) -> ConfigError:
     return caught.value
 
 
-@every_case(("text", "sentence"), (_FROM_FILE | _ALONE).items())
+@pytest.mark.parametrize(("text", "sentence"), (_FROM_FILE | _ALONE).items())
 def test_a_mistake_is_reported_in_one_sentence(text: str, sentence: str, tmp_path: Path) -> None:
     file = tmp_path / "streameval.toml"
     file.write_text(text, encoding="utf-8")
@@ -89,7 +88,9 @@ def test_all_mistakes_between_tables_of_one_kind_are_reported_at_once(tmp_path: 
     assert all(line.startswith(f"{file}: ") for line in lines)
 
 
-@every_case("text", ["ndcg@0", "ndcg@-1", "@10", "ndcg(gain=square)@10", "un:ctr", "ndgc@10"])
+@pytest.mark.parametrize(
+    "text", ["ndcg@0", "ndcg@-1", "@10", "ndcg(gain=square)@10", "un:ctr", "ndgc@10"]
+)
 def test_an_invalid_metric_has_the_usual_message(tmp_path: Path, text: str) -> None:
     file = tmp_path / "streameval.toml"
     file.write_text(f'metrics = ["ctr", "{text}"]\n{_SOURCE}', encoding="utf-8")
@@ -98,7 +99,7 @@ def test_an_invalid_metric_has_the_usual_message(tmp_path: Path, text: str) -> N
     assert str(_answer(file)) == f"{file}: metrics[1]: {elsewhere.value}"
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("content", "said"),
     [
         (None, "no such file or directory; check"),
@@ -134,7 +135,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-@every_case(("text", "sentence"), mistakes("web_mistakes.txt"))
+@pytest.mark.parametrize(("text", "sentence"), mistakes("web_mistakes.txt"))
 def test_a_mistake_in_a_web_configuration_file_is_reported_in_one_sentence(
     text: str, sentence: str, folder: Path
 ) -> None:
@@ -146,7 +147,7 @@ def test_a_mistake_in_a_web_configuration_file_is_reported_in_one_sentence(
     assert caught.value.path == str(file)
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("content", "said"),
     [
         (None, "no such file or directory; check the path"),

@@ -34,12 +34,12 @@ from tests.conformance.ways import (
     readings,
     streamed,
 )
-from tests.effort import every_case, sampled, thorough
+from tests.effort import sampled, thorough
 
 PUBLIC = 1_326
 
 
-@every_case("path", files())
+@pytest.mark.parametrize("path", files())
 def test_every_way_gives_the_same_bits(path: Path) -> None:
     for same, first in sampled(counted(path), 4):
         ways = every_way(same) if thorough() else one_way(same)
@@ -47,7 +47,7 @@ def test_every_way_gives_the_same_bits(path: Path) -> None:
             assert way.state_dict() == first.state_dict(), (how, same.parts[0][0].name)
 
 
-@every_case("path", files())
+@pytest.mark.parametrize("path", files())
 def test_all_together_and_each_user_alone_have_the_recorded_number(path: Path) -> None:
     found = readings(path)
     for case in cases_of(path):
@@ -105,7 +105,7 @@ def test_every_name_of_the_systems_is_compared() -> None:
     assert known - {"trec:iprec_at_recall"} <= compared
 
 
-@every_case("name", CONVENTIONS)
+@pytest.mark.parametrize("name", CONVENTIONS)
 def test_a_convention_names_parameters_values_and_metrics_that_there_are(name: str) -> None:
     convention = CONVENTIONS[name]
     for metric, chosen in convention.metrics.items():
@@ -138,7 +138,7 @@ def test_the_installed_package_returns_our_numbers(package: str) -> None:
         assert named == [(row["metric"], row["name"]) for row in kept["cases"]]
 
 
-@every_case("package", RECORDERS)
+@pytest.mark.parametrize("package", RECORDERS)
 def test_what_a_package_returned_is_recorded_with_its_version(package: str) -> None:
     path = OURS / f"{RECORDERS[package].system}__recorded.json"
     content = json.loads(path.read_text(encoding="utf-8"))

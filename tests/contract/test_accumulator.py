@@ -37,7 +37,6 @@ from streameval.errors import (
 from streameval.statistics.intervals import GroupSums
 from tests.contract import laws
 from tests.contract.metric_cases import a_text_of_each, stream
-from tests.effort import every_case
 from tests.metrics.preparation import Id
 
 ALL = a_text_of_each()
@@ -101,7 +100,7 @@ def test_unchanged_content_is_read_once() -> None:
     assert accumulator.read("ndcg@10") is accumulator.read("ndcg@10")
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("left", "right"),
     [
         (Accumulator("mrr@5"), Accumulator("mrr@6")),
@@ -156,7 +155,7 @@ def test_the_order_in_which_metrics_were_named_does_not_matter() -> None:
     assert laws.values(left) == laws.values(right) == laws.values(twice)
 
 
-@every_case("version", [0, 2, 4, "3", None])
+@pytest.mark.parametrize("version", [0, 2, 4, "3", None])
 def test_a_state_of_another_version_is_refused(version: object) -> None:
     state = {**Accumulator("mrr").state_dict(), "version": version}
     with pytest.raises(StateVersionError) as error:
@@ -180,7 +179,7 @@ def test_a_larger_depth_keeps_more_cutoffs_readable() -> None:
     assert deep.read("mrr@2").value == 0
 
 
-@every_case("name", ["ndcg", "dcg", "ndcg(gain=exp2)", "dcg(gain=exp2)"])
+@pytest.mark.parametrize("name", ["ndcg", "dcg", "ndcg(gain=exp2)", "dcg(gain=exp2)"])
 def test_gains_are_kept_for_named_cutoffs(name: str) -> None:
     accumulator = Accumulator(f"{name}@5")
     accumulator.update(["a", "b"], ["b"])
@@ -196,7 +195,7 @@ def test_a_rule_for_repeats_that_was_not_kept_is_refused() -> None:
         Accumulator("mrr@5").read("mrr(repeats=every)@5")
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("catalog", "expected"),
     [(8, 3 / 8), (2, 1.5), (["a", "z"], 0.5), ({"a", "b", "c", "d"}, 0.75), (("z",), 0.0)],
 )
@@ -207,7 +206,7 @@ def test_a_catalogue_is_a_number_or_the_ids(catalog: Collection[Id] | int, expec
     assert accumulator.read("item_coverage@2").value == expected
 
 
-@every_case("catalog", [0, -1, "abc", b"abc", 8.5, Frame(["a"])])
+@pytest.mark.parametrize("catalog", [0, -1, "abc", b"abc", 8.5, Frame(["a"])])
 def test_an_invalid_catalogue_is_refused(catalog: object) -> None:
     with pytest.raises(MetricError, match="catalog="):
         Accumulator("item_coverage", catalog=catalog)  # type: ignore[arg-type]  # the mistake
@@ -227,7 +226,7 @@ def test_no_metrics_or_no_kept_items_are_refused() -> None:
         Accumulator("distinct_items", max_items=0)
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("made", "named"),
     [
         (lambda: Accumulator("novelty", popularity={"a": 1}), "streameval.Popularity"),  # type: ignore[arg-type]  # the mistake
@@ -280,7 +279,7 @@ def test_integers_of_numpy_are_whole_numbers() -> None:
     assert accumulator.state_dict() == other.state_dict()
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("given", "named"),
     [
         ([({"a", "b"}, ["a"])], "a set, which has no order"),
@@ -296,7 +295,7 @@ def test_unordered_recommendations_are_refused(given: Any, named: str) -> None:
     assert accumulator.lists == 0
 
 
-@every_case(
+@pytest.mark.parametrize(
     "metrics",
     [("distinct_items@1",), ("mrr@2",), ("item_coverage@2", "gini@1", "ndcg@2", "recall")],
 )
@@ -326,7 +325,9 @@ def test_many_lists_without_a_hit_give_a_warning() -> None:
         accumulator.compute()
 
 
-@every_case("metrics", [("hit_rate(type=click)",), ("mrr", "ctr(type=click)", "mrr(type=buy)")])
+@pytest.mark.parametrize(
+    "metrics", [("hit_rate(type=click)",), ("mrr", "ctr(type=click)", "mrr(type=buy)")]
+)
 def test_many_lists_without_a_type_that_a_metric_reads_give_a_warning(
     metrics: tuple[str, ...],
 ) -> None:

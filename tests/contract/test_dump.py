@@ -28,7 +28,7 @@ from streameval.testing.laws import update
 from tests.contract import laws
 from tests.contract.laws import dumped
 from tests.contract.metric_cases import a_text_of_each, stream
-from tests.effort import every_case, many_examples
+from tests.effort import many_examples
 
 ALL = a_text_of_each()
 FEW = ["ndcg@2", "distinct_items@2", "personalization", "auc"]
@@ -78,7 +78,7 @@ def test_a_changed_byte_that_breaks_the_structure_is_a_typed_error(place: int, o
         assert dumped(accumulator) == empty
 
 
-@every_case(
+@pytest.mark.parametrize(
     "data",
     [b"", b"\xc0", b"\x95\x03\xc0\x90\x90\xc0", b"{}", b"\x91" * 5_000, SHORT * 2, SHORT + b"\x00"],
 )
@@ -87,7 +87,7 @@ def test_an_invalid_dump_is_damaged(data: bytes) -> None:
         laws.made(FEW).adopt(data)
 
 
-@every_case("version", [0, 1, VERSION + 1, "2", None])
+@pytest.mark.parametrize("version", [0, 1, VERSION + 1, "2", None])
 def test_a_dump_of_another_version_is_refused(version: object) -> None:
     data = msgspec.msgpack.encode([version, "whatever", "follows", "there"])
     with pytest.raises(StateVersionError) as error:
@@ -152,7 +152,7 @@ def test_a_metric_added_later_is_saved_and_merged() -> None:
     assert [twice.read(text).lists for text in ("mae", "rmse")] == [120, 60]
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("old", "new", "begins"),
     [
         (["item_coverage@2"], ["item_coverage@2", "item_coverage@5"], {"exposures(cutoff=5)"}),
@@ -190,7 +190,7 @@ def test_another_metric_keeps_the_existing_counts(
     assert any(not grown.needs(metric) & begins for metric in new)
 
 
-@every_case("metric", ["auc", "rmse", "distinct_items@2", "mrr(statistic=median)@5"])
+@pytest.mark.parametrize("metric", ["auc", "rmse", "distinct_items@2", "mrr(statistic=median)@5"])
 def test_a_metric_that_is_not_kept_reads_no_statistic(metric: str) -> None:
     with pytest.raises(NotKeptError):
         Accumulator("mrr@5").needs(metric)
@@ -230,7 +230,7 @@ def _saved() -> Accumulator:
     return accumulator
 
 
-@every_case("key", sorted({*_saved().state_dict()} - {"metrics", "crc"}))
+@pytest.mark.parametrize("key", sorted({*_saved().state_dict()} - {"metrics", "crc"}))
 def test_a_state_without_a_part_is_refused_and_nothing_changes(key: str) -> None:
     accumulator = _saved()
     before = accumulator.state_dict()
@@ -253,7 +253,7 @@ def test_a_state_with_one_other_bit_is_refused() -> None:
     assert accumulator.lists == 1
 
 
-@every_case("part", [None, {}, "text", "dGV4dA==", [1, 2]])
+@pytest.mark.parametrize("part", [None, {}, "text", "dGV4dA==", [1, 2]])
 def test_a_part_of_another_type_is_refused(part: object) -> None:
     accumulator = _saved()
     with pytest.raises(DamagedStateError, match="Nothing was loaded"):

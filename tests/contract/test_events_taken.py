@@ -15,7 +15,6 @@ import pytest
 from streameval import Accumulator, Intervals
 from streameval.errors import InvalidEventError
 from streameval.events import LARGEST_RANK, Batch, Event, Interaction
-from tests.effort import every_case
 
 SHORT: dict[str, Any] = {"users": ["u"], "times": [5], "scores": [[0.5]], "typed": [[]]}
 METRICS = ("ndcg@5", "dcg(gain=exp2)@5", "precision", "distinct_items@5")
@@ -28,16 +27,18 @@ def _counted(*events: tuple[Any, ...]) -> dict[str, Any]:
     return accumulator.state_dict()
 
 
-@every_case(
+@pytest.mark.parametrize(
     "shown",
     [["a", "b"], ("a", "b"), deque(["a", "b"]), np.array(["a", "b"]), {"a": 1, "b": 1}.keys()],
 )
-@every_case("acts", [["b"], ("b",), {"b"}, frozenset("b"), np.array(["b"]), deque("b")])
+@pytest.mark.parametrize(
+    "acts", [["b"], ("b",), {"b"}, frozenset("b"), np.array(["b"]), deque("b")]
+)
 def test_any_collection_of_ids_is_an_event(shown: Any, acts: Any) -> None:
     assert _counted((shown, acts)) == _counted((["a", "b"], ["b"]))
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("acts", "same"),
     [
         (OrderedDict(b=2.0), {"b": 2.0}),
@@ -85,7 +86,7 @@ def test_numpy_numbers_equal_python_numbers() -> None:
     assert found[0] == found[1]
 
 
-@every_case(
+@pytest.mark.parametrize(
     "gain",
     [math.nan, math.inf, -math.inf, "2", None, 10**400, -(10**400), 2.0**1000 * 1.01, -1e308],
 )
@@ -93,7 +94,7 @@ def test_a_gain_that_is_not_a_number_up_to_2_to_the_1000_is_refused(gain: Any) -
     _refused("invalid_gain", (["a"], {"a": gain}))
 
 
-@every_case(
+@pytest.mark.parametrize(
     "positions",
     [
         [1],
@@ -106,7 +107,7 @@ def test_invalid_positions_are_refused(positions: Any) -> None:
     _refused("invalid_positions", (["a", "b"], ["a"], positions))
 
 
-@every_case(
+@pytest.mark.parametrize(
     "event",
     [
         ("ab", ["a"]),
@@ -128,7 +129,7 @@ def test_an_invalid_list_is_refused(event: tuple[Any, ...]) -> None:
     _refused("wrong_type", event)
 
 
-@every_case(
+@pytest.mark.parametrize(
     "values",
     [
         {"p": [0.5]},
@@ -191,7 +192,7 @@ def _refused(reason: str, event: tuple[Any, ...]) -> None:
     assert accumulator.version == version
 
 
-@every_case(
+@pytest.mark.parametrize(
     "batch",
     [
         Batch(recommendations=[["a"], ["b"]], interactions=[["a"]]),
@@ -227,7 +228,7 @@ def test_an_invalid_batch_is_refused_before_it_is_counted(batch: Any) -> None:
     assert accumulator.state_dict() == _counted()
 
 
-@every_case(
+@pytest.mark.parametrize(
     "gains",
     [
         {"a": 5e-324, "b": 1e-320},
@@ -250,7 +251,7 @@ def test_any_finite_gain_has_a_value_within_bounds(gains: Mapping[str, float]) -
     assert accumulator.read("dcg@5").count == 6
 
 
-@every_case("score", [10**300, 1.7e308])
+@pytest.mark.parametrize("score", [10**300, 1.7e308])
 def test_an_error_of_any_size_is_counted(score: float) -> None:
     accumulator = Accumulator("mae", "rmse", intervals=Intervals())
     accumulator.update(["a", "b"], {"a": 1, "b": 2}, scores=[score, -score], user="u")

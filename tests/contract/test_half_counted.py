@@ -15,7 +15,6 @@ from streameval.errors import HalfCountedError, MetricValueError
 from streameval.statistics.exposures import ItemsShown
 from streameval.statistics.hits import Hits
 from streameval.statistics.lists import Lists
-from tests.effort import every_case
 
 LONG = ["a", "b", "c"], ["b"]
 SHORT = ["a"], ["a"]
@@ -43,7 +42,7 @@ def words(event: Event) -> Any:
     return "long" if len(event.recommendations) > 2 else 1.0
 
 
-@every_case(
+@pytest.mark.parametrize(
     "given",
     [
         [SHORT, LONG, SHORT],
@@ -54,7 +53,7 @@ def words(event: Event) -> Any:
         ),
     ],
 )
-@every_case("intervals", [None, Intervals()])
+@pytest.mark.parametrize("intervals", [None, Intervals()])
 def test_a_batch_on_which_a_metric_raises_is_not_counted(given: Any, intervals: Any) -> None:
     for own, error in ((refuses_long, MetricFailedError), (words, MetricValueError)):
         accumulator = Accumulator("hit_rate@2", "distinct_items@2", own, intervals=intervals)
@@ -92,7 +91,7 @@ def _unreadable(accumulator: Accumulator, cause: str) -> None:
     assert accumulator.read("hit_rate@2").count == accumulator.lists == 1
 
 
-@every_case("made", [Accumulator, SharedAccumulator])
+@pytest.mark.parametrize("made", [Accumulator, SharedAccumulator])
 def test_a_metric_that_fails_later_loses_no_lists_in_silence(made: type[Accumulator]) -> None:
     accumulator = made("hit_rate@2", fails_on_long)
     accumulator.update(*SHORT)
@@ -111,7 +110,7 @@ def test_a_metric_that_fails_later_loses_no_lists_in_silence(made: type[Accumula
     _unreadable(accumulator, "call reset")
 
 
-@every_case("kind", [Hits, ItemsShown])
+@pytest.mark.parametrize("kind", [Hits, ItemsShown])
 def test_an_interrupt_in_the_middle_of_a_change_is_reported(kind: type[Any]) -> None:
     def fold(accumulator: Accumulator) -> None:
         accumulator.update(*SHORT)

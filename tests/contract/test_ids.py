@@ -25,7 +25,7 @@ from streameval.errors import (
 )
 from streameval.events import Batch, Event, Interaction
 from tests.contract import laws
-from tests.effort import every_case, thorough
+from tests.effort import thorough
 from tests.strategies import shown as event_of
 
 Door = Callable[[Accumulator, list[Any], list[Any]], None]
@@ -131,7 +131,7 @@ def test_the_first_event_decides_also_within_itself(door: Door) -> None:
     assert accumulator.read("hit_rate@2").value == 1.0
 
 
-@every_case("bad", NO_IDS)
+@pytest.mark.parametrize("bad", NO_IDS)
 def test_an_invalid_id_is_named_with_its_place(bad: Any) -> None:
     accumulator = Accumulator("mrr")
     with pytest.raises(InvalidEventError, match=r"recommendations\[1\] is .* text or integers"):
@@ -167,7 +167,7 @@ def test_integers_of_numpy_are_integers_everywhere() -> None:
     assert found[0] == found[1]
 
 
-@every_case(
+@pytest.mark.parametrize(
     "given",
     [
         {"catalog": [1, 2]},
@@ -208,7 +208,7 @@ def test_baselines_and_typed_interactions_are_of_that_kind_too() -> None:
     assert accumulator.lists == 0
 
 
-@every_case(
+@pytest.mark.parametrize(
     "make",
     [
         lambda: Accumulator("item_coverage", catalog=["a", 1]),

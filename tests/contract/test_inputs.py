@@ -15,12 +15,11 @@ from streameval.errors import InvalidEventError, MetricError, MissingInputError,
 from streameval.events import Batch
 from tests.contract import laws
 from tests.contract.metric_cases import stream
-from tests.effort import every_case
 
 SCORED = ("auc", "gauc", "log_loss", "mae", "normalised_entropy", "expected_calibration_error")
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("text", "missing"),
     [
         ("novelty@5", "popularity="),
@@ -60,7 +59,7 @@ def test_an_input_that_no_parameter_asks_for_may_be_missing() -> None:
         accumulator.read("gini(over=catalog)@2")
 
 
-@every_case(
+@pytest.mark.parametrize(
     "other",
     [
         {"popularity": Popularity({"a": 2, "b": 1}, users=3)},
@@ -102,7 +101,7 @@ def test_numbers_of_numpy_give_the_same_inputs() -> None:
     assert pairs.identity == Similarity.of_pairs({("a", "b"): 0.5}).identity
 
 
-@every_case("text", SCORED)
+@pytest.mark.parametrize("text", SCORED)
 def test_lists_without_scores_give_no_evidence(text: str) -> None:
     accumulator = Accumulator(text)
     accumulator.update(["a", "b"], ["a"])
@@ -112,7 +111,7 @@ def test_lists_without_scores_give_no_evidence(text: str) -> None:
     assert reading.count == 0
 
 
-@every_case(
+@pytest.mark.parametrize(
     "scores", [[0.5], [0.5, 0.5, 0.5], [0.5, math.nan], [0.5, math.inf], [0.5, "1"], [0.5, None]]
 )
 def test_scores_without_one_number_per_item_are_refused(scores: Any) -> None:
@@ -128,7 +127,7 @@ def test_scores_without_one_number_per_item_are_refused(scores: Any) -> None:
     assert accumulator.state_dict() == before
 
 
-@every_case(
+@pytest.mark.parametrize(
     "given",
     [
         {"vectors": [[1.0], [2.0]], "matrix": [[1.0, 0.0], [0.0, 1.0]]},

@@ -20,7 +20,7 @@ from streameval.statistics.groups import MOST_DAYS, Groups
 from streameval.statistics.intervals import GroupSums
 from tests.contract import laws
 from tests.contract.metric_cases import CASES, NAMES, a_text_of_each, inputs, stream
-from tests.effort import every_case, sampled, thorough
+from tests.effort import sampled, thorough
 from tests.metrics.preparation import RefusedError, user_hash
 from tests.metrics.twins import twins
 from tests.present import present
@@ -74,7 +74,7 @@ def test_the_sums_of_each_group_are_those_of_its_lists(name: str, k: int | None)
                 assert laws.value(accumulator.read(text)) is None or "nan" in metric.values.values()
 
 
-@every_case("name", NAMES)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_sums_of_all_groups_give_the_value(name: str) -> None:
     texts = [text for text in ALL if parse(text).name == name]
     events = [replace(event, user=event.user or "nobody") for event in EVENTS]
@@ -179,7 +179,7 @@ def _traffic(users: int, lists: int, *, clicks: bool = True) -> list[Event]:
     ]
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("users", "lists", "clicks", "word"),
     [
         (1, 1_000, True, "Too few users"),
@@ -241,7 +241,7 @@ def test_a_list_without_a_user_is_grouped_by_its_event() -> None:
     assert (audience.users, audience.lists, audience.anonymous) == (0, 10, 10)
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("users", "events", "reason"),
     [
         (0, 1_000, "No list names its user"),
@@ -286,7 +286,7 @@ def test_values_without_bounds_are_summed_exactly() -> None:
     assert float(found[0].numerators.sum()) == pytest.approx(2e16 + 4, rel=1e-15)
 
 
-@every_case("missing", [None, 7])
+@pytest.mark.parametrize("missing", [None, 7])
 def test_users_of_a_large_batch_are_those_of_its_lists_one_by_one(missing: int | None) -> None:
     lists = 700
     shown = [["a", "b"]] * lists

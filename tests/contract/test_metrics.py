@@ -26,7 +26,7 @@ from streameval.events import Event
 from streameval.testing import check_metric, traffic
 from tests.contract import laws
 from tests.contract.metric_cases import CASES, DUMPED, NAMES, stream
-from tests.effort import every_case, few_examples, sampled, thorough
+from tests.effort import few_examples, sampled, thorough
 from tests.metrics import preparation
 from tests.metrics.twins import twins
 from tests.strategies import CUTOFFS, measurable_gains, streams, takes_k, texts, texts_of
@@ -100,7 +100,7 @@ def test_every_metric_is_restored_from_a_dump_with_any_other_metrics(
     laws.other_metrics_adopt_what_they_need(few, [*few, *others], events)
 
 
-@every_case("k", sampled([3, None, 1, 10], 4))
+@pytest.mark.parametrize("k", sampled([3, None, 1, 10], 4))
 def test_every_metric_satisfies_the_public_laws(k: int | None) -> None:
     events, seeds = (40, 5) if thorough() else (8, 1)
     texts = {f"{name}@{k}" if k and takes_k(name) else name for name in NAMES}
@@ -143,7 +143,7 @@ def test_the_text_of_every_metric_round_trips() -> None:
         assert (again.k, again.values) == (metric.k, metric.values)
 
 
-@every_case("name", RANKED)
+@pytest.mark.parametrize("name", RANKED)
 def test_default_values_are_omitted_from_the_text(name: str) -> None:
     assert parse(f" {name}( repeats = first,min_gain=0.0 )@5 ").text == f"{name}@5"
     assert (
@@ -152,12 +152,12 @@ def test_default_values_are_omitted_from_the_text(name: str) -> None:
     )
 
 
-@every_case("name", RANKED)
+@pytest.mark.parametrize("name", RANKED)
 def test_a_cutoff_beyond_the_depth_is_refused(name: str) -> None:
     laws.beyond_the_depth_is_refused(name)
 
 
-@every_case("name", RANKED)
+@pytest.mark.parametrize("name", RANKED)
 def test_any_cutoff_up_to_the_depth_can_be_read(name: str) -> None:
     if catalogue()[name].reads == "lists":
         with pytest.raises(NotKeptError, match="list by list"):
@@ -170,14 +170,14 @@ def test_any_cutoff_up_to_the_depth_can_be_read(name: str) -> None:
     assert asked == named
 
 
-@every_case("name", EXPOSED)
+@pytest.mark.parametrize("name", EXPOSED)
 def test_items_shown_can_only_be_read_at_counted_cutoffs(name: str) -> None:
     accumulator = laws.counted([f"{name}@10"], PLAIN)
     with pytest.raises(NotKeptError, match=f"{name}@7"):
         accumulator.read(f"{name}@7")
 
 
-@every_case("name", NAMES)
+@pytest.mark.parametrize("name", NAMES)
 def test_documentation_has_formula_example_source_and_the_undefined_case(name: str) -> None:
     definition = catalogue()[name]
     text = definition.documentation
@@ -191,7 +191,7 @@ def test_documentation_has_formula_example_source_and_the_undefined_case(name: s
     assert len(definition.source) > 10, "the source does not say where the formula is from"
 
 
-@every_case("name", NAMES)
+@pytest.mark.parametrize("name", NAMES)
 def test_bounds_and_direction_are_declared(name: str) -> None:
     definition = catalogue()[name]
     low, high = definition.bounds
@@ -212,7 +212,7 @@ _WITHOUT_INTERACTIONS = {
 }
 
 
-@every_case("name", sorted(catalogue()))
+@pytest.mark.parametrize("name", sorted(catalogue()))
 def test_every_metric_that_reads_interactions_takes_a_type(name: str) -> None:
     text = f"{name}(type=click)"
     if name in _WITHOUT_INTERACTIONS:

@@ -17,7 +17,6 @@ from streameval.errors import MetricParameterError, NotComparableError
 from streameval.testing.laws import update
 from tests.contract import laws
 from tests.contract.metric_cases import stream
-from tests.effort import every_case
 from tests.uncertainty.test_gap import USERS
 
 NDCG = "ndcg(per=user)@3"
@@ -55,7 +54,7 @@ def by_hand(events: Sequence[Event]) -> dict[str, float]:
     return {user: mean(map(float, hits)) for user, hits in users.items()}
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("text", "value"),
     [
         ("ndcg@3", 0.603582028),
@@ -89,7 +88,7 @@ TEXTS = (
 )
 
 
-@every_case("most", [16_384, 3])
+@pytest.mark.parametrize("most", [16_384, 3])
 def test_any_order_split_and_load_gives_the_same_bits(
     most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -201,7 +200,7 @@ def test_the_share_of_zeros_has_an_interval_and_quantiles_have_none() -> None:
     assert "no mean" in (median.no_interval or "")
 
 
-@every_case(
+@pytest.mark.parametrize(
     "text",
     [
         "value_per_list(per=user)",

@@ -18,7 +18,7 @@ import httpx
 from streameval.testing.broker import Broker
 from tests.effort import PATIENCE
 from tests.ports import WEB
-from tests.warm import WarmProcess, started
+from tests.processes import RunningProgram, start
 
 _FIRST_PAUSE, _LAST_PAUSE = 0.02, 0.3
 """Seconds between polls of a daemon; each poll costs about 20 ms on both sides."""
@@ -40,7 +40,7 @@ def _table(name: str, keys: Mapping[str, object]) -> str:
 class Running:
     """A running daemon, its log, and its HTTP responses."""
 
-    def __init__(self, process: WarmProcess, log: IO[str]) -> None:
+    def __init__(self, process: RunningProgram, log: IO[str]) -> None:
         self.process = process
         self._log = log
         self.log: list[str] = []
@@ -136,12 +136,12 @@ def running(
             daemon.end()
 
 
-def _started(*arguments: str, environment: dict[str, str]) -> tuple[WarmProcess, IO[str]]:
+def _started(*arguments: str, environment: dict[str, str]) -> tuple[RunningProgram, IO[str]]:
     read, write = os.pipe()
     try:
         with Path(os.devnull).open("r+b") as nothing:
             streams = [nothing.fileno(), nothing.fileno(), write]
-            process = started("streameval", *arguments, streams=streams, environment=environment)
+            process = start("streameval", *arguments, streams=streams, environment=environment)
     finally:
         os.close(write)
     return process, os.fdopen(read, encoding="utf-8")

@@ -39,7 +39,6 @@ from streameval.sources.options import FilesOptions, SimulatorOptions
 from tests.daemon.manual_time import CONFIG, HERE, HIT, Countdown, ManualTime, Script, loop_of
 from tests.dead_letters.places import FailingWriter
 from tests.durability.process import Inline
-from tests.effort import every_case
 
 JOINING = Config(
     metrics=["hit_rate@10"],
@@ -111,7 +110,7 @@ class OnlyInNaps(Executor):
         self.nap(self.left)
 
 
-@every_case("work", [0.01, 0.3, 1.5, 2.9])
+@pytest.mark.parametrize("work", [0.01, 0.3, 1.5, 2.9])
 def test_a_snapshot_is_at_most_ten_seconds_old_while_counting_never_ends(work: float) -> None:
     manual_time, ages, polls = ManualTime(), list[float](), 400
     thread = OnlyInNaps(work)
@@ -463,7 +462,7 @@ def test_a_job_of_a_shell_heeds_an_interrupt_and_under_nohup_ignores_a_hang_up()
             signal.signal(number, handler)
 
 
-@every_case("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_only_requests_a_stop_and_is_handled_as_before_afterwards(
     number: signal.Signals,
 ) -> None:

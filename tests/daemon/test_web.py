@@ -15,7 +15,7 @@ import pytest
 from tests.certificates import Authority
 from tests.cli.program import ran, refused, saved
 from tests.daemon.running import Running, running
-from tests.effort import PATIENCE, every_case
+from tests.effort import PATIENCE
 from tests.exporters.guarded import trusting, users
 from tests.ports import WEB, free_port
 
@@ -118,7 +118,7 @@ def test_the_command_line_stands_above_the_file(tmp_path: Path, authority: Autho
         assert daemon.stop() == 0
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("option", "value", "sentence"),
     [
         ("--web.listen", "nowhere", "the command line: --web.listen: found 'nowhere'; write HOST"),
@@ -161,7 +161,7 @@ def test_a_scrape_is_answered_when_no_more_files_can_be_opened(tmp_path: Path) -
         assert daemon.stop() == 0
 
 
-@every_case("command", ["run", "check"])
+@pytest.mark.parametrize("command", ["run", "check"])
 def test_an_unusable_web_configuration_is_reported_before_the_start(
     tmp_path: Path, command: str
 ) -> None:

@@ -24,7 +24,6 @@ from streameval.dead_letters.topic import HEADERS, headers_of, letter_of
 from streameval.engine.dead_letters import FEWEST, ORIGINAL, WINDOW, DeadLetter
 from streameval.errors import DeadLetterError
 from tests.dead_letters.places import FailingWriter, letter, letters
-from tests.effort import every_case
 from tests.house.checkout import ROOT
 
 
@@ -289,13 +288,15 @@ def test_the_added_headers_are_those_that_are_documented_in_their_order() -> Non
     }
 
 
-@every_case("missing", [name for name in HEADERS if not name.endswith(("timestamp", "size"))])
+@pytest.mark.parametrize(
+    "missing", [name for name in HEADERS if not name.endswith(("timestamp", "size"))]
+)
 def test_a_record_without_the_headers_is_not_a_letter(missing: str) -> None:
     headers = [pair for pair in headers_of(letter()) if pair[0] != missing]
     assert letter_of(b"key", b"value", headers) is None
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("name", "value"),
     [("partition", b"one"), ("offset", b""), ("timestamp", b"\xff"), ("stage", b"elsewhere")],
 )
@@ -314,7 +315,9 @@ def test_a_line_shows_text_as_text_and_bytes_as_base64() -> None:
 _BASE64 = line_of(letter(value=b"\xff{"))
 
 
-@every_case("line", [b"", b"{", b"{}", b'{"topic": 1}', b"\xff", _BASE64.replace(b"/3s=", b"/3s!")])
+@pytest.mark.parametrize(
+    "line", [b"", b"{", b"{}", b'{"topic": 1}', b"\xff", _BASE64.replace(b"/3s=", b"/3s!")]
+)
 def test_a_line_without_a_letter_is_rejected(line: bytes) -> None:
     with pytest.raises(ValueError, match=r"\w"):
         letter_in(line)

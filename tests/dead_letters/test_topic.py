@@ -23,7 +23,7 @@ from streameval.errors import ConfigError, DeadLetterError
 from streameval.sources.options import KafkaOptions
 from streameval.testing.broker import Broker
 from tests.dead_letters.places import deliver, destination, in_topic, letter
-from tests.effort import PATIENCE, every_case
+from tests.effort import PATIENCE
 from tests.kafka.topics import (
     admin_of,
     create,
@@ -201,7 +201,7 @@ def test_missing_permissions_are_named() -> None:
     assert "allow this user to describe, create and write the topic" in said
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("topics", "topic", "said"),
     [
         (["events"], "no topic!", "found 'no topic!': "),

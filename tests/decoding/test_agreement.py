@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,7 +31,7 @@ from tests.decoding.records import (
     plain_records,
     records,
 )
-from tests.effort import every_case, many_examples
+from tests.effort import many_examples
 
 some_fields = st.sampled_from(FIELDS)
 some_labels = st.sampled_from(LABELS)
@@ -121,7 +122,7 @@ def test_earlier_records_never_change_how_a_record_is_decoded(
     assert _rows(first) + _rows(second, len(values[:cut])) == _rows(whole)
 
 
-@every_case("item", [b"1", b'"a"', b'{"id": 1}', b'1, "a"'])
+@pytest.mark.parametrize("item", [b"1", b'"a"', b'{"id": 1}', b'1, "a"'])
 def test_almost_every_record_of_a_steady_stream_has_the_predicted_form(item: bytes) -> None:
     decoder = Decoder(EventFields(), [])
     tried: list[bool] = []
@@ -220,7 +221,7 @@ def test_a_steady_batch_has_its_places_as_a_range() -> None:
     assert Decoder(EventFields(), []).decode_many([value] * 5).places == range(5)
 
 
-@every_case("rows", [[], [0], [1], [2, 0], [0, 0, 1]])
+@pytest.mark.parametrize("rows", [[], [0], [1], [2, 0], [0, 0, 1]])
 def test_events_taken_from_columns_are_those_events(rows: list[int]) -> None:
     events = [
         Event(recommendations=["a"], interactions=[], scores=[0.5]),
@@ -232,7 +233,7 @@ def test_events_taken_from_columns_are_those_events(rows: list[int]) -> None:
     )
 
 
-@every_case("form", [["a", "b"], [1, 2], [{"id": "a"}, {"id": "b"}]])
+@pytest.mark.parametrize("form", [["a", "b"], [1, 2], [{"id": "a"}, {"id": "b"}]])
 def test_users_are_decoded_in_any_form_of_record(form: list[Any]) -> None:
     records = [
         json.dumps({"recommendations": form, "interactions": [], "user": user}).encode()

@@ -11,7 +11,6 @@ from streameval.decoding.fields import EventFields
 from streameval.decoding.invalid import REASONS, Reason
 from streameval.events import Event
 from tests.decoding.records import read, refused
-from tests.effort import every_case
 
 FIELDS = EventFields(
     time="ts",
@@ -167,7 +166,7 @@ def test_the_record_behind_the_bad_examples_is_valid(decoder: Decoder) -> None:
     assert isinstance(read(decoder, record()), Event)
 
 
-@every_case(("value", "reason"), BYTES)
+@pytest.mark.parametrize(("value", "reason"), BYTES)
 def test_bytes_that_cannot_be_decoded_have_a_reason(
     decoder: Decoder, value: bytes, reason: Reason
 ) -> None:
@@ -176,7 +175,7 @@ def test_bytes_that_cannot_be_decoded_have_a_reason(
     assert found.detail
 
 
-@every_case(("field", "value", "reason"), FIELD_VALUES)
+@pytest.mark.parametrize(("field", "value", "reason"), FIELD_VALUES)
 def test_an_invalid_field_has_a_reason_and_is_named(
     decoder: Decoder, field: str, value: str | None, reason: Reason
 ) -> None:

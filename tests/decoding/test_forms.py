@@ -17,7 +17,6 @@ from streameval.decoding.invalid import InvalidEvent
 from streameval.errors import ConfigError
 from streameval.events import Event, Interaction
 from tests.decoding.records import read, refused
-from tests.effort import every_case
 
 
 def decoded(
@@ -48,7 +47,7 @@ def test_integer_ids_stay_integers_where_configured() -> None:
     assert event.user == "7"
 
 
-@every_case("text", ["a", "1.0", "", "\u0661", "1_000", " 1", "+1", "1e3", "9" * 1001])
+@pytest.mark.parametrize("text", ["a", "1.0", "", "\u0661", "1_000", " 1", "+1", "1e3", "9" * 1001])
 def test_text_that_is_not_an_integer_is_no_integer_id(text: str) -> None:
     value = msgspec.json.encode({"recommendations": [text], "interactions": []})
     found = refused(Decoder(EventFields(ids="integer"), []), value)
@@ -94,7 +93,7 @@ def test_of_several_interactions_with_an_item_the_largest_gain_counts() -> None:
     )
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("written", "text"),
     [
         ('"a"', "a"),
@@ -123,13 +122,13 @@ def test_a_label_of_one_and_a_label_of_true_are_two_slices() -> None:
     assert dimensions == [(label,) for label in texts]
 
 
-@every_case("label", ["__missing__", "__other__", "___other__", "____missing__"])
+@pytest.mark.parametrize("label", ["__missing__", "__other__", "___other__", "____missing__"])
 def test_a_label_like_a_reserved_value_gets_an_underscore(label: str) -> None:
     event = decoded({"variant": label}, ("variant",))
     assert event.labels == (f"_{label}",)
 
 
-@every_case("label", ["__missing", "_missing__", "__others__", "x__other__"])
+@pytest.mark.parametrize("label", ["__missing", "_missing__", "__others__", "x__other__"])
 def test_other_labels_stay_as_they_are(label: str) -> None:
     assert decoded({"variant": label}, ("variant",)).labels == (label,)
 
@@ -151,7 +150,7 @@ def test_a_longer_label_and_a_longer_id_are_accepted_where_configured() -> None:
     assert (event.recommendations, event.labels) == (["x" * 2_000], ("y" * 500,))
 
 
-@every_case("ranks", ["", ', "ranks": null', ', "ranks": [null, null]'])
+@pytest.mark.parametrize("ranks", ["", ', "ranks": null', ', "ranks": [null, null]'])
 def test_items_without_positions_have_ranks_from_1(ranks: str) -> None:
     value = f'{{"recommendations": ["a", "b"], "interactions": []{ranks}}}'.encode()
     placed = b'{"recommendations": ["a", "b"], "interactions": [], "ranks": [3, 4]}'
@@ -203,7 +202,7 @@ def test_paths_lead_into_objects_and_lists() -> None:
     )
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("payload", "reason"),
     [
         ("7", "wrong_type"),
@@ -237,19 +236,19 @@ def test_an_object_with_its_own_key_for_the_id_is_read() -> None:
     assert (event.recommendations, event.scores) == (["a"], [0.5])
 
 
-@every_case("path", ["", ".", "a.", ".a", "a..b", "[]", "a[0]", "a[", "a]b", "a[].[]"])
+@pytest.mark.parametrize("path", ["", ".", "a.", ".a", "a..b", "[]", "a[0]", "a[", "a]b", "a[].[]"])
 def test_text_that_is_no_path_is_refused(path: str) -> None:
     with pytest.raises(ConfigError, match="path"):
         Decoder(EventFields(recommendations=path), [])
 
 
-@every_case("fields", [{"user": "users[].id"}, {"labels": {"variant": "items[].v"}}])
+@pytest.mark.parametrize("fields", [{"user": "users[].id"}, {"labels": {"variant": "items[].v"}}])
 def test_a_path_to_many_values_is_refused_where_one_is_needed(fields: dict[str, Any]) -> None:
     with pytest.raises(ConfigError, match="remove the"):
         Decoder(EventFields(**fields), ["variant"])
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("unit", "written", "microseconds"),
     [
         ("s", "0", 0),
@@ -272,7 +271,7 @@ def test_times_are_exact_microseconds(unit: TimeUnit, written: str, microseconds
     assert decoded(value, time="ts", time_unit=unit).ts == microseconds
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("unit", "written"),
     [
         ("s", "1700000000000"),
@@ -323,14 +322,14 @@ def valued(**changed: Any) -> Event | InvalidEvent:
     return read(Decoder(VALUED_FIELDS, []), msgspec.json.encode(plain | changed))
 
 
-@every_case("items", [["a", "b"], [1, 2], [{"id": "a"}, {"id": "b"}]])
+@pytest.mark.parametrize("items", [["a", "b"], [1, 2], [{"id": "a"}, {"id": "b"}]])
 def test_every_form_of_list_has_the_values_of_its_items(items: list[Any]) -> None:
     event = valued(recommendations=items)
     assert isinstance(event, Event)
     assert event.per_item == {"propensity": [0.5, 1.0], "team": ["x", None]}
 
 
-@every_case("absent", [{"teams": None}, {"chances": None, "teams": None}])
+@pytest.mark.parametrize("absent", [{"teams": None}, {"chances": None, "teams": None}])
 def test_values_of_items_may_be_absent(absent: dict[str, None]) -> None:
     event = valued(**absent)
     assert isinstance(event, Event)
@@ -351,7 +350,7 @@ def test_values_are_read_from_the_objects_shown() -> None:
     assert event.per_item == {"propensity": [0.5, None]}
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("changed", "reason"),
     [
         ({"chances": [0.5]}, "invalid_per_item"),
@@ -371,7 +370,7 @@ def test_values_that_are_not_one_number_or_word_for_each_item_are_invalid(
     assert found.reason == reason
 
 
-@every_case("name", ["true", "a,b", "a b", "", "1"])
+@pytest.mark.parametrize("name", ["true", "a,b", "a b", "", "1"])
 def test_values_have_names_that_metrics_can_have_as_parameters(name: str) -> None:
     with pytest.raises(ConfigError, match="is not a name that a metric can have"):
         Decoder(EventFields(per_item={name: "chances"}), [])
@@ -390,7 +389,7 @@ def beside(**changed: Any) -> bytes:
     return msgspec.json.encode(plain | changed)
 
 
-@every_case("items", [["a", "b"], [1, 2], [{"id": "a"}, {"id": "b"}]])
+@pytest.mark.parametrize("items", [["a", "b"], [1, 2], [{"id": "a"}, {"id": "b"}]])
 def test_every_form_of_list_has_its_scores_and_baseline(items: list[Any]) -> None:
     event = read(Decoder(OPTIONAL_FIELDS, []), beside(recommendations=items))
     assert isinstance(event, Event)
@@ -403,7 +402,7 @@ def test_columns_have_positions_scores_and_baselines() -> None:
     assert batch.baselines == [["b", "c"], []]
 
 
-@every_case("history", [["b", 7], [7, "b"], [{"id": "b"}, {"id": 7}], ["b", "7", ""]])
+@pytest.mark.parametrize("history", [["b", 7], [7, "b"], [{"id": "b"}, {"id": 7}], ["b", "7", ""]])
 def test_every_form_of_history_is_decoded(history: list[Any]) -> None:
     fields = EventFields(history="user_was.shown")
     event = read(Decoder(fields, []), beside(user_was={"shown": history}))
@@ -426,7 +425,7 @@ def test_a_history_may_be_longer_than_a_list() -> None:
     assert isinstance(read(longer, long), Event)
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("changed", "reason"),
     [
         ({"scores": [0.5]}, "invalid_score"),

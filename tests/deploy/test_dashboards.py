@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from tests.effort import every_case
 from tests.house.checkout import ROOT
 from tests.prometheus.remembering import Remembering
 
@@ -123,7 +122,7 @@ RUNBOOK = (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8")
 _NAMES = [path.stem for path in FILES]
 
 
-@every_case("path", FILES)
+@pytest.mark.parametrize("path", FILES)
 def test_a_panel_has_a_unit_a_description_and_a_link_to_the_runbook(path: Path) -> None:
     for panel in read(path)["panels"]:
         if panel["type"] == "row":
@@ -136,7 +135,7 @@ def test_a_panel_has_a_unit_a_description_and_a_link_to_the_runbook(path: Path) 
         assert f"## {section}\n" in RUNBOOK.lower() or not section, panel["title"]
 
 
-@every_case("path", FILES)
+@pytest.mark.parametrize("path", FILES)
 def test_a_panel_queries_the_chosen_data_source(path: Path) -> None:
     dashboard = read(path)
     targets = [target for panel in dashboard["panels"] for target in panel.get("targets", [])]
@@ -150,7 +149,7 @@ def test_a_panel_queries_the_chosen_data_source(path: Path) -> None:
     )
 
 
-@every_case("path", FILES)
+@pytest.mark.parametrize("path", FILES)
 def test_no_panel_averages_averages(path: Path) -> None:
     assert [
         each for each in panel_queries(read(path)) if re.search(r"\bavg|\bmean\(", each[1])
@@ -159,7 +158,7 @@ def test_no_panel_averages_averages(path: Path) -> None:
     assert set(re.findall(r'"calcs": \[\s*([^\]]*?)\s*\]', shown)) == {'"lastNotNull"'}
 
 
-@every_case("path", FILES)
+@pytest.mark.parametrize("path", FILES)
 def test_no_panel_uses_a_span_below_five_minutes(path: Path) -> None:
     dashboard = read(path)
     spans = {
@@ -170,7 +169,7 @@ def test_no_panel_uses_a_span_below_five_minutes(path: Path) -> None:
     assert all(each["query"].split(",") == ["5m", "15m", "1h", "6h", "1d"] for each in offered)
 
 
-@every_case("path", FILES)
+@pytest.mark.parametrize("path", FILES)
 def test_panels_do_not_overlap_and_fill_the_width(path: Path) -> None:
     taken: set[tuple[int, int]] = set()
     for panel in read(path)["panels"]:

@@ -45,7 +45,6 @@ from tests.deploy.examples import (
     of_the_system,
     ran,
 )
-from tests.effort import every_case
 from tests.house.checkout import ROOT
 from tests.kafka.topics import create, fill
 
@@ -65,7 +64,7 @@ LABELS = {"app.kubernetes.io/name": "streameval"}
 ENDPOINT = {"port", "path", "interval", "scheme", "tlsConfig", "basicAuth"}
 
 
-@every_case("release", ["1.30.0", "1.37.0"])
+@pytest.mark.parametrize("release", ["1.30.0", "1.37.0"])
 def test_every_manifest_is_what_kubernetes_allows(release: str) -> None:
     tool = of_the_environment("kubernetes-validate")
     done = ran(tool, "--strict", "--kubernetes-version", release, *MANIFESTS)

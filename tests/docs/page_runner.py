@@ -21,9 +21,9 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Self
 
-from tests import warm
 from tests.docs.markdown import Fence, fences
 from tests.effort import PATIENCE
+from tests.processes import RunningProgram, start
 
 _RULES = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 _PLAIN = re.compile(r"streameval (?P<arguments>[^|<>&;$()`]*?)(?: > (?P<file>[\w.-]+))?")
@@ -42,7 +42,7 @@ class PageRunner:
     def __init__(self, folder: Path, replacements: Mapping[str, str] | None = None) -> None:
         self.folder = folder
         self.replacements = dict(replacements or {})
-        self._running: dict[str, subprocess.Popen[bytes] | warm.WarmProcess] = {}
+        self._running: dict[str, subprocess.Popen[bytes] | RunningProgram] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -130,9 +130,9 @@ def _run_once(code: str, folder: Path) -> tuple[int, str]:
     return 0, printed
 
 
-def _started(plain: re.Match[str], folder: Path, out: int, err: int) -> warm.WarmProcess:
+def _started(plain: re.Match[str], folder: Path, out: int, err: int) -> RunningProgram:
     """Start a plain call of streameval in a warm process, without a shell."""
-    return warm.started(
+    return start(
         "streameval",
         *shlex.split(plain["arguments"]),
         streams=[_devnull(), out, err],

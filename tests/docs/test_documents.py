@@ -31,7 +31,6 @@ from streameval.sources.kafka.diagnosis import REASONS as CONNECTION_REASONS
 from tests.decoding.records import read
 from tests.docs.generated import MIGRATE, lagging
 from tests.docs.markdown import anchors, fences, indented, label, links, pages
-from tests.effort import every_case
 from tests.house.checkout import ROOT, files
 from tests.prometheus.server import program
 
@@ -70,7 +69,7 @@ def test_a_script_in_the_documents_runs(name: str, code: str, tmp_path: Path) ->
     assert result.stdout.split() == promised
 
 
-@every_case(("name", "code"), _blocks("toml"))
+@pytest.mark.parametrize(("name", "code"), _blocks("toml"))
 def test_a_configuration_in_the_documents_loads(name: str, code: str, tmp_path: Path) -> None:
     path = tmp_path / "streameval.toml"
     metrics = "" if "metrics" in tomllib.loads(code) else 'metrics = ["mrr"]\n'
@@ -245,7 +244,7 @@ def test_every_statistic_is_explained() -> None:
     assert set(STATISTICS) == set(typing.get_args(Reads))
 
 
-@every_case("struct", [Config, WebOptions])
+@pytest.mark.parametrize("struct", [Config, WebOptions])
 def test_every_key_is_documented(struct: type[msgspec.Struct]) -> None:
     names = {field.name for field in msgspec.structs.fields(struct)}
     assert set(attribute_texts(struct)) >= names

@@ -13,7 +13,6 @@ import pytest
 from streameval.testing.broker import Broker
 from tests.docs.markdown import fences, label, pages
 from tests.docs.page_runner import PageRunner
-from tests.effort import every_case
 from tests.house.checkout import ROOT
 from tests.ports import free_port
 
@@ -32,7 +31,7 @@ def test_the_commands_of_a_page_print_what_it_shows(page: Path, tmp_path: Path) 
         assert runner.run(page.read_text(encoding="utf-8")) == ""
 
 
-@every_case("page", PAGES)
+@pytest.mark.parametrize("page", PAGES)
 def test_the_text_names_every_file_of_a_page(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert [

@@ -22,7 +22,6 @@ from streameval.join.options import AttributionOptions, InteractionOptions
 from tests.batches import batch_of
 from tests.durability.checkpointing import Kept, P, Recorded, after, assignment, owner
 from tests.durability.process import MINUTE, START, digests
-from tests.effort import every_case
 from tests.stores.drafts import MemoryStore
 
 SHOWN, CLICKS = Partition("shown", 0), Partition("clicks", 0)
@@ -259,7 +258,7 @@ def test_no_checkpoint_is_written_before_its_dead_letters_are_durable() -> None:
     assert [draft.header.offset for draft in store.drafts] == [0, 5]
 
 
-@every_case(("committed", "commits"), [(None, [{P: 5}]), (3, [{P: 5}]), (5, [])])
+@pytest.mark.parametrize(("committed", "commits"), [(None, [{P: 5}]), (3, [{P: 5}]), (5, [])])
 def test_a_commit_that_never_came_is_made_up_for(
     committed: int | None, commits: list[Mapping[Partition, int]]
 ) -> None:
@@ -269,7 +268,7 @@ def test_a_commit_that_never_came_is_made_up_for(
     assert (kept.shown, kept.commits) == (0, commits)
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("committed", "commits"),
     [
         ((None, None), [{SHOWN: 1, CLICKS: 2}]),

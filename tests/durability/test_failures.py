@@ -16,7 +16,6 @@ from tests.batches import batch_of
 from tests.dead_letters.places import letter
 from tests.durability.checkpointing import P, assignment, batch, owner
 from tests.durability.process import Inline, Letters, ingest
-from tests.effort import every_case
 from tests.stores.drafts import MemoryStore
 
 OTHER = Partition("events", 1)
@@ -157,7 +156,7 @@ WHOLE = RecordBatch(
 )
 
 
-@every_case("offset", [4, 5])
+@pytest.mark.parametrize("offset", [4, 5])
 def test_a_batch_is_split_with_all_its_columns(offset: int) -> None:
     head, tail = split(WHOLE, offset)
     assert (head.values, head.offsets, head.next_offset) == ([b"a"], [3], offset)
@@ -168,7 +167,7 @@ def test_a_batch_is_split_with_all_its_columns(offset: int) -> None:
     assert tail.headers(1) == [("place", b"2")]
 
 
-@every_case("offset", [0, 3, 9, 12])
+@pytest.mark.parametrize("offset", [0, 3, 9, 12])
 def test_a_batch_on_one_side_stays_whole(offset: int) -> None:
     assert split(WHOLE, offset) == [WHOLE]
 

@@ -18,7 +18,6 @@ from streameval.sources.options import SimulatorOptions
 from streameval.statistics.intervals import Intervals
 from tests.durability.checkpointing import Kept, P, after, with_policy
 from tests.durability.process import FIELDS, digests
-from tests.effort import every_case
 
 RESTART = with_policy("on_other_inputs", "restart")
 FEW = "item,users\na,3\nb,1\n"
@@ -62,7 +61,7 @@ def _digests(store: Store) -> Mapping[str, str]:
     return saved.digests
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("rows", "versions"),
     [(MORE, (None, None)), (FEW, ("june", "july")), (MORE, ("june", "july")), (FEW, (None, "1"))],
 )

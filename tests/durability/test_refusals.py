@@ -22,7 +22,6 @@ from tests.durability.checkpointing import (
     owner,
     with_policy,
 )
-from tests.effort import every_case
 from tests.stores.drafts import MemoryStore
 from tests.stores.simulated_disk import Crash, failing_at
 
@@ -106,7 +105,7 @@ CASES = {
 }
 
 
-@every_case("policy", CASES)
+@pytest.mark.parametrize("policy", CASES)
 def test_the_default_policy_refuses_with_a_sentence_that_names_it(policy: str) -> None:
     case = CASES[policy]
     kept = Kept(case.store(), **case.settings)
@@ -197,7 +196,7 @@ def _restarted(policy: str, at: Collection[int] = ()) -> tuple[MemoryStore, int]
     return store, kept.commits[-1][P] if kept.commits else 10
 
 
-@every_case("policy", ["on_truncated", "on_other_settings"])
+@pytest.mark.parametrize("policy", ["on_truncated", "on_other_settings"])
 def test_a_kill_at_any_step_of_a_restart_leaves_no_commit_that_looks_foreign(policy: str) -> None:
     whole, committed = _restarted(policy)
     assert committed == 0

@@ -18,7 +18,6 @@ from streameval.engine.snapshot import Series
 from streameval.errors import NotShownError
 from streameval.exporters.prometheus import PrometheusExporter
 from streameval.prometheus import Collector
-from tests.effort import every_case
 from tests.embedding.examples import lists, scraped
 from tests.exporters.pictures import picture
 from tests.prometheus.server import program
@@ -46,7 +45,7 @@ def _named(module: str, name: str, reads: str = "event") -> Callable[..., Any]:
     return declared
 
 
-@every_case("reads", ["exposures", "users", "pairings", "scores", "ranksums"])
+@pytest.mark.parametrize("reads", ["exposures", "users", "pairings", "scores", "ranksums"])
 def test_an_own_metric_of_a_slice_is_a_gauge(reads: str) -> None:
     accumulator = Accumulator(_named("shop", "ours", reads))
     accumulator.update(["a"], ["a"], scores=[0.5], user="u")
@@ -158,7 +157,7 @@ def test_a_counter_continues_after_a_reset() -> None:
     }
 
 
-@every_case("restored", [False, True])
+@pytest.mark.parametrize("restored", [False, True])
 def test_a_counter_continues_after_a_reset_that_no_scrape_saw(restored: bool) -> None:  # noqa: FBT001  a case
     accumulator = _counted(3, "hit_rate@1")
     accumulator.reset()
@@ -234,7 +233,7 @@ def test_a_registry_refuses_a_second_one_with_the_same_names() -> None:
         registry.register(Collector(Accumulator("ctr", "hits")))
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("accumulators", "labels"),
     [
         ({"a": Accumulator("ctr")}, ()),
@@ -251,7 +250,7 @@ def test_keys_that_do_not_match_the_labels_are_refused(
         Collector(accumulators, labels)
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("given", "says"),
     [
         (([Accumulator("ctr")],), "give one Accumulator, or a mapping"),

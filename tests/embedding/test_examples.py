@@ -21,7 +21,7 @@ import pytest
 from streameval import Accumulator
 from streameval.exporters.web import Server
 from streameval.testing.broker import Broker
-from tests.effort import PATIENCE, every_case
+from tests.effort import PATIENCE
 from tests.embedding.examples import EXAMPLES, List, awaited, imported, lists, samples, started
 from tests.house.checkout import ROOT
 from tests.kafka.topics import create, fill
@@ -101,13 +101,13 @@ def test_the_loop_is_scraped_by_a_real_prometheus_and_no_list_is_lost(tmp_path: 
         assert loop.wait(300) == 0
 
 
-@every_case("path", sorted(EXAMPLES.glob("*.*")))
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.*")))
 def test_every_example_is_in_the_documents(path: Path) -> None:
     text = (ROOT / "docs" / "how-to" / "embedding.md").read_text(encoding="utf-8")
     assert f"](../examples/{path.name})" in text
 
 
-@every_case("path", sorted(EXAMPLES.glob("*.py")))
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")))
 def test_an_example_says_what_it_needs(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     needs = re.findall(r"# dependencies = \[(.*)\]", text)

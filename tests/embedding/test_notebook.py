@@ -14,7 +14,7 @@ import pytest
 from streameval import Accumulator
 from streameval.errors import MetricError, MissingExtraError
 from streameval.plot import lifts, over_time, row
-from tests.effort import PATIENCE, every_case
+from tests.effort import PATIENCE
 from tests.embedding.examples import EXAMPLES
 
 _SAY = """
@@ -118,7 +118,7 @@ ONE = {"start": "2025-01-01T00:00:00Z", "metric": "mrr", "labels": {"a": "b"}, "
 READ = Accumulator("mrr").read("mrr")
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("drawn", "named"),
     [
         (lambda: over_time(None, "mrr"), "rows=None: give the rows"),  # type: ignore[arg-type]  # the mistake

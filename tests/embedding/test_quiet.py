@@ -6,8 +6,9 @@ import gc
 import subprocess
 import sys
 
+import pytest
+
 from streameval import Accumulator
-from tests.effort import every_case
 
 _USE = """
 import importlib
@@ -43,7 +44,7 @@ def test_nothing_is_printed_by_default() -> None:
     assert _said("") == ("", "")
 
 
-@every_case(
+@pytest.mark.parametrize(
     "listen",
     [
         "logging.basicConfig()",

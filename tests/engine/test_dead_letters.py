@@ -28,7 +28,6 @@ from streameval.engine.dead_letters import (
 from streameval.errors import TooManyInvalidError
 from streameval.events.records import Partition, RecordBatch
 from tests.batches import batch_of
-from tests.effort import every_case
 from tests.present import present
 
 PARTITION = Partition("events", 3)
@@ -76,7 +75,7 @@ def test_letters_of_a_log_without_keys_and_timestamps_have_none() -> None:
     assert str(letter.identity) == "events/3/7"
 
 
-@every_case("reason", REASONS)
+@pytest.mark.parametrize("reason", REASONS)
 def test_the_stage_tells_decoding_from_validation(reason: Reason) -> None:
     unread = {"not_framed", "unknown_schema", "unusable_schema", "not_of_its_schema"}
     unread |= {"not_utf8", "not_json", "nested_too_deeply", "not_an_object", "number_too_large"}
@@ -103,7 +102,7 @@ def test_an_identity_is_read_back_from_its_text(topic: str, number: int, offset:
     assert Identity.of(str(identity)) == identity
 
 
-@every_case(
+@pytest.mark.parametrize(
     "text",
     ["", "events", "events/1", "/1/2", "events/1/", "events/-1/2", "events/1/2.0", "events/1/٣"],
 )
@@ -112,7 +111,7 @@ def test_text_that_is_no_identity_is_refused(text: str) -> None:
         Identity.of(text)
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("headers", "original"),
     [
         ([], "events/3/7"),

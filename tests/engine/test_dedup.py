@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from streameval.engine.clock import NEVER
 from streameval.engine.dedup import SeenIds
 from streameval.errors import DamagedStateError
-from tests.effort import every_case
 from tests.engine.counting import batch, ingest, layout, record
 
 MINUTE = 60_000_000
@@ -103,7 +102,9 @@ def test_restored_ids_continue_as_if_never_saved(
     assert content(restored) == content(lasting)
 
 
-@every_case(("before", "after", "recent"), [(60, 10, 1), (60, 10, 3), (10, 60, 1), (10, 60, 3)])
+@pytest.mark.parametrize(
+    ("before", "after", "recent"), [(60, 10, 1), (60, 10, 3), (10, 60, 1), (10, 60, 3)]
+)
 def test_ids_saved_with_another_span_are_found_and_forgotten_in_time(
     before: int, after: int, recent: int
 ) -> None:
@@ -161,7 +162,7 @@ def test_a_section_that_did_not_change_keeps_its_version() -> None:
     assert [name for name in before if before[name] == after[name]] == ["seen/0"]
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("name", "held"), [("seen/x", b"\xc4\x00"), ("seen/1", b"\xc4\x03abc"), ("seen/1", b"\xff")]
 )
 def test_damaged_sections_of_ids_are_refused(name: str, held: bytes) -> None:

@@ -15,7 +15,6 @@ from streameval.engine.partition import META
 from streameval.errors import DamagedStateError, SourceError
 from streameval.events.records import Partition, RecordBatch
 from tests.decoding.records import mutilated, records
-from tests.effort import every_case
 from tests.engine.counting import (
     MINUTE,
     batch,
@@ -194,7 +193,7 @@ def test_a_state_without_its_meta_is_damaged() -> None:
         ingest().restore(PLACE, {PLACE: 1}, held)
 
 
-@every_case(
+@pytest.mark.parametrize(
     "wrong",
     [
         {"kept": {"labels": None}},

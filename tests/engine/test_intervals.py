@@ -7,6 +7,7 @@ import random
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 
 from streameval import Accumulator, Event, Intervals
 from streameval.accumulator.interval_formulas import interval
@@ -14,7 +15,6 @@ from streameval.accumulator.plan import PANE_GROUPS
 from streameval.engine.ingest import Ingest
 from streameval.engine.snapshot import LIFETIME, Series
 from streameval.events.records import Partition
-from tests.effort import every_case
 from tests.engine.counting import MINUTE, Taking, batch, fed, ingest, layout, parts, record, views
 from tests.present import present
 
@@ -130,7 +130,7 @@ def test_wrong_days_far_ahead_do_not_replace_those_of_the_log() -> None:
     assert [each.days.tolist() for each in sums] == [[9, 10], [9, 10]]
 
 
-@every_case("intervals", [None, INTERVALS])
+@pytest.mark.parametrize("intervals", [None, INTERVALS])
 def test_a_state_without_intervals_continues_with_empty_ones(
     intervals: Intervals | None,
 ) -> None:

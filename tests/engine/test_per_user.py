@@ -19,7 +19,6 @@ from streameval.exporters.families import Counters, MetricFamilies
 from streameval.exporters.prometheus import Text
 from streameval.sources.options import SimulatorOptions
 from tests.batches import batch_of
-from tests.effort import every_case
 
 TEXTS = ["ndcg@1", "ndcg(per=user)@1", "ndcg(per=user,statistic=zeros)@1"]
 START = 1_700_000_000 // 3600 * 3600
@@ -78,7 +77,9 @@ def by_accumulator(rows: list[dict[str, object]]) -> Accumulator:
     return accumulator
 
 
-@every_case(("intervals", "windows"), [(True, True), (False, True), (False, False), (True, False)])
+@pytest.mark.parametrize(
+    ("intervals", "windows"), [(True, True), (False, True), (False, False), (True, False)]
+)
 def test_the_lifetime_equals_an_accumulator_with_and_without_intervals(
     *, intervals: bool, windows: bool
 ) -> None:
@@ -117,7 +118,7 @@ def test_a_pane_above_its_cap_is_estimated_and_the_lifetime_is_not(
     assert found[TEXTS[1], "de", "lifetime"] == (exact.value, exact.count, False)
 
 
-@every_case("most", [16_384, 16])
+@pytest.mark.parametrize("most", [16_384, 16])
 def test_a_restart_and_another_split_keep_every_value(
     most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

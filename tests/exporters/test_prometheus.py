@@ -26,7 +26,6 @@ from streameval.exporters.families import (
 )
 from streameval.exporters.prometheus import PrometheusExporter, Text, client_metric
 from streameval.statistics.intervals import Interval
-from tests.effort import every_case
 from tests.exporters.pictures import (
     ManualClock,
     at,
@@ -123,7 +122,7 @@ def test_any_label_value_comes_back_as_it_was(value: str) -> None:
     assert at(read, "distinct_items", variant=value) == 3
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("text", "name", "labels"),
     [
         ("ctr", "streameval_ctr", {}),

@@ -19,7 +19,6 @@ from streameval.exporters.prometheus import PrometheusExporter
 from streameval.exporters.web import Server, application, try_address
 from streameval.statistics.intervals import Interval
 from tests.certificates import Authority
-from tests.effort import every_case
 from tests.exporters.guarded import Guarded, guarded, hashed
 from tests.exporters.pictures import health, mean, picture, property_of_all, windowed
 from tests.ports import WEB
@@ -76,7 +75,7 @@ def test_ready_has_the_age_of_the_snapshot(site: Guarded) -> None:
     assert site.get("/-/ready").text.endswith(" The snapshot is 2 h 1 min old.\n")
 
 
-@every_case("path", ["/", "/main"])
+@pytest.mark.parametrize("path", ["/", "/main"])
 def test_the_page_has_the_age_of_the_snapshot(site: Guarded, path: str) -> None:
     site.snapshot = msgspec.structs.replace(picture(), taken_at=time.time() - 7_260)
     assert ", 2 h 1 min old." in site.get(path).text
@@ -145,14 +144,14 @@ def test_the_page_shows_when_the_process_started(site: Guarded) -> None:
     assert "Started 2025-10-09 08:53:20 UTC" in site.get("/").text
 
 
-@every_case("path", ["/", "/metrics", "/nothing", "/static/page.js"])
+@pytest.mark.parametrize("path", ["/", "/metrics", "/nothing", "/static/page.js"])
 def test_the_content_security_policy_forbids_other_origins(site: Guarded, path: str) -> None:
     answer = site.get(path)
     assert answer.headers["content-security-policy"].startswith("default-src 'self';")
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-@every_case("path", ["/nothing", "/static/nothing", "/static/../page.py"])
+@pytest.mark.parametrize("path", ["/nothing", "/static/nothing", "/static/../page.py"])
 def test_an_unknown_path_has_a_sentence(site: Guarded, path: str) -> None:
     answer = site.get(path)
     assert answer.status_code == 404

@@ -17,7 +17,6 @@ from streameval.exporters.page.selection import Excerpt, Selection, excerpt
 from streameval.exporters.page.state import State, state
 from streameval.exporters.web.answers import Metrics, metrics
 from streameval.exporters.web.api import Api
-from tests.effort import every_case
 from tests.exporters.experiments import report
 from tests.exporters.guarded import Guarded, guarded
 from tests.exporters.pictures import busy_health, mean, picture, property_of_all, refused, windowed
@@ -68,7 +67,7 @@ def full(version: int = 1) -> Snapshot:
     return msgspec.structs.replace(snapshot, past=past, experiment=report())
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("path", "name"),
     [
         ("metrics", "Metrics"),
@@ -157,7 +156,7 @@ def test_of_endless_selections_only_the_newest_renderings_are_kept(
     assert rendered.count("first") == 2
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("query", "said"),
     [
         ("", "Unknown metric ''; known: ndcg@10, item_coverage@10, capri:recall@5."),

@@ -19,7 +19,6 @@ from starlette.routing import Route
 from streameval.exporters.web import Server
 from streameval.exporters.web.server import CLIENT_SECONDS
 from tests.certificates import Authority
-from tests.effort import every_case
 from tests.exporters.guarded import Guarded, connections, ended, guarded, port_of, trusting
 from tests.ports import WEB
 
@@ -64,7 +63,7 @@ def test_five_hundred_scrapes_at_once_are_answered(tmp_path: Path) -> None:
         assert {client.recv(12) for client in clients} == {b"HTTP/1.1 200"}
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("patience", "opening", "answer"),
     [
         (0.2, b"", b""),

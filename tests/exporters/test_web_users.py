@@ -14,7 +14,6 @@ import bcrypt
 import pytest
 
 from streameval.exporters.web.auth import Verdict, WebUsers
-from tests.effort import every_case
 from tests.exporters.guarded import Guarded, guarded, hashed, users
 
 T = TypeVar("T")
@@ -32,7 +31,7 @@ def header(user: str, password: str) -> str:
     return "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()
 
 
-@every_case("path", PATHS)
+@pytest.mark.parametrize("path", PATHS)
 def test_nothing_is_answered_without_a_password(site: Guarded, path: str) -> None:
     answer = site.get(path)
     assert answer.status_code == 401
@@ -40,7 +39,7 @@ def test_nothing_is_answered_without_a_password(site: Guarded, path: str) -> Non
     assert answer.headers["content-security-policy"].startswith("default-src 'self';")
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("user", "password", "status"),
     [
         ("ana", "s3cret", 200),
@@ -60,7 +59,9 @@ def test_a_user_needs_the_right_password(
         assert site.get(auth=(user, password)).status_code == status
 
 
-@every_case("value", ["", "Basic", "Basic !", "Basic YW5h", "Bearer x", "Basic YW5h OnMzY3JldA=="])
+@pytest.mark.parametrize(
+    "value", ["", "Basic", "Basic !", "Basic YW5h", "Bearer x", "Basic YW5h OnMzY3JldA=="]
+)
 def test_malformed_credentials_are_rejected(site: Guarded, value: str) -> None:
     assert site.get(headers={"Authorization": value}).status_code == 401
 

@@ -6,7 +6,6 @@ import time
 
 import pytest
 
-from tests.effort import every_case
 from tests.fuzz.__main__ import TARGETS, fuzz
 
 _FEW = 8
@@ -16,7 +15,7 @@ _SIDE_BY_SIDE = [
 ]
 
 
-@every_case("target", TARGETS)
+@pytest.mark.parametrize("target", TARGETS)
 def test_made_up_input_breaks_nothing(target: str) -> None:
     assert fuzz(target, 0, examples=_FEW) == 1
 

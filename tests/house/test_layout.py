@@ -16,7 +16,6 @@ from pathlib import Path
 import pytest
 
 from streameval.catalogue import catalogue
-from tests.effort import every_case
 from tests.house.checkout import PACKAGE, ROOT, files, functions, modules, texts
 
 TOP_LEVEL = {
@@ -41,7 +40,7 @@ def test_the_top_level_has_the_agreed_entries_only() -> None:
     assert {name for name in found if not name.startswith(".")} == TOP_LEVEL
 
 
-@every_case("what", FORBIDDEN)
+@pytest.mark.parametrize("what", FORBIDDEN)
 def test_no_file_contains_forbidden_text(what: str) -> None:
     pattern = re.compile(FORBIDDEN[what])
     assert [

@@ -14,7 +14,6 @@ from streameval.join.options import OUTCOMES
 from streameval.testing.broker import Broker
 from tests.cli.program import ran
 from tests.daemon.running import running
-from tests.effort import every_case
 from tests.kafka.topics import create, fill
 
 HOUR = 3_600_000
@@ -231,7 +230,7 @@ def test_spans_of_joined_files(folder: Path) -> None:
     assert values == [0.5, 0.5]
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("change", "said"),
     [
         (('impressions = "impressions.ndjson"', 'impressions = "lists.ndjson"'), "is not among"),
@@ -304,7 +303,7 @@ def test_losing_most_interactions_through_a_wrong_field_warns_and_fails(
     assert (anyway.returncode, anyway.stdout) == (0, done.stdout)
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("outcomes", "still_open", "by_request", "told"),
     [
         ({"counted": 9, "orphan": 10}, 0, True, "10 of 19"),

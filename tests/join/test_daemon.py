@@ -19,7 +19,6 @@ from tests.cli.program import ran, spawned
 from tests.daemon.running import Running, exact, readings, running
 from tests.datasets import dataset
 from tests.durability.checkpointing import assignment
-from tests.effort import every_case
 from tests.join.offline import Case, joined
 from tests.join.streams import join_frontend
 from tests.kafka.topics import create, fill, lines, published
@@ -143,7 +142,7 @@ class Nobody:
     def lost(self, partitions: Sequence[Partition]) -> None: ...
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("logs", "problem"),
     [
         ([("shown", 0, 2), ("clicked", 0, 3)], "differ: shown has 2, clicked has 3. Give all"),

@@ -27,7 +27,6 @@ from streameval.join.logs import MAX_AHEAD
 from streameval.join.options import AttributionOptions, InteractionOptions
 from streameval.join.state import JoinedState
 from tests.batches import batch_of
-from tests.effort import every_case
 from tests.join.offline import Case
 from tests.join.streams import Fed, join_frontend
 
@@ -82,7 +81,7 @@ def test_a_log_that_is_an_hour_ahead_is_backpressured() -> None:
     assert fed.state.outcomes[0].counted > lists * 0.99
 
 
-@every_case("limit", [{"max_open": 3}, {"max_bytes": 900}])
+@pytest.mark.parametrize("limit", [{"max_open": 3}, {"max_bytes": 900}])
 def test_too_many_open_records_are_refused_with_the_name_of_the_limit(
     limit: dict[str, int],
 ) -> None:
@@ -209,7 +208,7 @@ def test_a_proposal_ends_if_records_have_come_or_the_timeout_is_gone() -> None:
     assert (without.idle_timeouts, without.proposed) == (0, {})
 
 
-@every_case(("ahead", "counted"), [(5, 6), (10, 6), (11, 5)])
+@pytest.mark.parametrize(("ahead", "counted"), [(5, 6), (10, 6), (11, 5)])
 def test_idle_logs_close_a_last_list_ahead_of_their_clock_by_at_most_the_window(
     ahead: int, counted: int
 ) -> None:
@@ -295,7 +294,7 @@ def test_lists_that_close_at_the_same_time_are_counted_in_steps() -> None:
     assert sum(map(bool, parts)) == 3
 
 
-@every_case("clicks", [0, 2 * AT_ONCE])
+@pytest.mark.parametrize("clicks", [0, 2 * AT_ONCE])
 def test_lists_and_clicks_of_many_times_are_counted_in_small_steps(clicks: int) -> None:
     fed, lists = fed_with(), 3 * AT_ONCE
     fed.feed(SHOWN, [shown(number // 400, f"r{number}") for number in range(lists)])

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from streameval.decoding.fields import EventFields
 from streameval.engine.partition import Layout
 from streameval.join.frontend import JoinFrontend
 from streameval.join.interactions import InteractionDecoder
 from streameval.join.options import AttributionOptions, InteractionOptions
-from tests.effort import every_case
 from tests.join.streams import Fed
 from tests.join.test_limits import DONE, SHOWN
 
@@ -34,7 +35,7 @@ def restarted(fed: Fed) -> None:
         fed.feed(log, rest)
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("field", "value", "reason"),
     [
         ("request_id", "x" * 1_025, "id_too_long"),
@@ -75,7 +76,7 @@ def test_integer_ids_of_any_length_survive_a_restart() -> None:
     assert odd.state.outcomes[1].counted == 2
 
 
-@every_case("at", [-62_135_596_800 + 100, -1, 0, 2**32, 253_402_300_700])
+@pytest.mark.parametrize("at", [-62_135_596_800 + 100, -1, 0, 2**32, 253_402_300_700])
 def test_every_accepted_time_survives_a_restart(at: int) -> None:
     odd = fed_with()
     odd.feed(SHOWN, [{"ts": at, "request_id": "r", "recommendations": ["a"]}])
@@ -114,7 +115,7 @@ def test_scores_of_some_lists_give_the_same_bytes_in_any_batches() -> None:
     assert [each.scores for each in at_once.events] == [None, [0.5], None, None]
 
 
-@every_case("at", [1, 2])
+@pytest.mark.parametrize("at", [1, 2])
 def test_a_field_that_is_configured_later_leaves_earlier_lists_unchanged(at: int) -> None:
     """Also those of the same bucket of time."""
     before = fed_with()
@@ -173,7 +174,7 @@ def test_histories_survive_the_join_and_a_restart_in_any_batches() -> None:
     assert [each.history for each in at_once.events] == histories
 
 
-@every_case("at", [1, 2])
+@pytest.mark.parametrize("at", [1, 2])
 def test_a_history_that_is_configured_later_is_unknown_for_earlier_lists(at: int) -> None:
     before = fed_with()
     before.feed(SHOWN, [{"ts": 1, "request_id": "r1", "recommendations": ["a"]}])

@@ -22,7 +22,7 @@ from streameval.sources.kafka.settings import group_config
 from streameval.sources.kafka.source import KafkaSource
 from streameval.sources.source import Positions
 from streameval.testing.broker import Broker
-from tests.effort import PATIENCE, every_case
+from tests.effort import PATIENCE
 from tests.kafka.members import Reading, RecordingOwner, reading, until
 from tests.kafka.topics import (
     admin_of,
@@ -310,7 +310,7 @@ def test_the_name_of_a_member_may_come_from_the_environment() -> None:
     assert group_config(table, {"POD": "2"}, shared=True)["group_instance_id"] == "replica-2"
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("table", "says"),
     [
         ({"group": ""}, "source: group: found an empty text"),

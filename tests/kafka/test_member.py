@@ -14,7 +14,6 @@ from streameval.errors import StoreError
 from streameval.events.records import Partition
 from streameval.sources.kafka.consumer import Rebalance, Stall, Watchdog
 from streameval.sources.kafka.source import GroupMember
-from tests.effort import every_case
 from tests.kafka.members import RecordingOwner
 
 ONE, OTHER = Partition("events", 0), Partition("events", 1)
@@ -101,7 +100,7 @@ def test_only_what_was_assigned_is_committed_even_before_it_is_started() -> None
     assert client.commits == [{ONE: 3}, {OTHER: 6}]
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("error", "sentence"),
     [
         (KafkaTimeoutError(), "the commit to Kafka failed: KafkaTimeoutError."),

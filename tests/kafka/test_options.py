@@ -12,7 +12,6 @@ from streameval.sources.kafka.confluent import librdkafka_config
 from streameval.sources.kafka.settings import client_config, group_config
 from streameval.sources.kafka.source import KafkaSource
 from streameval.sources.secrets import redact
-from tests.effort import every_case
 from tests.kafka.topics import options
 
 PLAIN = {
@@ -23,7 +22,7 @@ PLAIN = {
 }
 
 
-@every_case(
+@pytest.mark.parametrize(
     "written",
     [
         """
@@ -77,7 +76,7 @@ def test_a_list_of_servers_may_have_variables() -> None:
     assert client_config(table, {"A": "a"}) == {"bootstrap_servers": ["a:1", "b:2"]}
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("table", "key", "says"),
     [
         ({"bootstrap_server": "x"}, "bootstrap_server", "did you mean 'bootstrap_servers'"),
@@ -131,7 +130,7 @@ def test_what_is_logged_holds_no_secret() -> None:
     assert shown["proxy_url"] == "socks5://***@host:1"
 
 
-@every_case(("topics", "says"), [([], "no topic is named"), (["a/b"], "is illegal")])
+@pytest.mark.parametrize(("topics", "says"), [([], "no topic is named"), (["a/b"], "is illegal")])
 def test_invalid_topics_are_rejected(topics: list[str], says: str) -> None:
     with pytest.raises((ConfigError, SourceError), match=says):
         KafkaSource(options("127.0.0.1:1", *topics), {}, shared=False)
@@ -155,7 +154,7 @@ def _of_librdkafka(table: dict[str, Any]) -> dict[str, Any]:
     return librdkafka_config(source, {}, config)
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("table", "name", "value"),
     [
         ({}, "bootstrap.servers", "127.0.0.1:1"),
@@ -184,7 +183,7 @@ def test_settings_reach_librdkafka_under_its_names(
     assert _of_librdkafka(table)[name] == value
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("table", "key", "says"),
     [
         ({"proxy_url": "socks5://a:1"}, "proxy_url", 'remove it, or set client = "kafka-pyth'),

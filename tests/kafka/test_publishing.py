@@ -13,7 +13,6 @@ from streameval.errors import ConfigError, PublishError
 from streameval.sources.files import lines
 from streameval.sources.topics import Destination, Published, UserKey, publish_records
 from streameval.testing.broker import Broker
-from tests.effort import every_case
 from tests.kafka.topics import create, drained, opened, options
 
 pytestmark = pytest.mark.kafka
@@ -120,7 +119,7 @@ def test_a_setting_of_a_reader_is_unknown_to_a_writer() -> None:
         publish_records([], Destination(topic="t", kafka=settings), {})
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("record", "key"),
     [
         (b'{"user": "7"}', b"7"),

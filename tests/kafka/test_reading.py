@@ -11,7 +11,7 @@ from streameval.errors import ConfigError, SourceError
 from streameval.events.records import Partition
 from streameval.sources.kafka.source import KafkaSource
 from streameval.testing.broker import Broker
-from tests.effort import PATIENCE, every_case
+from tests.effort import PATIENCE
 from tests.kafka.topics import (
     admin_of,
     awaited,
@@ -183,7 +183,7 @@ def test_records_deleted_while_reading_are_an_error(broker: Broker) -> None:
     assert "retention" in raised.value.remedy
 
 
-@every_case("start", ["yesterday", "2026-01-31T08:00:00", "1900-01-01T00:00:00Z", ""])
+@pytest.mark.parametrize("start", ["yesterday", "2026-01-31T08:00:00", "1900-01-01T00:00:00Z", ""])
 def test_an_invalid_start_is_rejected(start: str) -> None:
     with pytest.raises(ConfigError, match=r"^start: found '.*give .earliest."):
         KafkaSource(options("127.0.0.1:1", "topic", start=start), {}, shared=False)

@@ -21,7 +21,7 @@ import pytest
 from streameval import kernel as selected
 from streameval.building.hook import COMPILED, SOURCE, KernelError, compile_kernel
 from streameval.kernel import pure
-from tests.effort import PATIENCE, every_case, thorough
+from tests.effort import PATIENCE, thorough
 from tests.house.checkout import ROOT
 from tests.kernel import stress, twin
 
@@ -86,7 +86,7 @@ def test_a_kernel_gives_the_same_bits_as_its_slow_twin(kernel: ModuleType, kind:
         stress.check_batch(kernel, draw, kind, subclasses=kernel is not pure)
 
 
-@every_case("size", [0, 1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 20_000])
+@pytest.mark.parametrize("size", [0, 1, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 20_000])
 def test_lists_and_interactions_of_any_length_match(kernel: ModuleType, size: int) -> None:
     items = [f"item-{number}" for number in range(size)]
     acts = [f"item-{number}" for number in range(0, 2 * size, 2)]

@@ -10,7 +10,6 @@ import pytest
 
 from streameval import Accumulator, Intervals
 from streameval.events import Event
-from tests.effort import every_case
 
 
 def _wins(teams: list[Any], ranks: set[int], metric: str = "interleaving") -> float:
@@ -21,7 +20,7 @@ def _wins(teams: list[Any], ranks: set[int], metric: str = "interleaving") -> fl
     return accumulator.read(metric).value
 
 
-@every_case(("ranks", "value"), [({1, 3}, 0.0), ({2, 4}, 1.0), ({1, 2}, 0.5)])
+@pytest.mark.parametrize(("ranks", "value"), [({1, 3}, 0.0), ({2, 4}, 1.0), ({1, 2}, 0.5)])
 def test_the_team_with_more_clicks_wins_the_list(ranks: set[int], value: float) -> None:
     assert _wins(["a", "b", "a", "b"], ranks) == value
 

@@ -15,7 +15,6 @@ from streameval.accumulator.experiment import Experiment, compare_with_control
 from streameval.errors import InvalidEventError, MetricDeclarationError
 from streameval.events import Event
 from streameval.offline.variants import variant_of
-from tests.effort import every_case
 
 RECORDED: Final[list[dict[str, Any]]] = json.loads(Path(__file__).with_name("obp.json").read_text())
 
@@ -152,7 +151,7 @@ def test_the_sums_stay_exact_in_bins() -> None:
 GOOD: Final[dict[str, list[Any]]] = {name: [0.5, 0.25] for name in COLUMNS}
 
 
-@every_case(
+@pytest.mark.parametrize(
     "bad",
     [
         {},
@@ -181,7 +180,7 @@ def test_a_missing_or_impossible_chance_leaves_the_list_out_of_these_metrics_onl
         assert reading.count == (4 if text == "ctr" else 1)
 
 
-@every_case("chances", [(1.0000005, 1.0), (1.0, 1.0000005), (1.0, 0.0), (1e-6, 1.0)])
+@pytest.mark.parametrize("chances", [(1.0000005, 1.0), (1.0, 1.0000005), (1.0, 0.0), (1e-6, 1.0)])
 def test_probabilities_that_were_summed_in_32_bits_are_accepted(
     chances: tuple[float, float],
 ) -> None:
@@ -191,7 +190,7 @@ def test_probabilities_that_were_summed_in_32_bits_are_accepted(
     assert accumulator.read("importance_weight").value == target / propensity
 
 
-@every_case("bad", [[0.5], [0.5, float("nan")], [0.5, float("inf")]])
+@pytest.mark.parametrize("bad", [[0.5], [0.5, float("nan")], [0.5, float("inf")]])
 def test_a_propensity_that_is_no_number_or_lacks_its_item_is_an_invalid_event(
     bad: list[float],
 ) -> None:
@@ -279,7 +278,7 @@ def test_a_mean_weight_that_is_not_1_is_not_trusted() -> None:
         assert many.interval(text, "fixed") is None
 
 
-@every_case(("scale", "verdict"), [(1.0, "plausible"), (0.9, "support is missing")])
+@pytest.mark.parametrize(("scale", "verdict"), [(1.0, "plausible"), (0.9, "support is missing")])
 def test_a_constant_weight_has_a_verdict_without_an_interval(scale: float, verdict: str) -> None:
     chances = {"propensity": [0.5], "target": [0.5 * scale]}
     accumulator = Accumulator("importance_weight", "ips", intervals=Intervals())

@@ -13,10 +13,9 @@ from streameval.errors import (
     UnknownConventionError,
     UnknownMetricError,
 )
-from tests.effort import every_case
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("text", "canonical"),
     [
         ("ndcg@10", "ndcg@10"),
@@ -42,7 +41,7 @@ def test_a_text_has_one_canonical_form(text: str, canonical: str) -> None:
     assert repr(parse(text)) == f"Metric({canonical!r})"
 
 
-@every_case(
+@pytest.mark.parametrize(
     "text",
     [
         *("", "@5", "ndcg@", "ndcg@0", "ndcg@-1", "ndcg@1.5", "ndcg@x", "ndcg@1@2", "ndcg@\u0661"),
@@ -56,7 +55,7 @@ def test_an_invalid_metric_text_is_refused(text: str) -> None:
         parse(text)
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("text", "allowed"),
     [
         ("ndcg(gain=exp)@5", "linear, exp2, binary"),
@@ -166,12 +165,12 @@ _ABSENT = (
 )
 
 
-@every_case("name", _TAKEN)
+@pytest.mark.parametrize("name", _TAKEN)
 def test_a_name_of_trec_eval_is_ours(name: str) -> None:
     assert parse(f"trec:{name}").text == f"trec:{_TAKEN[name]}"
 
 
-@every_case("name", _ABSENT)
+@pytest.mark.parametrize("name", _ABSENT)
 def test_a_metric_that_only_trec_eval_has_is_reported_as_absent(name: str) -> None:
     with pytest.raises(AbsentMetricError, match=r"does not have .* of trec_eval"):
         parse(f"trec:{name}")

@@ -7,7 +7,6 @@ from typing import Final
 import pytest
 
 from streameval import Accumulator, Event, Popularity
-from tests.effort import every_case
 
 POPULARITY: Final = Popularity(
     {"i00": 200, "i01": 100, "i02": 67, "i03": 50, "i04": 40, "i05": 33, "i06": 29}
@@ -44,7 +43,7 @@ def value_of(text: str) -> float:
     return accumulator.read(text).value
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("text", "expected"),
     [
         # ir_measures 0.4.3

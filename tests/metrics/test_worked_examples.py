@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
 from streameval import Accumulator
-from tests.effort import every_case
 from tests.metrics.preparation import Interactions
 
 # Six documents judged 3, 2, 3, 0, 1, 2 in the order shown, and one of 3 and one of 2 not shown:
@@ -11,7 +12,7 @@ from tests.metrics.preparation import Interactions
 JUDGED: Interactions = {"a": 3, "b": 2, "c": 3, "d": 0, "e": 1, "f": 2, "g": 3, "h": 2}
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("text", "printed"), [("dcg@6", "6.861"), ("ndcg@6", "0.785"), ("dcg(gain=exp2)@6", "13.848")]
 )
 def test_judged_documents_give_the_printed_digits(text: str, printed: str) -> None:
@@ -20,7 +21,7 @@ def test_judged_documents_give_the_printed_digits(text: str, printed: str) -> No
     assert f"{accumulator.read(text).value:.3f}" == printed
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("repeats", "rows", "expected"),
     [
         ("first", 0, 1 / 3),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import chain, product
 from typing import Any, NamedTuple
 
 import pytest
@@ -29,5 +30,17 @@ def around(target: object, name: str, make: Callable[[Any], Any]) -> Broken:
 
 
 def with_its_cases(test: Callable[..., None]) -> Callable[[], None]:
-    """A test of `every_case`, which brings its cases along."""
-    return test
+    """A parametrized test, called with each of its cases."""
+
+    def call_with_each() -> None:
+        for arguments in product(*map(_cases, test.pytestmark)):  # type: ignore[attr-defined]  # set by pytest
+            test(**dict(chain.from_iterable(arguments)))
+
+    return call_with_each
+
+
+def _cases(mark: pytest.Mark) -> list[list[tuple[str, Any]]]:
+    names, values = mark.args
+    if isinstance(names, str):
+        return [[(names, value)] for value in values]
+    return [[*zip(names, row, strict=True)] for row in values]

@@ -8,7 +8,7 @@ import pytest
 
 from streameval.errors import StreamevalError
 from tests.contract import laws
-from tests.effort import every_case, sampled
+from tests.effort import sampled
 from tests.mutation import (
     changes,
     clock,
@@ -44,7 +44,7 @@ def test_it_is_noticed_when_there_is(mistake: Mistake, monkeypatch: pytest.Monke
         mistake.law()
 
 
-@every_case("mistake", MISTAKES)
+@pytest.mark.parametrize("mistake", MISTAKES)
 def test_what_it_breaks_exists(mistake: Mistake) -> None:
     with pytest.MonkeyPatch.context() as patch:
         mistake.broken(patch)

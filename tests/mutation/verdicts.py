@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -14,13 +14,8 @@ from streameval.accumulator.contrasts import Contrast
 from streameval.accumulator.verdicts import Compared, DraftComparison
 from streameval.statistics.groups import MOST_DAYS, Groups
 from tests.contract import test_intervals
-from tests.mutation.mistake import Mistake, around, replaced
+from tests.mutation.mistake import Mistake, around, replaced, with_its_cases
 from tests.uncertainty import test_checks, test_comparison, test_experiment, test_verdicts
-
-
-def _every_case(test: Callable[..., None]) -> Callable[[], None]:
-    """A test with cases, which it brings along."""
-    return test
 
 
 def _of_the_larger_arm(found: Contrast) -> float:
@@ -83,7 +78,7 @@ def _the_newest_only(plans_of: Any) -> Any:
 MISTAKES = (
     Mistake(
         '"at least" from the far bound',
-        _every_case(test_verdicts.test_a_verdict_states_the_bound_nearest_to_0),
+        with_its_cases(test_verdicts.test_a_verdict_states_the_bound_nearest_to_0),
         replaced(comparison, "nearest_lift", _farthest),
     ),
     Mistake(
@@ -98,12 +93,12 @@ MISTAKES = (
     ),
     Mistake(
         "days of one user group that do not vary",
-        _every_case(test_comparison.test_one_new_user_a_day_is_not_a_difference),
+        with_its_cases(test_comparison.test_one_new_user_a_day_is_not_a_difference),
         around(contrasts._Spread, "of", _by_days_as_they_were),
     ),
     Mistake(
         "a small arm with the tail that it shows itself",
-        _every_case(test_comparison.test_a_small_arm_cannot_show_the_tail_of_the_large_one),
+        with_its_cases(test_comparison.test_a_small_arm_cannot_show_the_tail_of_the_large_one),
         replaced(contrasts, "MOST_SKEWED", 1e9),
     ),
     Mistake(

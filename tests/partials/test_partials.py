@@ -37,7 +37,7 @@ from streameval.partials import (
     stored,
 )
 from streameval.spark import evaluate
-from tests.effort import every_case, few_examples
+from tests.effort import few_examples
 
 METRICS = ("ndcg@3", "hit_rate@2", "auc", "shannon_entropy", "ctr")
 INTERVALS = Intervals(groups=16)
@@ -169,7 +169,7 @@ def test_rows_may_be_sequences_or_mappings() -> None:
     assert repacked(arrow_table(rows)) == rows
 
 
-@every_case("every", ["1h", None])
+@pytest.mark.parametrize("every", ["1h", None])
 def test_starts_may_be_floats_as_in_pandas(every: str | None) -> None:
     rows = [*counted(table(events(30)), every=every), *counted(table(events(20, 1)), every=every)]
     floats: list[Any] = [
@@ -184,7 +184,7 @@ def test_starts_may_be_floats_as_in_pandas(every: str | None) -> None:
     assert {cell: each.state_dict() for cell, each in merged(floats).items()} == wanted
 
 
-@every_case(
+@pytest.mark.parametrize(
     "damage",
     [
         lambda _: None,
@@ -206,7 +206,7 @@ def test_an_invalid_row_is_refused(damage: Callable[[Partial], Any]) -> None:
         merged([*others, damage(row)])
 
 
-@every_case("wrong", [None, 5])
+@pytest.mark.parametrize("wrong", [None, 5])
 def test_what_holds_no_rows_is_refused(wrong: Any) -> None:
     for take in (merged, repacked, arrow_table, lambda rows: backfill(rows, [])):
         with pytest.raises(
@@ -286,7 +286,7 @@ _WRONG: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@every_case("case", _WRONG)
+@pytest.mark.parametrize("case", _WRONG)
 def test_a_table_that_cannot_be_split_is_refused(case: str) -> None:
     options, message = _WRONG[case]
     shown = table(events(5))

@@ -12,7 +12,6 @@ import pytest
 from deploy.prometheus.generate import METRICS, main
 from streameval.catalogue import catalogue, parse
 from streameval.exporters.families import family_name
-from tests.effort import every_case
 from tests.house.checkout import ROOT
 from tests.prometheus.remembering import Remembering
 from tests.prometheus.server import program
@@ -86,7 +85,7 @@ def test_the_rules_ask_for_nothing_that_is_not_exported() -> None:
     assert asked - exported - parts == set()
 
 
-@every_case("name", ["ndcg@10", "recbole:ndcg", "streameval_ctr", ""])
+@pytest.mark.parametrize("name", ["ndcg@10", "recbole:ndcg", "streameval_ctr", ""])
 def test_the_generator_refuses_what_is_no_name_in_the_exposition(
     name: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -46,7 +46,7 @@ from streameval.sources.schemas.registry import (
     UnusableSchemaError,
 )
 from streameval.sources.schemas.source import Schemas
-from tests.effort import PATIENCE, every_case
+from tests.effort import PATIENCE
 from tests.schemas.messages import Shown, message_class
 from tests.schemas.producing import (
     AVRO,
@@ -215,7 +215,7 @@ def read_avro(kind: object, value: object, unit: TimeUnit = "iso8601") -> Any:
     return json.loads(to_text(framed(1, stream.getvalue())))["x"]
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("kind", "value", "found"),
     [
         ("long", 2**62 + 1, 2**62 + 1),
@@ -274,7 +274,7 @@ def test_a_local_timestamp_has_no_time_zone() -> None:
     assert found == "2026-09-21T14:13:20"
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("text", "problem"),
     [
         ("nonsense", "not an Avro schema"),
@@ -385,7 +385,7 @@ def test_a_type_of_protobuf_becomes_json() -> None:
     assert read_protobuf(given, "s")["at"] == 1_790_000_000.25
 
 
-@every_case("path", [b"\x00", b"\x02\x00"])
+@pytest.mark.parametrize("path", [b"\x00", b"\x02\x00"])
 def test_the_first_message_of_a_file_has_two_paths(path: bytes) -> None:
     to_text = protobuf.reader(message("Item"), "ms")
     assert json.loads(to_text(framed(1, path + b"\x0a\x01x"))) == {"id": "x"}
@@ -397,7 +397,9 @@ def test_a_message_within_another_has_a_longer_path() -> None:
     assert json.loads(to_text(framed(1, b"\x04\x00\x00"))) == {"yes": False}
 
 
-@every_case("path", [b"", b"\x00", b"\x02", b"\x02\x04", b"\x01", b"\xff" * 6, b"\x04\x00\x02"])
+@pytest.mark.parametrize(
+    "path", [b"", b"\x00", b"\x02", b"\x02\x04", b"\x01", b"\xff" * 6, b"\x04\x00\x02"]
+)
 def test_a_record_of_another_message_is_rejected(path: bytes) -> None:
     with pytest.raises(Refusal, match="its message is not R") as found:
         protobuf.reader(message(), "ms")(framed(1, path))
@@ -411,7 +413,7 @@ def test_a_function_of_the_user_decodes_any_format() -> None:
     assert plain(FramedDecoder(decoder_of_json(), to_text).decode_many(values)) == json_of(found)
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("decode", "reason", "detail"),
     [
         (json.loads, "not_of_its_schema", "shop:decode raised JSONDecodeError: Expecting value"),

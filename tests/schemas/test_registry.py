@@ -17,7 +17,6 @@ from streameval.sources.schemas.registry import (
     UnknownSchemaError,
 )
 from tests.certificates import Authority
-from tests.effort import every_case
 from tests.schemas.messages import ITEM_PROTO, PROTO
 from tests.schemas.producing import avro_id, protobuf_id
 from tests.schemas.registries import Reference, SmallRegistry, register, small_registry
@@ -76,7 +75,7 @@ def test_an_unavailable_registry_is_unreachable(registry: SmallRegistry) -> None
         assert found.value.failure == "unreachable"
 
 
-@every_case("status", [429, 500, 503])
+@pytest.mark.parametrize("status", [429, 500, 503])
 def test_an_error_status_of_the_registry_is_reported(registry: SmallRegistry, status: int) -> None:
     registry.status = status
     with (

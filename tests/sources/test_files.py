@@ -22,7 +22,6 @@ from streameval.events.records import Partition
 from streameval.sources.files import FilesSource, lines
 from streameval.sources.options import FilesOptions
 from streameval.sources.source import Positions
-from tests.effort import every_case
 
 Compress: TypeAlias = Callable[[bytes], bytes]
 
@@ -109,7 +108,7 @@ def test_damage_inside_a_file_is_an_error(tmp_path: Path, form: Form) -> None:
         list(lines(_written(tmp_path / form.name, bytes(content))))
 
 
-@every_case(("compress", "kind"), [(bz2.compress, "bzip2"), (lzma.compress, "xz")])
+@pytest.mark.parametrize(("compress", "kind"), [(bz2.compress, "bzip2"), (lzma.compress, "xz")])
 def test_other_compression_is_named(tmp_path: Path, compress: Compress, kind: str) -> None:
     with pytest.raises(SourceError, match=f"it is {kind} data.*gzip or zstd"):
         list(lines(_written(tmp_path / "events.ndjson", compress(_TEXT))))

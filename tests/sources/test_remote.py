@@ -15,7 +15,6 @@ from streameval.errors import SourceError
 from streameval.sources import remote
 from streameval.sources.opening import content, expand
 from tests.cli.program import ran
-from tests.effort import every_case
 from tests.stores import s3
 
 EVENTS = [{"recommendations": [1, 2, 3], "interactions": [2]}] * 40
@@ -50,7 +49,9 @@ def test_folders_and_patterns_of_objects_are_expanded(bucket: str) -> None:
         expand(f"{bucket}/none/", lambda _: True)
 
 
-@every_case(("path", "lists", "processes"), [("day=?/*.parquet", 80, "2"), ("lines/", 40, "1")])
+@pytest.mark.parametrize(
+    ("path", "lists", "processes"), [("day=?/*.parquet", 80, "2"), ("lines/", 40, "1")]
+)
 def test_objects_are_evaluated_as_files_are(
     bucket: str, path: str, lists: int, processes: str
 ) -> None:

@@ -29,7 +29,6 @@ from streameval.sources.simulator import (
     records,
 )
 from streameval.sources.source import Positions
-from tests.effort import every_case
 
 _SAMPLE = 12_000
 _SURE = 4.5
@@ -54,7 +53,7 @@ def _close(total: float, count: int, probability: float) -> bool:
     return abs(total - count * probability) < _SURE * error
 
 
-@every_case("variant", VARIANTS)
+@pytest.mark.parametrize("variant", VARIANTS)
 def test_the_sample_has_the_true_click_rate_at_every_rank(variant: Variant) -> None:
     ranks = [rank for record in _sample()[variant] for rank in _hits(record)]
     lists = len(_sample()[variant])
@@ -62,7 +61,7 @@ def test_the_sample_has_the_true_click_rate_at_every_rank(variant: Variant) -> N
         assert _close(ranks.count(rank), lists, probability)
 
 
-@every_case(("variant", "k"), itertools.product(VARIANTS, [1, 10, LENGTH]))
+@pytest.mark.parametrize(("variant", "k"), itertools.product(VARIANTS, [1, 10, LENGTH]))
 def test_the_sample_has_the_true_rates_of_hits_and_clicks(variant: Variant, k: int) -> None:
     hits = [min(_hits(record), default=math.inf) <= k for record in _sample()[variant]]
     assert _close(sum(hits), len(hits), expected_hit_rate(variant, k))
@@ -120,7 +119,7 @@ def test_a_limit_only_truncates() -> None:
     assert not list(records(SimulatorOptions(events=0)))
 
 
-@every_case("offset", [BLOCK - 1, BLOCK])
+@pytest.mark.parametrize("offset", [BLOCK - 1, BLOCK])
 def test_any_offset_has_the_same_bytes_each_time(offset: int) -> None:
     source = SimulatorSource(SimulatorOptions(seed=9, partitions=1))
     source.open(Positions({Partition("simulator", 0): offset}))

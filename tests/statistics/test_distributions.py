@@ -17,7 +17,6 @@ from streameval.statistics.binning import BITS, bins_of, float_keys, floats_of_k
 from streameval.statistics.distributions import Distribution, Values, ValuesOptions
 from streameval.statistics.exact import ONE, limbs, ratio, scaled_sum, squares
 from streameval.statistics.vocabulary import Items
-from tests.effort import every_case
 from tests.statistics.kinds import Valued, state, valued
 
 BIN = 1 / 2048
@@ -59,7 +58,7 @@ def test_sums_stay_exact_on_both_sides_of_the_cap(content: list[float], cap: int
     assert distribution.total == float(sum(map(Fraction, content)))
 
 
-@every_case("offset", [1e8, 1e15])
+@pytest.mark.parametrize("offset", [1e8, 1e15])
 def test_a_small_spread_of_large_values_is_not_lost(offset: float) -> None:
     content = [offset + step for step in (0.0, 1.0, 2.0, 3.0)]
     assert _of(content).standard_error == pytest.approx(math.sqrt(5 / 12))
@@ -122,14 +121,14 @@ def test_a_cell_is_binned_at_the_cap_after_others_lost_rows() -> None:
     assert state(subtracted) == state(counted(first, more))
 
 
-@every_case("cap", [1, 65_536])
+@pytest.mark.parametrize("cap", [1, 65_536])
 def test_nan_and_infinity_are_only_counted(cap: int) -> None:
     distribution = _of([math.nan, 1.0, math.nan, 3.0], cap)
     assert (distribution.undefined, distribution.count, distribution.total) == (2, 2, 4.0)
     assert distribution.quantile(0.5) in (1.0, pytest.approx(1.0, rel=BIN))
 
 
-@every_case("method", ["lower", "linear"])
+@pytest.mark.parametrize("method", ["lower", "linear"])
 def test_infinite_values_lie_at_the_ends(method: Any) -> None:
     distribution = _of([math.inf, 1.0, -math.inf, 2.0, math.inf, math.inf])
     assert distribution.quantile(0.0, method) == -math.inf

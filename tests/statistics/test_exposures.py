@@ -20,7 +20,7 @@ from streameval.statistics.intervals import Audience
 from streameval.statistics.sample_bounds import Band, evenness, logarithms
 from streameval.statistics.users import Users, UsersOptions, user_hashes
 from streameval.statistics.vocabulary import Items
-from tests.effort import every_case, thorough
+from tests.effort import thorough
 from tests.metrics.preparation import user_hash
 from tests.statistics.kinds import batch, state
 from tests.strategies import shown
@@ -45,8 +45,8 @@ def _of(statistic: ItemsShown) -> Exposures:
     return found
 
 
-@every_case("max_items", [500, 2_000])
-@every_case("k", [5, None])
+@pytest.mark.parametrize("max_items", [500, 2_000])
+@pytest.mark.parametrize("k", [5, None])
 def test_an_estimate_is_near_the_truth(max_items: int, k: int | None) -> None:
     lists = _lists(4_000)
     exposures = _of(_counted(lists, max_items, k))
@@ -140,8 +140,8 @@ def slow_sums(counts: Counts) -> tuple[float, float]:
     return logarithm, pairs / sum(in_order)
 
 
-@every_case("population", POPULATIONS)
-@every_case("share", [0.5, 0.125])
+@pytest.mark.parametrize("population", POPULATIONS)
+@pytest.mark.parametrize("share", [0.5, 0.125])
 def test_the_bounds_contain_the_truth(population: str, share: float) -> None:
     for seed in range(10 if thorough() else 1):
         random = np.random.default_rng(seed)
@@ -232,7 +232,7 @@ GOLDEN = {
 """Fixed, because states have user groups: another hash would move users between groups."""
 
 
-@every_case(("user", "expected"), GOLDEN.items())
+@pytest.mark.parametrize(("user", "expected"), GOLDEN.items())
 def test_the_hash_of_a_user_never_changes(user: str, expected: int) -> None:
     assert user_hashes([user]).tolist() == [expected]
 
@@ -242,7 +242,7 @@ def test_a_batch_is_hashed_as_each_of_its_users(users: list[str | int]) -> None:
     assert user_hashes(users).tolist() == [user_hash(user) for user in users]
 
 
-@every_case(
+@pytest.mark.parametrize(
     "pattern", ["{}", "user{}", "{:032x}", "{:08d}@example.org", "{0:04x}-{0:04x}", "k{}\0"]
 )
 def test_sequential_users_fall_into_groups_evenly(pattern: str) -> None:

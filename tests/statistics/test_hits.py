@@ -19,7 +19,7 @@ from streameval.statistics.statistic import Cells
 from streameval.statistics.vocabulary import Items
 from tests.contract import laws
 from tests.contract.metric_cases import a_text_of_each, stream
-from tests.effort import every_case, sampled
+from tests.effort import sampled
 from tests.statistics.kinds import batch
 from tests.strategies import shown
 
@@ -55,8 +55,8 @@ def _view(hits: Hits) -> HitsOfCells:
     return hits.view(np.array([0]))
 
 
-@every_case("form", ["ids", "gains", "ones", "positions", "empty"])
-@every_case("cells", [0, np.array([0])])
+@pytest.mark.parametrize("form", ["ids", "gains", "ones", "positions", "empty"])
+@pytest.mark.parametrize("cells", [0, np.array([0])])
 def test_pending_lists_are_bounded(form: str, cells: Cells, fold_at: Fold) -> None:
     fold_at(50)
     hits = Hits(HitsOptions(depth=40), Items())
@@ -107,7 +107,7 @@ def test_ranks_beyond_the_depth_are_not_kept() -> None:
     assert _view(hits).hits == [2]
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("options", "kind", "interacted"),
     [
         (HitsOptions(), 0, 1),
@@ -134,7 +134,9 @@ def _outcome(options: HitsOptions, event: Event) -> tuple[int, int, int, list[in
     return int(lists.kind[0]), int(lists.interacted[0]), int(lists.length[0]), lists.rank.tolist()
 
 
-@every_case("options", [HitsOptions(), HitsOptions(depth=30), HitsOptions(counting="every")])
+@pytest.mark.parametrize(
+    "options", [HitsOptions(), HitsOptions(depth=30), HitsOptions(counting="every")]
+)
 def test_an_item_counts_at_its_first_place_with_any_number_of_hits(options: HitsOptions) -> None:
     draw = random.Random(5)
     for hits in (1, 2, 16, 17, 40):

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval.errors import UnlikeStateError
-from tests.effort import every_case, few_examples
+from tests.effort import few_examples
 from tests.statistics.kinds import KINDS, Kind, Piece, batch, state
 
 every_kind = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
@@ -104,7 +104,7 @@ def _check_distributed(kind: Kind, pieces: list[Piece], known: list[Piece]) -> N
         assert state(part) == state(kind.counted(own))
 
 
-@every_case("kind", [kind for kind in KINDS if not kind.name.startswith("values")])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.name.startswith("values")])
 def test_a_batch_of_many_cells_equals_its_events_one_by_one(kind: Kind) -> None:
     @few_examples()
     @given(_pieces(kind))

@@ -20,7 +20,6 @@ from streameval.events import Id
 from streameval.statistics.arrays import group_sum
 from streameval.statistics.relation import Relation, Shape, decode_column, encode_column
 from streameval.statistics.vocabulary import Items, SavedItems, decode_names, encode_names
-from tests.effort import every_case
 
 _SIZES = (1, 63, 1_023, 1_025, 3_000)
 """Sizes below, at and above the number of rows that may wait."""
@@ -42,7 +41,7 @@ def _expected(*relations: tuple[int, int]) -> list[list[int]]:
     return [[key, total[key]] for key in sorted(total)]
 
 
-@every_case("shift", [0, 1, 1_000])
+@pytest.mark.parametrize("shift", [0, 1, 1_000])
 def test_relations_add_up(shift: int) -> None:
     for first, second in product(_SIZES, repeat=2):
         whole = _relation(first)
@@ -51,14 +50,14 @@ def test_relations_add_up(shift: int) -> None:
         assert whole.rows() == _expected((first, 0), *[(second, shift)] * 3), (first, second)
 
 
-@every_case("size", _SIZES)
+@pytest.mark.parametrize("size", _SIZES)
 def test_a_relation_added_to_itself_is_twice_it(size: int) -> None:
     relation = _relation(size)
     relation.merge(relation)
     assert relation.rows() == _expected((size, 0), (size, 0))
 
 
-@every_case("size", _SIZES)
+@pytest.mark.parametrize("size", _SIZES)
 def test_relations_that_share_parts_are_independent(size: int) -> None:
     part = _relation(size)
     whole = Relation(Shape(keys=1))
@@ -101,7 +100,7 @@ def test_integers_are_restored_from_the_fewest_bytes(values: list[int]) -> None:
     assert saved.code == next(width for width in (1, 2, 4, 8) if bits <= 8 * width)
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("saved", "message"),
     [
         ([Ext(3, b"abc"), Ext(1, b"a")], "integers of 3 bytes"),
@@ -148,7 +147,7 @@ def test_sums_are_exact_whatever_their_size(table: list[Row]) -> None:
     assert _grouped(table) == _by_hand(table)
 
 
-@every_case("count", [2**51, 2**52, 2**53 - 1, 2**53, 2**53 + 1, 2**60 + 1])
+@pytest.mark.parametrize("count", [2**51, 2**52, 2**53 - 1, 2**53, 2**53 + 1, 2**60 + 1])
 def test_a_count_beyond_the_exact_floats_keeps_its_last_bit(count: int) -> None:
     table = [(0, 1, count, 1), (0, 1, 1, 1), (0, 2, count, 1)]
     assert _grouped(table) == [[0, 1, count + 1, 2], [0, 2, count, 1]]
@@ -158,14 +157,14 @@ def test_distant_keys_need_no_memory() -> None:
     assert _grouped([(2**20, 2**31, 1, 2), (0, 0, 3, 4)]) == [[0, 0, 3, 4], [2**20, 2**31, 1, 2]]
 
 
-@every_case("low", [-(2**63), 0])
+@pytest.mark.parametrize("low", [-(2**63), 0])
 def test_keys_that_do_not_fit_into_one_integer_are_grouped_too(low: int) -> None:
     table = [(low, 2**62, 1, 2), (2**62, low, 3, 4), (low, 2**62, 5, 6), (low, low, 7, 8)]
     assert _grouped(table) == _by_hand(table)
     assert _grouped(table[:1]) == [[*table[0]]]
 
 
-@every_case("far", [5, 2**62])
+@pytest.mark.parametrize("far", [5, 2**62])
 def test_ascending_rows_are_returned_unchanged(far: int) -> None:
     keys, large = [np.array([0, 0, 2]), np.array([-far, far, 0])], [np.array([1, 1, 1])]
     found, _ = group_sum(keys, large)

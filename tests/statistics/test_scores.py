@@ -17,7 +17,6 @@ from streameval.statistics.scores import (
     ScoresOptions,
 )
 from streameval.statistics.vocabulary import Items
-from tests.effort import every_case
 from tests.metrics.preparation import pairs_in_order
 
 _HERE = np.array([0])
@@ -53,7 +52,7 @@ def test_above_the_cap_an_area_is_off_by_no_more_than_its_bound(found: Outcomes)
         assert bound > 0 or area == pytest.approx(right / pairs)
 
 
-@every_case("crowded", ["near 0", "near 1", "uniform"])
+@pytest.mark.parametrize("crowded", ["near 0", "near 1", "uniform"])
 def test_a_hundred_thousand_scores_are_binned_within_a_millionth(crowded: str) -> None:
     draw = np.random.default_rng(8)
     scores = draw.random(100_000) if crowded == "uniform" else draw.beta(2, 200, 100_000)

@@ -12,7 +12,6 @@ import pytest
 
 from streameval.checkpoints.store import folder_store
 from streameval.errors import ForeignStoreError, StateVersionError, StoreError, UnownedStoreError
-from tests.effort import every_case
 from tests.stores.drafts import PLACE, draft, whole
 from tests.stores.simulated_disk import Crash, SimulatedDisk, failing_at, refusing
 
@@ -86,7 +85,7 @@ def test_the_first_claim_wins_without_hard_links(
         folder_store(tmp_path).claim("c2", "g1")
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("number", "remedy"),
     [
         (errno.ENOSPC, "no space left on device; free some space there"),

@@ -9,7 +9,7 @@ import pytest
 
 from streameval.checkpoints.store import Store, folder_store
 from streameval.errors import StoreError
-from tests.effort import every_case, sampled, thorough
+from tests.effort import sampled, thorough
 from tests.stores.drafts import PLACE, STORE, draft, restored, whole
 from tests.stores.simulated_disk import Crash, SimulatedDisk, Step, failing_at
 
@@ -100,7 +100,7 @@ def test_a_crash_in_the_tenth_save_leaves_two_valid_checkpoints() -> None:
         assert whole(again.checked(PLACE, older[-1])) == older[-1]
 
 
-@every_case("number", [errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS])
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS])
 def test_an_error_at_every_step_is_reported_and_the_state_survives(number: int) -> None:
     for step in range(steps(BEFORE, AFTER)):
         disk, store = prepared(step)

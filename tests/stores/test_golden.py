@@ -15,7 +15,6 @@ from streameval.catalogue import parse
 from streameval.checkpoints.store import folder_store
 from streameval.statistics.arrays import IntArray
 from streameval.windows.views import FamilyView
-from tests.effort import every_case
 from tests.metrics.preparation import user_hash
 from tests.stores import golden
 
@@ -72,7 +71,7 @@ def test_a_golden_checkpoint_gives_the_values_of_its_events(
         assert reading.value == pytest.approx(value, abs=1e-12), text
 
 
-@every_case("variant", ["a", "b"])
+@pytest.mark.parametrize("variant", ["a", "b"])
 def test_saved_sums_by_user_group_equal_those_of_the_events(variant: str) -> None:
     table, own = _read(Intervals(), variant)
     events = [golden.event(number) for number in range(golden.EVENTS)]

@@ -15,7 +15,6 @@ from streameval import Event, metric, metric_at
 from streameval.accumulator.formulas import MetricFailedError
 from streameval.errors import MetricError, MetricLawError, StreamevalError
 from streameval.testing import LAWS, check_metric, traffic
-from tests.effort import every_case
 from tests.house.checkout import ROOT
 from tests.testing import declared
 
@@ -59,7 +58,7 @@ def test_a_user_defined_metric_satisfies_every_law_and_equals_its_twin() -> None
     check_metric(declared.length, seeds=1)
 
 
-@every_case("law", BROKEN)
+@pytest.mark.parametrize("law", BROKEN)
 def test_a_broken_law_is_named_with_minimal_events(law: str) -> None:
     with pytest.raises(MetricLawError) as raised:
         check_metric(BROKEN[law], events=20)
@@ -68,7 +67,7 @@ def test_a_broken_law_is_named_with_minimal_events(law: str) -> None:
     assert isinstance(raised.value, (AssertionError, StreamevalError))
 
 
-@every_case("law", BREAKS)
+@pytest.mark.parametrize("law", BREAKS)
 def test_every_law_describes_the_violation(law: str) -> None:
     found = metric_at(BREAKS[law])
     try:
@@ -97,7 +96,7 @@ def test_an_infinite_value_is_outside_all_bounds() -> None:
         check_metric(declared.infinite, seeds=1)
 
 
-@every_case("broken", [declared.sorts, declared.replaces_items])
+@pytest.mark.parametrize("broken", [declared.sorts, declared.replaces_items])
 def test_a_metric_that_changes_its_event_is_found_although_its_value_is_right(
     broken: Callable[..., Any],
 ) -> None:
@@ -106,7 +105,7 @@ def test_a_metric_that_changes_its_event_is_found_although_its_value_is_right(
     assert raised.value.law == "changes no event"
 
 
-@every_case("broken", [declared.copies_lists, declared.indexes])
+@pytest.mark.parametrize("broken", [declared.copies_lists, declared.indexes])
 def test_a_formula_that_takes_only_lists_is_found(broken: Callable[..., Any]) -> None:
     with pytest.raises(MetricLawError, match=r"it raises [AT].*Error") as raised:
         check_metric(broken, seeds=1)
@@ -119,13 +118,13 @@ def test_a_formula_that_knows_only_one_slice_is_told_how_to_sum() -> None:
     assert raised.value.law == "many slices"
 
 
-@every_case("broken", [declared.writes_to_hits, declared.writes_to_lists])
+@pytest.mark.parametrize("broken", [declared.writes_to_hits, declared.writes_to_lists])
 def test_columns_of_hits_and_lists_are_read_only(broken: Callable[..., Any]) -> None:
     with pytest.raises(MetricLawError, match="read-only"):
         check_metric(broken, seeds=1)
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("broken", "smallest"),
     [(declared.divides, Event(recommendations=[], interactions=[])), (declared.too_large, 6)],
 )
@@ -148,7 +147,7 @@ def test_a_twin_that_differs_is_shown_with_both_values() -> None:
     assert "Event(recommendations=" in str(raised.value)
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("twin", "said"),
     [(lambda events: 1 / len(events), "ZeroDivisionError"), (lambda _: None, "TypeError: float")],
 )
@@ -158,7 +157,7 @@ def test_a_twin_that_raises_is_not_taken_for_the_metric(twin: Any, said: str) ->
     assert raised.value.law == "equals its twin"
 
 
-@every_case("few", [{"events": 0}, {"seeds": 0}, {"seeds": -1}])
+@pytest.mark.parametrize("few", [{"events": 0}, {"seeds": 0}, {"seeds": -1}])
 def test_no_events_prove_nothing(few: Any) -> None:
     with pytest.raises(MetricError, match="give at least 1 of each"):
         check_metric("ndcg@3", **few)

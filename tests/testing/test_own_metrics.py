@@ -32,7 +32,7 @@ from streameval.errors import (
 )
 from streameval.exporters.families import family_name
 from streameval.metrics.ndcg import ndcg
-from tests.effort import PATIENCE, every_case
+from tests.effort import PATIENCE
 from tests.testing import declared
 
 MODULE = "tests.testing.declared"
@@ -122,7 +122,7 @@ def _declared(source: str, bounds: Any = (0, 1), **options: Any) -> Callable[...
     return found
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("source", "problem"),
     [
         ("def ours(rows): ...", "the first argument must be one of hits, lists,"),
@@ -152,13 +152,13 @@ def test_an_invalid_declaration_is_refused_at_the_decorator(source: str, problem
     assert problem in str(told.value)
 
 
-@every_case("option", ["graded", "finish"])
+@pytest.mark.parametrize("option", ["graded", "finish"])
 def test_an_option_that_is_no_function_is_refused(option: str) -> None:
     with pytest.raises(MetricDeclarationError, match=f"{option}='sqrt' is not a function"):
         _declared("def ours(hits, k): ...", **{option: "sqrt"})
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("first", "per"),
     [
         ("exposures", "list"),
@@ -183,7 +183,7 @@ def test_annotations_that_only_type_checkers_see_are_left_alone() -> None:
     assert [reading.value for reading in accumulator.compute().values()] == [0.25]
 
 
-@every_case("given", [0.25, np.float64(0.25), np.float32(0.25)])
+@pytest.mark.parametrize("given", [0.25, np.float64(0.25), np.float32(0.25)])
 def test_a_number_may_have_a_whole_default_and_be_a_number_of_numpy(given: Any) -> None:
     ours = _declared("def ours(event, *, price: float = 1): return price")
     texts = [metric_at(ours, price=each).text for each in (given, 2, 1)]
@@ -215,20 +215,22 @@ def test_a_metric_of_the_program_has_one_name_in_spawned_processes() -> None:
     assert metric_at(ours).text == "__main__:ours"
 
 
-@every_case("bounds", [(1, 0), (math.nan, 1), (0, 1, 2), "01", 5, (0, 0)])
+@pytest.mark.parametrize("bounds", [(1, 0), (math.nan, 1), (0, 1, 2), "01", 5, (0, 0)])
 def test_invalid_bounds_are_refused(bounds: object) -> None:
     with pytest.raises(MetricDeclarationError, match="must be the smallest and the largest value"):
         _declared("def ours(event): ...", bounds)
 
 
-@every_case("option", [{"higher_is_better": "yes"}, {"higher_is_better": 1}, {"per": "user"}])
+@pytest.mark.parametrize(
+    "option", [{"higher_is_better": "yes"}, {"higher_is_better": 1}, {"per": "user"}]
+)
 def test_an_invalid_option_is_refused(option: dict[str, Any]) -> None:
     (name,) = option
     with pytest.raises(MetricDeclarationError, match=f"{name}=.* is not one of "):
         _declared("def ours(event): ...", **option)
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("returned", "value"),
     [
         ("Tensor()", 0.5),
@@ -249,7 +251,7 @@ def test_any_number_is_a_value(returned: str, value: float) -> None:
         assert accumulator.read(metric_at(ours).text).value == value
 
 
-@every_case(
+@pytest.mark.parametrize(
     "source",
     [
         "def ours(event): return '12'",
@@ -312,13 +314,13 @@ def test_a_text_names_the_latest_declaration(monkeypatch: pytest.MonkeyPatch) ->
         assert accumulator.read(f"{MODULE}:again").value == value
 
 
-@every_case("given", [len, 7, None, "ndcg@10".split])
+@pytest.mark.parametrize("given", [len, 7, None, "ndcg@10".split])
 def test_an_invalid_metric_is_refused(given: object) -> None:
     with pytest.raises(UndeclaredMetricError, match="is not a metric; give its text"):
         Accumulator(given)  # type: ignore[arg-type]  # the mistake under test
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("text", "error", "said"),
     [
         (f"{MODULE}:dcg3", UnknownMetricError, f"or '{MODULE}:dcg2'"),

@@ -17,7 +17,7 @@ from streameval.accumulator.interval_formulas import log_student_tail
 from streameval.errors import NotComparableError, UnlikeStateError
 from tests.cli.program import ran
 from tests.datasets import dataset
-from tests.effort import every_case, sampled
+from tests.effort import sampled
 
 ITEMS = [f"i{place}" for place in range(5)]
 DAY = 86_400 * 1_000_000
@@ -47,7 +47,7 @@ def paired_t(ranks: tuple[list[int], list[int]]) -> float:
     return 2 * math.exp(log_student_tail(float(t), change.size - 1.0))
 
 
-@every_case("lift", [0.0, 0.02])
+@pytest.mark.parametrize("lift", [0.0, 0.02])
 def test_fixed_agrees_with_a_paired_t_test_by_user(lift: float) -> None:
     ours, theirs = [], []
     for run in range(40):

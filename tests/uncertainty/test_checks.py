@@ -26,7 +26,6 @@ from streameval.statistics.intervals import Audience, GroupSums, Intervals
 from streameval.statistics.users import EXPERIMENT_USERS, Users, UsersOptions
 from streameval.statistics.vocabulary import Items
 from tests.crowds import audience
-from tests.effort import every_case
 from tests.present import present
 from tests.uncertainty.test_experiment import METRICS, crowd, report, row, variant
 from tests.uncertainty.test_interval import sums
@@ -123,7 +122,7 @@ def test_users_before_the_start_are_not_checked() -> None:
     assert (since.trouble, since.users) == ((), {"control": 3_000, "treatment": 3_000})
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("users", "share"),
     [(1_000_000, 0.49), (1_000_000, 0.51), (10_000_000, 0.495), (10_000_000, 0.505)],
 )
@@ -142,7 +141,7 @@ def test_a_small_imbalance_of_many_users_is_found(users: int, share: float) -> N
     assert np.mean(found) >= 0.99
 
 
-@every_case("users", [20_000, 1_000_000, 10_000_000])
+@pytest.mark.parametrize("users", [20_000, 1_000_000, 10_000_000])
 def test_a_fair_split_of_many_users_is_no_alarm(users: int) -> None:
     random = np.random.default_rng(2)
     thinned = users * _kept(users // 2, users // 2)
@@ -266,7 +265,7 @@ def test_values_beside_a_lift_are_those_that_it_compares() -> None:
     assert found.lift == pytest.approx(0.0)
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("shares", "message"),
     [
         ([{"control": 1.0, "b": 1.0}], "an entry has no date; give { since ="),

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from streameval.accumulator.comparison import Comparison, Method, Settings, compare_sums
 from streameval.accumulator.course import compare_days, days_left, first_days, lifts_alone
 from streameval.statistics.intervals import GroupSums
-from tests.effort import every_case
 from tests.present import present
 from tests.uncertainty.test_interval import binomial, sums
 
@@ -62,7 +61,7 @@ def test_users_in_both_arms_are_compared_with_themselves() -> None:
     assert same.verdict == "better"
 
 
-@every_case("method", ["anytime", "fixed"])
+@pytest.mark.parametrize("method", ["anytime", "fixed"])
 def test_the_arms_change_places(method: Method) -> None:
     one, other = binomial(3, 0.1), binomial(4, 0.12)
     there, back = (compare_sums(*pair, method=method) for pair in ((one, other), (other, one)))
@@ -79,8 +78,8 @@ def test_lower_may_be_better_or_neither_direction() -> None:
     assert compare_sums(one, other, higher_is_better=None).verdict == "different"
 
 
-@every_case("factor", [1.0, 1.01, 1.03, 1.1, 1.5])
-@every_case("method", ["anytime", "fixed"])
+@pytest.mark.parametrize("factor", [1.0, 1.01, 1.03, 1.1, 1.5])
+@pytest.mark.parametrize("method", ["anytime", "fixed"])
 def test_bounds_evidence_and_verdict_agree(factor: float, method: Method) -> None:
     found = compare_sums(binomial(5, 0.1), scaled(binomial(6, 0.1), factor), method=method)
     enough = found.p_value < 0.05
@@ -152,8 +151,8 @@ def test_a_day_of_only_one_arm_is_ignored() -> None:
     assert bounds(nothing) == [None] * 4
 
 
-@every_case("users", [0, 1, 5])
-@every_case("small", ["control", "treatment"])
+@pytest.mark.parametrize("users", [0, 1, 5])
+@pytest.mark.parametrize("small", ["control", "treatment"])
 def test_few_users_in_an_arm_are_too_few(users: int, small: str) -> None:
     lists = np.zeros(256, np.int64)
     lists[:users] = 1_000
@@ -169,8 +168,8 @@ def test_an_arm_without_a_click_has_no_bounds() -> None:
     assert (found.verdict, found.lift, bounds(found)) == ("too few users", None, [None] * 4)
 
 
-@every_case("precision", [0.02, 1e-3, 1e-5, 1e-300])
-@every_case("scale", [1e-160, 1.0, 1e160])
+@pytest.mark.parametrize("precision", [0.02, 1e-3, 1e-5, 1e-300])
+@pytest.mark.parametrize("scale", [1e-160, 1.0, 1e160])
 def test_wide_bounds_are_finite(precision: float, scale: float) -> None:
     lists = np.full(20, 3)
     varied = np.arange(1.0, 3.0, 0.1)
@@ -234,7 +233,7 @@ def thin(seed: int) -> tuple[GroupSums, GroupSums]:
     return visits(random, 1_000, days, users), visits(random, 60, one, one)
 
 
-@every_case("method", ["anytime", "fixed"])
+@pytest.mark.parametrize("method", ["anytime", "fixed"])
 def test_one_new_user_a_day_is_not_a_difference(method: Method) -> None:
     found = [compare_sums(*thin(seed), method=method) for seed in range(40)]
     assert sum(each.excludes_zero for each in found) <= 6
@@ -273,7 +272,7 @@ def one_day(
     return control, treatment
 
 
-@every_case("share", [0.05, 0.01])
+@pytest.mark.parametrize("share", [0.05, 0.01])
 def test_a_small_arm_cannot_show_the_tail_of_the_large_one(share: float) -> None:
     random = np.random.default_rng(1)
     found = [
@@ -286,7 +285,7 @@ def test_a_small_arm_cannot_show_the_tail_of_the_large_one(share: float) -> None
     assert sum(present(each.low) > 0 or present(each.high) < 0 for each in bounded) <= 2
 
 
-@every_case("share", [0.5, 0.05])
+@pytest.mark.parametrize("share", [0.5, 0.05])
 def test_values_with_a_cap_have_a_verdict_in_unequal_arms(share: float) -> None:
     random = np.random.default_rng(2)
     capped = np.minimum(1 + random.pareto(1.5, 10_000), 10.0)

@@ -17,7 +17,6 @@ from streameval.catalogue import parse
 from streameval.errors import ConfigError
 from streameval.statistics.intervals import GroupSums, Intervals
 from tests.crowds import audience
-from tests.effort import every_case
 from tests.uncertainty.test_comparison import one_day
 from tests.uncertainty.test_interval import binomial, sums
 
@@ -120,7 +119,7 @@ def _with(found: Variant, ctr: GroupSums) -> Variant:
     return found._replace(sums={**found.sums, "ctr": ctr})
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("metric", "lift", "limit", "expected"),
     [
         ("ctr", 1.00, -0.05, "kept"),
@@ -229,7 +228,7 @@ def test_audiences_are_thinned_to_the_same_threshold() -> None:
     assert found.checks.users["treatment"] == pytest.approx(20_000, rel=0.05)
 
 
-@every_case(("anonymous", "alarms"), [(20, 0), (21, 1)])
+@pytest.mark.parametrize(("anonymous", "alarms"), [(20, 0), (21, 1)])
 def test_lists_without_a_user_are_trusted_up_to_two_percent(anonymous: int, alarms: int) -> None:
     treatment = variant(20)._replace(audience=audience(crowd(20), anonymous=anonymous))
     found = report(Experiment(), {"control": variant(10), "treatment": treatment})
@@ -256,7 +255,7 @@ def _later(table: GroupSums, first: int) -> GroupSums:
     return table._replace(days=table.days + first)
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("experiment", "message"),
     [
         (
@@ -276,7 +275,7 @@ def test_inconsistent_settings_are_refused(experiment: Experiment, message: str)
     assert message in str(raised.value)
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("arms", "beginning"),
     [
         ((variant(1), variant(2, 0.2)), "treatment is better than control: by at least "),

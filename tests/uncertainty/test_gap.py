@@ -16,7 +16,6 @@ from streameval.catalogue import parse
 from streameval.errors import MetricError, NotComparableError
 from streameval.statistics.arrays import BoolArray, FloatArray, IntArray
 from streameval.statistics.intervals import GroupSums, Kind
-from tests.effort import every_case
 
 GROUPS = 256
 NDCG = parse("ndcg@10")
@@ -72,7 +71,7 @@ def alarms(values: int) -> int:
     return sum(each.low is not None and each.low > 0 for each in found)
 
 
-@every_case("values", [2, 8, 30])
+@pytest.mark.parametrize("values", [2, 8, 30])
 def test_equal_values_have_no_gap_for_certain(values: int) -> None:
     assert alarms(values) <= 10
 
@@ -92,7 +91,7 @@ def worse(values: int) -> tuple[Gap, ...]:
     return tuple(judged(World(2_000 + seed, values, worst=0.27).until()) for seed in range(20))
 
 
-@every_case("values", [2, 8, 30])
+@pytest.mark.parametrize("values", [2, 8, 30])
 def test_a_large_gap_is_certain_and_its_bounds_cover_it(values: int) -> None:
     found = worse(values)
     assert sum(each.low is not None and each.low > 0 for each in found) >= 16
@@ -102,7 +101,7 @@ def test_a_large_gap_is_certain_and_its_bounds_cover_it(values: int) -> None:
     assert sum(covered) >= 16
 
 
-@every_case("values", [2, 8, 30])
+@pytest.mark.parametrize("values", [2, 8, 30])
 def test_the_worst_value_is_among_those_that_may_be_the_worst(values: int) -> None:
     last = f"v{values - 1:02}"
     assert all(last in each.worst for each in worse(values))
@@ -241,14 +240,16 @@ def test_users_of_several_values_leave_them_at_once() -> None:
     assert separate.high > 0.01
 
 
-@every_case(("metric", "says"), [("gini@1", "not a mean"), ("map@1", "not configured")])
+@pytest.mark.parametrize(
+    ("metric", "says"), [("gini@1", "not a mean"), ("map@1", "not configured")]
+)
 def test_what_is_not_compared_is_refused_with_its_reason(metric: str, says: str) -> None:
     given = {"de": Accumulator("hit_rate@1", "gini@1", intervals=Intervals())}
     with pytest.raises(NotComparableError, match=says):
         gap(given, metric)
 
 
-@every_case("given", [{}, None, {"de": 3}])
+@pytest.mark.parametrize("given", [{}, None, {"de": 3}])
 def test_something_else_than_accumulators_is_refused(given: dict[str, Accumulator]) -> None:
     with pytest.raises(MetricError, match="Accumulator"):
         gap(given, "hit_rate@1")

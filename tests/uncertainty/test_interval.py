@@ -24,7 +24,6 @@ from streameval.accumulator.interval_formulas import (
     student_reach,
 )
 from streameval.statistics.intervals import GroupSums, Intervals, Kind
-from tests.effort import every_case
 from tests.present import present
 
 
@@ -78,7 +77,7 @@ def test_a_fixed_interval_is_students() -> None:
     assert found.groups == pytest.approx(256 / (1 + 1 / 400) - 1, rel=0.01)
 
 
-@every_case("kind", KINDS)
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_stronger_guarantee_widens_the_interval(kind: Kind) -> None:
     narrow, wide = (
         present(interval(binomial(4, 0.1), Intervals(confidence=each), kind))
@@ -101,7 +100,7 @@ def test_the_boundary_is_where_the_evidence_is_enough(alpha: float, relative: fl
     assert found == pytest.approx(-math.log(alpha), rel=1e-9)
 
 
-@every_case("relative", [1.0, 3.0, 50.0])
+@pytest.mark.parametrize("relative", [1.0, 3.0, 50.0])
 def test_evidence_without_an_effect_has_mean_1(relative: float) -> None:
     z = np.linspace(-60, 60, 6_001)
     fair = np.array([log_evidence(each, 0.05, relative) for each in z]) - z * z / 2
@@ -117,8 +116,8 @@ def test_a_precision_is_where_an_interval_is_tightest() -> None:
     assert widths[0.008] == min(widths.values())
 
 
-@every_case("kind", KINDS)
-@every_case(
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
     ("click", "lists"),
     [
         *((0.3, np.where(np.arange(256) < users, 10, 0)) for users in (0, 1, 5, 12)),
@@ -131,7 +130,7 @@ def test_few_users_or_no_clicks_have_no_interval(click: float, lists: Any, kind:
     assert interval(sums(lists * click, lists), Intervals(), kind, bounds=(0, 1)) is None
 
 
-@every_case("precision", [1e-3, 1e-5, 1e-300])
+@pytest.mark.parametrize("precision", [1e-3, 1e-5, 1e-300])
 def test_few_users_for_a_high_precision_have_a_wide_interval(precision: float) -> None:
     table = binomial(8, 0.05, groups=16, lists=2)
     found = present(interval(table, Intervals(precision=precision)))
@@ -141,13 +140,13 @@ def test_few_users_for_a_high_precision_have_a_wide_interval(precision: float) -
     assert found.low < usual.low < usual.high < found.high
 
 
-@every_case("kind", ["anytime", "fixed"])
+@pytest.mark.parametrize("kind", ["anytime", "fixed"])
 def test_users_who_do_not_differ_have_no_interval(kind: Kind) -> None:
     assert interval(sums(np.full(256, 10), np.full(256, 10)), Intervals(), kind) is None
 
 
-@every_case("unit", [1e-290, 1e200, 1e290])
-@every_case("kind", KINDS)
+@pytest.mark.parametrize("unit", [1e-290, 1e200, 1e290])
+@pytest.mark.parametrize("kind", KINDS)
 def test_an_interval_scales_with_its_unit(unit: float, kind: Kind) -> None:
     table = binomial(7, 0.1)
     plain = present(interval(table, Intervals(), kind))
@@ -158,7 +157,7 @@ def test_an_interval_scales_with_its_unit(unit: float, kind: Kind) -> None:
     assert scaled.high / unit == pytest.approx(plain.high)
 
 
-@every_case("rate", [0.001, 0.03, 0.5, 0.97, 0.999, 1.0])
+@pytest.mark.parametrize("rate", [0.001, 0.03, 0.5, 0.97, 0.999, 1.0])
 def test_a_window_stays_from_0_to_1(rate: float) -> None:
     table = binomial(6, rate, groups=64, lists=20)
     found = present(interval(table, Intervals(), "pointwise", bounds=(0, 1)))
@@ -207,17 +206,17 @@ REACH = [
 ]
 
 
-@every_case(("z", "expected"), NORMAL)
+@pytest.mark.parametrize(("z", "expected"), NORMAL)
 def test_the_tail_of_the_normal(z: float, expected: float) -> None:
     assert log_normal_tail(z) == pytest.approx(expected, rel=1e-13)
 
 
-@every_case(("t", "groups", "expected"), STUDENT)
+@pytest.mark.parametrize(("t", "groups", "expected"), STUDENT)
 def test_the_tail_of_student(t: float, groups: float, expected: float) -> None:
     assert log_student_tail(t, groups) == pytest.approx(expected, rel=1e-11)
 
 
-@every_case(("z", "groups", "expected"), REACH)
+@pytest.mark.parametrize(("z", "groups", "expected"), REACH)
 def test_as_rare_for_student_as_for_the_normal(z: float, groups: float, expected: float) -> None:
     assert student_reach(z, groups) == pytest.approx(expected, rel=1e-11)
 

@@ -13,7 +13,6 @@ from streameval.accumulator.comparison import Method, compare_sums
 from streameval.accumulator.planning import Effort, Wanted, plan_sums
 from streameval.errors import MetricError, NotComparableError
 from streameval.statistics.intervals import GroupSums
-from tests.effort import every_case
 from tests.present import present
 from tests.simulation.bars import at_least, at_most
 
@@ -85,7 +84,7 @@ def test_several_variants_share_the_error() -> None:
     assert three > 1.1 * two
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("options", "message"),
     [
         ({"lift": 0.0}, "lift=0.0: give a share above 0"),

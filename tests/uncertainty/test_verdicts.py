@@ -8,7 +8,6 @@ import pytest
 from streameval.accumulator.comparison import DECIDED, Comparison, Method, verdict_text
 from streameval.accumulator.experiment import Experiment
 from streameval.accumulator.verdicts import Compared, guardrail_text, needed_text
-from tests.effort import every_case
 from tests.exporters.experiments import CONTROL, TREATMENT, report, variant
 from tests.simulation.bars import at_most, mean_at_most
 from tests.simulation.selection import LIMIT, everywhere, stated
@@ -57,7 +56,7 @@ def test_the_more_comparisons_the_wider_their_bounds() -> None:
     assert widths[0] < widths[1]
 
 
-@every_case(
+@pytest.mark.parametrize(
     ("verdict", "low", "high", "text"),
     [
         ("better", 0.0846, 0.2, "better: by at least 8.4 %"),

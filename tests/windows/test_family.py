@@ -29,7 +29,7 @@ from streameval.windows.labels import FoldingOptions
 from streameval.windows.times import DAY, FINE, HOUR, PAST_PANE, Pane
 from streameval.windows.views import FamilyView
 from tests.batches import batch_of
-from tests.effort import every_case, few_examples
+from tests.effort import few_examples
 from tests.windows.logs import (
     BY_USER,
     HOURS,
@@ -124,7 +124,7 @@ def test_a_copied_section_stays_as_it_was() -> None:
     assert {name: b"".join(dump()) for name, dump in dumps.items()} == before
 
 
-@every_case("own", [(), (MINUTE,), HOURS])
+@pytest.mark.parametrize("own", [(), (MINUTE,), HOURS])
 def test_without_event_time_every_event_is_in_the_lifetime(own: tuple[int, ...]) -> None:
     family = Log(spec_of(own)).family
     log = [(0, ("a", "p")), (0, ("b", "p"))]
