@@ -128,6 +128,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "ndcg": {**_ROWS, **_LENSKIT, "empty": "zero", "worthless": "zero"},
             "dcg": {**_ROWS, **_LENSKIT},
             "rbp": {**_ROWS, "p": 0.85},
+            "gini": {"over": "catalog", "unknown": "count"},
         },
         spellings={
             "Precision": "precision",
@@ -138,6 +139,7 @@ CONVENTIONS: Mapping[str, Convention] = {
             "NDCG": "ndcg",
             "DCG": "dcg",
             "RBP": "rbp",
+            "ListGini": "gini",
         },
     ),
     "recbole": Convention(
@@ -233,6 +235,8 @@ CONVENTIONS: Mapping[str, Convention] = {
             "map": {**_JOINED, "denominator": "interacted"},
             "ndcg": {**_JOINED, "gain": "binary", "best": "ranks"},
             "mrr": {**_JOINED, **_SKIP},
+            "pap": _ROWS,
+            "partial_auc": _ROWS,
         },
         spellings={
             "HitRate": "hit_rate",
@@ -243,6 +247,8 @@ CONVENTIONS: Mapping[str, Convention] = {
             "MAP": "map",
             "NDCG": "ndcg",
             "MRR": "mrr",
+            "PAP": "pap",
+            "PartialAUC": "partial_auc",
         },
     ),
     "ranx": Convention(

@@ -86,3 +86,56 @@ def confusion(
     items = catalog if isinstance(catalog, int) else len(catalog)
     neither = items - len(shown) - interacted + hits
     return Confusion(hits, len(shown) - hits, interacted - hits, neither)
+
+
+Short: TypeAlias = Literal["count", "skip"]
+"""A list that shows fewer than k items without interaction, and not every item interacted with: its
+missing items count as ranked last, or it is left out."""
+
+
+class RankedHits(NamedTuple):
+    """The hits of a list among its other items.
+
+    Attributes:
+        before: for each hit, by rank, how many other items come before it.
+        interacted: items interacted with, shown or not.
+        others: items shown without interaction.
+    """
+
+    before: list[int]
+    interacted: int
+    others: int
+
+    def right_pairs(self, k: int) -> int:
+        """Pairs of a hit and one of the first k other items, with the hit first.
+
+        Fewer other items than k count as if the rest came last.
+        """
+        return sum(k - before for before in self.before if before < k)
+
+    def is_short(self, k: int | None) -> bool:
+        """Whether the list shows too little to know all pairs of its first k other items."""
+        return k is not None and self.others < k and len(self.before) < self.interacted
+
+
+def ranked_hits(
+    event: Event,
+    *,
+    relevant: Literal["positive", "all"] = "positive",
+    repeats: Literal["first", "every"] = "first",
+) -> RankedHits:
+    """The hits of a whole list, whatever the cut-off.
+
+    `repeats`: "every" counts an item as often as the list has it, as a join of two tables does.
+
+    Example:
+        >>> ranked_hits(Event(recommendations=["a", "b", "c"], interactions=["b", "x"]))
+        RankedHits(before=[1], interacted=2, others=2)
+    """
+    gains = gains_of(event.interactions)
+    wanted = {item for item, gain in gains.items() if relevant == "all" or gain > 0}
+    shown = items_with_repeats(event, None) if repeats == "every" else distinct_items(event, None)
+    places = [place for place, item in enumerate(shown) if item in wanted]
+    before = [place - number for number, place in enumerate(places)]
+    again = len(places) - len({shown[place] for place in places})
+    return RankedHits(before, len(wanted) + again, len(shown) - len(places))

@@ -211,6 +211,12 @@ def _lenskit(known: Mapping[str, Users]) -> Iterator[Row]:
             if case not in ("without_truth", "repeats", "many"):
                 yield _lenskit_row(case, users, name, metric, **options)
 
+        if case == "empty_lists":
+            continue  # where its ListGini raises
+        gini = {k: _lenskit_total(users, ranking.ListGini(k, items=ITEMS)) for k in CUTOFFS}
+        catalog = {"catalog": list(range(1, ITEMS + 1))}
+        yield _row("ListGini", case, users, gini, context=catalog)
+
 
 def _lenskit_row(case: str, users: Users, name: str, metric: Any, **options: Any) -> Row:
     at = {k: _lenskit_values(users, metric(k, **options)) for k in (*CUTOFFS,)}
@@ -218,6 +224,19 @@ def _lenskit_row(case: str, users: Users, name: str, metric: Any, **options: Any
 
 
 def _lenskit_values(users: Users, metric: Any) -> tuple[float, Values]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = _lenskit_analysis(users, metric)
+        each = found.list_metrics().iloc[:, 0]
+        return float(found.list_summary()["mean"].iloc[0]), each.to_dict()
+
+
+def _lenskit_total(users: Users, metric: Any) -> tuple[float, Values]:
+    """The value of a metric of all lists together."""
+    return float(_lenskit_analysis(users, metric).global_metrics().iloc[0]), {}
+
+
+def _lenskit_analysis(users: Users, metric: Any) -> Any:
     data = import_module("lenskit.data")
     shown, truth = data.ItemListCollection(["user_id"]), data.ItemListCollection(["user_id"])
     for user in users:
@@ -227,11 +246,7 @@ def _lenskit_values(users: Users, metric: Any) -> tuple[float, Values]:
         truth.add(data.ItemList(item_ids=items, rating=gains), user["user"])
     analysis = import_module("lenskit.metrics").RunAnalysis()
     analysis.add_metric(metric)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = analysis.measure(shown, truth)
-        each = found.list_metrics().iloc[:, 0]
-        return float(found.list_summary()["mean"].iloc[0]), each.to_dict()
+    return analysis.measure(shown, truth)
 
 
 def _rectools(known: Mapping[str, Users]) -> Iterator[Row]:
@@ -244,6 +259,9 @@ def _rectools(known: Mapping[str, Users]) -> Iterator[Row]:
         "F1Beta(beta=2)": ("F1Beta", {"beta": 2.0}),
         "MAP(denominator=k)": ("MAP", {"divide_by_k": True}),
         "NDCG(best=cut)": ("NDCG", {"divide_by_achievable": True, "log_base": 3}),
+        **{name: (name, {}) for name in ("PAP", "PartialAUC")},
+        "PAP(short=skip)": ("PAP", {"insufficient_handling": "exclude"}),
+        "PartialAUC(short=skip)": ("PartialAUC", {"insufficient_handling": "exclude"}),
     }
     for case, users in known.items():
         shown = [(u["user"], i, r) for u in users for r, i in enumerate(u["recommendations"], 1)]

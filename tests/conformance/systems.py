@@ -94,6 +94,7 @@ ANSWERS: Mapping[tuple[str, str], Answer] = {
         *("DCG(base=10,discount_by=log2)", "DCG(base=10)"),
         inputs=inputs.graded_lists,
     ),
+    **_named("lenskit_2025", "ListGini", inputs=inputs.lists_and_catalog),
     **_named(
         "replay_0_22",
         *("HitRate", "Precision", "Recall", "MAP", "MRR", "NDCG", "RocAuc"),
@@ -113,6 +114,7 @@ ANSWERS: Mapping[tuple[str, str], Answer] = {
         "rectools",
         *("Precision", "Recall", "HitRate", "F1Beta", "MAP", "NDCG", "MRR"),
         *("Recall(denominator=ideal)", "F1Beta(beta=2)", "MAP(denominator=k)", "NDCG(best=cut)"),
+        *("PAP", "PAP(short=skip)", "PartialAUC", "PartialAUC(short=skip)"),
         inputs=inputs.graded_lists,
     ),
     **_named("rectools", "MCC", inputs=inputs.lists_and_catalog),

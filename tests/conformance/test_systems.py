@@ -36,7 +36,7 @@ from tests.conformance.ways import (
 )
 from tests.effort import sampled, thorough
 
-PUBLIC = 1_326
+PUBLIC = 1_365
 
 
 @pytest.mark.parametrize("path", files())

@@ -10,7 +10,18 @@ from typing import Any
 
 import numpy as np
 
-from tests.metrics.preparation import Outcome, Reader, Shown, fraction, per_list
+from tests.metrics.preparation import (
+    Outcome,
+    Reader,
+    Shown,
+    by_type,
+    fraction,
+    gains_of,
+    once,
+    per_event,
+    per_list,
+    placed,
+)
 
 
 @per_list(empty="zero")
@@ -248,3 +259,55 @@ def retrieved(events: Sequence[Shown], k: int | None, **reading: Any) -> float:
     """Number of items in the lists."""
     outcomes = Reader(k, **reading).outcomes(events)
     return float(sum(len(outcome.shown) for outcome in outcomes)) if events else math.nan
+
+
+def _labels(event: Shown, relevant: str, repeats: str) -> tuple[list[bool], int]:
+    """Whether each item shown is relevant, by rank, and how many relevant items were missed."""
+    gains = gains_of(event.interactions)
+    wanted = {item for item, gain in gains.items() if relevant == "all" or gain > 0}
+    items = placed(event, None) if repeats == "every" else once(placed(event, None))
+    return [item in wanted for item in items], len(wanted - {*items})
+
+
+def _pairs(
+    event: Shown, k: int | None, most: int | None, *, relevant: str, repeats: str, short: str
+) -> Fraction | None:
+    """Right pairs of the first `most` relevant items and the first k others, over all pairs."""
+    labels, missed = _labels(event, relevant, repeats)
+    others = [place for place, good in enumerate(labels) if not good]
+    if short == "skip" and k is not None and missed and len(others) < k:
+        return None
+    k = k or len(others) or 1
+    negatives = (others + [len(labels)] * k)[:k]
+    good = [place for place, is_good in enumerate(labels) if is_good][:most]
+    expected = sum(labels) + missed if most is None else min(most, sum(labels) + missed)
+    right = sum(place < other for place in good for other in negatives)
+    return Fraction(right, expected * k) if expected else None
+
+
+@by_type
+@per_event
+def partial_auc(
+    event: Shown,
+    k: int | None,
+    *,
+    relevant: str = "positive",
+    repeats: str = "first",
+    short: str = "count",
+) -> Fraction | None:
+    """Pairs of any relevant item and one of the first k others."""
+    return _pairs(event, k, None, relevant=relevant, repeats=repeats, short=short)
+
+
+@by_type
+@per_event
+def pap(
+    event: Shown,
+    k: int | None,
+    *,
+    relevant: str = "positive",
+    repeats: str = "first",
+    short: str = "count",
+) -> Fraction | None:
+    """Pairs of one of the first k relevant items and one of the first k others."""
+    return _pairs(event, k, k, relevant=relevant, repeats=repeats, short=short)

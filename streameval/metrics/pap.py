@@ -1,0 +1,48 @@
+"""Partial area under the ROC curve with precision: pAp@k."""
+
+from typing import Literal
+
+from streameval.catalogue.metric import metric
+from streameval.catalogue.rows import Short, ranked_hits
+from streameval.events import Event
+
+
+@metric(
+    bounds=(0, 1),
+    source="Hiranandani et al., Optimization and analysis of the pAp@k metric, ICML 2020; RecTools "
+    "0.19.0 `PAP`",
+)
+def pap(
+    event: Event,
+    k: int | None,
+    *,
+    relevant: Literal["positive", "all"] = "positive",
+    repeats: Literal["first", "every"] = "first",
+    short: Short = "count",
+) -> float | None:
+    """Share of the pairs (one of k hits, one of the first k other items) in the right order.
+
+    Of more than k items interacted with only the first k are expected, as precision does; of fewer
+    all, as partial_auc does. The whole list is read: k counts hits and other items, not ranks, and
+    needs about 2 k items. What is missing counts as ranked last (short=skip leaves out a list that
+    shows fewer than k other items and lacks one interacted with). Without k it is partial_auc.
+    Lists without interactions are left out. Undefined without lists that have interactions.
+
+        pap@k = mean over lists of (sum over the first k hits of max(0, k - other items before it)
+                / (k * min(k, items interacted with)))
+
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> accumulator = Accumulator("pap@2")
+        >>> accumulator.update(["a", "b", "c", "d"], ["a", "c", "x"])
+        >>> accumulator.read("pap@2").value
+        0.75
+    """
+    ranked = ranked_hits(event, relevant=relevant, repeats=repeats)
+    negatives = max(1, ranked.others) if k is None else k
+    if not ranked.interacted or (short == "skip" and ranked.is_short(k)):
+        return None
+    expected = ranked.interacted if k is None else min(k, ranked.interacted)
+    first = ranked._replace(before=ranked.before[:k])
+    return first.right_pairs(negatives) / (negatives * expected)

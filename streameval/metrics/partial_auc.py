@@ -1,0 +1,46 @@
+"""Area under the ROC curve against the first k items without interaction."""
+
+from typing import Literal
+
+from streameval.catalogue.metric import metric
+from streameval.catalogue.rows import Short, ranked_hits
+from streameval.events import Event
+
+
+@metric(
+    bounds=(0, 1),
+    source="Budhiraja et al., Rich-item recommendations for rich-users, 2020; RecTools 0.19.0 "
+    "`PartialAUC`",
+)
+def partial_auc(
+    event: Event,
+    k: int | None,
+    *,
+    relevant: Literal["positive", "all"] = "positive",
+    repeats: Literal["first", "every"] = "first",
+    short: Short = "count",
+) -> float | None:
+    """Share of the pairs (item interacted with, one of the first k other items) in the right order.
+
+    The whole list is read: k counts the other items, not ranks, and needs about k more items than
+    were interacted with. What is missing counts as ranked last (short=skip leaves out a list that
+    shows fewer than k other items and lacks one interacted with). Without k all other items of the
+    list count. Lists without interactions are left out. Undefined without lists that have
+    interactions.
+
+        partial_auc@k = mean over lists of (sum over hits of max(0, k - other items before it)
+                        / (k * items interacted with))
+
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> accumulator = Accumulator("partial_auc@2")
+        >>> accumulator.update(["a", "b", "c", "d"], ["a", "c", "x"])
+        >>> accumulator.read("partial_auc@2").value
+        0.5
+    """
+    ranked = ranked_hits(event, relevant=relevant, repeats=repeats)
+    negatives = max(1, ranked.others) if k is None else k
+    if not ranked.interacted or (short == "skip" and ranked.is_short(k)):
+        return None
+    return ranked.right_pairs(negatives) / (negatives * ranked.interacted)
