@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from numbers import Real
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from streameval.accumulator.comparison import Comparison, verdict_text
 from streameval.catalogue.reading import Reading
 from streameval.errors import MetricError
+from streameval.exporters.view import figure
 from streameval.extras import import_extra
 
 if TYPE_CHECKING:
@@ -18,11 +19,20 @@ if TYPE_CHECKING:
 
 _FIELDS: Final = frozenset({"start", "metric", "labels", "value"})
 _ROWS: Final = (
-    "give the rows of `streameval evaluate --every 1h --format json`, or results of plot.row"
+    'give the result of evaluate(..., every="1h"), rows of `streameval evaluate --every 1h '
+    "--format json`, or results of plot.row"
 )
 
 
-__all__ = ["lifts", "over_time", "row"]
+__all__ = ["lifts", "over_time", "readings", "row"]
+
+
+@runtime_checkable
+class SpanRows(Protocol):
+    """What `streameval.evaluate` returns, as far as it is drawn."""
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows for `over_time`."""
 
 
 def row(start: float, reading: Reading, **labels: str) -> dict[str, Any]:
@@ -51,15 +61,17 @@ def row(start: float, reading: Reading, **labels: str) -> dict[str, Any]:
     }
 
 
-def over_time(rows: Iterable[Mapping[str, Any]], metric: str, axes: Axes | None = None) -> Axes:
-    """Draw one metric over time, from `streameval evaluate --every 1h --format json`.
+def over_time(
+    rows: Iterable[Mapping[str, Any]] | SpanRows, metric: str, axes: Axes | None = None
+) -> Axes:
+    """Draw one metric over time: of `streameval.evaluate(..., every="1h")`, or of rows.
 
     Every slice has a line with a point at the start of each span. A span without a value breaks
     the line, because undefined is not zero.
 
     Args:
-        rows: JSON objects of that command, or results of `row`: `start`, `metric`, `labels`, and
-            `value`, which may be None.
+        rows: the Evaluation; the JSON objects of `streameval evaluate --every 1h --format json`;
+            or results of `row`: `start`, `metric`, `labels`, and `value`, which may be None.
         metric: text of the metric to draw.
         axes: matplotlib axes to draw on; new ones by default.
 
@@ -83,7 +95,7 @@ def over_time(rows: Iterable[Mapping[str, Any]], metric: str, axes: Axes | None 
         raise MetricError(f"metric={metric!r:.80}: give the text of a metric, for example 'mrr'")
     drawn = _axes(axes)
     starts, lines = _lines(
-        [metric_row for metric_row in _check_rows(rows) if metric_row["metric"] == metric]
+        [metric_row for metric_row in _check_rows(_rows_of(rows)) if metric_row["metric"] == metric]
     )
     for name, values in lines.items():
         drawn.plot(starts, values, marker=".", label=name)  # type: ignore[arg-type]  # it takes times
@@ -91,6 +103,53 @@ def over_time(rows: Iterable[Mapping[str, Any]], metric: str, axes: Axes | None 
     if any(lines):
         drawn.legend()
     drawn.figure.autofmt_xdate()
+    return drawn
+
+
+def readings(values: Mapping[str, Reading], axes: Axes | None = None) -> Axes:
+    """Draw the value of each reading with its interval, from top to bottom.
+
+    Without an interval there is only the point, and an undefined value has only its name.
+
+    Args:
+        values: text -> reading: the result of `streameval.evaluate`, of its `slice`, or of
+            `Accumulator.compute`.
+        axes: matplotlib axes to draw on; new ones by default.
+
+    Returns:
+        The axes.
+
+    Raises:
+        MetricError: an argument is not valid.
+        MissingExtraError: matplotlib is not installed.
+
+    Example:
+        >>> import streameval
+        >>> evaluation = streameval.evaluate([["a", "b"], ["c"]], [["b"], ["c"]], "mrr", "ctr")
+        >>> drawn = readings(evaluation)
+        >>> [text.get_text() for text in drawn.get_yticklabels()]
+        ['mrr: 0.7500', 'ctr: 0.6667']
+    """
+    if not isinstance(values, Mapping):
+        raise MetricError(f"values={values!r:.80}: give text -> reading, as evaluate does")
+    for name, reading in values.items():
+        if not isinstance(reading, Reading):
+            raise MetricError(f"values[{name!r}]={reading!r:.80}: give a reading of evaluate")
+    drawn = _axes(axes)
+    # The method `values` of an evaluation has those of its lists.
+    for place, reading in enumerate(values[name] for name in values):
+        bounded = reading.interval or reading
+        if reading.defined and bounded.low is not None and bounded.high is not None:
+            drawn.plot([bounded.low, bounded.high], [place, place], color="tab:blue")
+        if reading.defined:
+            drawn.plot([reading.value], [place], marker="o", color="tab:blue")
+    names = [
+        f"{name}: {figure(reading.value) if reading.defined else 'no value'}"
+        for name, reading in values.items()
+    ]
+    drawn.set_yticks(range(len(names)), names)
+    drawn.set_ylim(len(names) - 0.5, -0.5)
+    drawn.set(xlabel="value")
     return drawn
 
 
@@ -158,6 +217,16 @@ def _moment(start: float) -> datetime:
         return datetime.fromtimestamp(start, UTC)
     except (OSError, OverflowError, TypeError, ValueError):
         raise MetricError(f"start={start!r:.80}: give seconds since the epoch") from None
+
+
+def _rows_of(given: Any) -> Any:
+    """The rows of an Evaluation with spans, else what is given."""
+    if not isinstance(given, SpanRows):
+        return given
+    rows = given.rows()
+    if any("start" not in span_row for span_row in rows):
+        raise MetricError('rows: this evaluation has no spans; evaluate with every="1h" or similar')
+    return rows
 
 
 def _check_rows(rows: Any) -> Iterator[Mapping[str, Any]]:

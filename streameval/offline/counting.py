@@ -28,10 +28,9 @@ from streameval.offline.request import Request
 from streameval.offline.surroundings import Surroundings, UsageError, as_usage_error
 from streameval.offline.values import EventChunk
 from streameval.partials import Cell, Partial, merged
-from streameval.sources.files import FilesSource, lines
+from streameval.sources.files import FilesSource, first_record
 from streameval.sources.opening import size
 from streameval.sources.options import FilesOptions
-from streameval.sources.remote import is_remote
 from streameval.sources.source import Positions, Source
 from streameval.tables.events import TableOptions, kind_of, separators_of
 from streameval.tables.files import Kind, Piece, is_table, table_file
@@ -122,14 +121,7 @@ def _unread(config: Config, paths: Sequence[str]) -> Iterator[str]:
     scored = bool(config.reads() & {"scores", "ranksums", "event"})
     wanted = ["positions", *(["scores"] if scored else [])]
     names = [name for name in wanted if getattr(config.event, name) is None]
-    # A pipe cannot be read twice, and an object would be fetched twice.
-    if config.attribution or not paths or is_remote(paths[0]) or size(paths[0]) is None:
-        return
-    first = next(islice(lines(paths[0]), 1), b"")
-    try:
-        record = msgspec.json.decode(first, type=dict[str, msgspec.Raw])
-    except msgspec.MsgspecError:
-        return
+    record = {} if config.attribution else first_record(paths)
     for name in names:
         if name in record:
             yield f"{name} of the records are not read; name them with --column {name}={name}."

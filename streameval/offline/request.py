@@ -22,10 +22,11 @@ from streameval.decoding.fields import EventFields, TimeUnit
 from streameval.errors import SourceError, suggestion
 from streameval.join.options import AttributionOptions
 from streameval.offline.surroundings import UsageError, as_usage_error
+from streameval.sources.files import first_record
 from streameval.sources.opening import expand
 from streameval.sources.options import FilesOptions
 from streameval.statistics.intervals import Intervals
-from streameval.tables.events import GAINS
+from streameval.tables.events import GAINS, USERS
 from streameval.tables.files import FileTable, is_table
 from streameval.tables.rows import Names, Rows, Ties
 from streameval.tables.wording import COMMAND, Wording
@@ -211,6 +212,8 @@ def config_of(request: Request) -> Config:
         source = _source(request) if request.files or request.aligned else None
         base = load(request.config, lambda config: _for_files(config, request), source)
     config = _overridden(base, request)
+    if request.config is None and not request.is_tables:
+        config = _with_usual_user(config, request)
     # Only `compare` reads the experiment, and checks it with its own options.
     experiment = config.experiment if request.compares else None
     for text in request.named_metrics:
@@ -218,6 +221,16 @@ def config_of(request: Request) -> Config:
             raise UsageError(f"{text!r} needs {lacking}.")
     config = _checked(msgspec.structs.replace(config, experiment=None), request)
     return msgspec.structs.replace(config, experiment=experiment)
+
+
+def _with_usual_user(config: Config, request: Request) -> Config:
+    """Read users from `users`, as `Columns` names them, where the first record has no `user`."""
+    first = first_record(request.files)
+    if config.event.user != EventFields().user or EventFields().user in first:
+        return config
+    plural = USERS in first and USERS not in config.labels
+    event = msgspec.structs.replace(config.event, user=USERS if plural else config.event.user)
+    return msgspec.structs.replace(config, event=event)
 
 
 def _checked(config: Config, request: Request) -> Config:

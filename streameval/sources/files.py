@@ -17,6 +17,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
+import msgspec
+
 from streameval.errors import SourceError
 from streameval.events.records import Assignment, Owner, Partition, RecordBatch
 from streameval.sources.opening import decompress, open_descriptor, size, unreadable
@@ -272,6 +274,18 @@ def _number_lines(partition: Partition, lines: list[bytes], start: int) -> Recor
         offsets=[n for n in numbers if not _is_blank(lines[n - start])] if blank else numbers,
         next_offset=numbers.stop,
     )
+
+
+def first_record(paths: Sequence[str]) -> Mapping[str, msgspec.Raw]:
+    """The fields of the first record of JSON lines; none if it cannot be read twice."""
+    # A pipe cannot be read twice, and an object would be fetched twice.
+    if not paths or is_remote(paths[0]) or size(paths[0]) is None:
+        return {}
+    first = next(islice(lines(paths[0]), 1), b"")
+    try:
+        return msgspec.json.decode(first, type=dict[str, msgspec.Raw])
+    except msgspec.MsgspecError:
+        return {}
 
 
 def _identity(path: str) -> str:

@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
-from streameval import Accumulator
+from streameval import Accumulator, evaluate
 from streameval.errors import MetricError, MissingExtraError
-from streameval.plot import lifts, over_time, row
+from streameval.plot import lifts, over_time, readings, row
 from tests.effort import PATIENCE
 from tests.embedding.examples import EXAMPLES
 
@@ -114,6 +115,31 @@ def test_one_moment_is_one_point_however_it_is_written() -> None:
     ]
 
 
+def test_an_evaluation_is_drawn_with_intervals_and_by_spans() -> None:
+    frame = {
+        "recommendations": [["a", "b"]] * 40,
+        "interactions": [["b"], ["a"], []] * 13 + [["b"]],
+        "user": [f"u{number}" for number in range(40)],
+        "time": [1_700_000_000 + 3_600 * (number // 10) for number in range(40)],
+    }
+    events = pa.table(frame)
+    evaluation = evaluate(events, "ctr")
+    point_of = {str(line.get_marker()): line for line in readings(evaluation).lines}
+    interval = evaluation["ctr"].interval
+    assert interval is not None
+    assert np.asarray(point_of["None"].get_xdata()).tolist() == [interval.low, interval.high]
+    assert np.asarray(point_of["o"].get_xdata()).tolist() == [evaluation["ctr"].value]
+    hours = evaluate(events, "ctr", every="1h", time="time", time_unit="s")
+    (line,) = over_time(hours, "ctr").lines
+    assert np.asarray(line.get_ydata()).tolist() == [reading.value for _, reading in hours.items()]
+
+
+def test_a_reading_without_a_value_has_its_name_only() -> None:
+    drawn = readings({"mrr": READ})
+    assert [text.get_text() for text in drawn.get_yticklabels()] == ["mrr: no value"]
+    assert not drawn.lines
+
+
 ONE = {"start": "2025-01-01T00:00:00Z", "metric": "mrr", "labels": {"a": "b"}, "value": 0.5}
 READ = Accumulator("mrr").read("mrr")
 
@@ -121,9 +147,9 @@ READ = Accumulator("mrr").read("mrr")
 @pytest.mark.parametrize(
     ("drawn", "named"),
     [
-        (lambda: over_time(None, "mrr"), "rows=None: give the rows"),  # type: ignore[arg-type]  # the mistake
-        (lambda: over_time(ONE, "mrr"), "give the rows"),  # type: ignore[arg-type]  # the mistake
-        (lambda: over_time([ONE, 5], "mrr"), "rows[1]=5: give the rows"),  # type: ignore[list-item]  # the mistake
+        (lambda: over_time(None, "mrr"), "rows=None: give the result of evaluate"),  # type: ignore[arg-type]  # the mistake
+        (lambda: over_time(ONE, "mrr"), "give the result of evaluate"),  # type: ignore[arg-type]  # the mistake
+        (lambda: over_time([ONE, 5], "mrr"), "rows[1]=5: give the result of evaluate"),  # type: ignore[list-item]  # the mistake
         (lambda: over_time([{"metric": "mrr"}], "mrr"), "rows[0]={'metric': 'mrr'}"),
         (lambda: over_time([ONE], READ), "give the text of a metric"),  # type: ignore[arg-type]  # the mistake
         (lambda: over_time([ONE | {"start": 5}], "mrr"), "start=5: give ISO 8601"),
@@ -132,6 +158,9 @@ READ = Accumulator("mrr").read("mrr")
         (lambda: over_time([ONE | {"labels": ["b"]}], "mrr"), "labels=['b']: give name -> text"),
         (lambda: over_time([ONE | {"value": "0.5"}], "mrr"), "value='0.5': give a number"),
         (lambda: over_time([ONE], "mrr", [1]), "axes=[1]: give one Axes"),  # type: ignore[arg-type]  # the mistake
+        (lambda: over_time(evaluate([["a"]], [["a"]], "mrr"), "mrr"), "has no spans"),
+        (lambda: readings([]), "values=[]: give text -> reading"),  # type: ignore[arg-type]  # the mistake
+        (lambda: readings({"mrr": 0.5}), "values['mrr']=0.5: give a reading"),  # type: ignore[dict-item]  # the mistake
         (lambda: lifts([]), "comparisons=[]: give name -> result"),  # type: ignore[arg-type]  # the mistake
         (lambda: lifts({"mrr": READ}), "comparisons['mrr']=Reading("),  # type: ignore[dict-item]  # the mistake
         (lambda: row("now", READ), "start='now': give seconds"),  # type: ignore[arg-type]  # the mistake

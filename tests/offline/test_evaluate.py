@@ -96,6 +96,23 @@ class FakeRun:
         return self._content
 
 
+class Exchanged:
+    """An array of another library, which hands its content on."""
+
+    def __init__(self, content: np.ndarray[Any, Any]) -> None:
+        self._content = content
+        self.shape, self.dtype = content.shape, content.dtype
+
+    def __array__(self, *_: object, **__: object) -> np.ndarray[Any, Any]:
+        return self._content
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._content.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self._content.__dlpack_device__()
+
+
 FORMS: dict[str, Callable[[Data], tuple[Any, Any]]] = {
     "pandas": lambda data: (data.shown, data.truth),
     "polars": lambda data: (pl.from_pandas(data.shown), pl.from_pandas(data.truth)),
@@ -165,6 +182,25 @@ def test_a_frame_of_events_has_the_values_and_warnings_of_the_command(tmp_path: 
     assert found['mrr{variant="x"}'].interval is not None
     assert found.accumulator(variant="y").lists == 20
     assert list(found.to_frame()["users"]) == [40.0, 20.0, 40.0, 20.0]
+
+
+@pytest.mark.parametrize("column", ["user", "users"])
+def test_users_are_read_by_either_usual_name(column: str, tmp_path: Path) -> None:
+    rows = [
+        {"recommendations": ["a", "b"], "interactions": ["b"], column: f"u{number % 9}"}
+        for number in range(40)
+    ]
+    path = tmp_path / "events.ndjson"
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    for events in (str(path), pd.DataFrame(rows), pl.DataFrame(rows), pa.Table.from_pylist(rows)):
+        assert list(evaluate(events, "mrr").to_frame("pandas")["users"]) == [9.0]
+
+
+def test_users_are_read_as_named_even_beside_the_usual_name(tmp_path: Path) -> None:
+    row = {"recommendations": ["a"], "interactions": ["a"], "users": "u", "member": "m"}
+    path = tmp_path / "events.ndjson"
+    path.write_text("".join(f"{json.dumps(row | {'member': f'm{n % 3}'})}\n" for n in range(9)))
+    assert list(evaluate(str(path), "mrr", user="member").to_frame("pandas")["users"]) == [3.0]
 
 
 def test_json_lines_are_counted_as_by_the_command(tmp_path: Path) -> None:
@@ -309,6 +345,33 @@ class TestScores:
     def test_a_nan_is_an_error(self) -> None:
         with pytest.raises(StreamevalError, match="row 1 of the scores has a NaN"):
             evaluate(np.array([[0.5, 0.25], [0.5, math.nan]]), [[0], [0]], "mrr")
+
+    def test_any_library_of_arrays_may_bring_them(self, data: Data) -> None:
+        scores, gains = Exchanged(data.scores), Exchanged(data.gains)
+        assert values(evaluate(scores, gains, *METRICS)) == values(
+            evaluate(data.scores, data.gains, *METRICS)
+        )
+
+    @pytest.mark.parametrize("kind", ["float64", "float32", "with gradients"])
+    def test_a_tensor_has_the_values_of_the_matrix(self, data: Data, kind: str) -> None:
+        torch = pytest.importorskip("torch")
+        scores = torch.tensor(data.scores, dtype=torch.float32 if kind == "float32" else None)
+        scores.requires_grad_(kind == "with gradients")
+        seen = data.gains == 1
+        for truth in (torch.tensor(data.gains), data.gains):
+            assert values(evaluate(scores, truth, *METRICS)) == values(
+                evaluate(data.scores, data.gains, *METRICS)
+            )
+        found = evaluate(scores, torch.tensor(data.gains), *METRICS, exclude=torch.tensor(seen))
+        assert values(found) == values(evaluate(data.scores, data.gains, *METRICS, exclude=seen))
+
+    def test_equal_scores_of_a_tensor_rank_the_smaller_item_first(self) -> None:
+        torch = pytest.importorskip("torch")
+        scores = torch.tensor([[1.0, 2.0, 1.0, 1.0], [0.0, 0.0, 0.0, 0.0]])
+        found = evaluate(scores, [[2], [1]], "hit_rate@2", "hit_rate@3", "mrr@3")
+        assert [reading.value for _, reading in found.items()] == [0.5, 1.0, 5 / 12]
+        with pytest.raises(StreamevalError, match="row 1 of the scores has a NaN"):
+            evaluate(torch.tensor([[1.0, 2.0], [float("nan"), 1.0]]), [[0], [0]], "mrr")
 
     def test_auc_reads_the_scores(self, data: Data) -> None:
         found = evaluate(data.scores, data.gains > 0, "auc")["auc"].value

@@ -11,7 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from streameval import evaluate
 from streameval.errors import SourceError
+from streameval.offline.surroundings import UsageError
 from streameval.sources import remote
 from streameval.sources.opening import content, expand
 from tests.cli.program import ran
@@ -60,6 +62,14 @@ def test_objects_are_evaluated_as_files_are(
     assert (done.returncode, done.stderr) == (0, "")
     (reading,) = json.loads(done.stdout)
     assert (reading["value"], reading["count"]) == (0.5, lists)
+
+
+def test_one_call_in_python_reads_objects_as_files(bucket: str) -> None:
+    for path, lists in (("day=?/*.parquet", 80), ("lines/", 40)):
+        reading = evaluate(f"{bucket}/{path}", "mrr")["mrr"]
+        assert (reading.value, reading.lists) == (0.5, lists)
+    with pytest.raises(UsageError, match="no such object; check the path"):
+        evaluate(f"{bucket}/none.parquet", "mrr")
 
 
 def test_a_missing_object_is_reported(bucket: str) -> None:
