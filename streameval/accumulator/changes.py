@@ -142,7 +142,7 @@ def look(series: WatchedSeries, until: int, settings: ChangeSettings) -> Look:
         reason = "it needs 22 days, or some since an accepted day"
         return seen._replace(unjudged=("history too short", reason))
     if not any(shift.is_usable for shift in shifts):
-        reason = "they count as fewer than 12 groups of equal size, or the metric was 0"
+        reason = "they are worth fewer than 12 equally active ones, or the metric was 0"
         return seen._replace(unjudged=("too few users", reason))
     raw = plain.latest() if divided and plain is not None else ()
     return seen._replace(shifts=shifts, raw=raw)

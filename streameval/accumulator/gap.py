@@ -236,7 +236,9 @@ class _Row(NamedTuple):
         if reason is None and not lists:
             reason = "It has no list with a value."
         if reason is None and estimate.groups < FEWEST_GROUPS:
-            reason = f"Too few users: they count as fewer than {FEWEST_GROUPS} groups."
+            reason = (
+                f"Too few users: they are worth fewer than {FEWEST_GROUPS} equally active ones."
+            )
         return cls(name, counted.sums, estimate, lists, reason)
 
 

@@ -83,7 +83,7 @@ def uncovered(shares: Shares) -> str | None:
 def _unspread(metric: Metric, reading: Reading, sums: GroupSums) -> str:
     """The reason that a value has no interval, although its sums by user stand for it."""
     if pool_days(sums).groups < FEWEST_GROUPS:
-        return f"Too few users: they count as fewer than {FEWEST_GROUPS} groups of equal size."
+        return f"Too few users: they are worth fewer than {FEWEST_GROUPS} equally active ones."
     if reading.value <= 0:
         return f"{metric.text} is not above 0 so far."
     return f"{metric.text} is the same for all users so far."

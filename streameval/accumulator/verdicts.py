@@ -227,8 +227,8 @@ def _shortfall(row: Compared, times: float) -> str:
         )
     groups = (FEWEST_GROUPS + 1) / times - 1.0
     return (
-        f"too few users: they count as {max(groups, 0.0):.1f} groups of equal size in the smaller "
-        f"variant, and {FEWEST_GROUPS} are needed: about {more} times as many users."
+        f"too few users: those of the smaller variant are worth {max(groups, 0.0):.1f} equally "
+        f"active ones, and {FEWEST_GROUPS} are needed: about {more} times as many users."
     )
 
 

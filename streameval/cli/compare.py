@@ -378,14 +378,18 @@ FORMATS: Final[Mapping[str, Callable[[CompareResult], str]]] = {
 
 def _checks(result: CompareResult) -> Iterator[str]:
     checks, rows, *_ = result.report
-    heaviest = max((row.heaviest for row in rows), default=0.0)
     since = result.experiment.since
     days = "" if since is None else f" since {since}"
     yield (
         f"Checks{days}: users {users_text(checks)}; in several variants {percent(checks.shared)}; "
-        f"lists without a user id {percent(checks.anonymous)}; heaviest group {percent(heaviest)} "
-        "of a variance."
+        f"lists without a user id {percent(checks.anonymous)}."
     )
+    heaviest = max(rows, key=lambda row: row.heaviest, default=None)
+    if heaviest is not None and heaviest.heaviest:
+        yield (
+            f"Weight of a single group of users: {percent(heaviest.heaviest)} at most, in "
+            f"{heaviest.metric} of {heaviest.variant}; if it is much, few users decide."
+        )
     for note in checks.notes:
         yield f"Note: {note}."
     if checks.left_out:

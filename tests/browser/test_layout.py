@@ -228,7 +228,7 @@ def test_a_value_stands_with_its_interval(
 def test_a_value_without_an_interval_says_why(
     site: Site, window: str, request: pytest.FixtureRequest
 ) -> None:
-    why = "Too few users: they count as fewer than 12 groups of equal size."
+    why = "Too few users: they are worth fewer than 12 equally active ones."
     each = mean("ndcg@10", ("control",), 3.0, 8)
     reading = msgspec.structs.replace(each.reading, no_interval=why)
     site.snapshot = picture(msgspec.structs.replace(each, reading=reading))

@@ -101,7 +101,7 @@ def test_the_reason_of_a_verdict_does_not_repeat_it(usual: Report) -> None:
     assert "differ by" not in drawn
     few = {name: variant(CONTROL, users=1, seed=seed) for seed, name in enumerate(["control", "b"])}
     drawn = section(report(few))
-    assert "<small>They count as" in drawn
+    assert "<small>Those of the smaller variant are worth" in drawn
     assert "too few users: " not in drawn
 
 
