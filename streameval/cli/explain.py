@@ -27,7 +27,7 @@ from streameval.join.explanation import (
 )
 from streameval.join.frontend import JoinFrontend
 from streameval.join.state import JoinedState
-from streameval.offline.counting import ingest_records, owner_from_start
+from streameval.offline.readers import ingest_records, owner_from_start
 from streameval.offline.surroundings import UsageError
 from streameval.sources.options import KafkaOptions
 from streameval.sources.source import Source

@@ -28,10 +28,16 @@ from streameval.cli.terminal import SURROUNDINGS, csv_text, json_text, render
 from streameval.engine.variants import everyone_in
 from streameval.errors import MetricError, NotComparableError
 from streameval.exporters.view import figure
-from streameval.offline.counting import count_records, count_tables
-from streameval.offline.request import Request, config_of, expand_paths, given_options
+from streameval.offline.counting import count_events
+from streameval.offline.request import (
+    Request,
+    config_of,
+    expand_paths,
+    given_options,
+    relabel,
+)
 from streameval.offline.surroundings import UsageError, as_usage_error
-from streameval.offline.variants import chosen_metrics, is_state, restore_states, variant_of
+from streameval.offline.variants import chosen_metrics, is_state, restore_states
 from streameval.statistics.intervals import Intervals
 from streameval.tables.files import finite
 
@@ -153,13 +159,11 @@ def _of_files(request: Request, options: Mapping[str, Any]) -> _Counted:
     intervals = msgspec.structs.replace(config.intervals or Intervals(), **options)
     config = msgspec.structs.replace(config, intervals=intervals, experiment=None)
     if request.is_tables:
-        bare = msgspec.structs.replace(config, labels=[], segments=[])
-        empty, cells = count_tables(request, bare, SURROUNDINGS)
-        variants = [variant_of(cell) for cell in cells.values()]
-        if not variants:
-            raise UsageError(f"no valid event in {', '.join(request.files)}.")
-        return _Counted(empty.metrics, variants[0], intervals)
-    ingest = count_records(config, None, request.processes, SURROUNDINGS).ingest
+        # A table need not have the columns of labels.
+        config = relabel(msgspec.structs.replace(config, segments=[]), labels=[])
+    ingest = count_events(request, config, SURROUNDINGS).ingest
+    if not ingest.tally.valid:
+        raise UsageError(f"no valid event in {', '.join(request.files)}.")
     return _Counted(*everyone_in(ingest, config.labels), intervals)
 
 

@@ -134,18 +134,20 @@ class Ingest:
         self._limits = limits
         self._letters: list[DeadLetter] = []
 
-    def apply(self, batch: RecordBatch) -> None:
+    def apply(self, batch: RecordBatch, most: int | None = None) -> None:
         """Count a batch and move the position of its partition behind it.
 
         A partition that was not begun begins with the batch. A record that cannot be counted is
         invalid. After an error the counts are unusable.
+
+        `most`: number of records that are counted together; None for `AT_ONCE`.
 
         Raises:
             SourceError: the batch begins before the position, so records would count twice.
             TooManyInvalidError: the limits on invalid records are exceeded.
             UncountableRecordsError: records cannot be counted together, because of a bug.
         """
-        for piece in batch.pieces(AT_ONCE):
+        for piece in batch.pieces(most or AT_ONCE):
             self._count(piece)
 
     def _count(self, batch: RecordBatch) -> None:

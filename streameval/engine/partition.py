@@ -212,11 +212,7 @@ class PartitionState:
         self._families = {
             spec.name: Family(spec, layout.windowing, shared) for spec in layout.families
         }
-        searches = [spec.table.search for spec in layout.families]
-        self._search = Search(
-            max((each.depth for each in searches), default=0),
-            every=any(each.every for each in searches),
-        )
+        self._search = widest_search(layout.families)
         self.since: dict[str, int] = {}
         self.backfills: list[Extent] = []
         self.unfinished = False
@@ -472,6 +468,15 @@ class PartitionState:
         except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
             raise DamagedStateError(META, f"{type(error).__name__}: {error}") from error
         return kept
+
+
+def widest_search(families: Sequence[FamilySpec]) -> Search:
+    """The search whose hits all these families can read."""
+    searches = [spec.table.search for spec in families]
+    return Search(
+        max((search.depth for search in searches), default=0),
+        every=any(search.every for search in searches),
+    )
 
 
 def backfills_in(meta: bytes) -> list[Extent]:

@@ -7,9 +7,7 @@ from datetime import date, timedelta
 from typing import Any, Final, NamedTuple
 
 import msgspec
-import numpy as np
 
-from streameval.accumulator import Accumulator
 from streameval.accumulator.change_report import (
     OTHERS,
     WEEKS,
@@ -18,7 +16,6 @@ from streameval.accumulator.change_report import (
     ChangesReport,
 )
 from streameval.accumulator.changes import (
-    Traffic,
     WatchedSeries,
     judge_changes,
     look,
@@ -26,7 +23,6 @@ from streameval.accumulator.changes import (
 )
 from streameval.accumulator.planned_shares import day_number
 from streameval.catalogue import parse
-from streameval.catalogue.metric import Metric
 from streameval.config import Config
 from streameval.engine.capture import ingest_snapshot
 from streameval.engine.changes import (
@@ -37,13 +33,11 @@ from streameval.engine.changes import (
     watched_series,
 )
 from streameval.errors import suggestion
-from streameval.offline.counting import count_records, count_tables, early_warning
+from streameval.offline.counting import count_events, early_warning
 from streameval.offline.request import Request, config_of
 from streameval.offline.surroundings import NoEventsError, Surroundings, UsageError
 from streameval.offline.variants import is_state, restore_states
-from streameval.partials import Cell
-from streameval.statistics.intervals import NOBODY, GroupSums, Intervals
-from streameval.windows.times import DAY
+from streameval.statistics.intervals import Intervals
 
 _EPOCH: Final = date(1970, 1, 1)
 
@@ -203,8 +197,7 @@ def _from_files(request: Request, options: ChangeOptions, around: Surroundings) 
         for metric in empty.metrics
         if empty.groups(metric.text) is None
     }
-    count = _tables if request.is_tables else _lines
-    counts = count(request, config, settings, around)
+    counts = _count(request, config, settings, around)
     settings = _with_metrics(settings, request, counts.families)
     return counts._replace(settings=settings, left_out=left_out, open_too=True)
 
@@ -235,10 +228,11 @@ def _with_metrics(
     return msgspec.structs.replace(settings, metrics=asked)
 
 
-def _lines(
+def _count(
     request: Request, config: Config, settings: ChangeSettings, around: Surroundings
 ) -> _Counts:
-    ingest = count_records(config, None, request.processes, around).ingest
+    counts = count_events(request, config, around)
+    ingest, config = counts.ingest, counts.config
     if trouble := ingest_snapshot(ingest, labels=config.labels, now=0.0).health.trouble:
         around.note(trouble)
     families = families_in(ingest, settings, config.labels)
@@ -246,66 +240,7 @@ def _lines(
     intervals = config.intervals or Intervals()
     # Files are read to their end, so none is waited for.
     clock, lateness = ingest.clock, ingest.layout.windowing.lateness
+    if clock is not None and (warning := early_warning(config, [clock])) is not None:
+        around.note(warning)
     closed = closed_day([] if clock is None else [clock], lateness)
     return _Counts(families, settings, intervals, closed, {}, doubtful)
-
-
-def _tables(
-    request: Request, config: Config, settings: ChangeSettings, around: Surroundings
-) -> _Counts:
-    dimensions = config.dimensions()
-    empty, cells = count_tables(
-        request, msgspec.structs.replace(config, labels=dimensions, segments=[]), around
-    )
-    for cell, counted in cells.items():
-        if advice := counted.advice():
-            around.note(f"{' / '.join(cell.labels)}: {advice}" if cell.labels else advice)
-    counts = _CellCounts(dimensions, cells, empty)
-    days = counts.traffic(range(len(counts.values))).days
-    newest = int(days[-1]) if days.size else 0
-    if (warning := early_warning(config, [newest * DAY])) is not None:
-        around.note(warning)
-    # A table has no clock, only days: its newest one may be open.
-    closed = closed_day([newest * DAY], 0) if days.size else 0
-    return _Counts([counts], settings, config.intervals or Intervals(), closed, {})
-
-
-class _CellCounts:
-    """The counts of tables: an accumulator for each combination of label values."""
-
-    def __init__(
-        self, names: Sequence[str], cells: Mapping[Cell, Accumulator], empty: Accumulator
-    ) -> None:
-        self.names = names
-        self.values = [cell.labels for cell in cells]
-        self.metrics: Sequence[Metric] = [
-            metric for metric in empty.metrics if empty.groups(metric.text) is not None
-        ]
-        self._parts = list(cells.values())
-        self._empty = empty
-        self._sums: dict[tuple[int, ...], Accumulator] = {}
-
-    def sums(self, metric: Metric, slices: Sequence[int]) -> GroupSums:
-        """The sums of a metric over some slices."""
-        sums = self._together(slices).groups(metric.text)
-        nothing = np.zeros((0, self._groups))
-        none = GroupSums(np.zeros(0, np.int64), nothing, nothing.astype(np.int64))
-        return none if sums is None else sums
-
-    @property
-    def _groups(self) -> int:
-        return 1 if self._empty.intervals is None else self._empty.intervals.groups
-
-    def traffic(self, slices: Sequence[int]) -> Traffic:
-        """The lists of some slices by day."""
-        audience = self._together(slices).audience or NOBODY
-        return Traffic(audience.days, audience.listed, audience.nameless)
-
-    def _together(self, slices: Sequence[int]) -> Accumulator:
-        key = tuple(slices)
-        if key not in self._sums:
-            total = self._parts[key[0]].copy() if key else self._empty
-            for place in key[1:]:
-                total.merge(self._parts[place])
-            self._sums[key] = total
-        return self._sums[key]

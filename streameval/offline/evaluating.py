@@ -1,4 +1,4 @@
-"""Evaluates what a request names: JSON lines as the daemon counts them, tables, and pairs."""
+"""Evaluates what a request names, as the daemon counts it or by spans of event time."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from streameval.accumulator import Accumulator
-from streameval.accumulator.reading_intervals import interval_method
 from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.capture import ingest_snapshot
@@ -17,16 +15,15 @@ from streameval.engine.snapshot import Health, JoinHealth, Series, SeriesFamily,
 from streameval.engine.spans import Slice
 from streameval.engine.variants import users_in
 from streameval.join.frontend import JoinStats
-from streameval.offline.counting import (
-    Counts,
-    count_records,
-    count_tables,
-    early_warning,
-    record_chunks,
-    table_task,
+from streameval.offline.counting import Counts, count_events, early_warning, event_chunks
+from streameval.offline.pairs import check_pair
+from streameval.offline.request import (
+    Request,
+    config_of,
+    lacking_field,
+    only_for_pairs,
+    relabel,
 )
-from streameval.offline.pairs import check_pair, count_pair, pair_events
-from streameval.offline.request import Request, config_of, lacking_field, only_for_pairs
 from streameval.offline.surroundings import NoEventsError, Surroundings, UsageError
 from streameval.offline.values import EventChunk
 from streameval.partials import Cell
@@ -51,15 +48,15 @@ class Evaluated(NamedTuple):
     Attributes:
         spans: in time order; one without a start unless spans are asked for.
         config: what was counted, and how.
+        counts: all of them, from which the readings were made.
         is_doubtful: whether most records with interactions are invalid.
-        counted: the accumulator of each span and slice; empty for JSON lines.
         users: number of users of each span and slice, if they are known.
     """
 
     spans: Sequence[SpanReadings]
     config: Config
+    counts: Counts
     is_doubtful: bool = False
-    counted: Mapping[Cell, Accumulator] = MappingProxyType({})
     users: Mapping[Cell, float] = MappingProxyType({})
 
 
@@ -72,36 +69,19 @@ def evaluated(request: Request, around: Surroundings, now: float) -> Evaluated:
         UsageError: the request contradicts itself, or names what is not there.
         NoEventsError: there is no valid event.
     """
-    if request.is_pair:
-        return _of_pair(request, around)
-    if request.ties is not None or request.form != "detect":
-        raise UsageError(only_for_pairs(request))
-    return _of_tables(request, around) if request.is_tables else _of_records(request, around, now)
-
-
-def _of_records(request: Request, around: Surroundings, now: float) -> Evaluated:
-    config = config_of(request)
-    counts = count_records(
-        config, _span_length(config, request), request.processes, around, request.inputs
-    )
-    join, tally = _join_health(counts, config), counts.ingest.tally
+    config = _config(request, around)
+    counts = count_events(request, config, around, _span_length(config, request))
+    config, tally, join = counts.config, counts.ingest.tally, _join_health(counts, config)
     warning = tally.warning() or (join.warning() if join is not None else None)
     doubt = None if counts.spans is None else counts.ingest.doubt()
+    for text in config.metrics if request.is_tables else ():
+        if lacking := lacking_field(text, config, tables=True):
+            around.note(f"do not use the value of {text}: it needs {lacking}.")
     if not tally.valid:
         if warning is not None:
             around.note(warning)
-        raise NoEventsError(f"no valid event in {', '.join(config.source.logs)}.")
-    if counts.spans is None:
-        snapshot = ingest_snapshot(counts.ingest, labels=config.labels, now=now, join=join)
-        spans = [SpanReadings(None, snapshot)]
-    else:
-        families = [
-            SeriesFamily(group.name, group.segment, group.dimensions) for group in config.families()
-        ]
-        spans = [
-            SpanReadings(start, snapshot_of(families, slices))
-            for start, slices in counts.spans.items()
-        ]
+        raise NoEventsError(f"no valid event in {', '.join(request.files or config.source.logs)}.")
+    spans = _readings(counts, now, join)
     for text in _absent_labels([span.snapshot for span in spans], request.wording):
         around.note(text)
     if counts.spans is not None and (problem := warning or doubt):
@@ -111,7 +91,48 @@ def _of_records(request: Request, around: Surroundings, now: float) -> Evaluated
     if counts.spans is None and config.intervals is not None:
         sizes = users_in(counts.ingest, config.labels)
         users = {Cell(labels, None): number for labels, number in sizes.items()}
-    return Evaluated(spans, config, warning is not None, users=users)
+    return Evaluated(spans, config, counts, warning is not None, users=users)
+
+
+def _readings(counts: Counts, now: float, join: JoinHealth | None) -> list[SpanReadings]:
+    """The readings of each span, in time order."""
+    config = counts.config
+    if counts.spans is None:
+        snapshot = ingest_snapshot(counts.ingest, labels=config.labels, now=now, join=join)
+        return [SpanReadings(None, snapshot)]
+    families = [
+        SeriesFamily(group.name, group.segment, group.dimensions) for group in config.families()
+    ]
+    return [
+        SpanReadings(start, snapshot_of(families, slices)) for start, slices in counts.spans.items()
+    ]
+
+
+def _config(request: Request, around: Surroundings) -> Config:
+    """The configuration to count with, once the arguments are checked."""
+    if request.is_pair:
+        _check_pair(request)
+        return _without_splits(config_of(request), around)
+    if request.ties is not None or request.form != "detect":
+        raise UsageError(only_for_pairs(request))
+    return config_of(request)
+
+
+def _check_pair(request: Request) -> None:
+    if request.labels:
+        option = request.wording.option
+        pair = f"{option('recommendations')} and {option('truth')}"
+        raise UsageError(f"{option('by')} splits events; {pair} have no labels.")
+    check_pair(request)
+
+
+def _without_splits(config: Config, around: Surroundings) -> Config:
+    """The configuration without what a row of one item has not: labels, times and event ids."""
+    if config.windows is not None or config.segments or config.dedup is not None:
+        around.note("windows, segments and dedup need events; rows of items have none.")
+    return relabel(
+        msgspec.structs.replace(config, windows=None, segments=[], dedup=None), labels=[]
+    )
 
 
 def _span_length(config: Config, request: Request) -> int | None:
@@ -153,55 +174,6 @@ def _absent_labels(snapshots: Sequence[Snapshot], wording: Wording) -> Iterator[
         if present == {MISSING_LABEL}:
             by = wording.option("by")
             yield f"no event has the label {name!r}; {by} or [event.labels] names its field."
-
-
-def _of_tables(request: Request, around: Surroundings) -> Evaluated:
-    config = config_of(request)
-    _span_length(config, request)
-    return _read(count_tables(request, config, around).found, config, request, around)
-
-
-def _of_pair(request: Request, around: Surroundings) -> Evaluated:
-    if request.labels:
-        option = request.wording.option
-        pair = f"{option('recommendations')} and {option('truth')}"
-        raise UsageError(f"{option('by')} splits events; {pair} have no labels.")
-    check_pair(request)
-    config = config_of(request)
-    counted = count_pair(request, config, _span_length(config, request), around.note).found
-    # The labels of a daemon's configuration are in its events.
-    return _read(counted, msgspec.structs.replace(config, labels=[]), request, around)
-
-
-def _read(
-    counted: Mapping[Cell, Accumulator], config: Config, request: Request, around: Surroundings
-) -> Evaluated:
-    if config.windows is not None or config.segments or config.metric or config.dedup is not None:
-        names = "windows, segments, dedup and [[metric]]"
-        around.note(f"{names} apply to JSON lines only; they are ignored here.")
-    for text in config.metrics:
-        if lacking := lacking_field(text, config, tables=True):
-            around.note(f"do not use the value of {text}: it needs {lacking}.")
-    if not any(accumulator.lists for accumulator in counted.values()):
-        raise NoEventsError(f"no event in {', '.join(request.files)}.")
-    spans = _by_span(counted, config)
-    _note_doubts(spans, config, around)
-    audiences = {cell: part.audience for cell, part in counted.items()}
-    users = {cell: audience.users for cell, audience in audiences.items() if audience is not None}
-    return Evaluated(spans, config, counted=counted, users=users)
-
-
-def _by_span(counted: Mapping[Cell, Accumulator], config: Config) -> list[SpanReadings]:
-    """The readings of each span, in time order."""
-    families = [SeriesFamily("labels", None, tuple(config.labels))]
-    spans: dict[int | None, dict[tuple[str, ...], Slice]] = {}
-    for cell, part in sorted(
-        counted.items(), key=lambda item: (item[0].start or 0, item[0].labels)
-    ):
-        method = interval_method(config.intervals, whole=cell.start is None)
-        whole = Slice(part.metrics, part.table, 0, method, part.doubts)
-        spans.setdefault(cell.start, {})[cell.labels] = whole
-    return [SpanReadings(start, snapshot_of(families, [slices])) for start, slices in spans.items()]
 
 
 def _note_doubts(spans: Sequence[SpanReadings], config: Config, around: Surroundings) -> None:
@@ -259,13 +231,4 @@ def chunks_of(request: Request, config: Config) -> Iterator[EventChunk]:
 
     `config`: of `evaluated`.
     """
-    every = _span_length(config, request)
-    if request.is_pair:
-        for start, _, columns in pair_events(request, config, every, lambda _: None):
-            yield EventChunk(columns, (), start)
-    elif request.is_tables:
-        task = table_task(request, config)
-        for cell, events in task.counting.split(task.pieces):
-            yield EventChunk(events, cell.labels, cell.start)
-    else:
-        yield from record_chunks(config, every, request.inputs)
+    return event_chunks(request, config, _span_length(config, request))

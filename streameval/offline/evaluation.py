@@ -22,6 +22,7 @@ from streameval.decoding.fields import TimeUnit
 from streameval.errors import MetricError, SuspiciousEventsWarning
 from streameval.events import Id
 from streameval.exporters.view import figure
+from streameval.offline.counting import accumulator_of
 from streameval.offline.evaluating import Evaluated, chunks_of, evaluated, page_of
 from streameval.offline.given import fields_of
 from streameval.offline.request import ROLES, Form, Request, title_of
@@ -118,16 +119,16 @@ class Evaluation(Mapping[str, Reading]):
         """The counts of a slice, for example to merge or to save; a copy.
 
         Raises:
-            UsageError: there is no such slice, or JSON lines were counted as a daemon counts.
+            UsageError: there is no such slice, or the events are split by spans.
         """
-        wanted = tuple(labels.get(name) for name in self.labels)
-        counted = self._counts.counted.get(Cell(wanted, None))  # type: ignore[arg-type]  # else None
+        wanted = [labels.get(name, "") for name in self.labels]
+        counted = accumulator_of(self._counts.counts, wanted, self._request.inputs)
         if counted is None:
             raise UsageError(
                 f"no accumulator of {labels or 'all events'}: name a value of each of "
-                f"{', '.join(self.labels) or 'no labels'}, without spans; JSON lines have none."
+                f"{', '.join(self.labels) or 'no labels'}, without spans."
             )
-        return counted.copy()
+        return counted
 
     def slice(self, **labels: str) -> dict[str, Reading]:
         """The readings of the slice with these labels, by the text of the metric.

@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
-import numpy as np
 
-from streameval.accumulator import Accumulator
-from streameval.accumulator.by_user import has_user_sums
 from streameval.accumulator.comparison import Method
-from streameval.accumulator.gap import Gap, gap_of
-from streameval.accumulator.readings import user_sums
+from streameval.accumulator.gap import Gap
 from streameval.config import Config
 from streameval.decoding.values import MISSING_LABEL
 from streameval.engine.gaps import gaps_in
 from streameval.engine.ingest import Ingest
 from streameval.errors import suggestion
-from streameval.offline.counting import count_records, count_tables
+from streameval.offline.counting import count_events
 from streameval.offline.request import ExperimentOptions, Request, config_of
 from streameval.offline.surroundings import NoEventsError, Surroundings, UsageError
-from streameval.offline.variants import is_state, restore_states, together, without_sets
+from streameval.offline.variants import is_state, restore_states, without_sets
 from streameval.statistics.intervals import Intervals
-
-_HERE: Final = np.array([0])
 
 
 class GapResult(NamedTuple):
@@ -82,10 +76,7 @@ def _of_files(
     request: Request, options: ExperimentOptions, by: str, method: Method, around: Surroundings
 ) -> GapResult:
     config = _settings(request, options, by, around)
-    if request.is_tables:
-        _, cells = count_tables(request, config, around)
-        return GapResult(_of_accumulators(together(cells), config, method))
-    ingest = count_records(config, None, request.processes, around).ingest
+    ingest = count_events(request, config, around).ingest
     gaps = _of_ingest(ingest, config, by, (), method)
     return GapResult(gaps, ingest.tally.warning() is not None)
 
@@ -98,17 +89,6 @@ def _settings(
     config = config_of(chosen)
     intervals = msgspec.structs.replace(config.intervals or Intervals(), **options.intervals)
     return msgspec.structs.replace(config, intervals=intervals, experiment=None, gap=[])
-
-
-def _of_accumulators(
-    values: Mapping[str, Accumulator], config: Config, method: Method
-) -> list[Gap]:
-    empty, gaps = config.accumulator(), []
-    for metric in empty.metrics:
-        if has_user_sums(metric, empty.table):
-            sums = {name: user_sums(metric, value.table, _HERE) for name, value in values.items()}
-            gaps.append(gap_of(metric, sums, config.intervals or Intervals(), method))
-    return gaps
 
 
 def _of_state(

@@ -1,4 +1,4 @@
-"""Counts pairs of files with one item per row: recommendations and truth."""
+"""Pairs of files with one item per row: recommendations and truth."""
 
 from __future__ import annotations
 
@@ -8,13 +8,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from streameval.accumulator import Accumulator
 from streameval.config import Config
-from streameval.errors import InvalidEventError, SourceError
-from streameval.offline.counting import CountedTables, of_kind
 from streameval.offline.request import Request, names_in, source_name
-from streameval.offline.surroundings import UsageError, as_usage_error
-from streameval.partials import Cell
+from streameval.offline.surroundings import UsageError
 from streameval.tables.files import Kind, is_table, join_tables
 from streameval.tables.rows import (
     Rows,
@@ -56,34 +52,6 @@ class PairEvents(NamedTuple):
     start: int | None
     kind: Kind | None
     columns: Any
-
-
-def count_pair(
-    request: Request, config: Config, every: int | None, note: Callable[[str], None]
-) -> CountedTables:
-    """Count the lists of a pair of files, one for each user and span of time.
-
-    `every`: length of a span, microseconds; None for one span. `note`: takes each doubt.
-    """
-    config = msgspec.structs.replace(config, labels=[])
-    with as_usage_error(SourceError):
-        events = list(pair_events(request, config, every, note))
-        empty = empty_pair(request, config, events)
-    counted = {Cell((), event.start): empty.copy() for event in events}
-    for event in events:
-        with as_usage_error(InvalidEventError):
-            counted[Cell((), event.start)].update_many(event.columns)
-    return CountedTables(empty, counted)
-
-
-def empty_pair(request: Request, config: Config, events: Sequence[PairEvents]) -> Accumulator:
-    """An empty accumulator for these events."""
-    kinds = {event.kind for event in events}
-    if None in kinds:
-        given = {"ids": None, **request.inputs}
-        return config.accumulator(given)
-    kind: Kind = "integer" if "integer" in kinds else "string"
-    return of_kind(config, kind).accumulator(request.inputs)
 
 
 def pair_events(

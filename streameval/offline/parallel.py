@@ -6,27 +6,16 @@ import multiprocessing
 import os
 import signal
 import threading
-import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
-from functools import cached_property, partial
-from itertools import groupby
+from functools import partial
 from multiprocessing.process import BaseProcess
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
-from streameval.accumulator.doubts import Doubts
-from streameval.errors import (
-    InvalidEventError,
-    SourceError,
-    StreamevalError,
-    SuspiciousEventsWarning,
-)
-from streameval.partials import Cell, Counter, Partial
-from streameval.tables.events import TableOptions, event_rows
-from streameval.tables.files import FileTable, Piece, tables_of
+from streameval.errors import StreamevalError
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -195,98 +184,3 @@ def _end_with_parent() -> None:
 
 def _count(task: Any) -> Any:
     return _counts[0](task)
-
-
-class TaskResult(NamedTuple):
-    """The rows counted in a task, its size in bytes, and the doubts of each cell."""
-
-    size: int
-    lists: int
-    rows: list[Partial]
-    doubts: Mapping[Cell, Doubts]
-
-
-class TableCounting:
-    """Counts pieces of tables."""
-
-    def __init__(
-        self,
-        options: TableOptions,
-        metrics: Sequence[str],
-        every: str | None,
-        inputs: Mapping[str, Any],
-    ) -> None:
-        self._options, self._metrics = options, metrics
-        self._every, self._inputs = every, inputs
-
-    def __call__(self, pieces: Sequence[Piece]) -> TaskResult:
-        """Count pieces in order.
-
-        Raises:
-            SourceError: a file cannot be read, or a row of it is not an event.
-        """
-        at: list[tuple[FileTable, Any]] = []
-        try:
-            with warnings.catch_warnings():
-                # The command reports suspicious times itself, and once for all tasks.
-                warnings.simplefilter("ignore", SuspiciousEventsWarning)
-                cells = self._counter.accumulators(self._events(pieces, at))
-        except InvalidEventError as error:
-            raise self._refused(*at.pop(), error) from error
-        rows = self._counter.packed(cells)
-        size, lists = sum(piece.size for piece in pieces), sum(row.lists for row in rows)
-        return TaskResult(
-            size, lists, rows, {cell: accumulator.doubts for cell, accumulator in cells.items()}
-        )
-
-    def split(self, pieces: Sequence[Piece]) -> Iterator[tuple[Cell, Any]]:
-        """The events of each cell, piece by piece."""
-        for events in self._events(pieces, []):
-            yield from self._counter.split(events)
-
-    def _events(self, pieces: Sequence[Piece], at: list[tuple[FileTable, Any]]) -> Iterator[Any]:
-        """Tables of events in order; `at` holds the one that is being counted."""
-        wanted = self._options.wanted()
-        for _, same in groupby(pieces, lambda piece: piece.path):
-            first, *others = same
-            groups = (group for piece in others for group in piece.groups)
-            for table in tables_of(first._replace(groups=(*first.groups, *groups)), wanted):
-                events = event_rows(table, self._options)
-                at[:] = [(table, events)]
-                yield events
-
-    def _refused(self, table: FileTable, events: Any, error: InvalidEventError) -> SourceError:
-        """Find by bisection the first row that cannot be counted."""
-        counted, failing = 0, events.num_rows
-        while failing - counted > 1:
-            middle = (counted + failing) // 2
-            if self._refusal(events[counted:middle]) is None:
-                counted = middle
-            else:
-                failing = middle
-        # The error of the row alone names no number of a row in some part of the file.
-        alone = self._refusal(events[counted:failing]) or error
-        problem = f"{table.place(counted)}: {alone.detail}"
-        return SourceError(table.path, problem, "correct the file")
-
-    def _refusal(self, events: Any) -> InvalidEventError | None:
-        """Why these events cannot be counted, or None."""
-        try:
-            self._counter.accumulators([events])
-        except InvalidEventError as error:
-            return error
-        return None
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Each process creates its own counter.
-        return {name: attribute for name, attribute in self.__dict__.items() if name != "_counter"}
-
-    @cached_property
-    def _counter(self) -> Counter:
-        return Counter(
-            *self._metrics,
-            by=self._options.by,
-            every=self._every,
-            label_bytes=self._options.fields.max_label_bytes,
-            **self._inputs,
-        )

@@ -61,7 +61,9 @@ _PER_ITEM: Final = "per_item."
 """Before the name of values beside the items: per_item.propensity=p."""
 
 
-_COLUMNS: Final = ("recommendations", "interactions", "positions", "scores", "user", "time")
+_COLUMNS: Final = (
+    *("recommendations", "interactions", "positions", "scores", "user", "time", "event_id"),
+)
 """Keys of [event] that name a column of a table."""
 
 
@@ -355,7 +357,7 @@ def _overridden(config: Config, request: Request) -> Config:
     added = [text for text in request.added if parse(text).text not in counted]
     config = change(config, metrics=[*config.metrics, *added])
     if request.labels:
-        config = _relabel(config, request.labels)
+        config = relabel(config, request.labels)
     if request.catalog is not None:
         catalog = request.catalog
         config = change(config, catalog=int(catalog) if catalog.isdecimal() else catalog)
@@ -421,7 +423,7 @@ def unknown_column(field: str, fields: Sequence[str]) -> str:
     return f"--column: unknown field {field!r}; known: {', '.join(fields)}.{hint}"
 
 
-def _relabel(config: Config, labels: Sequence[str]) -> Config:
+def relabel(config: Config, labels: Sequence[str]) -> Config:
     """The configuration with other labels; settings of removed labels are dropped."""
     change = msgspec.structs.replace
     segments = [name for name in config.segments if name not in labels]

@@ -20,9 +20,9 @@ from streameval.checkpoints.store import is_store
 from streameval.config import Config
 from streameval.engine.capture import ingest_snapshot
 from streameval.engine.ingest import Ingest
-from streameval.engine.variants import segments_in, variants_in
-from streameval.offline.counting import count_records, count_tables, early_warning
-from streameval.offline.pairs import check_pair, count_pair, with_truth_read
+from streameval.engine.variants import everyone_in, segments_in, variants_in
+from streameval.offline.counting import count_events, early_warning
+from streameval.offline.pairs import check_pair, with_truth_read
 from streameval.offline.request import (
     AlignedEvents,
     ExperimentOptions,
@@ -30,10 +30,10 @@ from streameval.offline.request import (
     Request,
     config_of,
     deciding_metrics,
+    relabel,
 )
 from streameval.offline.states import newest_checkpoints, restore, without_copies
 from streameval.offline.surroundings import Surroundings, UsageError
-from streameval.partials import Cell
 from streameval.statistics.intervals import Audience, Intervals
 from streameval.tables.files import FileTable
 from streameval.tables.rows import Rows
@@ -65,8 +65,7 @@ def count_files(
     """The counts of files."""
     config, experiment = _settings(request, options, around)
     labels = [experiment.label] if options.by is None else [experiment.label, options.by]
-    count = _count_tables if request.is_tables else _count_lines
-    counted = count(request, config, labels, around)
+    counted = _count_arms(request, config, labels, around)
     days = [day * DAY for day in _newest_days(counted.variants)]
     if (warning := early_warning(config, days)) is not None:
         around.note(warning)
@@ -88,7 +87,8 @@ def _settings(
     labels = (
         [experiment_options.label] if options.by is None else [experiment_options.label, options.by]
     )
-    if not {*labels} <= {*config.labels}:
+    # A table need not have the columns of all labels.
+    if request.is_tables or not {*labels} <= {*config.labels}:
         request = msgspec.structs.replace(request, labels=labels)
     config = config_of(request)
     intervals = msgspec.structs.replace(config.intervals or Intervals(), **options.intervals)
@@ -121,24 +121,11 @@ def without_sets(request: Request, around: Surroundings) -> Request:
     return msgspec.structs.replace(request, metrics=chosen)
 
 
-def _count_tables(
+def _count_arms(
     request: Request, config: Config, labels: Sequence[str], around: Surroundings
 ) -> Counted:
     """`labels`: of the variants, and of the segments if there are any."""
-    empty, cells = count_tables(request, msgspec.structs.replace(config, labels=[*labels]), around)
-    arms = together(cells)
-    for name, arm in arms.items():
-        if advice := arm.advice():
-            around.note(f"{labels[0]}={name}: {advice}")
-    variants = {name: variant_of(arm) for name, arm in arms.items()}
-    counted = _without_intervals(config, (empty.metrics, variants))
-    return counted._replace(segments=_by_segment(cells))
-
-
-def _count_lines(
-    request: Request, config: Config, labels: Sequence[str], around: Surroundings
-) -> Counted:
-    ingest = count_records(config, None, request.processes, around, request.inputs).ingest
+    ingest = count_events(request, config, around).ingest
     if trouble := ingest_snapshot(ingest, labels=config.labels, now=0.0).health.trouble:
         around.note(trouble)
     label, *others = labels
@@ -165,8 +152,8 @@ def count_models(
         name: _count_model(_of_model(request, model), config, around.about(name))
         for name, model in options.models.items()
     }
-    variants = {name: variant_of(accumulator) for name, accumulator in counted.items()}
-    metrics = next(iter(counted.values())).metrics
+    variants = {name: variant for name, (_, variant) in counted.items()}
+    metrics, _ = next(iter(counted.values()))
     return (
         experiment,
         config.intervals or Intervals(),
@@ -181,13 +168,15 @@ def _of_model(request: Request, model: PairSource | AlignedEvents) -> Request:
     return msgspec.structs.replace(request, aligned=model)
 
 
-def _count_model(request: Request, config: Config, around: Surroundings) -> Accumulator:
-    """The lists of one file of recommendations."""
-    empty, cells = count_pair(request, config, None, around.note)
-    counted = cells.get(Cell((), None), empty)
-    if advice := counted.advice():
-        around.note(advice)
-    return counted
+def _count_model(
+    request: Request, config: Config, around: Surroundings
+) -> tuple[Sequence[Metric], Variant]:
+    """The metrics, and the lists of one file of recommendations."""
+    config = relabel(msgspec.structs.replace(config, segments=[]), labels=[])
+    ingest = count_events(request, config, around).ingest
+    if trouble := ingest_snapshot(ingest, labels=[], now=0.0).health.trouble:
+        around.note(trouble)
+    return everyone_in(ingest, [])
 
 
 def _check_models(request: Request, options: ExperimentOptions) -> None:
@@ -207,27 +196,6 @@ def _check_models(request: Request, options: ExperimentOptions) -> None:
             f"{option(name)} is for events; with {pair} every user meets every model, once. Leave "
             "it out."
         )
-
-
-def together(cells: Mapping[Cell, Accumulator]) -> dict[str, Accumulator]:
-    """The accumulators by their first label."""
-    merged: dict[str, Accumulator] = {}
-    for cell, accumulator in cells.items():
-        name = cell.labels[0]
-        if name in merged:
-            merged[name].merge(accumulator)
-        else:
-            merged[name] = accumulator.copy()
-    return merged
-
-
-def _by_segment(cells: Mapping[Cell, Accumulator]) -> dict[str, dict[str, Variant]]:
-    """The variants by their second label; empty if there is only one label."""
-    by_segment: dict[str, dict[str, Variant]] = {}
-    for cell, accumulator in cells.items():
-        for segment in cell.labels[1:]:
-            by_segment.setdefault(segment, {})[cell.labels[0]] = variant_of(accumulator)
-    return by_segment
 
 
 def _newest_days(variants: Mapping[str, Variant]) -> Iterator[int]:

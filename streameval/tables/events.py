@@ -24,6 +24,7 @@ from streameval.tables.files import (
     TableColumn,
     TableFile,
     arrow,
+    ids_of,
     require,
     times_of,
     users_of,
@@ -50,6 +51,7 @@ class TableOptions(msgspec.Struct, frozen=True, kw_only=True):
         separators: separators in lists that are text, by column; "" is all columns.
         users: whether to read the user of each list.
         times: whether to read the time of each list.
+        event_ids: whether to read the id of each event.
         integers: whether to convert text ids to integers.
         wording: how messages name these options.
     """
@@ -60,6 +62,7 @@ class TableOptions(msgspec.Struct, frozen=True, kw_only=True):
     separators: Mapping[str, str] = {}
     users: bool = False
     times: bool = False
+    event_ids: bool = False
     integers: bool = False
     wording: Wording = COMMAND
 
@@ -91,7 +94,7 @@ class TableOptions(msgspec.Struct, frozen=True, kw_only=True):
             *values,
             fields.user,
             USERS,
-            *([fields.time] if fields.time else []),
+            *(name for name in (fields.time, fields.event_id) if name is not None),
         }
 
     def separator(self, column: str) -> Separator:
@@ -137,6 +140,16 @@ def event_rows(table: FileTable, options: TableOptions) -> Any:
     _refuse_floats(table.path, columns)
     if options.fields.per_item:
         columns["per_item"] = _item_values(table, options)
+    columns |= _of_event(table, options)
+    for label, name in zip(options.by, options.labels, strict=True):
+        column = _column(table, options.fields.labels.get(name, name), name, options.wording)
+        columns[label] = _label(column, options.fields.max_label_bytes)
+    return arrow().table(columns)
+
+
+def _of_event(table: FileTable, options: TableOptions) -> dict[str, Any]:
+    """The columns with one value per event: its user, time and id, as far as they are read."""
+    columns: dict[str, Any] = {}
     user, time, unit = options.user_in(table), options.fields.time, options.fields.time_unit
     if options.users and (user in table.names or user != EventFields().user):
         columns["users"] = users_of(_column(table, user, "user", options.wording))
@@ -144,10 +157,11 @@ def event_rows(table: FileTable, options: TableOptions) -> Any:
         columns["times"] = arrow().array(
             times_of(_column(table, time, "time", options.wording), unit)
         )
-    for label, name in zip(options.by, options.labels, strict=True):
-        column = _column(table, options.fields.labels.get(name, name), name, options.wording)
-        columns[label] = _label(column, options.fields.max_label_bytes)
-    return arrow().table(columns)
+    if options.event_ids and options.fields.event_id is not None:
+        columns["event_ids"] = ids_of(
+            _column(table, options.fields.event_id, "event_id", options.wording)
+        )
+    return columns
 
 
 def _item_values(table: FileTable, options: TableOptions) -> Any:

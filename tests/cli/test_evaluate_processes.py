@@ -26,8 +26,9 @@ import pytest
 from streameval.cli.terminal import SURROUNDINGS
 from streameval.config import Config
 from streameval.engine.ingest import Ingest
+from streameval.engine.spans import Dumped
 from streameval.errors import InvalidEventError, SourceError
-from streameval.offline.counting import count_records, count_tables
+from streameval.offline.counting import accumulator_of, count_events
 from streameval.offline.parallel import LostProcessError, map_in_processes
 from streameval.offline.request import Request, config_of, expand_paths
 from streameval.statistics.intervals import Intervals
@@ -84,10 +85,21 @@ def test_several_processes_give_the_same_state_with_intervals_and_labels(
     found = []
     for processes in (1, 2):
         request = Request(paths=paths, metrics=METRICS, every=every, processes=processes, **usual)
-        counted = count_tables(request, with_intervals(config_of(request)), SURROUNDINGS).found
-        found.append({place: b"".join(each.dump()) for place, each in counted.items()})
+        config = with_intervals(config_of(request))
+        length = None if every is None else 3_600_000_000
+        counts = count_events(request, config, SURROUNDINGS, length)
+        if every is None:
+            slices = [accumulator_of(counts, [name], {}) for name in ("__missing__", "a", "b")]
+            found.append([b"".join(part.dump()) for part in slices if part is not None])
+        else:
+            assert counts.spans is not None
+            found.append([str(len([*counts.spans.items()])).encode(), *read(counts.spans.dump())])
     assert found[0] == found[1]
-    assert len(found[0]) == 3 if every is None else len(found[0]) > 10
+    assert len(found[0]) == (3 if every is None else 2)
+
+
+def read(dumped: Sequence[Dumped]) -> list[bytes]:
+    return [content for _, content in dumped]
 
 
 def with_intervals(config: Config) -> Config:
@@ -98,7 +110,8 @@ def test_several_processes_give_the_same_state_of_json_lines(tmp_path: Path) -> 
     paths = [str(json_lines(tmp_path / f"{n}.ndjson", events(40, n))) for n in range(3)]
     request = Request(paths=paths, metrics=METRICS, labels=["variant"], time="ts", time_unit="s")
     config = with_intervals(config_of(request))
-    one, two = (count_records(config, None, processes, SURROUNDINGS).ingest for processes in (1, 2))
+    requests = [msgspec.structs.replace(request, processes=processes) for processes in (1, 2)]
+    one, two = (count_events(of_number, config, SURROUNDINGS).ingest for of_number in requests)
     assert one.tally == two.tally
     assert sections(one) == sections(two)
 

@@ -484,4 +484,4 @@ def test_files_without_a_row_have_no_event(tmp_path: Path) -> None:
     both = written(tmp_path, "user,item,score\n", "user,item,rating\n")
     done = ran("evaluate", *both, "-m", "mrr")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "no event in " in done.stderr
+    assert "no valid event in " in done.stderr

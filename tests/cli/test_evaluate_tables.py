@@ -16,8 +16,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval import Accumulator
+from streameval.cli.terminal import SURROUNDINGS
 from streameval.decoding.fields import EventFields
 from streameval.errors import SourceError
+from streameval.offline.counting import count_events
+from streameval.offline.request import Request, config_of
 from streameval.tables.events import TableOptions, event_rows
 from streameval.tables.files import EmptyFileError, table_file, tables_of
 from tests.cli.program import asked, json_lines, ran, readings, refused, saved
@@ -328,21 +331,84 @@ def test_metrics_of_fields_that_no_table_has_are_refused(events: Path, tmp_path:
     assert found(path, "--column", "history=other", metrics=(new,))[0]["value"] == 0.0
 
 
-def test_settings_that_tables_ignore_are_said_aloud(events: Path, tmp_path: Path) -> None:
-    settings = """
-metrics = ["mrr"]
-{setting}
-[event]
-time = "ts"
-time_unit = "s"
-event_id = "id"
+CONFIG = """
+metrics = ["mrr", "ndcg@2", "users_covered"]
+labels = ["variant"]
+segments = ["country"]
+dedup = "1h"
+windows = { spans = ["5m", "1h"] }
+intervals = { groups = 16 }
+metric = [{ name = "recall@2", segments = ["country"], windows = ["1h"] }]
+event = { time = "ts", time_unit = "s", event_id = "id" }
 """
-    for setting in ('dedup = "1h"', 'windows = { spans = ["1h"] }', 'segments = ["country"]'):
-        config = saved(tmp_path / "streameval.toml", settings.format(setting=setting))
-        said = ran("evaluate", events, "--config", config).stderr
-        assert "apply to JSON lines only; they are ignored here." in said, setting
-    config = saved(tmp_path / "streameval.toml", settings.format(setting=""))
-    assert "ignored" not in ran("evaluate", events, "--config", config).stderr
+
+
+def repeated_events() -> list[dict[str, Any]]:
+    """Two hours of events, of which one in five is there twice and one in nine comes late."""
+    rows = [
+        {
+            "recommendations": [f"i{(at + place) % 7}" for place in range(3)],
+            "interactions": [f"i{at * at % 7}"],
+            "user": f"u{at % 31}",
+            "variant": "ab"[at % 2],
+            "country": ["de", "fr", None][at % 3],
+            "id": f"e{at}",
+            "ts": 1_700_000_000 + 20 * at - (7_200 if at % 9 == 8 else 0),
+        }
+        for at in range(400)
+    ]
+    return [row for at, row in enumerate(rows) for _ in range(2 if at % 5 == 0 else 1)]
+
+
+def test_windows_segments_dedup_and_own_tables_apply_to_tables_as_to_json_lines(
+    tmp_path: Path,
+) -> None:
+    rows = repeated_events()
+    config = saved(tmp_path / "streameval.toml", CONFIG)
+    lines = json_lines(tmp_path / "events.ndjson", rows)
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "events.parquet", row_group_size=64)
+    header = ",".join(rows[0])
+    cells = [
+        ",".join("|".join(x) if isinstance(x, list) else str(x or "") for x in row.values())
+        for row in rows
+    ]
+    table = saved(tmp_path / "events.csv", "\n".join([header, *cells]))
+    expected = state(str(lines), str(config))
+    assert {name.partition("/")[0] for name in expected} >= {"labels", "country", "seen"}
+    assert expected == state(str(tmp_path / "events.parquet"), str(config))
+    assert len(expected) > 10
+    csv_state = state(str(table), str(config))
+    # An empty cell is text without a value, where JSON has none.
+    assert set(csv_state) == {*expected}
+    call = ("--config", config, "--format", "json", "--processes")
+    outputs = [
+        ran("evaluate", path, *call, processes).stdout
+        for path in (lines, tmp_path / "events.parquet")
+        for processes in ("1", "2")
+    ]
+    assert len({*outputs}) == 1
+    assert {row["window"] for row in json.loads(outputs[0])} == {"5m", "1h", "lifetime"}
+
+
+def state(path: str, config: str) -> dict[str, bytes]:
+    """The state of all partitions, as a checkpoint has it."""
+    request = Request(paths=[path], config=config)
+    ingest = count_events(request, config_of(request), SURROUNDINGS).ingest
+    return {
+        section.name: b"".join(section.content()())
+        for partition in ingest.partitions
+        for section in ingest.sections(partition)
+    }
+
+
+def test_rows_of_items_have_no_windows_segments_or_event_ids(tmp_path: Path) -> None:
+    path = saved(tmp_path / "rows.csv", "user,item\nu,a\n")
+    config = saved(tmp_path / "streameval.toml", CONFIG)
+    pair = ("--recommendations", path, "--truth", path, "--config", config)
+    done = ran("evaluate", *pair, "--format", "json")
+    assert "windows, segments and dedup need events; rows of items have none." in done.stderr
+    values = {row["metric"]: row["value"] for row in json.loads(done.stdout)}
+    assert values == {"mrr": 1.0, "ndcg@2": 1.0, "users_covered": 1.0, "recall@2": 1.0}
 
 
 def read_all(path: Path) -> None:
