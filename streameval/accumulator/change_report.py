@@ -272,7 +272,7 @@ def sentence(change: Change) -> str:
     """
     name = change.metric if change.slice is None else f"{change.metric} of {change.slice}"
     if change.evidence_days is None or change.effect is None:
-        because = "" if change.reason is None else f", {change.reason}"
+        because = "" if change.reason is None else f"; {change.reason}"
         return f"{name}: {change.verdict}{because}."
     chance = f"once in {evidence_days_text(change.evidence_days)}."
     if change.since is None or change.low is None or change.high is None:

@@ -37,8 +37,10 @@ from streameval.accumulator.interval_formulas import (
     student_reach,
 )
 from streameval.accumulator.planned_shares import day_number
+from streameval.accumulator.readings import objections_to
 from streameval.accumulator.shifts import LATEST, DailySums, DaySpan, Shift, Shifts, first_day
 from streameval.catalogue import metric_of
+from streameval.catalogue.metric import Metric
 from streameval.errors import (
     MetricError,
     NotComparableError,
@@ -73,10 +75,12 @@ class WatchedSlice(NamedTuple):
     Attributes:
         sums: of all its lists.
         strata: of each stratum of the audience; empty if it is not held constant.
+        objection: the reason, in a sentence, not to judge an estimate for another policy; or None.
     """
 
     sums: GroupSums
     strata: Sequence[GroupSums] = ()
+    objection: str | None = None
 
 
 class Traffic(NamedTuple):
@@ -135,6 +139,9 @@ def look(series: WatchedSeries, until: int, settings: ChangeSettings) -> Look:
     if _nameless(series.traffic, until) > MOST_ANONYMOUS:
         reason = f"more than {percent(MOST_ANONYMOUS)} of the lists do not name their user"
         return seen._replace(unjudged=("do not trust", reason))
+    for part in slices:
+        if part.objection is not None:
+            return seen._replace(unjudged=("do not trust", _clause(part.objection)))
     divided = all(part.strata for part in slices)
     exact = _shifts_of([part.strata for part in slices], until, settings) if divided else plain
     shifts = exact.latest() if exact is not None else []
@@ -159,6 +166,12 @@ def _shifts_of(
     arms = [DailySums.of(strata, max(begun), until) for strata in slices]
     accepted = [number_of_day(day) for day in settings.accepted]
     return Shifts(arms, settings.weeks, accepted)
+
+
+def _clause(objection: str) -> str:
+    """A sentence, to be read after a verdict."""
+    clause = objection.removeprefix("Do not trust it: ").removesuffix(".")
+    return clause[:1].lower() + clause[1:]
 
 
 def _nameless(traffic: Traffic, until: int) -> float:
@@ -441,9 +454,9 @@ def changes(
         raise MetricError(f"series={series!r:.80}: give a number from 1 on")
     chosen = settings or ChangeSettings()
     asked = metric_of(metric)
-    arm, other = _watched(accumulator, asked.text), None
+    arm, other = _watched(accumulator, asked), None
     if against is not None:
-        other = _watched(against, asked.text)
+        other = _watched(against, asked)
         if arm.sums.numerators.shape[1] != other.sums.numerators.shape[1]:
             counts = (part.sums.numerators.shape[1] for part in (arm, other))
             raise UnlikeStateError("numbers of user groups", *counts)
@@ -465,14 +478,15 @@ def changes(
     return _judged(seen, bets, detailed=True)
 
 
-def _watched(accumulator: Accumulator, metric: str) -> WatchedSlice:
+def _watched(accumulator: Accumulator, metric: Metric) -> WatchedSlice:
     if accumulator.intervals is None:
         reason = "Create the Accumulator with intervals: Accumulator(..., intervals=Intervals())."
-        raise NotComparableError(metric, reason)
-    sums = accumulator.groups(metric)
+        raise NotComparableError(metric.text, reason)
+    sums = accumulator.groups(metric.text)
     if sums is None:
-        raise NotComparableError(metric, accumulator.read(metric).no_interval or "")
-    return WatchedSlice(sums)
+        raise NotComparableError(metric.text, accumulator.read(metric.text).no_interval or "")
+    objections = objections_to([metric], accumulator.table, [0])
+    return WatchedSlice(sums, objection=objections.get(metric.text))
 
 
 def _traffic(accumulator: Accumulator) -> Traffic:

@@ -123,6 +123,22 @@ def objection(metric: Metric, table: Table, cells: IntArray) -> str | None:
     return None
 
 
+def objection_together(metric: Metric, table: Table, cells: Sequence[int]) -> str | None:
+    """The first reason not to judge an estimate over all of these cells together."""
+    if not cells or checks_of(metric) is None:
+        return None
+    return objection(metric, joined(table, cells), np.array(cells[:1]))
+
+
+def joined(table: Table, cells: Sequence[int]) -> Table:
+    """A table whose only cell is the first of these, with the events of all of them."""
+    if len(cells) == 1:
+        return table
+    table = table.select(np.array(sorted(cells)))
+    table.rename(dict.fromkeys(cells, cells[0]))
+    return table
+
+
 def objections_to(metrics: Sequence[Metric], table: Table, cells: Sequence[int]) -> dict[str, str]:
     """Text of a metric -> the reason not to judge it in these cells; without those that may be."""
     here = np.array(cells, np.int64)

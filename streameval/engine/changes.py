@@ -24,7 +24,7 @@ from streameval.accumulator.changes import (
     judge_changes,
     look,
 )
-from streameval.accumulator.readings import summed_together
+from streameval.accumulator.readings import objection_together, summed_together
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.engine.ingest import Ingest, IngestCopy
@@ -66,6 +66,9 @@ class SlicedCounts(Protocol):
     def traffic(self, slices: Sequence[int]) -> Traffic:
         """The lists of some slices by day."""
 
+    def objection(self, metric: Metric, slices: Sequence[int]) -> str | None:
+        """The reason, in a sentence, not to judge an estimate over some slices, or None."""
+
 
 class ViewCounts:
     """The lifetime of a family; holds the table as it is now."""
@@ -93,6 +96,11 @@ class ViewCounts:
             return Traffic(_NOTHING, _NOTHING, _NOTHING)
         cells: IntArray = np.array([self._numbers[place] for place in slices], np.int64)
         return Traffic(*groups.lists_by_day(cells))
+
+    def objection(self, metric: Metric, slices: Sequence[int]) -> str | None:
+        """The reason, in a sentence, not to judge an estimate over some slices, or None."""
+        cells = [self._numbers[place] for place in slices]
+        return objection_together(metric, self._table, cells)
 
 
 def _no_sums(groups: int) -> GroupSums:
@@ -188,9 +196,11 @@ class _Source(NamedTuple):
 
     def _slice(self, value: str | None, *, rest: bool = False) -> WatchedSlice:
         """A value of the label, or all the others; None for all lists."""
-        sums = self.family.sums(self.metric, self._of(self.family, value, rest=rest))
+        slices = self._of(self.family, value, rest=rest)
+        sums = self.family.sums(self.metric, slices)
+        objection = self.family.objection(self.metric, slices)
         if self.strata is None or self.settings.mix is None:
-            return WatchedSlice(sums)
+            return WatchedSlice(sums, objection=objection)
         mixes = self._values(self.strata, self.settings.mix)
         here = set(self._of(self.strata, value, rest=rest))
         return WatchedSlice(
@@ -202,6 +212,7 @@ class _Source(NamedTuple):
                 )
                 for name in sorted(set(mixes))
             ],
+            objection,
         )
 
     def _of(self, family: SlicedCounts, value: str | None, *, rest: bool = False) -> list[int]:

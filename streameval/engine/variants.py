@@ -13,6 +13,7 @@ from streameval.accumulator.experiment import Experiment, Report, Variant, compa
 from streameval.accumulator.readings import (
     activity,
     audiences,
+    joined,
     objections_to,
     readings_of,
     summed_together,
@@ -183,9 +184,7 @@ def variants_of(
 
 def _exact(metrics: Sequence[Metric], table: Table, cells: Sequence[int]) -> dict[str, float]:
     """The value of each metric over these cells, as it is read elsewhere."""
-    if len(cells) > 1:
-        table = table.select(np.array(sorted(cells)))
-        table.rename(dict.fromkeys(cells, cells[0]))
+    table = joined(table, cells)
     readings = (readings_of(metric, table, np.array(cells[:1]))[0] for metric in metrics)
     return {reading.metric: reading.value for reading in readings if reading.defined}
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from random import Random
+
+from streameval import Accumulator, Intervals
+from streameval import changes as streameval_changes
+from streameval.accumulator.change_report import sentence
 from streameval.engine import changes
 from streameval.exporters.changes import change_families
 from tests.exporters.changing import changes_report
@@ -27,3 +32,27 @@ def test_a_process_that_counts_some_partitions_has_no_evidence_to_alarm_with() -
     verdicts = families["streameval_change_verdict"]
     shown = {sample.labels["verdict"] for sample in verdicts if sample.value}
     assert shown == {"do not trust"}
+
+
+def test_an_estimate_that_cannot_be_trusted_is_not_judged() -> None:
+    accumulators = [_estimated(scale) for scale in (1.0, 0.7)]
+    good, bad = (streameval_changes(accumulator, "ips") for accumulator in accumulators)
+    assert good.verdict == "no change seen"
+    assert (bad.verdict, bad.evidence_days) == ("do not trust", None)
+    assert "the mean weight is 0.7" in str(bad.reason)
+    assert sentence(bad).startswith("ips: do not trust; the mean weight is 0.7")
+    paired = streameval_changes(accumulators[0], "ips", against=accumulators[1])
+    assert paired.verdict == "do not trust"
+
+
+def _estimated(scale: float) -> Accumulator:
+    """Lists of 40 days whose weights have a mean of `scale`, which should be 1."""
+    chance = Random(5)
+    accumulator = Accumulator("ips", intervals=Intervals())
+    for day in range(40):
+        for user in range(120):
+            clicks = ["a"] if chance.random() < 0.3 else []
+            chances = {"propensity": [0.5], "target": [0.5 * scale]}
+            time = (20_500 * DAY) + day * DAY
+            accumulator.update(["a"], clicks, user=f"u{user}", per_item=chances, ts=time)
+    return accumulator

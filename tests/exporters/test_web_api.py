@@ -17,6 +17,7 @@ from streameval.exporters.page.selection import Excerpt, Selection, excerpt
 from streameval.exporters.page.state import State, state
 from streameval.exporters.web.answers import Metrics, metrics
 from streameval.exporters.web.api import Api
+from tests.exporters.changing import changes_report
 from tests.exporters.experiments import report
 from tests.exporters.guarded import Guarded, guarded
 from tests.exporters.pictures import busy_health, mean, picture, property_of_all, refused, windowed
@@ -64,7 +65,7 @@ def full(version: int = 1) -> Snapshot:
         *series, version=version, windows=("5m",), segments=("country",), state=busy_health()
     )
     past = ValueHistory(clock=10 * MINUTE - 1_000_000, families=(kept, FamilyHistory()))
-    return msgspec.structs.replace(snapshot, past=past, experiment=report())
+    return msgspec.structs.replace(snapshot, past=past, experiment=report(), changes=changes_report())
 
 
 @pytest.mark.parametrize(
@@ -72,6 +73,7 @@ def full(version: int = 1) -> Snapshot:
     [
         ("metrics", "Metrics"),
         ("catalogue", "Catalogue"),
+        ("changes", "ChangesAnswer"),
         ("history?metric=ndcg@10", "History"),
         ("history?metric=ndcg@10&window=5m&segment=country", "History"),
         ("history?metric=item_coverage@10&window=lifetime", "History"),
@@ -107,12 +109,28 @@ def _objects(node: object) -> Iterator[dict[str, Any]]:
 
 def test_an_unchanged_document_is_not_sent_again(site: Site) -> None:
     tag = site.get("metrics").headers["etag"]
-    for path in ("metrics", "catalogue", "history?metric=ndcg@10"):
+    for path in ("metrics", "catalogue", "changes", "history?metric=ndcg@10"):
         again = site.get(path, **{"If-None-Match": tag})
         assert (again.status_code, again.content) == (304, b"")
     site.server.snapshot = full(2)
     later = site.get("metrics", **{"If-None-Match": tag})
     assert (later.status_code, later.json()["version"]) == (200, 2)
+
+
+def test_changes_are_those_of_the_last_closed_day(site: Site) -> None:
+    answer = site.get("changes").json()
+    total, worse, young = answer["changes"]
+    assert (answer["until"], worse["since"], worse["slice"]) == ("2026-03-08", "2026-03-03", "b")
+    assert [row["verdict"] for row in (total, worse, young)] == [
+        "no change seen",
+        "worse",
+        "history too short",
+    ]
+    assert worse["text"].startswith("ctr of b is worse than the others since 3 Mar")
+    assert [day["day"] for day in worse["days"][-2:]] == ["2026-03-07", "2026-03-08"]
+    assert (young["effect"], young["worse_days"]) == (None, None)
+    site.server.snapshot = msgspec.structs.replace(full(), version=2, changes=None)
+    assert site.get("changes").json() == {"until": None, "changes": []}
 
 
 def test_a_document_is_compressed_only_on_request(site: Site) -> None:

@@ -28,7 +28,7 @@ class Sent(NamedTuple):
 _METHODS = ["GET", "HEAD", "POST", "PUT", "OPTIONS", "DELETE", "CONNECT", "get", "", "\x00"]
 _PATHS = [
     "/", "/metrics", "/sections", "/api/v1/metrics", "/api/v1/history", "/api/v1/catalogue",
-    "/api/v1/openapi.json", "/-/healthy", "/-/ready", "/static/page.css",
+    "/api/v1/changes", "/api/v1/openapi.json", "/-/healthy", "/-/ready", "/static/page.css",
     "/static/../../page.py", "/static/%2e%2e/page.py", "//", "*", "http://x/metrics", "/%", "/%00",
     "/é", "/eval/metrics",
 ]  # fmt: skip

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import date
 from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
+from streameval.accumulator.change_report import Change, date_of, sentence
 from streameval.accumulator.checks import Checks
 from streameval.accumulator.experiment import Report
 from streameval.accumulator.gap import Gap
@@ -300,6 +302,43 @@ def _partition(
         durable=None if saved is None else saved.offsets.get(entry.partition),
         event_time=None if entry.event_time is None else entry.event_time / 1_000_000,
     )
+
+
+class ChangeAnswer(Change, frozen=True, kw_only=True):
+    """The verdict on one metric of one slice at the end of a day.
+
+    Attributes:
+        text: what happened, in a sentence or two.
+    """
+
+    text: str
+
+
+class ChangesAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The series that are watched for changes, at the end of the last closed day.
+
+    Attributes:
+        until: the day (UTC); None before the first look, and without [changes].
+        changes: one for each metric and slice, the total first; empty likewise.
+    """
+
+    until: date | None
+    changes: list[ChangeAnswer]
+
+
+def changes(snapshot: Snapshot) -> ChangesAnswer:
+    """The verdict on every watched series of a snapshot, with its last days."""
+    report = snapshot.changes
+    if report is None:
+        return ChangesAnswer(until=None, changes=[])
+    rows = [
+        ChangeAnswer(
+            **{name: getattr(change, name) for name in Change.__struct_fields__},
+            text=sentence(change),
+        )
+        for change in report.changes
+    ]
+    return ChangesAnswer(until=date_of(report.until), changes=rows)
 
 
 class Catalogue(msgspec.Struct, frozen=True, kw_only=True):

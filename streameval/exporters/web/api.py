@@ -21,7 +21,7 @@ from streameval.exporters.page.page import main, page
 from streameval.exporters.page.selection import Selection, excerpt, selection_of
 from streameval.exporters.page.state import State
 from streameval.exporters.view import span
-from streameval.exporters.web.answers import catalogue, metrics
+from streameval.exporters.web.answers import catalogue, changes, metrics
 from streameval.exporters.web.health import unavailable
 from streameval.exporters.web.openapi import description
 
@@ -99,6 +99,7 @@ class Api:
             Route("/points", self._points),
             Route("/api/v1/metrics", self._metrics),
             Route("/api/v1/history", self._history),
+            Route("/api/v1/changes", self._changes),
             Route("/api/v1/catalogue", self._catalogue),
             Route("/api/v1/openapi.json", self._openapi),
         ]
@@ -139,6 +140,9 @@ class Api:
 
     def _metrics(self, request: Request) -> Response:
         return self._shared(request, "metrics", metrics)
+
+    def _changes(self, request: Request) -> Response:
+        return self._shared(request, "changes", lambda now, _: changes(now))
 
     def _catalogue(self, request: Request) -> Response:
         return self._shared(request, "catalogue", lambda now, _: catalogue(now))

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from streameval.accumulator.change_report import ChangeDay, Rollout
 from streameval.accumulator.checks import Checks, Split
 from streameval.accumulator.course import Day, SpanLift
 from streameval.accumulator.gap import Gap, GapValue
@@ -36,6 +37,7 @@ _OBJECTS: Final = (
     ),
     *(answers.Catalogue, History, HistorySeries, State, Variants),
     *(answers.GapReading, Gap, GapValue),
+    *(answers.ChangesAnswer, answers.ChangeAnswer, ChangeDay, Rollout),
     *(Checks, Day, Interval, SeriesFamily, SpanLift, Split, StreamHealth, WebConfigHealth),
 )
 """All types of objects in responses."""
@@ -46,6 +48,7 @@ _PATHS: Final = {
         "One metric over time, computed from kept panes, or else observed since the start.",
         History,
     ),
+    "changes": ("Did it get worse, and since when? The watched series.", answers.ChangesAnswer),
     "catalogue": ("The definitions of all metrics of the snapshot.", answers.Catalogue),
     "openapi.json": ("This description.", None),
 }
