@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from rich.table import Table
 from rich.text import Text
-from typer import Argument, Exit, Option
+from typer import Exit, Option
 
 from streameval.accumulator.change_report import (
     CHANGED,
@@ -29,6 +29,7 @@ from streameval.cli.options import (
     AllowInvalid,
     Columns,
     Metrics,
+    Paths,
     Processes,
     Separators,
     UnitOfTime,
@@ -52,14 +53,7 @@ class ChangeCondition(StrEnum):
 
 
 def changes(  # noqa: PLR0913  each is an option of the command
-    paths: Annotated[
-        list[str] | None,
-        Argument(
-            metavar="PATH...",
-            help="Files of events in the formats of `streameval evaluate`: JSON lines, parquet or "
-            "CSV; or stores of checkpoints ([state] path): folders or URLs of buckets.",
-        ),
-    ] = None,
+    paths: Paths = None,
     *,
     metric: Metrics = None,
     label: Annotated[

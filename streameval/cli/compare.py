@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from rich.table import Table
 from rich.text import Text
-from typer import Argument, Exit, Option
+from typer import Exit, Option
 
 from streameval.accumulator.checks import users_text
 from streameval.accumulator.comparison import Method, percent
@@ -22,8 +22,10 @@ from streameval.cli.gaps import write_gaps
 from streameval.cli.options import (
     AllowInvalid,
     Columns,
+    Confidence,
     FormOption,
     Metrics,
+    Paths,
     Processes,
     ReportFormat,
     Separators,
@@ -56,14 +58,7 @@ class FailureCondition(StrEnum):
 
 
 def compare(  # noqa: PLR0913  each is an option of the command
-    paths: Annotated[
-        list[str] | None,
-        Argument(
-            metavar="PATH...",
-            help="Files of events in the formats of `streameval evaluate`: JSON lines, parquet or "
-            "CSV; or stores of checkpoints ([state] path): folders or URLs of buckets.",
-        ),
-    ] = None,
+    paths: Paths = None,
     *,
     metric: Metrics = None,
     label: Annotated[
@@ -136,12 +131,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
         int,
         Option(min=1, help="How often you look at this experiment, for example each day of 14."),
     ] = 1,
-    confidence: Annotated[
-        float | None,
-        Option(
-            min=0.501, max=0.9999, help="Coverage probability of intervals.", show_default="0.95"
-        ),
-    ] = None,
+    confidence: Confidence = None,
     precision: Annotated[
         float | None,
         Option(

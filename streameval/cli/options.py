@@ -1,14 +1,22 @@
-"""The options that several of `evaluate`, `compare` and `plan` have, each declared once."""
+"""Options that several of `evaluate`, `compare`, `changes` and `plan` have, declared once."""
 
 from __future__ import annotations
 
 from typing import Annotated, Literal, TypeAlias
 
-from typer import Option
+from typer import Argument, Option
 
 from streameval.offline.request import Form
 from streameval.tables.rows import Ties
 
+Paths: TypeAlias = Annotated[
+    list[str] | None,
+    Argument(
+        metavar="PATH...",
+        help="Files of events in the formats of `streameval evaluate`: JSON lines, parquet or "
+        "CSV; or stores of checkpoints ([state] path): folders or URLs of buckets.",
+    ),
+]
 Metrics: TypeAlias = Annotated[
     list[str] | None, Option("--metric", "-m", help="Metric, for example ndcg@10; may be repeated.")
 ]
@@ -30,6 +38,10 @@ Separators: TypeAlias = Annotated[
 ]
 UnitOfTime: TypeAlias = Annotated[
     Literal["s", "ms", "us", "iso8601"] | None, Option(help="Unit of event time.")
+]
+Confidence: TypeAlias = Annotated[
+    float | None,
+    Option(min=0.501, max=0.9999, help="Coverage probability of intervals.", show_default="0.95"),
 ]
 Format: TypeAlias = Annotated[Literal["table", "json", "csv"], Option(help="Output format.")]
 ReportFormat: TypeAlias = Annotated[

@@ -18,6 +18,7 @@ from streameval.catalogue.metric import Metric
 from streameval.cli.errors import output, report
 from streameval.cli.options import (
     Columns,
+    Confidence,
     Format,
     Metrics,
     Processes,
@@ -60,12 +61,7 @@ def plan(  # noqa: PLR0913  each is an option of the command
     power: Annotated[
         str, Option(metavar="SHARE", help="Share of experiments that find the lift.")
     ] = "80%",
-    confidence: Annotated[
-        float | None,
-        Option(
-            min=0.501, max=0.9999, help="Coverage probability of intervals.", show_default="0.95"
-        ),
-    ] = None,
+    confidence: Confidence = None,
     precision: Annotated[
         float | None,
         Option(

@@ -65,7 +65,8 @@ def full(version: int = 1) -> Snapshot:
         *series, version=version, windows=("5m",), segments=("country",), state=busy_health()
     )
     past = ValueHistory(clock=10 * MINUTE - 1_000_000, families=(kept, FamilyHistory()))
-    return msgspec.structs.replace(snapshot, past=past, experiment=report(), changes=changes_report())
+    reports = {"experiment": report(), "changes": changes_report()}
+    return msgspec.structs.replace(snapshot, past=past, **reports)
 
 
 @pytest.mark.parametrize(
