@@ -220,6 +220,20 @@ class ChangesReport(NamedTuple):
         return self._replace(changes=[change.untrusted(trouble) for change in self.changes])
 
 
+def changes_promise(report: ChangesReport) -> str:
+    """How often chance alone leads to an alarm, and what the promise does not cover.
+
+    Example:
+        >>> changes_promise(ChangesReport(ChangeSettings(), 20_000, []))  # doctest: +ELLIPSIS
+        'Chance alone leads to "worse" for any of these series at most once in 91 days. ...'
+    """
+    return (
+        f'Chance alone leads to "worse" for any of these series at most once in '
+        f"{report.settings.days:,} days. Where a series is compared with the weeks before, an "
+        "unusual week can look like a change."
+    )
+
+
 def change_text(change: Change) -> str:
     """A verdict in a few words.
 
@@ -248,6 +262,18 @@ def evidence_days_text(days: float | None) -> str:
     return ">1e6 days" if days > 1e6 else f"{days:,.0f} days"
 
 
+def chance_text(days: float) -> str:
+    """How often chance alone shows as much, in words.
+
+    Example:
+        >>> chance_text(0.3), chance_text(12.4), chance_text(1e9)
+        ('every day', 'once in 12 days', 'once in more than a million days')
+    """
+    if days < 1.5:
+        return "every day"
+    return f"once in {f'{days:,.0f}' if days <= 1e6 else 'more than a million'} days"
+
+
 def day_text(day: date) -> str:
     """A day as people write it.
 
@@ -268,20 +294,20 @@ def sentence(change: Change) -> str:
         ...     effect=-0.12, low=-0.18, high=-0.06, worse_days=2e6, **dates)
         >>> sentence(change)  # doctest: +NORMALIZE_WHITESPACE
         'ctr of b is worse than the others since 3 Mar (3 to 4 Mar): -12.0 % (-18.0 to -6.0 %).
-        Chance alone shows as much at most once in >1e6 days.'
+        Chance alone shows as much at most once in more than a million days.'
     """
     name = change.metric if change.slice is None else f"{change.metric} of {change.slice}"
     if change.evidence_days is None or change.effect is None:
         because = "" if change.reason is None else f"; {change.reason}"
         return f"{name}: {change.verdict}{because}."
-    chance = f"once in {evidence_days_text(change.evidence_days)}."
+    chance = chance_text(change.evidence_days)
     if change.since is None or change.low is None or change.high is None:
-        text = f"{name}: no change seen. Chance alone shows as much {chance}"
+        text = f"{name}: no change seen. Chance alone shows as much {chance}."
         return text + _mix_text(change)
     bounds = f"{percent(change.low, '+')[:-2]} to {percent(change.high, '+')}"
     since = f"since {day_text(change.since)}{set_text(change)}"
     text = f"{name} is {change_text(change)} {since}: {percent(change.effect, '+')} ({bounds})."
-    text += f" Chance alone shows as much at most {chance}"
+    text += f" Chance alone shows as much at most {chance}."
     suspects = [
         f" {rollout.value} began on {day_text(rollout.day)}."
         for rollout in change.rollouts
@@ -304,7 +330,8 @@ def set_text(change: Change) -> str:
 def _mix_text(change: Change) -> str:
     if change.raw is None or change.mix is None or abs(change.mix) < 0.0005:
         return ""
-    return f" Of {percent(change.raw, '+')}, {percent(change.mix, '+')} are the audience."
+    whole, audience = percent(change.raw, "+"), percent(change.mix, "+")
+    return f" In all it is {whole}, of which {audience} come from another audience."
 
 
 def number_of_day(day: date) -> int:

@@ -178,8 +178,20 @@ def split_text(checks: Checks) -> str:
     counts = shown.users if dated else checks.users
     users = ", ".join(f"{name} {count:,.0f}" for name, count in counts.items())
     when = "before the first change" if shown is checks.splits[0] else f"new since {shown.since}"
-    planned = " : ".join(map(percent, shown.shares.values()))
-    return f"{f'{when}: ' if dated else ''}{users}; planned {planned}"
+    return f"{f'{when}: ' if dated else ''}{users}; planned {planned_text(shown.shares)}"
+
+
+def planned_text(shares: Mapping[str, float]) -> str:
+    """The planned shares in words.
+
+    Example:
+        >>> planned_text({"control": 0.5, "b": 0.5}), planned_text({"control": 0.9, "b": 0.1})
+        ('50.0 % each', 'control 90.0 %, b 10.0 %')
+    """
+    first, *others = shares.values()
+    if all(math.isclose(share, first) for share in others):
+        return f"{percent(first)} each"
+    return ", ".join(f"{name} {percent(share)}" for name, share in shares.items())
 
 
 def _moves_text(checks: Checks) -> str:
@@ -205,7 +217,6 @@ def imbalance_text(checks: Checks) -> str:
         return "users are the same by design"
     if checks.smallest_imbalance is None:
         return "too few users to see an imbalance"
-    share = next(iter(checks.splits[-1].shares.values()))
-    return (
-        f"{percent(share - checks.smallest_imbalance)} instead of {percent(share)} would be noticed"
-    )
+    name, share = next(iter(checks.splits[-1].shares.items()))
+    noticed = percent(share - checks.smallest_imbalance)
+    return f"{noticed} of the users in {name} instead of {percent(share)} would be noticed"

@@ -161,6 +161,25 @@ def guardrail_text(row: Compared) -> str:
     return f"{row.variant}, guardrail of {limit}: {row.guardrail_verdict}{yet}"
 
 
+def heaviest_weight(rows: Sequence[Compared]) -> tuple[str, str] | None:
+    """The share of the group of users that weighs most, and of what; None if nothing varies.
+
+    Example:
+        >>> row = Compared(
+        ...     metric="ctr", variant="b", control=0.1, treatment=0.1, primary=False, among=1,
+        ...     guardrail=None, guardrail_verdict=None, kind="fixed", confidence=0.95,
+        ...     heaviest=0.08,
+        ... )
+        >>> heaviest_weight([row])
+        ('8.0 %', 'of the uncertainty in ctr of b; above 50 %, few users decide')
+    """
+    heaviest = max(rows, key=lambda row: row.heaviest, default=None)
+    if heaviest is None or not heaviest.heaviest:
+        return None
+    where = f"of the uncertainty in {heaviest.metric} of {heaviest.variant}"
+    return percent(heaviest.heaviest), f"{where}; above 50 %, few users decide"
+
+
 def needed_text(row: Compared) -> str:
     """The evidence beside what a verdict needs; p-values for the method "fixed"."""
     evidence = evidence_text(row)

@@ -17,6 +17,7 @@ from streameval.accumulator.change_report import (
     Change,
     ChangesReport,
     change_text,
+    changes_promise,
     day_text,
     evidence_days_text,
     sentence,
@@ -258,10 +259,7 @@ def _is_told(change: Change) -> bool:
 
 def _promise(report: ChangesReport) -> str:
     judged = sum(change.evidence_days is not None for change in report.changes)
-    return (
-        f"{judged:,} series are judged. Chance alone shows a change for the worse in any of them "
-        f"at most once in {report.settings.days:,} days; against weeks, bad weeks do, too."
-    )
+    return f"{judged:,} series are judged. {changes_promise(report)}"
 
 
 def _grid(rows: Sequence[Change], title: str, *, dated: bool) -> Table:

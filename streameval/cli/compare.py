@@ -15,7 +15,13 @@ from typer import Exit, Option
 from streameval.accumulator.checks import users_text
 from streameval.accumulator.comparison import Method, percent
 from streameval.accumulator.experiment import Experiment, Report
-from streameval.accumulator.verdicts import Compared, guardrail_text, needed_text, promise
+from streameval.accumulator.verdicts import (
+    Compared,
+    guardrail_text,
+    heaviest_weight,
+    needed_text,
+    promise,
+)
 from streameval.cli.errors import FAILED, output, refuse_invalid, report
 from streameval.cli.experiments import day_option, number_options, shares_option
 from streameval.cli.gaps import write_gaps
@@ -374,12 +380,8 @@ def _checks(result: CompareResult) -> Iterator[str]:
         f"Checks{days}: users {users_text(checks)}; in several variants {percent(checks.shared)}; "
         f"lists without a user id {percent(checks.anonymous)}."
     )
-    heaviest = max(rows, key=lambda row: row.heaviest, default=None)
-    if heaviest is not None and heaviest.heaviest:
-        yield (
-            f"Weight of a single group of users: {percent(heaviest.heaviest)} at most, in "
-            f"{heaviest.metric} of {heaviest.variant}; if it is much, few users decide."
-        )
+    if weight := heaviest_weight(rows):
+        yield f"The group of users that weighs most: {' '.join(weight)}."
     for note in checks.notes:
         yield f"Note: {note}."
     if checks.left_out:

@@ -20,7 +20,8 @@ from streameval.building.hook import FILES, ChartsError, fetch
 from streameval.engine.snapshot import Snapshot
 from streameval.statistics.intervals import Interval
 from tests.browser.site import Site, heard, moment, values, with_windows
-from tests.exporters.experiments import CONTROL, TREATMENT, report, variant
+from tests.exporters.changing import changes_report
+from tests.exporters.experiments import CONTROL, TREATMENT, gap_series, report, variant
 from tests.exporters.pictures import mean, picture
 from tests.house.checkout import PACKAGE
 
@@ -192,6 +193,20 @@ def test_no_row_and_no_verdict_of_an_experiment_is_cut(
         assert verdict["x"] + verdict["width"] <= width
         if width == 390:
             assert verdict["y"] + verdict["height"] <= plot["y"]
+
+
+@pytest.mark.parametrize("width", [390, 1440])
+def test_no_row_of_changes_gaps_and_partitions_is_cut(
+    site: Site, plain_page: Page, width: int
+) -> None:
+    parts = {"gaps": (gap_series(),), "changes": changes_report()}
+    site.snapshot = msgspec.structs.replace(with_windows(1), **parts)
+    plain_page.set_viewport_size({"width": width, "height": 900})
+    plain_page.goto(site.address)
+    hidden = "node => [node.scrollHeight - node.clientHeight, node.scrollWidth - node.clientWidth]"
+    for section in ("changes", "gaps", "health"):
+        card = plain_page.locator(f"#{section} .card", has=plain_page.locator(".forest"))
+        assert card.evaluate(hidden) == [0, 0], section
 
 
 def test_evidence_by_day_stays_open_as_a_table_while_it_moves(site: Site, page: Page) -> None:

@@ -21,9 +21,11 @@ def test_a_change_is_drawn_with_its_day_its_band_and_the_rollout() -> None:
     assert html.count('class="began"') == 1
     assert "model 7 began on 3 Mar" in html
     assert "ctr of b is worse than the others since 3 Mar (2 to 4 Mar)" in html
-    assert "are the audience" in html
+    assert "come from another audience" in html
     assert re.findall(r"<strong>(.*?)</strong>", html) == ["worse than the others"]
     assert "it needs 22 days" in html
+    assert "at most once in more than a million days" in html
+    assert "1e6" not in html
 
 
 def test_without_a_change_only_the_total_is_drawn() -> None:

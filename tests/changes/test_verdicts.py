@@ -254,7 +254,7 @@ def test_an_audience_that_changes_is_no_fall() -> None:
     assert change.raw < -0.1
     assert abs(change.effect) < 0.04
     assert change.mix == pytest.approx(change.raw - change.effect)
-    assert "are the audience" in sentence(change)
+    assert "come from another audience" in sentence(change)
 
 
 def test_a_rollout_is_a_suspect_and_no_amnesty() -> None:

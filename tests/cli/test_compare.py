@@ -115,7 +115,7 @@ def test_a_table_shows_a_significant_difference(tmp_path: Path) -> None:
         "At most 5 % of verdicts and intervals are wrong, if you look once, at a planned time."
     )
     assert done.stdout.startswith(promise)
-    assert "users control 300, treatment 300; planned 50.0 % : 50.0 %, as planned" in done.stdout
+    assert "users control 300, treatment 300; planned 50.0 % each, as planned" in done.stdout
 
 
 def test_a_table_of_equal_variants_is_inconclusive(tmp_path: Path) -> None:

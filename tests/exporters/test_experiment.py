@@ -132,6 +132,17 @@ def test_an_untrusted_experiment_has_no_verdict_anywhere() -> None:
     assert drawn.count("users are not split as planned") == 1
 
 
+def test_after_a_failed_check_nothing_is_promised() -> None:
+    noisy = {metric: value * 1.01 for metric, value in CONTROL.items()}
+    arms = {"control": variant(CONTROL), "few": variant(noisy, users=40, seed=5)}
+    assert "At this pace" in section(report(arms, Experiment(primary=["ndcg@10"], same_users=True)))
+    html = section(report(arms))
+    assert "few: do not trust" in html
+    assert "planned 50.0 % each" in html
+    for promised in ("At this pace", "evidence by day", "At most 5 %"):
+        assert promised not in html
+
+
 def test_several_variants_have_a_column_and_others_are_named() -> None:
     found = report(
         {
@@ -171,12 +182,13 @@ def test_one_user_with_most_of_the_lists_leaves_a_lift_almost_unbounded() -> Non
         dict.fromkeys(CONTROL, sums), audience(np.arange(256, dtype=np.uint64), lists=512)
     )
     few = {"control": lopsided, "b": variant(CONTROL, users=60)}
-    row = report(few, Experiment()).rows[0]
+    compared = report(few, Experiment(same_users=True))
+    row = compared.rows[0]
     assert row.lift_high is not None
     assert row.lift_high > 1e20
     assert row.days_left is not None
     assert math.isfinite(row.days_left)
-    assert "more than a year" in section(report(few, Experiment()))
+    assert "more than a year" in section(compared)
 
 
 def test_evidence_of_primary_metrics_is_drawn_by_day() -> None:
@@ -207,8 +219,8 @@ def test_without_a_primary_metric_the_first_has_a_chart_for_anytime_only() -> No
 
 def test_the_heaviest_group_is_named(usual: Report) -> None:
     heaviest = max(usual.rows, key=lambda row: row.heaviest)
-    share = f"{percent(heaviest.heaviest)} at most"
-    assert f"{share}<small>in {heaviest.metric} of treatment" in section(usual)
+    share = f"{percent(heaviest.heaviest)}"
+    assert f"{share}<small>of the uncertainty in {heaviest.metric} of treatment" in section(usual)
 
 
 def test_the_lift_of_each_day_and_week_alone_is_drawn_without_a_verdict(usual: Report) -> None:

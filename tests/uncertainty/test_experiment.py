@@ -179,7 +179,7 @@ def test_missing_users_are_reported() -> None:
     assert set(verdicts(found).values()) == {"do not trust"}
     assert row(found, "ctr").guardrail_verdict == "do not trust"
     (trouble,) = found.checks.trouble
-    assert "control 8,000, treatment 10,000; planned 50.0 % : 50.0 %" in trouble
+    assert "control 8,000, treatment 10,000; planned 50.0 % each" in trouble
     assert row(found, "ctr").sentence == "do not trust this: a check of the experiment failed."
     planned = Experiment(shares={"control": 4, "treatment": 5})
     assert report(planned, {"control": control, "treatment": treatment}).checks.trouble == ()

@@ -10,15 +10,24 @@ from streameval.accumulator.change_report import (
     Change,
     ChangeDay,
     ChangesReport,
+    chance_text,
     change_text,
+    changes_promise,
     day_text,
-    evidence_days_text,
     sentence,
     set_text,
 )
 from streameval.accumulator.comparison import percent
 from streameval.exporters.page.markup import Markup, grid, tag
 from streameval.exporters.view import UNDEFINED, figure
+
+_CHANCE: Final = "by chance alone"
+_LISTS: Final = "lists, of the usual"
+
+_DRAWING: Final = (
+    "The line is the value by day, and the grey band is what is usual for the day. A change may "
+    "have begun on the coloured days; a mark at the top is the first day of a rollout."
+)
 
 _WIDTH: Final = 630.0
 _HEIGHT: Final = 100.0
@@ -28,19 +37,22 @@ _HEIGHT: Final = 100.0
 def section(report: ChangesReport) -> Markup:
     """A table of all series, and a chart of the total and of each series that changed."""
     changes = sorted(report.changes, key=lambda change: change.verdict not in CHANGED)
-    columns = {"metric": "", "since": "", "change": "number", "evidence": "number"}
-    columns |= {"lists": "number", "verdict": ""}
+    columns = {"metric": ""} | dict.fromkeys(("since", "change", _CHANCE, _LISTS), "number")
+    columns["verdict"] = ""
     drawn = [change for change in changes if change.slice is None or change.verdict in CHANGED]
     return tag(
         "",
+        tag("p", _DRAWING, kind="quiet") if drawn else "",
         *(_chart(change) for change in drawn),
-        grid("Watched series", columns, map(_row, changes), kind="rows forest", seen=False),
-        tag(
-            "p",
-            f"Chance alone shows a change for the worse in any series at most once in "
-            f"{report.settings.days:,} days; against weeks, bad weeks do, too.",
-            kind="quiet",
+        grid(
+            "Watched series",
+            columns,
+            map(_row, changes),
+            frame="card",
+            kind="rows forest",
+            seen=False,
         ),
+        tag("p", changes_promise(report), kind="quiet"),
     )
 
 
@@ -48,7 +60,7 @@ def _row(change: Change) -> Markup:
     since = UNDEFINED
     if change.since is not None:
         since = f"{day_text(change.since)}{set_text(change)}"
-    ratio = change.lists_ratio
+    ratio, days = change.lists_ratio, change.evidence_days
     verdict = tag("strong", change_text(change)) if change.verdict in CHANGED else change.verdict
     reason = Markup() if change.reason is None else tag("small", change.reason)
     return tag(
@@ -56,8 +68,8 @@ def _row(change: Change) -> Markup:
         tag("th", _name(change), scope="row"),
         tag("td", since, data_head="since"),
         tag("td", _share(change.effect), data_head="change", kind="number"),
-        tag("td", evidence_days_text(change.evidence_days) or UNDEFINED, data_head="evidence"),
-        tag("td", UNDEFINED if ratio is None else f"{100 * ratio:.0f} %", data_head="lists"),
+        tag("td", UNDEFINED if days is None else chance_text(days), data_head=_CHANCE),
+        tag("td", UNDEFINED if ratio is None else f"{100 * ratio:.0f} %", data_head=_LISTS),
         tag("td", verdict, reason, kind="said"),
     )
 
@@ -73,7 +85,8 @@ def _share(share: float | None) -> str:
 def _chart(change: Change) -> Markup:
     """The last days as a line, what is usual as a band, the day of the change, and rollouts."""
     values = [day.value for day in change.days if day.value is not None]
-    said = tag("p", sentence(change))
+    # Without a break before the percent sign on a narrow screen.
+    said = tag("p", sentence(change).replace(" %", "\N{NO-BREAK SPACE}%"))
     if len(values) < 2:
         return tag("div", said, kind="card days")
     numbers = [
@@ -94,7 +107,7 @@ def _chart(change: Change) -> Markup:
         aria_label=f"{_name(change)} by day: {sentence(change)}",
     )
     ends = (day_text(change.days[0].day), day_text(change.days[-1].day))
-    span = f"{figure(scale[0])} to {figure(scale[1])}"
+    span = f"from {figure(scale[0])} to {figure(scale[1])}"
     below = tag("p", tag("span", ends[0]), tag("span", span), tag("span", ends[1]), kind="ends")
     return tag("div", said, svg, below, kind="card days changes")
 

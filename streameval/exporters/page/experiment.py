@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
 from streameval.accumulator.audiences import ALARM
-from streameval.accumulator.checks import Checks, imbalance_text
+from streameval.accumulator.checks import Checks, imbalance_text, planned_text
 from streameval.accumulator.comparison import (
     Comparison,
     e_value_text,
@@ -16,7 +16,7 @@ from streameval.accumulator.comparison import (
 )
 from streameval.accumulator.course import Day, SpanLift
 from streameval.accumulator.experiment import Report
-from streameval.accumulator.verdicts import Compared, guardrail_text, promise
+from streameval.accumulator.verdicts import Compared, guardrail_text, heaviest_weight, promise
 from streameval.exporters.page.markup import Markup, grid, tag
 from streameval.exporters.view import UNDEFINED, figure, lift_bounds
 
@@ -111,22 +111,32 @@ def _verdict(row: Compared, precision: float) -> Markup:
     """The verdict; only better, worse and a broken guardrail are coloured."""
     kind = row.verdict if row.verdict in ("better", "worse") else "open"
     parts = [tag("strong", row.text, kind=f"verdict {kind}")]
-    if row.verdict in ("not enough evidence", "too few users"):
-        _, repeated, reason = row.sentence.rpartition(f"{verdict_text(row)}: ")
-        parts.append(tag("small", reason[:1].upper() + reason[1:] if repeated else reason))
-    if row.days_left:
-        days = max(1, math.ceil(row.days_left))
-        when = "more than a year" if days > _YEAR else f"about {days:,} day{'s' * (days > 1)}"
-        pace = f"At this pace the lift is known to ±{percent(precision)} in {when}."
-        parts.append(tag("small", pace))
-    if row.verdict == "not enough evidence" and row.detectable is not None:
-        today = f"With today's users a lift of {percent(row.detectable)} is found in 8 of 10 cases."
-        # Without a break before the percent sign on a narrow screen.
-        parts.append(tag("small", today.replace(" %", "\N{NO-BREAK SPACE}%")))
+    # Without a break before the percent sign on a narrow screen.
+    parts += [
+        tag("small", reason.replace(" %", "\N{NO-BREAK SPACE}%"))
+        for reason in _reasons(row, precision)
+    ]
     if row.guardrail is not None:
         broken = "verdict worse" if row.guardrail_verdict == "broken" else "verdict open"
         parts.append(tag("span", guardrail_text(row), kind=broken))
     return tag("td", *parts, kind="said")
+
+
+def _reasons(row: Compared, precision: float) -> Iterator[str]:
+    """Why a verdict is open, and what would settle it; nothing is promised without trust."""
+    if row.verdict == "do not trust":
+        if row.reason:
+            yield row.reason
+        return
+    if row.verdict in ("not enough evidence", "too few users"):
+        _, repeated, reason = row.sentence.rpartition(f"{verdict_text(row)}: ")
+        yield reason[:1].upper() + reason[1:] if repeated else reason
+    if row.days_left:
+        days = max(1, math.ceil(row.days_left))
+        when = "more than a year" if days > _YEAR else f"about {days:,} day{'s' * (days > 1)}"
+        yield f"At this pace the lift is known to ±{percent(precision)} in {when}."
+    if row.verdict == "not enough evidence" and row.detectable is not None:
+        yield f"With today's users a lift of {percent(row.detectable)} is found in 8 of 10 cases."
 
 
 def _scale(rows: Sequence[Compared]) -> float:
@@ -166,7 +176,8 @@ def _x(lift: float, widest: float) -> float:
 
 
 def _has_days(row: Compared) -> bool:
-    return len(row.days) > 1 and any(day.low is not None for day in row.days)
+    seen = len(row.days) > 1 and any(day.low is not None for day in row.days)
+    return seen and row.verdict != "do not trust"
 
 
 def _by_day(row: Compared, report: Report) -> Markup:
@@ -354,11 +365,8 @@ def _users(checks: Checks) -> Iterator[_Fact]:
 
 
 def _planned(checks: Checks) -> str:
-    shares = list(checks.shares.values())
-    equal = all(math.isclose(share, shares[0]) for share in shares)
-    texts = f"{percent(shares[0])} each" if equal else " : ".join(map(percent, shares))
     since = f" since {checks.splits[-1].since}" if len(checks.splits) > 1 else ""
-    return f"{texts}{since}"
+    return f"{planned_text(checks.shares)}{since}"
 
 
 def _share(share: float) -> str:
@@ -367,10 +375,5 @@ def _share(share: float) -> str:
 
 def _weight(rows: Sequence[Compared]) -> Iterator[_Fact]:
     """How much a single group of users decides; much more than the others is a warning."""
-    heaviest = max(rows, key=lambda row: row.heaviest)
-    if heaviest.heaviest:
-        yield (
-            "weight of a single group of users",
-            f"{percent(heaviest.heaviest)} at most",
-            f"in {heaviest.metric} of {heaviest.variant}; if it is much, few users decide",
-        )
+    if weight := heaviest_weight(rows):
+        yield ("group of users that weighs most", *weight)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from streameval.accumulator.comparison import confidence_text
 from streameval.accumulator.gap import Gap, GapValue
@@ -10,13 +11,23 @@ from streameval.engine.snapshot import LIFETIME, GapSeries
 from streameval.exporters.page.markup import Markup, grid, tag
 from streameval.exporters.view import UNDEFINED, figure, gap_text
 
-_WIDTH = 200.0
+_GAP: Final = (
+    "A gap is how far the largest and the smallest value of a label are apart: their difference, "
+    "and the smaller divided by the larger. In brackets are the intervals of both, which hold for "
+    "all pairs of values."
+)
+
+_WIDTH: Final = 200.0
 """Width of the plot of a value, in SVG units."""
 
 
 def section(gaps: Iterable[GapSeries]) -> Markup:
     """A table for each gap over the lifetime."""
-    return tag("", *(_card(gap) for gap in gaps if gap.window == LIFETIME))
+    return tag(
+        "",
+        tag("p", _GAP, kind="quiet"),
+        *(_card(gap) for gap in gaps if gap.window == LIFETIME),
+    )
 
 
 def _card(series: GapSeries) -> Markup:
@@ -39,7 +50,8 @@ def _card(series: GapSeries) -> Markup:
 
 
 def _row(value: GapValue, gap: Gap, scale: tuple[float, float]) -> Markup:
-    mark = tag("strong", "may be the worst") if value.worst else Markup()
+    words = "the worst" if len(gap.worst) == 1 else "may be the worst"
+    mark = tag("strong", words) if value.worst else Markup()
     if value.left_out is not None:
         mark = tag("small", value.left_out)
     return tag(

@@ -81,19 +81,23 @@ def _partitions(health: Health) -> Markup:
     saved = health.checkpoint
     names = ["next offset", "records behind", "event time", *(["saved up to"] if saved else [])]
     rows = [_partition(entry, saved) for entry in health.partitions]
-    return grid("Partitions", {"partition": ""} | dict.fromkeys(names, "number"), rows)
+    columns = {"partition": ""} | dict.fromkeys(names, "number")
+    return grid("Partitions", columns, rows, kind="rows forest")
 
 
 def _partition(entry: PartitionHealth, saved: CheckpointHealth | None) -> Markup:
     when, ahead = entry.event_time, " (ahead of this machine)" if entry.ahead else ""
-    durable = () if saved is None else (tag("td", _known(saved.offsets.get(entry.partition))),)
+    cells = {
+        "next offset": _number(entry.position),
+        "records behind": _known(entry.lag),
+        "event time": UNDEFINED if when is None else moment(when / 1_000_000) + ahead,
+    }
+    if saved is not None:
+        cells["saved up to"] = _known(saved.offsets.get(entry.partition))
     return tag(
         "tr",
         tag("th", str(entry.partition), scope="row"),
-        tag("td", _number(entry.position)),
-        tag("td", _known(entry.lag)),
-        tag("td", UNDEFINED if when is None else moment(when / 1_000_000) + ahead),
-        *durable,
+        *(tag("td", text, data_head=name) for name, text in cells.items()),
     )
 
 
