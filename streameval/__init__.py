@@ -12,7 +12,7 @@ from streameval.accumulator.gap import Gap, gap
 from streameval.accumulator.planning import ExperimentPlan, plan
 from streameval.accumulator.shared import SharedAccumulator
 from streameval.catalogue import metric_at
-from streameval.catalogue.context import Popularity, Similarity
+from streameval.catalogue.context import Attribute, Popularity, Similarity
 from streameval.catalogue.metric import metric
 from streameval.catalogue.reading import Reading
 from streameval.events import Batch, Event, Interaction
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Accumulator",
+    "Attribute",
     "Batch",
     "Change",
     "ChangeSettings",

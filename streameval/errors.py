@@ -195,6 +195,20 @@ class MissingInputError(MetricError):
         super().__init__(f"metric {metric!r} needs {needs}; {remedy}.")
 
 
+class MissingAttributeError(MissingInputError):
+    """A metric names an attribute of items that there is not.
+
+    Attributes:
+        given: the names that there are.
+    """
+
+    def __init__(self, metric: str, attribute: str, given: Sequence[str]) -> None:
+        self.attribute, self.given = attribute, given
+        there = f", and there is {', '.join(given)}" if given else ""
+        remedy = f"give attributes={{{attribute!r}: item -> values}}"
+        super().__init__(metric, f"the attribute {attribute!r} of items{there}", remedy)
+
+
 class UndefinedMetricError(MetricError):
     """A convention has no value for these lists; the original raises an error."""
 

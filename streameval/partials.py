@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from streameval.accumulator import Accumulator
-from streameval.catalogue.context import Popularity, Similarity
+from streameval.catalogue.context import Given, Popularity, Similarity
 from streameval.decoding.invalid import Refusal
 from streameval.decoding.values import MAX_LABEL_BYTES, label_texts
 from streameval.engine.backfill import Backfill, BackfillRow
@@ -60,6 +60,7 @@ class Known(TypedDict, total=False):
     catalog: int | Collection[Id] | None
     popularity: Popularity | None
     similarity: Similarity | None
+    attributes: Given | None
 
 
 class Inputs(Known, total=False):
@@ -118,8 +119,8 @@ def partials(
         by: columns whose values define the slices (text, integers, booleans); a string is one.
         every: length of spans, like "1h", aligned to the epoch; None for all time.
         intervals: settings of confidence intervals; None for no intervals.
-        inputs: catalog, popularity, similarity, depth, max_items, ids and experiment, as for an
-            Accumulator.
+        inputs: catalog, popularity, similarity, attributes, depth, max_items, ids and experiment,
+            as for an Accumulator.
 
     Returns:
         One row for each cell with lists, by start and labels.
@@ -267,7 +268,7 @@ def merged(rows: Rows, **inputs: Unpack[Known]) -> dict[Cell, Accumulator]:
     Args:
         rows: the rows of `partials`, or the sequences, mappings or table (Arrow, Polars, pandas)
             that an engine returns for them.
-        known: the same catalog, popularity and similarity as for `partials`.
+        known: the same catalog, popularity, similarity and attributes as for `partials`.
 
     Returns:
         An Accumulator for each cell, by start and labels, with the bits of one process.

@@ -26,6 +26,7 @@ NUMBERS = tuple(range(12))
 # Values of the parameters that have no list of choices; None is the default.
 _OPEN: Mapping[str, tuple[Value, ...]] = {
     "rows": (3,),
+    "by": ("genre", "kind"),
     "min_gain": (0.5, 2.0),
     "type": ("purchase",),
     "q": (0.25, 0.9),

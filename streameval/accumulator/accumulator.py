@@ -35,7 +35,15 @@ from streameval.accumulator.readings import (
 )
 from streameval.accumulator.table import Table
 from streameval.catalogue import metric_of
-from streameval.catalogue.context import Context, Popularity, Similarity, catalog_of, check_kind
+from streameval.catalogue.context import (
+    Context,
+    Given,
+    Popularity,
+    Similarity,
+    attributes_of,
+    catalog_of,
+    check_kind,
+)
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.errors import SuspiciousEventsWarning, UnlikeStateError
@@ -78,12 +86,14 @@ class Accumulator:
         catalog: number of items, or their ids; needed by item_coverage.
         popularity: number of users who interacted with each item before; needed by novelty.
         similarity: similarity of pairs of items; needed by list_diversity.
+        attributes: name -> what items are, as an `Attribute` or a mapping from items to their
+            values: {"genre": {"a": ["drama", "news"]}}; needed by metrics with `by` or `among`.
         depth: ranks kept; by default the largest cut-off of the metrics, or whole lists if a
             metric has none; 0 always keeps whole lists.
         max_items: largest number of distinct items counted exactly; beyond it, coverage is an
             estimate.
-        ids: "text" or "integer"; by default the kind of the ids in catalogue, popularity and
-            similarity, else of the first id counted. Ids of the other kind are refused.
+        ids: "text" or "integer"; by default the kind of the ids of the inputs, else of the first
+            id counted. Ids of the other kind are refused.
         intervals: settings of confidence intervals, which need the user of each event; None for no
             intervals.
         experiment: whether it keeps up to 524,288 users, not 16,384, and their lists and clicks.
@@ -108,6 +118,7 @@ class Accumulator:
         catalog: int | Collection[Id] | None = None,
         popularity: Popularity | None = None,
         similarity: Similarity | None = None,
+        attributes: Given | None = None,
         depth: int | None = None,
         max_items: int = MAX_ITEMS,
         ids: IdKind | None = None,
@@ -116,7 +127,10 @@ class Accumulator:
     ) -> None:
         self.metrics = asked_metrics(metrics)
         self.context = Context(
-            catalog=catalog_of(catalog), popularity=popularity, similarity=similarity
+            catalog=catalog_of(catalog),
+            popularity=popularity,
+            similarity=similarity,
+            attributes=attributes_of(attributes),
         )
         for metric in self.metrics:
             check_inputs(metric, self.context)
@@ -396,7 +410,7 @@ class Accumulator:
 
         Raises:
             StateVersionError: this release cannot read its version.
-            UnlikeStateError: its catalogue, popularity, similarity or kind of ids differs.
+            UnlikeStateError: its inputs or kind of ids differ.
             DamagedStateError: it is damaged; the counts are unchanged.
         """
         fresh = Table(self._plan, self.context, ids=self._ids)

@@ -11,13 +11,16 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 from msgspec.structs import replace
 
-from streameval.catalogue.context import Context
-from streameval.catalogue.metric import Metric
+from streameval.catalogue.context import ATTRIBUTES, Attribute, Context
+from streameval.catalogue.metric import AMONG, Metric
 from streameval.errors import (
     MetricError,
+    MetricParameterError,
     MetricValueError,
+    MissingAttributeError,
     MissingInputError,
     StreamevalError,
+    suggestion,
 )
 from streameval.events import Batch, Event
 from streameval.statistics.arrays import FloatArray, IntArray, up_to
@@ -31,7 +34,7 @@ Formula: TypeAlias = Callable[[Event], float | Sequence[float] | None]
 EventValues: TypeAlias = Sequence[Sequence[float | Sequence[float] | None]]
 """For each event, the result of each formula."""
 
-_REMEDIES = {
+_NEEDS = {
     "catalog": ("a catalogue", "give catalog= the number of items there are, or their ids"),
     "popularity": ("the items' popularity", "give popularity= a Popularity(item -> users)"),
     "similarity": ("the items' similarity", "give similarity= a Similarity(ids, vectors=...)"),
@@ -42,17 +45,46 @@ def check_inputs(metric: Metric, context: Context) -> None:
     """Refuse a metric without its inputs.
 
     Raises:
-        MissingInputError: it needs a catalogue, popularity or similarity that is missing.
+        MissingInputError: it needs an input that is missing.
+        MetricParameterError: no item has the value that it names.
     """
     for name in needed_inputs(metric):
-        if getattr(context, name) is None:
-            raise MissingInputError(metric.text, *_REMEDIES[name])
+        if context.named(name) is None:
+            if name.startswith(ATTRIBUTES):
+                known = [known for known, _ in context.attributes]
+                raise MissingAttributeError(metric.text, name.removeprefix(ATTRIBUTES), known)
+            raise MissingInputError(metric.text, *_NEEDS[name])
+    among = str(metric.values.get(AMONG, ""))
+    if metric.attribute is not None and among:
+        _check_value(metric, among, dict(context.attributes)[metric.attribute])
 
 
 def needed_inputs(metric: Metric) -> list[str]:
-    """Names of the inputs that a metric requires besides events."""
-    optional = {"k"} | set(metric.definition.optional) - set(metric.values.values())
-    return [name for name in metric.definition.inputs if name not in optional]
+    """Names of the inputs that a metric requires besides events.
+
+    Example:
+        >>> from streameval.catalogue import parse
+        >>> needed_inputs(parse("novelty@5")), needed_inputs(parse("list_diversity(by=genre)"))
+        (['popularity'], ['attributes.genre'])
+    """
+    optional = {"k", "attribute"} | set(metric.definition.optional) - set(metric.values.values())
+    needed = [name for name in metric.definition.inputs if name not in optional]
+    return needed if metric.attribute is None else [*needed, f"{ATTRIBUTES}{metric.attribute}"]
+
+
+def _check_value(metric: Metric, among: str, attribute: Attribute) -> None:
+    """Refuse a value that no item has."""
+    name, colon, value = among.partition(":")
+    if value in attribute.values:
+        return
+    values = ", ".join(attribute.values[:_MOST_LISTED]) or "no values"
+    problem = f"no item has it; {name} has {values}" if colon else f"write {name}:VALUE"
+    remedy = f"{problem}.{suggestion(value, attribute.values)}"
+    raise MetricParameterError(metric.text, AMONG, among, remedy.removesuffix("."))
+
+
+_MOST_LISTED: Final = 8
+"""Values of an attribute that a message lists."""
 
 
 class MetricFailedError(MetricError):
@@ -173,8 +205,10 @@ def _of_type(event: Event, name: str) -> Event:
 
 
 def _inputs(metric: Metric, context: Context) -> list[Any]:
+    attributes = dict(context.attributes)
+    inputs = {"k": metric.k, "attribute": attributes.get(metric.attribute or "")}
     names = metric.definition.inputs
-    return [metric.k if name == "k" else getattr(context, name) for name in names]
+    return [inputs[name] if name in inputs else context.named(name) for name in names]
 
 
 EmptyRule: TypeAlias = Literal["count", "skip", "nan", "error"]

@@ -1,12 +1,14 @@
-"""Inputs of metrics besides the events: a catalogue, popularity, similarity."""
+"""Inputs of metrics besides the events: a catalogue, popularity, similarity, attributes."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
+from itertools import chain
 from numbers import Integral
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 import numpy as np
@@ -95,6 +97,14 @@ class Popularity:
             )
             self._least[tail] = frozenset(ordered[: max(1, math.floor(tail * len(ordered)))])
         return self._least[tail]
+
+    def fewest_of_head(self, head: float) -> float:
+        """The smallest popularity in the head of the most popular items; infinite without one.
+
+        `head`: the share of all known items in the head, 0 to 1.
+        """
+        items = math.floor(head * len(self.counts))
+        return sorted(self.counts.values(), reverse=True)[items - 1] if items else math.inf
 
     @property
     def identity(self) -> str:
@@ -195,16 +205,175 @@ class Similarity:
         return _digest([*rows, *pairs, self._table.tobytes().hex()])
 
 
+Labels: TypeAlias = str | int | Collection[str] | Collection[int]
+"""The values of an attribute that one item has: one or several."""
+
+Labelled: TypeAlias = Mapping[Id, Labels] | Mapping[str, Labels] | Mapping[int, Labels]
+
+
+class Attribute:
+    """What items are, such as their genres or their provider; fixed while events are counted.
+
+    Args:
+        values: item -> its value, or its values; whole numbers count as their text.
+        unknown: the value of all items that are not in `values`; None: they have no value.
+        version: name of the content, under which states merge although items were added: give
+            another name if the values of an item have changed. By default the content itself must
+            be the same.
+
+    Raises:
+        MetricError: the item ids are not all text or all integers, or a value is empty or no text.
+
+    Example:
+        >>> genre = Attribute({"a": ["news", "drama"], "b": "news"})
+        >>> genre.of("a"), genre.of("c"), genre.values
+        (('drama', 'news'), (), ('drama', 'news'))
+    """
+
+    __slots__ = ("_items", "_unknown", "ids", "values", "version")
+
+    def __init__(
+        self, values: Labelled, *, unknown: str | None = None, version: str | None = None
+    ) -> None:
+        if not isinstance(values, Mapping):
+            raise MetricError(f"attributes: {values!r:.80} is not a mapping; give item -> values")
+        self.version = check_version("attributes", version)
+        self.ids, items = ids_of_input("attributes", values)
+        labels = (_labels(item, given) for item, given in values.items())
+        self._items = dict(zip(items, labels, strict=True))
+        self._unknown = () if unknown is None else _labels("unknown", unknown)
+        self.values = tuple(sorted({*self._unknown, *chain.from_iterable(self._items.values())}))
+
+    @classmethod
+    def tiers(
+        cls,
+        popularity: Popularity,
+        *,
+        head: float = 0.2,
+        tail: float = 0.5,
+        version: str | None = None,
+    ) -> Attribute:
+        """How popular items are: "head", "mid" or "tail".
+
+        Args:
+            popularity: of the items.
+            head: share of all known items in the head, the most popular ones and those as popular
+                as the last of them.
+            tail: share of all known items in the tail, the least popular ones and those as popular
+                as the first of them; unknown items belong to it.
+            version: as for `Attribute`.
+
+        Raises:
+            MetricError: a share is not from 0 to 1, or together they exceed 1.
+
+        Example:
+            >>> tier = Attribute.tiers(Popularity({"a": 9, "b": 4, "c": 2, "d": 1}), head=0.25)
+            >>> [*map(tier.of, "abcx")]
+            [('head',), ('mid',), ('tail',), ('tail',)]
+        """
+        for name, share in (("head", head), ("tail", tail), ("head + tail", head + tail)):
+            if not is_number(share) or not 0 <= share <= 1:
+                raise MetricError(f"tiers: {name}={share!r:.80} is not a share from 0 to 1")
+        most_of_tail = popularity.most_of_tail(tail)
+        fewest_of_head = popularity.fewest_of_head(head)
+        tiers = {
+            item: "tail"
+            if count <= most_of_tail
+            else ("head" if count >= fewest_of_head else "mid")
+            for item, count in popularity.counts.items()
+        }
+        return cls(tiers, unknown="tail", version=version)
+
+    def of(self, item: Id) -> tuple[str, ...]:
+        """The values of an item, in alphabetical order; empty if it is unknown."""
+        return self._items.get(item, self._unknown)
+
+    def knows(self, item: Id) -> bool:
+        """Whether the item has a value."""
+        return bool(self.of(item))
+
+    def between(self, first: Id, second: Id) -> float:
+        """Similarity of two known items: the cosine of the values that they have.
+
+        Example:
+            >>> Attribute({"a": "news", "b": ["news", "drama"]}).between("a", "b")
+            0.7071067811865475
+        """
+        both = self.of(first), self.of(second)
+        common = len(set(both[0]).intersection(both[1]))
+        return common / math.sqrt(len(both[0]) * len(both[1]))
+
+    @property
+    def identity(self) -> str:
+        """A digest of the content."""
+        rows = (f"{item!r}={values!r}" for item, values in self._items.items())
+        return _digest([f"unknown={self._unknown!r}", *sorted(rows)])
+
+
+Given: TypeAlias = Mapping[str, Attribute | Labelled]
+"""Name -> an attribute, or the values of items."""
+
+
+def attributes_of(given: Given | None) -> tuple[tuple[str, Attribute], ...]:
+    """Attributes by name, in alphabetical order.
+
+    Raises:
+        MetricError: a name cannot stand in the text of a metric, or the values are not valid.
+    """
+    if given is None:
+        return ()
+    if not isinstance(given, Mapping):
+        raise MetricError(f"attributes={given!r:.80}: give name -> (item -> values)")
+    for name in given:
+        check_attribute_name(name)
+    return tuple(
+        (name, values if isinstance(values, Attribute) else Attribute(values))
+        for name, values in sorted(given.items())
+    )
+
+
+def check_attribute_name(name: Any) -> None:
+    """Refuse a name of an attribute that a metric cannot have as a parameter.
+
+    Raises:
+        MetricError: it is no such name, or an input has it.
+    """
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or name in _NOT_NAMES:
+        raise MetricError(
+            f"attribute {name!r:.80}: give it a name like 'genre': letters, digits, _"
+        )
+
+
+_NAME: Final = re.compile(r"[A-Za-z_]\w*", re.ASCII)
+_NOT_NAMES: Final = frozenset({"item", "similarity", "true", "false"})
+"""Values of `by` that name no attribute."""
+
+
+INPUTS: Final = ("catalog", "popularity", "similarity", "attributes")
+"""Arguments of an Accumulator that are inputs of metrics."""
+
+
 class Context(msgspec.Struct, frozen=True, kw_only=True):
-    """The inputs of an Accumulator besides its metrics."""
+    """The inputs of an Accumulator besides its metrics.
+
+    Attributes:
+        attributes: name and values of each attribute of items, in alphabetical order.
+    """
 
     catalog: Catalog | None = None
     popularity: Popularity | None = None
     similarity: Similarity | None = None
+    attributes: tuple[tuple[str, Attribute], ...] = ()
 
     def __post_init__(self) -> None:
         check_kind("popularity", self.popularity, Popularity)
         check_kind("similarity", self.similarity, Similarity)
+
+    def named(self, name: str) -> Catalog | _Table | None:
+        """The input of this name: "catalog", "popularity", "similarity", "attributes.genre"."""
+        if name == "catalog":
+            return self.catalog
+        return self._tables.get(name)
 
     def ids(self, asked: IdKind | None) -> IdKind | None:
         """The kind of the ids of all inputs; `asked` if no input has ids.
@@ -217,8 +386,9 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
             raise MetricError(f"ids={asked!r}: choose 'text' or 'integer'.")
         items = self.catalog if isinstance(self.catalog, frozenset) else frozenset()
         kinds = {"ids=": asked, "catalog": ids_of_input("catalog", items)[0]}
-        for name in ("popularity", "similarity"):
-            kinds[name] = getattr(getattr(self, name), "ids", None)
+        kinds |= {
+            name: None if table is None else table.ids for name, table in self._tables.items()
+        }
         id_kinds = {name: kind for name, kind in kinds.items() if kind is not None}
         if len({*id_kinds.values()}) > 1:
             listing = ", ".join(f"{name} {kind}" for name, kind in id_kinds.items())
@@ -246,11 +416,18 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     @property
-    def _tables(self) -> dict[str, Popularity | Similarity | None]:
-        return {"popularity": self.popularity, "similarity": self.similarity}
+    def _tables(self) -> dict[str, _Table | None]:
+        attributes = {f"{ATTRIBUTES}{name}": attribute for name, attribute in self.attributes}
+        return {"popularity": self.popularity, "similarity": self.similarity, **attributes}
 
 
-def _identity(table: Popularity | Similarity) -> str:
+ATTRIBUTES: Final = "attributes."
+"""Before the name of an attribute in the names of inputs."""
+
+_Table: TypeAlias = Popularity | Similarity | Attribute
+
+
+def _identity(table: _Table) -> str:
     return table.identity if table.version is None else f"version {table.version}"
 
 
@@ -294,6 +471,18 @@ def catalog_of(given: Any) -> Catalog | None:
     if given < 1:
         raise MetricError(f"catalog={given!r}: a catalogue has at least one item")
     return int(given)
+
+
+def _labels(item: Id, given: Any) -> tuple[str, ...]:
+    """The values of an item, in alphabetical order."""
+    several = isinstance(given, Collection) and not isinstance(given, (str, bytes, Mapping))
+    labels = set()
+    for label in given if several else [given]:
+        if isinstance(label, bool) or not isinstance(label, (str, Integral)) or label == "":
+            problem = f"{label!r:.80} is not a text or a whole number"
+            raise MetricError(f"attributes: of item {item!r:.80}, {problem}")
+        labels.add(str(label))
+    return tuple(sorted(labels))
 
 
 def _builtin(number: Any) -> float:

@@ -35,6 +35,22 @@ SUMMARY = ("statistic", "q", "method", "confidence", "deviation", "per")
 PER_USER = "per"
 """Parameter of the summary: the mean is over lists, or over the means of users."""
 
+
+class By(NamedTuple):
+    """Default of the parameter `by`, which names the attribute of items that a metric reads.
+
+    Write `attribute: Annotated[Attribute, By("genre")]`. If it may be None, the default names
+    something else, such as "item", and gives None. A metric of one value of an attribute has the
+    parameter `among` instead: `attribute: Attribute, *, among: str = "tier:tail"`.
+    """
+
+    default: str
+
+
+BY, AMONG = "by", "among"
+"""Parameters that name an attribute of items (`by=genre`) or a value of it (`among=tier:tail`)."""
+
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -56,7 +72,7 @@ class Reference(NamedTuple):
 
 
 KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
-INPUTS = ("k", "catalog", "popularity", "similarity")
+INPUTS = ("k", "catalog", "popularity", "similarity", "attribute")
 
 
 class Parameter(msgspec.Struct, frozen=True):
@@ -102,7 +118,8 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
         name: the usual name; also that of its file.
         function: the formula; see CONTRIBUTING.md, "Add a metric".
         reads: the statistic that it reads.
-        inputs: other positional arguments: "k", "catalog", "popularity", "similarity".
+        inputs: other positional arguments: "k", "catalog", "popularity", "similarity",
+            "attribute".
         optional: inputs that may be None, unless a parameter's value names them.
         parameters: keywords of its functions.
         over: the metric whose sum divides that of this one, instead of the number of lists.
@@ -229,6 +246,20 @@ class Metric:
         return not better if zeros and better is not None else better
 
     @property
+    def attribute(self) -> str | None:
+        """Name of the attribute of items that it reads; None if it reads none.
+
+        The default of an optional attribute names something else, such as the items themselves.
+        """
+        if "attribute" not in self.definition.inputs:
+            return None
+        parameter = BY if BY in self.definition.parameters else AMONG
+        named, usual = self.values[parameter], self.definition.parameters[parameter].default
+        if "attribute" in self.definition.optional and named == usual:
+            return None
+        return str(named).partition(":")[0]
+
+    @property
     def has_interval(self) -> bool:
         """Whether it is a mean of values of lists, items or users, or a ratio of two sums."""
         if self.is_per_user:
@@ -280,8 +311,9 @@ def metric(
     `exposures` (items shown), `users` (users by the rank of their first item or hit), `pairings`
     (items by the length of the list), `scores` (scores of positive and negative items) or
     `ranksums` (pairs in the right order). `k`, `catalog`, `popularity` and `similarity` are passed
-    if the signature has them, and are optional with `| None` or `= None`. Keyword-only arguments
-    are parameters: a `Literal` lists choices, `Annotated[float, Span(0, 1)]` sets limits.
+    if the signature has them, and are optional with `| None` or `= None`; likewise `attribute`
+    (see `By`). Keyword-only arguments are parameters: a `Literal` lists choices,
+    `Annotated[float, Span(0, 1)]` sets limits.
 
     Args:
         bare: internal; catches a decorator without parentheses.
@@ -324,6 +356,10 @@ def metric(
         of_lists = {"graded": graded, "finish": finish}
         for problem in _problems(function, bounds, options, of_lists):
             raise MetricDeclarationError(function, problem=problem)
+        parameters = _parameters(function) | (_parameters(graded) if graded else {})
+        if "attribute" in _inputs(function) and parameters.keys().isdisjoint({BY, AMONG}):
+            problem = f"attribute needs Annotated[Attribute, By('genre')] or a parameter {AMONG}"
+            raise MetricDeclarationError(function, problem=problem)
         if over is not None and (_read_by(function), unit) != ("event", "list"):
             problem = f"over={over!r} divides a sum over events; read event, with per='list'"
             raise MetricDeclarationError(function, problem=problem)
@@ -333,7 +369,7 @@ def metric(
             reads=_read_by(function),
             inputs=_inputs(function),
             optional=_optional(function),
-            parameters=_parameters(function) | (_parameters(graded) if graded else {}),
+            parameters=parameters,
             bounds=bounds,
             higher_is_better=higher_is_better,
             per=unit,
@@ -441,8 +477,13 @@ def _optional(function: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(
         name
         for name in _inputs(function)
-        if arguments[name].default is None or type(None) in typing.get_args(hints.get(name))
+        if arguments[name].default is None or type(None) in typing.get_args(_plain(hints.get(name)))
     )
+
+
+def _plain(hint: object) -> object:
+    """A type without its annotations."""
+    return typing.get_args(hint)[0] if typing.get_origin(hint) is Annotated else hint
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
@@ -475,6 +516,9 @@ def _parameters(function: Callable[..., Any]) -> dict[str, Parameter]:
         name: _parameter(name, arguments[name].default, hints.get(name))
         for name in _keywords(function)
     }
+    for note in typing.get_args(hints.get("attribute")):
+        if isinstance(note, By):
+            accepted[BY] = Parameter(BY, note.default)
     for name, parameter in accepted.items():
         try:
             parameter.check(function.__name__, parameter.default)

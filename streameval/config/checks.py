@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, TypeAlias
 
 from streameval.catalogue import parameters, parse
+from streameval.catalogue.context import check_attribute_name
 from streameval.catalogue.metric import Definition, Metric
 from streameval.config.config import LABELS, Config
 from streameval.decoding.decode import Decoder
@@ -16,6 +17,7 @@ from streameval.errors import (
     ConfigError,
     CutoffExceedsDepthError,
     MetricError,
+    MissingAttributeError,
     MissingInputError,
     SourceError,
     suggestion,
@@ -206,13 +208,31 @@ def input_problems(config: Config) -> Iterator[Problem]:
         return
     if isinstance(items, frozenset) and not items:
         yield "catalog", f"{config.catalog} has no ids; give one id per line."
+    if unusable := list(_attribute_problems(config)):
+        yield from unusable
+        return
     try:
         config.accumulator()
     except SourceError as error:
-        yield "popularity or similarity", str(error)
+        yield "popularity, similarity or attributes", str(error)
     except MetricError as error:
         places = {parse(text).text: place for place, text in _places(config).items()}
         yield places.get(getattr(error, "metric", ""), "metrics"), _key_problem(error)
+
+
+def _attribute_problems(config: Config) -> Iterator[Problem]:
+    """Attributes with a name that no metric can have, and tiers without popularity."""
+    for name, options in config.attributes.items():
+        try:
+            check_attribute_name(name)
+        except MetricError as error:
+            yield f"attributes.{name}", str(error)
+        if options.popularity is not None and config.popularity is None:
+            example = 'popularity = { path = "popularity.csv" }'
+            yield (
+                f"attributes.{name}.popularity",
+                f"tiers need the items' popularity; add {example}.",
+            )
 
 
 def _key_problem(error: MetricError) -> str:
@@ -221,6 +241,9 @@ def _key_problem(error: MetricError) -> str:
         needed = "the whole list" if error.k is None else f"rank {error.k}"
         problem = f"but depth = {error.depth} keeps fewer ranks; raise or remove it"
         return f"{error.metric!r} needs {needed}, {problem}."
+    if isinstance(error, MissingAttributeError):
+        table = f'[attributes.{error.attribute}] path = "{error.attribute}.csv"'
+        return f"{error.metric!r} needs {error.needs}; add {table}."
     if isinstance(error, MissingInputError):
         return f"{error.metric!r} needs {error.needs}; {_REMEDIES.get(error.needs, error.remedy)}."
     return str(error)

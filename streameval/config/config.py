@@ -21,6 +21,7 @@ from streameval.accumulator.plan import WHOLE, make_plan
 from streameval.catalogue import parse
 from streameval.catalogue.metric import Metric, Reads
 from streameval.config.options import (
+    AttributeOptions,
     DeadLetterOptions,
     MetricOptions,
     PopularityOptions,
@@ -28,6 +29,8 @@ from streameval.config.options import (
     StateOptions,
     WebOptions,
     WindowsOptions,
+    attribute,
+    looks_like_header,
     popularity,
     similarity,
 )
@@ -65,6 +68,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         catalog: number of items, or a file of their ids, one per line.
         popularity: number of users who interacted with each item before.
         similarity: similarity of pairs of items.
+        attributes: name -> what items are, such as genres, one table each: [attributes.genre].
         depth: ranks kept; None: the largest cut-off of the metrics.
         max_items: most distinct items counted exactly for coverage.
         intervals: confidence intervals by user group; None: no intervals.
@@ -96,6 +100,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     catalog: Annotated[int, Meta(ge=1)] | str | None = None
     popularity: PopularityOptions | None = None
     similarity: SimilarityOptions | None = None
+    attributes: dict[str, AttributeOptions] = {}
     depth: Annotated[int, Meta(ge=1)] | None = None
     max_items: Annotated[int, Meta(ge=1)] = MAX_ITEMS
     intervals: Intervals | None = None
@@ -230,26 +235,28 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def inputs(self, given: Mapping[str, Any] = _NOTHING) -> dict[str, Any]:
         """Arguments of an accumulator besides metrics and depth; reads the files named.
 
-        `given`: catalogue, popularity or similarity to take instead of those of the files.
+        `given`: catalogue, popularity or similarity to take instead of those of the files, and
+        attributes besides them.
         """
+        counts = popularity(self.popularity, self._as_id) if self.popularity else None
+        attributes = {
+            name: attribute(name, options, counts, self._as_id)
+            for name, options in self.attributes.items()
+        }
         return {
             "catalog": self.items(),
-            "popularity": popularity(self.popularity, self._as_id) if self.popularity else None,
+            "popularity": counts,
             "similarity": similarity(self.similarity, self._as_id) if self.similarity else None,
             "max_items": self.max_items,
             "intervals": self.intervals,
             "ids": "integer" if self.event.ids == "integer" else "text",
-        } | dict(given)
-
-
-_HEADERS = frozenset({"item", "itemid", "iid", "id", "productid", "sku"})
-"""Column names in the first line of a catalogue, which must not count as an item; without _."""
+        } | {**given, "attributes": attributes | dict(given.get("attributes", {}))}
 
 
 def _item_ids(path: str, as_id: Callable[[str], Id]) -> Iterator[Id]:
     for row, line in enumerate(lines(path)):
         text = line.decode().strip()
-        if not row and text.lower().replace("_", "") in _HEADERS:
+        if not row and looks_like_header(text):
             problem = f"line 1, {text!r}, looks like a column name"
             raise ValueError(problem)
         yield as_id(text)
@@ -289,8 +296,8 @@ _LEFT_OUT: Final = ("source", "registry", "state", "dead_letters", "log_level", 
 def schema(config: Config) -> dict[str, Any]:
     """The settings needed to read a saved state without the configuration, as plain values.
 
-    Files (catalogue, popularity, similarity) are named, not included; reading the state needs
-    them.
+    Files (catalogue, popularity, similarity, attributes) are named, not included; reading the state
+    needs them.
 
     Example:
         >>> from streameval.sources.options import SimulatorOptions

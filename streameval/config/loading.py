@@ -21,7 +21,7 @@ T = TypeVar("T", bound=msgspec.Struct | None)
 
 _INTEGERS = range(-(2**63), 2**63)
 _LITERAL = re.compile(
-    r"(state|dead_letters|web|popularity|similarity)\.|source\.(group|topics|paths)|catalog$"
+    r"(state|dead_letters|web|popularity|similarity|attributes)\.|source\.(group|topics|paths)|catalog$"
 )
 """Keys in which ${NAME} is not expanded."""
 
@@ -113,6 +113,9 @@ def _with_paths_below(path: Path, config: Config) -> Config:
     tables = {
         name: _files_below(path, getattr(config, name))
         for name in ("popularity", "similarity", "state", "dead_letters", "registry", "web")
+    }
+    tables["attributes"] = {
+        name: _files_below(path, options) for name, options in config.attributes.items()
     }
     return msgspec.structs.replace(
         config, catalog=catalog, source=source, attribution=attribution, **tables

@@ -11,10 +11,10 @@ from typing import Annotated, Final, Literal, TypeVar
 import msgspec
 from msgspec import Meta
 
-from streameval.catalogue.context import Popularity, Similarity
+from streameval.catalogue.context import Attribute, Popularity, Similarity
 from streameval.checkpoints.settings import BucketOptions, Policies, bucket_problems, is_url
 from streameval.checkpoints.storage import PRIVATE, Access, shared_by
-from streameval.errors import ConfigError, OptionError, SourceError
+from streameval.errors import ConfigError, MetricError, OptionError, SourceError
 from streameval.events import Id
 from streameval.sources.files import lines
 from streameval.windows.times import FINE, HOUR, SECOND, duration_problem, microseconds
@@ -290,6 +290,98 @@ class SimilarityOptions(_Table, frozen=True, kw_only=True):
     def _problems(self) -> Iterator[tuple[str, str]]:
         if (self.vectors is None) == (self.pairs is None):
             yield "", "give either vectors or pairs."
+
+
+class TierOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Tiers of items by popularity: "head", "mid" and "tail".
+
+    Attributes:
+        head: share of the known items that are most popular.
+        tail: share of the known items that are least popular; unknown items belong to it.
+    """
+
+    head: Annotated[float, Meta(ge=0, le=1)] = 0.2
+    tail: Annotated[float, Meta(ge=0, le=1)] = 0.5
+
+
+class AttributeOptions(_Table, frozen=True, kw_only=True):
+    """What items are, for metrics with `by` or `among`: genres, providers, tiers.
+
+    Attributes:
+        path: a file of "item,value" lines, several for an item with several values; plain, .gz or
+            .zst. A header line is skipped.
+        popularity: instead of a file, tiers of [popularity].
+        version: name of the content, under which items may be added; None: a changed file is
+            another input.
+    """
+
+    path: str | None = None
+    popularity: TierOptions | None = None
+    version: Annotated[str, Meta(min_length=1)] | None = None
+
+    def _problems(self) -> Iterator[tuple[str, str]]:
+        if (self.path is None) == (self.popularity is None):
+            yield "", "give either path or popularity."
+        if self.popularity is not None and self.popularity.head + self.popularity.tail > 1:
+            yield "popularity", "head and tail together are more than all items; lower one."
+
+
+_HEADERS: Final = frozenset({"item", "itemid", "iid", "id", "productid", "sku"})
+"""Column names in the first line of a file of items, without _."""
+
+
+def looks_like_header(text: str) -> bool:
+    """Whether the text in the first line of a file is the name of its column, and no item."""
+    return text.strip().lower().replace("_", "") in _HEADERS
+
+
+def attribute(
+    name: str,
+    options: AttributeOptions,
+    known: Popularity | None,
+    as_id: Callable[[str], Id],
+) -> Attribute:
+    """The attribute in a file, or the tiers of a popularity.
+
+    The first line is a header if it names the items' column, or has the attribute's name.
+
+    Raises:
+        SourceError: the file cannot be read, or has a wrong line.
+        MetricError: a value is not valid, or there are tiers and no popularity.
+    """
+    if options.path is None:
+        tiers = options.popularity or TierOptions()
+        if known is None:
+            raise MetricError("tiers need the items' popularity; give [popularity].")
+        return Attribute.tiers(
+            known, head=tiers.head, tail=tiers.tail, version=options.version or known.version
+        )
+    values: dict[Id, list[str]] = {}
+
+    def read(row: list[str]) -> tuple[Id, str]:
+        if not values and (looks_like_header(row[0]) or row[1].strip().lower() == name.lower()):
+            problem = f"{row[0]!r:.80} looks like a column name"
+            raise ValueError(problem)
+        return _item_and_value(row, values, as_id)
+
+    for item, value in _rows(options.path, 2, read):
+        values.setdefault(item, []).append(value)
+    if not values:
+        raise SourceError(options.path, "no line with an item", "give one line for each item")
+    return Attribute(values, version=options.version)
+
+
+def _item_and_value(
+    row: list[str], values: Mapping[Id, list[str]], as_id: Callable[[str], Id]
+) -> tuple[Id, str]:
+    item, value = as_id(row[0]), row[1].strip()
+    if not value:
+        problem = f"item {row[0]!r:.80} has an empty value"
+        raise ValueError(problem)
+    if value in values.get(item, ()):
+        problem = f"item {row[0]!r:.80} has the value {value!r:.80} twice"
+        raise ValueError(problem)
+    return item, value
 
 
 def popularity(options: PopularityOptions, as_id: Callable[[str], Id]) -> Popularity:

@@ -219,9 +219,14 @@ def _tables(struct: Struct, table: Any, name: str = "") -> Iterator[tuple[str, S
     for field in msgspec.structs.fields(struct):
         inner = table.get(field.name) if isinstance(table, Mapping) else None
         chosen = inner.get("type") if isinstance(inner, Mapping) else None
+        path = f"{name}.{field.name}".lstrip(".")
+        by_name = any(_values(field.type, dict))
         for struct_type in _structs(field.type):
-            if struct_type.__struct_config__.tag in (None, chosen):
-                yield from _tables(struct_type, inner, f"{name}.{field.name}".lstrip("."))
+            if by_name:
+                for key, nested in (inner if isinstance(inner, Mapping) else {}).items():
+                    yield from _tables(struct_type, nested, f"{path}.{key}")
+            elif struct_type.__struct_config__.tag in (None, chosen):
+                yield from _tables(struct_type, inner, path)
 
 
 def _structs(hint: Any) -> Iterator[Struct]:

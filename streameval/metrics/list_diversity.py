@@ -2,9 +2,10 @@
 
 import math
 from itertools import combinations
+from typing import Annotated
 
-from streameval.catalogue.context import Similarity
-from streameval.catalogue.metric import metric
+from streameval.catalogue.context import Attribute, Similarity
+from streameval.catalogue.metric import By, metric
 from streameval.events import Event
 
 
@@ -13,11 +14,18 @@ from streameval.events import Event
     source="Ziegler et al., Topic diversification, WWW 2005; CAPRI (dbbb506) `listDiversity`",
     interactions=False,
 )
-def list_diversity(event: Event, k: int | None, similarity: Similarity) -> float | None:
+def list_diversity(
+    event: Event,
+    k: int | None,
+    similarity: Similarity | None,
+    attribute: Annotated[Attribute | None, By("similarity")],
+) -> float | None:
     """How different the first k items of a list are: 1 minus the mean similarity of any two.
 
-    Similarity is given once, as vectors or as a matrix. A list with fewer than two items, or with
-    an unknown item, has no value and is left out. Undefined without lists that have a value.
+    Similarity is given once, as vectors or as a matrix. With by=genre it is the cosine of the
+    genres of two items: their common ones, over the root of the product of their numbers. A list
+    with fewer than two items, or with an unknown item, has no value and is left out. Undefined
+    without lists that have a value.
 
         list_diversity@k = mean over lists of (1 - mean over pairs i before j of S(i, j))
 
@@ -30,7 +38,8 @@ def list_diversity(event: Event, k: int | None, similarity: Similarity) -> float
         1.0
     """
     shown = event.recommendations[:k]
-    if len(shown) < 2 or not all(map(similarity.knows, shown)):
+    table = similarity if attribute is None else attribute
+    if table is None or len(shown) < 2 or not all(map(table.knows, shown)):
         return math.nan
-    pairs = [similarity.between(first, second) for first, second in combinations(shown, 2)]
+    pairs = [table.between(first, second) for first, second in combinations(shown, 2)]
     return 1.0 - math.fsum(pairs) / len(pairs)

@@ -14,7 +14,7 @@ import msgspec
 
 from streameval.accumulator import Accumulator
 from streameval.catalogue import metric_of, parse
-from streameval.catalogue.context import Popularity, Similarity
+from streameval.catalogue.context import INPUTS, Given, Popularity, Similarity
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.config import Config
@@ -289,6 +289,7 @@ def evaluate(  # noqa: PLR0913  each is an option
     catalog: int | str | Collection[Id] | None = None,
     popularity: Popularity | Mapping[Any, float] | None = None,
     similarity: Similarity | None = None,
+    attributes: Given | None = None,
     intervals: Intervals | None = _INTERVALS,
     config: str | os.PathLike[str] | None = None,
     processes: int = 1,
@@ -323,6 +324,7 @@ def evaluate(  # noqa: PLR0913  each is an option
         catalog: the number of items, their ids, or a file of them.
         popularity: item -> number of users.
         similarity: of pairs of items.
+        attributes: name -> (item -> its values), for metrics with `by` or `among`.
         intervals: settings of confidence intervals; None for none, which is faster.
         config: a TOML file to take metrics, labels, inputs and [event] from.
         processes: number of processes that count files.
@@ -362,6 +364,7 @@ def evaluate(  # noqa: PLR0913  each is an option
         catalog=catalog,
         popularity=popularity,
         similarity=similarity,
+        attributes=attributes,
         config=config,
         processes=processes,
     )
@@ -391,7 +394,7 @@ def is_metric(given: Any) -> bool:
 
 
 def _inputs_of(
-    catalog: Any, popularity: Any, similarity: Similarity | None
+    catalog: Any, popularity: Any, similarity: Similarity | None, attributes: Given | None
 ) -> tuple[dict[str, Any], str | None]:
     """Inputs that are objects, by name, and the catalogue as a text if it is a number or a path."""
     given: dict[str, Any] = {}
@@ -405,6 +408,8 @@ def _inputs_of(
         given["popularity"] = popularity if is_ready else Popularity(popularity)
     if similarity is not None:
         given["similarity"] = similarity
+    if attributes is not None:
+        given["attributes"] = attributes
     return given, text
 
 
@@ -425,6 +430,7 @@ class ReadingOptions(TypedDict, total=False):
     catalog: int | str | Collection[Id] | None
     popularity: Popularity | Mapping[Any, float] | None
     similarity: Similarity | None
+    attributes: Given | None
     config: str | os.PathLike[str] | None
     processes: int
 
@@ -433,7 +439,7 @@ def request_fields(options: ReadingOptions) -> dict[str, Any]:
     """The fields of a Request for these options."""
     fields: dict[str, Any] = {**options, "wording": PYTHON}
     named = {role: fields.pop(role, None) for role in ROLES}
-    given = [fields.pop(name, None) for name in ("catalog", "popularity", "similarity")]
+    given = [fields.pop(name, None) for name in INPUTS]
     fields["inputs"], fields["catalog"] = _inputs_of(*given)
     fields["columns"] = _column_texts(named, fields.get("columns"))
     fields["separators"] = list(fields.get("separators", ()))

@@ -15,6 +15,7 @@ from streameval.accumulator.comparison import Method
 from streameval.accumulator.experiment import Experiment
 from streameval.accumulator.formulas import needed_inputs
 from streameval.catalogue import parse
+from streameval.catalogue.context import ATTRIBUTES
 from streameval.config import Config, WebOptions, load
 from streameval.config.checks import LISTS_OF_EVENTS, check_config
 from streameval.config.pipeline import for_files
@@ -99,7 +100,8 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         every: length of a span of event time; None for one span.
         compares: whether to keep the configuration's experiment, unchecked.
         added: metrics besides those given or configured, which an experiment names.
-        inputs: catalogue, popularity and similarity that are no files but objects, by name.
+        inputs: catalogue, popularity, similarity and attributes that are no files but objects, by
+            name.
         aligned: a caller's lists or scores with their truth, instead of files.
         intervals: settings of intervals, if the configuration has none.
         wording: how messages name the options.
@@ -240,8 +242,11 @@ def _checked(config: Config, request: Request) -> Config:
     where = "arguments" if request.wording.python else "command line"
     if not request.inputs:
         return check_config(where, config)
-    given = {*request.inputs}
-    rest = [text for text in config.metrics if not given & {*needed_inputs(parse(text))}]
+    rest = [
+        text
+        for text in config.metrics
+        if not any(_is_given(name, request) for name in needed_inputs(parse(text)))
+    ]
     check_config(where, msgspec.structs.replace(config, metrics=rest or ["hits"]))
     return config
 
@@ -271,8 +276,10 @@ def _require_inputs(request: Request) -> None:
     where = request.wording.option("config")
     for text in request.named_metrics:
         for name in needed_inputs(parse(text)):
-            if name in request.inputs or (name == "catalog" and request.catalog is not None):
+            if _is_given(name, request) or (name == "catalog" and request.catalog is not None):
                 continue
+            if name.startswith(ATTRIBUTES):
+                raise UsageError(f"{text!r} needs {_missing_attribute(name, request.wording)}.")
             if name in _INPUTS:
                 what, key = _INPUTS[name]
                 remedy = f"add it with {key} to a configuration and give {where}"
@@ -282,6 +289,23 @@ def _require_inputs(request: Request) -> None:
                     catalog = request.wording.option("catalog")
                     remedy = f"give {catalog}, the number of items or a file of their ids"
                 raise UsageError(f"{text!r} needs {what}; {remedy}.")
+
+
+def _is_given(name: str, request: Request) -> bool:
+    """Whether a caller gave an input as an object."""
+    if name.startswith(ATTRIBUTES):
+        return name.removeprefix(ATTRIBUTES) in request.inputs.get("attributes", ())
+    return name in request.inputs
+
+
+def _missing_attribute(name: str, wording: Wording) -> str:
+    """What is missing without an attribute, and how to give it."""
+    attribute = name.removeprefix(ATTRIBUTES)
+    if wording.python:
+        return f"the attribute {attribute!r}; give attributes={{{attribute!r}: item -> values}}"
+    table = f'[{name}] path = "{attribute}.csv"'
+    where = wording.option("config")
+    return f"the attribute {attribute!r}; add it with {table} to a configuration and give {where}"
 
 
 def _source(request: Request) -> FilesOptions:

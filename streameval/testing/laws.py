@@ -20,8 +20,8 @@ from streameval.accumulator.plan import make_plan
 from streameval.accumulator.readings import readings_of
 from streameval.accumulator.table import Table
 from streameval.catalogue import metric_of, parse
-from streameval.catalogue.context import Popularity, Similarity
-from streameval.catalogue.metric import Metric
+from streameval.catalogue.context import Attribute, Popularity, Similarity
+from streameval.catalogue.metric import AMONG, Metric
 from streameval.catalogue.reading import Reading
 from streameval.errors import MetricError, MetricLawError, UndefinedMetricError
 from streameval.events import Batch, Event, Id, Interaction, Interactions, columns_of
@@ -40,7 +40,8 @@ INPUTS: Mapping[str, Any] = {
     "popularity": Popularity({item: 1 + number for number, item in enumerate(ITEMS)}, users=20),
     "similarity": Similarity(ITEMS, vectors=[[1.0, 1.0 + number] for number in range(len(ITEMS))]),
 }
-"""The catalogue, popularity and similarity that `check_metric` gives to metrics."""
+"""The catalogue, popularity and similarity that `check_metric` gives to metrics; an attribute of
+items has the values that the metric names, or "a", and "b" and "c"."""
 
 
 def traffic(events: int, *, seed: int = 0, plain: bool = False) -> list[Event]:
@@ -248,7 +249,16 @@ def reading_changes_nothing(metric: Metric, events: Events) -> str | None:
 
 def make_accumulator(metric: Metric) -> Accumulator:
     """An empty accumulator of one metric."""
-    return Accumulator(metric, **INPUTS)
+    return Accumulator(metric, **INPUTS, attributes=_attributes(metric))
+
+
+def _attributes(metric: Metric) -> Mapping[str, Attribute]:
+    """The attribute that a metric reads; the last item has no value."""
+    if metric.attribute is None:
+        return {}
+    value = str(metric.values.get(AMONG, "")).partition(":")[2] or "a"
+    kinds = {item: [value, "b", "c"][number % 3 :] for number, item in enumerate(ITEMS[:-1])}
+    return {metric.attribute: Attribute(kinds)}
 
 
 def count_events(metric: Metric, events: Iterable[Event]) -> Accumulator:

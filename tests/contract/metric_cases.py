@@ -17,11 +17,15 @@ USERS = 100
 """Number of users behind the popularity."""
 
 
+ATTRIBUTES = ("genre", "provider", "tier", "kind")
+"""Names of attributes of items; all have the same values."""
+
+
 class Inputs:
     """Inputs about items of one kind.
 
     Half of the items are in the catalogue, what is shown besides is unknown; nobody had to do with
-    the first item; the last two have no vectors.
+    the first item; the last two have no vectors, and the last three no value of an attribute.
     """
 
     def __init__(self, items: Sequence[Id]) -> None:
@@ -29,16 +33,23 @@ class Inputs:
         catalog = frozenset(items[::2])
         counts: dict[Id, float] = {item: draw.randint(1, USERS) for item in items[1:]}
         vectors = {item: [draw.random() for _ in range(4)] for item in items[:-2]}
+        kinds = {
+            item: draw.sample(("tail", "mid", "news", "drama", "b"), draw.choice((1, 1, 2, 4)))
+            for item in items[:-3]
+        }
+        attributes = dict.fromkeys(ATTRIBUTES, kinds)
         self.item = items[0]
         self.of_twins: Mapping[str, Any] = {
             "catalog": catalog,
             "popularity": (counts, USERS),
             "similarity": vectors,
+            "attribute": kinds,
         }
         self.of_package: Mapping[str, Any] = {
             "catalog": catalog,
             "popularity": Popularity(counts, users=USERS),
             "similarity": Similarity([*vectors], vectors=[*vectors.values()]),
+            "attributes": attributes,
         }
 
 

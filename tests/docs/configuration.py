@@ -95,7 +95,8 @@ def _below(heading: str, struct: StructType) -> Iterator[tuple[str, StructType]]
         structs = list(_structs(field.type))
         for each in structs:
             kind = f' with `type = "{each.tag}"`' if each.tag is not None else ""
-            yield (f"`[[{name}]]`" if many else f"`[{name}]`{kind}"), each
+            table = f"{name}.NAME" if isinstance(field.type, DictType) else name
+            yield (f"`[[{name}]]`" if many else f"`[{table}]`{kind}"), each
 
 
 def _path(heading: str, field: Field) -> str:
@@ -111,6 +112,8 @@ def _structs(kind: Type) -> Iterator[StructType]:
             yield from _structs(each)
     elif isinstance(kind, ListType):
         yield from _structs(kind.item_type)
+    elif isinstance(kind, DictType):
+        yield from _structs(kind.value_type)
 
 
 def _kind(heading: str, field: Field) -> str:
@@ -119,15 +122,15 @@ def _kind(heading: str, field: Field) -> str:
         duration = isinstance(field.default, str) and _DURATION.fullmatch(field.default)
         words = "duration" if duration else _words(field.type)
         return words.replace("text", "duration") if _path(heading, field) in _DURATIONS else words
-    name = _path(heading, field)
+    name = _path(heading, field).replace(".", "").lower()
     if isinstance(field.type, ListType):
-        return f"[tables](#{name.replace('.', '')})"
+        return f"[tables](#{name})"
+    if isinstance(field.type, DictType):
+        return f"[tables](#{name}name)"
     if len(structs) > 1:
-        kinds = ", ".join(
-            f'[`"{each.tag}"`](#{name.replace(".", "")}-with-type--{each.tag})' for each in structs
-        )
+        kinds = ", ".join(f'[`"{each.tag}"`](#{name}-with-type--{each.tag})' for each in structs)
         return f"table: {kinds}"
-    return f"[table](#{name.replace('.', '')})"
+    return f"[table](#{name})"
 
 
 def _words(kind: Type) -> str:

@@ -74,6 +74,13 @@ EVENTS = (
 )
 USERS: Mapping[Id, float] = {1: 8, 2: 6, 3: 4, 4: 2, 5: 2, 6: 1, 7: 1}
 VECTORS = [[1, 0], [1, 0], [1, 1], [0, 1], [0, 1], [1, 2], [2, 1], [1, 1]]
+_GENRES = ("drama", "drama news", "news", "sport", "news sport", "drama", "sport", "news")
+_PROVIDERS = ("acme", "acme", "bolt", "bolt", "acme", "bolt", "acme", "acme")
+_TIERS = ("head", "mid", "mid", "tail", "tail", "tail", "tail", "tail")
+ATTRIBUTES: Mapping[str, Mapping[Id, Sequence[str]]] = {
+    name: {item: words.split() for item, words in enumerate(values, 1)}
+    for name, values in (("genre", _GENRES), ("provider", _PROVIDERS), ("tier", _TIERS))
+}
 _BETTER: Mapping[bool | None, str] = {True: "higher", False: "lower", None: "neither"}
 _SHARED = {
     "repeats": "which rank of a repeated item counts",
@@ -244,7 +251,9 @@ def _spellings(definition: Definition) -> Iterator[tuple[str, str]]:
 def _value(text: str) -> str:
     popularity = Popularity(USERS, users=10)
     similarity = Similarity([*range(1, 9)], vectors=VECTORS)
-    accumulator = Accumulator(text, catalog=10, popularity=popularity, similarity=similarity)
+    accumulator = Accumulator(
+        text, catalog=10, popularity=popularity, similarity=similarity, attributes=ATTRIBUTES
+    )
     for event in EVENTS:
         accumulator.update(
             event.recommendations,
@@ -336,6 +345,10 @@ def _example() -> str:
     names = list(EVENTS[0].per_item or ())
     users = ", ".join(f"{item}: {count}" for item, count in USERS.items())
     vectors = ", ".join(f"{item}: {tuple(row)}" for item, row in enumerate(VECTORS, 1))
+    attributes = {
+        name: [f"{item}: {' and '.join(values)}" for item, values in kinds.items()]
+        for name, kinds in ATTRIBUTES.items()
+    }
     return "\n".join(
         [
             "Every page ends with the metric's values on these events:\n",
@@ -347,7 +360,9 @@ def _example() -> str:
             f"|---|{'---|' * len(names)}",
             *values,
             f"\nThe catalogue has 10 items. Of 10 users, these interacted with each item: {users}.",
-            f"The vectors of the items are {vectors}.\n",
+            f"The vectors of the items are {vectors}. Attributes:\n",
+            *(f"- `{name}`: {', '.join(rows)}" for name, rows in attributes.items()),
+            "",
         ]
     )
 

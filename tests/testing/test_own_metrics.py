@@ -127,7 +127,10 @@ def _declared(source: str, bounds: Any = (0, 1), **options: Any) -> Callable[...
     [
         ("def ours(rows): ...", "the first argument must be one of hits, lists,"),
         ("def ours(): ...", "the first argument must be one of hits, lists,"),
-        ("def ours(event, price): ...", "price is not one of k, catalog, popularity, similarity;"),
+        (
+            "def ours(event, price): ...",
+            "price is not one of k, catalog, popularity, similarity, attribute;",
+        ),
         ("def ours(event, price=2, k=None): ...", "write parameters after a *, as in (event, *, p"),
         ("def ours(event, *, price): ...", "parameter price needs a default: a number,"),
         ("def ours(event, *, price=[]): ...", "parameter price needs a default: a number,"),

@@ -21,6 +21,7 @@ from tests.metrics.preparation import (
     rows_read,
 )
 
+_Kinds: TypeAlias = Mapping[Id, Collection[str]]
 _Popular: TypeAlias = tuple[Mapping[Id, float], float]
 
 
@@ -161,14 +162,26 @@ def stratified_recall(
 
 @per_event
 def list_diversity(
-    event: Shown, k: int | None, *, similarity: Mapping[Id, Sequence[float]]
+    event: Shown,
+    k: int | None,
+    *,
+    similarity: Mapping[Id, Sequence[float]],
+    attribute: _Kinds,
+    by: str = "similarity",
 ) -> float:
     """1 minus the cosine of any two items' vectors, averaged over pairs."""
     items = event.recommendations[:k]
-    if len(items) < 2 or not {*items} <= {*similarity}:
+    of_items = similarity if by == "similarity" else _indicators(attribute)
+    if len(items) < 2 or not {*items} <= {*of_items}:
         return math.nan
-    vectors = [similarity[item] for item in items]
+    vectors = [of_items[item] for item in items]
     return mean([1 - _cosine(one, other) for one, other in combinations(vectors, 2)])
+
+
+def _indicators(attribute: _Kinds) -> dict[Id, list[float]]:
+    """Item -> 1 for each kind that it is of, 0 for the others."""
+    kinds = sorted({kind for of_item in attribute.values() for kind in of_item})
+    return {item: [float(kind in own) for kind in kinds] for item, own in attribute.items()}
 
 
 def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
