@@ -352,6 +352,7 @@ class TestScores:
             evaluate(data.scores, data.gains, *METRICS)
         )
 
+    @pytest.mark.nightly
     @pytest.mark.parametrize("kind", ["float64", "float32", "with gradients"])
     def test_a_tensor_has_the_values_of_the_matrix(self, data: Data, kind: str) -> None:
         torch = pytest.importorskip("torch")
@@ -365,6 +366,7 @@ class TestScores:
         found = evaluate(scores, torch.tensor(data.gains), *METRICS, exclude=torch.tensor(seen))
         assert values(found) == values(evaluate(data.scores, data.gains, *METRICS, exclude=seen))
 
+    @pytest.mark.nightly
     def test_equal_scores_of_a_tensor_rank_the_smaller_item_first(self) -> None:
         torch = pytest.importorskip("torch")
         scores = torch.tensor([[1.0, 2.0, 1.0, 1.0], [0.0, 0.0, 0.0, 0.0]])

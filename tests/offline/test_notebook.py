@@ -67,6 +67,7 @@ def test_every_form_has_the_same_values(told: dict[str, Any]) -> None:
     assert "neighbours" in told["report"]
 
 
+@pytest.mark.nightly
 # ranx' own compiled code warns of its own casts.
 @pytest.mark.filterwarnings("ignore:.*unsafe cast from uint64")
 def test_ranx_has_these_values(told: dict[str, Any]) -> None:
@@ -80,6 +81,7 @@ def test_ranx_has_these_values(told: dict[str, Any]) -> None:
         assert ours[f"ranx:{name}"].value == pytest.approx(value, rel=1e-12)
 
 
+@pytest.mark.nightly
 def test_pytrec_eval_has_these_values(told: dict[str, Any]) -> None:
     pytrec_eval = pytest.importorskip("pytrec_eval")
     qrels = {query: {d: int(r) for d, r in of.items()} for query, of in told["qrels"].items()}
@@ -92,6 +94,7 @@ def test_pytrec_eval_has_these_values(told: dict[str, Any]) -> None:
             assert values[query] == pytest.approx(of_query[name], rel=1e-6)
 
 
+@pytest.mark.nightly
 def test_rectools_has_these_values(told: dict[str, Any]) -> None:
     metrics = pytest.importorskip("rectools.metrics")
     frames = pytest.importorskip("pandas")
