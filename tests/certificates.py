@@ -61,17 +61,17 @@ class Authority:
     ) -> x509.CertificateBuilder:
         end = dt.datetime.now(dt.UTC) + (-_DAY if expired else _DAY)
         # From Python 3.13 on, clients insist on the identifiers of both keys.
-        own, issuer = key.public_key(), self._key.public_key()
+        public, issuer = key.public_key(), self._key.public_key()
         by_issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(issuer)
         return (
             x509.CertificateBuilder()
             .subject_name(subject)
             .issuer_name(self._name)
-            .public_key(own)
+            .public_key(public)
             .serial_number(x509.random_serial_number())
             .not_valid_before(end - 3 * _DAY)
             .not_valid_after(end)
-            .add_extension(x509.SubjectKeyIdentifier.from_public_key(own), critical=False)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
             .add_extension(by_issuer, critical=False)
         )
 

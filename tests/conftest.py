@@ -65,7 +65,7 @@ def pytest_collection() -> Generator[None, object, object]:
 @pytest.hookimpl(wrapper=True)
 def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest.Collector]]:
     """Examples in docstrings are those of the package; to look for some in tests takes long."""
-    return [each for each in (yield) if not isinstance(each, DoctestModule)]
+    return [collector for collector in (yield) if not isinstance(collector, DoctestModule)]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -83,7 +83,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_node_collection_finished(node: Any, ids: list[str]) -> None:
     """Without its groups a run still passes, but each process starts a broker and a browser."""
-    if node.config.getoption("dist") == "loadgroup" and not all("@" in each for each in ids):
+    if node.config.getoption("dist") == "loadgroup" and not all("@" in test_id for test_id in ids):
         pytest.exit("This pytest-xdist sees no groups of this pytest; see pyproject.toml.", 4)
 
 
@@ -97,9 +97,9 @@ def _group(item: pytest.Item) -> str:
 
     A test may name its group itself.
     """
-    own = item.get_closest_marker("xdist_group")
-    if own is not None:
-        return str(own.args[0])
+    marker = item.get_closest_marker("xdist_group")
+    if marker is not None:
+        return str(marker.args[0])
     path = item.path.relative_to(item.config.rootpath).as_posix()
     if item.get_closest_marker("kafka"):
         return next(name for name, folders in _BROKERS.items() if path.startswith(folders))
@@ -108,5 +108,5 @@ def _group(item: pytest.Item) -> str:
 
 
 def _turn(group: str) -> int:
-    found = (turn for turn, first in enumerate(_FIRST) if group.startswith(first))
-    return next(found, len(_FIRST))
+    turns = (turn for turn, first in enumerate(_FIRST) if group.startswith(first))
+    return next(turns, len(_FIRST))

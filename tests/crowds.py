@@ -33,11 +33,11 @@ def audience_of(
     users: NDArray[np.uint64], days: IntArray, named: NDArray[np.bool_] | None = None
 ) -> Audience:
     """The audience of lists, by the hash of each list's user, its day, and whether it has an id."""
-    known = np.ones(users.size, np.bool_) if named is None else named
-    hashes, user = np.unique(users[known], return_inverse=True)
+    is_known = np.ones(users.size, np.bool_) if named is None else named
+    hashes, user = np.unique(users[is_known], return_inverse=True)
     first, last = np.full(hashes.size, np.iinfo(np.int64).max), np.full(hashes.size, -1)
-    np.minimum.at(first, user, days[known])
-    np.maximum.at(last, user, days[known])
+    np.minimum.at(first, user, days[is_known])
+    np.maximum.at(last, user, days[is_known])
     every, listed = np.unique(days, return_counts=True)
-    nameless = np.bincount(np.searchsorted(every, days[~known]), minlength=every.size)
+    nameless = np.bincount(np.searchsorted(every, days[~is_known]), minlength=every.size)
     return Audience(hashes, first, last, EVERYBODY, every, listed, nameless)

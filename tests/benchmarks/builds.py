@@ -132,10 +132,10 @@ def _single(*, clicks: bool) -> Task:
 def _exposures(*, codes: bool) -> Task:
     draw = random.Random(1)
     events = [_lists(draw, clicks=True) for _ in range(_EVENTS)]
-    known = {item: number for number, item in enumerate(_ITEMS)}
-    shown = np.array([[known[item] for item in each] for each, _ in events])
-    acts = np.array([known[item] for _, each in events for item in each])
-    ends = np.cumsum([0, *(len(each) for _, each in events)])
+    number_of = {item: number for number, item in enumerate(_ITEMS)}
+    shown = np.array([[number_of[item] for item in shown_items] for shown_items, _ in events])
+    acts = np.array([number_of[item] for _, acted in events for item in acted])
+    ends = np.cumsum([0, *(len(acted) for _, acted in events)])
     given = Columns(recommendations=shown, interactions=(acts, ends)) if codes else events
 
     def count() -> None:
@@ -155,18 +155,20 @@ def _joined(clicked: float) -> Task:
     for number in range(_LISTS):
         now += draw.randint(0, 6)
         shown = draw.sample(_ITEMS, 20)
-        known = {"request_id": f"req-{number:09d}-{draw.randrange(16**6):06x}"}
+        request_fields = {"request_id": f"req-{number:09d}-{draw.randrange(16**6):06x}"}
         labels = {"user": f"u{draw.randrange(50_000)}", "variant": "ab"[number % 2]}
-        made.append((now, 0, _encoded({**known, **labels, "ts": now, "recommendations": shown})))
+        made.append(
+            (now, 0, _encoded({**request_fields, **labels, "ts": now, "recommendations": shown}))
+        )
         if draw.random() < clicked:
             at = now + draw.randint(1_000, 300_000)
-            click = {**known, "item": draw.choice(shown), "type": "click", "ts": at}
+            click = {**request_fields, "item": draw.choice(shown), "type": "click", "ts": at}
             made.append((at, 1, _encoded(click)))
     made.sort()
     begun, batches = [0, 0], []
     for start in range(0, len(made), 5_000):
         for number, log in enumerate(logs):
-            values = [each for _, of, each in made[start : start + 5_000] if of == number]
+            values = [encoded for _, of, encoded in made[start : start + 5_000] if of == number]
             batches.append(_batch(records, log, values, begun[number]))
             begun[number] += len(values)
 
@@ -248,8 +250,8 @@ def _ingest_of(config: Any) -> Any:
 
 def _event(draw: random.Random, number: int, slices: int, *, clicks: bool) -> bytes:
     shown, acts = _lists(draw, clicks=clicks)
-    found = {"variant": f"v{number % slices}", "ts": _START + number // 200}
-    return _encoded({**found, "recommendations": shown, "interactions": acts})
+    labels_and_time = {"variant": f"v{number % slices}", "ts": _START + number // 200}
+    return _encoded({**labels_and_time, "recommendations": shown, "interactions": acts})
 
 
 def _lists(draw: random.Random, *, clicks: bool) -> tuple[list[str], list[str]]:

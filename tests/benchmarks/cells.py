@@ -40,14 +40,14 @@ Parts: TypeAlias = Mapping[Partition, tuple[int, Mapping[str, bytes]]]
 def main() -> None:
     """Print the cost of events, a restart, a new minute and a second."""
     print(f"{'us per event (slices x partitions)':38}{BEFORE:>9}{'now':>9}{'ratio':>9}")
-    found = {}
+    now_by_case = {}
     for name, before, now, ratio in compare_builds():
-        found[name] = now
+        now_by_case[name] = now
         print(f"{name:38}{before:9.2f}{now:9.2f}{ratio:9.2f}", flush=True)
-    small, large = (found[f"1 to 9 interactions, {shape}"] for shape in ("1 x 1", "50 x 64"))
+    small, large = (now_by_case[f"1 to 9 interactions, {shape}"] for shape in ("1 x 1", "50 x 64"))
     print(f"50 x 64 relative to 1 x 1, per event: {large / small:.2f}")
     clicked, bare = (
-        found[f"join, {what}"] for what in ("a fifth is clicked", "nothing is clicked")
+        now_by_case[f"join, {what}"] for what in ("a fifth is clicked", "nothing is clicked")
     )
     print(f"a click costs {(clicked - bare) / CLICKED:.1f} us")
     print("a day of panes: restore and first reading; then one more event in each slice:")
@@ -62,25 +62,25 @@ def main() -> None:
 def restart(path: str, slices: int) -> None:
     """Print the cost of a process that restores the state of a day."""
     parts: Parts = pickle.loads(Path(path).read_bytes())
-    size = sum(len(data) for _, own in parts.values() for data in own.values())
+    size = sum(len(data) for _, contents in parts.values() for data in contents.values())
     before = psutil.Process().memory_info().rss
     ingest = new_ingest(_config())
     started = time.process_time()
-    for partition, (offset, own) in parts.items():
-        ingest.restore(partition, {partition: offset}, own)
+    for partition, (offset, sections_) in parts.items():
+        ingest.restore(partition, {partition: offset}, sections_)
     restored = time.process_time() - started
     snapshots = SnapshotCapture(ingest.layout, source="", labels=["variant"], started_at=0.0)
     around = RuntimeStatus()
     first = _timed(lambda: snapshots.take(ingest.copied(), 0.0, around))
     memory = (psutil.Process().memory_info().rss - before) / 1e6
-    found = []
+    durations = []
     for seconds in (1, 61):
         for partition, (offset, _) in parts.items():
             values = [_record(number, _START + seconds) for number in range(slices)]
             ingest.apply(batch_of(partition, values, offset + (seconds > 1) * slices))
         copied = _timed(ingest.copied)
-        found += [copied, _timed(lambda: snapshots.take(ingest.copied(), 1.0, around))]
-    second, live, minute, moved = (1e3 * each for each in found)
+        durations += [copied, _timed(lambda: snapshots.take(ingest.copied(), 1.0, around))]
+    second, live, minute, moved = (1e3 * duration for duration in durations)
     print(
         f"{slices:6} slices x {len(parts)} partitions: {restored:.2f} s + {first:.2f} s, "
         f"{memory:.0f} MB, {size / 1e6:.1f} MB saved, {memory * 1e3 / slices / len(parts):.1f} kB "
@@ -109,12 +109,12 @@ def _day(slices: int, partitions: int) -> Parts:
     for number in range(partitions):
         partition = Partition("events", number)
         for place, when in enumerate((*hours, *minutes)):
-            values = [_record(each, when) for each in range(slices)]
+            values = [_record(index, when) for index in range(slices)]
             ingest.apply(batch_of(partition, values, place * slices))
     return {
         name: (
             ingest.positions[name],
-            {each.name: b"".join(each.content()()) for each in ingest.sections(name)},
+            {section.name: b"".join(section.content()()) for section in ingest.sections(name)},
         )
         for name in ingest.partitions
     }

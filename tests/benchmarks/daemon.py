@@ -74,10 +74,10 @@ def main() -> None:
         rounds = [{name: task() for name, task in tasks.items()} for _ in range(ROUNDS)]
     print(f"{RECORDS:,} records, {PARTITIONS} partitions, 2 labels, 3 windows, {ROUNDS} rounds")
     for name in tasks:
-        wall, work = map(min, zip(*(each[name] for each in rounds), strict=True))
+        wall, work = map(min, zip(*(cost[name] for cost in rounds), strict=True))
         print(f"{name:>27}: {1e6 / wall:9,.0f} records/s; {work:.1f} us of CPU each")
-    for one, other in RATIOS:
-        print(f"CPU of {one} relative to {other}: {_ratio(rounds, one, other)}")
+    for numerator, other in RATIOS:
+        print(f"CPU of {numerator} relative to {other}: {_ratio(rounds, numerator, other)}")
 
 
 class Cost(NamedTuple):
@@ -103,14 +103,14 @@ class _Meter:
         if self._first is None:
             raise RuntimeError("no records came")
         count, wall, work = self._first
-        each = 1e6 / (RECORDS - count)
-        return Cost((time.perf_counter() - wall) * each, (time.process_time() - work) * each)
+        micros = 1e6 / (RECORDS - count)
+        return Cost((time.perf_counter() - wall) * micros, (time.process_time() - work) * micros)
 
 
-def _ratio(rounds: Sequence[Mapping[str, Cost]], one: str, other: str) -> str:
+def _ratio(rounds: Sequence[Mapping[str, Cost]], numerator: str, other: str) -> str:
     """CPU of one relative to another per round: median, minimum and maximum."""
-    found = [each[one].work / each[other].work for each in rounds]
-    return f"{statistics.median(found):.2f} ({min(found):.2f} to {max(found):.2f})"
+    quotients = [cost[numerator].work / cost[other].work for cost in rounds]
+    return f"{statistics.median(quotients):.2f} ({min(quotients):.2f} to {max(quotients):.2f})"
 
 
 def _filled(broker: Broker) -> KafkaOptions:
@@ -137,7 +137,7 @@ def _bare(source: KafkaOptions) -> Cost:
     )
     with closing(consumer):
         topic = source.topics[0]
-        consumer.assign([kafka.TopicPartition(topic, each) for each in range(PARTITIONS)])
+        consumer.assign([kafka.TopicPartition(topic, number) for number in range(PARTITIONS)])
         consumer.seek_to_beginning()
         return _metered(lambda: sum(map(len, consumer.poll(timeout_ms=100).values())))
 
@@ -152,7 +152,7 @@ def _bare_confluent(source: KafkaOptions) -> Cost:
     }
     with closing(confluent_kafka.Consumer(settings)) as consumer:
         topic = source.topics[0]
-        places = [confluent_kafka.TopicPartition(topic, each, 0) for each in range(PARTITIONS)]
+        places = [confluent_kafka.TopicPartition(topic, number, 0) for number in range(PARTITIONS)]
         consumer.assign(places)
         return _metered(lambda: len(consumer.consume(10_000, 0.1)))
 
@@ -177,16 +177,16 @@ def _counted(source: KafkaOptions, folder: Path, case: Case) -> Cost:
         web=WebOptions(listen="127.0.0.1:0"),
         intervals=case.intervals,
     )
-    daemon, meter, found = Daemon(config, {}), _Meter(), list[Cost]()
+    daemon, meter, costs = Daemon(config, {}), _Meter(), list[Cost]()
     tally = daemon._loop._parts.ingest.tally
 
     def until() -> bool:
         done = meter.observe(tally.consumed)
         if done:
-            found.append(meter.cost())
+            costs.append(meter.cost())
         return done
 
     daemon.run(until)
     if tally.valid != RECORDS:
         raise RuntimeError(f"counted {tally.valid} of {RECORDS}")
-    return found[0]
+    return costs[0]

@@ -64,14 +64,14 @@ def main() -> None:
 
 def _formats(plain: Sequence[bytes]) -> None:
     """The same records with schemas, relative to JSON."""
-    records = [msgspec.json.decode(each) for each in plain]
+    records = [msgspec.json.decode(line) for line in plain]
     schema = fastavro.parse_schema(json.loads(_AVRO))
     kind = message_class({"r.proto": _PROTO}, "Record")
-    by_avro = [framed(1, payload(schema, each)) for each in records]
-    by_protobuf = [framed(1, b"\0" + kind(**each).SerializeToString()) for each in records]
+    by_avro = [framed(1, payload(schema, event)) for event in records]
+    by_protobuf = [framed(1, b"\0" + kind(**event).SerializeToString()) for event in records]
     tasks = {
         "json": _columns(plain),
-        "json-schema": _columns([framed(1, each) for each in plain], remove_frame),
+        "json-schema": _columns([framed(1, line) for line in plain], remove_frame),
         "avro": _columns(by_avro, avro.reader(SchemaDefinition("AVRO", _AVRO), "s")),
         "protobuf": _columns(by_protobuf, protobuf.reader(kind, "s")),
     }
@@ -81,8 +81,8 @@ def _formats(plain: Sequence[bytes]) -> None:
 def _print(tasks: dict[str, Callable[[], None]], to: str) -> None:
     best = best_of(tasks, ROUNDS)
     for name, seconds in best.items():
-        each = f"{seconds / EVENTS * 1e6:6.2f} us a record"
-        print(f"{name:>30}: {each}, ratio to {to} {seconds / best[to]:5.2f}")
+        micros = f"{seconds / EVENTS * 1e6:6.2f} us a record"
+        print(f"{name:>30}: {micros}, ratio to {to} {seconds / best[to]:5.2f}")
 
 
 def _records(catalog: int) -> list[bytes]:
@@ -103,8 +103,8 @@ def _records(catalog: int) -> list[bytes]:
 
 def _alone(records: Sequence[bytes]) -> None:
     decode = msgspec.json.Decoder(Plain).decode
-    for each in records:
-        decode(each)
+    for value in records:
+        decode(value)
 
 
 def _batches(records: Sequence[bytes]) -> list[Sequence[bytes]]:

@@ -44,8 +44,8 @@ def main() -> None:
     for processes, runs in enumerate(zip(*rounds, strict=True), 1):
         wall, cpu = min(run.wall for run in runs), min(run.cpu for run in runs)
         print(f"--processes {processes}: {wall:.1f} s, {cpu:.1f} s of CPU at least")
-    walls = sorted(one.wall / two.wall for one, two in rounds)
-    free = sorted(one.cpu / (start + (two.cpu - start) / 2) for one, two in rounds)
+    walls = sorted(first.wall / two.wall for first, two in rounds)
+    free = sorted(first.cpu / (start + (two.cpu - start) / 2) for first, two in rounds)
     print(f"{EVENTS:,} events, {len(METRICS)} metrics; load {os.getloadavg()[0]:.1f}")
     print(f"two are {_text(walls)} times as fast as one by elapsed time,")
     print(f"{_text(free)} times by CPU time, as on two idle cores")

@@ -55,17 +55,17 @@ def _print_counting(name: str, events: Sequence[Event]) -> None:
 
 def _print_comparing() -> None:
     """Compare two arms that both counted events since the last comparison."""
-    one, other = _of_days(1), _of_days(2)
+    control, other = _of_days(1), _of_days(2)
     more = [Event(recommendations=["a"], interactions=["a"], user="u", ts=_NOON) for _ in range(5)]
     first: list[float] = []
     again: list[float] = []
     for _ in range(50):
-        for arm in (one, other):
+        for arm in (control, other):
             arm.update_many(more)
             arm.read("ndcg@10")
         for seconds in (first, again):
             start = time.process_time()
-            compare(one, other, "ndcg@10", method="anytime")
+            compare(control, other, "ndcg@10", method="anytime")
             seconds.append(time.process_time() - start)
     print(
         f"comparing {DAYS} days of two arms in one of {len(RANKED)} metrics: "
@@ -75,11 +75,11 @@ def _print_comparing() -> None:
 
 def _of_days(seed: int) -> Accumulator:
     draw, lists = random.Random(seed), 2_000
-    found = Accumulator("ndcg@10", *RANKED, intervals=Intervals())
+    accumulator = Accumulator("ndcg@10", *RANKED, intervals=Intervals())
     for day in range(DAYS):
         events = traffic.clicks(lists, 10, catalog=500)
         users = [f"user-{draw.randrange(USERS)}" for _ in events]
-        found.update_many(
+        accumulator.update_many(
             Batch(
                 recommendations=[event.recommendations for event in events],
                 interactions=[event.interactions for event in events],
@@ -87,13 +87,13 @@ def _of_days(seed: int) -> Accumulator:
                 times=[_NOON + (day - DAYS) * _DAY] * lists,
             )
         )
-    return found
+    return accumulator
 
 
 def _print_sizes() -> None:
     """The growth of the saved parts of one slice."""
     for lists, minutes in ((20, 1), (20_000, 1), (20_000, 600)):
-        without, kept = (_sizes(lists, minutes, each) for each in (None, Intervals()))
+        without, kept = (_sizes(lists, minutes, intervals) for intervals in (None, Intervals()))
         grown = {name: (size - without.get(name, 0)) / 1024 for name, size in kept.items()}
         panes = [size for name, size in grown.items() if name.startswith(_PANES)]
         (day,) = (size for name, size in grown.items() if name.startswith("labels/86400/"))
@@ -105,7 +105,7 @@ def _print_sizes() -> None:
 
 def _sizes(lists: int, minutes: int, intervals: Intervals | None) -> dict[str, int]:
     sections = _counted(lists, minutes, intervals).sections(Partition("events", 0))
-    return {each.name: len(b"".join(each.content()())) for each in sections}
+    return {section.name: len(b"".join(section.content()())) for section in sections}
 
 
 def _counted(lists: int, minutes: int, intervals: Intervals | None) -> Ingest:

@@ -60,10 +60,10 @@ def records(lists: int) -> Iterator[tuple[int, Partition, bytes]]:
 
 
 def batches(
-    found: Iterable[tuple[int, Partition, bytes]], size: int = 5_000
+    stream: Iterable[tuple[int, Partition, bytes]], size: int = 5_000
 ) -> Iterator[RecordBatch]:
     """The records of both logs by time, in batches."""
-    offsets, rest = {SHOWN: 0, DONE: 0}, iter(found)
+    offsets, rest = {SHOWN: 0, DONE: 0}, iter(stream)
     while some := list(islice(rest, size)):
         for log, begin in offsets.items():
             values = [value for _, of, value in some if of == log]
@@ -72,9 +72,9 @@ def batches(
 
 
 def joining(window: str) -> Ingest:
-    found = new_ingest(config(window))
-    found.begin(SHOWN, {SHOWN: 0, DONE: 0})
-    return found
+    ingest = new_ingest(config(window))
+    ingest.begin(SHOWN, {SHOWN: 0, DONE: 0})
+    return ingest
 
 
 def speed() -> None:
@@ -115,7 +115,7 @@ def memory() -> None:
 
 def _waiting() -> Iterator[tuple[int, Partition, bytes]]:
     """Lists, generated lazily; views of an ignored type move the clock of the other log."""
-    for number, record in enumerate(each for each in records(OPEN) if each[1] == SHOWN):
+    for number, record in enumerate(entry for entry in records(OPEN) if entry[1] == SHOWN):
         yield record
         if number % 1_000 == 0:
             view = {"ts": record[0], "request_id": "x", "item": "x", "type": "view"}

@@ -75,5 +75,5 @@ def _matching(kernel: Any, events: Sequence[Event]) -> Callable[[], None]:
 
 
 def _print(name: str, compiled: float, python: float) -> None:
-    each, other = (seconds / EVENTS * 1e6 for seconds in (compiled, python))
-    print(f"{name:>40}: {each:5.2f} us compiled, {other:5.2f} in Python, {other / each:4.1f} times")
+    ours, other = (seconds / EVENTS * 1e6 for seconds in (compiled, python))
+    print(f"{name:>40}: {ours:5.2f} us compiled, {other:5.2f} in Python, {other / ours:4.1f} times")

@@ -119,9 +119,9 @@ def pytrec_eval(events: Sequence[Event]) -> Task:
     run = _scored(events)
 
     def task() -> Values:
-        found = list(evaluator.evaluate(run).values())
-        sums = {name: sum(each[name] for each in found) for name in found[0]}
-        return {_trec_text(name): total / len(found) for name, total in sums.items()}
+        by_query = list(evaluator.evaluate(run).values())
+        sums = {name: sum(query_values[name] for query_values in by_query) for name in by_query[0]}
+        return {_trec_text(name): total / len(by_query) for name, total in sums.items()}
 
     return task
 
@@ -133,8 +133,8 @@ def ranx(events: Sequence[Event]) -> Task:
     qrels, run = module.Qrels(_judged(events)), module.Run(_scored(events))
 
     def task() -> Values:
-        found = module.evaluate(qrels, run, metrics, make_comparable=False)
-        return {text.replace("map@", "trec:map@"): float(found[text]) for text in metrics}
+        values = module.evaluate(qrels, run, metrics, make_comparable=False)
+        return {text.replace("map@", "trec:map@"): float(values[text]) for text in metrics}
 
     task()  # the first call compiles
     return task
@@ -166,8 +166,8 @@ def ir_measures(events: Sequence[Event]) -> Task:
     qrels, run = _judged(events), _scored(events)
 
     def task() -> Values:
-        found = module.calc_aggregate([*measures], qrels, run)
-        return {measures[measure]: float(value) for measure, value in found.items()}
+        aggregates = module.calc_aggregate([*measures], qrels, run)
+        return {measures[measure]: float(value) for measure, value in aggregates.items()}
 
     return task
 

@@ -78,12 +78,12 @@ class _Replica(NamedTuple):
             answer = httpx.get(f"http://{self.address}/api/v1/metrics", timeout=60)
         except httpx.TransportError:
             return {}
-        found: dict[str, Any] = answer.json()["health"] if answer.is_success else {}
-        return found
+        health: dict[str, Any] = answer.json()["health"] if answer.is_success else {}
+        return health
 
     def partitions(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.health().get("partitions", [])
-        return found
+        assigned: list[dict[str, Any]] = self.health().get("partitions", [])
+        return assigned
 
     def consumed(self) -> int:
         return int(self.health().get("consumed", 0))
@@ -102,15 +102,15 @@ def _replicas(
 ) -> Iterator[list[_Replica]]:
     """Processes of one group that share a folder of state."""
     with ExitStack() as stack:
-        found = []
+        started_replicas = []
         for number in range(count):
             address = f"127.0.0.1:{free_port()}"
             path = world.folder / f"{group}-{number}.toml"
             state = world.folder / f"{group}-state"
             given = {"servers": world.servers, "group": group, "state": state, "start": start}
             path.write_text(CONFIG.format(topic=topic, address=address, **given), encoding="utf-8")
-            found.append(_Replica(stack.enter_context(daemon(path)), address))
-        yield found
+            started_replicas.append(_Replica(stack.enter_context(daemon(path)), address))
+        yield started_replicas
 
 
 def _until(condition: Callable[[], object]) -> float:
@@ -122,9 +122,11 @@ def _until(condition: Callable[[], object]) -> float:
 
 def _have_all(replicas: Sequence[_Replica], lag: int | None = None) -> bool:
     """Whether they own all partitions, each with at most this lag."""
-    found = [each for replica in replicas for each in replica.partitions()]
-    near = lag is None or all(each["lag"] is not None and each["lag"] <= lag for each in found)
-    return len(found) == PARTITIONS and near
+    assigned = [partition for replica in replicas for partition in replica.partitions()]
+    near = lag is None or all(
+        partition["lag"] is not None and partition["lag"] <= lag for partition in assigned
+    )
+    return len(assigned) == PARTITIONS and near
 
 
 def _began(world: _World, group: str = "idle", start: str = "latest") -> _Cost:
@@ -139,13 +141,13 @@ def _caught_up(world: _World, count: int, start: float) -> None:
     group = f"group-{count}"
     with _replicas(world, group, count) as replicas:
         _until(lambda: _have_all(replicas, lag=0))
-        cpu = [work(each.process) - start for each in replicas]
-        memory = [each.process.memory_info().rss / 1e6 for each in replicas]
-        shares = [each.consumed() / RECORDS for each in replicas]
+        cpu = [work(replica.process) - start for replica in replicas]
+        memory = [replica.process.memory_info().rss / 1e6 for replica in replicas]
+        shares = [replica.consumed() / RECORDS for replica in replicas]
     label = f"{count} replica{'s' if count > 1 else ''}"
     print(f"{label:>30}: {RECORDS / sum(cpu):,.0f} records per CPU second")
-    for each in zip(cpu, memory, shares, strict=True):
-        print("{:>30}  {:.1f} s of CPU, {:.0f} MB, {:.0%} of the records".format("", *each))
+    for figures in zip(cpu, memory, shares, strict=True):
+        print("{:>30}  {:.1f} s of CPU, {:.0f} MB, {:.0%} of the records".format("", *figures))
     restored = _began(world, group)
     print(f"{'one restores all its state':>30}: {restored.cpu - start:.1f} s of CPU more")
 
@@ -158,7 +160,9 @@ def _died(world: _World, count: int) -> None:
     publish_records([], live, {})
     with _replicas(world, f"death-{count}", count, topic=topic) as replicas:
         victim, *others = replicas
-        _until(lambda: _have_all(replicas, lag=0) and all(each.partitions() for each in replicas))
+        _until(
+            lambda: _have_all(replicas, lag=0) and all(replica.partitions() for replica in replicas)
+        )
         publish_records(_paced(written), live, {})
         _until(lambda: _read(replicas) == written)
         before = victim.consumed()
@@ -178,4 +182,4 @@ def _paced(events: int) -> Iterator[bytes]:
 
 
 def _read(replicas: Sequence[_Replica]) -> int:
-    return sum(each.consumed() for each in replicas)
+    return sum(replica.consumed() for replica in replicas)

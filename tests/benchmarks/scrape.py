@@ -20,7 +20,7 @@ def main() -> None:
 
 def _rendering() -> Callable[[], None]:
     slices = [(f"variant-{number}",) for number in range(SAMPLES // len(TEXTS) // 2)]
-    series = [mean(text, each, 12.5, 100) for text in TEXTS for each in slices]
+    series = [mean(text, label, 12.5, 100) for text in TEXTS for label in slices]
     exporter = PrometheusExporter(version="1")
     versions = iter(range(1_000_000))
 

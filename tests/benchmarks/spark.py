@@ -58,22 +58,22 @@ def main() -> None:
 
 def _least(tasks: dict[str, Callable[[], object]], rounds: int = 4) -> dict[str, float]:
     """Minimum CPU time of each task, with child processes; the first round warms up."""
-    found: dict[str, list[float]] = {name: [] for name in tasks}
+    runs: dict[str, list[float]] = {name: [] for name in tasks}
     for _ in range(rounds):
         for name, task in tasks.items():
             before = _work()
             task()
             # Let Spark's processes finish their cleanup.
             time.sleep(2)
-            found[name].append(_work() - before)
-    return {name: min(each[1:]) for name, each in found.items()}
+            runs[name].append(_work() - before)
+    return {name: min(run_times[1:]) for name, run_times in runs.items()}
 
 
 def _work() -> float:
     """CPU seconds of this process and all its children, including exited ones."""
     here = psutil.Process()
-    times = [each.cpu_times() for each in (here, *here.children(recursive=True))]
-    return float(sum(sum(each[:4]) for each in times))
+    times = [process.cpu_times() for process in (here, *here.children(recursive=True))]
+    return float(sum(sum(cpu_times[:4]) for cpu_times in times))
 
 
 def _alone(folder: str) -> Iterator[Any]:
@@ -109,7 +109,9 @@ def _write(folder: Path) -> None:
         shown = [draw.sample(items, 20) for _ in range(EVENTS // FILES)]
         rows = {
             "recommendations": shown,
-            "interactions": [draw.sample(each, 1) if draw.random() < 0.3 else [] for each in shown],
+            "interactions": [
+                draw.sample(choices, 1) if draw.random() < 0.3 else [] for choices in shown
+            ],
             "variant": [f"v{draw.randrange(SLICES)}" for _ in shown],
         }
         parquet.write_table(pa.table(rows, schema), folder / f"{number}.parquet")

@@ -54,7 +54,7 @@ class IterationTimes:
     """CPU milliseconds of each iteration of the polling thread."""
 
     def __init__(self) -> None:
-        self.found: list[float] = []
+        self.durations: list[float] = []
         self._thread = threading.get_ident()
         self._last = time.thread_time()
 
@@ -64,17 +64,17 @@ class IterationTimes:
     def beat(self) -> None:
         if threading.get_ident() == self._thread:
             now = time.thread_time()
-            self.found.append(1e3 * (now - self._last))
+            self.durations.append(1e3 * (now - self._last))
             self._last = now
 
     def print_summary(self, name: str) -> None:
-        found = np.array(self.found or [0.0])
+        times = np.array(self.durations or [0.0])
         print(
-            f"{name:52}{found.size:7,} iterations, median {np.median(found):5.1f} ms, "
-            f"99 % {np.quantile(found, 0.99):5.1f} ms, longest {found.max():6.1f} ms",
+            f"{name:52}{times.size:7,} iterations, median {np.median(times):5.1f} ms, "
+            f"99 % {np.quantile(times, 0.99):5.1f} ms, longest {times.max():6.1f} ms",
             flush=True,
         )
-        self.found = []
+        self.durations = []
 
 
 class ScriptedSource:
@@ -98,11 +98,11 @@ class ScriptedSource:
     def poll(self, seconds: float) -> Sequence[RecordBatch]:
         if not self.joined and self._owner is not None:
             self.joined = True
-            self._owner.assigned([assignment(each) for each in self.logs])
-        found = next(self.polls, None)
-        if found is None:
+            self._owner.assigned([assignment(log) for log in self.logs])
+        batches = next(self.polls, None)
+        if batches is None:
             time.sleep(min(seconds, 0.01))
-        return found or ()
+        return batches or ()
 
     def commit(self, *_: Any, **__: Any) -> str | None:
         return None
@@ -151,7 +151,7 @@ class ScriptedLoop:
             while waiting and waiting[0][2]():
                 name, _, _ = waiting.pop(0)
                 if name is None:
-                    self.times.found = []
+                    self.times.durations = []
                 else:
                     self.times.print_summary(name)
                 if waiting:
@@ -219,13 +219,13 @@ class Log:
         hours = [_START - hour * 3_600 for hour in range(23, 2, -1)]
         minutes = [_START - minute * MINUTE for minute in range(122, 0, -1)]
         for when in (*hours, *minutes):
-            yield [self._batch(each, 100, when) for each in range(PARTITIONS)]
+            yield [self._batch(number, 100, when) for number in range(PARTITIONS)]
         self.before_live = sum(self._offsets.values())
 
     def live(self, polls: int, ahead: int = 0) -> Iterator[list[RecordBatch]]:
         self._now += ahead
         for _ in range(polls):
-            yield [self._batch(each, BATCH, self._now) for each in range(PARTITIONS)]
+            yield [self._batch(number, BATCH, self._now) for number in range(PARTITIONS)]
             self._now += 5
 
     def cut(self, positions: Mapping[Partition, int]) -> None:

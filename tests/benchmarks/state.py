@@ -58,7 +58,7 @@ def _draft(offset: int, settled: int, last: Sequence[Entry] = ()) -> CheckpointD
         settings={},
         written_at=time.time(),
     )
-    there = {each.name for each in last if each.blob is not None}
+    there = {part.name for part in last if part.blob is not None}
     parts = [_part(n, settled=n < settled, there=there) for n in range(PARTS)]
     return CheckpointDraft(header=header, parts=parts, last=last)
 

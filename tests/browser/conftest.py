@@ -26,12 +26,14 @@ def site() -> Iterator[Site]:
 @pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     names = ("chromium", "chromium-browser", "google-chrome")
-    found = next(filter(None, map(shutil.which, (os.environ.get("CHROMIUM", ""), *names))), None)
-    if found is None:
+    executable = next(
+        filter(None, map(shutil.which, (os.environ.get("CHROMIUM", ""), *names))), None
+    )
+    if executable is None:
         pytest.skip("there is no browser: install the system's package `chromium`")
     with sync_playwright() as playwright:
         expect.set_options(timeout=60_000)
-        browser = playwright.chromium.launch(executable_path=found, args=_QUIET.split())
+        browser = playwright.chromium.launch(executable_path=executable, args=_QUIET.split())
         yield browser
         browser.close()
 

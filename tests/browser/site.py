@@ -31,8 +31,8 @@ class Site:
 
     def metrics(self) -> list[dict[str, Any]]:
         answer = WEB.get(f"{self.address}api/v1/metrics").json()
-        found: list[dict[str, Any]] = answer["metrics"]
-        return found
+        metrics: list[dict[str, Any]] = answer["metrics"]
+        return metrics
 
     def expected(self, **wanted: object) -> list[float]:
         """Every value and count that the API has of these, sorted."""
@@ -42,13 +42,13 @@ class Site:
 def numbers(entries: list[dict[str, Any]], **wanted: object) -> list[float]:
     chosen = [entry for entry in entries if wanted.items() <= entry.items()]
     both = [entry[name] for entry in chosen for name in ("value", "count")]
-    return sorted(found for found in both if found is not None)
+    return sorted(number for number in both if number is not None)
 
 
 def values(page: Page, where: str = "#live") -> list[float]:
     """Every value and count of the metrics, as the page has them, to the last digit."""
-    found = page.eval_on_selector_all(f"{where} .card data", _VALUES)
-    return sorted(float(text) for text in found)
+    texts = page.eval_on_selector_all(f"{where} .card data", _VALUES)
+    return sorted(float(text) for text in texts)
 
 
 def heard(page: Page) -> list[str]:
@@ -61,9 +61,9 @@ def heard(page: Page) -> list[str]:
 
 def asked(page: Page) -> list[str]:
     """The addresses of its requests from now on."""
-    found: list[str] = []
-    page.on("request", lambda request: found.append(request.url))
-    return found
+    urls: list[str] = []
+    page.on("request", lambda request: urls.append(request.url))
+    return urls
 
 
 def records_read(page: Page) -> Locator:
@@ -74,8 +74,8 @@ def moment(version: int) -> Snapshot:
     """Slices by two labels, a metric with many of them, and one without a value."""
     slices = [(variant, campaign) for variant in ("a<b>", "b") for campaign in ("men", "women")]
     series = [
-        mean("ndcg@10", each, version * (1 / 3 + number), version * 7)
-        for number, each in enumerate(slices)
+        mean("ndcg@10", label, version * (1 / 3 + number), version * 7)
+        for number, label in enumerate(slices)
     ]
     series += [mean("ctr", (f"v{number}", "all"), version, 900) for number in range(6)]
     series += [property_of_all("item_coverage@10", slices[0], float("nan"))]
@@ -109,8 +109,8 @@ def with_windows(version: int) -> Snapshot:
 def panes(*means: float) -> Snapshot:
     """One variant with a mean for each minute."""
     kept = tuple(
-        PaneMeans(place * MINUTE, MINUTE, {("a",): [(each * 10, 10)]})
-        for place, each in enumerate(means)
+        PaneMeans(place * MINUTE, MINUTE, {("a",): [(level * 10, 10)]})
+        for place, level in enumerate(means)
     )
     past = FamilyHistory(("ndcg@10",), kept, 0, {})
     snapshot = picture(mean("ndcg@10", ("a",), sum(means), len(means)))

@@ -33,7 +33,7 @@ _LARGEST = 150_000
 
 def test_two_variants_are_never_cut_off(site: Site, page: Page) -> None:
     texts, variants = ("ndcg@10", "recall@10", "map@10"), ("control", "treatment")
-    series = (mean(text, (each,), 3_300.0, 10_000) for text in texts for each in variants)
+    series = (mean(text, (variant,), 3_300.0, 10_000) for text in texts for variant in variants)
     site.snapshot = picture(*series)
     page.goto(site.address)
     expect(page.locator("#live table")).to_have_count(len(texts))
@@ -133,8 +133,11 @@ def test_axe_finds_no_violation(
         page.goto(site.address + path)
         expect(page.locator("#live data").first).to_be_visible()
         page.evaluate(axe)
-        found = page.evaluate("axe.run().then(found => found.violations)")
-        wrong = [(each["id"], [node["html"] for node in each["nodes"]]) for each in found]
+        violations = page.evaluate("axe.run().then(found => found.violations)")
+        wrong = [
+            (violation["id"], [node["html"] for node in violation["nodes"]])
+            for violation in violations
+        ]
         assert wrong == []
 
 
@@ -175,8 +178,8 @@ def test_no_row_and_no_verdict_of_an_experiment_is_cut(
 ) -> None:
     names = {"control": 1, "treatment": 2, "second": 3, "third": 4, "fourth": 5}
     arms = {name: variant(CONTROL, seed=seed) for name, seed in names.items()}
-    found = report(arms, Experiment(primary=["ndcg@10"], guardrails={"mrr": -0.01}))
-    site.snapshot = msgspec.structs.replace(moment(1), experiment=found)
+    result = report(arms, Experiment(primary=["ndcg@10"], guardrails={"mrr": -0.01}))
+    site.snapshot = msgspec.structs.replace(moment(1), experiment=result)
     plain_page.set_viewport_size({"width": width, "height": 900})
     plain_page.goto(site.address)
     card = plain_page.locator("#experiment .card", has=plain_page.locator(".forest")).first
@@ -186,7 +189,7 @@ def test_no_row_and_no_verdict_of_an_experiment_is_cut(
     expect(rows).to_have_count(16)
     for row in rows.all()[:4]:
         verdict, plot = (
-            row.locator(each).bounding_box() for each in ("strong.verdict", ".plot svg")
+            row.locator(selector).bounding_box() for selector in ("strong.verdict", ".plot svg")
         )
         assert verdict is not None
         assert plot is not None
@@ -229,8 +232,8 @@ def test_a_value_stands_with_its_interval(
 ) -> None:
     sure = Interval(low=0.25, high=0.0625 + 0.5, confidence=0.95, kind="anytime", groups=99.0)
     series = [
-        msgspec.structs.replace(each, reading=msgspec.structs.replace(each.reading, interval=sure))
-        for each in (mean("ndcg@10", ("control",), 3.0, 8), mean("ndcg@10", ("treatment",), 4.0, 8))
+        msgspec.structs.replace(line, reading=msgspec.structs.replace(line.reading, interval=sure))
+        for line in (mean("ndcg@10", ("control",), 3.0, 8), mean("ndcg@10", ("treatment",), 4.0, 8))
     ]
     site.snapshot = picture(*series)
     page: Page = request.getfixturevalue(window)
@@ -244,9 +247,9 @@ def test_a_value_without_an_interval_says_why(
     site: Site, window: str, request: pytest.FixtureRequest
 ) -> None:
     why = "Too few users: they are worth fewer than 12 equally active ones."
-    each = mean("ndcg@10", ("control",), 3.0, 8)
-    reading = msgspec.structs.replace(each.reading, no_interval=why)
-    site.snapshot = picture(msgspec.structs.replace(each, reading=reading))
+    line = mean("ndcg@10", ("control",), 3.0, 8)
+    reading = msgspec.structs.replace(line.reading, no_interval=why)
+    site.snapshot = picture(msgspec.structs.replace(line, reading=reading))
     page: Page = request.getfixturevalue(window)
     page.goto(site.address)
     told = page.locator("#live small", has_text="no interval")

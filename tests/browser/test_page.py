@@ -63,7 +63,9 @@ def test_values_move_while_traffic_flows(own_page: Page) -> None:
         stop.set()
         running.join()
     assert len({version for version, _ in seen}) == len(seen)
-    assert [found for _, found in seen] == [numbers(taken[version]) for version, _ in seen]
+    assert [drawn_numbers for _, drawn_numbers in seen] == [
+        numbers(taken[version]) for version, _ in seen
+    ]
     assert seen[0][1] != seen[-1][1]
 
 
@@ -72,11 +74,11 @@ def _shown(page: Page) -> tuple[int, list[float]]:
     script = "before => Number(document.querySelector('#live')?.dataset.version ?? 0) > before"
     before = page.evaluate("Number(document.querySelector('#live')?.dataset.version ?? 0)")
     page.wait_for_function(script, arg=before, timeout=300_000)
-    version, found = page.evaluate(
+    version, drawn_numbers = page.evaluate(
         "[Number(document.querySelector('#live').dataset.version),"
         " [...document.querySelectorAll('#live data')].map(each => Number(each.value))]"
     )
-    return int(version), sorted(found)
+    return int(version), sorted(drawn_numbers)
 
 
 def test_an_update_leaves_the_reader_where_they_are(site: Site, page: Page) -> None:

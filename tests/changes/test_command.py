@@ -31,7 +31,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return json_lines(tmp_path_factory.mktemp("changes") / "events.ndjson", records())
 
 
-def found(*arguments: str | Path) -> list[dict[str, Any]]:
+def report_rows(*arguments: str | Path) -> list[dict[str, Any]]:
     done = ran("changes", *arguments, "--json")
     assert done.returncode == 0, done.stderr
     content: dict[str, Any] = json.loads(done.stdout)
@@ -44,7 +44,7 @@ def verdicts(rows: list[dict[str, Any]]) -> dict[str | None, str]:
 
 
 def test_the_slice_that_fell_is_named_with_its_day(log: Path) -> None:
-    rows = found(log, "-m", "ctr", "--label", "variant", "--rollouts", "model", *TIME)
+    rows = report_rows(log, "-m", "ctr", "--label", "variant", "--rollouts", "model", *TIME)
     total, first, second = rows
     assert (total["slice"], total["against"], first["slice"], second["slice"]) == (
         None,
@@ -80,7 +80,7 @@ def test_a_table_says_it_and_the_status_tells(log: Path) -> None:
 
 
 def test_the_open_day_counts_only_where_it_is_named(log: Path) -> None:
-    rows = found(log, "-m", "ctr", "--until", "2026-02-05", *TIME)
+    rows = report_rows(log, "-m", "ctr", "--until", "2026-02-05", *TIME)
     assert rows[0]["until"] == "2026-02-05"
     assert "up to 2026-02-05" in refused(
         "changes", str(log), "-m", "ctr", "--until", "2026-02-06", *TIME
@@ -91,7 +91,7 @@ def test_tables_and_lines_agree_to_the_bit(log: Path, tmp_path: Path) -> None:
     table = tmp_path / "events.parquet"
     pq.write_table(pa.Table.from_pylist(records()), table)
     asked = ("-m", "ctr", "--label", "variant", "--mix", "country", *TIME)
-    assert found(table, *asked) == found(log, *asked)
+    assert report_rows(table, *asked) == report_rows(log, *asked)
 
 
 def test_order_and_files_and_processes_change_no_bit(log: Path, tmp_path: Path) -> None:
@@ -99,17 +99,17 @@ def test_order_and_files_and_processes_change_no_bit(log: Path, tmp_path: Path) 
     first = json_lines(tmp_path / "first.ndjson", shuffled[: len(shuffled) // 3])
     second = json_lines(tmp_path / "second.ndjson", shuffled[len(shuffled) // 3 :])
     asked = ("-m", "ctr", "--label", "variant", "--until", "2026-02-04", *TIME)
-    assert found(second, first, *asked, "--processes", "2") == found(log, *asked)
+    assert report_rows(second, first, *asked, "--processes", "2") == report_rows(log, *asked)
 
 
 def test_replay_shows_the_turns(log: Path) -> None:
-    rows = found(log, "-m", "ctr", "--label", "variant", "--replay", *TIME)
-    latest = found(log, "-m", "ctr", "--label", "variant", *TIME)
+    rows = report_rows(log, "-m", "ctr", "--label", "variant", "--replay", *TIME)
+    latest = report_rows(log, "-m", "ctr", "--label", "variant", *TIME)
     assert rows[-3:] == latest
     days = [row["until"] for row in rows if row["slice"] == "b"]
     assert len(days) > 10
     assert days == sorted(days)
-    earlier = found(log, "-m", "ctr", "--label", "variant", "--until", days[-4], *TIME)
+    earlier = report_rows(log, "-m", "ctr", "--label", "variant", "--until", days[-4], *TIME)
     assert [row for row in rows if row["until"] == days[-4]] == earlier
     table = ran("changes", log, "-m", "ctr", "--label", "variant", "--replay", *TIME).stdout
     assert table.count("worse than the others") >= 1
@@ -156,9 +156,9 @@ def test_a_state_and_a_daemon_say_what_their_log_says(log: Path, tmp_path: Path)
         daemon.consumed(len(records()))
         text = daemon.until(lambda: _exposed(daemon.get("/metrics").text))
         assert daemon.stop() == 0
-    of_state = found(tmp_path / "state")
+    of_state = report_rows(tmp_path / "state")
     config = tmp_path / "streameval.toml"
-    assert of_state == found(tmp_path / "events.ndjson", "--config", config)
+    assert of_state == report_rows(tmp_path / "events.ndjson", "--config", config)
     assert verdicts(of_state)["b"] == "worse"
     assert ran("changes", tmp_path / "state", "--format", "prometheus").stdout in text
 

@@ -78,6 +78,6 @@ def test_no_drop() -> None:
 def test_a_look_takes_the_same_sums() -> None:
     shifts = golden(17)
     sums = shifts._arms[0]._sums
-    found = GroupSums(np.arange(28), sums.values[:, 0], sums.lists[:, 0].astype(np.int64))
-    seen = look(series_of(found), 27, ChangeSettings(weeks=2))
+    sums_there = GroupSums(np.arange(28), sums.values[:, 0], sums.lists[:, 0].astype(np.int64))
+    seen = look(series_of(sums_there), 27, ChangeSettings(weeks=2))
     assert list(seen.shifts) == shifts.latest()

@@ -51,11 +51,11 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
         "--client", choices=clients, default=clients[0], help="Kafka client of the daemons"
     )
     options = parser.parse_args(arguments)
-    known = ON_S3 if options.store == "s3" else IN_FOLDER
-    options.scenario = options.scenario or list(known)
-    unknown = [name for name in options.scenario if name not in known]
+    scenarios = ON_S3 if options.store == "s3" else IN_FOLDER
+    options.scenario = options.scenario or list(scenarios)
+    unknown = [name for name in options.scenario if name not in scenarios]
     if unknown:
-        parser.error(f"unknown scenario {', '.join(unknown)}; choose from {', '.join(known)}")
+        parser.error(f"unknown scenario {', '.join(unknown)}; choose from {', '.join(scenarios)}")
     return options
 
 
@@ -74,15 +74,15 @@ def _passed(name: str, broker: Broker, proxy: Proxy, options: argparse.Namespace
         minutes=options.minutes,
         on_s3=options.store == "s3",
     )
-    found = run_scenario(name, run)
-    print(f"{'FAILED' if found else 'passed'} ({time.monotonic() - began:.0f} s)")
-    for line in (*found, *run.report):
+    problems = run_scenario(name, run)
+    print(f"{'FAILED' if problems else 'passed'} ({time.monotonic() - began:.0f} s)")
+    for line in (*problems, *run.report):
         print(f"    {line}")
-    if found:
+    if problems:
         print(f"    state and logs are in {folder}")
     else:
         shutil.rmtree(folder)
-    return not found
+    return not problems
 
 
 if __name__ == "__main__":

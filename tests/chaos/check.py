@@ -63,7 +63,7 @@ class Fold:
         deadline = time.monotonic() + PATIENCE
         with closing(KafkaSource(self._options, {}, shared=False)) as source:
             source.open(Positions({**self.ingest.positions, **changed}))
-            while any(self.positions.get(each, 0) < end for each, end in targets.items()):
+            while any(self.positions.get(number, 0) < end for number, end in targets.items()):
                 for batch in source.poll(0.2):
                     self.ingest.apply(batch)
                 if time.monotonic() > deadline:
@@ -92,15 +92,15 @@ def ends(config: DaemonConfig) -> dict[int, int]:
     """Partition number -> offset after the last committed record of a topic."""
     with closing(Cluster({"bootstrap_servers": config.address})) as cluster:
         partitions = cluster.topics([config.topic]).partitions
-        found = cluster.offsets(partitions, LATEST)
-    return {partition.number: offset for partition, offset in found.items()}
+        offsets = cluster.offsets(partitions, LATEST)
+    return {partition.number: offset for partition, offset in offsets.items()}
 
 
 def dead_letters(config: DaemonConfig) -> set[tuple[int, int]]:
     """The dead-lettered records, as (partition, offset)."""
     client, topic = {"bootstrap_servers": config.address}, config.topic
     letters = DeadLetterReader(client, [f"{topic}.dlq"], [topic])
-    return {(each.partition.number, each.offset) for each in letters}
+    return {(letter.partition.number, letter.offset) for letter in letters}
 
 
 Problems = list[str]
@@ -138,7 +138,7 @@ def problems(
 def progress(config: DaemonConfig, *, ended: bool = False) -> Problems:
     """Partitions that break committed <= checkpoint <= end, or equality if `ended`."""
     told = committed(config)
-    covered = {number: each.header.offset for number, each in saved(config).items()}
+    covered = {number: checkpoint.header.offset for number, checkpoint in saved(config).items()}
     there = ends(config)
     return [
         f"partition {number}: committed {told.get(number)}, saved {covered.get(number)}, end {end}"
@@ -154,37 +154,43 @@ def saved(config: DaemonConfig) -> dict[int, SavedCheckpoint]:
         described = cluster.topics([config.topic])
     identity = described.identities[config.topic]
     kept = config.store
-    found = {
+    checkpoints = {
         partition.number: kept.newest(Place(config.topic, identity, partition.number)).saved
         for partition in described.partitions
     }
-    return {number: each for number, each in found.items() if each is not None}
+    return {
+        number: checkpoint for number, checkpoint in checkpoints.items() if checkpoint is not None
+    }
 
 
 def committed(config: DaemonConfig) -> dict[int, int]:
     """Partition number -> committed offset of the group."""
     with admin_of(config.address) as admin:
-        found = admin.list_group_offsets({config.group: None})[config.group]
-    return {place.partition: each.offset for place, each in found.items() if each.offset >= 0}
+        group_offsets = admin.list_group_offsets({config.group: None})[config.group]
+    return {
+        place.partition: group_offset.offset
+        for place, group_offset in group_offsets.items()
+        if group_offset.offset >= 0
+    }
 
 
 def _states(config: DaemonConfig, fold: Fold) -> Problems:
-    found, there = [], saved(config)
+    states, there = [], saved(config)
     for number, here in sorted(fold.digests.items()):
         digests = there[number].digests if number in there else {}
         names = sorted(here.keys() | digests.keys())
         unlike = [name for name in names if here.get(name) != digests.get(name)]
         if unlike:
-            found.append(
+            states.append(
                 f"partition {number} is not the fold of its log: "
                 f"{len(unlike)} of {len(names)} parts differ ({', '.join(unlike[:3])})"
             )
-    return found
+    return states
 
 
 def _dead_letters(config: DaemonConfig, content: LogContents) -> Problems:
-    found = dead_letters(config)
-    missing, more = content.bad - found, found - content.bad
+    letters = dead_letters(config)
+    missing, more = content.bad - letters, letters - content.bad
     return [
         *([f"{len(missing)} invalid records are not in the dead letters"] if missing else []),
         *([f"{len(more)} valid records are in the dead letters"] if more else []),

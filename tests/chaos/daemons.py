@@ -233,10 +233,10 @@ class Daemon:
         if not self.running:
             return None
         if not self._address:
-            found = re.search(r'event=started .*?address="?(http://[^\s"]+)', self.log)
-            if found is None:
+            match = re.search(r'event=started .*?address="?(http://[^\s"]+)', self.log)
+            if match is None:
                 return None
-            self._address = found[1]
+            self._address = match[1]
         try:
             answer = WEB.get(f"{self._address}{path}", timeout=5.0)
         except httpx.HTTPError:

@@ -142,7 +142,9 @@ def _break_protocol(name: str) -> None:
 
     from tests.mutation import protocol  # noqa: PLC0415  likewise
 
-    (mistake,) = (each for each in protocol.MISTAKES if each.what == name)
+    (mistake,) = (
+        listed_mistake for listed_mistake in protocol.MISTAKES if listed_mistake.what == name
+    )
     mistake.broken(pytest.MonkeyPatch())
 
 

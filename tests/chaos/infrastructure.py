@@ -116,7 +116,9 @@ def saves_again(daemon: Daemon) -> Callable[[], bool]:
 
     def further() -> bool:
         now = daemon.offsets()
-        return len(now) >= len(before) and all(now[each] > before.get(each, 0) for each in now)
+        return len(now) >= len(before) and all(
+            now[number] > before.get(number, 0) for number in now
+        )
 
     return further
 

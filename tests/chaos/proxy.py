@@ -76,9 +76,9 @@ class Proxy:
 
     def must_cut(self, kind: int) -> bool:
         with self._lock:
-            found = kind in self._to_cut
+            must = kind in self._to_cut
             self._to_cut.discard(kind)
-        return found
+        return must
 
     def _accept(self) -> None:
         while True:

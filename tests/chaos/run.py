@@ -104,15 +104,15 @@ class ScenarioRun(msgspec.Struct, kw_only=True):
     def wait_until_saved(self, config: DaemonConfig, *daemons: Daemon) -> None:
         """Wait until the checkpoints of these daemons cover the log."""
         there = ends(config)
-        one, *others = daemons
+        first, *others = daemons
 
         def covered() -> bool:
-            found: dict[int, int] = {}
-            for each in (one, *others):
-                found |= each.offsets()
-            return all(found.get(number) == end for number, end in there.items())
+            reached: dict[int, int] = {}
+            for daemon in (first, *others):
+                reached |= daemon.offsets()
+            return all(reached.get(number) == end for number, end in there.items())
 
-        one.wait_for(covered)
+        first.wait_for(covered)
 
     def finish(
         self,

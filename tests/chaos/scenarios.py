@@ -187,15 +187,15 @@ def replicas(run: ScenarioRun) -> Problems:
     with ExitStack() as stack, writer.traffic(_RATE):
         there = [stack.enter_context(run.daemon(config)) for _ in range(3)]
         for _ in range(_KILLS):
-            for each in there:
-                each.wait_for(each.ready)
+            for daemon in there:
+                daemon.wait_for(daemon.ready)
             time.sleep(2 * random.random())
             victim = there.pop(random.randrange(len(there)))
             victim.scrape()
             victim.kill()
             there.append(stack.enter_context(run.daemon(config)))
-        for each in there:
-            run.stop(each)
+        for daemon in there:
+            run.stop(daemon)
     return run.finish(config, writer)
 
 

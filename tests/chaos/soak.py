@@ -80,19 +80,19 @@ class Soak:
         if not quarter:
             return []
         early, late = self.measured[quarter : 2 * quarter], self.measured[-quarter:]
-        files = [median(each.files for each in part) for part in (early, late)]
-        memory = [median(each.memory for each in part) for part in (early, late)]
-        found = []
+        files = [median(measurement.files for measurement in part) for part in (early, late)]
+        memory = [median(measurement.memory for measurement in part) for part in (early, late)]
+        complaints = []
         if files[1] > files[0] + 8:
-            found.append(f"open files went from {files[0]:g} to {files[1]:g}")
+            complaints.append(f"open files went from {files[0]:g} to {files[1]:g}")
         if seconds >= _SHORTEST and memory[1] > _GROWTH * memory[0]:
-            found.append(f"memory went from {memory[0]:,.0f} to {memory[1]:,.0f} bytes")
-        return found
+            complaints.append(f"memory went from {memory[0]:,.0f} to {memory[1]:,.0f} bytes")
+        return complaints
 
     def end(self) -> None:
-        for each in (*self.others, self.oldest):
-            each.wait_for(lambda: each.logged("started"))  # noqa: B023  called at once
-            self._run.expect(_stopped_cleanly(each), f"{each.path.name} did not stop cleanly")
+        for daemon in (*self.others, self.oldest):
+            daemon.wait_for(lambda: daemon.logged("started"))  # noqa: B023  called at once
+            self._run.expect(_stopped_cleanly(daemon), f"{daemon.path.name} did not stop cleanly")
 
     def join(self) -> None:
         if len(self.others) < 3:
@@ -101,15 +101,15 @@ class Soak:
     def leave(self) -> None:
         """Stop a member once it handles signals."""
         if self.others:
-            one = self._one()
-            one.wait_for(lambda: one.logged("started"))
-            self._run.expect(_stopped_cleanly(one), f"{one.path.name} did not stop cleanly")
+            leaving = self._one()
+            leaving.wait_for(lambda: leaving.logged("started"))
+            self._run.expect(_stopped_cleanly(leaving), f"{leaving.path.name} did not stop cleanly")
 
     def kill(self) -> None:
         if self.others:
-            one = self._one()
-            one.scrape()
-            one.kill()
+            victim = self._one()
+            victim.scrape()
+            victim.kill()
 
     def sleep(self) -> None:
         """Pause the oldest member until the group removes it."""

@@ -42,8 +42,8 @@ def logs(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[bytes], list[by
     folder = tmp_path_factory.mktemp("streams") / "logs"
     done = ran("simulate", "--streams", str(folder), "--events", str(EVENTS), "--seed", "7")
     assert done.returncode == 0, done.stderr
-    found = [lines(folder / f"{name}.ndjson") for name in ("impressions", "interactions")]
-    shown, reported = ([each for each in log if _has_request(each)] for log in found)
+    records = [lines(folder / f"{name}.ndjson") for name in ("impressions", "interactions")]
+    shown, reported = ([record for record in log if _has_request(record)] for log in records)
     return shown, reported
 
 
@@ -74,15 +74,19 @@ def _saved(daemon: Running) -> dict[str, int]:
     """Position of each log if all of them are saved, else empty."""
     health: dict[str, Any] = daemon.document().get("health", {})
     logs = health.get("partitions", [])
-    if not all(each["durable"] == each["position"] for each in logs):
+    if not all(log["durable"] == log["position"] for log in logs):
         return {}
-    return {f"{each['topic']}[{each['partition']}]": each["position"] for each in logs}
+    return {f"{log['topic']}[{log['partition']}]": log["position"] for log in logs}
 
 
 def _digests(folder: Path) -> dict[int, dict[str, str]]:
     store = folder_store(folder)
-    found = {place.number: store.newest(place).saved for place in store.places()}
-    return {number: dict(each.digests) for number, each in found.items() if each is not None}
+    checkpoints = {place.number: store.newest(place).saved for place in store.places()}
+    return {
+        number: dict(checkpoint.digests)
+        for number, checkpoint in checkpoints.items()
+        if checkpoint is not None
+    }
 
 
 def _joined_by_another(config: str, folder: Path) -> None:
@@ -119,15 +123,15 @@ def test_kills_leave_the_results_unchanged(
     with running(_config(broker, topics, tmp_path, "calm"), tmp_path) as daemon:
         daemon.consumed(sum(map(len, logs)))
         stands = daemon.until(lambda: _saved(daemon))
-        told = [sum(each["outcomes"].values()) + each["open"] for each in streams(daemon)]
+        told = [sum(stream["outcomes"].values()) + stream["open"] for stream in streams(daemon)]
         assert daemon.stop() == 0
     with running(rough, tmp_path) as daemon:
         daemon.until(lambda: _saved(daemon) == stands)
         assert daemon.stop() == 0
     assert 0 < sum(told) == sum(stands.values()), "every record that had its turn is somewhere"
     assert _digests(tmp_path / "rough") == _digests(tmp_path / "calm")
-    found, expected = (json.loads(_exported(tmp_path, name)) for name in ("rough", "calm"))
-    assert exact(found) == exact(expected)
+    after_kills, expected = (json.loads(_exported(tmp_path, name)) for name in ("rough", "calm"))
+    assert exact(after_kills) == exact(expected)
 
 
 def _parts(log: list[bytes], count: int) -> list[list[bytes]]:

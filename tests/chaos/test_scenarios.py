@@ -125,10 +125,10 @@ def test_a_broken_protocol_is_detected(
     run = ScenarioRun(broker=broker, folder=tmp_path, seed=3)
     try:
         with run.resources:
-            found = _killed_with_a_full_disk(run, mistake)
+            problems = _killed_with_a_full_disk(run, mistake)
     except ERRORS as error:
-        found = [*run.problems, str(error)]
-    assert problem in " ".join(found)
+        problems = [*run.problems, str(error)]
+    assert problem in " ".join(problems)
 
 
 def _killed_with_a_full_disk(run: ScenarioRun, mistake: str) -> Problems:

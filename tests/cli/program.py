@@ -50,8 +50,8 @@ def readings(*arguments: str | Path, stdin: bytes = b"") -> list[dict[str, Any]]
     """The JSON output of `evaluate`."""
     done = ran("evaluate", *arguments, "--format", "json", stdin=stdin)
     assert done.returncode == 0, done.stderr
-    found: list[dict[str, Any]] = json.loads(done.stdout)
-    return found
+    entries: list[dict[str, Any]] = json.loads(done.stdout)
+    return entries
 
 
 def refused(*arguments: str | Path) -> str:
@@ -101,7 +101,7 @@ def _warnings_on(file: TextIO) -> Iterator[None]:
         warnings.simplefilter("ignore")
         warnings.simplefilter("default", UserWarning)
         yield
-    file.writelines(f"{each.category.__name__}: {each.message}\n" for each in shown)
+    file.writelines(f"{warning.category.__name__}: {warning.message}\n" for warning in shown)
 
 
 def _text_file() -> AbstractContextManager[TextIO]:

@@ -46,11 +46,11 @@ LENGTH = 20
 
 def lines() -> list[str]:
     """Simulated events, three minutes apart: the backfill covers five hours of two days."""
-    found = []
+    shifted = []
     for number, line in enumerate(ran("simulate", "--events", str(ALL)).stdout.splitlines()):
         at = BEGIN + timedelta(minutes=3 * number)
-        found.append(json.dumps(json.loads(line) | {"ts": at.isoformat()}) + "\n")
-    return found
+        shifted.append(json.dumps(json.loads(line) | {"ts": at.isoformat()}) + "\n")
+    return shifted
 
 
 def events(records: Sequence[str]) -> pa.Table:
@@ -96,7 +96,9 @@ class BackfilledLog:
         given |= {"catalog": 1200} | options
         table = events(self.records[:BEFORE])
         pieces = (table[:41], table[41:])
-        rows = [row for each in pieces for row in partials([each], *(metrics or METRICS), **given)]
+        rows = [
+            row for piece in pieces for row in partials([piece], *(metrics or METRICS), **given)
+        ]
         path = self.folder / f"{name}.parquet"
         parquet.write_table(arrow_table(rows), path)
         return path
@@ -125,9 +127,9 @@ class BackfilledLog:
         together.write_text("".join(self.records))
         evaluated = ran("evaluate", together, "--config", config, "--format", "json").stdout
         assert ran("state", "export", self.folder / into).stdout == evaluated
-        live = {exact([each]) for each in readings(document)}
-        lifetime = [each for each in json.loads(evaluated) if each["window"] == "lifetime"]
-        assert {exact([each]) for each in readings({"metrics": lifetime})} <= live
+        live = {exact([reading]) for reading in readings(document)}
+        lifetime = [reading for reading in json.loads(evaluated) if reading["window"] == "lifetime"]
+        assert {exact([reading]) for reading in readings({"metrics": lifetime})} <= live
         # Nothing that was counted before this process is in its counters.
         assert shown == ALL - STOPPED
 

@@ -182,15 +182,17 @@ def test_one_metric_is_documented_in_full() -> None:
 
 
 def test_json_has_every_metric_with_its_parameters() -> None:
-    found = {each["name"]: each for each in json.loads(ran("metrics", "--format", "json").stdout)}
-    assert list(found) == list(catalogue())
-    assert found["ndcg"]["parameters"]["gain"] == {
+    metrics = {
+        metric["name"]: metric for metric in json.loads(ran("metrics", "--format", "json").stdout)
+    }
+    assert list(metrics) == list(catalogue())
+    assert metrics["ndcg"]["parameters"]["gain"] == {
         "default": "linear",
         "choices": ["linear", "exp2", "binary"],
     }
-    assert (found["dcg"]["bounds"], found["novelty"]["bounds"]) == ([0, None], [None, None])
-    assert found["novelty"]["needs"] == ["popularity"]
-    assert json.loads(ran("metrics", "ctr", "--format", "json").stdout) == found["ctr"]
+    assert (metrics["dcg"]["bounds"], metrics["novelty"]["bounds"]) == ([0, None], [None, None])
+    assert metrics["novelty"]["needs"] == ["popularity"]
+    assert json.loads(ran("metrics", "ctr", "--format", "json").stdout) == metrics["ctr"]
 
 
 def test_a_metric_is_explained_under_its_convention() -> None:

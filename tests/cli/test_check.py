@@ -60,7 +60,7 @@ def test_connect_tries_where_the_daemon_writes_and_creates_nothing(
     assert "simulator can be read" in done.stdout
     assert f"{tmp_path}/new/state can be created\n" in done.stdout
     assert f"{tmp_path}/dead.ndjson can be created\n" in done.stdout
-    assert [each.name for each in tmp_path.iterdir()] == [config.name]
+    assert [path.name for path in tmp_path.iterdir()] == [config.name]
     monkeypatch.setattr("os.access", lambda _, mode: not mode & os.W_OK)
     done = ran("check", config, "--connect")
     assert done.returncode == 1

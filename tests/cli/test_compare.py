@@ -68,8 +68,8 @@ def file_of(folder: Path, **how: Any) -> Path:
 def compared(*arguments: str | Path) -> dict[str, Any]:
     done = ran("compare", *arguments, "--format", "json")
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    comparison: dict[str, Any] = json.loads(done.stdout)
+    return comparison
 
 
 def refused(*arguments: str | Path) -> str:
@@ -77,22 +77,22 @@ def refused(*arguments: str | Path) -> str:
 
 
 def by_hand(path: Path) -> dict[str, Accumulator]:
-    found: dict[str, Accumulator] = {}
+    arms: dict[str, Accumulator] = {}
     for line in path.read_text().splitlines():
         event = json.loads(line)
-        arm = found.setdefault(event["variant"], Accumulator(*METRICS, intervals=Intervals()))
+        arm = arms.setdefault(event["variant"], Accumulator(*METRICS, intervals=Intervals()))
         shown, clicked = event["recommendations"], event["interactions"]
         arm.update(shown, clicked, user=event.get("user"), ts=event["ts"] * 1_000_000)
-    return found
+    return arms
 
 
 @pytest.mark.parametrize("method", ["fixed", "anytime"])
 def test_json_equals_the_comparison_of_accumulators(tmp_path: Path, method: Method) -> None:
     path = file_of(tmp_path, lift=1.0)
     time = ["--time", "ts", "--time-unit", "s"]
-    found = compared(path, "-m", "ctr", "-m", "ndcg@3", "--method", method, *time)
+    comparison = compared(path, "-m", "ctr", "-m", "ndcg@3", "--method", method, *time)
     arms = by_hand(path)
-    for row, metric in zip(found["comparisons"][:2], METRICS, strict=True):
+    for row, metric in zip(comparison["comparisons"][:2], METRICS, strict=True):
         alone = compare(arms["control"], arms["treatment"], metric, method=method)
         assert (row["metric"], row["variant"], row["among"]) == (metric, "treatment", 2)
         assert row["lift_low"] == alone.lift_low
@@ -100,8 +100,8 @@ def test_json_equals_the_comparison_of_accumulators(tmp_path: Path, method: Meth
         assert row["verdict"] == "better"
         assert row["control"] == alone.control
         assert row["control"] == pytest.approx(arms["control"].read(metric).value, rel=0.01)
-    assert found["checks"]["users"] == {"control": 300, "treatment": 300}
-    assert found["checks"]["trouble"] == []
+    assert comparison["checks"]["users"] == {"control": 300, "treatment": 300}
+    assert comparison["checks"]["trouble"] == []
 
 
 def test_a_table_shows_a_significant_difference(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_csv_has_a_line_for_each_comparison(tmp_path: Path) -> None:
     path = file_of(tmp_path, lift=0.5)
     done = ran("compare", path, "-m", "ctr", "--guardrail", "ctr=-0.05", "--format", "csv")
     row, *per_user = csv.DictReader(io.StringIO(done.stdout))
-    assert [each["metric"] for each in per_user] == ["lists_per_user", "clicks_per_user"]
+    assert [row_entry["metric"] for row_entry in per_user] == ["lists_per_user", "clicks_per_user"]
     whole = compared(path, "-m", "ctr", "--guardrail", "ctr=-0.05")["comparisons"][0]
     assert float(row["lift_low"]) == whole["lift_low"]
     assert (row["guardrail"], row["guardrail_verdict"]) == ("-0.05", "kept")
@@ -159,8 +159,8 @@ def test_csv_has_a_line_for_each_comparison(tmp_path: Path) -> None:
 def by_country(**how: Any) -> list[dict[str, Any]]:
     """Events of two countries; some have none."""
     return [
-        each | ({"country": "nl" if place % 2 else "de"} if (place + 1) % 10 else {})
-        for place, each in enumerate(drawn(**how))
+        event | ({"country": "nl" if place % 2 else "de"} if (place + 1) % 10 else {})
+        for place, event in enumerate(drawn(**how))
     ]
 
 
@@ -174,10 +174,10 @@ def test_segments_are_compared_each_by_itself_and_corrected_together(
     else:
         pq.write_table(pa.Table.from_pylist(rows), path)
     arguments = (path, "-m", "ctr", "-m", "ndcg@3")
-    found = compared(*arguments, "--by", "country", "--primary", "ctr")
+    comparison = compared(*arguments, "--by", "country", "--primary", "ctr")
     whole = compared(*arguments, "--primary", "ctr")
-    assert found["comparisons"] == whole["comparisons"]
-    segments = {(row["segment"], row["metric"]): row for row in found["segments"]}
+    assert comparison["comparisons"] == whole["comparisons"]
+    segments = {(row["segment"], row["metric"]): row for row in comparison["segments"]}
     assert {name for name, _ in segments} == {"de", "nl", "__missing__"}
     assert {row["among"] for (name, _), row in segments.items() if name in ("de", "nl")} == {4}
     assert {row["verdict"] for (name, _), row in segments.items() if name == "__missing__"} == {
@@ -198,15 +198,15 @@ def test_segments_are_compared_each_by_itself_and_corrected_together(
 
 def test_users_in_both_variants_are_reported(tmp_path: Path) -> None:
     path = file_of(tmp_path, lift=0.5, strayed=0.1)
-    found = compared(path, "-m", "ctr")
-    assert "of the users are in several variants" in found["checks"]["trouble"][0]
-    assert found["comparisons"][0]["verdict"] == "do not trust"
+    comparison = compared(path, "-m", "ctr")
+    assert "of the users are in several variants" in comparison["checks"]["trouble"][0]
+    assert comparison["comparisons"][0]["verdict"] == "do not trust"
     table = ran("compare", path, "-m", "ctr").stdout
     assert table.startswith("Do not trust these numbers: ")
     assert "verdicts and intervals are wrong" not in table
     meant = compared(path, "-m", "ctr", "--same-users")
     assert meant["checks"]["trouble"] == []
-    assert meant["checks"]["shared"] == found["checks"]["shared"]
+    assert meant["checks"]["shared"] == comparison["checks"]["shared"]
     assert meant["comparisons"][0]["verdict"] == "better"
 
 
@@ -240,7 +240,7 @@ def test_shares_may_have_dates(tmp_path: Path) -> None:
     ramp = ["--shares", "2025-06-15:control=3,treatment=1", "--shares"]
     dated = compared(path, *time, *ramp, "2025-06-17:control=1,treatment=1")
     assert dated["checks"]["trouble"] == []
-    assert [each["since"] for each in dated["checks"]["splits"]] == ["2025-06-15", "2025-06-17"]
+    assert [split["since"] for split in dated["checks"]["splits"]] == ["2025-06-15", "2025-06-17"]
     assert dated["experiment"]["shares"][0] == {"since": "2025-06-15", "control": 3, "treatment": 1}
     (trouble,) = compared(path, *time)["checks"]["trouble"]
     assert trouble.startswith("users are not split as planned")
@@ -259,9 +259,9 @@ def test_fail_on_sets_the_exit_status(tmp_path: Path) -> None:
 
 def test_fields_are_named_as_for_evaluate(tmp_path: Path) -> None:
     renamed = (
-        {"shown": each["recommendations"], "interactions": each["interactions"]}
-        | {"arm": each["variant"], "profile": {"id": each["user"]}}
-        for each in drawn(lift=0.5)
+        {"shown": event["recommendations"], "interactions": event["interactions"]}
+        | {"arm": event["variant"], "profile": {"id": event["user"]}}
+        for event in drawn(lift=0.5)
     )
     path = json_lines(tmp_path / "other.ndjson", renamed)
     named = ["--label", "arm", "--column", "recommendations=shown", "--column", "user=profile.id"]
@@ -351,9 +351,9 @@ def test_tables_and_json_lines_give_equal_comparisons(tmp_path: Path, form: str)
     write = importlib.import_module(f"pyarrow.{form}")
     rows = drawn(lift=0.5)
     lists = ("recommendations", "interactions")
-    columns: dict[str, list[Any]] = {name: [each[name] for each in rows] for name in rows[0]}
+    columns: dict[str, list[Any]] = {name: [row[name] for row in rows] for name in rows[0]}
     if form == "csv":
-        columns |= {name: ["|".join(each) for each in columns[name]] for name in lists}
+        columns |= {name: ["|".join(ids) for ids in columns[name]] for name in lists}
     path = tmp_path / f"events.{form}"
     writer = write.write_csv if form == "csv" else write.write_table
     writer(arrow.table(columns), path)
@@ -424,7 +424,7 @@ def test_times_in_another_unit_are_reported(tmp_path: Path, form: str) -> None:
 
 
 def test_options_override_the_experiment_of_a_configuration(tmp_path: Path) -> None:
-    rows = [each | {"arm": "ab"[each["variant"] == "treatment"]} for each in drawn(lift=0.5)]
+    rows = [event | {"arm": "ab"[event["variant"] == "treatment"]} for event in drawn(lift=0.5)]
     path, config = json_lines(tmp_path / "events.ndjson", rows), tmp_path / "streameval.toml"
     config.write_text(
         'metrics = ["ctr"]\nlabels = ["variant"]\nintervals = {}\n'
@@ -468,10 +468,10 @@ def test_a_state_compares_like_its_files_bit_for_bit(tmp_path: Path) -> None:
     saved = ran("compare", state, "--format", "json")
     files = ran("compare", tmp_path / "events.ndjson", "--config", config, *_ANYTIME)
     assert saved.stdout == files.stdout
-    found = json.loads(saved.stdout)
-    assert (found["method"], found["precision"]) == ("anytime", 0.05)
-    assert found["experiment"]["guardrails"] == {"ctr": -0.05}
-    assert {row["metric"]: row["primary"] for row in found["comparisons"]} == {
+    comparison = json.loads(saved.stdout)
+    assert (comparison["method"], comparison["precision"]) == ("anytime", 0.05)
+    assert comparison["experiment"]["guardrails"] == {"ctr": -0.05}
+    assert {row["metric"]: row["primary"] for row in comparison["comparisons"]} == {
         "ctr": False,
         "ndcg@10": True,
         "lists_per_user": False,

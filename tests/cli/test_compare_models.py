@@ -24,16 +24,18 @@ Lists = Mapping[str, Sequence[str]]
 def drawn(seed: int, quality: float, users: int = 900) -> dict[str, list[str]]:
     """Lists of a model that puts the user's item among the first with some probability."""
     draw = random.Random(seed)
-    found = {}
+    ranked_lists = {}
     for user in range(users):
         items = draw.sample([f"i{n}" for n in range(20)], 4)
         wanted = f"w{user % 7}"
-        found[f"u{user}"] = [wanted, *items[:3]] if draw.random() < quality else items
-    return found
+        ranked_lists[f"u{user}"] = [wanted, *items[:3]] if draw.random() < quality else items
+    return ranked_lists
 
 
 def model_file(path: Path, lists: Lists) -> Path:
-    rows = (f"{user},{item},{-at}" for user, own in lists.items() for at, item in enumerate(own))
+    rows = (
+        f"{user},{item},{-at}" for user, items in lists.items() for at, item in enumerate(items)
+    )
     path.write_text("\n".join(["user,item,score", *rows]) + "\n")
     return path
 
@@ -65,8 +67,8 @@ def arguments(truth: Path, *models: str | Path) -> list[str | Path]:
 def compared(*given: str | Path) -> dict[str, Any]:
     done = ran("compare", *given, *_ASKED, "--format", "json")
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    comparison: dict[str, Any] = json.loads(done.stdout)
+    return comparison
 
 
 def refused(*given: str | Path) -> str:
@@ -96,8 +98,8 @@ def test_two_models_are_compared_as_accumulators_of_the_same_users(
 def test_values_are_those_of_evaluate(old: Path, new: Path, truth: Path) -> None:
     rows = compared(*arguments(truth, old, new))["comparisons"]
     for path, key in ((old, "control"), (new, "treatment")):
-        found = readings("--recommendations", path, "--truth", truth, *_ASKED)
-        values = {reading["metric"]: reading["value"] for reading in found}
+        read = readings("--recommendations", path, "--truth", truth, *_ASKED)
+        values = {reading["metric"]: reading["value"] for reading in read}
         for row in rows:
             if row["metric"] in values:
                 assert row[key] == pytest.approx(values[row["metric"]], rel=1e-12)
@@ -107,10 +109,12 @@ def test_each_user_is_compared_with_themselves(tmp_path: Path, truth: Path) -> N
     """A small gain over a noisy model shows if users are paired, and not if they are not."""
     first = drawn(1, 0.5)
     better = {
-        u: [f"w{int(u[1:]) % 7}", *own[:3]] if int(u[1:]) % 20 == 3 else own
-        for u, own in first.items()
+        u: [f"w{int(u[1:]) % 7}", *ranked[:3]] if int(u[1:]) % 20 == 3 else ranked
+        for u, ranked in first.items()
     }
-    paths = [model_file(tmp_path / f"{n}.csv", own) for n, own in (("a", first), ("b", better))]
+    paths = [
+        model_file(tmp_path / f"{n}.csv", ranked) for n, ranked in (("a", first), ("b", better))
+    ]
     (row, *_) = compared(*arguments(truth, *paths))["comparisons"]
     assert row["verdict"] == "better"
     events = tmp_path / "events.ndjson"
@@ -118,11 +122,11 @@ def test_each_user_is_compared_with_themselves(tmp_path: Path, truth: Path) -> N
         {
             "user": f"{variant}{user}",
             "variant": variant,
-            "recommendations": own,
+            "recommendations": ranked,
             "interactions": [f"w{int(user[1:]) % 7}"],
         }
         for variant, lists in (("control", first), ("b", better))
-        for user, own in lists.items()
+        for user, ranked in lists.items()
     ]
     events.write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert compared(events)["comparisons"][0]["verdict"] != "better"

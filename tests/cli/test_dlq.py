@@ -40,7 +40,7 @@ def _dead_file(folder: Path, *letters: DeadLetter) -> None:
 
 
 def _dead_topic(broker: Broker, *letters: DeadLetter) -> None:
-    (topic,) = {each.partition.topic for each in letters}
+    (topic,) = {letter.partition.topic for letter in letters}
     deliver(destination(options(broker, topic)), *letters)
 
 
@@ -83,7 +83,7 @@ def test_show_says_which_letters_are_truncated(tmp_path: Path) -> None:
     shown = json.loads(ran("dlq", _files(tmp_path, _IN_FILE), "--json").stdout)
     (group,) = shown["reasons"]
     assert group["truncated"] == 1
-    assert [(each["size"], each["truncated"]) for each in group["samples"]] == [
+    assert [(sample["size"], sample["truncated"]) for sample in group["samples"]] == [
         (8, False),
         (3_000_000, True),
     ]
@@ -135,7 +135,8 @@ def test_replay_republishes_records_unchanged_to_their_partitions(
     done = ran("dlq", "replay", config)
     assert done.stdout == f"2 records of topic {topic}.dlq were replayed.\n"
     assert [
-        (each.partition, each.key, each.value, each.headers) for each in records_in(broker, topic)
+        (record.partition, record.key, record.value, record.headers)
+        for record in records_in(broker, topic)
     ] == [
         (1, None, b"not json", [(ORIGINAL, f"{topic}/1/8".encode())]),
         (2, b"\x00", b"\xff", [("trace", b"7"), (ORIGINAL, f"{topic}/2/7".encode())]),

@@ -79,8 +79,8 @@ def test_files_in_another_form_are_explained(
     (tmp_path / "events.ndjson").write_text(content, encoding="latin-1")
     done = ran("evaluate", tmp_path / "events.ndjson", "-m", "mrr")
     assert done.returncode == 1
-    found = "does not look like JSON lines" in done.stderr
-    assert says in done.stderr if says else not found
+    said = "does not look like JSON lines" in done.stderr
+    assert says in done.stderr if says else not said
 
 
 def test_csv_has_a_column_for_each_label(events: Path) -> None:
@@ -96,7 +96,7 @@ def test_csv_has_a_column_for_each_label(events: Path) -> None:
 
 def test_a_value_that_a_convention_leaves_undefined_has_a_reason(events: Path) -> None:
     done = ran("evaluate", events, "-m", "capri:recall@3", "-m", "hit_rate@3", "--format", "json")
-    assert [each["value"] for each in json.loads(done.stdout)] == [None, pytest.approx(2 / 3)]
+    assert [reading["value"] for reading in json.loads(done.stdout)] == [None, pytest.approx(2 / 3)]
     assert "capri:recall@3 has no value: capri raises an error on 1 of the lists." in done.stderr
 
 
@@ -139,8 +139,8 @@ def test_files_standard_input_and_compressed_files_are_read_alike(
 def test_several_files_are_one_stream(events: Path, tmp_path: Path) -> None:
     half = tmp_path / "half.ndjson"
     half.write_bytes(events.read_bytes())
-    (found,) = readings(events, half, "-m", "hit_rate@3")
-    assert (found["count"], found["value"]) == (6, 4 / 6)
+    (reading,) = readings(events, half, "-m", "hit_rate@3")
+    assert (reading["count"], reading["value"]) == (6, 4 / 6)
 
 
 def test_metrics_labels_and_fields_come_from_a_configuration(tmp_path: Path) -> None:
@@ -173,9 +173,9 @@ def test_values_are_those_of_an_accumulator_bit_for_bit() -> None:
     for line in simulated.splitlines():
         record = json.loads(line)
         accumulator.update(record["recommendations"], record["interactions"])
-    found = readings("-", *asked(texts), stdin=simulated.encode())
+    read = readings("-", *asked(texts), stdin=simulated.encode())
     expected = accumulator.compute()
-    assert {each["metric"]: each["value"] for each in found} == {
+    assert {reading["metric"]: reading["value"] for reading in read} == {
         text: expected[text].value for text in texts
     }
 
@@ -233,7 +233,7 @@ def test_lost_interactions_are_reported_with_the_keys_of_their_reason(tmp_path: 
 
 
 def test_a_few_lost_interactions_do_not_fail(tmp_path: Path) -> None:
-    records = (clicked([each]) for each in [*["a"] * 30, *[True] * 29])
+    records = (clicked([item]) for item in [*["a"] * 30, *[True] * 29])
     path = json_lines(tmp_path / "events.ndjson", records)
     assert readings(path, "-m", "ctr")[0]["count"] == 30
 
@@ -279,7 +279,7 @@ def test_many_lists_without_a_hit_are_reported(tmp_path: Path) -> None:
 
 
 def test_an_estimate_says_so_in_every_format(tmp_path: Path) -> None:
-    events = ({"recommendations": [f"i{each}"], "interactions": []} for each in range(500))
+    events = ({"recommendations": [f"i{number}"], "interactions": []} for number in range(500))
     path, config = json_lines(tmp_path / "events.ndjson", events), tmp_path / "streameval.toml"
     config.write_text('metrics = ["distinct_items", "gini", "ctr"]\nmax_items = 100\n')
     call = ("evaluate", path, "--config", config, "--format")
@@ -290,7 +290,7 @@ def test_an_estimate_says_so_in_every_format(tmp_path: Path) -> None:
     assert gini["low"] <= 0.0 < gini["high"] < 1.0
     assert "estimated" not in ctr
     rows = list(csv.DictReader(io.StringIO(ran(*call, "csv").stdout)))
-    assert [each["estimated"] for each in rows] == ["true", "true", ""]
+    assert [row["estimated"] for row in rows] == ["true", "true", ""]
     assert [float(rows[0][end]) for end in ("low", "high")] == [distinct["low"], distinct["high"]]
     table = " ".join(ran(*call, "table").stdout.split())
     assert table.count("(estimated, between ") == 2

@@ -69,7 +69,7 @@ def test_times_in_another_unit_are_reported(tmp_path: Path, form: str) -> None:
 
 
 def test_csv_and_table_begin_with_the_start_of_the_span(tmp_path: Path) -> None:
-    events = [each | {"variant": "x,y"} for each in EVENTS]
+    events = [event | {"variant": "x,y"} for event in EVENTS]
     path, named = written(tmp_path, events), ("-m", "mrr", "--by", "variant")
     call = ("evaluate", path, *named, "--every", "24h", *_TIME)
     rows = list(csv.reader(io.StringIO(ran(*call, "--format", "csv").stdout)))
@@ -116,13 +116,13 @@ def test_a_span_has_the_values_of_its_events(
             for begin in range(0, len(events), size)
         ]
         spans = ("--by", "variant", "--every", f"{seconds}s", *_SECONDS)
-        found = readings(*files, *asked(_NAMES), *spans)
-    assert len(found) == len(_NAMES) * len(expected)
-    for each in found:
-        span = datetime.fromisoformat(each["start"]), each["labels"]["variant"]
-        reading = expected[span].read(each["metric"])
-        assert each["value"] == (reading.value if reading.defined else None)
-        assert each["count"] == reading.count
+        read = readings(*files, *asked(_NAMES), *spans)
+    assert len(read) == len(_NAMES) * len(expected)
+    for entry in read:
+        span = datetime.fromisoformat(entry["start"]), entry["labels"]["variant"]
+        reading = expected[span].read(entry["metric"])
+        assert entry["value"] == (reading.value if reading.defined else None)
+        assert entry["count"] == reading.count
 
 
 def test_values_above_the_cap_fold_alike_in_all_spans(tmp_path: Path) -> None:
@@ -130,8 +130,8 @@ def test_values_above_the_cap_fold_alike_in_all_spans(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text(f'metrics = ["ctr"]\n{capped}')
     event = {"recommendations": ["a"], "interactions": []}
     path = written(tmp_path, [event | {"variant": v, "ts": n} for n, v in enumerate("abcdbcd")])
-    found = readings(path, "--config", tmp_path / "c.toml", "--every", "1s", *_SECONDS)
-    shown = [each["labels"]["variant"] for each in found]
+    read = readings(path, "--config", tmp_path / "c.toml", "--every", "1s", *_SECONDS)
+    shown = [reading["labels"]["variant"] for reading in read]
     assert {"b", "__other__"} < {*shown}
     assert len({*shown}) == 3
     assert all(shown[place] == shown[place + 3] for place in (1, 2, 3))
@@ -140,21 +140,21 @@ def test_values_above_the_cap_fold_alike_in_all_spans(tmp_path: Path) -> None:
 def test_a_configuration_brings_its_segments_and_its_duplicates(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text(f'dedup = "1h"\n{CONFIG}')
     event = {"recommendations": ["a"], "interactions": ["a"], "variant": "v", "country": "nl"}
-    events = [event | {"ts": 7_200, "id": each} for each in (1, 2, 1)]
-    found = readings(written(tmp_path, events), "--config", tmp_path / "c.toml", "--every", "1h")
-    assert [(each["labels"], each["count"]) for each in found] == [
+    events = [event | {"ts": 7_200, "id": id_} for id_ in (1, 2, 1)]
+    read = readings(written(tmp_path, events), "--config", tmp_path / "c.toml", "--every", "1h")
+    assert [(reading["labels"], reading["count"]) for reading in read] == [
         ({"variant": "v"}, 2),
         ({"variant": "v", "country": "nl"}, 2),
     ]
-    assert {each["start"] for each in found} == {"1970-01-01T02:00:00Z"}
+    assert {reading["start"] for reading in read} == {"1970-01-01T02:00:00Z"}
 
 
 def test_without_every_the_windows_of_a_configuration_are_read_too(tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text(CONFIG)
     event = {"recommendations": ["a"], "interactions": ["a"], "variant": "v", "country": "nl"}
     path = written(tmp_path, [event | {"ts": ts, "id": 1} for ts in (0, 7_200)])
-    found = readings(path, "--config", tmp_path / "c.toml")
-    assert [(each["window"], each["count"]) for each in found] == [
+    read = readings(path, "--config", tmp_path / "c.toml")
+    assert [(reading["window"], reading["count"]) for reading in read] == [
         *(("5m", 1), ("lifetime", 2), ("5m", 1), ("lifetime", 2))
     ]
     done = ran("evaluate", path, "--config", tmp_path / "c.toml", "--format", "csv")
@@ -174,16 +174,16 @@ def test_labels_of_the_command_line_replace_configured_labels(tmp_path: Path) ->
     values = '[label_values]\nvariant = ["v"]\n'
     (tmp_path / "c.toml").write_text(f"{CONFIG}{table}{values}")
     event = {"recommendations": ["a"], "interactions": ["a"], "country": "nl", "ts": 0, "id": 1}
-    found = readings(written(tmp_path, [event]), "--config", tmp_path / "c.toml", "--by", "country")
-    assert {(each["metric"], *each["labels"].values()) for each in found} == {
+    read = readings(written(tmp_path, [event]), "--config", tmp_path / "c.toml", "--by", "country")
+    assert {(reading["metric"], *reading["labels"].values()) for reading in read} == {
         *(("ctr", "nl"), ("mrr",))
     }
 
 
 def test_an_event_of_the_first_year_is_in_the_first_span(tmp_path: Path) -> None:
     event = {"recommendations": ["a"], "interactions": ["a"], "at": "0001-01-01T00:00:00Z"}
-    (found,) = readings(written(tmp_path, [event]), "-m", "ctr", "--every", "7d", *_TIME)
-    assert found["start"] == "0001-01-01T00:00:00Z"
+    (reading,) = readings(written(tmp_path, [event]), "-m", "ctr", "--every", "7d", *_TIME)
+    assert reading["start"] == "0001-01-01T00:00:00Z"
 
 
 @pytest.mark.parametrize(
@@ -216,18 +216,18 @@ def _parquet(path: Path, times: Any) -> Path:
 
 def test_every_format_has_spans(tmp_path: Path) -> None:
     seconds = [3_599, 10_800, 0, 3_600]
-    moments = [datetime.fromtimestamp(each, UTC) for each in seconds]
+    moments = [datetime.fromtimestamp(instant, UTC) for instant in seconds]
     lines = [
         {"at": at, "recommendations": ["a", "b"], "interactions": clicks}
         for at, clicks in zip(seconds, (["b"], ["a"], [], ["z"]), strict=True)
     ]
     hourly = ("-m", "mrr", "--every", "1h", "--time", "at")
     expected = readings(written(tmp_path, lines), *hourly, "--time-unit", "s")
-    assert [each["value"] for each in expected] == [0.25, 0.0, 1.0]
+    assert [reading["value"] for reading in expected] == [0.25, 0.0, 1.0]
     text = _csv(tmp_path, [moment.isoformat() for moment in moments])
     assert readings(text, *hourly) == expected
     for unit, factor in (("s", 1), ("ms", 1_000), ("us", 1_000_000)):
-        numbers = _csv(tmp_path, [each * factor for each in seconds])
+        numbers = _csv(tmp_path, [instant * factor for instant in seconds])
         assert readings(numbers, *hourly, "--time-unit", unit) == expected
     for kind in (pa.timestamp("ns", "UTC"), pa.timestamp("s"), pa.timestamp("us", "+02:00")):
         table = _parquet(tmp_path / "events.parquet", pa.array(moments, kind))
@@ -240,8 +240,10 @@ def test_spans_of_a_table_are_split_by_labels(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     path.write_text("at,arm,recommendations,interactions\n1,x,a,a\n2,y,a,b\n3700,x,a,\n")
     arguments = ("-m", "mrr", "--every", "1h", "--time", "at", "--time-unit", "s", "--by", "arm")
-    found = readings(path, *arguments)
-    assert [(each["start"][11:16], each["labels"]["arm"], each["value"]) for each in found] == [
+    read = readings(path, *arguments)
+    assert [
+        (reading["start"][11:16], reading["labels"]["arm"], reading["value"]) for reading in read
+    ] == [
         ("00:00", "x", 1.0),
         ("00:00", "y", 0.0),
         ("01:00", "x", 0.0),
@@ -306,8 +308,8 @@ def _events(item: Callable[[int], str | int], *, users: bool) -> list[dict[str, 
             {
                 "ts": f"2026-01-0{1 + number % _DAYS}T08:00:00Z",
                 "id": f"e{number}",
-                "recommendations": [item(each) for each in draw.sample(range(50), 5)],
-                "interactions": [item(each) for each in draw.sample(range(50), number % 4)],
+                "recommendations": [item(code) for code in draw.sample(range(50), 5)],
+                "interactions": [item(code) for code in draw.sample(range(50), number % 4)],
             }
             | (user if named else {})
         )
@@ -327,24 +329,24 @@ def test_intervals_do_not_depend_on_the_form_of_the_records(
     # Numbers as ids are read by the general decoder, text by the compiled one.
     texts = json_lines(tmp_path / "texts.ndjson", _events(str, users=users))
     numbers = json_lines(tmp_path / "numbers.ndjson", _events(int, users=users))
-    found = readings(texts, "--config", config, *every)
-    assert readings(numbers, "--config", config, *every) == found
+    read = readings(texts, "--config", config, *every)
+    assert readings(numbers, "--config", config, *every) == read
     # Event ids of a table are not read.
     if users:
         table = tmp_path / "events.parquet"
         pq.write_table(pa.Table.from_pylist(_events(str, users=users)), table)
-        assert readings(table, "--config", config, *every) == found
-    hit_rates = [each for each in found if each["metric"] == "hit_rate@3"]
+        assert readings(table, "--config", config, *every) == read
+    hit_rates = [entry for entry in read if entry["metric"] == "hit_rate@3"]
     assert len(hit_rates) == (_DAYS if every else 1)
-    for each in hit_rates:
-        assert each["interval"].keys() == _INTERVAL
-        assert each["interval"]["kind"] == ("pointwise" if every else "anytime")
-        assert each["interval"]["low"] < each["value"] < each["interval"]["high"]
-    coverage = [each for each in found if each["metric"] == "item_coverage@3"]
+    for reading in hit_rates:
+        assert reading["interval"].keys() == _INTERVAL
+        assert reading["interval"]["kind"] == ("pointwise" if every else "anytime")
+        assert reading["interval"]["low"] < reading["value"] < reading["interval"]["high"]
+    coverage = [entry for entry in read if entry["metric"] == "item_coverage@3"]
     assert len(coverage) == len(hit_rates)
-    for each in coverage:
-        assert each["interval"] is None
-        assert "not a mean" in each["no_interval"]
+    for reading in coverage:
+        assert reading["interval"] is None
+        assert "not a mean" in reading["no_interval"]
 
 
 def test_csv_has_the_bounds_and_a_table_the_words(tmp_path: Path, config: Path) -> None:
@@ -352,7 +354,7 @@ def test_csv_has_the_bounds_and_a_table_the_words(tmp_path: Path, config: Path) 
     call = ("evaluate", path, "--config", config, "--every", "1d")
     rows = list(csv.DictReader(io.StringIO(ran(*call, "--format", "csv").stdout)))
     listed = json.loads(ran(*call, "--format", "json").stdout)
-    for row, each in zip(rows, listed, strict=True):
+    for row, reading in zip(rows, listed, strict=True):
         for end in ("low", "high"):
-            assert row[f"interval_{end}"] == str((each["interval"] or {end: ""})[end])
+            assert row[f"interval_{end}"] == str((reading["interval"] or {end: ""})[end])
     assert "95 % interval 0." in ran(*call).stdout

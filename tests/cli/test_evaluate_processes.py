@@ -71,9 +71,9 @@ def test_the_output_is_the_same_whatever_the_number_of_processes(tmp_path: Path)
     files = [csv(tmp_path / f"{n}.csv", events(40, n)) for n in range(3)]
     hourly = ["--by", "variant", "--every", "1h", "--time", "ts", "--time-unit", "s"]
     call: list[str | Path] = [*files, *asked(METRICS), *hourly, "--format", "json", "--processes"]
-    one, two = (ran("evaluate", *call, number) for number in ("1", "2"))
-    assert (two.returncode, two.stdout, two.stderr) == (0, one.stdout, one.stderr)
-    assert len(json.loads(one.stdout)) >= len(METRICS)
+    alone, two = (ran("evaluate", *call, number) for number in ("1", "2"))
+    assert (two.returncode, two.stdout, two.stderr) == (0, alone.stdout, alone.stderr)
+    assert len(json.loads(alone.stdout)) >= len(METRICS)
 
 
 @pytest.mark.parametrize("every", sampled(["1h", None], 2))
@@ -82,7 +82,7 @@ def test_several_processes_give_the_same_state_with_intervals_and_labels(
 ) -> None:
     paths = [str(parquet(tmp_path / f"{n}.pq", events(40, n))) for n in range(2)]
     usual: dict[str, Any] = {"labels": ["variant"], "time": "ts", "time_unit": "s"}
-    found = []
+    states = []
     for processes in (1, 2):
         request = Request(paths=paths, metrics=METRICS, every=every, processes=processes, **usual)
         config = with_intervals(config_of(request))
@@ -90,12 +90,12 @@ def test_several_processes_give_the_same_state_with_intervals_and_labels(
         counts = count_events(request, config, SURROUNDINGS, length)
         if every is None:
             slices = [accumulator_of(counts, [name], {}) for name in ("__missing__", "a", "b")]
-            found.append([b"".join(part.dump()) for part in slices if part is not None])
+            states.append([b"".join(part.dump()) for part in slices if part is not None])
         else:
             assert counts.spans is not None
-            found.append([str(len([*counts.spans.items()])).encode(), *read(counts.spans.dump())])
-    assert found[0] == found[1]
-    assert len(found[0]) == (3 if every is None else 2)
+            states.append([str(len([*counts.spans.items()])).encode(), *read(counts.spans.dump())])
+    assert states[0] == states[1]
+    assert len(states[0]) == (3 if every is None else 2)
 
 
 def read(dumped: Sequence[Dumped]) -> list[bytes]:
@@ -111,16 +111,16 @@ def test_several_processes_give_the_same_state_of_json_lines(tmp_path: Path) -> 
     request = Request(paths=paths, metrics=METRICS, labels=["variant"], time="ts", time_unit="s")
     config = with_intervals(config_of(request))
     requests = [msgspec.structs.replace(request, processes=processes) for processes in (1, 2)]
-    one, two = (count_events(of_number, config, SURROUNDINGS).ingest for of_number in requests)
-    assert one.tally == two.tally
-    assert sections(one) == sections(two)
+    alone, two = (count_events(of_number, config, SURROUNDINGS).ingest for of_number in requests)
+    assert alone.tally == two.tally
+    assert sections(alone) == sections(two)
 
 
 def sections(ingest: Ingest) -> dict[tuple[str, str], bytes]:
     return {
-        (partition.topic, each.name): b"".join(each.content()())
+        (partition.topic, section.name): b"".join(section.content()())
         for partition in ingest.partitions
-        for each in ingest.sections(partition)
+        for section in ingest.sections(partition)
     }
 
 
@@ -128,9 +128,9 @@ def test_invalid_records_are_reported_alike_by_any_number_of_processes(tmp_path:
     paths = [json_lines(tmp_path / f"{n}.ndjson", events(5, n)) for n in range(3)]
     for path, bad in zip(paths, ("", "{\n", "{\n[]\n"), strict=True):
         path.write_text(path.read_text() + bad)
-    one, two = (ran("evaluate", *paths, "-m", "mrr", "--processes", n) for n in ("1", "2"))
-    assert f"not_json, first in {paths[1]}, line 6" in one.stderr
-    assert (one.stdout, one.stderr) == (two.stdout, two.stderr)
+    alone, two = (ran("evaluate", *paths, "-m", "mrr", "--processes", n) for n in ("1", "2"))
+    assert f"not_json, first in {paths[1]}, line 6" in alone.stderr
+    assert (alone.stdout, alone.stderr) == (two.stdout, two.stderr)
 
 
 def test_an_error_names_the_file_and_the_row(tmp_path: Path) -> None:
@@ -204,9 +204,9 @@ def test_a_killed_worker_process_is_reported_in_one_sentence() -> None:
         pytest.raises(
             LostProcessError, match="killed by signal 9, most likely because memory ran out"
         ),
-        map_in_processes(end_hard, [0, 1], 2) as found,
+        map_in_processes(end_hard, [0, 1], 2) as results,
     ):
-        list(found)
+        list(results)
 
 
 @pytest.fixture
@@ -240,12 +240,12 @@ def counting(tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
 
 def workers(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
     """The worker processes, once both have begun to count."""
-    found: list[psutil.Process] = []
-    while len(found) < 2 and process.poll() is None:
+    workers_of: list[psutil.Process] = []
+    while len(workers_of) < 2 and process.poll() is None:
         children = psutil.Process(process.pid).children()
-        found = [child for child in children if _counts(child)]
+        workers_of = [child for child in children if _counts(child)]
         time.sleep(0.05)
-    return found
+    return workers_of
 
 
 def _counts(child: psutil.Process) -> bool:
@@ -255,21 +255,21 @@ def _counts(child: psutil.Process) -> bool:
 
 
 def test_an_interrupt_ends_all_processes_quietly(counting: subprocess.Popen[bytes]) -> None:
-    found = workers(counting)
-    for each in found:
-        each.send_signal(signal.SIGINT)
-    assert not psutil.wait_procs(found, 1)[0]
+    counters = workers(counting)
+    for counter in counters:
+        counter.send_signal(signal.SIGINT)
+    assert not psutil.wait_procs(counters, 1)[0]
     os.killpg(counting.pid, signal.SIGINT)
     out, err = counting.communicate(timeout=PATIENCE)
     assert (counting.returncode, out, err) == (130, b"", b"")
-    assert not psutil.wait_procs(found, PATIENCE)[1]
+    assert not psutil.wait_procs(counters, PATIENCE)[1]
 
 
 def test_no_worker_process_outlives_its_parent(counting: subprocess.Popen[bytes]) -> None:
-    found = workers(counting)
-    assert len(found) == 2
+    counters = workers(counting)
+    assert len(counters) == 2
     counting.kill()
-    assert not psutil.wait_procs(found, PATIENCE)[1]
+    assert not psutil.wait_procs(counters, PATIENCE)[1]
 
 
 def test_a_terminal_shows_the_rate_and_the_remaining_time(tmp_path: Path) -> None:

@@ -51,10 +51,10 @@ def expected(ties: str = "arrival") -> dict[str, tuple[float, int]]:
     return {reading.metric: (reading.value, reading.count) for reading in read}
 
 
-def found(*arguments: str | Path) -> dict[str, tuple[Any, Any]]:
+def results_of(*arguments: str | Path) -> dict[str, tuple[Any, Any]]:
     metrics = [] if "-m" in arguments else asked(METRICS)
     read = readings(*arguments, *metrics)
-    return {each["metric"]: (each["value"], each["count"]) for each in read}
+    return {reading["metric"]: (reading["value"], reading["count"]) for reading in read}
 
 
 def told(*arguments: str | Path) -> str:
@@ -78,11 +78,11 @@ def pair(tmp_path: Path) -> Arguments:
 
 
 def test_atomic_files_are_joined_by_user(pair: Arguments) -> None:
-    assert found(*pair) == expected()
+    assert results_of(*pair) == expected()
 
 
 def test_equal_scores_may_be_ordered_by_id(pair: Arguments) -> None:
-    assert found(*pair, "--ties", "id_desc") == expected("id_desc")
+    assert results_of(*pair, "--ties", "id_desc") == expected("id_desc")
     assert expected("id_desc") != expected()
 
 
@@ -93,7 +93,7 @@ def test_the_smaller_id_may_come_first_as_in_the_cut_rr_of_ir_measures(
     tmp_path: Path, ties: str, first: float
 ) -> None:
     both = written(tmp_path, "user,item,score\n1,b,1\n1,a,1\n1,c,1\n", "user,item\n1,a\n")
-    assert found(*both, "-m", "mrr", "--ties", ties) == {"mrr": (first, 1)}
+    assert results_of(*both, "-m", "mrr", "--ties", ties) == {"mrr": (first, 1)}
 
 
 def test_parquet_and_csv_give_the_same_with_columns_of_any_name(tmp_path: Path) -> None:
@@ -112,8 +112,8 @@ def test_parquet_and_csv_give_the_same_with_columns_of_any_name(tmp_path: Path) 
     renamed = text.replace("user_id,item_id", "who,what").encode()
     (tmp_path / "truth.csv.gz").write_bytes(gzip.compress(renamed))
     roles = ("user=who", "item=what", "score=how_much")
-    named = [text for each in roles for text in ("--column", each)]
-    assert found(*both, *named) == expected()
+    named = [text for role in roles for text in ("--column", role)]
+    assert results_of(*both, *named) == expected()
 
 
 def test_replays_frames_of_integers_match_the_text_of_a_csv(tmp_path: Path) -> None:
@@ -124,7 +124,7 @@ def test_replays_frames_of_integers_match_the_text_of_a_csv(tmp_path: Path) -> N
     (tmp_path / "truth.csv").write_text("user_idx,item_idx\n7,10\n9,11\n")
     metrics = asked(["mrr", "distinct_items", "replay:MRR@2"])
     integers, text = (
-        found(*files(tmp_path / "recs.parquet", tmp_path / name), *metrics)
+        results_of(*files(tmp_path / "recs.parquet", tmp_path / name), *metrics)
         for name in ("truth.parquet", "truth.csv")
     )
     assert integers == text
@@ -139,14 +139,14 @@ def test_folders_and_patterns_are_read_as_one_file(tmp_path: Path) -> None:
         for number, part in enumerate((rows[:2], rows[2:])):
             (tmp_path / name / f"part-{number}.tsv").write_text("".join([head, *part]))
     both = files(tmp_path / "recs", tmp_path / "truth" / "part-*.tsv")
-    assert found(*both) == expected()
+    assert results_of(*both) == expected()
     (tmp_path / "recs" / "part-2.tsv").write_text("user_id\nu1\n")
     assert "recs: Schema at index 2 was different" in told(*both)
 
 
 def test_without_scores_items_are_ranked_in_file_order(tmp_path: Path) -> None:
     both = written(tmp_path, "item,user\nb,1\nx,2\na,1\n", "user,item\n1,a\n")
-    assert found(*both, "-m", "mrr") == {"mrr": (0.25, 2)}
+    assert results_of(*both, "-m", "mrr") == {"mrr": (0.25, 2)}
 
 
 def test_without_scores_a_column_that_may_hold_them_is_named(tmp_path: Path) -> None:
@@ -160,17 +160,17 @@ def test_a_column_of_numbers_that_may_be_the_score_is_not_left_unread(tmp_path: 
     said = told(*both)
     assert "no column has a usual name of a score or rank, and 'est' has numbers; if it" in said
     assert "--column score=est (highest first) or --column rank=est (lowest first)" in said
-    assert found(*both, "-m", "mrr", "--column", "score=est") == {"mrr": (1.0, 1)}
-    assert found(*both, "-m", "mrr", "--ties", "arrival") == {"mrr": (0.5, 1)}
+    assert results_of(*both, "-m", "mrr", "--column", "score=est") == {"mrr": (1.0, 1)}
+    assert results_of(*both, "-m", "mrr", "--ties", "arrival") == {"mrr": (0.5, 1)}
     both = written(tmp_path, ",user,item\n0,1,a\n1,1,b\n", "user,item\n1,b\n")
-    assert found(*both, "-m", "mrr") == {"mrr": (0.5, 1)}
+    assert results_of(*both, "-m", "mrr") == {"mrr": (0.5, 1)}
 
 
 def test_columns_may_have_another_name_in_each_file(tmp_path: Path) -> None:
     both = written(tmp_path, "client,sku,score\n1,a,1\n1,b,2\n", "member,product\n1,a\n")
     names = ["recommendations.user=client", "truth.user=member"]
     options = [part for name in names for part in ("--column", name)]
-    assert found(*both, "-m", "mrr", *options) == {"mrr": (0.5, 1)}
+    assert results_of(*both, "-m", "mrr", *options) == {"mrr": (0.5, 1)}
     assert "name it with --column recommendations.user=NAME; the first" in told(*both)
     assert "name it with --column truth.user=NAME; the" in told(*both, *options[:2])
     swapped = ["--column", "truth.user=client", "--column", "user=client"]
@@ -189,7 +189,7 @@ def test_without_scores_the_lowest_rank_comes_first(tmp_path: Path, first: int) 
     rows = [("a", 2), ("b", 0), ("c", 1), ("d", 10)]
     shown = "".join(f"1,{item},{rank + first}\n" for item, rank in rows)
     both = written(tmp_path, f"user,item,rank\n{shown}", "user,item\n1,d\n1,c\n")
-    assert found(*both, *asked(["mrr", "precision@3"])) == {
+    assert results_of(*both, *asked(["mrr", "precision@3"])) == {
         "mrr": (0.5, 1),
         "precision@3": (1 / 3, 1),
     }
@@ -199,8 +199,11 @@ def test_scores_come_before_ranks_unless_these_are_named(tmp_path: Path) -> None
     recommended = "user,item,score,rank\n1,a,0.9,2\n1,b,0.5,1\n2,b,0.5,1\n"
     both = written(tmp_path, recommended, "user,item\n1,a\n")
     metrics = asked(["mrr", "auc"])
-    assert found(*both, *metrics) == {"mrr": (0.5, 2), "auc": (1.0, 2)}
-    assert found(*both, *metrics, "--column", "rank=rank") == {"mrr": (0.25, 2), "auc": (1.0, 2)}
+    assert results_of(*both, *metrics) == {"mrr": (0.5, 2), "auc": (1.0, 2)}
+    assert results_of(*both, *metrics, "--column", "rank=rank") == {
+        "mrr": (0.25, 2),
+        "auc": (1.0, 2),
+    }
 
 
 @pytest.mark.parametrize(
@@ -228,10 +231,10 @@ def test_systems_that_read_no_ratings_count_every_row_of_the_truth(tmp_path: Pat
         tmp_path, "user,item,score\n1,a,0.5\n", "user,item,rating\n1,a,0\n1,b,-1\n1,c,2\n"
     )
     systems = ["recbole", "replay", "replay_0_9", "replay_0_11", "replay_0_22", "rectools"]
-    values = found(*rated, *asked([f"{system}:map@1" for system in systems]))
+    values = results_of(*rated, *asked([f"{system}:map@1" for system in systems]))
     assert {value for value, _ in values.values()} == {1.0, 1 / 3}
     assert values["rectools:map@1"] == (1 / 3, 1)
-    assert found(*rated, *asked(["hit_rate@1", "trec:map"])) == {
+    assert results_of(*rated, *asked(["hit_rate@1", "trec:map"])) == {
         "hit_rate@1": (0.0, 1),
         "trec:map": (0.0, 1),
     }
@@ -299,12 +302,12 @@ def test_integers_of_any_width_are_the_same_ids(tmp_path: Path) -> None:
             table = pa.table({"user": pa.array([1, 2], kind), "item": pa.array(ids, kind)})
             pq.write_table(table, tmp_path / f"{name}.parquet")
         both = files(tmp_path / "recs.parquet", tmp_path / "truth.parquet")
-        assert found(*both, "-m", "mrr") == {"mrr": (0.5, 2)}
+        assert results_of(*both, "-m", "mrr") == {"mrr": (0.5, 2)}
 
 
 def test_users_are_counted_if_a_metric_reads_them(tmp_path: Path) -> None:
     both = written(tmp_path, "user,item\n1,b\n2,x\n1,a\n", "user,item\n1,a\n3,a\n")
-    of = found(*both, *asked(["users_covered", "users_covered(having=hit)"]))
+    of = results_of(*both, *asked(["users_covered", "users_covered(having=hit)"]))
     assert [value for value, _ in of.values()] == [2.0, 1.0]
 
 
@@ -314,7 +317,7 @@ def test_a_catalogue_in_a_file_holds_ids_of_their_kind(tmp_path: Path) -> None:
     (tmp_path / "items.txt").write_text("5\n6\n7\n8\n")
     both = files(tmp_path / "recs.parquet", tmp_path / "recs.parquet")
     options: Arguments = ["--catalog", tmp_path / "items.txt", "-m", "item_coverage"]
-    assert found(*both, *options) == {"item_coverage": (0.5, 1)}
+    assert results_of(*both, *options) == {"item_coverage": (0.5, 1)}
     lists = pa.table({"recommendations": [[5]], "interactions": [[6]]})
     pq.write_table(lists, tmp_path / "lists.parquet")
     (tmp_path / "items.txt").write_text("5\nsix\n")
@@ -328,8 +331,8 @@ def test_trec_evals_files_are_known_by_their_first_lines(tmp_path: Path) -> None
     (tmp_path / "results.gz").write_bytes(gzip.compress(RUN.encode()))
     both, metrics = written(tmp_path, RUN, QRELS, ""), asked(["map", "mrr", "hits"])
     for given in (both, [both[0], tmp_path / "results.gz", *both[2:]]):
-        assert found(*given, *metrics) == {"map": (0.5, 1), "mrr": (0.5, 1), "hits": (1.0, 1)}
-    by_arrival = found(*both, *metrics, "--form", "trec", "--ties", "arrival")
+        assert results_of(*given, *metrics) == {"map": (0.5, 1), "mrr": (0.5, 1), "hits": (1.0, 1)}
+    by_arrival = results_of(*both, *metrics, "--form", "trec", "--ties", "arrival")
     assert by_arrival["map"] == (1.0, 1)
     said = "2 topics are in only one file and are left out, as in trec_eval."
     assert said in ran("evaluate", *both, "-m", "mrr").stderr
@@ -352,7 +355,7 @@ def test_the_trec_eval_sample_has_its_printed_digits_from_its_own_files() -> Non
     printed = PRINTED.read_text()
     values = {line.split()[0]: line.split()[2] for line in printed.splitlines()}
     both = files(folder / "results.test.gz", folder / "qrels.test.gz")
-    read = found(*both, *asked(f"trec:{name}" for name in names))
+    read = results_of(*both, *asked(f"trec:{name}" for name in names))
     digits = [f"{value:.4f}" for value, _ in read.values()]
     assert digits == [f"{float(values[name]):.4f}" for name in names]
 
@@ -399,7 +402,7 @@ def test_c_floats_make_the_ties_that_trec_eval_sees(tmp_path: Path) -> None:
     scores = {"d1": "0.30000001", "d2": "0.300000012", "d3": "0.3"}
     lines = (f"q1 Q0 {item} 1 {score} tag\n" for item, score in scores.items())
     both = written(tmp_path, "".join(lines), "q1 0 d1 1\n", "")
-    assert list(found(*both, "-m", "trec:recip_rank").values()) == [(1 / 3, 1)]
+    assert list(results_of(*both, "-m", "trec:recip_rank").values()) == [(1 / 3, 1)]
 
 
 @pytest.mark.nightly
@@ -411,10 +414,10 @@ def test_rankings_are_those_of_trec_eval_itself(tmp_path: Path) -> None:
         items = draw.sample(range(100), 30)
         # Neighbours of a kNN: few distinct similarities, and sums of them that differ by an ulp.
         run[topic] = {
-            f"d{each}": draw.choice((0.1, 0.2, 0.7)) + draw.choice((0.1, 1e-9, 0.2)) / 3
-            for each in items
+            f"d{item}": draw.choice((0.1, 0.2, 0.7)) + draw.choice((0.1, 1e-9, 0.2)) / 3
+            for item in items
         }
-        qrels[topic] = {f"d{each}": draw.randint(0, 2) for each in draw.sample(range(100), 40)}
+        qrels[topic] = {f"d{item}": draw.randint(0, 2) for item in draw.sample(range(100), 40)}
     lines = (
         f"{topic} Q0 {item} 0 {score!r} tag\n"
         for topic, scores in run.items()
@@ -423,12 +426,12 @@ def test_rankings_are_those_of_trec_eval_itself(tmp_path: Path) -> None:
     judged = (f"{q} 0 {item} {rel}\n" for q, rels in qrels.items() for item, rel in rels.items())
     both = written(tmp_path, "".join(lines), "".join(judged), "")
     names = ("recip_rank", "map", "Rprec", "bpref", "P_5", "P_10", "num_rel_ret")
-    ours = found(*both, *asked(f"trec:{name}" for name in names))
+    ours = results_of(*both, *asked(f"trec:{name}" for name in names))
     theirs = pytrec_eval.RelevanceEvaluator(
         qrels, {"recip_rank", "map", "Rprec", "bpref", "P", "num_rel_ret"}
     ).evaluate(run)
     for name, (read, _) in zip(names, ours.values(), strict=True):
-        values = [each[name] for each in theirs.values()]
+        values = [measures[name] for measures in theirs.values()]
         whole = sum(values) if name == "num_rel_ret" else sum(values) / len(values)
         assert read == pytest.approx(whole, rel=1e-12), name
 
@@ -444,7 +447,7 @@ def test_spans_join_rows_of_both_files_by_time(tmp_path: Path) -> None:
     )
     both = written(tmp_path, recommendations, truth)
     read = readings(*both, "-m", "mrr", "--every", "24h", "--time", "at")
-    assert [(each["start"], each["value"], each["count"]) for each in read] == [
+    assert [(reading["start"], reading["value"], reading["count"]) for reading in read] == [
         ("1970-01-01T00:00:00Z", 1.0, 1),
         ("1970-01-02T00:00:00Z", 0.5, 1),
         ("1970-01-03T00:00:00Z", 0.0, 1),
@@ -464,7 +467,7 @@ def test_a_pair_has_no_labels_and_no_streams_to_join(pair: Arguments, tmp_path: 
         attribution = { impressions = "shown", window = "1h", interactions = [{ source = "acts" }] }
     """
     config = saved(tmp_path / "streameval.toml", text)
-    assert found(*pair, "--config", config, *asked(METRICS)) == expected()
+    assert results_of(*pair, "--config", config, *asked(METRICS)) == expected()
 
 
 def test_options_that_contradict_each_other_are_explained(pair: Arguments) -> None:

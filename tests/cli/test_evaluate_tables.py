@@ -31,13 +31,13 @@ ACTS = [[3, 9], [], [1], [1, 3, 3]]
 VARIANTS = ["b", "a", "a", "b"]
 
 
-def found(*arguments: str | Path, metrics: tuple[str, ...] = METRICS) -> list[dict[str, Any]]:
+def readings_of(*arguments: str | Path, metrics: tuple[str, ...] = METRICS) -> list[dict[str, Any]]:
     return readings(*arguments, *asked(metrics))
 
 
 def values(read: list[dict[str, Any]], **labels: str) -> dict[str, tuple[float, int]]:
-    chosen = (each for each in read if each["labels"] == labels)
-    return {each["metric"]: (each["value"], each["count"]) for each in chosen}
+    chosen = (reading for reading in read if reading["labels"] == labels)
+    return {reading["metric"]: (reading["value"], reading["count"]) for reading in chosen}
 
 
 def expected(rows: list[int]) -> dict[str, tuple[float, int]]:
@@ -65,26 +65,26 @@ def events(tmp_path: Path) -> Path:
 
 
 def test_lists_of_parquet_are_events(events: Path) -> None:
-    assert values(found(events)) == expected([0, 1, 2, 3])
+    assert values(readings_of(events)) == expected([0, 1, 2, 3])
 
 
 def test_a_column_splits_every_metric(events: Path) -> None:
-    read = found(events, "--by", "variant")
+    read = readings_of(events, "--by", "variant")
     assert values(read, variant="a") == expected([1, 2])
     assert values(read, variant="b") == expected([0, 3])
-    assert [each["labels"]["variant"] for each in read] == ["a", "b"] * len(METRICS)
+    assert [reading["labels"]["variant"] for reading in read] == ["a", "b"] * len(METRICS)
 
 
 @pytest.mark.parametrize(("separator", "option"), [(" ", None), ("|", None), (";", ";")])
 def test_csv_has_its_ids_separated(tmp_path: Path, separator: str, option: str | None) -> None:
     lists = [
-        [separator.join(map(str, each)) for each in row] for row in zip(SHOWN, ACTS, strict=True)
+        [separator.join(map(str, items)) for items in row] for row in zip(SHOWN, ACTS, strict=True)
     ]
     lines = (f'x,"{shown}","{acts}"' for shown, acts in lists)
     path = tmp_path / "events.csv"
     path.write_text("\n".join(["unread,recommendations,interactions", *lines]))
     given = [] if option is None else ["--separator", option]
-    assert values(found(path, *given)) == expected([0, 1, 2, 3])
+    assert values(readings_of(path, *given)) == expected([0, 1, 2, 3])
 
 
 def test_columns_may_be_named_by_a_configuration(tmp_path: Path) -> None:
@@ -94,28 +94,28 @@ def test_columns_may_be_named_by_a_configuration(tmp_path: Path) -> None:
         'metrics = ["mrr"]\nlabels = ["variant"]\n[source]\ntype = "simulator"\n[event]\n'
         'recommendations = "shown"\ninteractions = "clicked"\n[event.labels]\nvariant = "arm"\n'
     )
-    assert values(found(path, "--config", config), variant="2") == expected([1, 2])
+    assert values(readings_of(path, "--config", config), variant="2") == expected([1, 2])
 
 
 def test_scores_and_positions_are_read_where_there_are_any(tmp_path: Path) -> None:
     columns = {"recommendations": [["a", "b"]], "interactions": [["b"]]}
     path = parquet(tmp_path / "a.parquet", **columns, scores=[[0.5, 0.75]], positions=[[4, 2]])
-    read = values(found(path, metrics=("mrr", "auc")))
+    read = values(readings_of(path, metrics=("mrr", "auc")))
     assert read == {"mrr": (0.5, 1), "auc": (1.0, 1)}
     text = tmp_path / "a.csv"
     text.write_text("recommendations,interactions,scores,positions\na b,b,0.5 0.75,4 2\n")
-    assert values(found(text, metrics=("mrr", "auc"))) == read
+    assert values(readings_of(text, metrics=("mrr", "auc"))) == read
 
 
 def test_digits_are_integers_where_the_configuration_says_so(tmp_path: Path) -> None:
     path = saved(tmp_path / "events.csv", "recommendations,interactions\n01 2,1\n")
     config = tmp_path / "streameval.toml"
     config.write_text('metrics = ["mrr"]\n[source]\ntype = "simulator"\n[event]\nids = "integer"\n')
-    assert found(path, metrics=("mrr",))[0]["value"] == 0.0
-    assert found(path, "--config", config, metrics=("mrr",))[0]["value"] == 1.0
+    assert readings_of(path, metrics=("mrr",))[0]["value"] == 0.0
+    assert readings_of(path, "--config", config, metrics=("mrr",))[0]["value"] == 1.0
     mixed = parquet(tmp_path / "a.parquet", recommendations=[[1, 2]], interactions=[["2"]])
     assert 'or set ids = "integer" under [event]' in told(mixed)
-    assert found(mixed, "--config", config, metrics=("mrr",))[0]["value"] == 0.5
+    assert readings_of(mixed, "--config", config, metrics=("mrr",))[0]["value"] == 0.5
 
 
 @pytest.mark.parametrize("written_as", ["json", "python"])
@@ -127,7 +127,7 @@ def test_lists_may_be_written_as_json_or_as_python_does(tmp_path: Path, written_
         rows.writerow(["recommendations", "interactions", "scores"])
         for shown, acts in zip(SHOWN, ACTS, strict=True):
             rows.writerow([write(shown), write(list(map(str, acts))), write([0.5] * len(shown))])
-    assert values(found(path)) == expected([0, 1, 2, 3])
+    assert values(readings_of(path)) == expected([0, 1, 2, 3])
 
 
 def test_each_column_may_have_a_separator_and_a_name_of_its_own(tmp_path: Path) -> None:
@@ -137,9 +137,9 @@ def test_each_column_may_have_a_separator_and_a_name_of_its_own(tmp_path: Path) 
     )
     path = saved(tmp_path / "events.csv", "".join(["shown,clicks\n", *lines]))
     named = ["--column", "recommendations=shown", "--column", "interactions=clicks"]
-    assert values(found(path, *named, "--separator", "clicks=;")) == expected([0, 1, 2, 3])
+    assert values(readings_of(path, *named, "--separator", "clicks=;")) == expected([0, 1, 2, 3])
     both = ["--separator", "shown=|", "--separator", ";"]
-    assert values(found(path, *named, *both)) == expected([0, 1, 2, 3])
+    assert values(readings_of(path, *named, *both)) == expected([0, 1, 2, 3])
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_a_separator_of_a_column_is_always_used(tmp_path: Path) -> None:
     path = tmp_path / "events.csv"
     path.write_text('recommendations,interactions\n"Heat|Toy Story, The","Toy Story, The"\n')
     given = ["--separator", "recommendations=|", "--separator", "interactions=|"]
-    assert found(path, *given, metrics=("mrr",))[0]["value"] == 0.5
+    assert readings_of(path, *given, metrics=("mrr",))[0]["value"] == 0.5
 
 
 @pytest.mark.parametrize(
@@ -216,9 +216,9 @@ def test_a_separator_of_a_column_is_always_used(tmp_path: Path) -> None:
 def test_text_stays_text_whatever_its_header_looks_like(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "EVENTS.CSV"
     path.write_bytes(content)
-    assert found(path, metrics=("mrr",))[0]["value"] == 0.0
+    assert readings_of(path, metrics=("mrr",))[0]["value"] == 0.0
     path.write_bytes(content.replace(b"007", b"7"))
-    assert found(path, metrics=("mrr",))[0]["value"] == 1.0
+    assert readings_of(path, metrics=("mrr",))[0]["value"] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ def test_integers_that_became_floats_in_one_file_are_rejected(
 ) -> None:
     path = saved(tmp_path / "events.csv", f"recommendations,interactions\n{shown},{acts}\n")
     if refused_as is None:
-        assert len(found(path, metrics=("mrr",))) == 1
+        assert len(readings_of(path, metrics=("mrr",))) == 1
     else:
         assert refused_as in told(path)
 
@@ -247,14 +247,14 @@ def test_marks_of_0_and_1_in_place_of_items_are_refused(tmp_path: Path, form: st
         lists = (shown, acts)
         if form == "parquet":
             return parquet(path, recommendations=[shown] * rows, interactions=[acts] * rows)
-        row = ",".join("|".join(map(str, each)) for each in lists)
+        row = ",".join("|".join(map(str, items)) for items in lists)
         path.write_text("recommendations,interactions\n" + f"{row}\n" * rows)
         return path
 
     assert "have a 0 or 1 for each recommendation" in told(given([7, 8, 1], [0, 1, 0]))
     for shown, acts in (([7, 8, 1], [0, 1]), ([0, 1], [1, 0]), ([7, 8], [0, 2])):
-        assert len(found(given(shown, acts), metrics=("mrr",))) == 1
-    assert len(found(given([7, 8], [0, 1], rows=9), metrics=("mrr",))) == 1
+        assert len(readings_of(given(shown, acts), metrics=("mrr",))) == 1
+    assert len(readings_of(given([7, 8], [0, 1], rows=9), metrics=("mrr",))) == 1
 
 
 @pytest.mark.parametrize("form", ["csv", "parquet", "ndjson"])
@@ -267,8 +267,8 @@ def test_an_empty_label_is_missing(tmp_path: Path, form: str) -> None:
         saved(path, "recommendations,interactions,variant\na,a,x\na,a,\n")
     else:
         json_lines(path, pa.table(columns).to_pylist())
-    read = found(path, "--by", "variant", metrics=("mrr",))
-    assert [each["labels"]["variant"] for each in read] == ["__missing__", "x"]
+    read = readings_of(path, "--by", "variant", metrics=("mrr",))
+    assert [reading["labels"]["variant"] for reading in read] == ["__missing__", "x"]
 
 
 def test_a_configuration_needs_no_source_if_files_are_given(events: Path, tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_a_configuration_needs_no_source_if_files_are_given(events: Path, tmp_pa
     pairs = zip(SHOWN, ACTS, strict=True)
     records = ({"recommendations": shown, "interactions": acts} for shown, acts in pairs)
     for path in (events, json_lines(tmp_path / "events.ndjson", records)):
-        (read,) = found(path, "--config", config, metrics=())
+        (read,) = readings_of(path, "--config", config, metrics=())
         assert read["value"] == expected([0, 1, 2, 3])["mrr"][0]
     assert "source: this key is missing" in told("--config", config)
 
@@ -285,8 +285,8 @@ def test_fields_of_json_lines_are_named_in_the_same_way(tmp_path: Path) -> None:
     path = tmp_path / "events.ndjson"
     path.write_text('{"list": {"shown": ["a", "b"]}, "did": ["b"], "arm": "x"}\n')
     columns = ("recommendations=list.shown", "interactions=did", "variant=arm")
-    named = [part for each in columns for part in ("--column", each)]
-    read = found(path, *named, "--by", "variant", metrics=("mrr",))
+    named = [part for column in columns for part in ("--column", column)]
+    read = readings_of(path, *named, "--by", "variant", metrics=("mrr",))
     assert values(read, variant="x") == {"mrr": (0.5, 1)}
 
 
@@ -324,11 +324,13 @@ def test_metrics_of_fields_that_no_table_has_are_refused(events: Path, tmp_path:
     records = [{"recommendations": [1], "interactions": [1], "other": [1]}]
     path = json_lines(tmp_path / "events.ndjson", records)
     assert "--column baseline=FIELD" in refused("evaluate", path, "-m", missing)
-    assert found(path, "--column", "baseline=other", metrics=(missing,))[0]["value"] == 1 - 1 / 3
+    assert (
+        readings_of(path, "--column", "baseline=other", metrics=(missing,))[0]["value"] == 1 - 1 / 3
+    )
     new = "user_novelty@3"
     assert "history, which tables cannot have" in refused("evaluate", events, "-m", new)
     assert "--column history=FIELD" in refused("evaluate", path, "-m", new)
-    assert found(path, "--column", "history=other", metrics=(new,))[0]["value"] == 0.0
+    assert readings_of(path, "--column", "history=other", metrics=(new,))[0]["value"] == 0.0
 
 
 CONFIG = """
@@ -461,7 +463,9 @@ def test_parquet_and_json_lines_give_the_same_bits(
             recommendations=pa.array(shown, kind),
             interactions=pa.array(acts, kind),
         )
-        assert found(table) == found(json_lines(Path(folder) / "events.ndjson", records))
+        assert readings_of(table) == readings_of(
+            json_lines(Path(folder) / "events.ndjson", records)
+        )
 
 
 @pytest.mark.parametrize(
@@ -515,4 +519,4 @@ def test_contradicting_options_are_explained(events: Path, tmp_path: Path) -> No
 def test_users_are_read_if_a_metric_reads_them(tmp_path: Path) -> None:
     users = ["u", "v", None, "u"]
     path = parquet(tmp_path / "a.pq", recommendations=SHOWN, interactions=ACTS, user=users)
-    assert found(path, metrics=("users_covered",))[0]["value"] == 2.0
+    assert readings_of(path, metrics=("users_covered",))[0]["value"] == 2.0

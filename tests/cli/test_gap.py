@@ -35,7 +35,7 @@ def _events(users: int = 200) -> list[dict[str, Any]]:
 
 def _lines(folder: Path, events: list[dict[str, Any]]) -> Path:
     path = folder / "events.ndjson"
-    path.write_text("".join(f"{json.dumps(each)}\n" for each in events))
+    path.write_text("".join(f"{json.dumps(event)}\n" for event in events))
     return path
 
 
@@ -44,8 +44,8 @@ def _json(*arguments: str | Path) -> list[dict[str, Any]]:
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert document["by"] == "country"
-    found: list[dict[str, Any]] = document["gaps"]
-    return found
+    gaps: list[dict[str, Any]] = document["gaps"]
+    return gaps
 
 
 @pytest.mark.parametrize("form", ["ndjson", "csv"])
@@ -57,25 +57,25 @@ def test_files_have_the_gaps_of_accumulators(tmp_path: Path, form: str) -> None:
         with path.open("w", newline="") as file:
             rows = csv.DictWriter(file, [*events[0]])
             rows.writeheader()
-            for each in events:
+            for event in events:
                 lists = {
-                    name: json.dumps(each[name]) for name in ("recommendations", "interactions")
+                    name: json.dumps(event[name]) for name in ("recommendations", "interactions")
                 }
-                rows.writerow(each | lists)
+                rows.writerow(event | lists)
     counted = {name: Accumulator("ndcg@2", intervals=Intervals()) for name in LEVELS}
-    for each in events:
-        counted[each["country"]].update(
-            each["recommendations"], each["interactions"], user=each["user"]
+    for event in events:
+        counted[event["country"]].update(
+            event["recommendations"], event["interactions"], user=event["user"]
         )
-    known = gap(counted, "ndcg@2")
-    (found,) = _json(path, "-m", "ndcg@2", "--gap", "country")
-    assert (found["difference"], found["low"], found["ratio_high"]) == (
-        known.difference,
-        known.low,
-        known.ratio_high,
+    expected = gap(counted, "ndcg@2")
+    (shown,) = _json(path, "-m", "ndcg@2", "--gap", "country")
+    assert (shown["difference"], shown["low"], shown["ratio_high"]) == (
+        expected.difference,
+        expected.low,
+        expected.ratio_high,
     )
-    assert [each["name"] for each in found["values"] if each["worst"]] == ["fr"]
-    assert found["kind"] == "fixed"
+    assert [entry["name"] for entry in shown["values"] if entry["worst"]] == ["fr"]
+    assert shown["kind"] == "fixed"
 
 
 def test_the_table_says_which_may_be_worst_and_by_how_much(tmp_path: Path) -> None:
@@ -125,8 +125,8 @@ def test_a_daemon_serves_the_gaps_and_its_state_has_those_of_the_files(tmp_path:
         served = daemon.consumed(len(events))["gaps"]
         text = daemon.get("/metrics").text
         assert daemon.stop() == 0
-    assert {each["labels"]["variant"] for each in served} == {"control", "new"}
-    assert {each["gap"]["values"][0]["name"] for each in served} == {"fr"}
+    assert {entry["labels"]["variant"] for entry in served} == {"control", "new"}
+    assert {entry["gap"]["values"][0]["name"] for entry in served} == {"fr"}
     assert 'streameval_gap_at_most{by="country",metric="ndcg@2",variant="new"} 0.1' in text
     state = tmp_path / "state"
     asked = ["-m", "ndcg@2", "--gap", "country"]
@@ -151,5 +151,5 @@ def test_unusable_input_is_refused(tmp_path: Path, arguments: list[str], message
 
 def test_a_metric_that_is_no_mean_is_left_out(tmp_path: Path) -> None:
     path = _lines(tmp_path, _events())
-    found = _json(path, "-m", "ndcg@2", "-m", "gini@2", "--gap", "country")
-    assert [each["metric"] for each in found] == ["ndcg@2"]
+    gaps = _json(path, "-m", "ndcg@2", "-m", "gini@2", "--gap", "country")
+    assert [entry["metric"] for entry in gaps] == ["ndcg@2"]

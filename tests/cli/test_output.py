@@ -85,8 +85,8 @@ def test_a_table_escapes_what_an_encoding_lacks_and_draws_its_lines_with_what_it
 
 
 def test_json_stays_json_in_every_encoding(events: Path) -> None:
-    (found,) = json.loads(shown("evaluate", events, *CTR, "--format", "json"))
-    assert found["labels"] == {"variant": "ü€"}
+    (reading,) = json.loads(shown("evaluate", events, *CTR, "--format", "json"))
+    assert reading["labels"] == {"variant": "ü€"}
 
 
 @pytest.mark.parametrize("module", ["numpy", "streameval.cli.app"])

@@ -22,15 +22,15 @@ def test_a_plan_of_files_is_that_of_an_accumulator(tmp_path: Path) -> None:
     options = ("--lift", "5%", "--shares", "90:10", "--power", "0.9")
     done = ran("plan", path, "-m", "ctr", *TIME, *options, "--format", "json")
     assert done.returncode == 0, done.stderr
-    (found,) = json.loads(done.stdout)
+    (planned,) = json.loads(done.stdout)
     counted = Accumulator("ctr", intervals=Intervals())
-    for each in drawn():
-        shown, clicked, user = each["recommendations"], each["interactions"], each["user"]
-        counted.update(shown, clicked, user=user, ts=each["ts"] * 1_000_000)
+    for event in drawn():
+        shown, clicked, user = event["recommendations"], event["interactions"], event["user"]
+        counted.update(shown, clicked, user=user, ts=event["ts"] * 1_000_000)
     expected = plan(counted, "ctr", lift=0.05, shares=(90, 10), power=0.9)
-    assert found["efforts"][0]["users"] == pytest.approx(expected.efforts[0].users)
-    assert found["efforts"][1]["detectable"] == pytest.approx(expected.efforts[1].detectable)
-    assert (found["users"], found["days"]) == (600, 4)
+    assert planned["efforts"][0]["users"] == pytest.approx(expected.efforts[0].users)
+    assert planned["efforts"][1]["detectable"] == pytest.approx(expected.efforts[1].detectable)
+    assert (planned["users"], planned["days"]) == (600, 4)
 
 
 def test_a_table_says_what_is_needed_by_both_methods(tmp_path: Path) -> None:

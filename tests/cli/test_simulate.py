@@ -52,7 +52,7 @@ def test_both_streams_are_written_line_by_line(folder: Path) -> None:
     made = streams(1000, 0)
     for name, log in (("impressions", made.impressions), ("interactions", made.interactions)):
         lines = (folder / f"{name}.ndjson").read_bytes().splitlines()
-        assert lines == [line(each) for each in log]
+        assert lines == [line(event) for event in log]
 
 
 def test_check_accepts_the_configuration(folder: Path) -> None:
@@ -60,20 +60,23 @@ def test_check_accepts_the_configuration(folder: Path) -> None:
 
 
 def test_evaluate_finds_the_truth(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    known = truth(streams(1000, 0))
+    expected = truth(streams(1000, 0))
     config = str(folder / "streameval.toml")
     assert status(["evaluate", "--config", config, "--format", "json"]) == 0
     captured = capsys.readouterr()
-    found = {
-        (each["metric"], each["labels"]["variant"]): (each["value"], each["count"])
-        for each in json.loads(captured.out)
+    readings_by_name = {
+        (reading["metric"], reading["labels"]["variant"]): (reading["value"], reading["count"])
+        for reading in json.loads(captured.out)
     }
-    for name, each in known.variants.items():
-        lists = each.lists
-        assert found["hit_rate", name] == (each.hits / lists, lists)
-        assert found["hit_rate(type=purchase)", name] == (each.purchases / lists, lists)
-        assert found["value_per_list", name] == (each.gain / lists, lists)
-    invalid = known.impressions["invalid"] + known.interactions["invalid"]
+    for name, variant in expected.variants.items():
+        lists = variant.lists
+        assert readings_by_name["hit_rate", name] == (variant.hits / lists, lists)
+        assert readings_by_name["hit_rate(type=purchase)", name] == (
+            variant.purchases / lists,
+            lists,
+        )
+        assert readings_by_name["value_per_list", name] == (variant.gain / lists, lists)
+    invalid = expected.impressions["invalid"] + expected.interactions["invalid"]
     assert f"{invalid} of " in captured.err
 
 
@@ -107,12 +110,12 @@ def test_live_events_equal_those_of_the_seed_with_current_times() -> None:
     before = datetime.now(UTC)
     options = ("--events", "50", "--seed", "3")
     live = ran("simulate", *options, "--events-per-second", "1000000").stdout.splitlines()
-    known = ran("simulate", *options).stdout.splitlines()
+    lines = ran("simulate", *options).stdout.splitlines()
     times = [datetime.fromisoformat(json.loads(line)["ts"]) for line in live]
     assert times == sorted(times)
     assert before <= times[0] <= times[-1] <= datetime.now(UTC)
     assert [{**json.loads(line), "ts": ""} for line in live] == [
-        {**json.loads(line), "ts": ""} for line in known
+        {**json.loads(line), "ts": ""} for line in lines
     ]
 
 
@@ -163,12 +166,12 @@ def test_the_demo_counts_through_a_broker_and_removes_it() -> None:
     with demo("--kafka") as process:
         assert _consumed(_exposition(process)) > 0
         children = psutil.Process(process.pid).children(recursive=True)
-        (own,) = (each for each in children if "kafka.Kafka" in each.cmdline())
-        folder = Path(own.cwd())
+        (broker,) = (child for child in children if "kafka.Kafka" in child.cmdline())
+        folder = Path(broker.cwd())
         assert folder.is_dir()
         process.send_signal(signal.SIGINT)
         assert process.wait(PATIENCE) == 0
-    assert not own.is_running()
+    assert not broker.is_running()
     assert not folder.exists()
 
 
@@ -176,7 +179,7 @@ def _exposition(process: subprocess.Popen[str]) -> str:
     """The content of /metrics once the demo has counted lists of each variant."""
     assert process.stdout is not None
     lines = (re.match(r"Prometheus +(http\S+)", line) for line in process.stdout)
-    address = next(found[1] for found in lines if found)
+    address = next(matched[1] for matched in lines if matched)
     counted = r'^streameval_ctr_window_support\{.*variant="treatment".*\} [1-9]'
     until = time.monotonic() + PATIENCE
     while not re.search(counted, text := WEB.get(address).text, re.MULTILINE):

@@ -60,12 +60,16 @@ def test_show_is_json_for_programs(state: Path) -> None:
     assert (other["topic"], other["identity"], other["partition"]) == OTHER
     assert (place["topic"], place["identity"], place["partition"]) == PLACE
     assert place["kept"][-2:] == [220, 4230]
-    found = place["checkpoint"]
-    assert (found["offset"], found["counted"], found["clock"]) == (4230, 4229, 4230 * 60_000_000)
-    assert found["written_at"] == NOON + 4230 * 3600
-    assert [part["blob"] for part in found["parts"]] == [False, True, True, False]
-    assert found["bytes"] == sum(part["bytes"] for part in found["parts"])
-    assert found["settings"] == {"pane": "1m", "labels": ["variant"]}
+    checkpoint = place["checkpoint"]
+    assert (checkpoint["offset"], checkpoint["counted"], checkpoint["clock"]) == (
+        4230,
+        4229,
+        4230 * 60_000_000,
+    )
+    assert checkpoint["written_at"] == NOON + 4230 * 3600
+    assert [part["blob"] for part in checkpoint["parts"]] == [False, True, True, False]
+    assert checkpoint["bytes"] == sum(part["bytes"] for part in checkpoint["parts"])
+    assert checkpoint["settings"] == {"pane": "1m", "labels": ["variant"]}
 
 
 def test_show_skips_and_reports_damaged_checkpoints(state: Path) -> None:
@@ -106,7 +110,7 @@ def test_merging_a_folder_without_state_is_rejected_in_one_line(
     state: Path, tmp_path: Path
 ) -> None:
     made = draft(9000)
-    parts = [part("meta", [b"no state"]) if each.name == "meta" else each for each in made.parts]
+    parts = [part("meta", [b"no state"]) if kept.name == "meta" else kept for kept in made.parts]
     folder_store(state).save(replace(made, parts=parts))
     done = ran("state", "merge", state, "--into", tmp_path / "merged")
     assert (done.returncode, done.stdout) == (1, "")
@@ -152,8 +156,8 @@ def test_export_equals_evaluate_of_the_same_records_bit_for_bit(monday: Path) ->
     evaluated = ran("evaluate", file, "--config", config, "--format", "json")
     assert exported.stdout == evaluated.stdout
     entries = json.loads(exported.stdout)
-    assert {each["window"] for each in entries} == {"1m", "1h", "lifetime"}
-    assert {tuple(each["labels"]) for each in entries} == {("variant",), ("variant", "country")}
+    assert {entry["window"] for entry in entries} == {"1m", "1h", "lifetime"}
+    assert {tuple(entry["labels"]) for entry in entries} == {("variant",), ("variant", "country")}
 
 
 def test_a_state_without_intervals_is_not_compared(monday: Path) -> None:
@@ -181,10 +185,14 @@ def test_a_partition_in_several_stores_counts_once(monday: Path, tmp_path: Path)
     done = ran("state", "export", monday, backup)
     assert done.stdout == ran("state", "export", monday).stdout
     assert f"{backup}: 1 partition left out" in done.stderr
-    (one,) = newest_checkpoints([str(monday)], print)
-    behind = one._replace(path="behind", saved=copy(one.saved))
-    behind.saved.header = replace(one.saved.header, offset=7)
-    assert without_copies([behind, one], None) == without_copies([one, behind], None) == [one]
+    (checkpoint,) = newest_checkpoints([str(monday)], print)
+    behind = checkpoint._replace(path="behind", saved=copy(checkpoint.saved))
+    behind.saved.header = replace(checkpoint.saved.header, offset=7)
+    assert (
+        without_copies([behind, checkpoint], None)
+        == without_copies([checkpoint, behind], None)
+        == [checkpoint]
+    )
 
 
 def test_no_partition_of_a_topic_counts_that_was_recreated_with_fewer(tmp_path: Path) -> None:
@@ -193,7 +201,7 @@ def test_no_partition_of_a_topic_counts_that_was_recreated_with_fewer(tmp_path: 
     places = [Place("events", identity, number) for identity, number in (("a", 0), ("a", 1))]
     for hour, place in enumerate((*places, Place("events", "0", 0))):
         store.save(draft(7, place, written_at=NOON + hour))
-    assert [each.place for each in newest_checkpoints([str(tmp_path)], print)] == [
+    assert [checkpoint.place for checkpoint in newest_checkpoints([str(tmp_path)], print)] == [
         ("events", "0", 0)
     ]
 
@@ -221,12 +229,14 @@ def test_counts_are_not_read_as_something_else(monday: Path, tmp_path: Path) -> 
 
 
 def test_stores_that_counted_by_other_labels_are_not_read_as_one(monday: Path) -> None:
-    (one,) = newest_checkpoints([str(monday)], print)
-    header = replace(one.saved.header, settings={**one.saved.header.settings, "labels": ["arm"]})
-    other = one._replace(path="other", saved=copy(one.saved))
+    (checkpoint,) = newest_checkpoints([str(monday)], print)
+    header = replace(
+        checkpoint.saved.header, settings={**checkpoint.saved.header.settings, "labels": ["arm"]}
+    )
+    other = checkpoint._replace(path="other", saved=copy(checkpoint.saved))
     other.saved.header = header
     with pytest.raises(UsageError, match=f'labels is .* was \\["arm"\\]; "here" is {monday}; read'):
-        restore([one, other], None)
+        restore([checkpoint, other], None)
 
 
 def test_stores_of_one_group_become_one(monday: Path, tmp_path: Path) -> None:

@@ -297,12 +297,12 @@ def test_a_null_row_of_an_optional_column_is_like_none() -> None:
     table = {"recommendations": pa.array(rows), "interactions": pa.array(acts)}
     for kind in (pa.list_(pa.int64()), pa.large_list(pa.float64())):
         for given in (pa.array(numbers, kind), pa.chunked_array([pa.array(numbers, kind)])):
-            found, expected = (Accumulator("mrr", "ndcg", "roc_auc") for _ in range(2))
+            counted, expected = (Accumulator("mrr", "ndcg", "roc_auc") for _ in range(2))
             positions = pa.array(numbers, pa.list_(pa.int64()))
-            found.update_many(pa.table(table | {"positions": positions, "scores": given}))
+            counted.update_many(pa.table(table | {"positions": positions, "scores": given}))
             for shown, acted, beside in zip(rows, acts, numbers, strict=True):
                 expected.update(shown, acted, positions=beside, scores=beside)
-            assert found.state_dict() == expected.state_dict()
+            assert counted.state_dict() == expected.state_dict()
     for nothing in (pa.nulls(3), pa.nulls(3, pa.list_(pa.int64()))):
         plain, without = Accumulator("mrr"), Accumulator("mrr")
         plain.update_many(pa.table(table | {"positions": nothing}))
@@ -324,7 +324,7 @@ def _sums(batch: Any, metric: str = "ctr") -> tuple[object, ...]:
     sums, audience = accumulator.groups(metric), accumulator.audience
     assert sums is not None
     assert audience is not None
-    return tuple(np.asarray(each).tolist() for each in (*sums, *audience))
+    return tuple(np.asarray(column).tolist() for column in (*sums, *audience))
 
 
 def _table(users: Any, times: Any) -> pa.Table:

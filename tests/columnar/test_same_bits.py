@@ -62,13 +62,13 @@ def matrix(lists: Sequence[list[Id]]) -> tuple[Any, Any]:
     """The rows padded with the first id, and their lengths."""
     width = max(map(len, lists), default=0)
     filler = next(chain.from_iterable(lists), 0)
-    rows = [[*each, *[filler] * (width - len(each))] for each in lists]
+    rows = [[*items, *[filler] * (width - len(items))] for items in lists]
     return array(list(chain.from_iterable(rows))).reshape(len(lists), width), list(map(len, lists))
 
 
 def _matrix_and_arrays(shown: Any, acts: Any) -> Columns:
     rows, lengths = matrix(shown)
-    arrays = [array(each) for each in acts]
+    arrays = [array(items) for items in acts]
     return Columns(recommendations=rows, lengths=np.array(lengths, np.int32), interactions=arrays)
 
 
@@ -85,7 +85,7 @@ def _ragged(shown: Any, acts: Any) -> Columns:
 def _objects(shown: Any, acts: Any) -> Columns:
     """A column as pandas reads it from a parquet file."""
     column = np.empty(len(shown), object)
-    column[:] = [array(each) for each in shown]
+    column[:] = [array(items) for items in shown]
     return Columns(recommendations=column, interactions=acts)
 
 
@@ -212,12 +212,12 @@ def test_items_that_are_not_kept_change_no_bit(
     pairs: Pairs, metrics: tuple[str, ...], max_items: int
 ) -> None:
     """Items beyond the depth, and outside a sample."""
-    found, expected = made(metrics, max_items), made(metrics, max_items)
-    assert bits(_counted(pairs, found)) == bits(one_by_one(pairs, expected))
+    counted, expected = made(metrics, max_items), made(metrics, max_items)
+    assert bits(_counted(pairs, counted)) == bits(one_by_one(pairs, expected))
 
 
 def _counted(pairs: Pairs, accumulator: Accumulator, form: str = "ragged") -> Accumulator:
-    accumulator.update_many(FORMS[form](*([list(each[side]) for each in pairs] for side in (0, 1))))
+    accumulator.update_many(FORMS[form](*([list(pair[side]) for pair in pairs] for side in (0, 1))))
     return accumulator
 
 
@@ -227,14 +227,14 @@ def _counted(pairs: Pairs, accumulator: Accumulator, form: str = "ragged") -> Ac
 )
 def test_many_lists_are_many_events(most: int, kind: type[np.int64 | np.uint64]) -> None:
     draw = np.random.default_rng(most)
-    known = draw.integers(0, most, 60).astype(kind)
-    shown = draw.choice(known, (12_000, 7))
+    shown_ids = draw.integers(0, most, 60).astype(kind)
+    shown = draw.choice(shown_ids, (12_000, 7))
     offsets = np.concatenate(([0], np.cumsum(draw.integers(0, 9, 12_000))))
-    values = draw.choice(known, offsets[-1])
+    values = draw.choice(shown_ids, offsets[-1])
     acts = [values[start:stop] for start, stop in pairwise(offsets)]
     columns, events = (Accumulator("ndcg@5", "map@7", "mrr@7", "distinct_items@3") for _ in "ab")
     columns.update_many(Columns(recommendations=shown, interactions=(values, offsets)))
-    events.update_many(zip(shown.tolist(), (each.tolist() for each in acts), strict=True))
+    events.update_many(zip(shown.tolist(), (items.tolist() for items in acts), strict=True))
     assert columns.read("ndcg@5").value > 0
     assert bits(columns) == bits(events)
 
@@ -245,7 +245,7 @@ def test_integers_of_any_width_are_the_same_ids(kind: pa.DataType) -> None:
     shown, acts = [[1, 2, 3], [4], []], [[3, 1], [], [7]]
     columns = {"recommendations": shown, "interactions": acts}
     narrow.update_many(
-        pa.table({name: pa.array(each, pa.list_(kind)) for name, each in columns.items()})
+        pa.table({name: pa.array(column, pa.list_(kind)) for name, column in columns.items()})
     )
     one_by_one([(list(a), list(b)) for a, b in zip(shown, acts, strict=True)], wide)
     assert bits(narrow) == bits(wide)

@@ -39,27 +39,27 @@ class Tensor:
         return Tensor(self.values)
 
 
-def found(*given: Any, metric: str = "mrr") -> float:
+def value_of(*given: Any, metric: str = "mrr") -> float:
     accumulator = Accumulator(metric)
     accumulator.update_many(*given)
     return accumulator.read(metric).value
 
 
-WANTED = found(np.array(TOP), [[each] for each in TRUTH])
+WANTED = value_of(np.array(TOP), [[item] for item in TRUTH])
 
 
 def test_tensors_and_vectors_of_targets_count_like_lists() -> None:
-    assert found(Tensor(TOP), Tensor(TRUTH)) == WANTED
-    assert found(np.array(TOP), np.array(TRUTH)) == WANTED
-    assert found(Tensor(TOP), [Tensor([each]) for each in TRUTH]) == WANTED
+    assert value_of(Tensor(TOP), Tensor(TRUTH)) == WANTED
+    assert value_of(np.array(TOP), np.array(TRUTH)) == WANTED
+    assert value_of(Tensor(TOP), [Tensor([item]) for item in TRUTH]) == WANTED
     columns = Columns(
         recommendations=Tensor(TOP),
         interactions=(Tensor(TRUTH), Tensor([0, 1, 2, 3])),
         scores=Tensor([[0.3, 0.2, 0.1]] * 3),
     )
-    assert found(columns) == WANTED
-    assert found(np.array(TOP), np.array([1, -1, 9])) == pytest.approx((1 / 2 + 1 / 3) / 3)
-    assert found(np.arange(10)[:, None], np.array([0, 1] * 5)) == 0.2  # items, not marks
+    assert value_of(columns) == WANTED
+    assert value_of(np.array(TOP), np.array([1, -1, 9])) == pytest.approx((1 / 2 + 1 / 3) / 3)
+    assert value_of(np.arange(10)[:, None], np.array([0, 1] * 5)) == 0.2  # items, not marks
 
 
 def test_tensors_in_main_memory_are_not_copied() -> None:
@@ -68,7 +68,7 @@ def test_tensors_in_main_memory_are_not_copied() -> None:
 
 
 def test_tensors_on_a_device_are_copied_by_cpu() -> None:
-    assert found(Tensor(TOP, device=2), Tensor(TRUTH, device=2)) == WANTED
+    assert value_of(Tensor(TOP, device=2), Tensor(TRUTH, device=2)) == WANTED
 
 
 def test_vectors_of_items_may_be_tensors() -> None:
@@ -100,7 +100,7 @@ class Stuck(Tensor):
 )
 def test_an_unreadable_tensor_is_named_with_type_and_shape(top: Any, truth: Any, says: str) -> None:
     with pytest.raises(InvalidEventError) as error:
-        found(top, truth)
+        value_of(top, truth)
     assert says in str(error.value)
 
 
@@ -109,9 +109,9 @@ def test_string_views_are_text() -> None:
     views = pa.list_(pa.string_view())
     table = pa.table({name: pa.array(lists, views) for name, lists in WORDS.items()})
     table = table.append_column("variant", pa.array(["x", "y"], pa.string_view()))
-    assert found(table) == found(pa.table(WORDS)) == 0.25
+    assert value_of(table) == value_of(pa.table(WORDS)) == 0.25
     rows = merged(partials([table], "mrr", by=["variant"]))
-    assert {cell.labels: each.read("mrr").value for cell, each in rows.items()} == {
+    assert {cell.labels: accumulator.read("mrr").value for cell, accumulator in rows.items()} == {
         ("x",): 0.5,
         ("y",): 0.0,
     }
@@ -119,33 +119,33 @@ def test_string_views_are_text() -> None:
 
 def test_polars_frames_are_counted() -> None:
     frame = pl.DataFrame(WORDS)
-    assert found(frame) == found(frame["recommendations"], frame["interactions"]) == 0.25
+    assert value_of(frame) == value_of(frame["recommendations"], frame["interactions"]) == 0.25
     element = pl.element().cast(pl.Categorical)
     coded = frame.with_columns(pl.col("recommendations").list.eval(element))
-    assert found(coded) == 0.25
+    assert value_of(coded) == 0.25
     fixed = pl.DataFrame({"recommendations": np.array(TOP), "interactions": [[1], [9], [9]]})
-    assert found(fixed) == WANTED
+    assert value_of(fixed) == WANTED
     with pytest.raises(InvalidEventError, match="LazyFrame is lazy"):
         partials([frame.lazy()], "mrr")
 
 
 def test_pandas_frames_are_counted() -> None:
     frame = pd.DataFrame(WORDS)
-    assert found(frame) == found(frame["recommendations"], frame["interactions"]) == 0.25
+    assert value_of(frame) == value_of(frame["recommendations"], frame["interactions"]) == 0.25
 
 
 @pytest.mark.nightly
 def test_torch_tensors_are_counted() -> None:
     torch = pytest.importorskip("torch")
     top, truth = torch.tensor(TOP), torch.tensor(TRUTH)
-    assert found(top, truth) == WANTED
+    assert value_of(top, truth) == WANTED
     assert np.shares_memory(as_numpy("recommendations", top), top.numpy())
-    assert found(top.to(torch.int32), [truth[:1], truth[1:2], truth[2:]]) == WANTED
+    assert value_of(top.to(torch.int32), [truth[:1], truth[1:2], truth[2:]]) == WANTED
     scores = torch.rand(3, 3, requires_grad=True)
-    found(Columns(recommendations=top, interactions=truth, scores=scores), metric="auc")
+    value_of(Columns(recommendations=top, interactions=truth, scores=scores), metric="auc")
     ranked = torch.rand(3, 9).topk(3)
     with pytest.raises(InvalidEventError, match="topk has scores and ids"):
-        found(ranked, truth)
+        value_of(ranked, truth)
     columns = Columns(recommendations=top, interactions=truth, scores=scores.bfloat16())
     with pytest.raises(InvalidEventError, match=r"scores: torch.bfloat16 of shape \(3, 3\) cannot"):
-        found(columns, metric="auc")
+        value_of(columns, metric="auc")

@@ -44,10 +44,10 @@ def test_a_minimal_configuration_has_three_lines(tmp_path: Path) -> None:
 
 def test_a_bucket_url_stays_unchanged(tmp_path: Path) -> None:
     state = 'path = "s3://bucket/prefix"\nregion = "eu-west-1"\ntimeout = "5s"\n'
-    found = _loaded(tmp_path, f"{_SHORTEST}[state]\n{state}").state
-    assert found is not None
-    assert found.path == "s3://bucket/prefix"
-    assert found.bucket == BucketOptions(region="eu-west-1", timeout=5.0)
+    options = _loaded(tmp_path, f"{_SHORTEST}[state]\n{state}").state
+    assert options is not None
+    assert options.path == "s3://bucket/prefix"
+    assert options.bucket == BucketOptions(region="eu-west-1", timeout=5.0)
 
 
 def test_paths_are_relative_to_the_configuration(tmp_path: Path) -> None:
@@ -176,9 +176,12 @@ def test_a_prefix_has_no_slash_at_its_end(tmp_path: Path, given: str, prefix: st
 @pytest.mark.parametrize(
     ("key", "value"),
     [
-        *(("allowed_hosts", [each]) for each in ("", "*", "a:1", "http://a", "a.*", "[::1]")),
-        *(("route_prefix", each) for each in ("", "eval", "//", "/a//b", "/a b", "/../a", "/a?b")),
-        *(("route_prefix", each) for each in ("/{x}", "http://a/")),
+        *(("allowed_hosts", [host]) for host in ("", "*", "a:1", "http://a", "a.*", "[::1]")),
+        *(
+            ("route_prefix", prefix)
+            for prefix in ("", "eval", "//", "/a//b", "/a b", "/../a", "/a?b")
+        ),
+        *(("route_prefix", prefix) for prefix in ("/{x}", "http://a/")),
     ],
 )
 def test_invalid_host_names_and_prefixes_are_rejected(
@@ -230,7 +233,7 @@ _TABLES = st.builds(operator.or_, st.dictionaries(_KEYS, _VALUES, max_size=3), _
 
 def _toml(value: Any) -> str:
     if isinstance(value, dict):
-        return f"{{{', '.join(f'{_toml(key)} = {_toml(each)}' for key, each in value.items())}}}"
+        return f"{{{', '.join(f'{_toml(key)} = {_toml(entry)}' for key, entry in value.items())}}}"
     if isinstance(value, list):
         return f"[{', '.join(map(_toml, value))}]"
     return str(value) if isinstance(value, float) else json.dumps(value, ensure_ascii=False)

@@ -77,11 +77,11 @@ def test_names_do_not_depend_on_the_order_in_the_file() -> None:
         MetricOptions(name="map", labels=["model"], segments=[]),
         MetricOptions(name="f1@5", labels=["model"], windows=["5m", "1h"]),
     ]
-    found = {
+    families = {
         tuple(group.name for group in _config(*order, metrics=["ctr"]).families())
         for order in itertools.permutations(tables)
     }
-    assert len(found) == 1
+    assert len(families) == 1
 
 
 @given(st.sets(st.sampled_from(["variant", "model"])), st.sets(st.sampled_from(["5m", "1h"])))
@@ -97,8 +97,8 @@ def test_every_metric_is_in_one_family_without_a_segment(
 
 def test_all_families_keep_the_same_ranks() -> None:
     deep = MetricOptions(name="recall@50", labels=[])
-    found = _config(deep, metrics=["hits@5"]).accumulators()
-    assert {each.table.plan.depth for _, each in found} == {50}
+    families = _config(deep, metrics=["hits@5"]).accumulators()
+    assert {family_.table.plan.depth for _, family_ in families} == {50}
 
 
 def test_windows_are_as_configured_in_ascending_order() -> None:

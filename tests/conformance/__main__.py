@@ -41,23 +41,25 @@ def page() -> str:
 
 
 def _compared() -> Iterator[str]:
-    found = [(case, path) for path in sorted(OURS.glob("*.json")) for case in cases_of(path)]
+    pairs = [(case, path) for path in sorted(OURS.glob("*.json")) for case in cases_of(path)]
     systems, order = list(CONVENTIONS), list(ANSWERS)
-    found.sort(
+    pairs.sort(
         key=lambda pair: (
             systems.index(pair[0].system),
             order.index((pair[0].system, pair[0].metric)),
         )
     )
-    for system, group in groupby(found, lambda pair: pair[0].system):
+    for system, group in groupby(pairs, lambda pair: pair[0].system):
         compared = list(group)
         names = dict.fromkeys(case.metric for case, _ in compared)
-        differences = [each for case, path in compared for each in _differences(case, path)]
+        differences = [
+            difference for case, path in compared for difference in _differences(case, path)
+        ]
         yield (
             f"- {CONVENTIONS[system].system}: {len(names)} metrics, {len(compared)} cases, "
             f"{len(differences):,} values, {_power(differences)}"
         )
-    yield f"\n{len(found):,} cases in all. What is compared: [its names](../how-to/migrate.md)."
+    yield f"\n{len(pairs):,} cases in all. What is compared: [its names](../how-to/migrate.md)."
 
 
 def _differences(case: Case, path: Path) -> Iterator[float]:

@@ -145,8 +145,10 @@ def full_lists(case: Recorded) -> Given:
 
 def baseline_only(case: Recorded) -> list[Id]:
     """Users of the baseline that the case has no list of."""
-    known = {user["user"] for user in case["users"]}
-    return [user["user"] for user in case["context"]["baseline"] if user["user"] not in known]
+    listed_users = {user["user"] for user in case["users"]}
+    return [
+        user["user"] for user in case["context"]["baseline"] if user["user"] not in listed_users
+    ]
 
 
 def ranked(user: Mapping[str, Any]) -> Sequence[Id]:
@@ -162,8 +164,8 @@ def gains(user: Mapping[str, Any]) -> Mapping[Id, float] | Sequence[Id]:
     """Item -> gain. A missing gain is worth nothing at any rank, so its item is left out."""
     if user.get("relevance") is None:
         return user.get("relevant") or ()
-    known = {item: gain for item, gain in user["relevance"] if gain is not None}
-    return known or {item: 0.0 for item, _ in user["relevance"]}
+    judged = {item: gain for item, gain in user["relevance"] if gain is not None}
+    return judged or {item: 0.0 for item, _ in user["relevance"]}
 
 
 def _event(user: Mapping[str, Any], interactions: Any) -> Event:

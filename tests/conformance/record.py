@@ -112,50 +112,54 @@ def _row(
 ) -> Row:
     """One metric on one case: the mean at each cut-off, and each user's value at one of them."""
     by_k = {
-        k: _expected(users, mean, values, each=k in (ALONE, None))
+        k: _expected(users, mean, values, per_user=k in (ALONE, None))
         for k, (mean, values) in at.items()
     }
     uncut = [*by_k] == [None]
     k = None if uncut else [*by_k]
-    expected = by_k[None] if uncut else {"by_k": {str(k): found for k, found in by_k.items()}}
+    expected = (
+        by_k[None] if uncut else {"by_k": {str(k): at_cutoff for k, at_cutoff in by_k.items()}}
+    )
     row = {"name": case, "metric": metric, "params": {"k": k, **more.pop("params", {})}}
     return {**row, **more, "expected": expected}
 
 
-def _expected(users: Users, mean: float | None, values: Values, *, each: bool) -> dict[str, Any]:
-    found: dict[str, Any] = {"mean": _number(mean)}
-    if each and values:
-        found["per_user"] = [_number(values.get(user["user"])) for user in users]
-    return found
+def _expected(
+    users: Users, mean: float | None, values: Values, *, per_user: bool
+) -> dict[str, Any]:
+    expected: dict[str, Any] = {"mean": _number(mean)}
+    if per_user and values:
+        expected["per_user"] = [_number(values.get(user["user"])) for user in users]
+    return expected
 
 
 def _number(value: Any) -> float | None:
     return None if value is None or math.isnan(value) else float(value)
 
 
-def _replay(known: Mapping[str, Users]) -> Iterator[Row]:
+def _replay(users_of: Mapping[str, Users]) -> Iterator[Row]:
     metrics = import_module("replay.metrics")
     for name in ("HitRate", "Precision", "Recall", "MAP", "MRR", "NDCG", "RocAuc"):
-        for case, users in known.items():
+        for case, users in users_of.items():
             recs = {user["user"]: _scored(user) for user in users if user["recommendations"]}
             truth = {user["user"]: user["relevant"] for user in users if user["relevant"]}
             yield _replay_row(metrics, name, case, users, (recs, truth))
-    shown = {case: known[case] for case in ("ordinary", "short", "ratings", "many")}
+    shown = {case: users_of[case] for case in ("ordinary", "short", "ratings", "many")}
     log = _log()
     train: dict[int, list[int]] = {}
     for user, item in log:
         train.setdefault(user, []).append(item)
     for case in ("empty_lists", "repeats"):
-        recs = {user["user"]: _scored(user) for user in known[case]}
+        recs = {user["user"]: _scored(user) for user in users_of[case]}
         given = recs, train
-        yield _replay_row(metrics, "Novelty", case, known[case], given, context={"log": log})
+        yield _replay_row(metrics, "Novelty", case, users_of[case], given, context={"log": log})
     for case, users in shown.items():
         recs = {user["user"]: _scored(user) for user in users}
         context = {"log": log, "log_items": sorted({item for _, item in log})}
         yield _replay_row(metrics, "Surprisal", case, users, (recs, train), context=context)
         yield _replay_row(metrics, "Novelty", case, users, (recs, train), context=context)
-        found = metrics.Coverage(list(CUTOFFS))(recs, train)
-        at: At = {k: (found[f"Coverage@{k}"], {}) for k in CUTOFFS}
+        coverage = metrics.Coverage(list(CUTOFFS))(recs, train)
+        at: At = {k: (coverage[f"Coverage@{k}"], {}) for k in CUTOFFS}
         yield _row("Coverage", case, users, at, context=context)
         drawn = _users(99, len(users), lengths=(0, 10), wanted=(0, 0))
         others = [user for user in drawn if user["recommendations"]]
@@ -173,14 +177,14 @@ def _replay_row(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         mean = metric(ks)(*given)
-        each = metric(ks, mode=metrics.PerUser())(*given)
+        per_user = metric(ks, mode=metrics.PerUser())(*given)
         median = metric(ks, mode=metrics.Median())(*given)
         width = metric(ks, mode=metrics.ConfidenceInterval(alpha=0.9))(*given)
-    at = {k: (mean[f"{name}@{k}"], each[f"{name}-PerUser@{k}"]) for k in ks}
+    at = {k: (mean[f"{name}@{k}"], per_user[f"{name}-PerUser@{k}"]) for k in ks}
     row = _row(name, case, users, at, **more)
-    for k, found in row["expected"]["by_k"].items():
-        found["median"] = _number(median[f"{name}-Median@{k}"])
-        found["conf_interval"] = {"0.9": _number(width[f"{name}-ConfidenceInterval@{k}"])}
+    for k, at_cutoff in row["expected"]["by_k"].items():
+        at_cutoff["median"] = _number(median[f"{name}-Median@{k}"])
+        at_cutoff["conf_interval"] = {"0.9": _number(width[f"{name}-ConfidenceInterval@{k}"])}
     return row
 
 
@@ -193,11 +197,11 @@ def _log() -> list[list[int]]:
     return sorted(map(list, pairs))
 
 
-def _lenskit(known: Mapping[str, Users]) -> Iterator[Row]:
+def _lenskit(users_of: Mapping[str, Users]) -> Iterator[Row]:
     ranking = import_module("lenskit.metrics.ranking")
     weights = import_module("lenskit.metrics.ranking._weighting").LogRankWeight
     plain = ("Precision", "Recall", "Hit", "RecipRank", "RBP", "NDCG", "DCG", "AveragePrecision")
-    for case, users in known.items():
+    for case, users in users_of.items():
         for name in plain:
             if name != "AveragePrecision" or case != "without_truth":
                 yield _lenskit_row(case, users, name, getattr(ranking, name))
@@ -226,9 +230,9 @@ def _lenskit_row(case: str, users: Users, name: str, metric: Any, **options: Any
 def _lenskit_values(users: Users, metric: Any) -> tuple[float, Values]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        found = _lenskit_analysis(users, metric)
-        each = found.list_metrics().iloc[:, 0]
-        return float(found.list_summary()["mean"].iloc[0]), each.to_dict()
+        analysis = _lenskit_analysis(users, metric)
+        per_list = analysis.list_metrics().iloc[:, 0]
+        return float(analysis.list_summary()["mean"].iloc[0]), per_list.to_dict()
 
 
 def _lenskit_total(users: Users, metric: Any) -> tuple[float, Values]:
@@ -249,7 +253,7 @@ def _lenskit_analysis(users: Users, metric: Any) -> Any:
     return analysis.measure(shown, truth)
 
 
-def _rectools(known: Mapping[str, Users]) -> Iterator[Row]:
+def _rectools(users_of: Mapping[str, Users]) -> Iterator[Row]:
     metrics = import_module("rectools.metrics")
     frame = import_module("pandas").DataFrame
     asked: dict[str, tuple[str, dict[str, Any]]] = {
@@ -263,7 +267,7 @@ def _rectools(known: Mapping[str, Users]) -> Iterator[Row]:
         "PAP(short=skip)": ("PAP", {"insufficient_handling": "exclude"}),
         "PartialAUC(short=skip)": ("PartialAUC", {"insufficient_handling": "exclude"}),
     }
-    for case, users in known.items():
+    for case, users in users_of.items():
         shown = [(u["user"], i, r) for u in users for r, i in enumerate(u["recommendations"], 1)]
         acts = [(user["user"], item) for user in users for item in user["relevant"]]
         reco = frame(shown, columns=["user_id", "item_id", "rank"])
@@ -275,17 +279,22 @@ def _rectools(known: Mapping[str, Users]) -> Iterator[Row]:
             given = {"catalog": catalog} if name == "MCC" else {}
             at = {}
             for k in CUTOFFS:
-                each = getattr(metrics, name)(k=k, **options).calc_per_user(reco, truth, **given)
-                at[k] = float(each.mean()), {user: each.get(user) for user in each.index}
+                per_user = getattr(metrics, name)(k=k, **options).calc_per_user(
+                    reco, truth, **given
+                )
+                at[k] = (
+                    float(per_user.mean()),
+                    {user: per_user.get(user) for user in per_user.index},
+                )
             context = {"context": {"catalog": catalog}} if given else {}
             yield _row(text, case, users, at, **context)
 
 
-def _ranx(known: Mapping[str, Users]) -> Iterator[Row]:
+def _ranx(users_of: Mapping[str, Users]) -> Iterator[Row]:
     ranx = import_module("ranx")
     names = ("hit_rate", "precision", "recall", "f1", "mrr", "map", "dcg", "ndcg")
     burges = {"dcg_burges": "dcg(gain=exp2)", "ndcg_burges": "ndcg(gain=exp2)"}
-    for case, users in known.items():
+    for case, users in users_of.items():
         if case in ("repeats", "empty_lists"):
             continue
         truth = {
@@ -301,8 +310,8 @@ def _ranx(known: Mapping[str, Users]) -> Iterator[Row]:
         judged = [user for user in users if {0, 1} <= {gain for _, gain in user["relevance"]}]
         if judged:
             mine = {str(user["user"]): truth[str(user["user"])] for user in judged}
-            found = _ranx_values(ranx, mine, {user: shown[user] for user in mine}, "bpref")
-            yield {**_row("bpref", f"{case}_judged", judged, {None: found}), "users": judged}
+            mean = _ranx_values(ranx, mine, {user: shown[user] for user in mine}, "bpref")
+            yield {**_row("bpref", f"{case}_judged", judged, {None: mean}), "users": judged}
         alike = {"r-precision": "r_precision", "rbp.95": "rbp(p=0.95)", "rbp.80": "rbp(p=0.8)"}
         for theirs, ours in {**alike, **{n: n for n in names}}.items():
             yield _row(ours, case, users, {None: _ranx_values(ranx, truth, shown, theirs)})
@@ -314,27 +323,29 @@ def _ranx_values(ranx: Any, truth: Any, shown: Any, metric: str) -> tuple[float,
     return float(mean), {int(user): value for user, value in run.scores[metric].items()}
 
 
-def _torchmetrics(known: Mapping[str, Users]) -> Iterator[Row]:
+def _torchmetrics(users_of: Mapping[str, Users]) -> Iterator[Row]:
     retrieval, torch = import_module("torchmetrics.retrieval"), import_module("torch")
     names = ("HitRate", "Precision", "Recall", "MRR", "MAP", "NormalizedDCG", "RPrecision")
-    for case, users in known.items():
+    for case, users in users_of.items():
         if case in ("repeats", "empty_lists"):
             continue
         # What was not among the candidates is not known to it.
         among = [_among_shown(user) for user in users]
-        for name in (f"Retrieval{each}" for each in names):
+        for name in (f"Retrieval{suffix}" for suffix in names):
             graded = name == "RetrievalNormalizedDCG"
             cuts = (None,) if name == "RetrievalRPrecision" else (*CUTOFFS, None)
-            found = {}
+            at_cutoff = {}
             for k in cuts:
                 make = getattr(retrieval, name)
                 metric = make() if k is None else make(top_k=k)
-                each = {u["user"]: _torch_value(torch, metric, [u], graded=graded) for u in among}
-                found[k] = _torch_value(torch, metric, among, graded=graded), each
-            at = {k: value for k, value in found.items() if k is not None}
+                per_user = {
+                    u["user"]: _torch_value(torch, metric, [u], graded=graded) for u in among
+                }
+                at_cutoff[k] = _torch_value(torch, metric, among, graded=graded), per_user
+            at = {k: value for k, value in at_cutoff.items() if k is not None}
             if at:
                 yield {**_row(name, case, among, at), "users": among}
-            yield {**_row(name, case, among, {None: found[None]}), "users": among}
+            yield {**_row(name, case, among, {None: at_cutoff[None]}), "users": among}
 
 
 def _among_shown(user: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -376,19 +387,19 @@ def _recbole(_: Mapping[str, Users]) -> Iterator[Row]:
         }
         for name, text, tail in asked:
             config = {"topk": list(CUTOFFS), "metric_decimal_place": 15, "tail_ratio": tail}
-            found = getattr(metrics, name)(config).calculate_metric(data)
-            at: At = {k: (float(found[f"{name.lower()}@{k}"]), {}) for k in CUTOFFS}
+            results = getattr(metrics, name)(config).calculate_metric(data)
+            at: At = {k: (float(results[f"{name.lower()}@{k}"]), {}) for k in CUTOFFS}
             row = _row(text, case, lists, at, context={**context, "n_train_users": 19})
             yield {**row, "users": lists}
 
 
-def _trec(known: Mapping[str, Users]) -> Iterator[Row]:
+def _trec(users_of: Mapping[str, Users]) -> Iterator[Row]:
     trec = import_module("pytrec_eval")
     cut = {"P": "P", "recall": "recall", "map_cut": "map_cut", "ndcg_cut": "ndcg_cut"}
     cut["success"] = "success"
     whole = ("map", "gm_map", "Rprec", "bpref", "recip_rank", "ndcg")
     others = ("set_P", "set_recall", "set_F", "num_ret", "num_rel", "num_rel_ret")
-    for case, users in known.items():
+    for case, users in users_of.items():
         if case in ("repeats", "empty_lists"):
             continue
         # Of a topic without a relevant document another one is judged.
@@ -398,18 +409,18 @@ def _trec(known: Mapping[str, Users]) -> Iterator[Row]:
         shown = {str(u["user"]): {str(i): s for i, s in _scored(u)} for u in users}
         ks = ",".join(map(str, CUTOFFS))
         measures = {f"{name}.{ks}" for name in cut} | {*whole, *others, "iprec_at_recall"}
-        found = trec.RelevanceEvaluator(truth, measures).evaluate(shown)
+        by_user = trec.RelevanceEvaluator(truth, measures).evaluate(shown)
         by_name = {
-            name: {int(u): of[name] for u, of in found.items()}
-            for name in next(iter(found.values()))
+            name: {int(u): of[name] for u, of in by_user.items()}
+            for name in next(iter(by_user.values()))
         }
         for name in cut:
             at = {k: _trec_value(trec, f"{name}_{k}", by_name) for k in CUTOFFS}
             yield _row(name, case, users, at)
         for name in (*whole, *others, *(name for name in by_name if "iprec" in name)):
-            mean, each = _trec_value(trec, name, by_name)
+            mean, per_user = _trec_value(trec, name, by_name)
             # The geometric mean is of logarithms; a user's own value is recorded as such.
-            yield _row(name, case, users, {None: (mean, {} if name == "gm_map" else each)})
+            yield _row(name, case, users, {None: (mean, {} if name == "gm_map" else per_user)})
 
 
 def _trec_value(trec: Any, name: str, by_name: Mapping[str, Values]) -> tuple[float, Values]:
@@ -431,11 +442,11 @@ RECORDERS: Mapping[str, Recorder] = {
 
 def recorded(package: str) -> dict[str, Any]:
     """What the installed package returns now, in the form of the files."""
-    recorder, known = RECORDERS[package], cases()
-    rows = list(recorder.rows(known))
+    recorder, users_of = RECORDERS[package], cases()
+    rows = list(recorder.rows(users_of))
     users: dict[str, Users] = {}
     for row in rows:
-        users.setdefault(row["name"], row.get("users") or known[row["name"]])
+        users.setdefault(row["name"], row.get("users") or users_of[row["name"]])
     return {
         "system": recorder.system,
         "package": package,

@@ -92,10 +92,12 @@ def number(value: float | None) -> float:
 def at_cutoffs(case: Recorded, expected: Recorded) -> Mapping[int | None, Recorded]:
     """What is expected at each cut-off; a plain number is a mean."""
     k = case["params"].get("k")
-    found = expected.get("by_k") or {k[0] if isinstance(k, list) else k: expected}
+    expected_at = expected.get("by_k") or {k[0] if isinstance(k, list) else k: expected}
     return {
-        None if cut is None else int(cut): each if isinstance(each, Mapping) else {"mean": each}
-        for cut, each in found.items()
+        None if cut is None else int(cut): expected_here
+        if isinstance(expected_here, Mapping)
+        else {"mean": expected_here}
+        for cut, expected_here in expected_at.items()
     }
 
 
@@ -127,12 +129,12 @@ def of_each(
     errors = expected.get("per_user_errors") or [None] * len(values)
     plain = expected.get("per_user_unrounded_float64") or [None] * len(values)
     text, unrounded = answer.text(params, k), answer.text(params, k, answer.unrounded)
-    found: list[Sequence[Claim]] = []
+    claim_lists: list[Sequence[Claim]] = []
     for value, error, precise in zip(values, errors, plain, strict=True):
         claims = [Claim(text, number(value), error is not None)]
-        found.append(claims if precise is None else [*claims, Claim(unrounded, precise)])
+        claim_lists.append(claims if precise is None else [*claims, Claim(unrounded, precise)])
     others = expected.get("per_user_baseline_only") or ()
-    return found + [[Claim(text, number(value))] for _, value in others]
+    return claim_lists + [[Claim(text, number(value))] for _, value in others]
 
 
 def variants(case: Recorded, answer: Answer) -> Iterator[tuple[Answer, Recorded]]:
@@ -196,15 +198,15 @@ def cases_in(content: Recorded, stem: str) -> Iterator[Case]:
     """Every case of a file's content; one that names its users has those of that name."""
     for place, row in enumerate(content["cases"]):
         system, metric = content["system"], row["metric"] if "metric" in row else content["metric"]
-        known = row if "input" not in row else upstream.as_users(system, metric, row)
-        if isinstance(known.get("users"), str):
-            known = {**known, "users": content["users"][known["users"]]}
+        row_here = row if "input" not in row else upstream.as_users(system, metric, row)
+        if isinstance(row_here.get("users"), str):
+            row_here = {**row_here, "users": content["users"][row_here["users"]]}
         yield case_of(
             f"{stem}-{place}-{row['name']}",
             system,
             metric,
-            known,
-            _tolerance(content["params"], known["params"]),
+            row_here,
+            _tolerance(content["params"], row_here["params"]),
         )
 
 
@@ -218,12 +220,12 @@ def case_of(name: str, system: str, metric: str, row: Recorded, tolerance: Toler
     answer = ANSWERS[system, metric]
     given = answer.inputs(row)
     asked = list(_asked(row, answer))
-    claimed = [claim for each in asked for claim in of_all(*each)]
+    claimed = [claim for asked_row in asked for claim in of_all(*asked_row)]
     by_user: dict[int, list[Claim]] = {}
-    for each in asked:
-        for place, found in enumerate(of_each(*each)):
-            by_user.setdefault(place, []).extend(found)
-    alone = [Part([given.events[place]], found) for place, found in by_user.items()]
+    for variant in asked:
+        for place, claim_list in enumerate(of_each(*variant)):
+            by_user.setdefault(place, []).extend(claim_list)
+    alone = [Part([given.events[place]], claims) for place, claims in by_user.items()]
     parts = [Part(given.events, claimed), *_quiet(row, answer, given.events)]
     weights = row["expected"].get("weights", ())
     return Case(name, system, metric, given.once, tolerance, parts, alone, weights)
@@ -233,9 +235,9 @@ def _asked(
     row: Recorded, answer: Answer
 ) -> Iterator[tuple[Answer, Recorded, int | None, Recorded]]:
     """Our answers, for each cut-off, with what is expected there."""
-    for each, expected in variants(row, answer):
-        for k, found in at_cutoffs(row, expected).items():
-            yield each, row["params"], k, found
+    for variant, expected in variants(row, answer):
+        for k, at_cutoff in at_cutoffs(row, expected).items():
+            yield variant, row["params"], k, at_cutoff
 
 
 def _quiet(row: Recorded, answer: Answer, events: Sequence[Event]) -> Iterator[Part]:

@@ -31,8 +31,10 @@ class Answer(NamedTuple):
     def text(self, params: Recorded, k: int | None, chosen: Mapping[str, Any] = {}) -> str:
         """The metric's text for a case's parameters and cut-off, with more parameters chosen."""
         at = [cut for cut in (k, params.get("at")) if cut is not None]
-        known = {**params, "max_k": max(cutoffs(params), default=0)}
-        taken = {ours: known[theirs] for ours, theirs in self.takes.items() if theirs in known}
+        all_params = {**params, "max_k": max(cutoffs(params), default=0)}
+        taken = {
+            ours: all_params[theirs] for ours, theirs in self.takes.items() if theirs in all_params
+        }
         spelled = spelling(self.metric)
         options = {**dict(spelled.parameters), **taken, **chosen}
         inside = ",".join(f"{name}={format_value(value)}" for name, value in options.items())

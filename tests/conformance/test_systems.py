@@ -49,11 +49,11 @@ def test_every_way_gives_the_same_bits(path: Path) -> None:
 
 @pytest.mark.parametrize("path", files())
 def test_all_together_and_each_user_alone_have_the_recorded_number(path: Path) -> None:
-    found = readings(path)
+    pairs = readings(path)
     for case in cases_of(path):
         assert case.parts[0].claims, case.name
-        wrong = [claim.mistake(reading, case.tolerance) for claim, reading in found[case.name]]
-        assert [each for each in wrong if each is not None] == [], case.name
+        wrong = [claim.mistake(reading, case.tolerance) for claim, reading in pairs[case.name]]
+        assert [complaint for complaint in wrong if complaint is not None] == [], case.name
 
 
 def test_the_generated_page_is_up_to_date() -> None:
@@ -63,10 +63,10 @@ def test_the_generated_page_is_up_to_date() -> None:
 
 @pytest.mark.skipif(FOLDER != OURS, reason="another folder may hold any part of the cases")
 def test_most_cases_go_every_way() -> None:
-    found = [part.events for case in cases() for part in case.parts]
-    assert sum(map(has_columns, found)) > 0.8 * len(found)
-    assert sum(len(parts(events)) >= 3 for events in found) > 0.5 * len(found)
-    assert all(len(parts(events)) >= min(len(events), 3) for events in found)
+    event_lists = [part.events for case in cases() for part in case.parts]
+    assert sum(map(has_columns, event_lists)) > 0.8 * len(event_lists)
+    assert sum(len(parts(events)) >= 3 for events in event_lists) > 0.5 * len(event_lists)
+    assert all(len(parts(events)) >= min(len(events), 3) for events in event_lists)
 
 
 def test_users_weigh_as_recorded() -> None:
@@ -83,10 +83,10 @@ def test_users_weigh_as_recorded() -> None:
 
 @pytest.mark.skipif(FOLDER != OURS, reason="another folder may hold any part of the cases")
 def test_no_public_case_is_left_aside() -> None:
-    found = cases()
-    assert len(found) == PUBLIC
-    assert len({case.name for case in found}) == PUBLIC
-    assert {(case.system, case.metric) for case in found} == set(ANSWERS)
+    all_cases = cases()
+    assert len(all_cases) == PUBLIC
+    assert len({case.name for case in all_cases}) == PUBLIC
+    assert {(case.system, case.metric) for case in all_cases} == set(ANSWERS)
     assert len(files()) == len([*OURS.iterdir()])
 
 
@@ -100,17 +100,21 @@ def test_nothing_recorded_is_unread() -> None:
 def test_every_name_of_the_systems_is_compared() -> None:
     compared = {parse(answer.text({}, None)).text for answer in ANSWERS.values()}
     systems = {system for system, _ in ANSWERS}
-    known = {f"{system}:{name}" for system in systems for name in CONVENTIONS[system].metrics}
+    convention_names = {
+        f"{system}:{name}" for system in systems for name in CONVENTIONS[system].metrics
+    }
     # trec_eval's own output is where this one is compared; its package reaches a recall later.
-    assert known - {"trec:iprec_at_recall"} <= compared
+    assert convention_names - {"trec:iprec_at_recall"} <= compared
 
 
 @pytest.mark.parametrize("name", CONVENTIONS)
 def test_a_convention_names_parameters_values_and_metrics_that_there_are(name: str) -> None:
     convention = CONVENTIONS[name]
     for metric, chosen in convention.metrics.items():
-        known = parameters(catalogue()[metric], name)
-        assert {each: known[each].check(metric, value) for each, value in chosen.items()} == chosen
+        takes = parameters(catalogue()[metric], name)
+        assert {
+            parameter: takes[parameter].check(metric, value) for parameter, value in chosen.items()
+        } == chosen
     for theirs, ours in convention.spellings.items():
         assert parse(f"{name}:{theirs}") == parse(f"{name}:{ours}")
 

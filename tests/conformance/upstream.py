@@ -11,12 +11,12 @@ from tests.conformance.inputs import Recorded
 
 def as_users(system: str, metric: str, row: Recorded) -> Recorded:
     """A unit test as a case with users."""
-    found: dict[str, Any] = _OF_SYSTEM[system](metric, row)
-    params = {**row["params"], **found.get("params", {})}
-    expected: dict[str, Any] = dict(found.get("expected") or row["expected"])
+    converted: dict[str, Any] = _OF_SYSTEM[system](metric, row)
+    params = {**row["params"], **converted.get("params", {})}
+    expected: dict[str, Any] = dict(converted.get("expected") or row["expected"])
     if "value" in expected:
         expected["mean"] = expected.pop("value")
-    return {**found, "name": row["name"], "params": params, "expected": expected}
+    return {**converted, "name": row["name"], "params": params, "expected": expected}
 
 
 def _many(given: Recorded) -> dict[str, Any]:
@@ -73,21 +73,24 @@ def _of_recbole(_: str, row: Recorded) -> dict[str, Any]:
 
 def _with_hits(hits: Sequence[int], relevant: int) -> dict[str, Any]:
     """A list with hits at the ranks marked, and so many relevant items in all."""
-    found = [rank for rank, hit in enumerate(hits) if hit]
-    missed = range(len(hits), len(hits) + relevant - len(found))
-    return {"recommendations": list(range(len(hits))), "relevant": [*found, *missed]}
+    hit_ranks = [rank for rank, hit in enumerate(hits) if hit]
+    missed = range(len(hits), len(hits) + relevant - len(hit_ranks))
+    return {"recommendations": list(range(len(hits))), "relevant": [*hit_ranks, *missed]}
 
 
 def _columns(matrix: Sequence[Sequence[float]]) -> dict[str, Any]:
     """By cut-off, each user's value and their mean."""
     columns = enumerate(zip(*matrix, strict=True), start=1)
-    return {str(k): {"per_user": each, "mean": sum(each) / len(each)} for k, each in columns}
+    return {
+        str(k): {"per_user": per_user, "mean": sum(per_user) / len(per_user)}
+        for k, per_user in columns
+    }
 
 
 def _with_ranks(items: int, positives: int, rank_sum: float) -> dict[str, Any]:
     """Scores whose positive items stand at ranks that add up to the sum, if any do."""
     choices = combinations(range(1, items + 1), positives)
-    ranks = next((each for each in choices if sum(each) == rank_sum), range(1, positives + 1))
+    ranks = next((ranks_ for ranks_ in choices if sum(ranks_) == rank_sum), range(1, positives + 1))
     labels = [int(rank in ranks) for rank in range(1, items + 1)]
     return {"scores": [float(-rank) for rank in range(items)], "labels": labels}
 
@@ -142,19 +145,21 @@ def _of_rows(given: Recorded) -> dict[str, Any]:
 
 
 def _by_user(rows: Sequence[Sequence[Any]]) -> Mapping[Any, list[Sequence[Any]]]:
-    found: dict[Any, list[Sequence[Any]]] = {}
+    rows_by_user: dict[Any, list[Sequence[Any]]] = {}
     for row in rows:
-        found.setdefault(row[0], []).append(row)
-    return found
+        rows_by_user.setdefault(row[0], []).append(row)
+    return rows_by_user
 
 
 def _of_capri(metric: str, row: Recorded) -> dict[str, Any]:
     given = row["input"]
     together = metric in ("catalogCoverage", "personalization")
-    found = {**(_many(given) if together else _one(given)), "context": given}
+    user_inputs = {**(_many(given) if together else _one(given)), "context": given}
     # What mapk calls k is its normaliser alone: the list is not cut.
     return (
-        {**found, "params": {"k": None, "map_k": row["params"]["k"]}} if metric == "mapk" else found
+        {**user_inputs, "params": {"k": None, "map_k": row["params"]["k"]}}
+        if metric == "mapk"
+        else user_inputs
     )
 
 

@@ -50,17 +50,17 @@ class Shared(NamedTuple):
 
 def shared(parts: Iterable[tuple[Case, Part]]) -> list[Shared]:
     """Those of the same events together."""
-    found: dict[str, list[tuple[Case, Part]]] = {}
+    same_events: dict[str, list[tuple[Case, Part]]] = {}
     for case, part in parts:
-        found.setdefault(f"{part.events!r} {case.once!r}", []).append((case, part))
-    return [Shared.of(*same) for same in found.values()]
+        same_events.setdefault(f"{part.events!r} {case.once!r}", []).append((case, part))
+    return [Shared.of(*same) for same in same_events.values()]
 
 
 @cache
 def counted(path: Path) -> Sequence[tuple[Shared, Accumulator]]:
     """The parts of a file's cases, all events of each at once."""
-    found = shared((case, part) for case in cases_of(path) for part in case.parts)
-    return [(same, _at_once(same)) for same in found]
+    groups = shared((case, part) for case in cases_of(path) for part in case.parts)
+    return [(same, _at_once(same)) for same in groups]
 
 
 @cache
@@ -70,22 +70,22 @@ def readings(path: Path) -> Mapping[str, Sequence[tuple[Claim, Reading]]]:
     Users are counted at once where they are together; each alone is a cell of a table.
     """
     cases = cases_of(path)
-    found: dict[str, list[tuple[Claim, Reading]]] = {case.name: [] for case in cases}
+    by_case: dict[str, list[tuple[Claim, Reading]]] = {case.name: [] for case in cases}
     for same, accumulator in counted(path):
         for case, part in same.parts:
-            found[case.name] += [(claim, accumulator.read(claim.text)) for claim in part.claims]
+            by_case[case.name] += [(claim, accumulator.read(claim.text)) for claim in part.claims]
     for users in _asked_alike((case, part) for case in cases for part in case.alone):
         for (case, part), read in zip(users, _alone(users), strict=True):
-            found[case.name] += zip(part.claims, read, strict=True)
-    return found
+            by_case[case.name] += zip(part.claims, read, strict=True)
+    return by_case
 
 
 def _asked_alike(users: Iterable[tuple[Case, Part]]) -> Iterable[Sequence[tuple[Case, Part]]]:
-    found: dict[str, list[tuple[Case, Part]]] = {}
+    alike: dict[str, list[tuple[Case, Part]]] = {}
     for case, part in users:
         texts = [claim.text for claim in part.claims]
-        found.setdefault(f"{texts} {case.once!r}", []).append((case, part))
-    return found.values()
+        alike.setdefault(f"{texts} {case.once!r}", []).append((case, part))
+    return alike.values()
 
 
 def _alone(users: Sequence[tuple[Case, Part]]) -> Iterable[tuple[Reading, ...]]:
@@ -114,7 +114,7 @@ def _at_once(of: Shared) -> Accumulator:
 def every_way(of: Shared) -> dict[str, Accumulator]:
     """The accumulators that must be the same, by how they came to be."""
     texts, events, once = of.texts, of.events, of.once
-    found = {
+    ways = {
         **one_way(of),
         "in another order": streamed(
             texts, random.Random(of.parts[0][0].name).sample(events, len(events)), once
@@ -124,15 +124,15 @@ def every_way(of: Shared) -> dict[str, Accumulator]:
         "many at once, in parts": _counted(texts, parts(events), once),
     }
     if has_columns(events):
-        split = [columns(each) for each in parts(events)]
-        found["in columns, in parts"] = _counted(texts, split, once)
-    return found
+        split = [columns(part) for part in parts(events)]
+        ways["in columns, in parts"] = _counted(texts, split, once)
+    return ways
 
 
 def parts(events: Sequence[Event]) -> list[Sequence[Event]]:
     """From three to five parts of like length, none empty; fewer where events are fewer."""
     count = min(len(events), 3 + len(events) % 3)
-    ends = [len(events) * each // count for each in range(count + 1)] if count else []
+    ends = [len(events) * number // count for number in range(count + 1)] if count else []
     return [events[start:stop] for start, stop in pairwise(ends)]
 
 
@@ -147,11 +147,11 @@ def columns(events: Sequence[Event]) -> Columns:
     """The same events as (values, offsets) of numpy."""
     acts = [event.interactions for event in events]
     gains = None
-    if any(isinstance(each, Mapping) for each in acts):
-        gains = _ragged([_gains(each) for each in acts])
+    if any(isinstance(act, Mapping) for act in acts):
+        gains = _ragged([_gains(act) for act in acts])
     return Columns(
         recommendations=_ragged([event.recommendations for event in events]),
-        interactions=_ragged([list(each) for each in acts]),
+        interactions=_ragged([list(act) for act in acts]),
         gains=gains,
         scores=None
         if events[0].scores is None
@@ -177,8 +177,8 @@ def _merged(
     texts: Sequence[str], split: Sequence[Sequence[Event]], once: Mapping[str, Any]
 ) -> Accumulator:
     merged = Accumulator(*texts, **once)
-    for each in reversed(split):
-        merged.merge(streamed(texts, each, once))
+    for table in reversed(split):
+        merged.merge(streamed(texts, table, once))
     return merged
 
 

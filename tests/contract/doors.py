@@ -53,17 +53,17 @@ class Given(NamedTuple):
     @property
     def flat(self) -> dict[str, Any]:
         """The optional columns, with one for each name of values."""
-        more = {name: each for name, each in self.more.items() if name != "per_item"}
-        return more | {f"per_item.{name}": each for name, each in self.values.items()}
+        more = {name: column for name, column in self.more.items() if name != "per_item"}
+        return more | {f"per_item.{name}": column for name, column in self.values.items()}
 
     def as_text(self) -> Given:
         """The same events with text ids."""
-        texts = [[list(map(str, each)) for each in column] for column in self[:2]]
+        texts = [[list(map(str, items)) for items in column] for column in self[:2]]
         return Given(texts[0], texts[1], self.more)
 
     def row(self, row: int) -> dict[str, Any]:
         """One event, with the names of the arguments of `Accumulator.update`."""
-        more = {name.removesuffix("s"): each[row] for name, each in self.more.items()}
+        more = {name.removesuffix("s"): column[row] for name, column in self.more.items()}
         plural = {
             name: more.pop(name[:-1]) for name in ("scores", "positions") if name[:-1] in more
         }
@@ -128,8 +128,8 @@ def _columns(form: Callable[[Lists], Any]) -> Count:
             recommendations=form(given.shown),
             interactions=form(given.acts),
             **{
-                name: each if name in ("users", "per_item") else form(each)
-                for name, each in given.more.items()
+                name: column if name in ("users", "per_item") else form(column)
+                for name, column in given.more.items()
             }
             | ({"per_item": _valued(given, form)} if given.values else {}),
         )
@@ -138,38 +138,40 @@ def _columns(form: Callable[[Lists], Any]) -> Count:
 
 def _valued(given: Given, form: Callable[[Lists], Any]) -> dict[str, Any]:
     """Columns of values by name; those with unknown ones as lists."""
-    known = {name: None not in each for name, each in given.values.items()}
-    return {name: form(each) if known[name] else each for name, each in given.values.items()}
+    complete = {name: None not in column for name, column in given.values.items()}
+    return {
+        name: form(column) if complete[name] else column for name, column in given.values.items()
+    }
 
 
 def _array(values: Sequence[Any]) -> Any:
-    return np.array(values, object if any(isinstance(each, str) for each in values) else None)
+    return np.array(values, object if any(isinstance(text, str) for text in values) else None)
 
 
 def _ragged(lists: Lists) -> Any:
-    flat = [item for each in lists for item in each]
+    flat = [item for items in lists for item in items]
     return _array(flat), np.cumsum([0, *map(len, lists)])
 
 
 def _series(lists: Lists) -> Any:
     """A column as pandas has it: an array of objects."""
     column = np.empty(len(lists), object)
-    column[:] = [list(each) for each in lists]
+    column[:] = [list(items) for items in lists]
     return column
 
 
 def _matrix(lists: Lists) -> Any:
     """A matrix, or a list of arrays if the lists differ in length."""
     if len(set(map(len, lists))) > 1:
-        return [np.array(each) if each else np.zeros(0, np.int64) for each in lists]
+        return [np.array(items) if items else np.zeros(0, np.int64) for items in lists]
     return np.array(lists)
 
 
 def _tensors(lists: Lists) -> Any:
-    if any(isinstance(item, str) for each in lists for item in each):
-        return [list(each) for each in lists]
-    arrays = [np.array(each, np.int64 if not each else None) for each in lists]
-    return [Tensor(each) for each in arrays]
+    if any(isinstance(item, str) for items in lists for item in items):
+        return [list(items) for items in lists]
+    arrays = [np.array(items, np.int64 if not items else None) for items in lists]
+    return [Tensor(tensor_) for tensor_ in arrays]
 
 
 def _table(given: Given) -> pa.Table:
@@ -180,10 +182,10 @@ def _table(given: Given) -> pa.Table:
 
 def _partials(given: Given, _: Path) -> Answer:
     try:
-        found = Counter(*given.metrics).accumulators([_table(given)])
+        accumulators = Counter(*given.metrics).accumulators([_table(given)])
     except InvalidEventError as error:
         return Answer(None, str(error))
-    return _answer(*found.values())
+    return _answer(*accumulators.values())
 
 
 def file(write: Callable[[Given, Path], Sequence[str | Path]]) -> Door:
@@ -196,8 +198,8 @@ def _evaluated(arguments: Sequence[str | Path], given: Given) -> Answer:
     done = ran("evaluate", *arguments, *asked(given.metrics), "--format", "json")
     if done.returncode:
         return Answer(None, done.stderr)
-    found = {each["metric"]: each["value"] for each in json.loads(done.stdout)}
-    return Answer(tuple(found.get(text) for text in given.metrics), done.stderr)
+    readings = {reading["metric"]: reading["value"] for reading in json.loads(done.stdout)}
+    return Answer(tuple(readings.get(text) for text in given.metrics), done.stderr)
 
 
 def _mapped(given: Given) -> list[str]:
@@ -268,9 +270,9 @@ def pair(given: Given, folder: Path) -> Answer:
     """A file of recommendations and one of the truth, an item a row."""
     columns: dict[str, dict[str, list[Any]]] = {}
     for name, lists in (("recs", given.shown), ("truth", given.acts)):
-        rows = [(f"u{row}", item) for row, each in enumerate(lists) for item in each]
+        rows = [(f"u{row}", item) for row, items in enumerate(lists) for item in items]
         columns[name] = {"user": [row[0] for row in rows], "item": [row[1] for row in rows]}
-    columns["recs"]["rank"] = [rank for each in given.shown for rank in range(len(each))]
+    columns["recs"]["rank"] = [rank for items in given.shown for rank in range(len(items))]
     for name, table in columns.items():
         pq.write_table(pa.table(table), folder / f"{name}.parquet")
     files: list[str | Path] = [
@@ -286,10 +288,10 @@ def trec(given: Given, folder: Path) -> Answer:
     """The two files of trec_eval, whose ids are text without spaces."""
     results = [
         f"u{row} Q0 {item} {rank} {-rank} x"
-        for row, each in enumerate(given.shown)
-        for rank, item in enumerate(each, 1)
+        for row, items in enumerate(given.shown)
+        for rank, item in enumerate(items, 1)
     ]
-    qrels = [f"u{row} 0 {item} 1" for row, each in enumerate(given.acts) for item in each]
+    qrels = [f"u{row} 0 {item} 1" for row, items in enumerate(given.acts) for item in items]
     (folder / "run.txt").write_text("\n".join(results) + "\n")
     (folder / "qrels.txt").write_text("\n".join(qrels) + "\n")
     files: list[str | Path] = [
@@ -304,7 +306,7 @@ def trec(given: Given, folder: Path) -> Answer:
 def _text_table(cell: Callable[[Sequence[Any]], str]) -> Callable[[Given, Path], list[str | Path]]:
     def write(given: Given, folder: Path) -> list[str | Path]:
         lists = {"recommendations": given.shown, "interactions": given.acts}
-        lists |= {name: each for name, each in given.flat.items() if name != "users"}
+        lists |= {name: column for name, column in given.flat.items() if name != "users"}
         rows = ["\t".join(lists)]
         rows += ["\t".join(map(cell, row)) for row in zip(*lists.values(), strict=True)]
         (folder / "events.tsv").write_text("\n".join(rows) + "\n")
@@ -323,7 +325,7 @@ COUNTS: Final[Mapping[str, Count]] = {
     "events": lambda accumulator, given: accumulator.update_many(
         [Event(**event) for event in given.events()]
     ),
-    "columns of lists": _columns(lambda lists: [list(each) for each in lists]),
+    "columns of lists": _columns(lambda lists: [list(items) for items in lists]),
     "matrices": _columns(_matrix),
     "ragged arrays": _columns(_ragged),
     "series": _columns(_series),

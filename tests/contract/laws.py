@@ -72,29 +72,31 @@ def bits(accumulator: Accumulator) -> tuple[object, ...]:
     """State and values, so that only equal bits are equal."""
     readings = [seen(reading) for reading in values(accumulator).values()]
     sums = [accumulator.groups(metric.text) for metric in accumulator.metrics]
-    groups = [each and [column.tobytes() for column in each] for each in sums]
+    groups = [arrays and [column.tobytes() for column in arrays] for arrays in sums]
     audience = accumulator.audience
-    users = audience and [np.asarray(each).tolist() for each in audience]
+    users = audience and [np.asarray(column).tolist() for column in audience]
     return state(accumulator), dumped(accumulator), accumulator.lists, readings, groups, users
 
 
 def seen(reading: Reading) -> tuple[object, ...]:
     """All fields of a reading, which compare equal only for equal bits."""
-    found = (repr(value(reading)), repr(reading.low), repr(reading.total))
+    exact = (repr(value(reading)), repr(reading.low), repr(reading.total))
     sure = repr(reading.interval), reading.no_interval
-    return (*found, *sure, reading.metric, reading.count, reading.lists, reading.estimated)
+    return (*exact, *sure, reading.metric, reading.count, reading.lists, reading.estimated)
 
 
 def equals_its_twin(texts: Texts, events: Events) -> None:
     for text, reading in values(counted(texts, events)).items():
         metric = parse(text)
-        known = inputs(events).of_twins
-        given = {name: known[name] for name in metric.definition.inputs if name in known}
+        twin_inputs = inputs(events).of_twins
+        given = {
+            name: twin_inputs[name] for name in metric.definition.inputs if name in twin_inputs
+        }
         try:
             expected = by_its_twin(metric, events, given)
         except RefusedError:
             expected = None
-        found = value(reading)
+        measured = value(reading)
         # The difference of nearly equal values is only rounding.
         spread = metric.values.get("statistic") in ("standard_error", "half_width")
         near = 1e-12 if spread or metric.definition.per == "slice" else 0.0
@@ -108,10 +110,10 @@ def equals_its_twin(texts: Texts, events: Events) -> None:
             near = max(near, 1e-9)
         if digits := metric.values.get("digits"):
             near = 1.1 * 10.0 ** -int(digits)
-        alike = found is expected or (
-            found is not None and expected is not None and same(found, expected, near)
+        alike = measured is expected or (
+            measured is not None and expected is not None and same(measured, expected, near)
         )
-        assert alike, f"{text}: {found}, by its twin {expected}"
+        assert alike, f"{text}: {measured}, by its twin {expected}"
 
 
 def by_its_twin(metric: Metric, events: Events, given: dict[str, Any]) -> float:
@@ -126,8 +128,8 @@ def by_its_twin(metric: Metric, events: Events, given: dict[str, Any]) -> float:
 def _largest_gain(events: Events) -> float:
     """Scale of the tolerance, at least 1."""
     acts = [event.interactions for event in events if isinstance(event.interactions, dict)]
-    gains: list[float] = [gain for each in acts for gain in each.values()]
-    gains += [each.gain for event in events for each in event.typed]
+    gains: list[float] = [gain for typed in acts for gain in typed.values()]
+    gains += [typed_act.gain for event in events for typed_act in event.typed]
     return max([1.0, *map(abs, gains)])
 
 
@@ -187,8 +189,8 @@ def state_returns(texts: Texts, events: Events, intervals: Intervals | None = No
     assert bits(pickle.loads(pickle.dumps(accumulator))) == bits(accumulator)
     assert bits(loaded) == bits(adopted) == bits(accumulator)
     for event in events[:3]:
-        for each in (accumulator, loaded, adopted):
-            update(each, event)
+        for target in (accumulator, loaded, adopted):
+            update(target, event)
     assert bits(loaded) == bits(adopted) == bits(accumulator)
 
 

@@ -59,7 +59,7 @@ _WORDS, _NUMBERS = Inputs(WORDS), Inputs(NUMBERS)
 def inputs(events: Iterable[Event] = ()) -> Inputs:
     """Inputs for the items of a stream: integers if it has any, otherwise words."""
     ids = chain.from_iterable(
-        (*event.recommendations, *event.interactions, *(each.item for each in event.typed))
+        (*event.recommendations, *event.interactions, *(act.item for act in event.typed))
         for event in events
     )
     others = chain.from_iterable((*(e.baseline or ()), *(e.history or ())) for e in events)

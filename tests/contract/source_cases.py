@@ -96,7 +96,7 @@ def _simulator(events: int, *marks: pytest.MarkDecorator, **options: Any) -> Cas
             Partition("simulator", number): [] for number in range(chosen.partitions)
         }
         blocks = [block(chosen.seed, number) for number in range(-(-events // BLOCK))]
-        everything = [pair for each in blocks for pair in zip(*each, strict=True)]
+        everything = [pair for block in blocks for pair in zip(*block, strict=True)]
         for offset, (value, user) in enumerate(everything[:events]):
             partition = Partition("simulator", int(user) % chosen.partitions)
             records[partition].append((offset, value))
@@ -116,8 +116,8 @@ def _log(_: Path, __: pytest.FixtureRequest) -> Content:
     return Content(
         source=lambda: LogSource(group, f"member-{next(names):03}"),
         records={
-            each: [(found.offset, found.value or b"") for found in log.entries(each)]
-            for each in mine
+            partition_: [(entry.offset, entry.value or b"") for entry in log.entries(partition_)]
+            for partition_ in mine
         },
         bounded=False,
         ends={mine[0]: 5000, mine[1]: 10},
@@ -138,9 +138,9 @@ def _kafka(client: str, *marks: pytest.MarkDecorator, shared: bool) -> Case:
 
         broker = request.getfixturevalue("broker")
         topic = _topic(broker)
-        ends = {Partition(topic, number): len(each) for number, each in _ON_KAFKA.items()}
+        ends = {Partition(topic, number): len(entries) for number, entries in _ON_KAFKA.items()}
         # Members that poll in turns would join twice where each hears of the other at once.
-        own = options(
+        source_options = options(
             broker,
             topic,
             group=uuid.uuid4().hex,
@@ -149,8 +149,8 @@ def _kafka(client: str, *marks: pytest.MarkDecorator, shared: bool) -> Case:
             max_poll_records=1_500,
         )
         return Content(
-            source=_made(own, shared=shared),
-            records={each: list(enumerate(_ON_KAFKA[each.number])) for each in ends},
+            source=_made(source_options, shared=shared),
+            records={partition: list(enumerate(_ON_KAFKA[partition.number])) for partition in ends},
             bounded=False,
             ends=ends,
         )

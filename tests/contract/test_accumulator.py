@@ -90,9 +90,9 @@ def test_a_sample_of_items_continues_in_a_copy_a_state_and_a_merge() -> None:
     assert before.read("distinct_items").estimated
     restored = counted()
     restored.load_state_dict(before.state_dict())
-    for each in (before.copy(), restored):
-        each.merge(after)
-        assert each.state_dict() == counted(*range(85)).state_dict()
+    for twin in (before.copy(), restored):
+        twin.merge(after)
+        assert twin.state_dict() == counted(*range(85)).state_dict()
 
 
 def test_unchanged_content_is_read_once() -> None:
@@ -116,14 +116,14 @@ def test_unchanged_content_is_read_once() -> None:
 def test_different_accumulators_do_not_merge_and_both_are_named(
     left: Accumulator, right: Accumulator
 ) -> None:
-    for one, other in ((left, right), (right, left)):
-        before = one.state_dict()
+    for left_, other in ((left, right), (right, left)):
+        before = left_.state_dict()
         with pytest.raises(UnlikeStateError) as error:
-            one.merge(other)
+            left_.merge(other)
         with pytest.raises(UnlikeStateError):
-            one.load_state_dict(other.state_dict())
+            left_.load_state_dict(other.state_dict())
         assert error.value.left != error.value.right
-        assert one.state_dict() == before
+        assert left_.state_dict() == before
 
 
 def test_differences_are_described_in_words() -> None:
@@ -274,8 +274,8 @@ def test_integers_of_numpy_are_whole_numbers() -> None:
     made: Any = {"depth": np.int64(3), "max_items": np.int32(2)}
     accumulator = Accumulator("distinct_items@2", "mrr@3", **made)
     other = Accumulator("distinct_items@2", "mrr@3", depth=3, max_items=2)
-    for each in (accumulator, other):
-        each.update(["a", "b", "c"], ["c"])
+    for counter in (accumulator, other):
+        counter.update(["a", "b", "c"], ["c"])
     assert accumulator.state_dict() == other.state_dict()
 
 

@@ -46,8 +46,8 @@ TRUE = Given([[5, 6], [7], [8, 9, 10], []], [[6], [], [3], [4]])
 
 def _padded(pad: Any) -> Given:
     """The same events, with lists padded to three items and interactions to two."""
-    lists = [[*each, *[pad] * (3 - len(each))] for each in TRUE.shown]
-    acts = [[*each, *[pad] * (2 - len(each))] for each in TRUE.acts]
+    lists = [[*items, *[pad] * (3 - len(items))] for items in TRUE.shown]
+    acts = [[*items, *[pad] * (2 - len(items))] for items in TRUE.acts]
     return Given(lists, acts)
 
 
@@ -56,7 +56,7 @@ def _many(shown_pad: list[Any], acts_pad: list[Any], rows: int = 60) -> Given:
     dice = random.Random(7)
     shown = [dice.sample(range(100, 999), dice.randint(2, 5)) for _ in range(rows)]
     return Given(
-        [[*each, *shown_pad] for each in shown],
+        [[*items, *shown_pad] for items in shown],
         [[dice.randint(100, 999), *acts_pad] for _ in range(rows)],
     )
 
@@ -69,7 +69,8 @@ def test_minus_one_and_empty_text_at_the_end_are_padding(door: Door, tmp_path: P
     texts = _padded(-1).as_text()
     assert door(texts, tmp_path).values == expected
     blank = [
-        [["" if item == "-1" else item for item in each] for each in column] for column in texts[:2]
+        [["" if item == "-1" else item for item in items] for items in column]
+        for column in texts[:2]
     ]
     assert door(Given(blank[0], blank[1]), tmp_path).values == expected
 
@@ -121,7 +122,7 @@ def test_interactions_with_the_items_0_and_1_are_counted(door: Door, tmp_path: P
     answer = door(Given(shown, acts), tmp_path)
     assert answer.values is not None
     assert answer.values[0] == pytest.approx(2 / 6)
-    assert not any(each in answer.told for each in WARNINGS)
+    assert not any(warning in answer.told for warning in WARNINGS)
 
 
 @every_door
@@ -131,14 +132,17 @@ def test_interactions_with_the_items_0_and_1_are_counted(door: Door, tmp_path: P
         (_many([0], [0]), "item 0 is in 60 of 60 lists and in their interactions: is it padding?"),
         (_many([-2, -2], [-2]), "item -2 is in 60 of 60 lists"),
         (Given(_many([], []).acts, _many([], []).shown), SWAPPED),
-        (Given([[50 + each, 90 + each] for each in range(5)], [[0, 1]] * 5), MARKS),
-        (Given([[50 + each] for each in range(30)], [[each % 2] for each in range(30)]), MARKS),
+        (Given([[50 + number, 90 + number] for number in range(5)], [[0, 1]] * 5), MARKS),
+        (
+            Given([[50 + number] for number in range(30)], [[number % 2] for number in range(30)]),
+            MARKS,
+        ),
     ],
     ids=["padded with 0", "padded with -2", "swapped", "marks of few lists", "labels"],
 )
 def test_what_looks_wrong_is_a_warning(door: Door, given: Given, says: str, tmp_path: Path) -> None:
-    for each in (given, given.as_text()):
-        answer = door(each, tmp_path)
+    for events in (given, given.as_text()):
+        answer = door(events, tmp_path)
         assert answer.values is not None
         assert says.rsplit(maxsplit=1)[-1] in answer.told
         assert says in answer.told.replace("'", ""), answer.told
@@ -156,7 +160,9 @@ def test_what_looks_wrong_is_a_warning(door: Door, given: Given, says: str, tmp_
 def test_numbers_that_look_wrong_are_a_warning(
     door: Door, more: dict[str, Any], says: str, tmp_path: Path
 ) -> None:
-    given = Given([[each, each + 100, each + 200] for each in range(3, 33)], [[4]] * 30, more)
+    given = Given(
+        [[number, number + 100, number + 200] for number in range(3, 33)], [[4]] * 30, more
+    )
     assert says in door(given, tmp_path).told
 
 
@@ -164,7 +170,7 @@ def test_numbers_that_look_wrong_are_a_warning(
 def test_usual_events_are_not_doubted(door: Door, tmp_path: Path) -> None:
     dice = random.Random(3)
     shown = [dice.sample(range(2_000), 5) for _ in range(60)]
-    clicks = [[dice.choice(each)] if row % 2 else [] for row, each in enumerate(shown)]
+    clicks = [[dice.choice(items)] if row % 2 else [] for row, items in enumerate(shown)]
     truth = [dice.sample(range(2_000), dice.randint(6, 30)) for _ in shown]
     same = [[5, 6, 7]] * 60
     more: More = {
@@ -179,7 +185,7 @@ def test_usual_events_are_not_doubted(door: Door, tmp_path: Path) -> None:
     ):
         answer = door(given, tmp_path)
         assert answer.values is not None
-        assert not any(each in answer.told for each in WARNINGS), answer.told
+        assert not any(warning in answer.told for warning in WARNINGS), answer.told
 
 
 @every_door
@@ -241,8 +247,8 @@ def test_items_one_by_one_keep_the_same_rules(door: Door, tmp_path: Path) -> Non
     given = Given([[5, 6], [7], [8, 9, 10]], [[6], [7], [3]])
     expected = DOORS["update"](given, tmp_path).values
     padded = Given([[5, 6, -1], [7, -1, -1], [8, 9, 10]], given.acts)
-    for each in (given, padded, padded.as_text()):
-        assert door(each, tmp_path).values == pytest.approx(expected)
+    for events in (given, padded, padded.as_text()):
+        assert door(events, tmp_path).values == pytest.approx(expected)
     assert MISPLACED in door(Given([[5, -1, 6], [7]], [[6], [7]]), tmp_path).told
     assert PADDED in door(_many([0], [0]), tmp_path).told
     assert SWAPPED in door(Given(_many([], []).acts, _many([], []).shown), tmp_path).told
@@ -293,8 +299,8 @@ def test_doubts_survive_merge_copy_and_pickle() -> None:
     for number, part in enumerate(parts):
         part.update_many(given.shown[number::2], given.acts[number::2])
     parts[0].merge(parts[1])
-    for each in (parts[0], parts[0].copy(), pickle.loads(pickle.dumps(parts[0]))):  # ours
-        assert "item 0 is in 60 of 60 lists" in str(each.advice())
+    for accumulator in (parts[0], parts[0].copy(), pickle.loads(pickle.dumps(parts[0]))):  # ours
+        assert "item 0 is in 60 of 60 lists" in str(accumulator.advice())
     parts[0].reset()
     assert parts[0].advice() is None
     with warnings.catch_warnings():

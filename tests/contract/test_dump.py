@@ -117,7 +117,11 @@ def test_values_with_other_inputs_are_refused_and_both_are_named() -> None:
 
 
 def _lists_with_gains(accumulator: Accumulator) -> int:
-    hits = next(each for each in accumulator._table.statistics.values() if isinstance(each, Hits))
+    hits = next(
+        statistic
+        for statistic in accumulator._table.statistics.values()
+        if isinstance(statistic, Hits)
+    )
     return int(hits.view(np.array([0])).graded[0])
 
 
@@ -130,9 +134,9 @@ def test_a_metric_added_later_reads_only_later_events() -> None:
     for event in late:
         update(grown, event)
     graded = _lists_with_gains(early)
-    without_gains = [each for each in events if type(each.interactions) is not dict]
-    dicts = [each for each in events if type(each.interactions) is dict]
-    ones = [each for each in dicts if all(g in (1, 0, -1) for g in each.interactions.values())]  # type: ignore[union-attr]  # a dict
+    without_gains = [sent for sent in events if type(sent.interactions) is not dict]
+    dicts = [sent for sent in events if type(sent.interactions) is dict]
+    ones = [sent for sent in dicts if all(g in (1, 0, -1) for g in sent.interactions.values())]  # type: ignore[union-attr]  # a dict
     assert len(dicts) - len(ones) == graded > 0
     expected = laws.counted(["mrr@5", "ndcg@5"], [*without_gains, *ones, *late])
     assert grown.read("ndcg@5").value == expected.read("ndcg@5").value
@@ -219,9 +223,9 @@ def test_single_lists_count_on_after_a_load() -> None:
     accumulator = Accumulator("ndcg(statistic=median)@10")
     accumulator.update(["a", "b"], ["b"])
     loaded = pickle.loads(pickle.dumps(accumulator))
-    for each in (accumulator, loaded.copy(), loaded):
-        each.update(["a", "b"], ["a"])
-        assert each.read("ndcg(statistic=median)@10").count == 2
+    for accumulator_ in (accumulator, loaded.copy(), loaded):
+        accumulator_.update(["a", "b"], ["a"])
+        assert accumulator_.read("ndcg(statistic=median)@10").count == 2
 
 
 def _saved() -> Accumulator:

@@ -68,7 +68,7 @@ def test_numpy_ids_equal_python_ids() -> None:
 
 
 def test_numpy_numbers_equal_python_numbers() -> None:
-    found = []
+    states = []
     for number, kind in ((np.float32, np.array), (float, list)):
         accumulator = Accumulator(*METRICS, "auc", "mae", "dcg(type=click)")
         gain: Any = number(1.5)
@@ -82,8 +82,8 @@ def test_numpy_numbers_equal_python_numbers() -> None:
         }
         accumulator.update(**event)
         accumulator.update_many([Event(**event), Event(**event)])
-        found.append(json.dumps(accumulator.state_dict()))
-    assert found[0] == found[1]
+        states.append(json.dumps(accumulator.state_dict()))
+    assert states[0] == states[1]
 
 
 @pytest.mark.parametrize(
@@ -168,12 +168,12 @@ def test_values_of_items_may_be_unknown_and_of_numpy() -> None:
 
 def test_typed_interactions_may_be_any_sequence() -> None:
     clicks = [Interaction("a", 2.0, "click")]
-    found = []
+    states = []
     for typed in (clicks, np.array(clicks, object), [], np.array([]), None):
         accumulator = Accumulator("dcg(type=click)@5")
         accumulator.update(["a", "b"], ["a"], typed=typed)  # type: ignore[arg-type]  # of numpy
-        found.append(json.dumps(accumulator.state_dict()))
-    assert found[0] == found[1] != found[2] == found[3] == found[4]
+        states.append(json.dumps(accumulator.state_dict()))
+    assert states[0] == states[1] != states[2] == states[3] == states[4]
 
 
 def _refused(reason: str, event: tuple[Any, ...]) -> None:

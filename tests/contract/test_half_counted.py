@@ -55,8 +55,8 @@ def words(event: Event) -> Any:
 )
 @pytest.mark.parametrize("intervals", [None, Intervals()])
 def test_a_batch_on_which_a_metric_raises_is_not_counted(given: Any, intervals: Any) -> None:
-    for own, error in ((refuses_long, MetricFailedError), (words, MetricValueError)):
-        accumulator = Accumulator("hit_rate@2", "distinct_items@2", own, intervals=intervals)
+    for raising, error in ((refuses_long, MetricFailedError), (words, MetricValueError)):
+        accumulator = Accumulator("hit_rate@2", "distinct_items@2", raising, intervals=intervals)
         with pytest.raises(error):
             accumulator.update_many([([1, 2, 3], [1])])
         accumulator.update(*SHORT, user="u")
@@ -138,7 +138,7 @@ def test_an_interrupt_in_the_middle_of_a_change_is_reported(kind: type[Any]) -> 
 
 def test_reading_in_the_middle_of_a_change_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     accumulator = SharedAccumulator("hit_rate@2")
-    found: list[Exception] = []
+    errors: list[Exception] = []
     count = Hits.count
 
     def handled(*args: Any) -> None:
@@ -146,11 +146,11 @@ def test_reading_in_the_middle_of_a_change_is_refused(monkeypatch: pytest.Monkey
         count(*args)
         with pytest.raises(HalfCountedError, match="a signal handler or another thread") as told:
             accumulator.state_dict()
-        found.append(told.value)
+        errors.append(told.value)
 
     monkeypatch.setattr(Hits, "count", handled)
     accumulator.update_many([SHORT])
-    assert len(found) == 1
+    assert len(errors) == 1
     assert accumulator.read("hit_rate@2").count == 1
 
 

@@ -147,10 +147,14 @@ def test_the_error_for_float_ids_names_their_likely_origin() -> None:
 
 
 def test_integers_of_numpy_are_integers_everywhere() -> None:
-    one, two, three = np.int64(1), np.uint8(2), np.int32(3)
-    theirs = {"catalog": np.array([1, 2, 3]), "popularity": {one: 4, two: 2}, "shown": [one, two]}
+    first, two, three = np.int64(1), np.uint8(2), np.int32(3)
+    theirs = {
+        "catalog": np.array([1, 2, 3]),
+        "popularity": {first: 4, two: 2},
+        "shown": [first, two],
+    }
     ours = {"catalog": [1, 2, 3], "popularity": {1: 4, 2: 2}, "shown": [1, 2]}
-    found = []
+    states = []
     for given in (theirs, ours):
         catalog: Any = given["catalog"]
         popularity: Any = given["popularity"]
@@ -163,8 +167,8 @@ def test_integers_of_numpy_are_integers_everywhere() -> None:
         accumulator.update(shown, {shown[1]})
         more: Any = [*shown, three]
         accumulator.update(more, {shown[1]: 2.0})
-        found.append(laws.bits(accumulator))
-    assert found[0] == found[1]
+        states.append(laws.bits(accumulator))
+    assert states[0] == states[1]
 
 
 @pytest.mark.parametrize(
@@ -253,13 +257,13 @@ def test_the_state_has_the_kind_of_ids() -> None:
     loaded.load_state_dict(json.loads(json.dumps(numbers.state_dict())))
     adopted.adopt(laws.dumped(numbers))
     merged.merge(numbers)
-    for each in (numbers.copy(), pickle.loads(pickle.dumps(numbers)), loaded, adopted, merged):
-        assert laws.bits(each) == laws.bits(numbers)
+    for numbers_ in (numbers.copy(), pickle.loads(pickle.dumps(numbers)), loaded, adopted, merged):
+        assert laws.bits(numbers_) == laws.bits(numbers)
         with pytest.raises(StreamevalError, match="the ids counted here are integers"):
-            each.update(["a"], ["a"])
-        each.reset()
-        each.update(["a"], ["a"])
-        assert each.ids == "text"
+            numbers_.update(["a"], ["a"])
+        numbers_.reset()
+        numbers_.update(["a"], ["a"])
+        assert numbers_.ids == "text"
 
 
 def test_users_are_of_one_kind() -> None:
@@ -277,9 +281,9 @@ def test_users_are_of_one_kind() -> None:
     other.update(["a"], [], user=1)
     loaded = Accumulator("users_covered")
     loaded.load_state_dict(other.state_dict())
-    for each in (other, loaded, other.copy()):
+    for users in (other, loaded, other.copy()):
         with pytest.raises(UnlikeStateError, match="users"):
-            accumulator.merge(each)
+            accumulator.merge(users)
     with pytest.raises(InvalidEventError, match=r"user\[0\] is '1', text"):
         loaded.update(["a"], [], user="1")
     accumulator.reset()

@@ -55,8 +55,12 @@ def test_the_sums_of_each_group_are_those_of_its_lists(name: str, k: int | None)
             lists[user_hash(event.user) % GROUPS].append(event)
     for text in texts:
         metric, sums = parse(text), present(accumulator.groups(text))
-        known = inputs(EVENTS).of_twins
-        given = {each: known[each] for each in metric.definition.inputs if each in known}
+        twin_inputs = inputs(EVENTS).of_twins
+        given = {
+            input_name: twin_inputs[input_name]
+            for input_name in metric.definition.inputs
+            if input_name in twin_inputs
+        }
         near = (
             1e-9 if not metric.values.get("digits") else 1.1 * 10.0 ** -int(metric.values["digits"])
         )
@@ -68,8 +72,8 @@ def test_the_sums_of_each_group_are_those_of_its_lists(name: str, k: int | None)
             except RefusedError:
                 continue
             if math.isfinite(expected):
-                found = numerator / denominator
-                assert math.isclose(found, expected, rel_tol=1e-9, abs_tol=near), (text, group)
+                ratio = numerator / denominator
+                assert math.isclose(ratio, expected, rel_tol=1e-9, abs_tol=near), (text, group)
             elif denominator:
                 assert laws.value(accumulator.read(text)) is None or "nan" in metric.values.values()
 
@@ -88,8 +92,8 @@ def test_the_sums_of_all_groups_give_the_value(name: str) -> None:
             continue
         below = reading.count if reading.weight is None else reading.weight
         assert math.isclose(sums.denominators.sum(), below, rel_tol=1e-9)
-        found = float(sums.numerators.sum()) / below
-        assert math.isclose(found, reading.value, rel_tol=1e-9, abs_tol=3e-10), text
+        total = float(sums.numerators.sum()) / below
+        assert math.isclose(total, reading.value, rel_tol=1e-9, abs_tol=3e-10), text
 
 
 def test_a_metric_that_is_not_a_mean_has_no_sums() -> None:
@@ -139,20 +143,20 @@ _FIRST_DAY = 20_000
 def test_sums_are_kept_by_day_and_the_oldest_days_are_merged() -> None:
     days = [*range(100), 50, 3, -2]
     order = random.Random(5).sample(days, len(days))
-    found = []
-    for each in (days, order):
+    tables = []
+    for accumulator_ in (days, order):
         accumulator = made(["hit_rate@1"], ())
-        for at, day in enumerate(each):
+        for at, day in enumerate(accumulator_):
             accumulator.update(["a"], ["a"], user=f"u{day}", ts=(_FIRST_DAY + day) * DAY + 5)
             if at % 9 == 0:
                 accumulator.read("hit_rate@1")
         sums = present(accumulator.groups("hit_rate@1"))
-        found.append(sums)
-    assert _same(*found)
+        tables.append(sums)
+    assert _same(*tables)
     kept = range(_FIRST_DAY + 100 - MOST_DAYS, _FIRST_DAY + 100)
-    assert found[0].days.tolist() == list(kept)
-    assert found[0].denominators.sum(axis=1).tolist()[:2] == [10 + 3, 1]
-    assert found[0].denominators.sum() == len(days)
+    assert tables[0].days.tolist() == list(kept)
+    assert tables[0].denominators.sum(axis=1).tolist()[:2] == [10 + 3, 1]
+    assert tables[0].denominators.sum() == len(days)
 
 
 def test_days_that_wait_to_be_summed_may_be_merged_days() -> None:
@@ -162,7 +166,9 @@ def test_days_that_wait_to_be_summed_may_be_merged_days() -> None:
         for day in range(days):
             accumulator.update(["a"], ["a"], user="u", ts=(_FIRST_DAY + day) * DAY)
         (groups,) = (
-            each for each in accumulator._table.statistics.values() if isinstance(each, Groups)
+            statistic
+            for statistic in accumulator._table.statistics.values()
+            if isinstance(statistic, Groups)
         )
         assert groups.reduced == (days == MOST_DAYS)
 
@@ -205,11 +211,11 @@ def test_readings_carry_the_interval_of_their_sums() -> None:
     accumulator.update_many(_traffic(3_000, 9_000))
     for text in ("ctr", "ndcg@3"):
         reading, sums = accumulator.read(text), present(accumulator.groups(text))
-        found, fixed = present(reading.interval), present(accumulator.interval(text, "fixed"))
-        assert found == interval(sums, Intervals(), "anytime", bounds=(0.0, 1.0))
-        assert found.low < reading.value < found.high
+        anytime, fixed = present(reading.interval), present(accumulator.interval(text, "fixed"))
+        assert anytime == interval(sums, Intervals(), "anytime", bounds=(0.0, 1.0))
+        assert anytime.low < reading.value < anytime.high
         assert fixed == interval(sums, Intervals(), "fixed")
-        assert found.low < fixed.low < fixed.high < found.high
+        assert anytime.low < fixed.low < fixed.high < anytime.high
         assert reading.no_interval is None
 
 
@@ -218,8 +224,8 @@ def test_without_intervals_nothing_is_kept_by_user() -> None:
     accumulator.update_many(_traffic(500, 1_000))
     reading = accumulator.read("ctr")
     assert (reading.interval, reading.no_interval) == (None, None)
-    found = accumulator.interval("ctr"), accumulator.groups("ctr"), accumulator.audience
-    assert found == (None, None, None)
+    intervals = accumulator.interval("ctr"), accumulator.groups("ctr"), accumulator.audience
+    assert intervals == (None, None, None)
 
 
 def test_a_cutoff_that_was_not_named_has_a_value_but_no_interval() -> None:
@@ -274,16 +280,16 @@ def test_an_interval_needs_the_users_of_nearly_all_lists(
 def test_values_without_bounds_are_summed_exactly() -> None:
     gains = [1e16, 1.0, 1e-9, 1e16, 3.0]
     events = [Event(recommendations=["a"], interactions={"a": gain}, user="u") for gain in gains]
-    found = []
-    for each in (events, events[::-1]):
+    tables = []
+    for log in (events, events[::-1]):
         accumulator = made(["value_per_list@1"], ())
-        for event in each:
+        for event in log:
             accumulator.update_many([event])
             accumulator.read("value_per_list@1")
         sums = present(accumulator.groups("value_per_list@1"))
-        found.append(sums)
-    assert _same(*found)
-    assert float(found[0].numerators.sum()) == pytest.approx(2e16 + 4, rel=1e-15)
+        tables.append(sums)
+    assert _same(*tables)
+    assert float(tables[0].numerators.sum()) == pytest.approx(2e16 + 4, rel=1e-15)
 
 
 @pytest.mark.parametrize("missing", [None, 7])
@@ -294,6 +300,6 @@ def test_users_of_a_large_batch_are_those_of_its_lists_one_by_one(missing: int |
     users = [None if missing and number % missing == 0 else f"u{number}" for number in range(lists)]
     whole, alone = (Accumulator("hit_rate@2", intervals=Intervals(groups=16)) for _ in range(2))
     whole.update_many(Batch(recommendations=shown, interactions=acts, users=users))
-    for each in zip(shown, acts, users, strict=True):
-        alone.update(*each[:2], user=each[2])
+    for event in zip(shown, acts, users, strict=True):
+        alone.update(*event[:2], user=event[2])
     assert whole.state_dict() == alone.state_dict()

@@ -127,16 +127,16 @@ PLAIN = traffic(60, plain=True)
 EXPOSED = tuple(name for name in NAMES if catalogue()[name].reads == "exposures")
 UNDER_A_CONVENTION = [
     f"{convention}:{name}{cut}"
-    for convention, known in CONVENTIONS.items()
-    for name in (*known.metrics, *known.spellings)
+    for convention, cases in CONVENTIONS.items()
+    for name in (*cases.metrics, *cases.spellings)
     for cut in ("", "@7")
-    if not cut or takes_k(known.spellings.get(name, name))
+    if not cut or takes_k(cases.spellings.get(name, name))
 ]
 
 
 def test_the_text_of_every_metric_round_trips() -> None:
-    own = [text for name, k in CASES for text in texts_of(name, k)]
-    for text in (*own, *UNDER_A_CONVENTION):
+    own_texts = [text for name, k in CASES for text in texts_of(name, k)]
+    for text in (*own_texts, *UNDER_A_CONVENTION):
         metric = parse(text)
         again = parse(metric.text)
         assert (again, hash(again), again.text) == (metric, hash(metric), metric.text)
@@ -234,8 +234,8 @@ def test_threads_that_read_longer_lists_than_before_find_all_discounts() -> None
     try:
         with ThreadPoolExecutor(4) as threads:
             for rank in (1_500, 6_000, 20_000, 60_000):
-                expected = [1 / math.log2(each + 1) for each in range(1, rank + 1)]
-                found = {*threads.map(read, [rank] * 4)}
-                assert found == {(expected[-1], [*accumulate(expected)][-1])}
+                expected = [1 / math.log2(position + 1) for position in range(1, rank + 1)]
+                discounts = {*threads.map(read, [rank] * 4)}
+                assert discounts == {(expected[-1], [*accumulate(expected)][-1])}
     finally:
         sys.setswitchinterval(usual)

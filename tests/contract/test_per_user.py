@@ -35,13 +35,13 @@ def shown(user: str | None, *, hit: bool) -> Event:
 def crowd(users: int, prefix: str = "u", seed: int = 1) -> list[Event]:
     """Users with 1 to 12 lists, those with many lists with more hits."""
     draw = random.Random(seed)
-    found = []
+    events = []
     for user in range(users):
         lists = min(int(draw.paretovariate(1.3)), 12)
         level = 0.2 + 0.05 * lists
-        found += [shown(f"{prefix}{user}", hit=draw.random() < level) for _ in range(lists)]
-    draw.shuffle(found)
-    return found
+        events += [shown(f"{prefix}{user}", hit=draw.random() < level) for _ in range(lists)]
+    draw.shuffle(events)
+    return events
 
 
 def by_hand(events: Sequence[Event]) -> dict[str, float]:
@@ -191,7 +191,7 @@ def test_intervals_are_those_of_the_users_means() -> None:
 
 
 def test_the_share_of_zeros_has_an_interval_and_quantiles_have_none() -> None:
-    texts = [f"hit_rate(per=user,statistic={each})@1" for each in ("zeros", "median")]
+    texts = [f"hit_rate(per=user,statistic={statistic})@1" for statistic in ("zeros", "median")]
     accumulator = counted(crowd(2_000), *texts, intervals=Intervals())
     zeros, median = map(accumulator.read, texts)
     assert zeros.interval is not None
@@ -219,9 +219,9 @@ def test_what_is_no_bounded_mean_over_lists_is_refused(text: str) -> None:
 
 
 def test_it_is_not_compared_and_says_why() -> None:
-    one, other = (counted(crowd(300, seed=seed), intervals=Intervals()) for seed in (1, 2))
+    first, other = (counted(crowd(300, seed=seed), intervals=Intervals()) for seed in (1, 2))
     with pytest.raises(NotComparableError, match="not kept by event day"):
-        compare(one, other, NDCG)
+        compare(first, other, NDCG)
 
 
 def test_it_has_a_gap() -> None:
@@ -229,10 +229,10 @@ def test_it_has_a_gap() -> None:
     good, bad = crowd(900, "g"), [shown(f"b{user % 500}", hit=user % 7 == 0) for user in range(900)]
     values = {"g": counted(good, text, intervals=Intervals())}
     values["b"] = counted(bad, text, intervals=Intervals())
-    found = gap(values, text)
-    assert found.worst == ("b",)
+    judged = gap(values, text)
+    assert judged.worst == ("b",)
     means = [mean(by_hand(events).values()) for events in (bad, good)]
-    assert found.difference == pytest.approx(means[1] - means[0], abs=1e-9)
+    assert judged.difference == pytest.approx(means[1] - means[0], abs=1e-9)
 
 
 def test_another_metric_per_user_starts_empty_and_the_known_ones_stay() -> None:

@@ -29,7 +29,7 @@ class Owner:
 
     Attributes:
         told: what happened, in order; shared by owners that are watched together.
-        own: what is ours at the moment.
+        held: what is ours at the moment.
         seen: how each partition was described.
         positions: where the next reading of each begins.
         read: offsets that were delivered of each.
@@ -40,7 +40,7 @@ class Owner:
     ) -> None:
         self.name = name
         self.told = [] if told is None else told
-        self.own: set[Partition] = set()
+        self.held: set[Partition] = set()
         self.seen: dict[Partition, Assignment] = {}
         self.positions: dict[Partition, int] = {}
         self.read: dict[Partition, list[int]] = {}
@@ -48,27 +48,27 @@ class Owner:
         self.while_revoked: Callable[[Sequence[Partition]], object] = len
 
     def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
-        self._tell("assigned", [each.partition for each in assignments])
-        self.seen |= {each.partition: each for each in assignments}
-        self.own |= {each.partition for each in assignments}
+        self._tell("assigned", [assignment.partition for assignment in assignments])
+        self.seen |= {assignment.partition: assignment for assignment in assignments}
+        self.held |= {assignment.partition for assignment in assignments}
         return {
-            each.partition: self.positions.setdefault(each.partition, each.start)
-            for each in assignments
+            assignment.partition: self.positions.setdefault(assignment.partition, assignment.start)
+            for assignment in assignments
         }
 
     def revoked(self, partitions: Sequence[Partition]) -> None:
         self._tell("revoked", partitions)
         self.while_revoked(partitions)
-        self.own -= set(partitions)
+        self.held -= set(partitions)
 
     def lost(self, partitions: Sequence[Partition]) -> None:
         self._tell("lost", partitions)
-        self.own -= set(partitions)
+        self.held -= set(partitions)
 
     def take(self, batches: Sequence[RecordBatch]) -> None:
         """Count what a poll gave; asserts that it is ours and goes on where we are."""
         for batch in batches:
-            assert batch.partition in self.own, f"{batch.partition} is not ours"
+            assert batch.partition in self.held, f"{batch.partition} is not ours"
             position = self.positions[batch.partition]
             assert all(offset >= position for offset in batch.offsets)
             assert batch.next_offset >= position
@@ -121,7 +121,7 @@ def test_every_partition_is_handed_over_once_and_read_from_where_its_owner_says(
             _poll_until(lambda: owner.positions == content.ends, (source, owner))  # noqa: B023  used at once
             assert (before, source.joined) == (False, True)
             assert source.commit(content.ends) is None
-        assert sorted(owner.told) == [("", "assigned", each) for each in sorted(content.ends)]
+        assert sorted(owner.told) == [("", "assigned", place) for place in sorted(content.ends)]
         for partition, records in content.records.items():
             seen, end = owner.seen[partition], content.ends[partition]
             later = [offset for offset, _ in records if offset >= end // 2]
@@ -150,9 +150,9 @@ def test_the_group_knows_what_was_committed_last(shared: Content) -> None:
         ahead = max(shared.ends)
         assert source.commit({ahead: 3}) is None
     with _opened(shared, second) as source:
-        _poll_until(lambda: second.own == shared.ends.keys(), (source, second))
-    found = {partition: seen.committed for partition, seen in second.seen.items()}
-    assert found == {**shared.ends, ahead: 3}
+        _poll_until(lambda: second.held == shared.ends.keys(), (source, second))
+    committed = {partition: seen.committed for partition, seen in second.seen.items()}
+    assert committed == {**shared.ends, ahead: 3}
 
 
 def test_what_is_not_ours_is_not_committed(shared: Content) -> None:
@@ -160,7 +160,7 @@ def test_what_is_not_ours_is_not_committed(shared: Content) -> None:
     with closing(shared.source()) as source:
         owner = Owner()
         source.open(owner)
-        _poll_until(lambda: owner.own == shared.ends.keys(), (source, owner))
+        _poll_until(lambda: owner.held == shared.ends.keys(), (source, owner))
         assert str(foreign) in str(source.commit({foreign: 1}))
 
 
@@ -172,11 +172,11 @@ def test_a_partition_is_finished_by_one_before_it_is_given_to_another(shared: Co
         _poll_until(lambda: a.positions == shared.ends, (first, a))
         second = stack.enter_context(_opened(shared, b))
         both = ((first, a), (second, b))
-        _poll_until(lambda: bool(a.own and b.own and second.joined), *both)
+        _poll_until(lambda: bool(a.held and b.held and second.joined), *both)
         _poll_until(lambda: {**a.positions, **b.positions} == shared.ends, *both)
-        assert not a.own & b.own
-        assert a.own | b.own == shared.ends.keys()
-    moved = next(iter(b.own))
+        assert not a.held & b.held
+        assert a.held | b.held == shared.ends.keys()
+    moved = next(iter(b.held))
     order = [(name, what) for name, what, partition in told if partition == moved]
     assert order == [("a", "assigned"), ("a", "revoked"), ("b", "assigned")]
 
@@ -188,11 +188,11 @@ def test_a_partition_that_is_still_being_finished_can_be_committed(shared: Conte
         first = stack.enter_context(_opened(shared, a))
         _poll_until(lambda: a.positions == shared.ends, (first, a))
         a.while_revoked = lambda partitions: said.append(
-            first.commit({each: a.positions[each] for each in partitions})
+            first.commit({partition: a.positions[partition] for partition in partitions})
         )
         second = stack.enter_context(_opened(shared, b))
-        _poll_until(lambda: bool(b.own), (first, a), (second, b))
-        moved = next(iter(b.own))
+        _poll_until(lambda: bool(b.held), (first, a), (second, b))
+        moved = next(iter(b.held))
         assert moved.topic in str(first.commit({moved: 1}))
     assert said[0] is None
     assert b.seen[moved].committed == shared.ends[moved]
@@ -204,9 +204,9 @@ def test_what_comes_back_begins_where_the_owner_says_then(shared: Content) -> No
         first = stack.enter_context(_opened(shared, a))
         _poll_until(lambda: a.positions == shared.ends, (first, a))
         second = stack.enter_context(_opened(shared, b))
-        _poll_until(lambda: bool(b.own), (first, a), (second, b))
+        _poll_until(lambda: bool(b.held), (first, a), (second, b))
         second.close()
-        back = next(iter(b.own))
+        back = next(iter(b.held))
         a.positions[back], a.read = 2, {}
         _poll_until(lambda: a.positions == shared.ends, (first, a))
         assert a.read[back] == [offset for offset, _ in shared.records[back] if offset >= 2]
@@ -216,14 +216,14 @@ def test_a_failing_revocation_comes_out_of_poll_and_gives_nothing_up(shared: Con
     a, b = Owner("a"), Owner("b")
     with ExitStack() as stack:
         first = stack.enter_context(_opened(shared, a))
-        _poll_until(lambda: a.own == shared.ends.keys(), (first, a))
+        _poll_until(lambda: a.held == shared.ends.keys(), (first, a))
         a.refusing = "revoked"
         second = stack.enter_context(_opened(shared, b))
         with pytest.raises(RefusedError):
-            _poll_until(lambda: bool(b.own), (first, a), (second, b))
-        assert not b.own
+            _poll_until(lambda: bool(b.held), (first, a), (second, b))
+        assert not b.held
         a.refusing = ""
-        _poll_until(lambda: bool(b.own), (first, a), (second, b))
+        _poll_until(lambda: bool(b.held), (first, a), (second, b))
 
 
 def _read(
@@ -245,11 +245,13 @@ def _positions(batches: Sequence[RecordBatch]) -> dict[Partition, int]:
 
 
 def _records(batches: Sequence[RecordBatch]) -> Records:
-    found: dict[Partition, list[tuple[int, bytes]]] = {}
+    by_partition: dict[Partition, list[tuple[int, bytes]]] = {}
     for batch in batches:
         numbered = zip(batch.offsets, batch.values, strict=True)
-        found.setdefault(batch.partition, []).extend((n, v) for n, v in numbered if v is not None)
-    return {partition: records for partition, records in found.items() if records}
+        by_partition.setdefault(batch.partition, []).extend(
+            (n, v) for n, v in numbered if v is not None
+        )
+    return {partition: records for partition, records in by_partition.items() if records}
 
 
 def _from(content: Content, positions: Mapping[Partition, int]) -> Records:
@@ -319,16 +321,18 @@ def test_a_source_closes_twice_and_opens_again(content: Content) -> None:
 
 def test_every_source_in_the_package_has_a_case() -> None:
     # It reads through another, and tests/schemas/test_source.py is its own.
-    found = _source_classes() - {"SchemaSource"}
-    assert found == {case.kind for case in CASES.values()} - {"LogSource"}
+    classes = _source_classes() - {"SchemaSource"}
+    assert classes == {case.kind for case in CASES.values()} - {"LogSource"}
 
 
 def _source_classes() -> set[str]:
-    modules = [each.name for each in pkgutil.walk_packages(sources.__path__, "streameval.sources.")]
+    modules = [
+        module.name for module in pkgutil.walk_packages(sources.__path__, "streameval.sources.")
+    ]
     content = [
         value for module in modules for value in vars(importlib.import_module(module)).values()
     ]
     members = {name: value for name, value in vars(Source).items() if not name.startswith("_")}
     contract = {name for name, value in members.items() if callable(value)}
     classes = [value for value in content if isinstance(value, type) and value is not Source]
-    return {each.__name__ for each in classes if contract <= set(dir(each))}
+    return {class_.__name__ for class_ in classes if contract <= set(dir(class_))}

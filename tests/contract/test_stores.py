@@ -80,9 +80,9 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opened:
 
 def test_an_empty_store_has_nothing(opened: Opened) -> None:
     assert opened().places() == []
-    found = opened().newest(PLACE)
-    assert found.saved is None
-    assert list(found.damaged) == []
+    newest = opened().newest(PLACE)
+    assert newest.saved is None
+    assert list(newest.damaged) == []
 
 
 def test_what_was_saved_is_found_by_another_process(opened: Opened) -> None:

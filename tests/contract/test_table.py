@@ -57,10 +57,10 @@ def _pane(cells: Sequence[int], max_items: int = 1_000_000) -> Table:
 
 
 def _apart(cells: Sequence[int], texts: Sequence[str] = SOME) -> Mapping[int, Accumulator]:
-    found: defaultdict[int, Accumulator] = defaultdict(lambda: _made(texts))
+    accumulators: defaultdict[int, Accumulator] = defaultdict(lambda: _made(texts))
     for cell, event in zip(cells, EVENTS, strict=False):
-        update(found[cell], event)
-    return found
+        update(accumulators[cell], event)
+    return accumulators
 
 
 def _dumped(table: Table, cell: int) -> bytes:
@@ -85,9 +85,9 @@ def test_all_cells_are_read_in_one_pass_with_the_bits_of_each() -> None:
     order = [3, 0, 77, 4, 1, 2]
     for metric in laws.made(ALL, EVENTS).metrics:
         cells_asked = np.array(order)
-        found = readings_of(metric, table, cells_asked, IntervalMethod(INTERVALS))
+        readings = readings_of(metric, table, cells_asked, IntervalMethod(INTERVALS))
         expected = [apart[cell].read(metric.text) for cell in order]
-        assert list(map(laws.seen, found)) == list(map(laws.seen, expected)), metric.text
+        assert list(map(laws.seen, readings)) == list(map(laws.seen, expected)), metric.text
 
 
 @few_examples()
@@ -147,5 +147,5 @@ def test_a_change_invalidates_cached_readings() -> None:
     for change, lists in changes:
         readings_of(mrr, here, np.array([0, 1]))
         change()
-        found = readings_of(mrr, here, np.array([0, 1]))
-        assert [reading.lists for reading in found] == lists
+        readings = readings_of(mrr, here, np.array([0, 1]))
+        assert [reading.lists for reading in readings] == lists

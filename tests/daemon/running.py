@@ -59,9 +59,9 @@ class Running:
         """The value of a condition, once it is true."""
         deadline, pause = time.monotonic() + PATIENCE, _FIRST_PAUSE
         while time.monotonic() < deadline:
-            found = condition()
-            if found:
-                return found
+            outcome = condition()
+            if outcome:
+                return outcome
             assert self.process.poll() is None, self.log
             time.sleep(pause)
             pause = min(_LAST_PAUSE, 1.5 * pause)
@@ -79,18 +79,18 @@ class Running:
     def document(self) -> dict[str, Any]:
         """The document at /api/v1/metrics; empty before the first snapshot."""
         answer = self.get("/api/v1/metrics")
-        found: dict[str, Any] = answer.json() if answer.status_code == 200 else {}
-        return found
+        document: dict[str, Any] = answer.json() if answer.status_code == 200 else {}
+        return document
 
     def consumed(self, count: int) -> dict[str, Any]:
         """The document, once this many records have been read."""
 
         def enough() -> dict[str, Any]:
-            found = self.document()
-            return found if found and found["health"]["consumed"] >= count else {}
+            shown = self.document()
+            return shown if shown and shown["health"]["consumed"] >= count else {}
 
-        found: dict[str, Any] = self.until(enough)
-        return found
+        document: dict[str, Any] = self.until(enough)
+        return document
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         self.process.send_signal(number)
@@ -128,9 +128,9 @@ def running(
         daemon = Running(process, log)
         try:
             daemon.until(lambda: daemon.said("started"))
-            found = re.search(r'address=\S*?(https?://[^\s"\\]+)', daemon.said("started")[0])
-            assert found is not None
-            daemon.address = found[1]
+            match = re.search(r'address=\S*?(https?://[^\s"\\]+)', daemon.said("started")[0])
+            assert match is not None
+            daemon.address = match[1]
             yield daemon
         finally:
             daemon.end()
@@ -150,9 +150,9 @@ def _started(*arguments: str, environment: dict[str, str]) -> tuple[RunningProgr
 def readings(document: dict[str, Any]) -> list[dict[str, Any]]:
     """The readings in the document that `streameval evaluate` also has."""
     kept = ("metric", "labels", "value", "count")
-    return [{name: each[name] for name in kept} for each in document["metrics"]]
+    return [{name: reading[name] for name in kept} for reading in document["metrics"]]
 
 
-def exact(found: list[dict[str, Any]]) -> str:
+def exact(readings_: list[dict[str, Any]]) -> str:
     """As text that is different for different doubles."""
-    return json.dumps(found, sort_keys=True)
+    return json.dumps(readings_, sort_keys=True)

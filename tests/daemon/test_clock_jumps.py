@@ -60,12 +60,12 @@ def send(broker: Broker, topic: str, records: Sequence[Sent], sent_at: float) ->
         futures = [
             by.send(
                 topic,
-                each.value,
-                key=each.key.encode(),
-                partition=each.partition,
+                record.value,
+                key=record.key.encode(),
+                partition=record.partition,
                 timestamp_ms=round(sent_at * 1_000),
             )
-            for each in records
+            for record in records
         ]
         for future in futures:
             future.get(timeout=PATIENCE)
@@ -74,15 +74,15 @@ def send(broker: Broker, topic: str, records: Sequence[Sent], sent_at: float) ->
 def counts(document: dict[str, Any], *, without: Sequence[str] = ()) -> dict[tuple[str, str], int]:
     """Lists by label and window."""
     return {
-        (each["labels"]["where"], each["window"]): each["count"]
-        for each in document["metrics"]
-        if each["window"] != "lifetime" and each["labels"]["where"] not in without
+        (reading["labels"]["where"], reading["window"]): reading["count"]
+        for reading in document["metrics"]
+        if reading["window"] != "lifetime" and reading["labels"]["where"] not in without
     }
 
 
 def expected(records: Sequence[Sent], *partitions: int) -> dict[tuple[str, str], int]:
     return {
-        (f"p{number}", span): sum(each.partition == number for each in records)
+        (f"p{number}", span): sum(record.partition == number for record in records)
         for number in partitions
         for span in ("1h", "2h")
     }

@@ -76,7 +76,7 @@ def test_everything_is_served(simulated: Running) -> None:
     assert simulated.get("/-/ready").status_code == 200
     assert "hit_rate@10" in simulated.get("/").text
     assert "streameval_events_consumed_total 3000.0" in simulated.get("/metrics").text
-    variants = {each["labels"]["variant"] for each in simulated.document()["metrics"]}
+    variants = {reading["labels"]["variant"] for reading in simulated.document()["metrics"]}
     assert variants == {"control", "placebo", "treatment"}
 
 
@@ -116,7 +116,7 @@ def test_an_address_in_use_is_a_usage_error(simulated: Running, tmp_path: Path) 
 def test_after_the_end_of_files_it_serves_on_and_has_logged_invalid_records(tmp_path: Path) -> None:
     path = tmp_path / "events.ndjson"
     event = {"recommendations": ["a"], "ts": "2026-01-01T00:00:00Z"}
-    good, bad = (event | {"interactions": [each]} for each in ("a", True))
+    good, bad = (event | {"interactions": [item]} for item in ("a", True))
     json_lines(path, [good, *[bad] * 10])
     with running(FILE.format(path=path), tmp_path) as daemon:
         first = daemon.consumed(11)
@@ -151,7 +151,7 @@ def test_an_interrupt_is_a_graceful_stop(tmp_path: Path) -> None:
         assert daemon.stop(signal.SIGINT) == 0
         assert "signal=SIGINT" in daemon.said("stopped")[0]
         events = [re.search(r" event=(\S+)", line) for line in daemon.log]
-        assert [found and found[1] for found in events] == ["started", "stopped"]
+        assert [match and match[1] for match in events] == ["started", "stopped"]
 
 
 def test_a_failed_last_checkpoint_is_an_error(tmp_path: Path) -> None:

@@ -49,9 +49,9 @@ def lines() -> Iterator[io.StringIO]:
 
 
 def parsed(line: str) -> dict[str, str]:
-    found = _PAIR.findall(line)
-    assert "".join(f"{key}={value} " for key, value in found).strip() == line
-    return {key: json.loads(value) if value[0] == '"' else value for key, value in found}
+    pairs = _PAIR.findall(line)
+    assert "".join(f"{key}={value} " for key, value in pairs).strip() == line
+    return {key: json.loads(value) if value[0] == '"' else value for key, value in pairs}
 
 
 def test_memory_near_its_limit_is_logged_once_until_it_has_fallen(lines: io.StringIO) -> None:
@@ -77,9 +77,9 @@ def test_no_request_of_the_http_client_and_no_password_of_a_url_is_logged(
 
 def test_an_event_has_time_level_name_and_fields(lines: io.StringIO) -> None:
     emit(logging.WARNING, "source_trouble", trouble="no broker", topic=None, tries=3)
-    found = parsed(lines.getvalue().rstrip("\n"))
-    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", found.pop("ts"))
-    assert found == {
+    fields = parsed(lines.getvalue().rstrip("\n"))
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", fields.pop("ts"))
+    assert fields == {
         "level": "warning",
         "event": "source_trouble",
         "trouble": "no broker",
@@ -89,9 +89,9 @@ def test_an_event_has_time_level_name_and_fields(lines: io.StringIO) -> None:
 
 def test_a_line_of_another_library_is_a_message(lines: io.StringIO) -> None:
     logging.getLogger("elsewhere").error("it is %s", "late")
-    found = parsed(lines.getvalue().rstrip("\n"))
-    assert (found["event"], found["logger"]) == ("message", "elsewhere")
-    assert found["message"] == "it is late"
+    fields = parsed(lines.getvalue().rstrip("\n"))
+    assert (fields["event"], fields["logger"]) == ("message", "elsewhere")
+    assert fields["message"] == "it is late"
 
 
 def test_a_warning_of_python_is_a_line(lines: io.StringIO) -> None:
@@ -138,20 +138,20 @@ class Listener:
     def waiting(self) -> list[str]:
         """The messages received so far."""
         self._socket.settimeout(0)
-        found: list[str] = []
+        messages: list[str] = []
         while True:
             try:
-                found.append(self._socket.recv(4096).decode())
+                messages.append(self._socket.recv(4096).decode())
             except BlockingIOError:
-                return found
+                return messages
 
     def until(self, beginning: str) -> list[str]:
         """The messages up to one with this prefix."""
         self._socket.settimeout(PATIENCE)
-        found = [self._socket.recv(4096).decode()]
-        while not found[-1].startswith(beginning):
-            found.append(self._socket.recv(4096).decode())
-        return found
+        messages = [self._socket.recv(4096).decode()]
+        while not messages[-1].startswith(beginning):
+            messages.append(self._socket.recv(4096).decode())
+        return messages
 
     def close(self) -> None:
         self._socket.close()
@@ -159,9 +159,9 @@ class Listener:
 
 @pytest.fixture
 def listener() -> Iterator[Listener]:
-    found = Listener(f"@streameval-{uuid.uuid4().hex}")
-    yield found
-    found.close()
+    opened = Listener(f"@streameval-{uuid.uuid4().hex}")
+    yield opened
+    opened.close()
 
 
 def _environment(listener: Listener, **more: str) -> dict[str, str]:
@@ -205,8 +205,8 @@ def test_keep_alives_come_often_enough_and_not_with_every_beat(
     listener: Listener, limit: int, most: float
 ) -> None:
     manual_time, came = ManualTime(), list[float]()
-    own = _environment(listener, WATCHDOG_USEC=str(limit), WATCHDOG_PID=str(os.getpid()))
-    supervisor = Supervisor(own, manual_time.read)
+    environment = _environment(listener, WATCHDOG_USEC=str(limit), WATCHDOG_PID=str(os.getpid()))
+    supervisor = Supervisor(environment, manual_time.read)
     for _ in range(1_000):
         manual_time.advance(0.01)
         supervisor.alive()
@@ -225,12 +225,12 @@ class Stuck(Script):
         self.meanwhile: list[str] = []
 
     def poll(self, seconds: float) -> Sequence[RecordBatch]:
-        found = super().poll(seconds)
-        if not found:
+        batches = super().poll(seconds)
+        if not batches:
             self.before = self._listener.waiting()
             self.manual_time.advance(3_600)
             self.meanwhile = self._listener.waiting()
-        return found
+        return batches
 
 
 def test_a_stuck_loop_sends_no_keep_alive(listener: Listener) -> None:

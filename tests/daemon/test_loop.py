@@ -181,9 +181,9 @@ class Logged(Script):
         )
 
     def poll(self, seconds: float) -> Sequence[RecordBatch]:
-        found = super().poll(seconds)
-        self.ended = () if found else self.logs
-        return [msgspec.structs.replace(each, partition=self.logs[0]) for each in found]
+        batches = super().poll(seconds)
+        self.ended = () if batches else self.logs
+        return [msgspec.structs.replace(batch, partition=self.logs[0]) for batch in batches]
 
 
 def test_a_snapshot_has_no_half_counted_records() -> None:
@@ -204,7 +204,7 @@ def test_a_snapshot_has_no_half_counted_records() -> None:
 
     parts.pulse = Pulse(manual_time.read, beat)
     loop_of(parts, manual_time, published.append).run(Countdown(12))
-    shown = {sum(each.reading.count for each in snapshot.series) for snapshot in published}
+    shown = {sum(line.reading.count for line in snapshot.series) for snapshot in published}
     assert shown == {0, lists}
     assert max(after - before for before, after in pairwise(beats)) <= AT_ONCE
 
@@ -360,10 +360,10 @@ class Backlog(Script):
     """A source that delivers everything in one poll."""
 
     def poll(self, seconds: float) -> Sequence[RecordBatch]:
-        found: list[RecordBatch] = []
+        batches_: list[RecordBatch] = []
         while batches := super().poll(seconds):
-            found += batches
-        return found
+            batches_ += batches
+        return batches_
 
 
 def test_a_snapshot_of_a_source_without_counts_has_all_answers() -> None:
@@ -404,7 +404,7 @@ def test_reading_pauses_while_dead_letters_cannot_be_written(
 
     with caplog.at_level(logging.INFO):
         loop_of(parts, manual_time, published.append).run(until)
-    assert any("reading is paused" in str(each.health.trouble) for each in published)
+    assert any("reading is paused" in str(snapshot.health.trouble) for snapshot in published)
     assert published[-1].health.trouble is None
     # A letter counts a thousand bytes and those of its value.
     assert max(counted_meanwhile) == 3
@@ -508,17 +508,17 @@ def test_the_stop_is_due_after_the_given_seconds() -> None:
 
 
 def test_garbage_collection_is_rare_while_counting() -> None:
-    found: list[tuple[int, int]] = []
+    collections: list[tuple[int, int]] = []
 
     def until() -> bool:
-        found.append((gc.get_freeze_count(), gc.get_threshold()[0]))
+        collections.append((gc.get_freeze_count(), gc.get_threshold()[0]))
         return True
 
     web = WebOptions(listen="127.0.0.1:0")
     config = Config(metrics=["ndcg@10"], source=SimulatorOptions(), web=web)
     before = gc.get_threshold()
     Daemon(config, {}).run(until)
-    frozen, young = found[0]
+    frozen, young = collections[0]
     assert frozen > len(gc.get_objects()) / 2
     assert young > 10 * before[0]
     assert (gc.get_freeze_count(), gc.get_threshold()) == (0, before)

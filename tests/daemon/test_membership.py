@@ -77,9 +77,9 @@ def _event(number: int) -> bytes:
 
 def _counted(daemon: Running) -> dict[str, Any]:
     """The document, once four lists are counted and saved."""
-    found: dict[str, Any] = daemon.consumed(4)
-    daemon.until(lambda: [each["durable"] for each in _partitions(daemon)] == [4])
-    return found
+    document: dict[str, Any] = daemon.consumed(4)
+    daemon.until(lambda: [partition["durable"] for partition in _partitions(daemon)] == [4])
+    return document
 
 
 def _partitions(daemon: Running) -> list[dict[str, Any]]:
@@ -88,7 +88,7 @@ def _partitions(daemon: Running) -> list[dict[str, Any]]:
 
 
 def _values(document: dict[str, Any]) -> list[tuple[float, int]]:
-    return [(each["value"], each["count"]) for each in document["metrics"]]
+    return [(reading["value"], reading["count"]) for reading in document["metrics"]]
 
 
 @pytest.mark.kafka

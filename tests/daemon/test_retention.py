@@ -95,7 +95,7 @@ def _see(parts: Assembly, topic: str, policy: str, *, counted: int) -> None:
     _turn_until(parts, lambda: _position(parts, topic) == 7)
     assert parts.owner.health is not None
     assert parts.owner.health.skipped == 2
-    told = [each.event for each in parts.owner.take_log_events()]
+    told = [log_event.event for log_event in parts.owner.take_log_events()]
     assert told.count("records were lost before they were counted") == 1
     parts.owner.finish()
     assert parts.owner.counted is not None

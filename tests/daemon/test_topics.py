@@ -56,7 +56,7 @@ def test_a_published_data_set_gives_its_counts_and_the_bits_of_evaluate(
 def _assert_all_is_read(document: dict[str, Any]) -> None:
     health = document["health"]
     assert (health["valid"], health["tombstones"]) == (20_000, 0)
-    assert [each["lag"] for each in health["partitions"]] == [0] * 4
+    assert [partition["lag"] for partition in health["partitions"]] == [0] * 4
 
 
 def _expected_samples(folder: Path) -> set[str]:
@@ -86,12 +86,14 @@ LONG = b'{"recommendations": ["a", "b", "c"], "interactions": ["a"]}'
 
 
 def health(daemon: Running) -> dict[str, Any]:
-    found: dict[str, Any] = daemon.document().get("health", {})
-    return found
+    health_document: dict[str, Any] = daemon.document().get("health", {})
+    return health_document
 
 
 def lists_of(daemon: Running) -> int:
-    (entry,) = [each for each in daemon.document()["metrics"] if each["window"] == "lifetime"]
+    (entry,) = [
+        reading for reading in daemon.document()["metrics"] if reading["window"] == "lifetime"
+    ]
     count: int = entry["lists"]
     return count
 
@@ -104,7 +106,9 @@ def test_an_invalid_record_is_only_a_dead_letter_and_counts_after_a_replay(
     source = kafka_source(broker, topic, member="one")
     with running(LETTERS.format(most=2) + source, tmp_path) as daemon:
         daemon.consumed(4)
-        daemon.until(lambda: [each["durable"] for each in health(daemon)["partitions"]] == [4])
+        daemon.until(
+            lambda: [partition["durable"] for partition in health(daemon)["partitions"]] == [4]
+        )
         assert health(daemon)["dead_lettered"] == 2
         assert health(daemon)["invalid"]["not_json"] == 1
         assert health(daemon)["invalid"]["too_many_recommendations"] == 1
@@ -113,7 +117,7 @@ def test_an_invalid_record_is_only_a_dead_letter_and_counts_after_a_replay(
 
     config = tmp_path / "streameval.toml"
     told = json.loads(ran("dlq", config, "--json").stdout)
-    assert {each["reason"]: each["count"] for each in told["reasons"]} == {
+    assert {reason["reason"]: reason["count"] for reason in told["reasons"]} == {
         "not_json": 1,
         "too_many_recommendations": 1,
     }
@@ -161,7 +165,7 @@ def traffic(seed: int) -> Iterator[dict[str, Any]]:
 
 def read(daemon: Running) -> int:
     """The sum of the positions of all its partitions."""
-    return sum(each["position"] or 0 for each in _partitions(daemon))
+    return sum(partition["position"] or 0 for partition in _partitions(daemon))
 
 
 def owned(daemon: Running) -> int:
@@ -169,8 +173,8 @@ def owned(daemon: Running) -> int:
 
 
 def _partitions(daemon: Running) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = health(daemon).get("partitions", [])
-    return found
+    partitions: list[dict[str, Any]] = health(daemon).get("partitions", [])
+    return partitions
 
 
 @pytest.mark.kafka
@@ -184,22 +188,22 @@ def test_two_daemons_of_which_one_is_killed_count_what_the_files_hold(
     for folder in folders:
         folder.mkdir()
     config = EXPERIMENT.format(store=tmp_path / "state")
-    sources = [kafka_source(broker, topic, kafka=HASTY, member=each.name) for each in folders]
+    sources = [kafka_source(broker, topic, kafka=HASTY, member=home.name) for home in folders]
     with (
-        running(config + sources[0], folders[0]) as one,
+        running(config + sources[0], folders[0]) as first,
         running(config + sources[1], folders[1]) as two,
     ):
-        one.until(lambda: owned(one) == owned(two) == PARTITIONS // 2)
+        first.until(lambda: owned(first) == owned(two) == PARTITIONS // 2)
         send(broker, topic, lines[: RECORDS // 2], "user")
-        one.until(lambda: read(one) + read(two) == RECORDS // 2)
-        for daemon in (one, two):
+        first.until(lambda: read(first) + read(two) == RECORDS // 2)
+        for daemon in (first, two):
             part = daemon.until(partial(_experiment, daemon))
             assert "other processes count" in part["checks"]["trouble"][-1]
             assert {row["verdict"] for row in part["comparisons"]} <= {
                 "do not trust",
                 "too few users",
             }
-        one.process.send_signal(signal.SIGKILL)
+        first.process.send_signal(signal.SIGKILL)
         send(broker, topic, lines[RECORDS // 2 :], "user")
         two.until(lambda: read(two) == RECORDS)
         live = two.until(lambda: _whole(_experiment(two)))
@@ -221,8 +225,8 @@ def test_two_daemons_of_which_one_is_killed_count_what_the_files_hold(
 
 
 def _experiment(daemon: Running) -> dict[str, Any] | None:
-    found: dict[str, Any] | None = daemon.document().get("experiment")
-    return found
+    experiment: dict[str, Any] | None = daemon.document().get("experiment")
+    return experiment
 
 
 def _whole(experiment: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -91,8 +91,8 @@ def test_the_letter_of_a_list_that_closed_is_replayed_with_the_bytes_of_its_log(
     source = kafka_source(broker, topics["shown"], topics["clicked"], kafka=HASTY)
     path, config = _config(tmp_path, JOIN.format(**topics) + source)
     logs = {
-        topics["shown"]: [json.dumps(each).encode() for each in lists],
-        topics["clicked"]: [json.dumps(each).encode() for each in clicks],
+        topics["shown"]: [json.dumps(impression).encode() for impression in lists],
+        topics["clicked"]: [json.dumps(click).encode() for click in clicks],
     }
     for topic, log in logs.items():
         fill(broker, topic, {0: log})

@@ -137,8 +137,8 @@ def test_a_host_that_is_not_configured_is_rejected(tmp_path: Path) -> None:
     config = CONFIG.replace('"127.0.0.1:0"', '"localhost:0"') + 'allowed_hosts = ["eval.example"]\n'
     with running(config, tmp_path) as daemon:
         names = ("localhost", "127.0.0.1", "eval.example:80", "evil.example")
-        found = [WEB.get(f"{daemon.address}/metrics", headers={"Host": name}) for name in names]
-        assert [each.status_code for each in found] == [200, 200, 200, 421]
+        answers = [WEB.get(f"{daemon.address}/metrics", headers={"Host": name}) for name in names]
+        assert [answer.status_code for answer in answers] == [200, 200, 200, 421]
         assert daemon.stop() == 0
 
 

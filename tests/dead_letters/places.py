@@ -105,7 +105,7 @@ def topic_place(broker: Broker, partitions: int = 2) -> Place:
     return Place(
         topic=topic,
         new=lambda: destination(source),
-        kept=lambda: [found for _, found in in_topic(broker, f"{topic}.dlq")],
+        kept=lambda: [dead for _, dead in in_topic(broker, f"{topic}.dlq")],
     )
 
 
@@ -125,9 +125,9 @@ def destination(
     path: str | None = None,
     on_too_large: OnTooLarge = "truncate",
 ) -> DeadLetters:
-    found = dead_letters_of(source, {}, topic=topic, path=path, on_too_large=on_too_large)
-    assert found is not None
-    return found
+    dead = dead_letters_of(source, {}, topic=topic, path=path, on_too_large=on_too_large)
+    assert dead is not None
+    return dead
 
 
 def deliver(place: DeadLetters, *letters: DeadLetter) -> None:
@@ -140,12 +140,12 @@ def deliver(place: DeadLetters, *letters: DeadLetter) -> None:
 def in_topic(broker: Broker, topic: str) -> list[tuple[int, DeadLetter]]:
     """Partition and letter of each record of a topic, in the order of the records."""
     read = [
-        (each.partition, letter_of(each.key, each.value, each.headers))
-        for each in records_in(broker, topic)
+        (stored.partition, letter_of(stored.key, stored.value, stored.headers))
+        for stored in records_in(broker, topic)
     ]
-    found = [(number, letter) for number, letter in read if letter is not None]
-    assert len(found) == len(read)
-    return sorted(found, key=lambda each: each[1].identity)
+    numbered = [(number, letter) for number, letter in read if letter is not None]
+    assert len(numbered) == len(read)
+    return sorted(numbered, key=lambda pair: pair[1].identity)
 
 
 def records_in(broker: Broker, topic: str) -> list[Any]:

@@ -79,7 +79,7 @@ def test_several_threads_may_send_while_others_flush(place: Place) -> None:
             thread.join()
         letters.flush()
     expected = {*range(20), *range(100, 120), *range(200, 220)}
-    assert {each.offset for each in place.kept()} == expected
+    assert {letter.offset for letter in place.kept()} == expected
 
 
 def test_files_without_a_destination_have_no_dead_letters() -> None:

@@ -33,7 +33,7 @@ def _write(path: Path, *offsets: int) -> None:
 
 
 def _offsets(path: Path) -> list[int]:
-    return [found.offset for found in read_letters(str(path))]
+    return [stored.offset for stored in read_letters(str(path))]
 
 
 @contextmanager
@@ -75,7 +75,7 @@ def test_a_new_file_is_readable_by_its_owner_only(tmp_path: Path) -> None:
         _write(path, 2)
     finally:
         os.umask(before)
-    modes = [each.stat().st_mode & 0o777 for each in sorted(tmp_path.iterdir())]
+    modes = [path_.stat().st_mode & 0o777 for path_ in sorted(tmp_path.iterdir())]
     assert modes == [0o600, 0o600]
 
 
@@ -134,11 +134,11 @@ def test_letters_added_while_a_file_is_read_are_not_read(tmp_path: Path) -> None
     path = tmp_path / "dead.ndjson"
     _write(path, 1, 2)
     with closing(DeadLetterFile(str(path))) as file:
-        found = []
+        offsets = []
         for read in read_letters(str(path)):
-            found.append(read.offset)
+            offsets.append(read.offset)
             file.write([letter(read.offset + 10)])
-    assert found == [1, 2]
+    assert offsets == [1, 2]
     assert _offsets(path) == [1, 2, 11, 12]
 
 
@@ -168,9 +168,9 @@ def test_flushed_letters_survive_a_kill(tmp_path: Path) -> None:
         os.kill(process.pid, signal.SIGKILL)
         process.wait()
     _write(path, 10**7)
-    found = _offsets(path)
-    assert found == [*range(len(found) - 1), 10**7]
-    assert len(found) > safe
+    offsets = _offsets(path)
+    assert offsets == [*range(len(offsets) - 1), 10**7]
+    assert len(offsets) > safe
 
 
 def test_the_next_flush_retries_letters_that_failed() -> None:

@@ -54,8 +54,8 @@ def _limit(size: int) -> Any:
 
 def _partitions(broker: Broker, topic: str) -> int:
     with admin_of(broker) as admin:
-        (found,) = admin.describe_topics([topic])
-        return len(found["partitions"])
+        (description,) = admin.describe_topics([topic])
+        return len(description["partitions"])
 
 
 def test_each_topic_has_a_dead_letter_topic_with_as_many_partitions(broker: Broker) -> None:
@@ -64,7 +64,7 @@ def test_each_topic_has_a_dead_letter_topic_with_as_many_partitions(broker: Brok
     deliver(_letters(broker, first, second), *of_first, letter(9, topic=second))
     assert [number for number, _ in in_topic(broker, f"{first}.dlq")] == [0, 1, 2]
     assert _partitions(broker, f"{first}.dlq") == 3
-    assert [found.offset for _, found in in_topic(broker, f"{second}.dlq")] == [9]
+    assert [dead.offset for _, dead in in_topic(broker, f"{second}.dlq")] == [9]
     assert _partitions(broker, f"{second}.dlq") == 1
 
 
@@ -73,9 +73,9 @@ def test_one_configured_topic_takes_the_letters_of_all_topics(broker: Broker) ->
     sent = [letter(n, topic=first, number=n) for n in range(3)]
     sent += [letter(n, topic=second, number=n) for n in range(4)]
     deliver(_letters(broker, first, second, topic=dead), *sent)
-    found = in_topic(broker, dead)
-    assert {each.partition.topic for _, each in found} == {first, second}
-    assert [number == each.partition.number % 2 for number, each in found] == [True] * 7
+    letters = in_topic(broker, dead)
+    assert {letter.partition.topic for _, letter in letters} == {first, second}
+    assert [number == letter.partition.number % 2 for number, letter in letters] == [True] * 7
 
 
 def test_a_deleted_topic_is_created_again(broker: Broker) -> None:
@@ -88,13 +88,13 @@ def test_a_deleted_topic_is_created_again(broker: Broker) -> None:
         with pytest.raises(DeadLetterError):
             letters.flush()
         letters.flush()
-    assert [found.offset for _, found in in_topic(broker, f"{topic}.dlq")] == [2]
+    assert [dead.offset for _, dead in in_topic(broker, f"{topic}.dlq")] == [2]
 
 
 def test_the_largest_record_of_a_topic_fits_with_its_headers(broker: Broker) -> None:
     topic = create(broker, **_limit(3_000_000))
     deliver(_letters(broker, topic), letter(1, topic=topic, value=b"x" * 2_999_900))
-    assert [len(found.value) for _, found in in_topic(broker, f"{topic}.dlq")] == [2_999_900]
+    assert [len(dead.value) for _, dead in in_topic(broker, f"{topic}.dlq")] == [2_999_900]
 
 
 @on_each_client
@@ -109,9 +109,9 @@ def test_a_letter_that_is_too_large_is_truncated_and_holds_no_other_back(
         letters.send(sent)
         letters.flush()
         assert letters.written == 5
-    expected = [truncate(each, kept) if len(each.value) > kept else each for each in sent]
-    assert [each.size for each in expected] == [None, 150_000, None, 70_000_000, None]
-    assert [each for _, each in in_topic(broker, dead)] == expected
+    expected = [truncate(letter, kept) if len(letter.value) > kept else letter for letter in sent]
+    assert [letter.size for letter in expected] == [None, 150_000, None, 70_000_000, None]
+    assert [letter for _, letter in in_topic(broker, dead)] == expected
 
 
 def test_a_letter_with_large_headers_is_truncated_to_its_origin(broker: Broker) -> None:
@@ -157,14 +157,14 @@ def test_rejected_letters_leave_no_thread_and_no_connection(broker: Broker) -> N
         assert set(threading.enumerate()) <= before
         # A batch that a busy broker did not take in time comes with one of the next flushes.
         good, until = {*range(len(sizes))} - {10}, time.monotonic() + PATIENCE
-        while (found := _offsets(broker, dead)) < good and time.monotonic() < until:
+        while (offsets := _offsets(broker, dead)) < good and time.monotonic() < until:
             with pytest.raises(DeadLetterError, match="too large"):
                 letters.flush()
-    assert found == good
+    assert offsets == good
 
 
 def _offsets(broker: Broker, topic: str) -> set[int]:
-    return {each.offset for _, each in in_topic(broker, topic)}
+    return {letter.offset for _, letter in in_topic(broker, topic)}
 
 
 @pytest.mark.nightly
@@ -180,8 +180,8 @@ def test_letters_are_written_after_a_broker_restarts(broker: Broker) -> None:
         letters.send([letter(3, topic=topic)])
         broker.start()
         letters.flush()
-    found = [found.offset for _, found in in_topic(broker, f"{topic}.dlq")]
-    assert list(dict.fromkeys(found)) == [1, 2, 3]
+    offsets = [dead.offset for _, dead in in_topic(broker, f"{topic}.dlq")]
+    assert list(dict.fromkeys(offsets)) == [1, 2, 3]
 
 
 def test_an_unreachable_broker_is_an_error() -> None:
@@ -234,20 +234,20 @@ def _read(broker: Broker, topic: str) -> DeadLetterReader:
 def test_records_that_are_not_letters_are_counted_and_skipped(broker: Broker) -> None:
     topic = _dead(broker, 2)
     fill(broker, f"{topic}.dlq", {0: [b"mine", None]})
-    found = _read(broker, topic)
+    letters = _read(broker, topic)
     for _ in range(2):
-        assert [each.offset for each in found] == [0, 1]
-        assert found.foreign == 2
+        assert [letter.offset for letter in letters] == [0, 1]
+        assert letters.foreign == 2
 
 
 def test_letters_deleted_by_retention_are_skipped(broker: Broker) -> None:
     topic = _dead(broker, 5)
     shortened(broker, f"{topic}.dlq", 3)
-    assert [each.offset for each in _read(broker, topic)] == [3, 4]
+    assert [letter.offset for letter in _read(broker, topic)] == [3, 4]
     shortened(broker, f"{topic}.dlq", 5)
-    found = _read(broker, topic)
-    assert found.present
-    assert list(found) == []
+    letters = _read(broker, topic)
+    assert letters.present
+    assert list(letters) == []
 
 
 def test_letters_of_an_aborted_transaction_are_skipped(broker: Broker) -> None:
@@ -264,12 +264,12 @@ def test_letters_of_an_aborted_transaction_are_skipped(broker: Broker) -> None:
             producer.flush()
             future.get(timeout=PATIENCE)
             finish()
-    assert [each.offset for each in _read(broker, topic)] == [0, 7]
+    assert [stored.offset for stored in _read(broker, topic)] == [0, 7]
 
 
 def test_letters_added_while_topics_are_read_are_not_read(broker: Broker) -> None:
     topic = _dead(broker, 3)
-    found = _read(broker, topic)
+    letters = _read(broker, topic)
     fill(broker, f"{topic}.dlq", {0: [b"later"]})
-    assert [each.offset for each in found] == [0, 1, 2]
-    assert found.foreign == 0
+    assert [letter.offset for letter in letters] == [0, 1, 2]
+    assert letters.foreign == 0

@@ -121,24 +121,24 @@ def mutilated(draw: st.DrawFn, whole: st.SearchStrategy[bytes]) -> bytes:
     return value[:start] + draw(st.binary(max_size=3)) + value[stop:]
 
 
-def events_of(found: Decoded) -> list[Event]:
+def events_of(decoded: Decoded) -> list[Event]:
     """The events of columns, in order."""
-    events = list(found.batch.events())
+    events = list(decoded.batch.events())
     for row, event in enumerate(events):
-        event.ts = None if found.times is None else int(found.times[row])
-        event.labels = () if found.dimensions is None else found.dimensions[row]
-        event.event_id = None if found.event_ids is None else found.event_ids[row]
+        event.ts = None if decoded.times is None else int(decoded.times[row])
+        event.labels = () if decoded.dimensions is None else decoded.dimensions[row]
+        event.event_id = None if decoded.event_ids is None else decoded.event_ids[row]
     return events
 
 
 def read(decoder: Decoder, value: bytes) -> Event | InvalidEvent:
     """The event of a record, or the reason why it is invalid."""
-    found = decoder.decode_many([value])
-    return found.invalid[0][1] if found.invalid else events_of(found)[0]
+    decoded = decoder.decode_many([value])
+    return decoded.invalid[0][1] if decoded.invalid else events_of(decoded)[0]
 
 
 def refused(decoder: Decoder, value: bytes) -> InvalidEvent:
     """The reason why a record is invalid, after a check that it is."""
-    found = read(decoder, value)
-    assert isinstance(found, InvalidEvent), found
-    return found
+    outcome = read(decoder, value)
+    assert isinstance(outcome, InvalidEvent), outcome
+    return outcome

@@ -102,8 +102,8 @@ def test_a_batch_equals_its_records_one_by_one(
 ) -> None:
     many = Decoder(fields, labels).decode_many(values)
     alone = [_alone(fields, labels, value) for value in values]
-    assert _rows(many) == [each for each in enumerate(alone) if isinstance(each[1], Event)]
-    assert many.invalid == [each for each in enumerate(alone) if isinstance(each[1], InvalidEvent)]
+    assert _rows(many) == [pair for pair in enumerate(alone) if isinstance(pair[1], Event)]
+    assert many.invalid == [pair for pair in enumerate(alone) if isinstance(pair[1], InvalidEvent)]
     assert many.tombstones == [place for place, value in enumerate(values) if value is None]
     # Columns that no event has are None in both decoders.
     assert alike(many.batch, columns_of(list(many.batch.events())))
@@ -163,9 +163,9 @@ written_seconds = (
 @many_examples()
 @given(st.lists(written_seconds, max_size=20))
 def test_a_column_of_seconds_equals_its_values_one_by_one(written: list[float]) -> None:
-    found = microsecond_column(written, "s")
-    assert found.dtype == np.int64
-    assert found.tolist() == [microseconds(each, "s") for each in written]
+    column = microsecond_column(written, "s")
+    assert column.dtype == np.int64
+    assert column.tolist() == [microseconds(text, "s") for text in written]
 
 
 def test_thousands_of_seconds_as_programs_write_them_are_exact() -> None:
@@ -180,13 +180,13 @@ def test_thousands_of_seconds_as_programs_write_them_are_exact() -> None:
 def test_a_column_of_integers_equals_its_values_one_by_one(written: list[int]) -> None:
     units: tuple[TimeUnit, ...] = ("ms", "us")
     for unit in units:
-        alone = [microseconds(each, unit) for each in written]
+        alone = [microseconds(number, unit) for number in written]
         assert microsecond_column(written, unit).tolist() == alone
 
 
 @given(st.lists(st.datetimes(timezones=st.timezones() | st.just(UTC))))
 def test_a_column_of_datetimes_equals_its_values_one_by_one(written: list[datetime]) -> None:
-    alone = [microseconds(each, "iso8601") for each in written]
+    alone = [microseconds(moment, "iso8601") for moment in written]
     assert microsecond_column(written, "iso8601").tolist() == alone
 
 

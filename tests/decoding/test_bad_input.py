@@ -170,18 +170,18 @@ def test_the_record_behind_the_bad_examples_is_valid(decoder: Decoder) -> None:
 def test_bytes_that_cannot_be_decoded_have_a_reason(
     decoder: Decoder, value: bytes, reason: Reason
 ) -> None:
-    found = refused(decoder, value)
-    assert found.reason == reason
-    assert found.detail
+    invalid = refused(decoder, value)
+    assert invalid.reason == reason
+    assert invalid.detail
 
 
 @pytest.mark.parametrize(("field", "value", "reason"), FIELD_VALUES)
 def test_an_invalid_field_has_a_reason_and_is_named(
     decoder: Decoder, field: str, value: str | None, reason: Reason
 ) -> None:
-    found = refused(decoder, record(**{field: value}))
-    assert found.reason == reason
-    assert field in found.detail
+    invalid = refused(decoder, record(**{field: value}))
+    assert invalid.reason == reason
+    assert field in invalid.detail
 
 
 _FRAMED = {"not_framed", "unknown_schema", "unusable_schema", "not_of_its_schema"}
@@ -194,8 +194,8 @@ def test_every_reason_has_a_sentence_and_an_example_here() -> None:
 
 
 def test_a_long_value_is_shortened_in_the_detail(decoder: Decoder) -> None:
-    found = refused(decoder, record(ts='"' + "x" * 10_000 + '"'))
-    assert len(found.detail) < 200
+    invalid = refused(decoder, record(ts='"' + "x" * 10_000 + '"'))
+    assert len(invalid.detail) < 200
 
 
 def test_fields_that_are_not_configured_are_not_checked(decoder: Decoder) -> None:
@@ -204,6 +204,6 @@ def test_fields_that_are_not_configured_are_not_checked(decoder: Decoder) -> Non
 
 
 def test_the_last_of_two_equal_keys_counts(decoder: Decoder) -> None:
-    found = read(decoder, b'{"interactions": ["z"], ' + record(interactions='["a"]')[1:])
-    assert isinstance(found, Event)
-    assert found.interactions == ["a"]
+    event = read(decoder, b'{"interactions": ["z"], ' + record(interactions='["a"]')[1:])
+    assert isinstance(event, Event)
+    assert event.interactions == ["a"]

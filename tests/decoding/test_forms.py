@@ -24,11 +24,11 @@ def decoded(
 ) -> Event:
     if isinstance(value, dict):
         value = msgspec.json.encode({"recommendations": [], "interactions": []} | value)
-    found = read(
+    event = read(
         Decoder(EventFields(**fields), names), value.encode() if isinstance(value, str) else value
     )
-    assert isinstance(found, Event), found
-    return found
+    assert isinstance(event, Event), event
+    return event
 
 
 def test_integers_and_strings_of_one_id_match() -> None:
@@ -50,8 +50,8 @@ def test_integer_ids_stay_integers_where_configured() -> None:
 @pytest.mark.parametrize("text", ["a", "1.0", "", "\u0661", "1_000", " 1", "+1", "1e3", "9" * 1001])
 def test_text_that_is_not_an_integer_is_no_integer_id(text: str) -> None:
     value = msgspec.json.encode({"recommendations": [text], "interactions": []})
-    found = refused(Decoder(EventFields(ids="integer"), []), value)
-    assert found.reason == "invalid_id"
+    invalid = refused(Decoder(EventFields(ids="integer"), []), value)
+    assert invalid.reason == "invalid_id"
 
 
 def test_recommendations_may_be_objects_with_scores() -> None:
@@ -163,8 +163,8 @@ def test_items_without_positions_have_ranks_from_1(ranks: str) -> None:
 
 def test_positions_of_some_objects_only_are_refused() -> None:
     value = b'{"recommendations": [{"id": "a", "at": 3}, {"id": "b"}], "interactions": []}'
-    found = refused(Decoder(EventFields(positions="recommendations[].at"), []), value)
-    assert found.reason == "invalid_positions"
+    invalid = refused(Decoder(EventFields(positions="recommendations[].at"), []), value)
+    assert invalid.reason == "invalid_positions"
 
 
 NESTED = {
@@ -218,9 +218,9 @@ def test_paths_lead_into_objects_and_lists() -> None:
 )
 def test_a_path_that_does_not_fit_names_the_step(payload: str, reason: str) -> None:
     value = f'{{"payload": {payload}, "context": {{}}}}'.encode()
-    found = refused(Decoder(EventFields(**NESTED_FIELDS), ["variant", "nowhere"]), value)
-    assert found.reason == reason
-    assert "payload" in found.detail
+    invalid = refused(Decoder(EventFields(**NESTED_FIELDS), ["variant", "nowhere"]), value)
+    assert invalid.reason == reason
+    assert "payload" in invalid.detail
 
 
 def test_lists_of_lists_are_flattened_in_their_order() -> None:
@@ -289,9 +289,9 @@ def test_times_are_exact_microseconds(unit: TimeUnit, written: str, microseconds
 )
 def test_time_in_another_unit_is_refused_if_it_is_detectable(unit: TimeUnit, written: str) -> None:
     value = f'{{"recommendations": [], "interactions": [], "ts": {written}}}'.encode()
-    found = refused(Decoder(EventFields(time="ts", time_unit=unit), []), value)
-    assert found.reason == "invalid_time"
-    assert unit in found.detail
+    invalid = refused(Decoder(EventFields(time="ts", time_unit=unit), []), value)
+    assert invalid.reason == "invalid_time"
+    assert unit in invalid.detail
 
 
 @given(st.decimals(0, 4_000_000_000, places=6))
@@ -365,9 +365,9 @@ def test_values_are_read_from_the_objects_shown() -> None:
 def test_values_that_are_not_one_number_or_word_for_each_item_are_invalid(
     changed: dict[str, Any], reason: str
 ) -> None:
-    found = valued(**changed)
-    assert isinstance(found, InvalidEvent)
-    assert found.reason == reason
+    invalid = valued(**changed)
+    assert isinstance(invalid, InvalidEvent)
+    assert invalid.reason == reason
 
 
 @pytest.mark.parametrize("name", ["true", "a,b", "a b", "", "1"])
@@ -439,6 +439,6 @@ def test_a_history_may_be_longer_than_a_list() -> None:
 def test_lists_that_do_not_match_the_items_have_a_reason(
     changed: dict[str, Any], reason: str
 ) -> None:
-    found = refused(Decoder(OPTIONAL_FIELDS, []), beside(**changed))
-    assert found.reason == reason
-    assert Decoder(OPTIONAL_FIELDS, []).decode_many([beside(**changed)]).invalid[0][1] == found
+    invalid = refused(Decoder(OPTIONAL_FIELDS, []), beside(**changed))
+    assert invalid.reason == reason
+    assert Decoder(OPTIONAL_FIELDS, []).decode_many([beside(**changed)]).invalid[0][1] == invalid

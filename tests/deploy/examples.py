@@ -35,8 +35,8 @@ def documents(path: Path) -> list[dict[str, Any]]:
 
 
 def document(path: Path) -> dict[str, Any]:
-    (found,) = documents(path)
-    return found
+    (only,) = documents(path)
+    return only
 
 
 def compose() -> dict[str, Any]:
@@ -85,7 +85,7 @@ def of_the_environment(name: str) -> Path:
 
 def of_the_system(name: str) -> str:
     """A program of the system; skips where it is not there."""
-    found = shutil.which(name)
-    if found is None:
+    program = shutil.which(name)
+    if program is None:
         pytest.skip(f"no {name} here")
-    return found
+    return program

@@ -51,7 +51,7 @@ def test_every_file_that_is_mounted_is_in_the_repository() -> None:
     for _, source, target, how in _mounts():
         if source.startswith("."):
             path = (DEPLOY / source).resolve()
-            assert path in tracked or any(each.is_relative_to(path) for each in tracked), source
+            assert path in tracked or any(file.is_relative_to(path) for file in tracked), source
             assert (target[0], how) == ("/", "ro")
 
 
@@ -61,7 +61,7 @@ def test_every_volume_is_declared_and_used() -> None:
 
 
 def test_nothing_can_be_reached_from_outside() -> None:
-    ports = [port for each in SERVICES.values() for port in each.get("ports", ())]
+    ports = [port for service_ in SERVICES.values() for port in service_.get("ports", ())]
     assert len(ports) == 3
     assert all(re.fullmatch(r"127\.0\.0\.1:(\d+):\1", port) for port in ports)
 
@@ -117,7 +117,7 @@ def test_prometheus_reads_what_is_mounted_into_it(tmp_path: Path) -> None:
 def test_prometheus_scrapes_the_daemon_under_the_name_that_alerts_look_for() -> None:
     (job,) = document(DEPLOY / "compose" / "prometheus.yml")["scrape_configs"]
     assert job["job_name"] == "streameval"
-    ((target,),) = [each["targets"] for each in job["static_configs"]]
+    ((target,),) = [target_config["targets"] for target_config in job["static_configs"]]
     assert target == f"streameval:{_port('streameval')}"
     assert _port("streameval") == instruction("EXPOSE")
 
@@ -153,9 +153,9 @@ class _Mount(NamedTuple):
 
 def _mounts() -> list[_Mount]:
     return [
-        _Mount(name, *[*each.split(":"), "rw"][:3])
+        _Mount(name, *[*volume.split(":"), "rw"][:3])
         for name, service in SERVICES.items()
-        for each in service.get("volumes", ())
+        for volume in service.get("volumes", ())
     ]
 
 
@@ -208,9 +208,9 @@ def _traffic(topic: str, brokers: str) -> Iterator[subprocess.Popen[bytes]]:
 
 def _consumed(daemon: Running, traffic: subprocess.Popen[bytes]) -> int:
     assert traffic.poll() is None, "the traffic has ended by itself"
-    found: int = daemon.document().get("health", {}).get("consumed", 0)
-    return found
+    consumed: int = daemon.document().get("health", {}).get("consumed", 0)
+    return consumed
 
 
 def _variants(daemon: Running) -> set[str]:
-    return {each["labels"].get("variant") for each in daemon.document().get("metrics", ())}
+    return {reading["labels"].get("variant") for reading in daemon.document().get("metrics", ())}

@@ -94,9 +94,9 @@ def test_the_simulated_example_runs(tmp_path: Path) -> None:
     with running(
         DEPLOY / "config" / "simulator.toml", tmp_path, "--web.listen", "127.0.0.1:0"
     ) as daemon:
-        found = daemon.consumed(1)
+        document = daemon.consumed(1)
         assert daemon.stop() == 0
-    assert {each["labels"]["variant"] for each in found["metrics"]} <= {
+    assert {reading["labels"]["variant"] for reading in document["metrics"]} <= {
         "control",
         "placebo",
         "treatment",

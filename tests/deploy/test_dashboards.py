@@ -41,8 +41,8 @@ class PanelQuery(NamedTuple):
 
 
 def read(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return found
+    dashboard: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    return dashboard
 
 
 def panel_queries(dashboard: Mapping[str, Any]) -> list[PanelQuery]:
@@ -52,52 +52,53 @@ def panel_queries(dashboard: Mapping[str, Any]) -> list[PanelQuery]:
         for target in panel.get("targets", [])
     ]
     annotations = [
-        PanelQuery(each["name"], each["expr"]) for each in dashboard["annotations"]["list"]
+        PanelQuery(annotation["name"], annotation["expr"])
+        for annotation in dashboard["annotations"]["list"]
     ]
     return [*panels, *annotations]
 
 
 def values(dashboard: Mapping[str, Any], prometheus: Remembering) -> dict[str, list[str]]:
     """Variable -> values, evaluated in order, because a variable may use earlier ones."""
-    found: dict[str, list[str]] = {}
+    chosen: dict[str, list[str]] = {}
     for variable in dashboard["templating"]["list"]:
         name, kind = variable["name"], variable["type"]
         if kind == "query":
-            found[name] = _of_query(variable, found, prometheus)
+            chosen[name] = _of_query(variable, chosen, prometheus)
         elif kind != "datasource":
-            found[name] = [variable["current"]["value"]]
-    return found
+            chosen[name] = [variable["current"]["value"]]
+    return chosen
 
 
 def failures(
-    query: PanelQuery, known: Mapping[str, list[str]], prometheus: Remembering
+    query: PanelQuery, chosen: Mapping[str, list[str]], prometheus: Remembering
 ) -> Iterator[str]:
     """The expressions without a finite result, one for each choice of variables."""
     names = sorted(query.variables)
-    for choice in product(*(known[name] for name in names)):
+    for choice in product(*(chosen[name] for name in names)):
         expression = filled(query.expression, dict(zip(names, choice, strict=True)))
         if not _is_finite(prometheus, query, expression):
             yield expression
 
 
 def filled(text: str, chosen: Mapping[str, str]) -> str:
-    return _VARIABLE.sub(lambda found: chosen[found[1] or found[2]], text)
+    return _VARIABLE.sub(lambda match: chosen[match[1] or match[2]], text)
 
 
 def _of_query(
-    variable: Mapping[str, Any], known: Mapping[str, list[str]], prometheus: Remembering
+    variable: Mapping[str, Any], chosen: Mapping[str, list[str]], prometheus: Remembering
 ) -> list[str]:
     if "allValue" in variable:
         return [variable["allValue"]]
-    found = _QUERY.fullmatch(variable["query"]["query"])
-    assert found is not None, variable
-    first = {name: those[0] for name, those in known.items()}
-    selector = filled(found["selector"], first)
-    label = filled(found["label"], first)
+    parsed = _QUERY.fullmatch(variable["query"]["query"])
+    assert parsed is not None, variable
+    first = {name: those[0] for name, those in chosen.items()}
+    selector = filled(parsed["selector"], first)
+    label = filled(parsed["label"], first)
     times = {"start": str(prometheus.end - _RANGE), "end": str(prometheus.moment)}
     listed = prometheus.server.data(f"label/{label}/values", **{"match[]": selector}, **times)
     pattern = re.compile((variable["regex"] or "/(.*)/").strip("/"))
-    offered = list(dict.fromkeys(match[1] for each in listed if (match := pattern.search(each))))
+    offered = list(dict.fromkeys(match[1] for text in listed if (match := pattern.search(text))))
     current = variable.get("current", {}).get("value")
     return [current] if current in offered else offered
 
@@ -140,7 +141,7 @@ def test_a_panel_queries_the_chosen_data_source(path: Path) -> None:
     dashboard = read(path)
     targets = [target for panel in dashboard["panels"] for target in panel.get("targets", [])]
     asked = [*targets, *dashboard["annotations"]["list"]]
-    assert {each["datasource"]["uid"] for each in asked} == {"${datasource}"}
+    assert {query["datasource"]["uid"] for query in asked} == {"${datasource}"}
     first = dashboard["templating"]["list"][0]
     assert (first["name"], first["type"], first["query"]) == (
         "datasource",
@@ -152,7 +153,7 @@ def test_a_panel_queries_the_chosen_data_source(path: Path) -> None:
 @pytest.mark.parametrize("path", FILES)
 def test_no_panel_averages_averages(path: Path) -> None:
     assert [
-        each for each in panel_queries(read(path)) if re.search(r"\bavg|\bmean\(", each[1])
+        query for query in panel_queries(read(path)) if re.search(r"\bavg|\bmean\(", query[1])
     ] == []
     shown = path.read_text(encoding="utf-8")
     assert set(re.findall(r'"calcs": \[\s*([^\]]*?)\s*\]', shown)) == {'"lastNotNull"'}
@@ -162,11 +163,15 @@ def test_no_panel_averages_averages(path: Path) -> None:
 def test_no_panel_uses_a_span_below_five_minutes(path: Path) -> None:
     dashboard = read(path)
     spans = {
-        span for each in panel_queries(dashboard) for span in re.findall(r"\[(.*?)\]", each[1])
+        span for query in panel_queries(dashboard) for span in re.findall(r"\[(.*?)\]", query[1])
     }
-    offered = [each for each in dashboard["templating"]["list"] if each["name"] == "span"]
-    assert spans == {"$" + each["name"] for each in offered}
-    assert all(each["query"].split(",") == ["5m", "15m", "1h", "6h", "1d"] for each in offered)
+    offered = [
+        variable for variable in dashboard["templating"]["list"] if variable["name"] == "span"
+    ]
+    assert spans == {"$" + variable["name"] for variable in offered}
+    assert all(
+        variable["query"].split(",") == ["5m", "15m", "1h", "6h", "1d"] for variable in offered
+    )
 
 
 @pytest.mark.parametrize("path", FILES)
@@ -188,19 +193,21 @@ def test_every_query_has_finite_results_in_a_real_prometheus(
     path: Path, remembering: Remembering
 ) -> None:
     dashboard = read(path)
-    known = values(dashboard, remembering)
-    assert [name for name, those in known.items() if not those] == []
+    chosen = values(dashboard, remembering)
+    assert [name for name, those in chosen.items() if not those] == []
     asked = panel_queries(dashboard)
     assert len(asked) >= 8
     failed = {
-        each.panel: found for each in asked if (found := [*failures(each, known, remembering)])
+        query.panel: faults
+        for query in asked
+        if (faults := [*failures(query, chosen, remembering)])
     }
     assert failed == {}
 
 
 @pytest.mark.prometheus
 def test_the_variables_offer_existing_values(remembering: Remembering) -> None:
-    known = values(read(FOLDER / "metric.json"), remembering)
-    assert known["metric"] == ["ctr", "hit_rate", "ndcg", "recbole_ndcg"]
-    assert (known["segment"], known["property"]) == (["country"], ["item_coverage"])
-    assert known["control"] == ["control"]
+    chosen = values(read(FOLDER / "metric.json"), remembering)
+    assert chosen["metric"] == ["ctr", "hit_rate", "ndcg", "recbole_ndcg"]
+    assert (chosen["segment"], chosen["property"]) == (["country"], ["item_coverage"])
+    assert chosen["control"] == ["control"]

@@ -38,8 +38,10 @@ DOCKERFILE = DEPLOY / "Dockerfile"
 @pytest.fixture(scope="module")
 def daemon(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     config = DEPLOY / "config" / "simulator.toml"
-    with running(config, tmp_path_factory.mktemp("run"), "--web.listen", "127.0.0.1:0") as found:
-        yield found
+    with running(
+        config, tmp_path_factory.mktemp("run"), "--web.listen", "127.0.0.1:0"
+    ) as running_daemon:
+        yield running_daemon
 
 
 def test_the_linter_warns_of_nothing() -> None:
@@ -58,12 +60,12 @@ def test_every_base_is_a_stage_or_pinned_by_digest() -> None:
 
 
 def test_the_image_has_a_python_that_the_project_allows() -> None:
-    found = re.search(
+    match = re.search(
         r"^ARG PYTHON=python:(3\.\d+)-", DOCKERFILE.read_text(encoding="utf-8"), re.MULTILINE
     )
-    assert found is not None
+    assert match is not None
     project = _project()
-    assert f"Programming Language :: Python :: {found[1]}" in project["classifiers"]
+    assert f"Programming Language :: Python :: {match[1]}" in project["classifiers"]
 
 
 def test_its_label_is_the_version_of_the_project() -> None:
@@ -106,8 +108,8 @@ def test_the_health_check_asks_where_the_command_listens() -> None:
 
 def test_what_is_copied_is_let_in_and_nothing_else_is() -> None:
     copied = [rest.split()[:-1] for word, rest in instructions() if word == "COPY"]
-    sources = {each.rstrip("/").removeprefix("./") for part in copied for each in part}
-    sources = {each for each in sources if not each.startswith(("-", "/"))}
+    sources = {source_.rstrip("/").removeprefix("./") for part in copied for source_ in part}
+    sources = {source_ for source_ in sources if not source_.startswith(("-", "/"))}
     first, *rules = _ignored()
     assert first == "*"
     assert {rule[1:] for rule in rules if rule.startswith("!")} == sources
@@ -124,9 +126,11 @@ def test_all_that_a_wheel_is_made_of_is_let_in() -> None:
 
 def test_compose_builds_the_image_once_and_runs_it_twice() -> None:
     ours = f"streameval:{_project()['version']}"
-    running_it = [each for each in compose()["services"].values() if each["image"] == ours]
+    running_it = [service for service in compose()["services"].values() if service["image"] == ours]
     assert len(running_it) == 2
-    (build,) = [each["build"] for each in compose()["services"].values() if "build" in each]
+    (build,) = [
+        service["build"] for service in compose()["services"].values() if "build" in service
+    ]
     assert (DEPLOY / build["context"]).resolve() == ROOT
     assert ROOT / build["dockerfile"] == DOCKERFILE
 
@@ -148,8 +152,8 @@ def _ignored() -> list[str]:
 
 def _project() -> dict[str, str]:
     with (ROOT / "pyproject.toml").open("rb") as file:
-        found: dict[str, str] = tomllib.load(file)["project"]
-        return found
+        project: dict[str, str] = tomllib.load(file)["project"]
+        return project
 
 
 UNIT = DEPLOY / "systemd" / "streameval.service"

@@ -48,10 +48,10 @@ from tests.deploy.examples import (
 from tests.house.checkout import ROOT
 from tests.kafka.topics import create, fill
 
-KUSTOMIZATIONS = {each.parent: document(each) for each in KUBERNETES.rglob("kustomization.yaml")}
+KUSTOMIZATIONS = {path.parent: document(path) for path in KUBERNETES.rglob("kustomization.yaml")}
 KUSTOMIZATION = KUSTOMIZATIONS[BASE]
 MANIFESTS = [BASE / name for name in KUSTOMIZATION["resources"]]
-OBJECTS = {each["kind"]: each for each in map(document, MANIFESTS)}
+OBJECTS = {manifest["kind"]: manifest for manifest in map(document, MANIFESTS)}
 POD_MONITOR = document(KUBERNETES / "pod-monitor" / "podmonitor.yaml")
 SERVICE_MONITOR = document(KUBERNETES / "service-monitor" / "servicemonitor.yaml")
 MONITORS = [POD_MONITOR, SERVICE_MONITOR]
@@ -75,8 +75,10 @@ def test_every_manifest_is_what_kubernetes_allows(release: str) -> None:
 def test_the_kustomizations_leave_nothing_out_and_name_nothing_that_is_not_there() -> None:
     named = {folder / "kustomization.yaml" for folder in KUSTOMIZATIONS}
     for folder, said in KUSTOMIZATIONS.items():
-        generated = [name for each in said.get("configMapGenerator", ()) for name in each["files"]]
-        patched = [each["path"] for each in said.get("patches", ())]
+        generated = [
+            name for generator in said.get("configMapGenerator", ()) for name in generator["files"]
+        ]
+        patched = [patch["path"] for patch in said.get("patches", ())]
         others = [*said.get("resources", ()), *said.get("components", ())]
         named |= {(folder / name).resolve() for name in (*generated, *patched, *others)}
     folders = {path for path in named if path.is_dir()}
@@ -87,9 +89,9 @@ def test_the_kustomizations_leave_nothing_out_and_name_nothing_that_is_not_there
 
 
 def test_their_kinds_are_known_to_kustomize() -> None:
-    known = {"resources", "components", "configMapGenerator", "images", "namespace", "patches"}
+    kinds = {"resources", "components", "configMapGenerator", "images", "namespace", "patches"}
     for folder, said in KUSTOMIZATIONS.items():
-        assert set(said) <= known | {"apiVersion", "kind"}
+        assert set(said) <= kinds | {"apiVersion", "kind"}
         component = folder.name.endswith("-monitor")
         version, kind = ("v1alpha1", "Component") if component else ("v1beta1", "Kustomization")
         assert said["apiVersion"] == f"kustomize.config.k8s.io/{version}"
@@ -97,7 +99,7 @@ def test_their_kinds_are_known_to_kustomize() -> None:
 
 
 @pytest.mark.parametrize(
-    "folder", [KUBERNETES, STRIMZI, OBJECT_STORAGE], ids=lambda each: each.name
+    "folder", [KUBERNETES, STRIMZI, OBJECT_STORAGE], ids=lambda folder: folder.name
 )
 def test_kustomize_builds_them(folder: Path) -> None:
     kustomize = shutil.which("kustomize")
@@ -105,24 +107,30 @@ def test_kustomize_builds_them(folder: Path) -> None:
     done = ran(*command, folder)
     assert done.returncode == 0, done.stderr
     built = [*yaml.safe_load_all(done.stdout)]
-    kinds = sorted(each["kind"] for each in built)
+    kinds = sorted(manifest["kind"] for manifest in built)
     expected = [*OBJECTS, "ConfigMap", "PodMonitor"]
     if folder == STRIMZI:
         expected += ["Kafka", "KafkaNodePool", "KafkaTopic", "KafkaTopic", "KafkaUser"]
-        assert {each["metadata"]["namespace"] for each in built} == {"kafka"}
+        assert {manifest["metadata"]["namespace"] for manifest in built} == {"kafka"}
     if folder == OBJECT_STORAGE:
         expected.remove("PersistentVolumeClaim")
         expected.append("ServiceAccount")
         assert "persistentVolumeClaim" not in done.stdout
         assert 'path = "s3://' in done.stdout
     assert kinds == sorted(expected)
-    (pods,) = (each["spec"]["template"]["spec"] for each in built if each["kind"] == "StatefulSet")
+    (pods,) = (
+        manifest["spec"]["template"]["spec"]
+        for manifest in built
+        if manifest["kind"] == "StatefulSet"
+    )
     (container,) = pods["containers"]
-    for each in container["env"]:
-        assert len(set(each) & {"value", "valueFrom"}) == 1, each
-    mounted = {each["name"] for each in container["volumeMounts"]}
-    assert mounted == {each["name"] for each in pods["volumes"]}
-    accounts = {each["metadata"]["name"] for each in built if each["kind"] == "ServiceAccount"}
+    for variable in container["env"]:
+        assert len(set(variable) & {"value", "valueFrom"}) == 1, variable
+    mounted = {mount["name"] for mount in container["volumeMounts"]}
+    assert mounted == {volume["name"] for volume in pods["volumes"]}
+    accounts = {
+        manifest["metadata"]["name"] for manifest in built if manifest["kind"] == "ServiceAccount"
+    }
     assert {*filter(None, [pods.get("serviceAccountName")])} == accounts
 
 
@@ -140,16 +148,19 @@ def test_with_object_storage_nothing_but_the_state_is_elsewhere() -> None:
 
 
 def test_everything_means_the_same_pods() -> None:
-    for each in [*OBJECTS.values(), *MONITORS]:
-        assert each["metadata"]["labels"] == LABELS
+    for manifest in [*OBJECTS.values(), *MONITORS]:
+        assert manifest["metadata"]["labels"] == LABELS
     assert SET["template"]["metadata"]["labels"] == LABELS
     selectors = [
         SET["selector"]["matchLabels"],
         OBJECTS["Service"]["spec"]["selector"],
         OBJECTS["PodDisruptionBudget"]["spec"]["selector"]["matchLabels"],
         OBJECTS["NetworkPolicy"]["spec"]["podSelector"]["matchLabels"],
-        *(each["spec"]["selector"]["matchLabels"] for each in MONITORS),
-        *(each["labelSelector"]["matchLabels"] for each in POD["topologySpreadConstraints"]),
+        *(monitor["spec"]["selector"]["matchLabels"] for monitor in MONITORS),
+        *(
+            constraint["labelSelector"]["matchLabels"]
+            for constraint in POD["topologySpreadConstraints"]
+        ),
     ]
     assert selectors == [LABELS] * len(selectors)
     assert SET["serviceName"] == OBJECTS["Service"]["metadata"]["name"]
@@ -165,7 +176,7 @@ def test_everything_means_the_same_port() -> None:
     assert of_the_service["port"] == service["name"]
     named = [
         service["targetPort"],
-        *(each["port"] for each in admitted["ports"]),
+        *(port_entry["port"] for port_entry in admitted["ports"]),
         *(_container()[name]["httpGet"]["port"] for name in PROBES),
         of_pods["port"],
     ]
@@ -207,7 +218,7 @@ def test_everywhere_there_is_as_much_time_to_end() -> None:
 
 def test_each_pod_is_a_member_under_its_own_name() -> None:
     source = _source()
-    variables = {each["name"]: each["valueFrom"] for each in _container()["env"]}
+    variables = {variable["name"]: variable["valueFrom"] for variable in _container()["env"]}
     assert source.member == "${POD_NAME}"
     assert variables["POD_NAME"] == {"fieldRef": {"fieldPath": "metadata.name"}}
 
@@ -215,21 +226,21 @@ def test_each_pod_is_a_member_under_its_own_name() -> None:
 def test_whatever_the_configuration_takes_from_the_environment_is_there() -> None:
     text = (BASE / "streameval.toml").read_text(encoding="utf-8")
     named = set(re.findall(r"\$\{(\w+)\}", text))
-    assert named == {each["name"] for each in _container()["env"]}
-    secrets = [each["valueFrom"].get("secretKeyRef") for each in _container()["env"]]
-    assert {each["name"] for each in secrets if each} == {"streameval-kafka"}
+    assert named == {variable["name"] for variable in _container()["env"]}
+    secrets = [variable["valueFrom"].get("secretKeyRef") for variable in _container()["env"]]
+    assert {secret["name"] for secret in secrets if secret} == {"streameval-kafka"}
 
 
 def test_every_path_of_the_configuration_is_a_volume() -> None:
-    mounts = {each["mountPath"]: each for each in _container()["volumeMounts"]}
+    mounts = {mount["mountPath"]: mount for mount in _container()["volumeMounts"]}
     state = load(BASE / "streameval.toml").state
     assert state is not None
     needed = [state.path, _source().kafka["ssl_cafile"], _container()["args"][1]]
-    homes = [next(each for each in mounts if Path(path).is_relative_to(each)) for path in needed]
+    homes = [next(path_ for path_ in mounts if Path(path).is_relative_to(path_)) for path in needed]
     assert sorted(homes) == sorted(mounts)
-    volumes = {each["name"] for each in POD["volumes"]}
-    assert {each["name"] for each in mounts.values()} == volumes
-    assert [each.get("readOnly", False) for each in map(mounts.get, homes) if each] == [
+    volumes = {volume["name"] for volume in POD["volumes"]}
+    assert {mount["name"] for mount in mounts.values()} == volumes
+    assert [mount.get("readOnly", False) for mount in map(mounts.get, homes) if mount] == [
         False,
         True,
         True,
@@ -237,7 +248,7 @@ def test_every_path_of_the_configuration_is_a_volume() -> None:
 
 
 def test_volumes_are_of_what_is_there() -> None:
-    volumes = {each["name"]: each for each in POD["volumes"]}
+    volumes = {volume["name"]: volume for volume in POD["volumes"]}
     (generated,) = KUSTOMIZATION["configMapGenerator"]
     assert volumes["configuration"]["configMap"]["name"] == generated["name"]
     claim = OBJECTS["PersistentVolumeClaim"]
@@ -248,12 +259,12 @@ def test_volumes_are_of_what_is_there() -> None:
 
 def test_the_network_lets_kafka_through() -> None:
     brokers = _source().kafka["bootstrap_servers"]
-    found = re.fullmatch(r"[\w-]+\.(?P<namespace>[\w-]+)\.svc:(?P<port>\d+)", brokers)
-    assert found is not None
+    match = re.fullmatch(r"[\w-]+\.(?P<namespace>[\w-]+)\.svc:(?P<port>\d+)", brokers)
+    assert match is not None
     kafka = OBJECTS["NetworkPolicy"]["spec"]["egress"][-1]
-    (selector,) = [each["namespaceSelector"]["matchLabels"] for each in kafka["to"]]
-    assert selector == {"kubernetes.io/metadata.name": found["namespace"]}
-    assert kafka["ports"] == [{"port": int(found["port"])}]
+    (selector,) = [peer["namespaceSelector"]["matchLabels"] for peer in kafka["to"]]
+    assert selector == {"kubernetes.io/metadata.name": match["namespace"]}
+    assert kafka["ports"] == [{"port": int(match["port"])}]
 
 
 @pytest.mark.parametrize(
@@ -285,9 +296,9 @@ def test_everywhere_there_is_as_much_memory() -> None:
 def _strimzi(kind: str = "") -> list[dict[str, Any]]:
     """What is asked of Strimzi, of one kind or of all."""
     listed = [name for name in KUSTOMIZATIONS[STRIMZI]["resources"] if name.endswith(".yaml")]
-    every = [each for name in listed for each in documents(STRIMZI / name)]
-    assert {each["apiVersion"] for each in every} == {"kafka.strimzi.io/v1"}
-    return [each for each in every if kind in {"", each["kind"]}]
+    every = [manifest for name in listed for manifest in documents(STRIMZI / name)]
+    assert {manifest["apiVersion"] for manifest in every} == {"kafka.strimzi.io/v1"}
+    return [manifest for manifest in every if kind in {"", manifest["kind"]}]
 
 
 def _name(of: dict[str, Any]) -> str:
@@ -302,22 +313,22 @@ def test_strimzi_makes_the_cluster_that_the_daemon_reads() -> None:
     assert source.kafka["bootstrap_servers"] == address
     assert (listener["tls"], source.kafka["security_protocol"]) == (True, "SASL_SSL")
     assert listener["authentication"]["type"] == source.kafka["sasl_mechanism"].lower()
-    for each in _strimzi():
-        if each != cluster:
-            assert each["metadata"]["labels"] == {"strimzi.io/cluster": _name(cluster)}
+    for manifest in _strimzi():
+        if manifest != cluster:
+            assert manifest["metadata"]["labels"] == {"strimzi.io/cluster": _name(cluster)}
 
 
 def test_strimzi_makes_the_topics_and_lets_the_daemon_use_them() -> None:
     config = load(BASE / "streameval.toml")
     assert config.dead_letters is not None
     letters, source = config.dead_letters.topic, _source()
-    assert {_name(each) for each in _strimzi("KafkaTopic")} == {*source.topics, letters}
+    assert {_name(topic) for topic in _strimzi("KafkaTopic")} == {*source.topics, letters}
     (user,) = _strimzi("KafkaUser")
     spec = user["spec"]
     assert spec["authentication"]["type"] == source.kafka["sasl_mechanism"].lower()
     allowed = {
-        (each["resource"]["type"], each["resource"]["name"]): each["operations"]
-        for each in spec["authorization"]["acls"]
+        (rule["resource"]["type"], rule["resource"]["name"]): rule["operations"]
+        for rule in spec["authorization"]["acls"]
     }
     assert allowed == {
         ("topic", "recommendation-events"): ["Describe", "Read"],
@@ -327,7 +338,10 @@ def test_strimzi_makes_the_topics_and_lets_the_daemon_use_them() -> None:
 
 
 def test_the_pods_take_the_secrets_that_strimzi_makes() -> None:
-    (patch,) = (document(STRIMZI / each["path"]) for each in KUSTOMIZATIONS[STRIMZI]["patches"])
+    (patch,) = (
+        document(STRIMZI / patch_entry["path"])
+        for patch_entry in KUSTOMIZATIONS[STRIMZI]["patches"]
+    )
     pod = patch["spec"]["template"]["spec"]
     (user,), (cluster,) = map(_name, _strimzi("KafkaUser")), map(_name, _strimzi("Kafka"))
     (container,) = pod["containers"]
@@ -336,18 +350,18 @@ def test_the_pods_take_the_secrets_that_strimzi_makes() -> None:
     assert password["valueFrom"]["secretKeyRef"] == {"name": user, "key": "password"}
     (volume,) = pod["volumes"]
     assert volume["secret"]["secretName"] == f"{cluster}-cluster-ca-cert"
-    assert volume["name"] in {each["name"] for each in POD["volumes"]}
-    assert {each["name"] for each in container["env"]} <= {
-        each["name"] for each in _container()["env"]
+    assert volume["name"] in {volume_entry["name"] for volume_entry in POD["volumes"]}
+    assert {variable["name"] for variable in container["env"]} <= {
+        variable["name"] for variable in _container()["env"]
     }
 
 
 def test_the_rules_become_an_object_of_the_operator() -> None:
     text = (ROOT / "docs" / "how-to" / "deployment.md").read_text(encoding="utf-8")
-    found = re.search(r"^(\{\n.*?^\}) \| kubectl apply -f -$", text, re.MULTILINE | re.DOTALL)
-    assert found is not None
+    match = re.search(r"^(\{\n.*?^\}) \| kubectl apply -f -$", text, re.MULTILINE | re.DOTALL)
+    assert match is not None
     done = subprocess.run(
-        ["/bin/sh", "-c", found[1]], cwd=ROOT, capture_output=True, text=True, check=True
+        ["/bin/sh", "-c", match[1]], cwd=ROOT, capture_output=True, text=True, check=True
     )
     made = yaml.safe_load(done.stdout)
     assert made["kind"] == "PrometheusRule"
@@ -355,9 +369,9 @@ def test_the_rules_become_an_object_of_the_operator() -> None:
 
 
 def _container() -> dict[str, Any]:
-    (found,) = POD["containers"]
-    assert isinstance(found, dict)
-    return found
+    (only,) = POD["containers"]
+    assert isinstance(only, dict)
+    return only
 
 
 def _source() -> KafkaOptions:
@@ -433,11 +447,11 @@ def _allow(broker: Broker) -> None:
             ACLOperation[operation.upper()],
             ACLPermissionType.ALLOW,
             ResourcePattern(
-                ResourceType[each["resource"]["type"].upper()], each["resource"]["name"]
+                ResourceType[rule["resource"]["type"].upper()], rule["resource"]["name"]
             ),
         )
-        for each in KAFKA_USER["spec"]["authorization"]["acls"]
-        for operation in each["operations"]
+        for rule in KAFKA_USER["spec"]["authorization"]["acls"]
+        for operation in rule["operations"]
     ]
     with closing(KafkaAdminClient(bootstrap_servers=broker.bootstrap_servers)) as admin:
         admin.create_acls(rights)

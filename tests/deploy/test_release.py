@@ -47,22 +47,25 @@ def _locked(lock: Path) -> Iterator[tuple[Requirement, str]]:
 def _pinned(lock: Path) -> dict[str, Version]:
     """What a lock installs on this Python."""
     return {
-        canonicalize_name(each.name): Version(next(iter(each.specifier)).version)
-        for each, _ in _locked(lock)
-        if each.marker is None or each.marker.evaluate()
+        canonicalize_name(requirement.name): Version(next(iter(requirement.specifier)).version)
+        for requirement, _ in _locked(lock)
+        if requirement.marker is None or requirement.marker.evaluate()
     }
 
 
 def _groups() -> list[tuple[Path, list[str]]]:
-    found = _pyproject()
+    pyproject = _pyproject()
     extras = re.findall(r"--extra (\w+)", (ROOT / "tests" / "release").read_text(encoding="utf-8"))
-    optional = found["project"]["optional-dependencies"]
+    optional = pyproject["project"]["optional-dependencies"]
     return [
         (
             LOCK,
-            [*found["project"]["dependencies"], *(each for x in extras for each in optional[x])],
+            [
+                *pyproject["project"]["dependencies"],
+                *(requirement for x in extras for requirement in optional[x]),
+            ],
         ),
-        (BUILD_LOCK, found["dependency-groups"]["build"]),
+        (BUILD_LOCK, pyproject["dependency-groups"]["build"]),
     ]
 
 
@@ -71,42 +74,46 @@ def test_a_lock_has_all_that_is_needed_in_a_version_that_is_allowed(
     lock: Path, needed: list[str]
 ) -> None:
     pinned = _pinned(lock)
-    for each in map(Requirement, needed):
-        assert canonicalize_name(each.name) in pinned, f"{each}: run tests/release lock"
-        assert each.specifier.contains(pinned[canonicalize_name(each.name)]), each
+    for requirement in map(Requirement, needed):
+        assert canonicalize_name(requirement.name) in pinned, (
+            f"{requirement}: run tests/release lock"
+        )
+        assert requirement.specifier.contains(pinned[canonicalize_name(requirement.name)]), (
+            requirement
+        )
 
 
 @pytest.mark.parametrize("lock", [LOCK, BUILD_LOCK], ids=["runtime", "build"])
 def test_a_lock_pins_everything_by_digest(lock: Path) -> None:
     for requirement, rest in _locked(lock):
-        assert [each.operator for each in requirement.specifier] == ["=="], requirement
+        assert [specifier.operator for specifier in requirement.specifier] == ["=="], requirement
         assert re.search(r"--hash=sha256:[0-9a-f]{64}\b", rest), requirement
 
 
 def test_what_is_locked_for_the_build_is_what_the_build_asks_for() -> None:
-    found = _pyproject()
-    assert found["dependency-groups"]["build"] == [*found["build-system"]["requires"], NPM]
+    pyproject = _pyproject()
+    assert pyproject["dependency-groups"]["build"] == [*pyproject["build-system"]["requires"], NPM]
 
 
 def test_the_image_installs_the_locks_and_nothing_else() -> None:
-    steps = [each for word, rest in instructions() if word == "RUN" for each in rest.split("&&")]
-    installing = [each for each in steps if re.search(r"\bpip\b.* (install|wheel) ", each)]
+    steps = [step for word, rest in instructions() if word == "RUN" for step in rest.split("&&")]
+    installing = [step for step in steps if re.search(r"\bpip\b.* (install|wheel) ", step)]
     assert len(installing) == 4
-    locks = [each for each in installing if "--require-hashes" in each]
-    assert [each.split()[-1] for each in locks] == [
+    locks = [step for step in installing if "--require-hashes" in step]
+    assert [step.split()[-1] for step in locks] == [
         str(path.relative_to(ROOT)) for path in (BUILD_LOCK, LOCK)
     ]
-    rest = [each for each in installing if each not in locks]
-    assert all("--no-index" in each and "--no-deps" in each for each in rest)
+    rest = [step for step in installing if step not in locks]
+    assert all("--no-index" in step and "--no-deps" in step for step in rest)
 
 
 def test_the_version_stands_in_the_changelog_or_is_still_unreleased() -> None:
     text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     newest, *others = re.findall(r"^## (.*)$", text, re.MULTILINE)
-    released = [re.fullmatch(r"\[([\d.]+)\] - \d{4}-\d\d-\d\d", each) for each in others]
-    versions = [each and Version(each[1]) for each in released]
+    released = [re.fullmatch(r"\[([\d.]+)\] - \d{4}-\d\d-\d\d", heading) for heading in others]
+    versions = [match and Version(match[1]) for match in released]
     assert None not in versions, others
-    assert all(each < Version(VERSION) for each in versions if each)
+    assert all(version < Version(VERSION) for version in versions if version)
     assert newest == "[Unreleased]" or re.fullmatch(
         rf"\[{re.escape(VERSION)}\] - \d{{4}}-\d\d-\d\d", newest
     )
@@ -168,7 +175,7 @@ def test_the_locks_are_what_their_command_writes(checkout: Path) -> None:
 @pytest.mark.nightly
 def test_a_release_is_whole_and_its_digests_are_right(dist: Path) -> None:
     name = f"streameval-{VERSION}"
-    assert {each.name for each in dist.iterdir()} == {
+    assert {path.name for path in dist.iterdir()} == {
         f"{name}.tar.gz",
         f"{name}-{ABI}-{_platform()}.whl",
         f"{name}-py3-none-any.whl",
@@ -183,11 +190,14 @@ def test_a_release_is_whole_and_its_digests_are_right(dist: Path) -> None:
 def test_the_bills_of_materials_name_all_that_the_image_holds(dist: Path) -> None:
     python = json.loads((dist / f"streameval-{VERSION}.cdx.json").read_text(encoding="utf-8"))
     page = json.loads((dist / f"streameval-{VERSION}-page.cdx.json").read_text(encoding="utf-8"))
-    named = {canonicalize_name(each["name"]): each["version"] for each in python["components"]}
+    named = {
+        canonicalize_name(component["name"]): component["version"]
+        for component in python["components"]
+    }
     named.pop(canonicalize_name("streameval"), None)
     assert named == {name: str(version) for name, version in _pinned(LOCK).items()}
     assert python["metadata"]["component"]["version"] == VERSION
-    assert [each["name"] for each in page["components"]] == ["uplot"]
+    assert [component["name"] for component in page["components"]] == ["uplot"]
 
 
 @pytest.mark.nightly
@@ -266,7 +276,7 @@ def test_the_oldest_versions_that_are_allowed_suffice(tmp_path: Path) -> None:
     # New tools warn of what the old versions import.
     command = (python, "-m", "pytest", "-q", "-W", "default::DeprecationWarning", *quick)
     path = f"{python.parent}{os.pathsep}{os.environ['PATH']}"
-    _ran(*command, *(f"tests/{each}" for each in folders), folder=checkout, PATH=path)
+    _ran(*command, *(f"tests/{folder_name}" for folder_name in folders), folder=checkout, PATH=path)
 
 
 def _platform() -> str:
@@ -277,11 +287,11 @@ def _interpreter(minor: int) -> Path:
     """A Python of this release that can make environments; skips where there is none."""
     name = f"python3.{minor}"
     pyenv = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
-    found = [*pyenv.glob(f"versions/3.{minor}.*/bin/{name}")]
+    interpreters = [*pyenv.glob(f"versions/3.{minor}.*/bin/{name}")]
     on_the_path = shutil.which(name)
-    found += [] if on_the_path is None else [Path(on_the_path)]
-    for each in found:
-        command = [str(each), "-c", "import venv, ensurepip"]
+    interpreters += [] if on_the_path is None else [Path(on_the_path)]
+    for interpreter in interpreters:
+        command = [str(interpreter), "-c", "import venv, ensurepip"]
         if subprocess.run(command, capture_output=True, check=False).returncode == 0:
-            return each
+            return interpreter
     pytest.skip(f"no {name} here")

@@ -29,27 +29,29 @@ _REPEATED = re.compile(r"[.;] ?[Mm]ay be (?:repeated|given several times)(?=\.)"
 
 def page() -> str:
     command = typer.main.get_command(app)
-    known = Counter(_row(each) for _, found in _every(command) for each in found.params)
-    often = [row for row, times in known.items() if times > 1 and row.startswith("- `--")]
+    rows_seen = Counter(
+        _row(option) for _, subcommand in _every(command) for option in subcommand.params
+    )
+    often = [row for row, times in rows_seen.items() if times > 1 and row.startswith("- `--")]
     names = Counter(map(_name, often))
     shared = {row for row in often if names[_name(row)] == 1}
     rows = sorted(shared, key=_name)
-    sections = (_section(found, name, shared) for name, found in _every(command))
-    lines = (line for each in sections for line in each)
+    sections = (_section(subcommand, name, shared) for name, subcommand in _every(command))
+    lines = (line for section in sections for line in section)
     return "\n".join([_HEAD, f"## {_SHARED}", "", *rows, "", *lines])
 
 
 def _every(command: Any, name: str = "streameval") -> Iterator[tuple[str, Any]]:
     """Name and object of a command and its subcommands."""
     yield name, command
-    for each in getattr(command, "commands", {}):
-        _, found, _ = command.resolve_command(typer.Context(command), [each])
-        yield from _every(found, f"{name} {each}")
+    for subcommand_name in getattr(command, "commands", {}):
+        _, subcommand, _ = command.resolve_command(typer.Context(command), [subcommand_name])
+        yield from _every(subcommand, f"{name} {subcommand_name}")
 
 
 def _section(command: Any, name: str, shared: Container[str]) -> Iterator[str]:
     yield from (f"## `{name}`", "", *_usage(command, name), "", *_help(command.help), "")
-    rows = [_row(each) for each in command.params]
+    rows = [_row(option) for option in command.params]
     yield from (row for row in rows if row not in shared)
     named = [f"`{_name(row)}`" for row in rows if row in shared]
     if named:
@@ -70,13 +72,13 @@ def _usage(command: Any, name: str) -> Iterator[str]:
     if hasattr(command, "commands"):
         rest = "COMMAND ..."
     else:
-        arguments = [each for each in command.params if each.param_type_name == "argument"]
+        arguments = [option for option in command.params if option.param_type_name == "argument"]
         needed = [
-            each.opts[0] + " " + _value(each)
-            for each in command.params
-            if each.param_type_name == "option" and each.required
+            option.opts[0] + " " + _value(option)
+            for option in command.params
+            if option.param_type_name == "option" and option.required
         ]
-        positional = [_argument(each) for each in arguments]
+        positional = [_argument(argument) for argument in arguments]
         rest = " ".join([*needed, "[OPTIONS]", *positional])
     yield f"`{name} {rest}`"
 
@@ -108,7 +110,7 @@ def _allowed(option: Any) -> str:
     annotation = option.type_descriptor.annotation
     if typing.get_origin(annotation) is typing.Literal:
         choices = [f"`{choice}`" for choice in typing.get_args(annotation)]
-        return ", ".join(each for each in choices if each != _default(option))
+        return ", ".join(choice for choice in choices if choice != _default(option))
     limits = {"from": option.min, "to": option.max}
     bounds = [f"{word} {limit:,}" for word, limit in limits.items() if limit is not None]
     form = "" if _default(option) or _value(option) == "TEXT" else f"`{_value(option)}`"

@@ -75,7 +75,7 @@ def _brackets(heading: str, field: Field) -> str:
         return f"{kind}; required"
     default = _default(field)
     if isinstance(field.type, LiteralType):
-        others = [each for each in kind.split(", ") if each != default]
+        others = [word for word in kind.split(", ") if word != default]
         return ", ".join([default, *others])
     if default in {"", "`[]`", "`{}`"} or list(_structs(field.type)):
         return f"one of {kind}" if kind.startswith("`") else kind
@@ -93,23 +93,23 @@ def _below(heading: str, struct: StructType) -> Iterator[tuple[str, StructType]]
         name = _path(heading, field)
         many = isinstance(field.type, ListType)
         structs = list(_structs(field.type))
-        for each in structs:
-            kind = f' with `type = "{each.tag}"`' if each.tag is not None else ""
+        for form in structs:
+            kind = f' with `type = "{form.tag}"`' if form.tag is not None else ""
             table = f"{name}.NAME" if isinstance(field.type, DictType) else name
-            yield (f"`[[{name}]]`" if many else f"`[{table}]`{kind}"), each
+            yield (f"`[[{name}]]`" if many else f"`[{table}]`{kind}"), form
 
 
 def _path(heading: str, field: Field) -> str:
-    found = re.match(r"`\[+(?P<table>[\w.]+)\]+`", heading)
-    return f"{found['table']}.{field.encode_name}" if found else field.encode_name
+    match = re.match(r"`\[+(?P<table>[\w.]+)\]+`", heading)
+    return f"{match['table']}.{field.encode_name}" if match else field.encode_name
 
 
 def _structs(kind: Type) -> Iterator[StructType]:
     if isinstance(kind, StructType):
         yield kind
     elif isinstance(kind, UnionType):
-        for each in kind.types:
-            yield from _structs(each)
+        for member in kind.types:
+            yield from _structs(member)
     elif isinstance(kind, ListType):
         yield from _structs(kind.item_type)
     elif isinstance(kind, DictType):
@@ -128,14 +128,18 @@ def _kind(heading: str, field: Field) -> str:
     if isinstance(field.type, DictType):
         return f"[tables](#{name}name)"
     if len(structs) > 1:
-        kinds = ", ".join(f'[`"{each.tag}"`](#{name}-with-type--{each.tag})' for each in structs)
+        kinds = ", ".join(
+            f'[`"{struct.tag}"`](#{name}-with-type--{struct.tag})' for struct in structs
+        )
         return f"table: {kinds}"
     return f"[table](#{name})"
 
 
 def _words(kind: Type) -> str:
     if isinstance(kind, UnionType):
-        return " or ".join(_words(each) for each in kind.types if not isinstance(each, NoneType))
+        return " or ".join(
+            _words(member) for member in kind.types if not isinstance(member, NoneType)
+        )
     if isinstance(kind, LiteralType):
         return ", ".join(f"`{msgspec.json.encode(value).decode()}`" for value in kind.values)
     if isinstance(kind, ListType):
@@ -169,6 +173,6 @@ def _default(field: Field) -> str:
     return "" if made is None else f"`{msgspec.json.encode(made).decode()}`"
 
 
-def _struct(found: Type) -> StructType:
-    assert isinstance(found, StructType)
-    return found
+def _struct(kind: Type) -> StructType:
+    assert isinstance(kind, StructType)
+    return kind

@@ -37,8 +37,8 @@ def label(page: Path) -> str:
 
 
 def fences(text: str) -> list[Fence]:
-    found = _FENCE.finditer(text)
-    return [Fence(each["language"], each["name"] or "", each["code"]) for each in found]
+    matches = _FENCE.finditer(text)
+    return [Fence(match["language"], match["name"] or "", match["code"]) for match in matches]
 
 
 def indented(text: str) -> Iterator[str]:
@@ -49,12 +49,12 @@ def indented(text: str) -> Iterator[str]:
 
 def anchors(text: str) -> set[str]:
     seen: Counter[str] = Counter()
-    found = set()
+    slugs = set()
     for heading in _HEADING.finditer(_ANY_FENCE.sub("", text)):
         slug = anchor(heading["text"])
-        found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+        slugs.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
         seen[slug] += 1
-    return found
+    return slugs
 
 
 def anchor(heading: str) -> str:
@@ -71,4 +71,4 @@ def anchor(heading: str) -> str:
 def links(text: str) -> list[str]:
     """Targets of all links and images outside code."""
     prose = _CODE.sub("``", _ANY_FENCE.sub("", text))
-    return [found["target"] for found in _LINK.finditer(prose)]
+    return [match["target"] for match in _LINK.finditer(prose)]

@@ -113,7 +113,7 @@ _KINDS = {str: "a word", int: "a whole number", float: "a number", bool: "true o
 
 def pages() -> dict[Path, str]:
     """Path -> text of the page of every metric and of their index."""
-    made = {FOLDER / f"{name}.md": page(found) for name, found in catalogue().items()}
+    made = {FOLDER / f"{name}.md": page(definition) for name, definition in catalogue().items()}
     index = INDEX.read_text(encoding="utf-8")
     sections = {
         "Conventions": _conventions(),
@@ -189,16 +189,16 @@ def _range(definition: Definition) -> str:
 
 
 def _parameters(definition: Definition) -> Iterator[str]:
-    known = parameters(definition)
-    own = [each for name, each in known.items() if name in definition.parameters]
-    yield from map(_parameter, own)
-    shared = [name for name in known if name not in definition.parameters and name != "empty"]
+    declared = parameters(definition)
+    specific = [parameter for name, parameter in declared.items() if name in definition.parameters]
+    yield from map(_parameter, specific)
+    shared = [name for name in declared if name not in definition.parameters and name != "empty"]
     said = [_shared(definition.reads, shared)] if shared else []
-    if "empty" in known and "empty" not in definition.parameters:
-        said.append(f"`empty={format_value(known['empty'].default)}`")
+    if "empty" in declared and "empty" not in definition.parameters:
+        said.append(f"`empty={format_value(declared['empty'].default)}`")
     if said:
         yield f"- [shared](../metrics.md#shared-parameters): {', '.join(said)}"
-    elif not own:
+    elif not specific:
         yield "None."
 
 
@@ -211,8 +211,8 @@ def _shared(reads: str, names: Sequence[str]) -> str:
     return chosen if len(others) + 3 > len(names) else f"all of `{reads}`{without}"
 
 
-def _parameter(each: Parameter) -> str:
-    return f"- `{each.name}={format_value(each.default)}`: {_allowed(each)}"
+def _parameter(parameter: Parameter) -> str:
+    return f"- `{parameter.name}={format_value(parameter.default)}`: {_allowed(parameter)}"
 
 
 def _allowed(parameter: Parameter) -> str:
@@ -230,9 +230,9 @@ def _values(definition: Definition) -> Iterator[str]:
     yield ""
     rows: dict[str, list[str]] = {}
     for text, difference in _spellings(definition):
-        found = [_value(f"{text}{cut}") for cut in cuts]
+        values = [_value(f"{text}{cut}") for cut in cuts]
         sets = f" ({difference})" if difference else ""
-        rows.setdefault(f"{sets}: {', '.join(found)}", []).append(f"`{text}`")
+        rows.setdefault(f"{sets}: {', '.join(values)}", []).append(f"`{text}`")
     yield from (f"- {', '.join(names)}{row}" for row, names in rows.items())
 
 
@@ -244,7 +244,11 @@ def _spellings(definition: Definition) -> Iterator[tuple[str, str]]:
             sets = chosen(name, definition.name)
             yield (
                 f"{name}:{definition.name}",
-                ", ".join(f"`{each}`" for each in sets if each.split("=")[0] not in _OF_DEVIATIONS),
+                ", ".join(
+                    f"`{setting}`"
+                    for setting in sets
+                    if setting.split("=")[0] not in _OF_DEVIATIONS
+                ),
             )
 
 
@@ -289,8 +293,8 @@ def _conventions() -> str:
 
 def _catalogue() -> str:
     rows = [
-        f"- [`{name}`](metrics/{name}.md): {found.summary.removesuffix('.')}"
-        for name, found in catalogue().items()
+        f"- [`{name}`](metrics/{name}.md): {definition.summary.removesuffix('.')}"
+        for name, definition in catalogue().items()
     ]
     return "\n".join([*rows, ""])
 
@@ -301,16 +305,16 @@ def _statistics() -> str:
 
 
 def _shared_parameters() -> str:
-    known = {
-        name: each
-        for found in catalogue().values()
-        for name, each in parameters(found).items()
-        if name not in found.parameters
+    shared_ones = {
+        name: parameter
+        for definition in catalogue().values()
+        for name, parameter in parameters(definition).items()
+        if name not in definition.parameters
     }
-    assert set(known) == set(_SHARED)
+    assert set(shared_ones) == set(_SHARED)
     groups: dict[tuple[str, ...], list[str]] = {}
     for name, meaning in _SHARED.items():
-        row = f"{_parameter(known[name])}; {meaning}"
+        row = f"{_parameter(shared_ones[name])}; {meaning}"
         groups.setdefault(tuple(_takers(name)), []).append(row)
     head = "With the default and the allowed values, by the statistic that the metric reads:\n"
     return "\n".join([head, *(_group(takers, rows) for takers, rows in groups.items())])
@@ -325,22 +329,22 @@ def _group(takers: Sequence[str], rows: Sequence[str]) -> str:
 def _takers(parameter: str) -> Sequence[str]:
     """The statistics whose metrics share a parameter."""
     takers = (
-        found.reads
-        for found in catalogue().values()
-        if parameter in set(parameters(found)) - set(found.parameters)
+        definition.reads
+        for definition in catalogue().values()
+        if parameter in set(parameters(definition)) - set(definition.parameters)
     )
     return sorted(set(takers))
 
 
 def _example() -> str:
     rows = [
-        f"| {number} | {_row(each.recommendations)} | {_row(each.interactions)} "
-        f"| {_row(each.scores)} | {_row(each.baseline)} | {_row(each.history)} | {each.user} |"
-        for number, each in enumerate(EVENTS, 1)
+        f"| {number} | {_row(event.recommendations)} | {_row(event.interactions)} "
+        f"| {_row(event.scores)} | {_row(event.baseline)} | {_row(event.history)} | {event.user} |"
+        for number, event in enumerate(EVENTS, 1)
     ]
     values = [
-        f"| {number} | " + " | ".join(map(_row, (each.per_item or {}).values())) + " |"
-        for number, each in enumerate(EVENTS, 1)
+        f"| {number} | " + " | ".join(map(_row, (event.per_item or {}).values())) + " |"
+        for number, event in enumerate(EVENTS, 1)
     ]
     names = list(EVENTS[0].per_item or ())
     users = ", ".join(f"{item}: {count}" for item, count in USERS.items())

@@ -56,7 +56,7 @@ class PageRunner:
     def run(self, text: str) -> str:
         """Run every block in order; the message of the first failure, or an empty text."""
         blocks = pairwise([*fences(text), Fence("", "", "")])
-        return next(filter(None, (self._block(*each) for each in blocks)), "")
+        return next(filter(None, (self._block(*block) for block in blocks)), "")
 
     def replaced(self, text: str) -> str:
         """A text of the page with the replacements of this run."""

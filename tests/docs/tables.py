@@ -54,10 +54,12 @@ def with_reasons(page: str) -> str:
 
 def _with_list(page: str, heading: str, items: Iterator[str]) -> str:
     """The page with a new first list below a heading."""
-    before, found, after = page.partition(f"{heading}\n")
+    before, heading_line, after = page.partition(f"{heading}\n")
     text = "\n".join(items) + "\n"
     return (
-        before + found + re.sub(r"^- (?:.+\n)+", lambda _: text, after, count=1, flags=re.MULTILINE)
+        before
+        + heading_line
+        + re.sub(r"^- (?:.+\n)+", lambda _: text, after, count=1, flags=re.MULTILINE)
     )
 
 
@@ -81,7 +83,7 @@ _TABLE = re.compile(r"(?<=<!-- names of )(?P<name>\w+) -->\n.*?(?=<!-- end -->)"
 
 def with_names(page: str) -> str:
     """The page with current lists of each system's names."""
-    return _TABLE.sub(lambda found: f"{found['name']} -->\n{_table(found['name'])}\n", page)
+    return _TABLE.sub(lambda match: f"{match['name']} -->\n{_table(match['name'])}\n", page)
 
 
 def _table(name: str) -> str:
@@ -92,9 +94,9 @@ def _table(name: str) -> str:
 
 def _names(name: str, convention: Convention) -> Iterator[str]:
     """The names of the system, each with a cut-off and a link to the metric."""
-    own = convention.spellings
-    others = {each: each for each in convention.metrics if each not in own.values()}
-    for theirs, ours in {**own, **others}.items():
+    spellings = convention.spellings
+    others = {metric: metric for metric in convention.metrics if metric not in spellings.values()}
+    for theirs, ours in {**spellings, **others}.items():
         cut = "@10" if catalogue()[ours].takes_k else ""
         assert parse(f"{name}:{theirs}{cut}") == parse(f"{name}:{ours}{cut}")
         yield f"[`{theirs}{cut}`](../reference/metrics/{ours}.md#values)"
@@ -102,8 +104,8 @@ def _names(name: str, convention: Convention) -> Iterator[str]:
 
 def chosen(convention: str, metric: str) -> list[str]:
     """The parameters that a convention sets for a metric to other values than the default."""
-    known = parameters(catalogue()[metric], convention)
-    usual = {name: each.default for name, each in known.items()}
+    declared = parameters(catalogue()[metric], convention)
+    usual = {name: parameter.default for name, parameter in declared.items()}
     return [
         f"{name}={format_value(value)}"
         for name, value in sorted(CONVENTIONS[convention].metrics[metric].items())

@@ -82,7 +82,7 @@ def test_the_readme_is_short() -> None:
 
 
 def test_the_record_of_the_readme_is_valid_under_its_configuration(tmp_path: Path) -> None:
-    block = {each.language: each.code for each in fences(README)}
+    block = {fence.language: fence.code for fence in fences(README)}
     path = tmp_path / "streameval.toml"
     path.write_text(block["toml"])
     config = load(path)
@@ -96,7 +96,7 @@ def test_every_test_that_the_threat_model_names_exists() -> None:
     named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", _THREATS.read_text(encoding="utf-8"))
     texts = {path: (ROOT / path).read_text(encoding="utf-8") for path, _ in named}
     assert named
-    assert [each for each in named if f"def {each[1]}(" not in texts[each[0]]] == []
+    assert [pair for pair in named if f"def {pair[1]}(" not in texts[pair[0]]] == []
 
 
 def test_the_runbook_has_every_reason_of_a_failed_connection() -> None:
@@ -122,7 +122,7 @@ def test_every_file_that_contributing_names_exists() -> None:
     named = {path for path in _named(CONTRIBUTING) if "<" not in path}
     roots = (ROOT, ROOT / "streameval")
     assert named
-    assert [path for path in named if not any((each / path).is_file() for each in roots)] == []
+    assert [path for path in named if not any((root / path).is_file() for root in roots)] == []
 
 
 def test_the_paths_of_a_record_and_a_checkpoint_have_the_stated_number_of_files() -> None:
@@ -152,7 +152,7 @@ def _leads(page: Path, text: str, link: str) -> bool:
 
 def test_every_internal_link_has_a_target() -> None:
     broken = {label(page): _broken(page, page.read_text(encoding="utf-8")) for page in pages()}
-    assert {name: found for name, found in broken.items() if found} == {}
+    assert {name: targets for name, targets in broken.items() if targets} == {}
 
 
 def test_every_page_is_in_an_index() -> None:
@@ -176,14 +176,14 @@ _LANGUAGES = ("sh", "bash", "console", "text")
 def _commands(text: str) -> Iterator[str]:
     shown = [
         line
-        for each in fences(text)
-        if each.language in _LANGUAGES
-        for line in each.code.splitlines()
+        for fence in fences(text)
+        if fence.language in _LANGUAGES
+        for line in fence.code.splitlines()
     ]
     joined = "\n".join([*shown, *indented(text)]).replace("\\\n", " ")
     for line in joined.splitlines():
-        for found in _START.finditer(line):
-            yield _END.sub("", line[found.end() :]).strip()
+        for match in _START.finditer(line):
+            yield _END.sub("", line[match.end() :]).strip()
 
 
 def _problem(line: str) -> str:
@@ -207,7 +207,7 @@ def _parsed(words: list[str]) -> None:
 def test_every_command_in_the_documents_parses() -> None:
     commands = [line for page in pages() for line in _commands(page.read_text(encoding="utf-8"))]
     assert len(commands) > 30
-    assert [found for line in commands if (found := _problem(line))] == []
+    assert [problem for line in commands if (problem := _problem(line))] == []
 
 
 def _queries(text: str) -> Iterator[str]:
@@ -216,8 +216,10 @@ def _queries(text: str) -> Iterator[str]:
     for number, line in enumerate(lines):
         if not line.startswith(" ") and re.match(r"sum |sum\(|rate\(|streameval_", line):
             rest = lines[number + 1 :]
-            end = next((i for i, each in enumerate(rest) if not each.startswith(" ")), len(rest))
-            yield " ".join([line, *(each.strip() for each in rest[:end])])
+            end = next(
+                (i for i, following in enumerate(rest) if not following.startswith(" ")), len(rest)
+            )
+            yield " ".join([line, *(following.strip() for following in rest[:end])])
 
 
 def _checked(queries: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
@@ -230,9 +232,9 @@ def _checked(queries: list[str], folder: Path) -> subprocess.CompletedProcess[st
 
 @pytest.mark.prometheus
 def test_prometheus_parses_every_query(tmp_path: Path) -> None:
-    found = [query for page in pages() for query in _queries(page.read_text(encoding="utf-8"))]
-    assert len(found) > 5
-    done = _checked(found, tmp_path)
+    queries = [query for page in pages() for query in _queries(page.read_text(encoding="utf-8"))]
+    assert len(queries) > 5
+    done = _checked(queries, tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -254,8 +256,8 @@ def test_every_key_of_the_web_configuration_file_is_documented() -> None:
     text = (ROOT / "docs" / "how-to" / "web.md").read_text(encoding="utf-8")
     keys = [
         field.name
-        for each in (WebConfig, TlsServerConfig)
-        for field in msgspec.structs.fields(each)
+        for struct in (WebConfig, TlsServerConfig)
+        for field in msgspec.structs.fields(struct)
     ]
     assert [key for key in keys if f"`{key}`" not in text] == []
 

@@ -80,7 +80,7 @@ class Kept(Member):
 
     @property
     def events(self) -> Sequence[str]:
-        return [each.event for each in self.news()]
+        return [log_event.event for log_event in self.news()]
 
     def news(self) -> Sequence[LogEvent]:
         return self.checkpointer.take_log_events()

@@ -81,7 +81,7 @@ def record(number: int, *, minute: int, variant: str, hit: bool = True) -> bytes
 
 
 def digests(of: Ingest, partition: Partition) -> Mapping[str, str]:
-    return {each.name: digest_of(*each.content()()) for each in of.sections(partition)}
+    return {section.name: digest_of(*section.content()()) for section in of.sections(partition)}
 
 
 P = ParamSpec("P")

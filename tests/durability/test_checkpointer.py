@@ -38,11 +38,11 @@ class Rotting(MemoryStore):
     rotten = 1
 
     def newest(self, place: Place) -> Found:
-        found = super().newest(place)
-        if found.saved is None or not self.rotten:
-            return found
+        newest = super().newest(place)
+        if newest.saved is None or not self.rotten:
+            return newest
         self.rotten -= 1
-        header, entries = found.saved.header, found.saved.entries
+        header, entries = newest.saved.header, newest.saved.entries
         self.lose(place, header.offset)
         return Found(
             saved=SavedCheckpoint(
@@ -156,12 +156,12 @@ def test_unchanged_parts_are_written_once_and_reused_after_a_restart() -> None:
     for start in (0, 5, 10):
         kept.count(start, start + 5)
         kept.checkpoint()
-    assert [each.name for each in store.drafts[-1].parts if each.content is None] == ["labels/past"]
+    assert [part.name for part in store.drafts[-1].parts if part.content is None] == ["labels/past"]
     heir = Kept(store)
     heir.assign(committed=15)
     heir.count(15, 16)
     heir.checkpoint()
-    before, after = ({each.name: each.blob for each in table} for table in store.tables[-2:])
+    before, after = ({entry.name: entry.blob for entry in table} for table in store.tables[-2:])
     assert before["labels/past"] is not None
     assert after["labels/past"] == before["labels/past"]
 
@@ -171,8 +171,8 @@ def test_a_pane_that_opened_and_closed_since_the_last_checkpoint_is_written_once
 
     def panes() -> list[tuple[bool, bool]]:
         """Panes that are settled, and panes without content."""
-        parts = [each for each in store.drafts[-1].parts if each.name in PANES]
-        return [(each.settled, each.content is None) for each in parts]
+        parts = [part for part in store.drafts[-1].parts if part.name in PANES]
+        return [(part.settled, part.content is None) for part in parts]
 
     for minute in range(3):
         kept.count(minute, minute + 1, minute)
@@ -216,8 +216,8 @@ def test_a_damaged_blob_fails_one_checkpoint_and_the_next_writes_everything_agai
     for minute, (start, stop) in enumerate(pairwise((0, *ends))):
         kept.count(start, stop, minute)
     kept.checkpoint()
-    (blob,) = {each.blob for each in store.tables[-1]} - {None}
-    (path,) = [each for each in store.disk.files() if each.name == blob]
+    (blob,) = {entry.blob for entry in store.tables[-1]} - {None}
+    (path,) = [file for file in store.disk.files() if file.name == blob]
     store.disk.overwrite(path, bytes(store.disk.size(path)))
     # After late events less than half of the blob is needed, so the next blob absorbs the rest.
     for minute in range(3):

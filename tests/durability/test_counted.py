@@ -20,12 +20,12 @@ def key(value: str) -> CounterKey:
 A, B, OTHER = key("a"), key("b"), key("__other__")
 
 
-def same(found: CounterKey) -> CounterKey:
-    return found
+def same(counter_key: CounterKey) -> CounterKey:
+    return counter_key
 
 
 def folding(*gone: CounterKey) -> Fold:
-    return lambda found: OTHER if found in gone else found
+    return lambda counter_key: OTHER if counter_key in gone else counter_key
 
 
 def test_partitions_add_up() -> None:
@@ -89,8 +89,8 @@ def test_all_that_comes_after_the_baseline_is_shown_once(
             if fold(old) != old:
                 totals[fold(old)] = _plus(totals.get(fold(old), (0.0, 0)), *totals.pop(old))
         for value in values:
-            found = fold(key(value))
-            totals[found] = _plus(totals.get(found, (0.0, 0)), 1.0, 1)
+            folded = fold(key(value))
+            totals[folded] = _plus(totals.get(folded, (0.0, 0)), 1.0, 1)
         durable.publish(P, totals, fold, same)
         after += len(values)
         shown = durable.totals()

@@ -93,7 +93,7 @@ def test_a_failed_cleanup_is_logged_once_until_it_succeeds() -> None:
         store.reason = trouble
         kept.count(5 * place, 5 * place + 5)
         kept.checkpoint()
-        told.append([each.fields["problem"] for each in kept.news()])
+        told.append([log_event.fields["problem"] for log_event in kept.news()])
     assert told == [["permission denied"], [], [], ["read-only"]]
 
 
@@ -198,7 +198,9 @@ def test_without_a_store_a_failed_flush_of_letters_is_logged_and_retried() -> No
     now[0] = 10.0
     owner.advance()
     owner.advance()
-    assert [each.event for each in owner.take_log_events()] == ["dead letters are not safe yet"]
+    assert [log_event.event for log_event in owner.take_log_events()] == [
+        "dead letters are not safe yet"
+    ]
     letters.failing = True
     with pytest.raises(DeadLetterError):
         owner.finish()

@@ -43,15 +43,15 @@ def _values(kept: Kept) -> dict[str, tuple[int, float]]:
     """Lists of the mean and value of each metric over the lifetime, all variants together."""
     (state,) = kept.ingest.partitions.values()
     family = state.families["labels"]
-    found = {}
+    sums = {}
     for metric in family.spec.metrics:
         tables = family.copied().panes.values()
-        rows = [each for table in tables for each in readings_of(metric, table, table.cells)]
-        found[metric.text] = (
-            sum(each.count for each in rows),
-            sum(each.total or 0.0 for each in rows),
+        rows = [row for table in tables for row in readings_of(metric, table, table.cells)]
+        sums[metric.text] = (
+            sum(row.count for row in rows),
+            sum(row.total or 0.0 for row in rows),
         )
-    return found
+    return sums
 
 
 def _digests(store: Store) -> Mapping[str, str]:

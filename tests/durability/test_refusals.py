@@ -39,9 +39,9 @@ class Torn(MemoryStore):
     """Its newest checkpoint is damaged and skipped."""
 
     def newest(self, place: Place) -> Found:
-        found = super().newest(place)
-        torn = ["offset 20 is skipped"] if found.saved else []
-        return Found(saved=found.saved, damaged=torn)
+        newest = super().newest(place)
+        torn = ["offset 20 is skipped"] if newest.saved else []
+        return Found(saved=newest.saved, damaged=torn)
 
 
 class Case(NamedTuple):

@@ -69,7 +69,7 @@ class Truth:
 
     def _go_on(self, reached: Ingest, partition: Partition, offset: int) -> None:
         start = reached.positions[partition]
-        entries = [each for each in self._below(partition, offset) if each.offset >= start]
+        entries = [entry for entry in self._below(partition, offset) if entry.offset >= start]
         reached.apply(
             RecordBatch(
                 partition=partition,
@@ -81,7 +81,7 @@ class Truth:
         )
 
     def _below(self, partition: Partition, offset: int) -> list[Entry]:
-        return [each for each in self._log.entries(partition) if each.offset < offset]
+        return [entry for entry in self._log.entries(partition) if entry.offset < offset]
 
 
 def _is_bad(value: bytes | None) -> bool:
@@ -177,7 +177,7 @@ class SimulatedCluster:
 
     def readers(self, partition: Partition) -> list[Process]:
         """All processes that believe to own a partition."""
-        return [each for each in self.processes.values() if partition in each.positions]
+        return [process for process in self.processes.values() if partition in process.positions]
 
     def lose(self, name: str, partition: Partition) -> None:
         self.group.lose(name, [partition])
@@ -238,7 +238,7 @@ class SimulatedCluster:
         for partition, offset in self._durable.items():
             assert self.group.committed.get(partition, 0) <= offset, "committed <= checkpoint"
             bad = self.truth.bad(partition, offset)
-            safe = {each.offset for each in self.safe if each.partition == partition}
+            safe = {letter.offset for letter in self.safe if letter.partition == partition}
             assert bad <= safe, "letters are safe before the checkpoint that passes them"
             assert safe <= self.truth.bad(partition, self.log.end(partition))
         for process in self.processes.values():
@@ -258,11 +258,11 @@ class SimulatedCluster:
         store = folder_store(STORE, disk)
         for partition in PARTITIONS:
             place = Place(TOPIC, self.log.identity(TOPIC) or "", partition.number)
-            found = store.newest(place)
-            assert not found.damaged, found.damaged
-            assert found.saved is not None
-            offset = self._durable[partition] = found.saved.header.offset
-            assert found.saved.digests == self.truth.pieces(partition, offset)
+            newest = store.newest(place)
+            assert not newest.damaged, newest.damaged
+            assert newest.saved is not None
+            offset = self._durable[partition] = newest.saved.header.offset
+            assert newest.saved.digests == self.truth.pieces(partition, offset)
 
     def _check_never_falls(self, process: Process) -> None:
         before, now = self._shown.get(process.name, Counter()), _shown(process)
@@ -285,13 +285,13 @@ class SimulatedCluster:
 
 
 def _shown(process: Process) -> Counter[tuple[int, str, str]]:
-    found: Counter[tuple[int, str, str]] = Counter()
+    counts: Counter[tuple[int, str, str]] = Counter()
     for (family, labels, metric), (total, count) in process.counted.items():
         assert metric == METRIC
         assert total == int(total)
-        found[family, labels[0], "sum"] += int(total)
-        found[family, labels[0], "count"] += count
-    return found
+        counts[family, labels[0], "sum"] += int(total)
+        counts[family, labels[0], "count"] += count
+    return counts
 
 
 def _nothing(_: Step) -> None:

@@ -55,14 +55,14 @@ def started(name: str, folder: Path, *arguments: str) -> Iterator[subprocess.Pop
 
 def awaited(port: int, sample: str, expected: float) -> dict[str, float]:
     """Every sample once one of them is as expected, or as they last were."""
-    end, found = time.monotonic() + PATIENCE, dict[str, float]()
-    while time.monotonic() < end and found.get(sample) != expected:
+    end, scraped_samples = time.monotonic() + PATIENCE, dict[str, float]()
+    while time.monotonic() < end and scraped_samples.get(sample) != expected:
         try:
             answer = WEB.get(f"http://127.0.0.1:{port}/metrics")
-            found = samples(answer.text)
+            scraped_samples = samples(answer.text)
         except httpx.TransportError:
             time.sleep(0.05)
-    return found
+    return scraped_samples
 
 
 List = tuple[list[str], set[str]]

@@ -44,8 +44,8 @@ class Service:
 def service() -> Iterator[Service]:
     service = Service()
     for number, accumulator in enumerate(service.variants.values()):
-        for each in lists(100, number):
-            accumulator.update(*each)
+        for shown_and_clicked in lists(100, number):
+            accumulator.update(*shown_and_clicked)
     with service.server, service.client:
         yield service
 
@@ -71,25 +71,26 @@ def test_the_page_without_scripts_has_the_values(service: Service) -> None:
 
 
 def test_the_api_has_the_values_with_every_digit(service: Service) -> None:
-    found = service.get("api/v1/metrics").json()
+    document = service.get("api/v1/metrics").json()
     values = {
-        (each["metric"], each["labels"]["variant"]): each["value"] for each in found["metrics"]
+        (reading["metric"], reading["labels"]["variant"]): reading["value"]
+        for reading in document["metrics"]
     }
     assert values == {
         (metric, variant): accumulator.read(metric).value
         for metric in ("ndcg@10", "ctr")
         for variant, accumulator in service.variants.items()
     }
-    assert found["state"] == {"ready": True, "word": "Ready", "why": "reading."}
+    assert document["state"] == {"ready": True, "word": "Ready", "why": "reading."}
 
 
 def test_metrics_are_those_of_a_collector(service: Service) -> None:
     answer = service.get("metrics")
     assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
-    found = samples(service.get("metrics").text)
+    exported = samples(service.get("metrics").text)
     count = service.variants["control"].read("ctr").count
-    assert found["streameval_ctr_count{variant=control}"] == count
-    assert set(found) == {
+    assert exported["streameval_ctr_count{variant=control}"] == count
+    assert set(exported) == {
         f"streameval_{name}_{part}{{{labels}variant={variant}}}"
         for name, labels in (("ndcg", "k=10,"), ("ctr", ""))
         for part in ("sum", "count")
@@ -111,7 +112,7 @@ def test_frequent_requests_read_once_a_second() -> None:
     assert shown.current() is first
     now[0] += 0.2
     second = shown.current()
-    assert [each.series[0].reading.count for each in (first, second)] == [0, 1]
+    assert [snapshot.series[0].reading.count for snapshot in (first, second)] == [0, 1]
     assert [column.values[0] for column in second.past.seen][1:] == [1.0]
 
 

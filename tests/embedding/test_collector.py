@@ -27,8 +27,8 @@ METRICS = ("ndcg@10", "recbole:ndcg@5", "ctr", "item_coverage@10", "ndcg(statist
 
 def _counted(count: int, *metrics: str, seed: int = 0) -> Accumulator:
     accumulator = Accumulator(*(metrics or METRICS), catalog=50)
-    for each in lists(count, seed):
-        accumulator.update(*each)
+    for shown_and_clicked in lists(count, seed):
+        accumulator.update(*shown_and_clicked)
     return accumulator
 
 
@@ -87,22 +87,22 @@ def _daemons(variants: dict[str, Accumulator]) -> list[str]:
 
 
 def _of_metrics(text: str) -> list[str]:
-    own = ("ndcg", "recbole", "ctr", "item_coverage")
+    names = ("ndcg", "recbole", "ctr", "item_coverage")
     return [
         line
         for line in text.splitlines()
         if line.removeprefix("# HELP ")
         .removeprefix("# TYPE ")
-        .startswith(tuple(f"streameval_{name}" for name in own))
+        .startswith(tuple(f"streameval_{name}" for name in names))
     ]
 
 
 def test_it_exports_the_lines_of_the_daemon() -> None:
     variants = {"a": _counted(90), "b": _counted(60, seed=1)}
     registry = _registered(Collector(variants, labels="variant", first_exposure=20))
-    found = _of_metrics(generate_latest(registry).decode())
-    assert found == _daemons(variants)
-    assert len(found) == 5 * 2 + 3 * 4 + 2 * 2
+    exported = _of_metrics(generate_latest(registry).decode())
+    assert exported == _daemons(variants)
+    assert len(exported) == 5 * 2 + 3 * 4 + 2 * 2
 
 
 @pytest.mark.prometheus
@@ -128,9 +128,9 @@ def test_a_counter_starts_with_earlier_counts() -> None:
     registry = _registered(Collector(variants, labels="variant", first_exposure=20))
     variants["a"].update(["x"], ["x"])
     variants["b"].update(["x"], ["x"])
-    found = scraped(registry)
-    assert found["streameval_ctr_count{variant=a}"] == 301
-    assert found["streameval_ctr_count{variant=b}"] == 0
+    exported = scraped(registry)
+    assert exported["streameval_ctr_count{variant=a}"] == 301
+    assert exported["streameval_ctr_count{variant=b}"] == 0
 
 
 def test_restored_counts_start_at_0_and_their_increase_is_exact() -> None:
@@ -187,8 +187,8 @@ def test_a_value_that_a_convention_refuses_is_counted_and_omitted() -> None:
     accumulator = Accumulator("capri:recall@5")
     registry = _registered(Collector(accumulator, first_exposure=20))
     accumulator.update(["a"], [])
-    found = [scraped(registry) for _ in range(2)][1]
-    assert found == {"streameval_readings_undefined{metric=capri:recall@5}": 1}
+    exported = [scraped(registry) for _ in range(2)][1]
+    assert exported == {"streameval_readings_undefined{metric=capri:recall@5}": 1}
 
 
 def test_accumulators_come_and_go_with_the_mapping() -> None:
@@ -217,8 +217,8 @@ def test_a_shared_accumulator_that_is_added_is_shown_at_once() -> None:
 
 def test_slices_may_have_different_metrics_and_several_labels() -> None:
     slices = {("home", "a"): Accumulator("ctr"), ("search", "a"): Accumulator("mrr", "ctr")}
-    found = scraped(_registered(Collector(slices, labels=("place", "variant"))))
-    assert set(found) == {
+    exported = scraped(_registered(Collector(slices, labels=("place", "variant"))))
+    assert set(exported) == {
         f"streameval_{name}_{part}{{place={place},variant=a}}"
         for name, place in (("ctr", "home"), ("ctr", "search"), ("mrr", "search"))
         for part in ("sum", "count")

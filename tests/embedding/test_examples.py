@@ -59,10 +59,10 @@ def test_the_service_counts_concurrent_requests(example: ModuleType, client: htt
     for number in range(THREADS):
         alone.update_many(lists(EACH, number))
     assert example.variants["control"].state_dict() == alone.state_dict()
-    found = samples(client.get("/metrics/").text)
-    assert found["streameval_ndcg_count{k=10,variant=control}"] == alone.read("ndcg@10").count
-    assert found["streameval_ctr_sum{variant=control}"] == alone.read("ctr").total
-    assert found["streameval_ctr_count{variant=treatment}"] == 0
+    exported = samples(client.get("/metrics/").text)
+    assert exported["streameval_ndcg_count{k=10,variant=control}"] == alone.read("ndcg@10").count
+    assert exported["streameval_ctr_sum{variant=control}"] == alone.read("ctr").total
+    assert exported["streameval_ctr_count{variant=treatment}"] == 0
 
 
 def test_the_service_has_the_page(client: httpx.Client) -> None:
@@ -119,11 +119,11 @@ def test_an_example_says_what_it_needs(path: Path) -> None:
 COUNT = "streameval_hit_rate_count{k=10}"
 
 
-def _records(found: list[List]) -> dict[int, list[bytes | None]]:
+def _records(logged: list[List]) -> dict[int, list[bytes | None]]:
     """The lists as records of two partitions."""
     dice = random.Random(1)
     records: dict[int, list[bytes | None]] = {0: [], 1: []}
-    for shown, clicked in found:
+    for shown, clicked in logged:
         event = {"recommendations": shown, "interactions": sorted(clicked)}
         records[dice.randrange(2)].append(json.dumps(event).encode())
     return records
@@ -131,20 +131,20 @@ def _records(found: list[List]) -> dict[int, list[bytes | None]]:
 
 @pytest.mark.kafka
 def test_the_consumer_resumes_exactly_where_its_state_ends(broker: Broker, tmp_path: Path) -> None:
-    topic, state, found = create(broker, partitions=2), tmp_path / "state.json", [*lists(600)]
+    topic, state, logged = create(broker, partitions=2), tmp_path / "state.json", [*lists(600)]
     ends = [(0, 300, signal.SIGTERM), (300, 500, signal.SIGKILL), (500, 600, signal.SIGTERM)]
     for first, last, end in ends:
         # After a kill it counts unsaved records again, exactly once.
         port, saved = free_port(), _lists(state)
         arguments = (broker.bootstrap_servers, topic, str(state), str(port))
         with started("confluent_consumer", tmp_path, *arguments) as consumer:
-            fill(broker, topic, _records(found[first:last]))
+            fill(broker, topic, _records(logged[first:last]))
             assert awaited(port, COUNT, last - saved)[COUNT] == last - saved
             consumer.send_signal(end)
             assert consumer.wait(300) == (0 if end is signal.SIGTERM else -signal.SIGKILL)
     kept = json.loads(state.read_text(encoding="utf-8"))
     alone = Accumulator("ndcg@10", "hit_rate@10")
-    alone.update_many(found)
+    alone.update_many(logged)
     assert _restored(kept).state_dict() == alone.state_dict()
     assert sum(kept["offsets"].values()) == 600
 

@@ -50,7 +50,7 @@ def _outputs(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_the_notebook_has_two_charts(folder: Path) -> None:
-    pictures = [each for each in _outputs(folder) if "image/png" in each.get("data", {})]
+    pictures = [output for output in _outputs(folder) if "image/png" in output.get("data", {})]
     assert len(pictures) == 2
 
 
@@ -61,8 +61,8 @@ def test_the_notebook_draws_the_values_of_the_events(folder: Path) -> None:
     for event in map(json.loads, lines):
         if event["variant"] == "control" and event["ts"] >= "2026-01-01T00:00:40":
             last.update(event["recommendations"], event["interactions"])
-    of_control = [each for each in windows if each["labels"] == {"variant": "control"}]
-    drawn = {each["start"]: each["value"] for each in of_control}
+    of_control = [window for window in windows if window["labels"] == {"variant": "control"}]
+    drawn = {window["start"]: window["value"] for window in of_control}
     assert drawn["2026-01-01T00:00:55+00:00"] == last.read("ndcg@10").value
 
 
@@ -72,23 +72,23 @@ def test_the_example_keeps_no_output() -> None:
 
 
 def _rows(values: dict[str, list[float | None]]) -> list[dict[str, Any]]:
-    found = []
+    rows = []
     for name, line in values.items():
         for place, value in enumerate(line):
             accumulator = Accumulator("hit_rate@1")
             if value is not None:
                 accumulator.update(["a"], ["a"] if value else ["b"])
             reading = accumulator.read("hit_rate@1")
-            found.append(row(3600.0 * place, reading, variant=name))
-    return found
+            rows.append(row(3600.0 * place, reading, variant=name))
+    return rows
 
 
 def test_an_undefined_value_breaks_the_line() -> None:
     lines = over_time(_rows({"a": [1, None, 0], "b": [0, 1]}), "hit_rate@1").lines
-    found = {
+    lines_drawn = {
         str(line.get_label()): [str(y) for y in np.asarray(line.get_ydata())] for line in lines
     }
-    assert found == {"a": ["1.0", "nan", "0.0"], "b": ["0.0", "1.0", "nan"]}
+    assert lines_drawn == {"a": ["1.0", "nan", "0.0"], "b": ["0.0", "1.0", "nan"]}
 
 
 def test_it_draws_on_given_axes() -> None:
@@ -107,8 +107,8 @@ def test_one_moment_is_one_point_however_it_is_written() -> None:
         {"start": start, "metric": "mrr", "labels": {"variant": name}, "value": 0.5}
         for name, start in starts.items()
     ]
-    found = [np.asarray(line.get_ydata()).tolist() for line in over_time(rows, "mrr").lines]
-    assert [[value == 0.5 for value in line] for line in found] == [
+    lines_drawn = [np.asarray(line.get_ydata()).tolist() for line in over_time(rows, "mrr").lines]
+    assert [[value == 0.5 for value in line] for line in lines_drawn] == [
         [False, True],
         [True, False],
         [False, True],

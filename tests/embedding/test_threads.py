@@ -37,8 +37,8 @@ def _alone() -> Accumulator:
     """Everything counted by one thread."""
     whole = _new()
     for number in range(THREADS):
-        for each in lists(EACH, number):
-            whole.update(*each)
+        for shown_and_clicked in lists(EACH, number):
+            whole.update(*shown_and_clicked)
     return whole
 
 
@@ -46,18 +46,18 @@ def _count(accumulator: Accumulator) -> None:
     """As many threads as there are, each its own lists."""
 
     def run(number: int) -> None:
-        for each in lists(EACH, number):
-            accumulator.update(*each)
+        for shown_and_clicked in lists(EACH, number):
+            accumulator.update(*shown_and_clicked)
 
     with ThreadPoolExecutor(THREADS) as threads:
         list(threads.map(run, range(THREADS)))
 
 
 def _scrapes(registry: CollectorRegistry, over: threading.Event) -> list[dict[str, float]]:
-    found = [scraped(registry)]
+    scrapes = [scraped(registry)]
     while not over.is_set():
-        found.append(scraped(registry))
-    return [*found, scraped(registry)]
+        scrapes.append(scraped(registry))
+    return [*scrapes, scraped(registry)]
 
 
 def test_scrapes_while_several_threads_count_lose_nothing_and_never_fall() -> None:
@@ -68,11 +68,11 @@ def test_scrapes_while_several_threads_count_lose_nothing_and_never_fall() -> No
         looking = [readers.submit(_scrapes, registry, over) for _ in range(2)]
         _count(accumulator)
         over.set()
-        found = [each.result() for each in looking]
+        looks = [future.result() for future in looking]
     assert accumulator.state_dict() == _alone().state_dict()
     count, total = "streameval_hit_rate_count{k=3}", "streameval_hit_rate_sum{k=3}"
-    for shown in found:
-        counters = [(each[count], each[total]) for each in shown]
+    for shown in looks:
+        counters = [(look[count], look[total]) for look in shown]
         assert counters == sorted(counters)
         assert counters[-1][0] == THREADS * EACH
         assert len(set(counters)) > 2
@@ -118,8 +118,8 @@ def test_a_scrape_is_consistent() -> None:
         for _ in range(20_000):
             accumulator.update(["a", "b"], ["a"])
         over.set()
-        found = looking.result()
-    for shown in found:
+        looks = looking.result()
+    for shown in looks:
         assert len(set(shown.values())) == 1
 
 
@@ -137,17 +137,17 @@ def test_asking_for_statistics_while_another_thread_counts_loses_nothing() -> No
 
 
 def test_two_accumulators_that_merge_each_other_do_not_deadlock() -> None:
-    one, other = SharedAccumulator("ctr"), SharedAccumulator("ctr")
-    for each in (one, other):
-        each.update(["a"], ["a"])
+    first, other = SharedAccumulator("ctr"), SharedAccumulator("ctr")
+    for accumulator in (first, other):
+        accumulator.update(["a"], ["a"])
 
     def merged(pair: tuple[Accumulator, Accumulator]) -> None:
         for _ in range(30):
             pair[0].merge(pair[1])
 
     with ThreadPoolExecutor(2) as threads:
-        list(threads.map(merged, [(one, other), (other, one)], timeout=300))
-    assert one.lists > 30
+        list(threads.map(merged, [(first, other), (other, first)], timeout=300))
+    assert first.lists > 30
 
 
 def test_sharing_keeps_the_object_and_its_counts() -> None:
@@ -162,8 +162,8 @@ def test_sharing_keeps_the_object_and_its_counts() -> None:
 
 def test_a_shared_one_can_be_pickled_and_saved() -> None:
     shared = SharedAccumulator(*METRICS, catalog=50)
-    for each in lists(20):
-        shared.update(*each)
+    for shown_and_clicked in lists(20):
+        shared.update(*shown_and_clicked)
     again = pickle.loads(pickle.dumps(shared))
     again.update(["a"], ["a"])
     shared.update(["a"], ["a"])

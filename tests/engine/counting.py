@@ -61,12 +61,12 @@ def batch(
 
 def fed(of: Layout, values: Sequence[bytes | None], ends: Sequence[int] = ()) -> Ingest:
     """A pipeline that has counted these values in batches that end at `ends`."""
-    found = ingest(of)
+    ingested = ingest(of)
     for start, end in pairwise(
-        sorted({0, *(each for each in ends if each < len(values)), len(values)})
+        sorted({0, *(cut for cut in ends if cut < len(values)), len(values)})
     ):
-        found.apply(batch(values[start:end], start=start))
-    return found
+        ingested.apply(batch(values[start:end], start=start))
+    return ingested
 
 
 def record(**changed: Any) -> bytes:
@@ -75,9 +75,9 @@ def record(**changed: Any) -> bytes:
 
 
 def views(of: Ingest) -> FamilyView:
-    found = FamilyView(of.layout.families[0], of.layout.windowing.pane)
-    found.refresh(of.copied().families["labels"])
-    return found
+    view = FamilyView(of.layout.families[0], of.layout.windowing.pane)
+    view.refresh(of.copied().families["labels"])
+    return view
 
 
 def lists(of: Ingest, span: int | None = None) -> dict[tuple[str, ...], int]:
@@ -86,7 +86,7 @@ def lists(of: Ingest, span: int | None = None) -> dict[tuple[str, ...], int]:
     table = seen.lifetime() if span is None else seen.window(span, of.clock or 0)
     counts = table.lists(table.cells).tolist()
     pairs = zip(table.cells.tolist(), counts, strict=True)
-    return {seen.labels(cell): found for cell, found in pairs}
+    return {seen.labels(cell): accumulator for cell, accumulator in pairs}
 
 
 def state(of: Ingest, span: int | None = None) -> State:
@@ -94,12 +94,12 @@ def state(of: Ingest, span: int | None = None) -> State:
     seen = views(of)
     table = seen.lifetime() if span is None else seen.window(span, of.clock or 0)
     slices = seen.slices(table).tolist()
-    return [seen.labels(each) for each in slices], b"".join(table.dump(slices))
+    return [seen.labels(cell) for cell in slices], b"".join(table.dump(slices))
 
 
 def parts(of: Ingest, number: int = 0) -> dict[str, bytes]:
     sections = of.sections(Partition("events", number))
-    return {each.name: b"".join(each.content()()) for each in sections}
+    return {section.name: b"".join(section.content()()) for section in sections}
 
 
 class Taking:

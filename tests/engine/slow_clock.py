@@ -13,12 +13,12 @@ Voters = Sequence[str | None] | None
 
 
 def clocks(log: Sequence[int], max_ahead: int, recent: int, voters: Voters = None) -> list[int]:
-    found, agreed, now = list[int](), NEVER, NEVER
+    times, agreed, now = list[int](), NEVER, NEVER
     names = _named(voters, len(log))
     for end, time in enumerate(log, start=1):
         last = _run(names[:end], recent)
         if last is None:
-            found.append(now)
+            times.append(now)
             continue
         if now > NEVER and time <= agreed + max_ahead:
             now = max(now, time)
@@ -29,8 +29,8 @@ def clocks(log: Sequence[int], max_ahead: int, recent: int, voters: Voters = Non
             agreed = max(agreed, middle)
             limit = agreed + max(max_ahead, 3 * spread)
             now = max([now, *(vote for vote in votes if vote <= limit)])
-        found.append(now)
-    return found
+        times.append(now)
+    return times
 
 
 def provisional(log: Sequence[int], max_ahead: int, recent: int, voters: Voters = None) -> int:
@@ -73,7 +73,7 @@ def refuted(
     voters: Voters = None,
 ) -> list[bool]:
     """Whether each event is from the future: the clock does not reach its pane in time."""
-    found, ends = [False] * len(starts), verdicts(len(starts), recent, voters)
+    verdict_list, ends = [False] * len(starts), verdicts(len(starts), recent, voters)
     for start in set(starts):
         group: list[int] = []
         for row, clock in enumerate(log_clocks):
@@ -82,10 +82,10 @@ def refuted(
             elif starts[row] == start and counted[row]:
                 group.append(row)
             if group and row == ends[group[-1]]:
-                for each in group:
-                    found[each] = True
+                for row_of_group in group:
+                    verdict_list[row_of_group] = True
                 group = []
-    return found
+    return verdict_list
 
 
 def _named(voters: Voters, events: int) -> list[object]:
@@ -103,6 +103,6 @@ def _votes(log: Sequence[int], names: Sequence[object], recent: int) -> list[int
     seats = ceil(recent / len(set(names)))
     votes = list[int]()
     for name in dict.fromkeys(names):
-        own = [time for time, other in zip(log, names, strict=True) if other == name]
-        votes += own[-seats:]
+        votes_cast = [time for time, other in zip(log, names, strict=True) if other == name]
+        votes += votes_cast[-seats:]
     return votes

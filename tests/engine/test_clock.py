@@ -49,10 +49,10 @@ def test_the_clock_matches_its_definition_for_any_batches(
     events: list[tuple[int, str | None]], ends: list[int], max_ahead: int, size: int
 ) -> None:
     log, voters = [time for time, _ in events], [voter for _, voter in events]
-    clock, found, verdicts = Clock(max_ahead, size), list[int](), dict[int, int]()
+    clock, clock_times, verdicts = Clock(max_ahead, size), list[int](), dict[int, int]()
     for part in cut(log, ends):
         ticks = clock.advance(np.array(log[part], dtype=np.int64), voters[part])
-        found += ticks.clocks.tolist()
+        clock_times += ticks.clocks.tolist()
         for event in sorted(set(range(part.stop)) - verdicts.keys()):
             if (row := ticks.verdict(event)) is not None:
                 verdicts[event] = part.start + row
@@ -60,7 +60,7 @@ def test_the_clock_matches_its_definition_for_any_batches(
         again.restore(clock.state())
         assert again.state() == clock.state()
         clock = again
-    assert found == slow_clock.clocks(log, max_ahead, size, voters)
+    assert clock_times == slow_clock.clocks(log, max_ahead, size, voters)
     expected = enumerate(slow_clock.verdicts(len(log), size, voters))
     assert verdicts == {event: verdict for event, verdict in expected if verdict is not None}
     if log and not clock.is_final:
@@ -84,8 +84,8 @@ def test_an_event_that_its_log_does_not_confirm_is_from_the_future(
         for pane in judged.panes:
             for row in waiting.pop(pane):
                 rows[row] = True
-        for row, own in enumerate(judged.rows.tolist(), start=part.start):
-            if own:
+        for row, is_refuted in enumerate(judged.rows.tolist(), start=part.start):
+            if is_refuted:
                 rows[row] = True
             elif counted[row] and starts[row] > clocks[row]:
                 waiting.setdefault(int(starts[row]), []).append(row)
@@ -109,8 +109,8 @@ def test_after_a_quiet_night_the_clock_moves_with_the_eleventh_record() -> None:
     clock = Clock()
     evening, morning = np.arange(500) * SECOND, 8 * HOUR + np.arange(30) * SECOND
     clock.advance(evening)
-    found = clock.advance(morning)
-    assert found.clocks.tolist() == [evening[-1]] * 10 + morning[10:].tolist()
+    advance = clock.advance(morning)
+    assert advance.clocks.tolist() == [evening[-1]] * 10 + morning[10:].tolist()
 
 
 def test_a_sparse_log_is_not_held_back() -> None:
@@ -197,27 +197,27 @@ def test_records_from_the_future_move_no_window_of_any_partition(
     claim: int, places: list[int]
 ) -> None:
     without = good_alone()
-    found = counted(with_bad(claim, places), 400)
-    assert windows(found) == windows(without)
-    assert [len(labels) for labels, _ in windows(found)] == [1, 1]
-    assert found.clock == without.clock
-    assert (found.tally.late, found.tally.valid) == (0, GOOD + len(places))
-    assert found.tally.future == _confirmed_by_nobody(with_bad(claim, places))
-    assert lists(found) == {("a",): GOOD, ("bad",): len(places)}
+    with_bad_records = counted(with_bad(claim, places), 400)
+    assert windows(with_bad_records) == windows(without)
+    assert [len(labels) for labels, _ in windows(with_bad_records)] == [1, 1]
+    assert with_bad_records.clock == without.clock
+    assert (with_bad_records.tally.late, with_bad_records.tally.valid) == (0, GOOD + len(places))
+    assert with_bad_records.tally.future == _confirmed_by_nobody(with_bad(claim, places))
+    assert lists(with_bad_records) == {("a",): GOOD, ("bad",): len(places)}
     shuffled = counted(with_bad(claim, places), 77)
     assert [parts(shuffled, number) for number in range(4)] == [
-        parts(found, number) for number in range(4)
+        parts(with_bad_records, number) for number in range(4)
     ]
 
 
 def _confirmed_by_nobody(log: Sequence[tuple[int, bytes]]) -> int:
     """Number of bad records that enough later records refute; the last ones may yet be right."""
-    own = [b'"bad"' in value for number, value in log if number == 1]
-    return sum(own[: len(own) - RECENT + 1])
+    bad_rows = [b'"bad"' in value for number, value in log if number == 1]
+    return sum(bad_rows[: len(bad_rows) - RECENT + 1])
 
 
 def test_a_single_record_from_the_future_in_its_partition_moves_no_window() -> None:
     log = [(0, good(number)[1]) for number in range(100)]
-    without, found = counted(log, 50), counted([*log, (3, bad(0, 3_480, 100))], 50)
-    assert windows(found) == windows(without)
-    assert found.clock == without.clock
+    without, with_bad_records = counted(log, 50), counted([*log, (3, bad(0, 3_480, 100))], 50)
+    assert windows(with_bad_records) == windows(without)
+    assert with_bad_records.clock == without.clock

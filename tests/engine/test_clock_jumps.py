@@ -56,10 +56,15 @@ def counted(sent: Sequence[Sent], partitions: int, step: int = 500) -> Ingest:
     ingested, offsets = ingest(WINDOWS), [0] * partitions
     for begin in range(0, len(sent), step):
         for number in range(partitions):
-            own = [each for each in sent[begin : begin + step] if each.partition == number]
-            values, keys = [each.value for each in own], [each.key for each in own]
+            sent_here = [
+                record for record in sent[begin : begin + step] if record.partition == number
+            ]
+            values, keys = (
+                [record.value for record in sent_here],
+                [record.key for record in sent_here],
+            )
             ingested.apply(batch(values, number, offsets[number], keys=keys))
-            offsets[number] += len(own)
+            offsets[number] += len(sent_here)
         if begin == 3 * step:
             again = ingest(WINDOWS)
             for number, offset in enumerate(offsets):
@@ -79,9 +84,9 @@ def read(ingested: Ingest, wall: float = WALL, max_ahead: int | None = MINUTE) -
 
 def windows(snapshot: Snapshot, *without: str) -> set[tuple[object, ...]]:
     return {
-        (each.labels, each.window, each.reading)
-        for each in snapshot.series
-        if each.window != LIFETIME and each.labels[0] not in without
+        (series.labels, series.window, series.reading)
+        for series in snapshot.series
+        if series.window != LIFETIME and series.labels[0] not in without
     }
 
 
@@ -136,7 +141,7 @@ def test_a_clock_that_jumps_is_held_counted_and_named() -> None:
         WINDOWS, source="s", labels=["variant"], started_at=0.0, max_ahead=MINUTE
     )
     health = snapshots.take(ingested.copied(), WALL, RuntimeStatus()).health
-    assert [each.ahead for each in health.partitions] == [0, 0, 0, AHEAD * 1_000_000]
+    assert [partition.ahead for partition in health.partitions] == [0, 0, 0, AHEAD * 1_000_000]
     assert health.clock_jumps == 1
     assert health.trouble is not None
     assert health.trouble.startswith("events[3]: its clock is 984h ahead of this machine's")
@@ -144,7 +149,7 @@ def test_a_clock_that_jumps_is_held_counted_and_named() -> None:
     assert again.clock_jumps == 1
     caught_up = snapshots.take(ingested.copied(), WALL + AHEAD, RuntimeStatus()).health
     assert (caught_up.clock_jumps, caught_up.trouble) == (1, None)
-    assert not any(each.ahead for each in caught_up.partitions)
+    assert not any(partition.ahead for partition in caught_up.partitions)
 
 
 def test_a_replay_has_no_wall_clock() -> None:
@@ -180,7 +185,7 @@ def test_after_a_quiet_night_an_early_user_is_not_from_the_future() -> None:
 
 def test_a_key_takes_over_when_the_others_have_gone() -> None:
     later = [record(ts=BEGIN + GOOD + 3_600 + number) for number in range(300)]
-    ingested = counted([*log(1, 0, 0), *(Sent(0, b"producer", each) for each in later)], 1)
+    ingested = counted([*log(1, 0, 0), *(Sent(0, b"producer", instant) for instant in later)], 1)
     assert ingested.clock == (BEGIN + GOOD + 3_600 + 299) * 1_000_000
 
 

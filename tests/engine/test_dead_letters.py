@@ -160,11 +160,11 @@ def test_limits_match_their_definition_for_any_batches(
 ) -> None:
     with patch.multiple(module, WINDOW=10, FEWEST=4):
         limits = Limits(max_ratio, max_run)
-        found = None
+        limit_hit = None
         for batch in batches:
-            found = _observed(limits, batch)
+            limit_hit = _observed(limits, batch)
         flat = [bad for batch in batches for bad in batch]
-        assert found == _slow(flat, max_ratio, max_run)
+        assert limit_hit == _slow(flat, max_ratio, max_run)
 
 
 def test_a_limit_that_is_reached_is_not_exceeded() -> None:
@@ -191,8 +191,12 @@ def test_the_first_exceeded_limit_is_reported_ever_after() -> None:
 
 
 def test_its_error_says_how_many_which_limit_and_an_example() -> None:
-    found = present(Limits(0.05, 1_000).observe(1_200, range(1_100)))
-    error = TooManyInvalidError(*found, "events[3] offset 14: not_json: found nothing")
-    assert (error.invalid, error.of, error.limit) == (found.invalid, found.of, found.limit)
+    limit_hit = present(Limits(0.05, 1_000).observe(1_200, range(1_100)))
+    error = TooManyInvalidError(*limit_hit, "events[3] offset 14: not_json: found nothing")
+    assert (error.invalid, error.of, error.limit) == (
+        limit_hit.invalid,
+        limit_hit.of,
+        limit_hit.limit,
+    )
     assert str(error).startswith("1,000 of the last 1,000 records are invalid, more than 5 % ")
     assert "events[3] offset 14: not_json: found nothing" in str(error)

@@ -22,7 +22,7 @@ def judged(seen: SeenIds, rows: Sequence[tuple[str, int]], clock: int | None = N
     times = np.array([time for _, time in rows], dtype=np.int64)
     clocks = np.maximum(np.maximum.accumulate(times), NEVER if clock is None else clock)
     unseen = seen.unseen([event_id for event_id, _ in rows], times, clocks)
-    return [bool(each) for each in unseen]
+    return [bool(is_new) for is_new in unseen]
 
 
 def remembering(
@@ -43,9 +43,9 @@ def judged_slowly(rows: Sequence[tuple[str, int]]) -> list[bool]:
     for event_id, time in rows:
         now = max(now, time)
         bucket = time // width
-        known = [each for name, each in counted if name == event_id]
-        within = [each for each in (bucket, *known) if (each + 1) * width > now - SPAN]
-        new = bucket not in within or not any(each in within for each in known)
+        buckets = [bucket_ for name, bucket_ in counted if name == event_id]
+        within = [bucket_ for bucket_ in (bucket, *buckets) if (bucket_ + 1) * width > now - SPAN]
+        new = bucket not in within or not any(bucket_ in within for bucket_ in buckets)
         unseen.append(new)
         if new and bucket in within:
             counted.append((event_id, bucket))
@@ -53,7 +53,7 @@ def judged_slowly(rows: Sequence[tuple[str, int]]) -> list[bool]:
 
 
 def content(seen: SeenIds) -> dict[str, bytes]:
-    return {each.name: b"".join(each.content()()) for each in seen.sections()}
+    return {section.name: b"".join(section.content()()) for section in seen.sections()}
 
 
 def clock_of(rows: Sequence[tuple[str, int]]) -> int | None:
@@ -115,7 +115,7 @@ def test_ids_saved_with_another_span_are_found_and_forgotten_in_time(
     assert judged(restored, [("a", start), ("b", start), ("c", start)]) == [False, False, True]
     rows = [(str(step), end + step * after * MINUTE) for step in range(5)]
     judged(restored, rows)
-    assert sum(len(each) for each in content(restored).values()) < 100, content(restored)
+    assert sum(len(part) for part in content(restored).values()) < 100, content(restored)
 
 
 def test_the_id_of_an_event_from_the_future_is_remembered_as_of_the_clock() -> None:
@@ -144,21 +144,21 @@ def test_memory_is_bounded_by_the_span() -> None:
 
 
 def test_a_section_that_changed_has_another_version() -> None:
-    seen, known = SeenIds(SPAN), dict[tuple[str, int], bytes]()
+    seen, contents = SeenIds(SPAN), dict[tuple[str, int], bytes]()
     for number in range(60):
         later = 30 * MINUTE if number % 7 == 3 else 0
         seen.unseen([f"e{number}"], np.array([number + later]), np.array([number]))
         for section in seen.sections():
             current = b"".join(section.content()())
-            assert known.setdefault((section.name, section.version), current) == current
+            assert contents.setdefault((section.name, section.version), current) == current
 
 
 def test_a_section_that_did_not_change_keeps_its_version() -> None:
     seen = SeenIds(SPAN, recent=1)
     judged(seen, [("a", 0), ("b", 5 * MINUTE)])
-    before = {each.name: each.version for each in seen.sections()}
+    before = {section.name: section.version for section in seen.sections()}
     judged(seen, [("c", 5 * MINUTE)], 5 * MINUTE)
-    after = {each.name: each.version for each in seen.sections()}
+    after = {section.name: section.version for section in seen.sections()}
     assert [name for name in before if before[name] == after[name]] == ["seen/0"]
 
 

@@ -104,7 +104,7 @@ def test_the_first_invalid_records_of_each_reason_are_kept_as_examples() -> None
     of = ingest()
     of.apply(batch([record(), *[b"\x1b[31mx"] * 10, b"[]"], start=5))
     told = of.take_invalid()
-    assert [(each.offset, each.reason) for each in told] == [
+    assert [(letter.offset, letter.reason) for letter in told] == [
         (6, "not_json"),
         (7, "not_json"),
         (8, "not_json"),
@@ -165,8 +165,8 @@ def test_a_restored_state_continues_as_if_never_stopped(
     restored = ingest(WINDOWS)
     restored.restore(PLACE, {PLACE: len(before)}, parts(lasting))
     assert parts(restored) == parts(lasting)
-    for each in (lasting, restored):
-        each.apply(batch(after, start=len(before)))
+    for ingest_ in (lasting, restored):
+        ingest_.apply(batch(after, start=len(before)))
     assert parts(restored) == parts(lasting)
     assert state(restored) == state(lasting)
 

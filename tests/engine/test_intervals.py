@@ -42,7 +42,7 @@ def _log(lists: int, *, users: int = 500) -> list[bytes]:
 
 def _series(of: Ingest) -> dict[tuple[str, str, str], Series]:
     series = Taking(of).take().series
-    return {(each.metric.text, each.labels[0], each.window): each for each in series}
+    return {(line.metric.text, line.labels[0], line.window): line for line in series}
 
 
 def _accumulated(values: Sequence[bytes], variant: str) -> Accumulator:
@@ -51,14 +51,14 @@ def _accumulated(values: Sequence[bytes], variant: str) -> Accumulator:
     accumulator.update_many(
         [
             Event(
-                recommendations=each["recommendations"],
-                interactions=each["interactions"],
-                user=each["user"],
-                ts=round(each["ts"] * 1_000_000),
-                event_id=each["id"],
+                recommendations=record["recommendations"],
+                interactions=record["interactions"],
+                user=record["user"],
+                ts=round(record["ts"] * 1_000_000),
+                event_id=record["id"],
             )
-            for each in fields
-            if each["variant"] == variant
+            for record in fields
+            if record["variant"] == variant
         ]
     )
     return accumulator
@@ -70,15 +70,15 @@ def test_lifetimes_have_the_interval_of_an_accumulator_and_windows_a_pointwise_o
     for variant in "ab":
         accumulator = _accumulated(values, variant)
         for metric in ("ctr", "ndcg@3"):
-            found = series[metric, variant, LIFETIME].reading
-            assert found == accumulator.read(metric)
-            assert present(found.interval).kind == "anytime"
+            reading = series[metric, variant, LIFETIME].reading
+            assert reading == accumulator.read(metric)
+            assert present(reading.interval).kind == "anytime"
             window = series[metric, variant, "5m"].reading
             pointwise = present(window.interval)
             assert pointwise.kind == "pointwise"
             assert pointwise.low < window.value < pointwise.high
-        found = series["distinct_items@2", variant, LIFETIME].reading
-        assert (found.interval is None, bool(found.no_interval)) == (True, True)
+        reading = series["distinct_items@2", variant, LIFETIME].reading
+        assert (reading.interval is None, bool(reading.no_interval)) == (True, True)
 
 
 def test_a_window_has_the_sums_of_its_lists_in_fewer_groups() -> None:
@@ -89,7 +89,7 @@ def test_a_window_has_the_sums_of_its_lists_in_fewer_groups() -> None:
     cells = seen.slices(table)
     sums, *_ = present(table.groups).of("ctr", cells)
     clock = (of.clock or 0) // MINUTE * MINUTE
-    kept = [each for each in values if json.loads(each)["ts"] * 1_000_000 >= clock - 5 * MINUTE]
+    kept = [value for value in values if json.loads(value)["ts"] * 1_000_000 >= clock - 5 * MINUTE]
     fine = present(_accumulated(kept, "a").groups("ctr"))
     for wide, narrow in zip(fine[1:], sums[1:], strict=True):
         assert np.array_equal(wide.sum(axis=0).reshape(4, PANE_GROUPS).sum(axis=0), narrow[0])
@@ -102,7 +102,7 @@ def test_days_are_those_of_the_events() -> None:
     of = fed(LAYOUT, _log(1_000))
     table = views(of).lifetime()
     sums = present(table.groups).of("ctr", table.cells)
-    assert [each.days.tolist() for each in sums] == [[9, 10], [9, 10]]
+    assert [sums_.days.tolist() for sums_ in sums] == [[9, 10], [9, 10]]
 
 
 def test_days_are_those_of_the_events_even_ahead_of_the_clock() -> None:
@@ -127,7 +127,7 @@ def test_wrong_days_far_ahead_do_not_replace_those_of_the_log() -> None:
         values.insert(100 + 8 * day, wrong)
     table = views(fed(LAYOUT, values)).lifetime()
     sums = present(table.groups).of("ctr", table.cells)
-    assert [each.days.tolist() for each in sums] == [[9, 10], [9, 10]]
+    assert [group_sums.days.tolist() for group_sums in sums] == [[9, 10], [9, 10]]
 
 
 @pytest.mark.parametrize("intervals", [None, INTERVALS])
@@ -143,6 +143,6 @@ def test_a_state_without_intervals_continues_with_empty_ones(
     after.apply(batch(values[200:], start=200))
     table = views(after).lifetime()
     sums = present(table.groups).of("ctr", table.cells)
-    kept = sum(int(each.denominators.sum()) for each in sums)
+    kept = sum(int(group_sums.denominators.sum()) for group_sums in sums)
     assert kept == 3 * (200 if intervals is None else 400)
     assert sum(table.lists(table.cells).tolist()) == 400

@@ -61,12 +61,12 @@ def ingested(config: Config, rows: list[dict[str, object]], partitions: int = 2)
 def read(ingest: Ingest) -> dict[tuple[str, str, str], tuple[float, int, bool]]:
     snapshot = ingest_snapshot(ingest, labels=["country"], now=START + HOURS * 3600.0)
     return {
-        (each.reading.metric, each.labels[0], each.window): (
-            each.reading.value,
-            each.reading.count,
-            each.reading.estimated,
+        (line.reading.metric, line.labels[0], line.window): (
+            line.reading.value,
+            line.reading.count,
+            line.reading.estimated,
         )
-        for each in snapshot.series
+        for line in snapshot.series
     }
 
 
@@ -84,18 +84,18 @@ def test_the_lifetime_equals_an_accumulator_with_and_without_intervals(
     *, intervals: bool, windows: bool
 ) -> None:
     rows = events()
-    found = read(ingested(config(intervals=intervals, windows=windows), rows))
+    readings = read(ingested(config(intervals=intervals, windows=windows), rows))
     for country in ("de", "nl"):
         expected = by_accumulator([row for row in rows if row["country"] == country])
         for text in TEXTS:
             reading = expected.read(text)
-            kept = found[text, country, "lifetime"]
+            kept = readings[text, country, "lifetime"]
             assert kept == (reading.value, reading.count, False), (text, country)
 
 
 def test_windows_have_the_users_of_their_span() -> None:
     rows = events()
-    found = read(ingested(config(), rows))
+    readings = read(ingested(config(), rows))
     end = max(int(str(row["ts"])) for row in rows)
     for span, hours in (("1h", 1), ("24h", 24)):
         size = 60 if hours < 2 else 3600
@@ -104,7 +104,7 @@ def test_windows_have_the_users_of_their_span() -> None:
         expected = by_accumulator(inside)
         for text in TEXTS[1:]:
             reading = expected.read(text)
-            assert found[text, "de", span] == (reading.value, reading.count, False), (text, span)
+            assert readings[text, "de", span] == (reading.value, reading.count, False), (text, span)
 
 
 def test_a_pane_above_its_cap_is_estimated_and_the_lifetime_is_not(
@@ -112,10 +112,10 @@ def test_a_pane_above_its_cap_is_estimated_and_the_lifetime_is_not(
 ) -> None:
     monkeypatch.setattr(plan, "PANE_USERS", 8)
     rows = events()
-    found = read(ingested(config(), rows))
-    assert found[TEXTS[1], "de", "24h"][2]
+    readings = read(ingested(config(), rows))
+    assert readings[TEXTS[1], "de", "24h"][2]
     exact = by_accumulator([row for row in rows if row["country"] == "de"]).read(TEXTS[1])
-    assert found[TEXTS[1], "de", "lifetime"] == (exact.value, exact.count, False)
+    assert readings[TEXTS[1], "de", "lifetime"] == (exact.value, exact.count, False)
 
 
 @pytest.mark.parametrize("most", [16_384, 16])
@@ -126,10 +126,12 @@ def test_a_restart_and_another_split_keep_every_value(
     rows = events()
     ingest = ingested(config(), rows, 1)
     partition = Partition("events", 0)
-    parts = {each.name: b"".join(each.content()()) for each in ingest.sections(partition)}
+    parts = {section.name: b"".join(section.content()()) for section in ingest.sections(partition)}
     restored = new_ingest(config())
     restored.restore(partition, ingest.positions, parts)
-    again = {each.name: b"".join(each.content()()) for each in restored.sections(partition)}
+    again = {
+        section.name: b"".join(section.content()()) for section in restored.sections(partition)
+    }
     assert again == parts
     assert read(restored) == read(ingest)
     lifetime = {key: value for key, value in read(ingest).items() if key[2] == "lifetime"}
@@ -142,22 +144,22 @@ def test_a_state_without_sums_by_user_counts_them_from_now_on() -> None:
     rows, partition = events(), Partition("events", 0)
     before = msgspec.structs.replace(config(), metrics=TEXTS[:1])
     ingest = ingested(before, rows[:600], 1)
-    parts = {each.name: b"".join(each.content()()) for each in ingest.sections(partition)}
+    parts = {section.name: b"".join(section.content()()) for section in ingest.sections(partition)}
     later = new_ingest(config())
     later.restore(partition, ingest.positions, parts)
     values = [msgspec.json.encode(row) for row in rows[600:]]
     later.apply(batch_of(partition, values, 600))
     snapshot = ingest_snapshot(later, labels=["country"], now=START + HOURS * 3600.0)
     since = {
-        each.reading.metric: each.since
-        for each in snapshot.series
-        if each.window == "lifetime" and each.labels == ("de",)
+        line.reading.metric: line.since
+        for line in snapshot.series
+        if line.window == "lifetime" and line.labels == ("de",)
     }
     assert since["ndcg@1"] is None
     assert (since[TEXTS[1]] or 0.0) > START
     expected = by_accumulator([row for row in rows[600:] if row["country"] == "de"])
-    found = read(later)[TEXTS[1], "de", "lifetime"]
-    assert found[0] == expected.read(TEXTS[1]).value
+    reading = read(later)[TEXTS[1], "de", "lifetime"]
+    assert reading[0] == expected.read(TEXTS[1]).value
 
 
 def test_prometheus_has_no_sum_and_no_count_per_user() -> None:

@@ -34,12 +34,12 @@ def test_series_are_sorted_by_metric_as_configured_then_by_label(
     ingest.apply(batch([record(variant="b"), record(variant="a", interactions=["a"])]))
     ingest.apply(batch([record(variant="c")], number=1))
     series = Taking(ingest).take().series
-    assert [(each.metric.text, *each.labels) for each in series] == [
+    assert [(line.metric.text, *line.labels) for line in series] == [
         (metric, label)
         for metric in ("ctr", "hit_rate@1", "distinct_items@1")
         for label in ("a", "b", "c")
     ]
-    assert [each.reading.value for each in series[:3]] == [1.0, 0.0, 0.0]
+    assert [line.reading.value for line in series[:3]] == [1.0, 0.0, 0.0]
 
 
 def test_health_counts_the_outcomes_of_records(ingest: Ingest) -> None:
@@ -88,7 +88,7 @@ def test_a_stream_without_labels_has_one_series_a_metric() -> None:
     ingest = ingest_of(layout(METRICS, dimensions=()))
     ingest.apply(batch([record()]))
     taken = Taking(ingest, labels=[]).take()
-    assert [(each.metric.text, each.labels) for each in taken.series] == [
+    assert [(line.metric.text, line.labels) for line in taken.series] == [
         ("ctr", ()),
         ("hit_rate@1", ()),
         ("distinct_items@1", ()),
@@ -98,18 +98,18 @@ def test_a_stream_without_labels_has_one_series_a_metric() -> None:
 def test_windows_come_before_the_lifetime() -> None:
     ingest = ingest_of(layout(["ctr"], spans=(5 * MINUTE, 180 * MINUTE)))
     ingest.apply(batch([record(ts=ts, id=str(ts)) for ts in (0, 7_200, 10_800, 14_500)]))
-    found = [(each.window, each.reading.lists) for each in Taking(ingest).take().series]
-    assert found == [("5m", 1), ("3h", 3), ("lifetime", 4)]
+    lists = [(line.window, line.reading.lists) for line in Taking(ingest).take().series]
+    assert lists == [("5m", 1), ("3h", 3), ("lifetime", 4)]
 
 
 def test_an_idle_label_value_is_left_out() -> None:
     ingest = ingest_of(layout(["ctr"], spans=(5 * MINUTE,)))
     ingest.apply(batch([record(ts=0, variant="old"), record(ts=1_000, variant="new")]))
-    assert {each.labels for each in Taking(ingest, idle=1_000_000_000).take().series} == {
+    assert {line.labels for line in Taking(ingest, idle=1_000_000_000).take().series} == {
         ("old",),
         ("new",),
     }
-    assert {each.labels for each in Taking(ingest, idle=999_000_000).take().series} == {("new",)}
+    assert {line.labels for line in Taking(ingest, idle=999_000_000).take().series} == {("new",)}
 
 
 def test_counters_of_idle_label_values_are_left_out() -> None:
@@ -130,17 +130,17 @@ def test_series_of_new_statistics_say_since_when() -> None:
     after.restore(place, {place: 1}, parts(before))
     after.apply(batch([record(ts=1_100)], start=1))
     of = Taking(after)
-    found = {(each.metric.name, each.window): each.since for each in of.take().series}
-    assert found == {
+    since = {(line.metric.name, line.window): line.since for line in of.take().series}
+    assert since == {
         ("ctr", "5m"): None,
         ("ctr", "lifetime"): None,
         ("distinct_items", "5m"): 1_000.0,
         ("distinct_items", "lifetime"): 1_000.0,
     }
     after.apply(batch([record(ts=9_000)] * 3, start=2))
-    found = {(each.metric.name, each.window): each.since for each in of.take().series}
-    assert found["distinct_items", "5m"] is None
-    assert found["distinct_items", "lifetime"] == 1_000.0
+    since = {(line.metric.name, line.window): line.since for line in of.take().series}
+    assert since["distinct_items", "5m"] is None
+    assert since["distinct_items", "lifetime"] == 1_000.0
 
 
 def test_a_value_that_is_older_than_the_sums_by_user_has_no_interval() -> None:
@@ -163,12 +163,12 @@ def test_a_value_that_is_older_than_the_sums_by_user_has_no_interval() -> None:
     after = ingest_of(layout(["ctr"], spans=spans, intervals=Intervals()))
     after.restore(place, {place: 600}, parts(before))
     after.apply(batch(lists(600, hit=False), start=600))
-    found = {each.window: each.reading for each in Taking(after).take().series}
-    assert found["5m"].interval is not None
-    assert found["5m"].interval.low < found["5m"].value < found["5m"].interval.high
+    readings = {line.window: line.reading for line in Taking(after).take().series}
+    assert readings["5m"].interval is not None
+    assert readings["5m"].interval.low < readings["5m"].value < readings["5m"].interval.high
     for window in ("1h", "lifetime"):
-        assert found[window].interval is None
-        assert "50 % of the lists are counted by user" in str(found[window].no_interval)
+        assert readings[window].interval is None
+        assert "50 % of the lists are counted by user" in str(readings[window].no_interval)
 
 
 def test_lists_older_than_a_new_metric_do_not_lack_what_it_reads() -> None:
@@ -191,8 +191,8 @@ def counting(*spans: int) -> Ingest:
     return ingest_of(layout(OF_HISTORY, spans=spans))
 
 
-def rows(found: ValueHistory) -> dict[tuple[int, tuple[str, ...]], list[tuple[float, int]]]:
-    (family,) = found.families
+def rows(history: ValueHistory) -> dict[tuple[int, tuple[str, ...]], list[tuple[float, int]]]:
+    (family,) = history.families
     panes = {pane.start: pane.rows for pane in family.panes}
     return {(at, labels): [*row] for at, rows in panes.items() for labels, row in rows.items()}
 
@@ -202,10 +202,10 @@ def test_every_pane_of_every_slice_has_its_means() -> None:
     first = [record(ts=3600, interactions=["a"]), record(ts=3601), record(ts=3660, variant="b")]
     ingest.apply(batch(first))
     ingest.apply(batch([record(ts=3610)], number=1))
-    found = Taking(ingest).take().past
-    assert found.clock == 3_660_000_000
-    assert found.families[0].means == ("hit_rate@1", "ctr")
-    assert rows(found) == {
+    history = Taking(ingest).take().past
+    assert history.clock == 3_660_000_000
+    assert history.families[0].means == ("hit_rate@1", "ctr")
+    assert rows(history) == {
         (60 * MINUTE, ("a",)): [(1.0, 3), (1.0, 3)],
         (61 * MINUTE, ("b",)): [(0.0, 1), (0.0, 1)],
     }
@@ -257,7 +257,7 @@ def test_a_long_history_is_read_in_steps_the_newest_first(
         lengths.append(len(panes))
         assert panes[-1].start == 29 * MINUTE
         assert [pane.start for pane in panes] == [
-            each * MINUTE for each in range(30 - len(panes), 30)
+            minute * MINUTE for minute in range(30 - len(panes), 30)
         ]
     assert lengths == [5, 10, 15, 20, 25, 30, 30, 30]
 
@@ -268,10 +268,10 @@ def test_without_windows_the_history_has_snapshots_only() -> None:
     of = Taking(ingest)
     of.take()
     ingest.apply(batch([record(ts=2)], start=1))
-    found = of.take().past
-    assert found.families[0].panes == ()
+    history = of.take().past
+    assert history.families[0].panes == ()
     key = (0, "hit_rate@1", ("a",), "lifetime")
-    assert [(each.at, each.value(key)) for each in found.seen] == [(1.0, 1.0), (2.0, 0.5)]
+    assert [(values.at, values.value(key)) for values in history.seen] == [(1.0, 1.0), (2.0, 0.5)]
 
 
 def test_past_values_without_evidence_are_undefined() -> None:
@@ -287,7 +287,7 @@ def test_past_values_are_bounded_and_reach_back_to_the_start() -> None:
     of = Taking(ingest)
     seen = [of.take(float(now)).past.seen for now in range(1_000)]
     assert max(map(len, seen)) <= 200
-    moments = [each.at for each in seen[-1]]
+    moments = [values.at for values in seen[-1]]
     assert moments == sorted(moments)
     assert moments[-12:] == [float(now) for now in range(988, 1_000)]
     assert moments[0] < 500
@@ -298,13 +298,13 @@ def test_while_event_time_stands_still_the_latest_snapshot_replaces_the_last() -
     of = Taking(ingest)
     for offset in range(5):
         ingest.apply(batch([record(ts=7)], start=offset))
-        assert [each.at for each in of.take().past.seen] == [7.0]
+        assert [values.at for values in of.take().past.seen] == [7.0]
 
 
 def test_after_a_clock_is_set_back_times_still_ascend() -> None:
     reader = of_history.HistoryReader([])
-    found = [reader.take(now, None, []) for now in (100.0, 101.0, 102.0, 100.5, 101.5)]
-    assert [[values.at for values in each.seen] for each in found[2:]] == [
+    histories = [reader.take(now, None, []) for now in (100.0, 101.0, 102.0, 100.5, 101.5)]
+    assert [[values.at for values in history.seen] for history in histories[2:]] == [
         [100.0, 101.0, 102.0],
         [100.0, 100.5],
         [100.0, 100.5, 101.5],

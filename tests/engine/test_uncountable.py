@@ -88,8 +88,8 @@ def test_a_record_on_which_a_metric_raises_is_a_letter_and_a_gap_in_the_log(
     assert _content(of) == _content(_without(values, ingest(_layout())))
     bad = [place for place, value in enumerate(values) if value and b"poison" in value]
     letters = of.take_letters()
-    assert [(each.offset, each.value) for each in letters] == [(at, values[at]) for at in bad]
-    assert {(each.stage, each.reason) for each in letters} <= {("process", "uncountable")}
+    assert [(letter.offset, letter.value) for letter in letters] == [(at, values[at]) for at in bad]
+    assert {(letter.stage, letter.reason) for letter in letters} <= {("process", "uncountable")}
     assert of.tally.invalid["uncountable"] == len(bad)
     assert of.tally.consumed == of.tally.valid + len(bad) + of.tally.duplicates + values.count(None)
 
@@ -121,7 +121,7 @@ def test_a_record_on_which_decoding_raises_is_a_letter_too(places: tuple[int, ..
         values[place] = poison()
     mistaken.apply(batch(values))
     assert _content(mistaken) == _content(_without(values, ingest(_layout())))
-    letters = [(each.offset, each.value, each.reason) for each in mistaken.take_letters()]
+    letters = [(letter.offset, letter.value, letter.reason) for letter in mistaken.take_letters()]
     assert letters == [(place, poison(), "uncountable") for place in places]
 
 
@@ -167,7 +167,9 @@ def test_a_record_that_ends_a_process_is_a_letter_in_the_next_one() -> None:
     after = ingest(layout(), keep_letters=True)
     after.restore(PLACE, {PLACE: 2}, saved)
     after.apply(batch(values[2:], start=2))
-    assert [(each.offset, each.reason) for each in after.take_letters()] == [(4, "uncountable")]
+    assert [(letter.offset, letter.reason) for letter in after.take_letters()] == [
+        (4, "uncountable")
+    ]
     assert _content(after) == _content(_without(values, ingest(layout())))
 
 
@@ -192,8 +194,8 @@ def _streams(bad: int) -> dict[Partition, list[bytes]]:
     clicked = [{"ts": n + 2, "request_id": n, "item": "ab"[n % 2]} for n in range(60)]
     shown[bad]["recommendations"] = ["a", "poison"]
     return {
-        SHOWN: [json.dumps(each).encode() for each in shown],
-        CLICKED: [json.dumps(each).encode() for each in clicked],
+        SHOWN: [json.dumps(event).encode() for event in shown],
+        CLICKED: [json.dumps(event).encode() for event in clicked],
     }
 
 
@@ -219,8 +221,8 @@ def test_a_list_that_fails_when_its_window_is_over_is_a_letter_then(size: int) -
     assert (clicks.counted, clicks.orphan, clicks.open) == (59, 1, 0)
     once = _joined()
     _feed(once, streams, 60)
-    saved = {each.name: b"".join(each.content()()) for each in once.sections(SHOWN)}
-    assert {each.name: b"".join(each.content()()) for each in of.sections(SHOWN)} == saved
+    saved = {section.name: b"".join(section.content()()) for section in once.sections(SHOWN)}
+    assert {section.name: b"".join(section.content()()) for section in of.sections(SHOWN)} == saved
 
 
 def test_letters_of_closing_lists_count_for_the_limits() -> None:

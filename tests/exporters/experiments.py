@@ -26,18 +26,18 @@ def variant(
 
     Seeds that differ have other users; lists of a group vary alike in all variants.
     """
-    own, alike = np.random.default_rng(seed), np.random.default_rng(0)
-    lists = own.poisson(users / GROUPS, (days, GROUPS))
+    random, alike = np.random.default_rng(seed), np.random.default_rng(0)
+    lists = random.poisson(users / GROUPS, (days, GROUPS))
     taste = 1.0 + 0.02 * np.clip(alike.normal(size=GROUPS), -2.0, 2.0)
     sums = {
         metric: GroupSums(
             np.arange(20_000, 20_000 + days),
-            lists * value * taste + own.normal(0.0, 0.1 * value, lists.shape) * np.sqrt(lists),
+            lists * value * taste + random.normal(0.0, 0.1 * value, lists.shape) * np.sqrt(lists),
             lists,
         )
         for metric, value in values.items()
     }
-    hashes = np.unique(own.integers(0, 2**64, users, dtype=np.uint64))
+    hashes = np.unique(random.integers(0, 2**64, users, dtype=np.uint64))
     return Variant(sums, audience(hashes, lists=int(lists.sum())))
 
 
@@ -48,7 +48,7 @@ TREATMENT = {"ndcg@10": 0.33, "ctr": 0.045, "hit_rate@10": 0.5, "mrr": 0.26}
 def gap_series() -> GapSeries:
     """The gap of two countries in one window, for one variant."""
     values = {"de": variant(CONTROL).sums, "nl": variant(TREATMENT, seed=2).sums}
-    sums = {name: SliceSums(each["ndcg@10"], None) for name, each in values.items()}
+    sums = {name: SliceSums(value_of["ndcg@10"], None) for name, value_of in values.items()}
     return GapSeries(
         by="country",
         labels=(("variant", "treatment"),),

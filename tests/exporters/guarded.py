@@ -82,12 +82,12 @@ def guarded(file: Path, text: str = "", **options: Any) -> Iterator[Guarded]:
         yield site
 
 
-def trusting(authority: Path, own: tuple[Path, Path] | None = None) -> ssl.SSLContext:
+def trusting(authority: Path, certificate: tuple[Path, Path] | None = None) -> ssl.SSLContext:
     """A client that trusts an authority, optionally with a client certificate."""
     context = ssl.create_default_context(cafile=authority)
     context.verify_flags &= ~ssl.VerifyFlags.VERIFY_X509_STRICT
-    if own is not None:
-        context.load_cert_chain(*own)
+    if certificate is not None:
+        context.load_cert_chain(*certificate)
     return context
 
 
@@ -98,7 +98,7 @@ def hashed(password: str) -> str:
 
 def users(**passwords: str) -> str:
     """The users of a web configuration file."""
-    said = ", ".join(f"{user}: {hashed(each)}" for user, each in passwords.items())
+    said = ", ".join(f"{user}: {hashed(password)}" for user, password in passwords.items())
     return f"basic_auth_users: {{ {said} }}\n"
 
 
@@ -108,9 +108,11 @@ def connections(port: int, count: int, opening: bytes = b"") -> Iterator[list[so
     with ExitStack() as stack:
         made = []
         for _ in range(count):
-            each = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=300))
-            each.sendall(opening)
-            made.append(each)
+            connection = stack.enter_context(
+                socket.create_connection(("127.0.0.1", port), timeout=300)
+            )
+            connection.sendall(opening)
+            made.append(connection)
         yield made
 
 

@@ -73,7 +73,7 @@ def health(
 def busy_health() -> Health:
     """A health with every field set."""
     parts = (partition(0, 5, 9, 1_500_000), partition(1, 3, 3, 2_000_000, ahead=90_000_000))
-    offsets = {each.partition: 3 for each in parts}
+    offsets = {part.partition: 3 for part in parts}
     failures = {"store": 1, "dead_letters": 1, "timeout": 0}
     kept = CheckpointHealth(last_success=STARTED + 9, failures=failures, offsets=offsets, skipped=8)
     return health(
@@ -159,9 +159,11 @@ class ManualClock:
 def samples(exporter: PrometheusExporter, snapshot: Snapshot | None) -> Samples:
     """Every sample of a scrape; checks that there are no duplicates."""
     text = exporter.exposition(snapshot).decode()
-    found = [each for family in text_string_to_metric_families(text) for each in family.samples]
-    read = {(each.name, frozenset(each.labels.items())): each.value for each in found}
-    assert len(read) == len(found)
+    all_samples = [
+        sample for family in text_string_to_metric_families(text) for sample in family.samples
+    ]
+    read = {(sample.name, frozenset(sample.labels.items())): sample.value for sample in all_samples}
+    assert len(read) == len(all_samples)
     return read
 
 

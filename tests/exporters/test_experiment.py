@@ -26,8 +26,8 @@ def usual() -> Report:
     return report()
 
 
-def samples(found: Report) -> dict[tuple[str, str, str], float]:
-    text = Text().of(comparison_families(found)).decode()
+def samples(result: Report) -> dict[tuple[str, str, str], float]:
+    text = Text().of(comparison_families(result)).decode()
     return {
         (
             sample.name,
@@ -40,7 +40,7 @@ def samples(found: Report) -> dict[tuple[str, str, str], float]:
 
 
 def test_prometheus_has_every_number_of_a_comparison_and_one_verdict(usual: Report) -> None:
-    found = samples(usual)
+    measured = samples(usual)
     for row in usual.rows:
         of = row
         expected = {
@@ -55,25 +55,25 @@ def test_prometheus_has_every_number_of_a_comparison_and_one_verdict(usual: Repo
             "heaviest_group_ratio": of.heaviest,
         }
         for name, value in expected.items():
-            assert found[f"streameval_compare_{name}", row.metric, ""] == value
+            assert measured[f"streameval_compare_{name}", row.metric, ""] == value
         verdicts = {
-            key[2]: value for key, value in found.items() if key[1] == row.metric and key[2]
+            key[2]: value for key, value in measured.items() if key[1] == row.metric and key[2]
         }
         assert [name for name, value in verdicts.items() if value] == [of.verdict]
         assert set(verdicts.values()) == {0.0, 1.0}
-    assert found["streameval_compare_guardrail_broken", "mrr", ""] == 1.0
-    assert ("streameval_compare_guardrail_broken", "ctr", "") not in found
-    assert found["streameval_audience_untrusted", "", ""] == 0.0
+    assert measured["streameval_compare_guardrail_broken", "mrr", ""] == 1.0
+    assert ("streameval_compare_guardrail_broken", "ctr", "") not in measured
+    assert measured["streameval_audience_untrusted", "", ""] == 0.0
 
 
 def test_unknown_values_are_absent() -> None:
     few = {name: variant(CONTROL, users=1, seed=seed) for seed, name in enumerate(["control", "b"])}
-    found = report(few)
-    names = {name for name, *_ in samples(found)}
+    result = report(few)
+    names = {name for name, *_ in samples(result)}
     assert "streameval_compare_lift_low_ratio" not in names
-    assert {row.verdict for row in found.rows} == {"too few users"}
-    drawn = section(found)
-    assert drawn.count("no interval") == 2 * len(found.rows)
+    assert {row.verdict for row in result.rows} == {"too few users"}
+    drawn = section(result)
+    assert drawn.count("no interval") == 2 * len(result.rows)
     assert "verdict better" not in drawn
     assert "verdict worse" not in drawn
 
@@ -109,25 +109,25 @@ def test_the_page_tells_the_lift_that_is_detectable_today() -> None:
     few = {
         name: variant(CONTROL, users=60, seed=seed) for seed, name in enumerate(["control", "b"])
     }
-    found = report(few, Experiment())
-    open_rows = [row for row in found.rows if row.verdict == "not enough evidence"]
+    result = report(few, Experiment())
+    open_rows = [row for row in result.rows if row.verdict == "not enough evidence"]
     assert open_rows
     for row in open_rows:
         assert row.detectable is not None
         today = f"a lift of {percent(row.detectable)} is found in 8 of 10"
-        assert today.replace(" %", "\N{NO-BREAK SPACE}%") in section(found)
+        assert today.replace(" %", "\N{NO-BREAK SPACE}%") in section(result)
 
 
 def test_an_untrusted_experiment_has_no_verdict_anywhere() -> None:
     lost = {"control": variant(CONTROL), "treatment": variant(TREATMENT, users=15_000, seed=2)}
-    found = report(lost)
-    assert samples(found)["streameval_audience_untrusted", "", ""] == 1.0
-    assert {row.verdict for row in found.rows} == {"do not trust"}
-    drawn = section(found)
+    result = report(lost)
+    assert samples(result)["streameval_audience_untrusted", "", ""] == 1.0
+    assert {row.verdict for row in result.rows} == {"do not trust"}
+    drawn = section(result)
     assert "Do not trust these numbers: users are not split as planned" in drawn
     assert "verdict better" not in drawn
     assert "verdicts and intervals are wrong" not in drawn
-    texts = [each.text for each in experiment(found).comparisons]
+    texts = [comparison.text for comparison in experiment(result).comparisons]
     assert texts == ["treatment: do not trust"] * 4
     assert drawn.count("users are not split as planned") == 1
 
@@ -144,7 +144,7 @@ def test_after_a_failed_check_nothing_is_promised() -> None:
 
 
 def test_several_variants_have_a_column_and_others_are_named() -> None:
-    found = report(
+    result = report(
         {
             "control": variant(CONTROL),
             "treatment": variant(TREATMENT, seed=2),
@@ -153,11 +153,11 @@ def test_several_variants_have_a_column_and_others_are_named() -> None:
         },
         Experiment(),
     )
-    drawn = section(found)
+    drawn = section(result)
     assert drawn.count('<td class="variant">second &lt;b&gt;</td>') == len(CONTROL)
     assert "<b>" not in drawn
     assert "__other__" not in drawn
-    assert {row.variant for row in experiment(found).comparisons} == {"treatment", "second <b>"}
+    assert {row.variant for row in experiment(result).comparisons} == {"treatment", "second <b>"}
 
 
 def test_the_page_estimates_the_remaining_days() -> None:
@@ -165,9 +165,9 @@ def test_the_page_estimates_the_remaining_days() -> None:
         name: variant(CONTROL, users=60, seed=seed, days=8)
         for seed, name in enumerate(["control", "b"])
     }
-    found = report(few, Experiment())
-    left = [row.days_left for row in found.rows]
-    assert section(found).count("At this pace the lift is known to") == sum(map(bool, left)) > 0
+    result = report(few, Experiment())
+    left = [row.days_left for row in result.rows]
+    assert section(result).count("At this pace the lift is known to") == sum(map(bool, left)) > 0
     undated = {
         name: variant(CONTROL, days=1, seed=seed) for seed, name in enumerate(["control", "b"])
     }
@@ -192,18 +192,18 @@ def test_one_user_with_most_of_the_lists_leaves_a_lift_almost_unbounded() -> Non
 
 
 def test_evidence_of_primary_metrics_is_drawn_by_day() -> None:
-    found = report()
-    (followed,) = (row for row in found.rows if row.days)
+    result = report()
+    (followed,) = (row for row in result.rows if row.days)
     assert followed.metric == "ndcg@10"
-    assert [each.day.toordinal() for each in followed.days] == [
+    assert [day.day.toordinal() for day in followed.days] == [
         date(1970, 1, 1).toordinal() + day for day in range(20_000, 20_005)
     ]
     assert followed.days[-1].evidence == pytest.approx(followed.evidence)
-    drawn = section(found)
+    drawn = section(result)
     assert drawn.count("<polyline") == 1
     assert "ndcg@10 of treatment against control: evidence by day" in drawn
-    for each in followed.days:
-        assert f">{each.day.isoformat()}</th>" in drawn
+    for look in followed.days:
+        assert f">{look.day.isoformat()}</th>" in drawn
     (points,) = re.findall(r'<polyline points="([^"]*)"', drawn)
     spots = [tuple(map(float, spot.split(","))) for spot in points.split()]
     assert [across for across, _ in spots] == [0.0, 150.0, 300.0, 450.0, 600.0]
@@ -226,16 +226,16 @@ def test_the_heaviest_group_is_named(usual: Report) -> None:
 def test_the_lift_of_each_day_and_week_alone_is_drawn_without_a_verdict(usual: Report) -> None:
     (followed,) = (row for row in usual.rows if row.daily)
     assert followed.metric == "ndcg@10"
-    assert [each.start.toordinal() for each in followed.daily] == [
+    assert [day.start.toordinal() for day in followed.daily] == [
         date(1970, 1, 1).toordinal() + day for day in range(20_000, 20_005)
     ]
-    assert {each.start.weekday() for each in followed.weekly} == {0}
-    for each in followed.daily:
-        assert each.low is not None
-        assert each.high is not None
-        assert each.lift is not None
-        assert each.low < each.lift < each.high
+    assert {week.start.weekday() for week in followed.weekly} == {0}
+    for span in followed.daily:
+        assert span.low is not None
+        assert span.high is not None
+        assert span.lift is not None
+        assert span.low < span.lift < span.high
     drawn = section(usual)
     assert "ndcg@10 of treatment against control: lift of each day alone" in drawn
-    for each in (*followed.daily, *followed.weekly):
-        assert f">{each.start.isoformat()}</th>" in drawn
+    for span in (*followed.daily, *followed.weekly):
+        assert f">{span.start.isoformat()}</th>" in drawn

@@ -69,25 +69,28 @@ def snapshot(ingest: Ingest) -> Snapshot:
 
 
 def _of(snapshot: Snapshot, by: str, window: str = "lifetime") -> dict[str, list[GapSeries]]:
-    found: dict[str, list[GapSeries]] = {}
-    for each in snapshot.gaps:
-        if (each.by, each.window) == (by, window):
-            found.setdefault(each.gap.metric, []).append(each)
-    return found
+    by_metric: dict[str, list[GapSeries]] = {}
+    for series in snapshot.gaps:
+        if (series.by, series.window) == (by, window):
+            by_metric.setdefault(series.gap.metric, []).append(series)
+    return by_metric
 
 
 def test_a_snapshot_has_each_gap_by_window_and_by_the_other_labels(snapshot: Snapshot) -> None:
     for window, kind in (("lifetime", "anytime"), ("1h", "pointwise")):
-        found = _of(snapshot, "country", window)
-        assert {name: len(rows) for name, rows in found.items()} == {"hit_rate@1": 2}
-        for each in found["hit_rate@1"]:
-            assert [name for name, _ in each.labels] == ["variant"]
-            assert (each.gap.worst, each.gap.kind, each.at_most) == (("fr",), kind, 0.05)
-            assert each.gap.low is not None
-            assert each.gap.low > 0.2
+        by_metric = _of(snapshot, "country", window)
+        assert {name: len(rows) for name, rows in by_metric.items()} == {"hit_rate@1": 2}
+        for series in by_metric["hit_rate@1"]:
+            assert [name for name, _ in series.labels] == ["variant"]
+            assert (series.gap.worst, series.gap.kind, series.at_most) == (("fr",), kind, 0.05)
+            assert series.gap.low is not None
+            assert series.gap.low > 0.2
     every = _of(snapshot, "variant")
     assert {name: len(rows) for name, rows in every.items()} == {"hit_rate@1": 1, "ctr@1": 1}
-    assert all(each.gap.low == 0 and each.labels == () for (each,) in every.values())
+    assert all(
+        series_of_all.gap.low == 0 and series_of_all.labels == ()
+        for (series_of_all,) in every.values()
+    )
 
 
 def test_a_gap_that_has_not_changed_is_not_computed_again(
@@ -104,14 +107,14 @@ def test_a_gap_that_has_not_changed_is_not_computed_again(
 def test_prometheus_has_bounds_the_limit_and_the_possibly_worst(snapshot: Snapshot) -> None:
     text = Text().of(gap_families(snapshot.gaps)).decode()
     samples = {
-        (each.name, *sorted(each.labels.items())): each.value
+        (sample.name, *sorted(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text)
-        for each in family.samples
+        for sample in family.samples
     }
-    (one, _) = _of(snapshot, "country")["hit_rate@1"]
-    own = (("by", "country"), ("metric", "hit_rate@1"))
+    (first, _) = _of(snapshot, "country")["hit_rate@1"]
+    labels = (("by", "country"), ("metric", "hit_rate@1"))
     last = (("variant", "a"), ("window", "lifetime"))
-    gap = one.gap
+    gap = first.gap
     expected = {
         "difference": gap.difference,
         "difference_low": gap.low,
@@ -123,22 +126,26 @@ def test_prometheus_has_bounds_the_limit_and_the_possibly_worst(snapshot: Snapsh
         "left_out": 0.0,
     }
     for name, value in expected.items():
-        assert samples[f"streameval_gap_{name}", *own, *last] == value
-    assert samples["streameval_gap_at_most", *own, ("variant", "a")] == 0.05
-    marks = {name: samples["streameval_gap_worst", *own, ("value", name), *last] for name in LEVELS}
+        assert samples[f"streameval_gap_{name}", *labels, *last] == value
+    assert samples["streameval_gap_at_most", *labels, ("variant", "a")] == 0.05
+    marks = {
+        name: samples["streameval_gap_worst", *labels, ("value", name), *last] for name in LEVELS
+    }
     assert marks == {"de": 0.0, "nl": 0.0, "fr": 1.0}
 
 
 def test_the_api_has_every_gap_with_its_values(snapshot: Snapshot) -> None:
     document = json.loads(msgspec.json.encode(answers.metrics(snapshot)))
-    rows = [each for each in document["gaps"] if each["by"] == "country"]
+    rows = [gap_row for gap_row in document["gaps"] if gap_row["by"] == "country"]
     assert len(rows) == 4
-    (one,) = (
-        each for each in rows if each["window"] == "lifetime" and each["labels"] == {"variant": "a"}
+    (row,) = (
+        gap_row
+        for gap_row in rows
+        if gap_row["window"] == "lifetime" and gap_row["labels"] == {"variant": "a"}
     )
-    known = _of(snapshot, "country")["hit_rate@1"][0].gap
-    assert msgspec.convert(one["gap"], Gap) == known
-    assert one["gap"]["values"][0]["name"] == "fr"
+    expected = _of(snapshot, "country")["hit_rate@1"][0].gap
+    assert msgspec.convert(row["gap"], Gap) == expected
+    assert row["gap"]["values"][0]["name"] == "fr"
 
 
 def test_the_page_shows_the_values_and_marks_the_worst(snapshot: Snapshot) -> None:
@@ -152,6 +159,8 @@ def test_the_page_shows_the_values_and_marks_the_worst(snapshot: Snapshot) -> No
 
 def test_a_page_without_gaps_has_an_empty_section() -> None:
     config = msgspec.structs.replace(CONFIG, gap=[])
-    found = ingest_snapshot(new_ingest(config), labels=config.labels, now=0.0)
-    assert found.gaps == ()
-    assert 'aria-label="Gaps"></section>' in main(found, state(found, healthy=True), Selection())
+    snapshot_ = ingest_snapshot(new_ingest(config), labels=config.labels, now=0.0)
+    assert snapshot_.gaps == ()
+    assert 'aria-label="Gaps"></section>' in main(
+        snapshot_, state(snapshot_, healthy=True), Selection()
+    )

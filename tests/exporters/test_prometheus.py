@@ -88,8 +88,8 @@ def test_a_sum_and_a_count_are_never_lower_than_before(
         read = samples(exporter, saved if durable else live)
         shown.append((at(read, "mrr_sum", variant="a"), at(read, "mrr_count", variant="a")))
     for column in zip(*shown, strict=True):
-        known = [value for value in column if value is not None]
-        assert known == sorted(known)
+        totals = [value for value in column if value is not None]
+        assert totals == sorted(totals)
 
 
 def test_a_mean_without_evidence_is_zero_of_zero_and_a_gauge_without_it_is_absent(
@@ -144,9 +144,9 @@ def recent(event: Event, *, window: int = 3, quantile: float = 0.5) -> float:
 
 
 def test_a_parameter_never_has_the_label_of_a_window_or_quantile() -> None:
-    found = metric_at(recent, window=5, quantile=0.9)
-    assert metric_labels(found) == {"parameter_window": "5", "parameter_quantile": "0.9"}
-    assert slice_labels(["parameter_window", "window"], [found]) == (
+    metric_ = metric_at(recent, window=5, quantile=0.9)
+    assert metric_labels(metric_) == {"parameter_window": "5", "parameter_quantile": "0.9"}
+    assert slice_labels(["parameter_window", "window"], [metric_]) == (
         "label_parameter_window",
         "label_window",
     )
@@ -168,7 +168,9 @@ def test_all_cutoffs_and_parameters_of_a_metric_stand_in_one_family(
     exporter: PrometheusExporter,
 ) -> None:
     texts = ("ndcg@5", "mrr", "ndcg@10", "ndcg(gain=exp2)@10", "ndcg")
-    text = exporter.exposition(picture(*(mean(each, ("a",), 1, 2) for each in texts))).decode()
+    text = exporter.exposition(
+        picture(*(mean(text_of_metric, ("a",), 1, 2) for text_of_metric in texts))
+    ).decode()
     assert text.count("# TYPE streameval_ndcg summary") == 1
     assert text.count("streameval_ndcg_sum{") == 4
 
@@ -309,7 +311,7 @@ def test_the_text_equals_that_of_the_client_library() -> None:
         ),
     ]
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Collected([client_metric(each) for each in families]))
+    registry.register(Collected([client_metric(family) for family in families]))
     assert Text().of([*families, SampleFamily("empty", "gauge", "h", [])]) == generate_latest(
         registry
     )
@@ -340,14 +342,14 @@ def test_a_mean_has_a_gauge_and_its_support_for_each_window(exporter: Prometheus
 
 
 def test_a_mean_with_an_interval_has_a_gauge_for_each_end(exporter: PrometheusExporter) -> None:
-    known = Interval(low=0.5, high=1.0, confidence=0.95, kind="anytime", groups=200.0)
+    bounds = Interval(low=0.5, high=1.0, confidence=0.95, kind="anytime", groups=200.0)
     sure = windowed(mean("ndcg@10", ("a",), 6.0, 8), LIFETIME)
     unsure = windowed(mean("ndcg@10", ("a",), 1.0, 4), "5m")
     read = samples(
         exporter,
         picture(
             replace(unsure, reading=replace(unsure.reading, no_interval="Too few users.")),
-            replace(sure, reading=replace(sure.reading, interval=known)),
+            replace(sure, reading=replace(sure.reading, interval=bounds)),
         ),
     )
     labels = {**_A, "k": "10"}
@@ -493,8 +495,8 @@ def test_a_cached_line_is_never_used_for_another_sample(
 ) -> None:
     exporter = PrometheusExporter(version="1", first_exposure=0)
     for version, pairs in enumerate((first, second, first)):
-        known = {value.replace("\r", ""): number for value, number in pairs}
-        series = [property_of_all("distinct_items", (each,), n) for each, n in known.items()]
+        number_of = {value.replace("\r", ""): number for value, number in pairs}
+        series = [property_of_all("distinct_items", (name,), n) for name, n in number_of.items()]
         read = samples(exporter, picture(*series, version=version))
-        for value, number in known.items():
+        for value, number in number_of.items():
             assert at(read, "distinct_items", variant=value) == number

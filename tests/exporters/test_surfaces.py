@@ -80,7 +80,7 @@ def test_the_api_has_window_segment_and_since() -> None:
 
 
 def test_the_api_has_checkpoints_dead_letters_and_recoveries() -> None:
-    found = api(several())["health"]
+    health = api(several())["health"]
     expected = {
         "late": 4,
         "future": 6,
@@ -97,8 +97,8 @@ def test_the_api_has_checkpoints_dead_letters_and_recoveries() -> None:
         },
         "web_config": {"successful": False, "at": 1_760_000_008.0},
     }
-    assert {name: found[name] for name in expected} == expected
-    assert found["partitions"][0] == {
+    assert {name: health[name] for name in expected} == expected
+    assert health["partitions"][0] == {
         "topic": "recommendation-events",
         "partition": 0,
         "position": 5,

@@ -240,7 +240,9 @@ def test_a_request_without_the_prefix_is_redirected_to_the_page(tmp_path: Path, 
 def test_everything_that_the_page_needs_is_found_under_the_prefix(tmp_path: Path) -> None:
     with guarded(tmp_path / "web.yml", prefix="/eval") as site:
         page = site.get("/eval/").text
-        links = [each for each in re.findall(r'(?:href|src)="([^"]*)"', page) if each[:1] != "#"]
+        links = [
+            address for address in re.findall(r'(?:href|src)="([^"]*)"', page) if address[:1] != "#"
+        ]
         assert links
         for link in links:
             target = str(httpx.URL(f"{site.server.address}/eval/").join(link))
@@ -253,8 +255,8 @@ def test_several_addresses_answer_alike(tmp_path: Path) -> None:
     with guarded(tmp_path / "web.yml", listen=listen) as site:
         addresses = site.server.addresses
         assert len(set(addresses)) == 3
-        for each in addresses:
-            assert WEB.get(f"{each}/metrics").status_code == 200
+        for address in addresses:
+            assert WEB.get(f"{address}/metrics").status_code == 200
 
 
 def test_if_one_address_is_in_use_none_is_bound(tmp_path: Path) -> None:
@@ -287,8 +289,8 @@ def test_an_exposed_server_has_a_warning(
     Authority(tmp_path).issue("server")
     site = Guarded(tmp_path / "web.yml", text, listen=listen)
     site.server.stop()
-    found = site.server.danger
-    assert found is None if danger is None else danger in str(found)
+    danger_shown = site.server.danger
+    assert danger_shown is None if danger is None else danger in str(danger_shown)
 
 
 OWN = ("127.0.0.1:9877", "[::1]:9877", "10.1.2.3", "localhost:9877", "LOCALHOST", "eval.localhost")

@@ -89,15 +89,19 @@ def test_responses_match_the_description(site: Site, path: str, name: str) -> No
 def test_the_description_covers_every_path_and_attribute(site: Site) -> None:
     described = site.get("openapi.json").json()
     api = Api(lambda: None, lambda now: state(now, healthy=True))
-    assert set(described["paths"]) == {each.path for each in api.routes()} - {
+    assert set(described["paths"]) == {route.path for route in api.routes()} - {
         "/",
         "/main",
         "/points",
     }
-    objects = [found for found in _objects(described["components"]) if "properties" in found]
-    assert all(found["additionalProperties"] is False for found in objects)
-    assert all(set(found["required"]) == set(found["properties"]) for found in objects)
-    assert all(each["description"] for found in objects for each in found["properties"].values())
+    objects = [schema for schema in _objects(described["components"]) if "properties" in schema]
+    assert all(schema["additionalProperties"] is False for schema in objects)
+    assert all(set(schema["required"]) == set(schema["properties"]) for schema in objects)
+    assert all(
+        attribute["description"]
+        for schema in objects
+        for attribute in schema["properties"].values()
+    )
 
 
 def _objects(node: object) -> Iterator[dict[str, Any]]:
@@ -153,8 +157,8 @@ def test_fifty_concurrent_requests_share_one_rendering(
 
     monkeypatch.setattr("streameval.exporters.web.api.metrics", counted)
     with concurrent.futures.ThreadPoolExecutor(10) as pool:
-        found = list(pool.map(lambda _: site.get("metrics").content, range(50)))
-    assert len(set(found)) == 1
+        contents = list(pool.map(lambda _: site.get("metrics").content, range(50)))
+    assert len(set(contents)) == 1
     assert rendered == [1]
 
 
@@ -214,13 +218,13 @@ def test_the_lifetime_is_computed_back_from_now(site: Site) -> None:
 def test_the_difference_is_to_the_control_with_the_same_other_labels(site: Site) -> None:
     answer = site.get("metrics").json()
     assert answer["comparison"] == {"label": "variant", "control": "control"}
-    found = {
+    differences = {
         (entry["metric"], *entry["labels"].values(), entry["window"]): entry["difference"]
         for entry in answer["metrics"]
     }
-    assert found["ndcg@10", "treatment", "nl", "5m"] == pytest.approx(0.3)
-    assert found["ndcg@10", "control", "5m"] is None
-    assert found["capri:recall@5", "control", "lifetime"] is None
+    assert differences["ndcg@10", "treatment", "nl", "5m"] == pytest.approx(0.3)
+    assert differences["ndcg@10", "control", "5m"] is None
+    assert differences["capri:recall@5", "control", "lifetime"] is None
 
 
 @pytest.mark.parametrize(
@@ -238,8 +242,8 @@ def test_only_a_variant_that_is_called_so_is_the_control(
 ) -> None:
     shown = (mean("ndcg@10", (variant,), 1.0 + place, 2) for place, variant in enumerate(variants))
     site.server.snapshot = picture(*shown)
-    found = site.get("metrics").json()["comparison"]
-    assert (found and found["control"]) == control
+    comparison = site.get("metrics").json()["comparison"]
+    assert (comparison and comparison["control"]) == control
     drawn = overview(excerpt(site.server.snapshot, Selection()))
     assert drawn.count(" vs ") == (len(variants) - 1 if control else 0)
     assert drawn.count(f" vs {control}") == drawn.count(" vs ")

@@ -153,8 +153,8 @@ def greedy(patience: float = CLIENT_SECONDS) -> Server:
 def clogged(port: int, count: int) -> Iterator[list[socket.socket]]:
     """Connections that send a request, and receive only the beginning of the response."""
     with connections(port, count, b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n") as made:
-        for each in made:
-            assert each.recv(12) == b"HTTP/1.1 200"
+        for connection in made:
+            assert connection.recv(12) == b"HTTP/1.1 200"
         yield made
 
 

@@ -240,11 +240,11 @@ def test_a_tls_session_does_not_outlive_its_authority(tmp_path: Path, authority:
     shutil.copy(authority.file, tmp_path / "clients.crt")
     client = trusting(authority.file, authority.issue("prometheus"))
 
-    def session(known: ssl.SSLSession | None) -> ssl.SSLSession | None:
+    def session(earlier: ssl.SSLSession | None) -> ssl.SSLSession | None:
         address = ("127.0.0.1", site.port)
         with (
             socket.create_connection(address, timeout=300) as plain,
-            client.wrap_socket(plain, server_hostname="127.0.0.1", session=known) as secure,
+            client.wrap_socket(plain, server_hostname="127.0.0.1", session=earlier) as secure,
         ):
             secure.sendall(b"GET /-/ready HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
             assert secure.recv(12) == b"HTTP/1.1 200"

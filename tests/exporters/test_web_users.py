@@ -68,11 +68,11 @@ def test_malformed_credentials_are_rejected(site: Guarded, value: str) -> None:
 
 def test_health_checks_are_open_by_choice_only(tmp_path: Path) -> None:
     with guarded(tmp_path / "web.yml", users(ana="x"), open_health=True, prefix="/eval") as site:
-        found = {path: site.get(f"/eval{path}").status_code for path in PATHS}
+        statuses = {path: site.get(f"/eval{path}").status_code for path in PATHS}
         assert site.get("/-/healthy").status_code == 401
-    assert found.pop("/-/healthy") == 200
-    assert found.pop("/-/ready") == 200
-    assert set(found.values()) == {401}
+    assert statuses.pop("/-/healthy") == 200
+    assert statuses.pop("/-/ready") == 200
+    assert set(statuses.values()) == {401}
 
 
 def _awaited(answer: Coroutine[Any, Any, T]) -> T:
@@ -114,7 +114,7 @@ def test_a_password_is_checked_once_and_off_the_event_loop(
     checks = Checks(monkeypatch)
     with ThreadPoolExecutor(8) as pool:
         asked = [pool.submit(site.get, auth=("ana", "s3cret")) for _ in range(16)]
-        assert {each.result().status_code for each in asked} == {200}
+        assert {request.result().status_code for request in asked} == {200}
     assert len(checks.hashes) == 1
     assert "streameval-http" not in checks.threads
 
@@ -136,11 +136,11 @@ def test_waiting_checks_are_limited_and_cached_users_do_not_wait() -> None:
             asyncio.ensure_future(known_users.verdict(header("eve", str(n)))) for n in range(100)
         ]
         await asyncio.sleep(0)
-        known = await known_users.verdict(header("ana", "s3cret"))
-        return await asyncio.gather(*waiting), known
+        verdict_of_known = await known_users.verdict(header("ana", "s3cret"))
+        return await asyncio.gather(*waiting), verdict_of_known
 
-    verdicts, known = _awaited(ask())
-    assert known is Verdict.ADMITTED
+    verdicts, admitted = _awaited(ask())
+    assert admitted is Verdict.ADMITTED
     assert verdicts.count(Verdict.BUSY) == 36
     assert verdicts.count(Verdict.REFUSED) == 64
 

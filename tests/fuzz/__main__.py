@@ -65,11 +65,11 @@ def fuzz(name: str, first: int, *, seconds: float = 0.0, examples: int = _ROUND)
             suppress_health_check=list(HealthCheck),
         )
         @given(target.inputs)
-        def one(drawn: Any) -> None:
+        def checked(drawn: Any) -> None:
             check(drawn)
 
         while not rounds or time.monotonic() < until:
-            seed(first + rounds)(one)()
+            seed(first + rounds)(checked)()
             rounds += 1
     return rounds
 
@@ -77,13 +77,15 @@ def fuzz(name: str, first: int, *, seconds: float = 0.0, examples: int = _ROUND)
 def main(arguments: Sequence[str]) -> int:
     """Fuzz targets one after the other; ends at the first that breaks, with its example."""
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
-    known = ", ".join(TARGETS)
-    parser.add_argument("target", nargs="*", metavar="TARGET", help=f"by default all of {known}")
+    target_names = ", ".join(TARGETS)
+    parser.add_argument(
+        "target", nargs="*", metavar="TARGET", help=f"by default all of {target_names}"
+    )
     parser.add_argument("--minutes", type=float, default=10.0, help="for each target")
     parser.add_argument("--seed", type=int, default=int(time.time()), help="of the first round")
     asked = parser.parse_args(arguments)
     if unknown := set(asked.target) - set(TARGETS):
-        parser.error(f"no target {', '.join(sorted(unknown))}; there are {known}")
+        parser.error(f"no target {', '.join(sorted(unknown))}; there are {target_names}")
     for name in asked.target or TARGETS:
         print(f"{name:<12} seed {asked.seed} ...", end=" ", flush=True)
         rounds = fuzz(name, asked.seed, seconds=60 * asked.minutes)

@@ -110,9 +110,9 @@ def _read(saved: _Saved) -> None:
 
 
 def _found(store: Store, saved: _Saved) -> None:
-    found = store.newest(saved.place).saved
-    if found is not None:
-        _resumed(saved, {name: found.read(name) for name in sorted(found.digests)})
+    checkpoint = store.newest(saved.place).saved
+    if checkpoint is not None:
+        _resumed(saved, {name: checkpoint.read(name) for name in sorted(checkpoint.digests)})
 
 
 def _edited(content: bytes, edits: Sequence[Edit]) -> bytes:
@@ -158,7 +158,7 @@ def _saved(config: Config) -> _Saved:
     """A store with two checkpoints of a pipeline."""
     topics = ["events"]
     if config.attribution is not None:
-        topics = [each for stream in config.attribution.streams for each in stream]
+        topics = [topic for stream in config.attribution.streams for topic in stream]
     logs = [Partition(topic, 0) for topic in topics]
     ingest, home = new_ingest(config), logs[0]
     ingest.begin(home, dict.fromkeys(logs, 0))
@@ -170,7 +170,7 @@ def _saved(config: Config) -> _Saved:
         for log in logs:
             ingest.apply(_batch(log, start))
         store.save(_draft(ingest.positions, place, ingest.sections(home)))
-    parts = {each.name: b"".join(each.content()()) for each in ingest.sections(home)}
+    parts = {section.name: b"".join(section.content()()) for section in ingest.sections(home)}
     files = {path: disk.read(path, 0, disk.size(path)) for path in disk.files()}
     return _Saved(config, home, place, ingest.positions, parts, files, disk)
 
@@ -179,9 +179,10 @@ def _draft(
     positions: Mapping[Partition, int], place: Place, sections: Sequence[Any]
 ) -> CheckpointDraft:
     offset = sum(positions.values())
-    offsets = {str(log): each for log, each in positions.items()}
+    offsets = {str(log): position for log, position in positions.items()}
     parts = [
-        Part(name=each.name, content=each.content(), settled="/" in each.name) for each in sections
+        Part(name=section.name, content=section.content(), settled="/" in section.name)
+        for section in sections
     ]
     names = {"cluster": "c", "group": "g", "offsets": offsets}
     return CheckpointDraft(

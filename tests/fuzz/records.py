@@ -66,7 +66,7 @@ def events() -> st.SearchStrategy[Case]:
 def _record(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[bytes]:
     named = {name: some | some | some | anything for name, some in fields.items()}
     return st.fixed_dictionaries({}, optional=named).map(
-        lambda found: json.dumps(found, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        lambda document: json.dumps(document, ensure_ascii=False).encode("utf-8", "surrogatepass")
     )
 
 
@@ -90,8 +90,8 @@ def streams() -> st.SearchStrategy[Case]:
         type=st.sampled_from(["click", "purchase", "view"]),
     )
     feeds = [
-        st.tuples(st.just(log), _values(each), st.booleans())
-        for log, each in enumerate((shown, clicked))
+        st.tuples(st.just(log), _values(records), st.booleans())
+        for log, records in enumerate((shown, clicked))
     ]
     return st.tuples(st.integers(0, 1), st.lists(st.one_of(feeds), max_size=8))
 
@@ -146,7 +146,7 @@ def _restarted(
 
 
 def _parts(ingest: Ingest, home: Partition) -> dict[str, bytes]:
-    return {each.name: b"".join(each.content()()) for each in ingest.sections(home)}
+    return {section.name: b"".join(section.content()()) for section in ingest.sections(home)}
 
 
 def _shown(config: Config, ingest: Ingest) -> None:
@@ -195,12 +195,12 @@ def schemas() -> Iterator[Callable[[Framed], None]]:
 
     def check(case: Framed) -> None:
         kind, payloads, text = case
-        found = FramedDecoder(Decoder(_FIELDS, ["country"]), readers[kind]).decode_many(
-            [framed(1, each) for each in payloads]
+        decoded = FramedDecoder(Decoder(_FIELDS, ["country"]), readers[kind]).decode_many(
+            [framed(1, payload) for payload in payloads]
         )
-        places = sorted([*found.places, *(place for place, _ in found.invalid)])
+        places = sorted([*decoded.places, *(place for place, _ in decoded.invalid)])
         assert places == list(range(len(payloads)))
-        _compiled(text.decode("utf-8", "replace"), [framed(1, each) for each in payloads])
+        _compiled(text.decode("utf-8", "replace"), [framed(1, payload) for payload in payloads])
 
     yield check
 

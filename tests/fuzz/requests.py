@@ -126,15 +126,15 @@ def server() -> Iterator[Callable[[Sent], None]]:
 
 def _answered(port: int, sent: Sent) -> bytes:
     """What comes back until the server closes."""
-    found = b""
+    response = b""
     address = ("127.0.0.1", port)
     with socket.create_connection(address, timeout=300) as client, suppress(ConnectionError):
         client.sendall(sent.data)
         if sent.ends:
             _end(client)
         while piece := client.recv(65_536):
-            found += piece
-    return found
+            response += piece
+    return response
 
 
 def _end(client: socket.socket) -> None:
@@ -174,10 +174,10 @@ class _Errors(logging.Handler):
     def kept(self) -> Iterator[None]:
         """Within, errors are kept."""
         loggers = [logging.getLogger(name) for name in _LOGGERS]
-        for each in loggers:
-            each.addHandler(self)
+        for logger in loggers:
+            logger.addHandler(self)
         try:
             yield
         finally:
-            for each in loggers:
-                each.removeHandler(self)
+            for logger in loggers:
+                logger.removeHandler(self)

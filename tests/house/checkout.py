@@ -25,8 +25,8 @@ def files() -> tuple[Path, ...]:
         listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("not a git checkout")
-    found = (ROOT / name for name in listed.stdout.split("\0") if name)
-    return tuple(sorted(path for path in found if path.is_file()))
+    paths = (ROOT / name for name in listed.stdout.split("\0") if name)
+    return tuple(sorted(path for path in paths if path.is_file()))
 
 
 @cache

@@ -36,15 +36,15 @@ FORBIDDEN = {
 
 
 def test_the_top_level_has_the_agreed_entries_only() -> None:
-    found = {path.relative_to(ROOT).parts[0] for path in files()}
-    assert {name for name in found if not name.startswith(".")} == TOP_LEVEL
+    entries = {path.relative_to(ROOT).parts[0] for path in files()}
+    assert {name for name in entries if not name.startswith(".")} == TOP_LEVEL
 
 
 @pytest.mark.parametrize("what", FORBIDDEN)
 def test_no_file_contains_forbidden_text(what: str) -> None:
     pattern = re.compile(FORBIDDEN[what])
     assert [
-        (path, each[0]) for path, text in texts().items() for each in pattern.finditer(text)
+        (path, match[0]) for path, text in texts().items() for match in pattern.finditer(text)
     ] == []
 
 
@@ -60,14 +60,14 @@ PRIVATE_NAMES = {
 def test_one_file_uses_private_names_of_libraries_and_a_test_needs_each() -> None:
     # Ruff finds them all, and each needs a suppression.
     used = re.compile(r".*\.(_[a-z]\w*).*[n]oqa: SLF001|getattr\(\w+, \"(_[a-z]\w*)\"")
-    found = [
-        (path.as_posix(), next(filter(None, each.groups())))
+    private_uses = [
+        (path.as_posix(), next(filter(None, match.groups())))
         for path, text in texts().items()
         if path.parts[0] == "streameval" and path.suffix == ".py"
-        for each in used.finditer(text)
+        for match in used.finditer(text)
     ]
-    assert {path for path, _ in found} == {"streameval/sources/kafka/kafka_python.py"}
-    assert {name for _, name in found} == PRIVATE_NAMES.keys()
+    assert {path for path, _ in private_uses} == {"streameval/sources/kafka/kafka_python.py"}
+    assert {name for _, name in private_uses} == PRIVATE_NAMES.keys()
     for place in PRIVATE_NAMES.values():
         path, name = place.split("::")
         assert f"def {name}(" in (ROOT / path).read_text(encoding="utf-8")
@@ -76,14 +76,14 @@ def test_one_file_uses_private_names_of_libraries_and_a_test_needs_each() -> Non
 def test_every_suppression_has_a_rule_and_a_reason() -> None:
     pattern = re.compile(r"#\s*(?:[n]oqa|[t]ype:\s*ignore)(?P<rest>.*)")
     said = re.compile(r"^(?:: ?[A-Z]+\d+(?:, ?[A-Z]+\d+)*|\[[a-z-]+(?:, ?[a-z-]+)*\])\s+#?\s*\w.*")
-    found = [
-        (path, each[0])
+    bare = [
+        (path, match[0])
         for path, text in texts().items()
         if path.suffix == ".py"
-        for each in pattern.finditer(text)
-        if not said.match(each["rest"])
+        for match in pattern.finditer(text)
+        if not said.match(match["rest"])
     ]
-    assert found == []
+    assert bare == []
 
 
 def test_no_module_of_the_package_is_too_long() -> None:
@@ -112,24 +112,24 @@ def test_identifiers_say_what_they_hold() -> None:
 
 
 def test_no_function_of_the_package_is_too_long() -> None:
-    found = [
+    too_long = [
         f"{path.relative_to(ROOT)}: {name} has {lines} lines"
         for path in modules()
         for name, lines in functions(path)
         if lines > BODY_LINES
     ]
-    assert found == []
+    assert too_long == []
 
 
 def test_no_file_has_a_catch_all_name() -> None:
     drawers = {"utils", "util", "helpers", "helper", "common", "manager", "misc", "base"}
-    found = [str(path) for path in files() if path.stem in drawers]
-    assert found == []
+    catch_alls = [str(path) for path in files() if path.stem in drawers]
+    assert catch_alls == []
 
 
 def test_every_metric_has_a_file_of_its_name() -> None:
-    found = (PACKAGE / "metrics").glob("[!_]*.py")
-    assert {path.stem for path in found} == set(catalogue())
+    metric_files = (PACKAGE / "metrics").glob("[!_]*.py")
+    assert {path.stem for path in metric_files} == set(catalogue())
 
 
 def test_every_folder_of_tests_is_a_package() -> None:

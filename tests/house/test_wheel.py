@@ -180,10 +180,10 @@ def test_a_build_requires_npm_only_if_the_charts_are_missing(
     if not charts:
         shutil.rmtree(source / CHARTS)
     program = "import hatchling.build as h; print(*h.get_requires_for_build_wheel())"
-    found = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-c", program], cwd=source, capture_output=True, text=True, check=True
     )
-    assert [each.partition(">")[0] for each in found.stdout.split()] == needed
+    assert [requirement.partition(">")[0] for requirement in done.stdout.split()] == needed
 
 
 def test_without_a_registry_of_npm_the_wheel_is_built_without_charts(source: Path) -> None:

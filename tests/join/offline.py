@@ -55,15 +55,15 @@ class Joined(NamedTuple):
 def joined(case: Case) -> Joined:
     outcomes = [Counter[str]() for _ in case.streams]
     shown = _distinct(case, outcomes[0])
-    found: dict[int, list[Record]] = defaultdict(list)
+    joined_records: dict[int, list[Record]] = defaultdict(list)
     for stream in range(1, len(case.streams)):
-        for each in _unique(case, stream, outcomes[stream]):
-            rows = _rows(case, shown, each)
+        for interaction in _unique(case, stream, outcomes[stream]):
+            rows = _rows(case, shown, interaction)
             outcomes[stream]["counted" if rows else "orphan"] += 1
             for row in rows:
-                found[row].append(each)
+                joined_records[row].append(interaction)
     outcomes[0]["counted"] += len(shown)
-    events = [_event(case, each, found[row]) for row, each in enumerate(shown)]
+    events = [_event(case, shown_list, joined_records[row]) for row, shown_list in enumerate(shown)]
     return Joined(sorted(events), outcomes)
 
 
@@ -88,14 +88,14 @@ def _in_time(case: Case, stream: int, counts: Counter[str]) -> list[Record]:
                 counts["late"] += 1
             else:
                 ordered.append((before, number, place, record))
-    return [record for *_, record in sorted(ordered, key=lambda each: each[:3])]
+    return [record for *_, record in sorted(ordered, key=lambda entry: entry[:3])]
 
 
 def _distinct(case: Case, counts: Counter[str]) -> list[Record]:
     """Lists of one id are one list, unless their windows are apart."""
-    kept, known = [], defaultdict[str, list[int]](list)
+    kept, times_seen = [], defaultdict[str, list[int]](list)
     for record in _in_time(case, 0, counts):
-        times = known[record["request_id"]]
+        times = times_seen[record["request_id"]]
         if any(abs(time - record["ts"]) <= case.window for time in times):
             counts["duplicate"] += 1
         else:
@@ -106,9 +106,9 @@ def _distinct(case: Case, counts: Counter[str]) -> list[Record]:
 
 def _unique(case: Case, stream: int, counts: Counter[str]) -> list[Record]:
     """Interactions of one id are one, unless they are further apart than a list stays open."""
-    kept, known = [], defaultdict[str, list[int]](list)
+    kept, times_seen = [], defaultdict[str, list[int]](list)
     for record in _in_time(case, stream, counts):
-        times = known[record["event_id"]]
+        times = times_seen[record["event_id"]]
         if record["type"] not in case.gains:
             counts["ignored"] += 1
         elif any(abs(time - record["ts"]) <= case.window + case.lateness for time in times):
@@ -122,12 +122,12 @@ def _unique(case: Case, stream: int, counts: Counter[str]) -> list[Record]:
 def _rows(case: Case, shown: Sequence[Record], record: Record) -> list[int]:
     rows = [
         row
-        for row, each in enumerate(shown)
-        if 0 <= record["ts"] - each["ts"] <= case.window
+        for row, shown_list in enumerate(shown)
+        if 0 <= record["ts"] - shown_list["ts"] <= case.window
         and (
-            each["request_id"] == record["request_id"]
+            shown_list["request_id"] == record["request_id"]
             if case.key == "request_id"
-            else each["user"] == record["user"] and record["item"] in each["shown"]
+            else shown_list["user"] == record["user"] and record["item"] in shown_list["shown"]
         )
     ]
     if case.key == "request_id":
@@ -142,12 +142,12 @@ def _touch(record: Record) -> tuple[int, str]:
     return record["ts"], record["request_id"]
 
 
-def _event(case: Case, shown: Record, found: Sequence[Record]) -> tuple[Any, ...]:
+def _event(case: Case, shown: Record, interactions: Sequence[Record]) -> tuple[Any, ...]:
     gains: dict[Any, list[float]] = defaultdict(list)
-    for each in found:
-        gain = case.gains[each["type"]]
-        gains[each["item"]].append(gain)
-        gains[each["item"], each["type"]].append(gain)
+    for interaction in interactions:
+        gain = case.gains[interaction["type"]]
+        gains[interaction["item"]].append(gain)
+        gains[interaction["item"], interaction["type"]].append(gain)
     whole = {key: max(of) if case.combine == "max" else sum(of) for key, of in gains.items()}
     by_item = sorted((key, gain) for key, gain in whole.items() if isinstance(key, str))
     by_type = sorted((key, gain) for key, gain in whole.items() if isinstance(key, tuple))

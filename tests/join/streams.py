@@ -44,7 +44,7 @@ def cases(draw: Any) -> Case:
     """Streams with disorder, duplicates, late and invalid records, and empty logs."""
     window = draw(st.integers(1, 20))
     shown = draw(st.lists(_logs(_impressions), min_size=1, max_size=2))
-    seen = [each for log in shown for each in log if each]
+    seen = [record for log in shown for record in log if record]
     logs = st.lists(_logs(_interactions(seen, window)), min_size=1, max_size=2)
     return Case(
         streams=[shown, *draw(st.lists(logs, min_size=1, max_size=2))],
@@ -76,13 +76,13 @@ def _interactions(draw: Any, seen: Sequence[dict[str, Any]], window: int) -> dic
 
 def _logs(records: st.SearchStrategy[Any]) -> st.SearchStrategy[Log]:
     nearly_sorted = st.lists(records, min_size=2, max_size=12).map(
-        lambda found: sorted(found, key=_roughly)
+        lambda log: sorted(log, key=_roughly)
     )
     return st.one_of(
         nearly_sorted,
         nearly_sorted,
         st.lists(st.one_of(records, records, records, _odd), max_size=12),
-    ).map(lambda log: [dict(each) if each is not None else None for each in log])
+    ).map(lambda log: [dict(record) if record is not None else None for record in log])
 
 
 def _roughly(record: dict[str, Any]) -> int:
@@ -137,7 +137,7 @@ class Fed:
 
     def feed(self, log: Partition, records: Sequence[Any], parts: float = math.inf) -> None:
         """Feed a batch of the next records, and do `parts` steps of work."""
-        values = [None if each is None else json.dumps(each).encode() for each in records]
+        values = [None if record is None else json.dumps(record).encode() for record in records]
         batch = batch_of(log, values, len(self.fed[log]))
         self.state.apply(batch, self.frontend.decode(batch))
         while self.state.unfinished and parts:
@@ -148,8 +148,8 @@ class Fed:
     def restart(self, other: Fed | None = None) -> dict[Partition, list[Any]]:
         """Restore the state of this or another join; returns the records to feed again."""
         before = other or self
-        content, found = before.content(), before.state.progress()
-        positions = {log: each.position for log, each in found.items()}
+        content, progress = before.content(), before.state.progress()
+        positions = {log: log_progress.position for log, log_progress in progress.items()}
         rest = {log: records[positions[log] :] for log, records in before.fed.items()}
         self.fed = {log: records[: positions[log]] for log, records in before.fed.items()}
         self.state = self.frontend.state(positions, self._keep, self._trace)
@@ -163,10 +163,10 @@ class Fed:
         self.state.finish()
 
     def content(self) -> dict[str, bytes]:
-        return {each.name: b"".join(each.content()()) for each in self.state.sections()}
+        return {section.name: b"".join(section.content()()) for section in self.state.sections()}
 
-    def _keep(self, found: Decoded) -> None:
-        self.events.extend(found.batch.events())
+    def _keep(self, decoded: Decoded) -> None:
+        self.events.extend(decoded.batch.events())
 
 
 class Run(Fed):
@@ -191,25 +191,25 @@ class Run(Fed):
         for partition, log in self.logs.items():
             self.read(partition, len(log))
         self.end()
-        return Joined(sorted(self.events), [_counter(each) for each in self.state.outcomes])
+        return Joined(sorted(self.events), [_counter(outcome) for outcome in self.state.outcomes])
 
-    def _keep(self, found: Decoded) -> None:
-        self.events.extend(_events(found))
-        self.seen.extend((event.event_id, event.user) for event in found.batch.events())
+    def _keep(self, decoded: Decoded) -> None:
+        self.events.extend(_events(decoded))
+        self.seen.extend((event.event_id, event.user) for event in decoded.batch.events())
 
 
 def _events(decoded: Decoded) -> Iterator[tuple[Any, ...]]:
     assert decoded.times is not None
     assert decoded.dimensions is not None
     for row, event in enumerate(decoded.batch.events()):
-        found = event.interactions
-        gains = found if isinstance(found, dict) else dict.fromkeys(found, 1.0)
+        interactions = event.interactions
+        gains = interactions if isinstance(interactions, dict) else dict.fromkeys(interactions, 1.0)
         yield (
             int(decoded.times[row]) // SECOND,
             decoded.dimensions[row],
             tuple(event.recommendations),
             tuple(sorted(gains.items())),
-            tuple(sorted(((each.item, each.type), each.gain) for each in event.typed)),
+            tuple(sorted(((act.item, act.type), act.gain) for act in event.typed)),
         )
 
 

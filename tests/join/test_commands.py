@@ -24,7 +24,8 @@ SHOWN = [
     {"ts": HOUR + 5, "request_id": "newest", "user": "u4", "recommendations": ["d"]},
 ]
 MANY = [
-    {"ts": HOUR + each, "request_id": f"r{each}", "recommendations": ["d"]} for each in range(21)
+    {"ts": HOUR + second, "request_id": f"r{second}", "recommendations": ["d"]}
+    for second in range(21)
 ]
 LATE = {"ts": 2_000, "request_id": "late", "user": "u5", "recommendations": ["d"]}
 AHEAD = {"ts": 2 * HOUR, "request_id": "ahead", "user": "u5", "recommendations": ["d"]}
@@ -58,7 +59,7 @@ listen = "127.0.0.1:0"
 
 def written(place: Path, shown: list[dict[str, Any]]) -> Path:
     for name, records in {"impressions": shown, "clicks": DONE}.items():
-        lines = "".join(f"{json.dumps(each)}\n" for each in records)
+        lines = "".join(f"{json.dumps(record)}\n" for record in records)
         (place / f"{name}.ndjson").write_text(lines)
     (place / "streameval.toml").write_text(CONFIG)
     return place / "streameval.toml"
@@ -78,30 +79,32 @@ def config(folder: Path) -> Path:
 def explained(config: Path, key: str) -> Any:
     done = ran("explain", key, "--config", config, "--json")
     assert done.returncode == 0, done.stderr
-    (found,) = json.loads(done.stdout).values()
-    return found
+    (only,) = json.loads(done.stdout).values()
+    return only
 
 
 def test_a_request_with_and_without_clicks(config: Path) -> None:
-    found = explained(config, "clicked")
-    lists = [(each["items"], each["outcome"]) for each in found["lists"]]
+    explanation = explained(config, "clicked")
+    lists = [(shown["items"], shown["outcome"]) for shown in explanation["lists"]]
     assert lists == [(["a", "b"], "counted")]
-    records = [(each["item"], each["outcome"], each["rank"]) for each in found["records"]]
+    records = [
+        (record["item"], record["outcome"], record["rank"]) for record in explanation["records"]
+    ]
     assert records == [("b", "counted", 2), ("x", "counted", None), ("a", "ignored", None)]
-    found = explained(config, "unclicked")
-    assert [each["outcome"] for each in found["lists"]] == ["counted"]
-    assert found["records"] == []
+    explanation = explained(config, "unclicked")
+    assert [shown["outcome"] for shown in explanation["lists"]] == ["counted"]
+    assert explanation["records"] == []
 
 
 @pytest.mark.parametrize(
     ("key", "outcome"), [("late", "late"), ("ahead", "future"), ("nobody", "orphan")]
 )
 def test_a_rejected_record(tmp_path: Path, key: str, outcome: str) -> None:
-    after = [{**each, "request_id": f"after {each['request_id']}"} for each in MANY]
+    after = [{**record, "request_id": f"after {record['request_id']}"} for record in MANY]
     config = written(tmp_path, [*SHOWN, *MANY, AHEAD, LATE, *after])
-    found = explained(config, key)
-    assert found["lists"] == []
-    assert [each["outcome"] for each in found["records"]] == [outcome]
+    explanation = explained(config, key)
+    assert explanation["lists"] == []
+    assert [record["outcome"] for record in explanation["records"]] == [outcome]
 
 
 def test_an_explanation_as_text(config: Path) -> None:
@@ -141,20 +144,20 @@ def test_topics_are_explained_up_to_their_end(broker: Broker, tmp_path: Path) ->
     for topic, records in zip(
         topics.values(), ([*SHOWN, *MANY], [*DONE, *[late] * 21]), strict=True
     ):
-        fill(broker, topic, {0: [json.dumps(each).encode() for each in records]})
+        fill(broker, topic, {0: [json.dumps(record).encode() for record in records]})
     text = CONFIG.replace('type = "files"', 'type = "kafka"').replace("paths = ", "topics = ")
     for name, topic in topics.items():
         text = text.replace(name, f'"{topic}"')
     config = tmp_path / "streameval.toml"
     config.write_text(f'{text}[source.kafka]\nbootstrap_servers = "{broker.bootstrap_servers}"\n')
     clicked, opened = explained(config, "clicked"), explained(config, "open")
-    assert [each["outcome"] for each in clicked["lists"]] == ["counted"]
-    assert [each["outcome"] for each in clicked["records"]] == ["counted", "counted", "ignored"]
-    assert [(each["items"], each["outcome"]) for each in opened["lists"]] == [(["d"], "open")]
+    assert [shown["outcome"] for shown in clicked["lists"]] == ["counted"]
+    assert [record["outcome"] for record in clicked["records"]] == ["counted", "counted", "ignored"]
+    assert [(shown["items"], shown["outcome"]) for shown in opened["lists"]] == [(["d"], "open")]
     assert opened["lists"][0]["complete_at"] == 1_000 * (HOUR + 32 * 60_000), "window and lateness"
-    assert [(each["item"], each["rank"], each["outcome"]) for each in opened["records"]] == [
-        ("d", 1, "open")
-    ]
+    assert [
+        (record["item"], record["rank"], record["outcome"]) for record in opened["records"]
+    ] == [("d", 1, "open")]
     later = ran("explain", "clicked", "--config", config, "--since", "2999-01-01T00:00:00+00:00")
     assert (later.returncode, "no record of 'clicked'" in later.stderr) == (1, True)
     wrong = ran("explain", "clicked", "--config", config, "--since", "yesterday")
@@ -175,8 +178,8 @@ def test_files_are_found_by_the_names_of_their_streams(folder: Path, tmp_path: P
     config.write_text(text + '[source.kafka]\nbootstrap_servers = "127.0.0.1:1"\n')
     paths = [str(folder / name) for name in ("clicks.ndjson", "impressions.ndjson")]
     done = ran("evaluate", *paths, "--config", config, "--format", "json")
-    found = {each["metric"]: each["value"] for each in json.loads(done.stdout)}
-    assert found == {"hit_rate@1": 0.25, "hit_rate@2": 0.5}
+    readings = {reading["metric"]: reading["value"] for reading in json.loads(done.stdout)}
+    assert readings == {"hit_rate@1": 0.25, "hit_rate@2": 0.5}
     lone = ran("evaluate", paths[0], "--config", config)
     assert (lone.returncode, "impressions.ndjson" in lone.stderr) == (2, True)
     wrong = ran("evaluate", *paths, str(folder / "streameval.toml"), "--config", config)
@@ -212,7 +215,7 @@ def test_states_of_streams_with_unlike_names_are_read_as_one(tmp_path: Path) -> 
     stores = [counted(tmp_path / "eu"), counted(tmp_path / "us")]
     done = ran("state", "export", *stores)
     assert (done.returncode, done.stderr) == (0, "")
-    assert {each["count"] for each in json.loads(done.stdout)} == {8}
+    assert {reading["count"] for reading in json.loads(done.stdout)} == {8}
 
 
 def test_two_fields_may_share_a_path(folder: Path) -> None:
@@ -226,7 +229,9 @@ def test_spans_of_joined_files(folder: Path) -> None:
     config = folder / "streameval.toml"
     done = ran("evaluate", "--config", config, "--every", "1h", "--format", "json")
     assert done.returncode == 0, done.stderr
-    values = [each["value"] for each in json.loads(done.stdout) if each["metric"] == "hit_rate@2"]
+    values = [
+        reading["value"] for reading in json.loads(done.stdout) if reading["metric"] == "hit_rate@2"
+    ]
     assert values == [0.5, 0.5]
 
 
@@ -286,7 +291,8 @@ def test_losing_most_interactions_through_a_wrong_field_warns_and_fails(
 ) -> None:
     config = written(tmp_path, [*MANY, SHOWN[0]])
     clicks = [
-        {**DONE[4], "request_id": f"r{each}", "ts": HOUR + 10_000 + each} for each in range(20)
+        {**DONE[4], "request_id": f"r{number}", "ts": HOUR + 10_000 + number}
+        for number in range(20)
     ]
     (tmp_path / "clicks.ndjson").write_text("\n".join(map(json.dumps, clicks)))
     call: tuple[str | Path, ...] = ("evaluate", "--config", config, "--format", "json", *every)
@@ -321,7 +327,7 @@ def test_losing_most_interactions_through_a_wrong_field_warns_and_fails(
 def test_losing_most_interactions_is_warned_about(
     outcomes: dict[str, int], still_open: int, *, by_request: bool, told: str | None
 ) -> None:
-    found = dict.fromkeys(OUTCOMES, 0) | outcomes
-    stream = StreamHealth(name="clicks", outcomes=found, open=still_open, outside=0)
+    counts = dict.fromkeys(OUTCOMES, 0) | outcomes
+    stream = StreamHealth(name="clicks", outcomes=counts, open=still_open, outside=0)
     warning = stream.warning(by_request=by_request)
     assert warning is None if told is None else told in str(warning)

@@ -46,15 +46,15 @@ interactions = [{{ source = "{clicked}", types = {{ click = 1 }} }}]
 
 def streams(daemon: Running) -> list[dict[str, Any]]:
     join = daemon.document().get("health", {}).get("join") or {}
-    found: list[dict[str, Any]] = join.get("streams", [])
-    return found
+    joined_streams: list[dict[str, Any]] = join.get("streams", [])
+    return joined_streams
 
 
 def ended(daemon: Running, records: int) -> bool:
     """Whether every record was read, and has ended."""
-    found = streams(daemon)
-    told = sum(sum(stream["outcomes"].values()) for stream in found)
-    return bool(found) and told == records and not any(stream["open"] for stream in found)
+    listed = streams(daemon)
+    told = sum(sum(stream["outcomes"].values()) for stream in listed)
+    return bool(listed) and told == records and not any(stream["open"] for stream in listed)
 
 
 def test_logged_impressions_and_clicks_give_what_their_joined_file_gives(
@@ -62,15 +62,15 @@ def test_logged_impressions_and_clicks_give_what_their_joined_file_gives(
 ) -> None:
     folder = dataset("slots")
     shown = lines(folder / "impressions.ndjson.gz")[:LISTS]
-    keys = {_key(each) for each in shown}
-    clicked = [each for each in lines(folder / "interactions.ndjson.gz") if _key(each) in keys]
+    keys = {_key(line) for line in shown}
+    clicked = [line for line in lines(folder / "interactions.ndjson.gz") if _key(line) in keys]
     topics = {"shown": published(broker, shown), "clicked": published(broker, clicked)}
     config = METRICS + JOIN.format(
         **topics, address=broker.bootstrap_servers, store=tmp_path / "state"
     )
     with running(config, tmp_path) as daemon:
         daemon.until(lambda: ended(daemon, len(shown) + len(clicked)))
-        found = readings(daemon.document())
+        live = readings(daemon.document())
         assert [s["outcomes"]["counted"] for s in streams(daemon)] == [LISTS, len(clicked)]
         assert daemon.stop() == 0
     events = tmp_path / "events.toml"
@@ -80,8 +80,8 @@ def test_logged_impressions_and_clicks_give_what_their_joined_file_gives(
     told = json.loads(
         ran("evaluate", str(path), "--config", str(events), "--format", "json").stdout
     )
-    assert exact(found) == exact(told)
-    hits = sum(each["value"] for each in told if each["metric"] == "hits@3")
+    assert exact(live) == exact(told)
+    hits = sum(reading["value"] for reading in told if reading["metric"] == "hits@3")
     assert hits == len(clicked) > 0
 
 
@@ -223,8 +223,8 @@ def evaluated(path: Path, config: str, *arguments: str) -> list[dict[str, Any]]:
     (path / "config.toml").write_text(config)
     done = ran("evaluate", *arguments, "--config", str(path / "config.toml"), "--format", "json")
     assert (done.returncode, done.stderr) == (0, "")
-    found: list[dict[str, Any]] = json.loads(done.stdout)
-    return found
+    evaluation: list[dict[str, Any]] = json.loads(done.stdout)
+    return evaluation
 
 
 def test_joined_impressions_and_clicks_equal_their_joined_file(tmp_path: Path) -> None:
@@ -238,9 +238,9 @@ def test_joined_impressions_and_clicks_equal_their_joined_file(tmp_path: Path) -
     }
     folder = dataset("slots")
     config = CONFIG.format(folder=folder, **common)
-    found = evaluated(tmp_path, config)
+    joined_here = evaluated(tmp_path, config)
     plain = config.partition("[source]")[0] + '[source]\ntype = "simulator"\n'
-    assert exact(found) == exact(evaluated(tmp_path, plain, str(folder / "events.ndjson.gz")))
+    assert exact(joined_here) == exact(evaluated(tmp_path, plain, str(folder / "events.ndjson.gz")))
 
 
 def test_last_touch_equals_the_offline_join_in_each_variant(tmp_path: Path) -> None:
@@ -255,9 +255,9 @@ def test_last_touch_equals_the_offline_join_in_each_variant(tmp_path: Path) -> N
         rules='key = "user_item"\nrequest_id = "request_id"\nper = ["variant"]\nwindow = "30m"',
         types="{ clicks = 1, carts = 3, orders = 10 }",
     )
-    found = {
-        (each["metric"], each["labels"]["variant"]): (each["value"], each["count"])
-        for each in evaluated(tmp_path, config)
+    measured = {
+        (reading["metric"], reading["labels"]["variant"]): (reading["value"], reading["count"])
+        for reading in evaluated(tmp_path, config)
     }
     expected = joined(_case(gains))
     lists, hits, worth = Counter[str](), Counter[str](), Counter[str]()
@@ -267,8 +267,8 @@ def test_last_touch_equals_the_offline_join_in_each_variant(tmp_path: Path) -> N
         worth[variant] += sum(gain for _, gain in of)
     for variant in ("recent", "pop"):
         count = lists[variant]
-        assert found["hit_rate", variant] == (hits[variant] / count, count)
-        assert found["value_per_list", variant] == (worth[variant] / count, count)
+        assert measured["hit_rate", variant] == (hits[variant] / count, count)
+        assert measured["value_per_list", variant] == (worth[variant] / count, count)
     assert hits["recent"] > hits["pop"] > 0
 
 
@@ -276,10 +276,10 @@ def _case(gains: dict[str, float]) -> Case:
     folder = dataset("sessions")
     shown = [json.loads(line) for line in lines(folder / "impressions.ndjson.gz")]
     done = [json.loads(line) for line in lines(folder / "interactions.ndjson.gz")]
-    for each in shown:
-        each["shown"] = each["recommendations"]
-    for number, each in enumerate(done):
-        each |= {"request_id": "", "event_id": str(number)}
+    for record in shown:
+        record["shown"] = record["recommendations"]
+    for number, record in enumerate(done):
+        record |= {"request_id": "", "event_id": str(number)}
     return Case(
         streams=[[shown], [done]],
         key="user_item",

@@ -57,18 +57,18 @@ def test_the_join_equals_the_offline_join_and_every_record_has_an_outcome_or_is_
     run = played(case, schedule)
     for counts, logs in zip(run.state.outcomes, case.streams, strict=True):
         assert 0 <= counts.open <= counts.records <= sum(map(len, logs))
-    found, expected = run.joined(), joined(case)
-    assert found.events == expected.events
-    assert found.outcomes == expected.outcomes
+    live, expected = run.joined(), joined(case)
+    assert live.events == expected.events
+    assert live.outcomes == expected.outcomes
     assert [counts.open for counts in run.state.outcomes] == [0] * len(case.streams)
     assert run.state.joiner.watermark == FOREVER, "no more records come"
 
 
 @given(cases(), steps, steps)
 def test_any_interleaving_with_restarts_gives_the_same_bytes(
-    case: Case, one: list[Step], other: list[Step]
+    case: Case, one_order: list[Step], other: list[Step]
 ) -> None:
-    first, second = played(case, one), played(case, other)
+    first, second = played(case, one_order), played(case, other)
     assert first.joined() == second.joined()
     assert first.content() == second.content()
 
@@ -96,11 +96,11 @@ CLICKS = [
     {"ts": 60, "request_id": "r9", "user": "u2", "item": "a", "type": "click", "event_id": "2"},
 ]
 WITH_USERS = Case(
-    streams=[[[dict(each) for each in LISTS]], [[dict(each) for each in CLICKS]]],
+    streams=[[[dict(record) for record in LISTS]], [[dict(record) for record in CLICKS]]],
     window=5,
     lateness=2,
 )
-EXPECTED = [(each["request_id"], each["user"]) for each in LISTS]
+EXPECTED = [(record["request_id"], record["user"]) for record in LISTS]
 
 
 def test_joined_lists_name_their_users_and_requests_after_a_restart_too() -> None:
@@ -121,7 +121,7 @@ def test_users_are_not_kept_unless_needed() -> None:
 
 
 def test_lists_saved_without_users_continue_with_users() -> None:
-    at_once: Log = [{**each, "ts": 0} for each in LISTS]
+    at_once: Log = [{**record, "ts": 0} for record in LISTS]
     case = WITH_USERS._replace(streams=[[at_once], WITH_USERS.streams[1]])
     before, after = Run(case), Run(case, users=True)
     shown, acts = before.logs
@@ -138,7 +138,7 @@ NOT_OF_A_KEY = {"invalid", "tombstone"}
 
 def explanations(case: Case, counts: list[int], *, ended: bool) -> tuple[Run, list[Explanation]]:
     """The explanations of all keys after the same records."""
-    found = []
+    listed = []
     run = Run(case)
     for key in USERS if case.key == "user_item" else REQUESTS:
         trace = KeyTrace(key, join_frontend(case).rules)
@@ -148,8 +148,8 @@ def explanations(case: Case, counts: list[int], *, ended: bool) -> tuple[Run, li
         if ended:
             run.joined()
         explanation = trace.explanation(run.state)
-        found += [] if explanation is None else [explanation]
-    return run, found
+        listed += [] if explanation is None else [explanation]
+    return run, listed
 
 
 @given(case=cases(), counts=st.lists(st.integers(0, 12), max_size=6), ended=st.booleans())
@@ -157,13 +157,13 @@ def explanations(case: Case, counts: list[int], *, ended: bool) -> tuple[Run, li
 def test_the_explanations_of_all_keys_add_up_to_the_outcomes(
     *, case: Case, counts: list[int], ended: bool
 ) -> None:
-    run, found = explanations(case, counts, ended=ended)
-    lists = Counter(each.outcome for of in found for each in of.lists)
-    records: list[ExplainedRecord] = [each for of in found for each in of.records]
-    assert len({(each.log, each.offset) for each in records}) == len(records)
+    run, listed = explanations(case, counts, ended=ended)
+    lists = Counter(shown.outcome for of in listed for shown in of.lists)
+    records: list[ExplainedRecord] = [record for of in listed for record in of.records]
+    assert len({(record.log, record.offset) for record in records}) == len(records)
     for stream, stream_counts in enumerate(run.state.outcomes):
         logs = {Partition(f"s{stream}-{number}", 0) for number in range(len(case.streams[stream]))}
-        outcomes = Counter(each.outcome for each in records if each.log in logs)
+        outcomes = Counter(record.outcome for record in records if record.log in logs)
         if stream == 0:
             outcomes += lists
         expected = {

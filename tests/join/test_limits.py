@@ -42,8 +42,8 @@ def shown(ts: int, request: str) -> dict[str, Any]:
 
 
 def click(ts: int, request: str) -> dict[str, Any]:
-    found = {"ts": ts, "request_id": request, "item": "a", "type": "click"}
-    return {**found, "event_id": f"{request}-{ts}"}
+    record = {"ts": ts, "request_id": request, "item": "a", "type": "click"}
+    return {**record, "event_id": f"{request}-{ts}"}
 
 
 def fed_with(**limits: Any) -> Fed:
@@ -65,7 +65,7 @@ def skip(fed: Fed, log: Partition) -> None:
 
 
 def versions(fed: Fed) -> dict[str, int]:
-    return {each.name: each.version for each in fed.state.sections()}
+    return {section.name: section.version for section in fed.state.sections()}
 
 
 def test_a_log_that_is_an_hour_ahead_is_backpressured() -> None:
@@ -325,7 +325,7 @@ def test_damaged_parts_of_a_join_are_refused() -> None:
     fed = fed_with()
     fed.feed(DONE, [click(1, "r0")])
     fed.feed(SHOWN, [shown(0, "r0")])
-    held = {name: each for name, each in fed.content().items() if name.startswith("~join")}
+    held = {name: part for name, part in fed.content().items() if name.startswith("~join")}
     assert len(held) > 2
     for name, content in held.items():
         state = fed.frontend.state({SHOWN: 0, DONE: 0}, lambda _: None)
@@ -349,9 +349,9 @@ def test_unused_items_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
             {**shown(60 * minute + at, f"r{minute}-{at}"), "shown": [f"i{minute}", f"j{at}"]}
             for at in range(3)
         ]
-        for each in (fed, plain):
-            each.feed(SHOWN, lists)
-            each.feed(DONE, [click(60 * minute + 3, f"r{minute}-1")])
+        for fed_ in (fed, plain):
+            fed_.feed(SHOWN, lists)
+            fed_.feed(DONE, [click(60 * minute + 3, f"r{minute}-1")])
     kept = fed.state.joiner.impressions
     assert len(kept._items) < 30
     assert fed.counted == plain.counted > 100
@@ -367,9 +367,9 @@ def test_open_lists_keep_their_items_when_items_are_renumbered(
     fed, plain = fed_with(), fed_with()
     shows = [{**shown(minute * 60, f"r{minute}"), "shown": [f"i{minute}"]} for minute in range(40)]
     clicks = [click(minute * 60 + 3, f"r{minute}") for minute in range(40)]
-    for each in (fed, plain):
+    for fed_ in (fed, plain):
         for start in (0, 30):
-            each.feed(SHOWN, shows[start : start + 30])
+            fed_.feed(SHOWN, shows[start : start + 30])
     for minute in range(40):
         fed.feed(DONE, clicks[minute : minute + 1])
     assert len(fed.state.joiner.impressions._items) < 20
@@ -395,7 +395,7 @@ def test_the_last_lists_of_one_user_far_ahead_do_not_move_the_clock_of_the_count
     state = frontend.state({SHOWN: 0, DONE: 0})
     lists = [shown(number, f"r{number}") | {"user": f"u{number}"} for number in range(100)]
     far = [shown(3_542_400, f"f{number}") | {"user": "phone"} for number in range(25)]
-    values = [msgspec.json.encode(each) for each in [*lists, *far]]
+    values = [msgspec.json.encode(record) for record in [*lists, *far]]
     batch = batch_of(SHOWN, values, 0)
     state.apply(batch, frontend.decode(batch))
     state.end([SHOWN, DONE])

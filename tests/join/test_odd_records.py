@@ -53,11 +53,11 @@ def test_an_interaction_with_an_empty_or_too_long_name_is_invalid(
     options = InteractionOptions(source="clicks", event_id="id")
     event = EventFields(time="ts", time_unit="s")
     good = {"request_id": "r", "item": "a", "ts": 1, "type": "click", "id": "e"}
-    found = InteractionDecoder(options, event, "request_id").decode_many(
+    decoded = InteractionDecoder(options, event, "request_id").decode_many(
         [json.dumps(good).encode(), json.dumps(good | {field: value}).encode()]
     )
-    assert list(found.places) == [0]
-    assert [(place, each.reason) for place, each in found.invalid] == [(1, reason)]
+    assert list(decoded.places) == [0]
+    assert [(place, record.reason) for place, record in decoded.invalid] == [(1, reason)]
 
 
 def test_integer_ids_of_any_length_survive_a_restart() -> None:
@@ -83,7 +83,7 @@ def test_every_accepted_time_survives_a_restart(at: int) -> None:
     odd.feed(DONE, [{"ts": at + 1, "request_id": "r", "item": "a"}])
     restarted(odd)
     odd.end()
-    assert [each.interactions for each in odd.events] == [["a"]]
+    assert [event.interactions for event in odd.events] == [["a"]]
 
 
 def test_summed_gains_are_limited_to_the_largest_gain() -> None:
@@ -105,14 +105,14 @@ def test_scores_of_some_lists_give_the_same_bytes_in_any_batches() -> None:
     ]
     at_once, one_by_one = fed_with(), fed_with()
     at_once.feed(SHOWN, lists)
-    for each in lists:
-        one_by_one.feed(SHOWN, [each])
+    for shown in lists:
+        one_by_one.feed(SHOWN, [shown])
     for odd in (at_once, one_by_one):
         odd.feed(DONE, [{"ts": 9, "request_id": "r1", "item": "a"}])
     assert at_once.content() == one_by_one.content()
     restarted(at_once)
     at_once.end()
-    assert [each.scores for each in at_once.events] == [None, [0.5], None, None]
+    assert [event.scores for event in at_once.events] == [None, [0.5], None, None]
 
 
 @pytest.mark.parametrize("at", [1, 2])
@@ -126,7 +126,7 @@ def test_a_field_that_is_configured_later_leaves_earlier_lists_unchanged(at: int
     shown = {"ts": at, "request_id": "r2", "recommendations": ["b"], "expected": ["x", "y"]}
     after.feed(SHOWN, [shown])
     after.end()
-    assert [each.baseline or [] for each in after.events] == [[], ["x", "y"]]
+    assert [event.baseline or [] for event in after.events] == [[], ["x", "y"]]
 
 
 def test_values_of_items_survive_the_join_and_a_restart_in_any_batches() -> None:
@@ -139,14 +139,14 @@ def test_values_of_items_survive_the_join_and_a_restart_in_any_batches() -> None
     ]
     at_once, one_by_one = fed_with(per_item=values), fed_with(per_item=values)
     at_once.feed(SHOWN, lists)
-    for each in lists:
-        one_by_one.feed(SHOWN, [each])
+    for shown in lists:
+        one_by_one.feed(SHOWN, [shown])
     for odd in (at_once, one_by_one):
         odd.feed(DONE, [{"ts": 9, "request_id": "r1", "item": "a"}])
     assert at_once.content() == one_by_one.content()
     restarted(at_once)
     at_once.end()
-    assert [each.per_item for each in at_once.events] == [
+    assert [event.per_item for event in at_once.events] == [
         None,
         {"propensity": [0.1, None]},
         {"propensity": [1.0], "team": ["x"]},
@@ -163,15 +163,15 @@ def test_histories_survive_the_join_and_a_restart_in_any_batches() -> None:
     ]
     at_once, one_by_one = fed_with(history="earlier"), fed_with(history="earlier")
     at_once.feed(SHOWN, lists)
-    for each in lists:
-        one_by_one.feed(SHOWN, [each])
+    for shown in lists:
+        one_by_one.feed(SHOWN, [shown])
     for odd in (at_once, one_by_one):
         odd.feed(DONE, [{"ts": 9, "request_id": "r1", "item": "a"}])
     assert at_once.content() == one_by_one.content()
     restarted(at_once)
     at_once.end()
     histories = [None, ["c", "x", "a"], [], None]
-    assert [each.history for each in at_once.events] == histories
+    assert [event.history for event in at_once.events] == histories
 
 
 @pytest.mark.parametrize("at", [1, 2])
@@ -184,7 +184,7 @@ def test_a_history_that_is_configured_later_is_unknown_for_earlier_lists(at: int
     shown = {"ts": at, "request_id": "r2", "recommendations": ["b"], "earlier": ["x"]}
     after.feed(SHOWN, [shown])
     after.end()
-    assert [each.history for each in after.events] == [None, ["x"]]
+    assert [event.history for event in after.events] == [None, ["x"]]
 
 
 def test_the_size_of_histories_is_counted_until_their_lists_are_gone() -> None:

@@ -161,9 +161,9 @@ def written(case: Case, folder: Path) -> Path:
     return path
 
 
-def textbook(found: Joined, variant: str) -> dict[str, float]:
+def textbook(outcome: Joined, variant: str) -> dict[str, float]:
     """The metrics of a variant by their textbook formulas."""
-    events = [event for event in found.events if event[1] == (variant,)]
+    events = [event for event in outcome.events if event[1] == (variant,)]
     rows = [(shown, dict(gains), dict(typed)) for _, _, shown, gains, typed in events]
     clicked = [(shown, gains) for shown, gains, _ in rows if gains]
     ranks = [[rank for rank, item in enumerate(shown, 1) if item in of] for shown, of, _ in rows]
@@ -197,10 +197,10 @@ def evaluated(config: Path) -> dict[tuple[str, str], float]:
     done = ran("evaluate", "--config", config, "--format", "json", "--allow-invalid")
     assert done.returncode in (0, 1), done.stderr
     return {
-        (each["labels"]["variant"], each["metric"]): math.nan
-        if each["value"] is None
-        else each["value"]
-        for each in json.loads(done.stdout)
+        (reading["labels"]["variant"], reading["metric"]): math.nan
+        if reading["value"] is None
+        else reading["value"]
+        for reading in json.loads(done.stdout)
     }
 
 
@@ -212,9 +212,9 @@ def test_every_event_outcome_and_metric_equals_that_of_the_slow_join(
     seed: int, tmp_path: Path
 ) -> None:
     case = random_case(seed, LISTS)
-    expected, found = joined(case), Run(case).joined()
-    assert found.outcomes == expected.outcomes
-    assert found.events == expected.events
+    expected, live = joined(case), Run(case).joined()
+    assert live.outcomes == expected.outcomes
+    assert live.events == expected.events
     values = evaluated(written(case, tmp_path))
     for variant in {labels[0] for _, labels, *_ in expected.events}:
         for name, value in textbook(expected, variant).items():
@@ -227,8 +227,8 @@ def shown(ts: int, number: int) -> Record:
 
 
 def purchase(ts: int, number: int) -> Record:
-    found = {"ts": ts, "request_id": f"r{number}", "user": f"u{number}", "item": "a"}
-    return {**found, "type": "purchase", "event_id": f"e{number}"}
+    record = {"ts": ts, "request_id": f"r{number}", "user": f"u{number}", "item": "a"}
+    return {**record, "type": "purchase", "event_id": f"e{number}"}
 
 
 def outcomes(lists: Log, *logs: Log, recent: int = 21) -> tuple[int, int]:
@@ -241,9 +241,9 @@ def outcomes(lists: Log, *logs: Log, recent: int = 21) -> tuple[int, int]:
         gains=GAINS,
         recent=recent,
     )
-    expected, found = joined(case), Run(case).joined()
-    assert found == expected
-    return found.outcomes[1]["counted"], found.outcomes[1]["duplicate"]
+    expected, live = joined(case), Run(case).joined()
+    assert live == expected
+    return live.outcomes[1]["counted"], live.outcomes[1]["duplicate"]
 
 
 def test_a_redelivered_click_counts_once_when_another_log_of_its_stream_is_ahead() -> None:

@@ -19,7 +19,7 @@ class RecordingOwner:
     Attributes:
         happened: what, and with which numbers of partitions.
         positions: of all that was ever ours; `start` of what is new.
-        own: what is ours.
+        held: what is ours.
         values: of each partition, in order.
         seen: how each partition was described the last time.
     """
@@ -27,26 +27,26 @@ class RecordingOwner:
     def __init__(self) -> None:
         self.happened: list[tuple[str, tuple[int, ...]]] = []
         self.positions: dict[Partition, int] = {}
-        self.own: set[Partition] = set()
+        self.held: set[Partition] = set()
         self.values: dict[int, list[bytes | None]] = {}
         self.seen: dict[Partition, Assignment] = {}
 
     def assigned(self, assignments: Sequence[Assignment]) -> Mapping[Partition, int]:
-        self._note("assigned", [each.partition for each in assignments])
-        self.own |= {each.partition for each in assignments}
-        self.seen |= {each.partition: each for each in assignments}
+        self._note("assigned", [assignment.partition for assignment in assignments])
+        self.held |= {assignment.partition for assignment in assignments}
+        self.seen |= {assignment.partition: assignment for assignment in assignments}
         return {p.partition: self.positions.setdefault(p.partition, p.start) for p in assignments}
 
     def revoked(self, partitions: Sequence[Partition]) -> None:
         self._note("revoked", partitions)
-        self.own -= set(partitions)
+        self.held -= set(partitions)
 
     def lost(self, partitions: Sequence[Partition]) -> None:
         self._note("lost", partitions)
-        self.own -= set(partitions)
+        self.held -= set(partitions)
 
     def _note(self, what: str, partitions: Sequence[Partition]) -> None:
-        self.happened.append((what, tuple(sorted(each.number for each in partitions))))
+        self.happened.append((what, tuple(sorted(partition.number for partition in partitions))))
 
 
 _STEP = 0.1
@@ -67,12 +67,12 @@ class Reading:
     @property
     def numbers(self) -> list[int]:
         """Positions of the assigned partitions."""
-        return sorted(each.number for each in self.told.own)
+        return sorted(partition.number for partition in self.told.held)
 
     def step(self, seconds: float = 0.05) -> None:
         """Poll once; checks that all batches are of assigned partitions."""
         for batch in self.source.poll(seconds):
-            assert batch.partition in self.told.own
+            assert batch.partition in self.told.held
             if batch.values:
                 self.told.values.setdefault(batch.partition.number, []).extend(batch.values)
             self.told.positions[batch.partition] = batch.next_offset
@@ -101,6 +101,9 @@ def until(condition: Callable[[], bool], *members: Reading, seconds: float = _ST
     with ThreadPoolExecutor(len(members)) as pool:
         while not condition():
             if time.monotonic() > deadline:
-                found = [(each.told.happened, each.told.positions, each.source) for each in members]
-                raise TimeoutError([(*told, source.trouble) for *told, source in found])
+                states = [
+                    (member.told.happened, member.told.positions, member.source)
+                    for member in members
+                ]
+                raise TimeoutError([(*told, source.trouble) for *told, source in states])
             list(pool.map(lambda member: member.step(seconds), members))

@@ -124,12 +124,12 @@ def _secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     silence_client_log()
     with ExitStack() as stack:
         try:
-            found = stack.enter_context(secured(tmp_path_factory.mktemp("identities")))
+            cluster = stack.enter_context(secured(tmp_path_factory.mktemp("identities")))
         except (MissingExtraError, BrokerError) as error:
             if os.environ.get("CI") == "true":
                 raise
             pytest.skip(f"no real Kafka here: {error}")
-        yield found
+        yield cluster
 
 
 @pytest.fixture(scope="session")

@@ -67,8 +67,12 @@ def test_daemons_of_both_clients_continue_each_others_state_with_equal_bytes(
         identity = cluster.topics([topic]).identities[topic]
         committed = cluster.committed(topic, whole.positions)
     store = folder_store(tmp_path)
-    found = [store.newest(Place(topic, identity, each)).saved for each in range(_PARTITIONS)]
-    assert {n: each.digests for n, each in enumerate(found) if each is not None} == digests(whole)
+    checkpoints = [
+        store.newest(Place(topic, identity, number)).saved for number in range(_PARTITIONS)
+    ]
+    assert {
+        n: checkpoint.digests for n, checkpoint in enumerate(checkpoints) if checkpoint is not None
+    } == digests(whole)
     assert committed == whole.positions
 
 
@@ -100,8 +104,8 @@ def _run(config: Config, wanted: Mapping[Partition, int]) -> None:
     ingest = daemon._loop._parts.ingest
 
     def far_enough() -> bool:
-        found = ingest.positions
-        return all(found.get(each, 0) >= at for each, at in wanted.items())
+        positions = ingest.positions
+        return all(positions.get(number, 0) >= at for number, at in wanted.items())
 
     daemon.run(until=far_enough)
 
@@ -109,8 +113,8 @@ def _run(config: Config, wanted: Mapping[Partition, int]) -> None:
 def test_members_of_both_clients_share_a_group(broker: Broker) -> None:
     records = {number: [b"%d" % number] * 5 for number in range(4)}
     topic = filled(broker, records)
-    one, other = (options(broker, topic, group=topic, client=client) for client in CLIENTS)
-    with reading(one) as a:
+    first, other = (options(broker, topic, group=topic, client=client) for client in CLIENTS)
+    with reading(first) as a:
         until(lambda: a.told.values == records, a)
         with reading(other) as b:
             until(lambda: len(a.numbers) == len(b.numbers) == 2, a, b)

@@ -49,7 +49,7 @@ def test_range_assignment_keeps_equal_partition_numbers_together(broker: Broker)
         until(lambda: len(a.numbers) == len(b.numbers) == 4, a, b)
         for member in (a, b):
             numbers = {topic: set[int]() for topic in (left, right)}
-            for partition in member.told.own:
+            for partition in member.told.held:
                 numbers[partition.topic].add(partition.number)
             assert numbers[left] == numbers[right]
 
@@ -93,8 +93,8 @@ def step_until(broker: Broker, group: str, wanted: str, member: Reading) -> None
 
 def state(broker: Broker, group: str) -> str:
     with admin_of(broker) as admin:
-        found: str = admin.describe_groups([group])[group]["group_state"]
-    return found
+        group_state: str = admin.describe_groups([group])[group]["group_state"]
+    return group_state
 
 
 @on_each_client_at_night
@@ -179,8 +179,10 @@ def test_a_commit_in_the_background_is_accepted_once_the_group_has_it(broker: Br
         until(lambda: a.told.values == FOUR, a)
         until(lambda: a.source.commit(a.told.positions, wait=False) is None, a)
         with admin_of(broker) as admin:
-            (found,) = admin.list_group_offsets({topic: None}).values()
-        committed = {Partition(*place): each.offset for place, each in found.items()}
+            (group_offsets,) = admin.list_group_offsets({topic: None}).values()
+        committed = {
+            Partition(*place): group_offset.offset for place, group_offset in group_offsets.items()
+        }
         assert committed == a.told.positions
 
 
@@ -203,8 +205,8 @@ def test_a_member_that_was_absent_too_long_rejoins(broker: Broker) -> None:
         assert a.source.commit(a.told.positions, wait=False) is not None
         until(lambda: len(a.numbers) == len(b.numbers) == 2, a, b)
         assert a.told.happened[-2][0] == "lost"
-        own = {each: a.told.positions[each] for each in a.told.own}
-        until(lambda: a.source.commit(own) is None, a, b)
+        positions = {partition: a.told.positions[partition] for partition in a.told.held}
+        until(lambda: a.source.commit(positions) is None, a, b)
 
 
 @on_each_client_at_night
@@ -224,9 +226,9 @@ def test_a_topic_created_later_is_assigned_even_with_short_polls(broker: Broker)
     there = filled(broker, {0: [b"a"]})
     late = f"{there}-late"
     with reading(options(broker, there, late, group=there)) as a:
-        until(lambda: a.source.joined and bool(a.told.own), a, seconds=0.001)
+        until(lambda: a.source.joined and bool(a.told.held), a, seconds=0.001)
         create(broker, name=late)
-        until(lambda: len(a.told.own) == 2, a, seconds=0.001)
+        until(lambda: len(a.told.held) == 2, a, seconds=0.001)
 
 
 @on_each_client_at_night
@@ -236,7 +238,7 @@ def test_a_group_that_waits_for_another_member_is_trouble_and_not_the_broker(
     monkeypatch.setattr("streameval.sources.kafka.source._JOIN_SECONDS", 0.5)
     topic = filled(broker, FOUR)
     with reading(options(broker, topic, group=topic)) as a:
-        until(lambda: bool(a.told.own), a)
+        until(lambda: bool(a.told.held), a)
         with reading(options(broker, topic, group=topic)) as b:
             until(lambda: f"join group {topic!r}" in (b.source.trouble or ""), b)
             until(lambda: b.source.joined, a, b)
@@ -266,8 +268,8 @@ def test_a_broker_that_restarts_loses_and_repeats_nothing(broker: Broker) -> Non
         until(lambda: a.told.values == {**FOUR, 0: [*FOUR[0], b"new"]}, a)
         until(lambda: a.source.trouble is None, a)
         # A commit in the background is refused at the next one.
-        own = {p: a.told.positions[p] for p in a.told.own}
-        until(lambda: a.source.commit(own) is None, a)
+        positions = {p: a.told.positions[p] for p in a.told.held}
+        until(lambda: a.source.commit(positions) is None, a)
 
 
 @on_each_client_at_night

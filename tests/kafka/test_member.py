@@ -133,12 +133,12 @@ class Time:
         answers: bool = True,
     ) -> list[Stall]:
         """The stalls reported while time passes, with a check every second."""
-        found = []
+        delays = []
         for _ in range(int(seconds)):
             self.now += 1.0
             stall = self.watch.check(positions, ends, answers=answers)
-            found += [stall] if stall else []
-        return found
+            delays += [stall] if stall else []
+        return delays
 
 
 def test_a_moving_partition_never_stalls() -> None:

@@ -39,15 +39,15 @@ def _written(path: Path, lines: list[bytes]) -> Path:
 
 def _keys(broker: Broker, topic: str, count: int) -> list[tuple[int, bytes | None]]:
     consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap_servers)
-    found: list[tuple[int, bytes | None]] = []
+    keys: list[tuple[int, bytes | None]] = []
     with closing(consumer):
         partitions = [TopicPartition(topic, n) for n in consumer.partitions_for_topic(topic)]
         consumer.assign(partitions)
         consumer.seek_to_beginning()
-        while len(found) < count:
+        while len(keys) < count:
             polled = consumer.poll(timeout_ms=200)
-            found += [(r.partition, r.key) for records in polled.values() for r in records]
-    return found
+            keys += [(r.partition, r.key) for records in polled.values() for r in records]
+    return keys
 
 
 def test_lines_of_a_user_arrive_unchanged_in_order_in_one_partition(
@@ -70,7 +70,7 @@ def test_lines_of_a_user_arrive_unchanged_in_order_in_one_partition(
     for partition, key in _keys(broker, topic, 500):
         partitions[key].add(partition)
     assert partitions.keys() == {b"%d" % user for user in range(7)}
-    assert all(len(found) == 1 for found in partitions.values())
+    assert all(len(partitions_of_key) == 1 for partitions_of_key in partitions.values())
 
 
 def test_a_line_without_a_user_is_published_and_counted(broker: Broker, tmp_path: Path) -> None:

@@ -51,8 +51,8 @@ def test_compressed_records_are_read_unchanged(broker: Broker) -> None:
     for compression in kinds:
         fill(broker, topic, {0: RECORDS}, compression_type=compression)
     with opened(options(broker, topic)) as source:
-        found = by_partition(drained(source, 50 * len(kinds)))
-    assert found == {Partition(topic, 0): RECORDS * len(kinds)}
+        records = by_partition(drained(source, 50 * len(kinds)))
+    assert records == {Partition(topic, 0): RECORDS * len(kinds)}
 
 
 @on_each_client

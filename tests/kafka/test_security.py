@@ -128,11 +128,11 @@ def test_a_probe_names_the_same_cause(safe: Secured, name: str) -> None:
     port, protocol, wrong, _, says = CASES[name]
     settings = _settings(safe, protocol, wrong)
     # A busy machine may not get an answer in two seconds.
-    found = [_refusal(safe, port, settings, timeout=2_000)]
-    if says not in found[0]:
-        found.append(_refusal(safe, port, settings, timeout=30_000))
-    assert says in found[-1]
-    assert "start the broker" not in found[-1]
+    refusals = [_refusal(safe, port, settings, timeout=2_000)]
+    if says not in refusals[0]:
+        refusals.append(_refusal(safe, port, settings, timeout=30_000))
+    assert says in refusals[-1]
+    assert "start the broker" not in refusals[-1]
 
 
 def _refusal(safe: Secured, port: str, settings: dict[str, Any], *, timeout: int) -> str:

@@ -229,8 +229,8 @@ def _open_sockets() -> int:
 
 def test_a_topic_that_may_not_be_read_comes_with_a_remedy() -> None:
     why = {"events": "TopicAuthorizationFailedError"}
-    found = Topics(partitions=(), identities={}, missing=(), refused=why)
-    assert found.trouble == (
+    topics = Topics(partitions=(), identities={}, missing=(), refused=why)
+    assert topics.trouble == (
         "Kafka does not describe topic 'events' (TopicAuthorizationFailedError); allow this user "
         "to read it; still trying."
     )

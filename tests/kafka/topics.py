@@ -151,7 +151,7 @@ def by_partition(batches: Sequence[RecordBatch]) -> dict[Partition, list[bytes |
     values: dict[Partition, list[bytes | None]] = {}
     for batch in batches:
         values.setdefault(batch.partition, []).extend(batch.values)
-    return {partition: found for partition, found in values.items() if found}
+    return {partition: values_here for partition, values_here in values.items() if values_here}
 
 
 def awaited(source: Source, text: str | None) -> None:

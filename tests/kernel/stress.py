@@ -57,9 +57,9 @@ def extension(path: str) -> ModuleType:
 def _id(draw: random.Random, kind: str) -> Any:
     if draw.random() < _ODD:
         return draw.choice(_STRANGE)
-    known: tuple[Any, ...] = TEXTS if kind == "text" else INTEGERS
+    ids: tuple[Any, ...] = TEXTS if kind == "text" else INTEGERS
     # Mostly plain ones; and no two equal ones are the same object.
-    drawn = draw.choice(known[: _USUAL if draw.random() < 0.9 else None])
+    drawn = draw.choice(ids[: _USUAL if draw.random() < 0.9 else None])
     return drawn[:1] + drawn[1:] if kind == "text" else drawn + 0
 
 

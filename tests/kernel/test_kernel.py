@@ -116,10 +116,10 @@ def test_what_is_given_is_kept_neither_by_a_call_nor_by_a_block(kernel: ModuleTy
     rows = [[text, "b"], (text,), [None, text], [text]]
     acts = [{text: 1.5}, {text}, [text], [text, None]]
     block = kernel.Block("text", 2, _FIRST)
-    before = [sys.getrefcount(each) for each in (text, None, *rows, *acts)]
+    before = [sys.getrefcount(held) for held in (text, None, *rows, *acts)]
     kernel.match(rows, acts, "text", 2, _FIRST, _CHECKED)
     taken = [block.add(*pair) for pair in zip(rows, acts, strict=True)]
-    after = [sys.getrefcount(each) for each in (text, None, *rows, *acts)]
+    after = [sys.getrefcount(held) for held in (text, None, *rows, *acts)]
     assert taken == [True, True, False, False]
     assert after[:1] + after[2:] == before[:1] + before[2:]
     assert abs(after[1] - before[1]) < 50

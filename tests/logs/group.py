@@ -98,10 +98,10 @@ class Group:
 
     @property
     def partitions(self) -> list[Partition]:
-        return [each for each in self.log.partitions if each.topic in self.topics]
+        return [partition for partition in self.log.partitions if partition.topic in self.topics]
 
     def held_by(self, name: str) -> list[Partition]:
-        return sorted(each for each, member in self.holder.items() if member == name)
+        return sorted(partition for partition, member in self.holder.items() if member == name)
 
     def join(self, name: str) -> Member:
         """A member, from its source's `open`."""
@@ -121,7 +121,7 @@ class Group:
         """Give them to the member, be they none; what it has lost, it is told before."""
         if self._members[name].untold:
             self.tell(name)
-        taken = [each for each in partitions if each in self.holder]
+        taken = [partition for partition in partitions if partition in self.holder]
         if taken:
             raise ValueError(f"{taken} are held")
         self.holder.update(dict.fromkeys(partitions, name))
@@ -166,13 +166,17 @@ class Group:
     def released(self, name: str, order: Order) -> None:
         """The member's owner has done with these."""
         if order.what == "revoked":
-            self._release([each for each in order.partitions if self.holder.get(each) == name])
+            self._release(
+                [partition for partition in order.partitions if self.holder.get(partition) == name]
+            )
 
     def share_out(self) -> None:
         """Where automatic: everybody gives up everything when there is news; then all is shared."""
         if not self._automatic:
             return
-        names = tuple(name for name, each in sorted(self._members.items()) if not each.crashed)
+        names = tuple(
+            name for name, membership in sorted(self._members.items()) if not membership.crashed
+        )
         wanted = (names, tuple(self.partitions))
         if self._shared == wanted or not names:
             return
@@ -192,7 +196,7 @@ class Group:
         """Per topic, its partitions in as many runs as there are members, the first the longest."""
         shares: dict[str, list[Partition]] = {name: [] for name in names}
         for topic in self.topics:
-            mine = [each for each in self.partitions if each.topic == topic]
+            mine = [partition for partition in self.partitions if partition.topic == topic]
             for number, name in enumerate(names):
                 least, more = divmod(len(mine), len(names))
                 start = number * least + min(number, more)
@@ -207,6 +211,6 @@ class Group:
             self.holder.pop(partition, None)
 
     def _require_held(self, name: str, partitions: Collection[Partition]) -> None:
-        foreign = [each for each in partitions if self.holder.get(each) != name]
+        foreign = [partition for partition in partitions if self.holder.get(partition) != name]
         if foreign:
             raise ValueError(f"{foreign} are not held by {name}")

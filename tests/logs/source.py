@@ -73,7 +73,9 @@ class LogSource:
             return "the group refused the commit."
         held = self._group.held_by(self._name)
         self._group.committed.update({p: o for p, o in positions.items() if p in held})
-        foreign = ", ".join(str(each) for each in sorted(positions) if each not in held)
+        foreign = ", ".join(
+            str(partition) for partition in sorted(positions) if partition not in held
+        )
         if foreign:
             return f"{foreign}: not ours to commit."
         return "no answer came to the commit." if landed else None
@@ -82,7 +84,7 @@ class LogSource:
         """Nobody asks for it here."""
 
     def end_offsets(self) -> Mapping[Partition, int]:
-        return {each: self._log.end(each) for each in self._group.partitions}
+        return {partition: self._log.end(partition) for partition in self._group.partitions}
 
     def close(self) -> None:
         """Leave the group; the owner is not called."""
@@ -101,7 +103,7 @@ class LogSource:
         if order.what == "assigned":
             self._take(owner, order.partitions)
             return
-        mine = [each for each in order.partitions if each in self._owned]
+        mine = [place for place in order.partitions if place in self._owned]
         for partition in mine:
             self._positions.pop(partition, None)
         if mine:
@@ -112,14 +114,14 @@ class LogSource:
     def _take(self, owner: Owner, partitions: Sequence[Partition]) -> None:
         assignments = [self._assignment(partition) for partition in partitions]
         starts = owner.assigned(assignments)
-        for each in assignments:
-            self._require_inside(each, starts[each.partition])
-        self._positions.update({each: starts[each] for each in partitions})
+        for assignment in assignments:
+            self._require_inside(assignment, starts[assignment.partition])
+        self._positions.update({partition: starts[partition] for partition in partitions})
         self._owned |= set(partitions)
         self.joined = True
 
     def _assignment(self, partition: Partition) -> Assignment:
-        same = [each for each in self._log.partitions if each.topic == partition.topic]
+        same = [other for other in self._log.partitions if other.topic == partition.topic]
         return Assignment(
             partition=partition,
             identity=self._log.identity(partition.topic),
@@ -148,16 +150,16 @@ class LogSource:
         return batches
 
     def _batch(self, partition: Partition, position: int, limit: int | None) -> RecordBatch | None:
-        found = self._log.entries(partition, position)[:limit]
+        entries = self._log.entries(partition, position)[:limit]
         # Behind the last record there may be a gap, which the position moves over too.
-        stop = found[-1].offset + 1 if len(found) == limit else self._log.end(partition)
+        stop = entries[-1].offset + 1 if len(entries) == limit else self._log.end(partition)
         if stop == position:
             return None
         return RecordBatch(
             partition=partition,
-            values=[each.value for each in found],
-            offsets=[each.offset for each in found],
+            values=[entry.value for entry in entries],
+            offsets=[entry.offset for entry in entries],
             next_offset=stop,
-            timestamps=[each.timestamp for each in found],
-            keys=[None] * len(found),
+            timestamps=[entry.timestamp for entry in entries],
+            keys=[None] * len(entries),
         )

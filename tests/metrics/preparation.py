@@ -33,24 +33,24 @@ def summary_of(
     finish: Callable[[float], float] = float,
 ) -> float:
     """The chosen summary statistic of the defined values."""
-    known = [value for value in values if not math.isnan(value)]
-    if not known:
+    defined = [value for value in values if not math.isnan(value)]
+    if not defined:
         return math.nan
     if statistic == "mean":
-        return finish(mean(known))
+        return finish(mean(defined))
     if statistic in ("median", "quantile"):
         return finish(
             _quantile(
-                sorted(known),
+                sorted(defined),
                 Fraction(str(q)) if statistic == "quantile" else Fraction(1, 2),
                 method,
             )
         )
     if statistic == "maximum":
-        return finish(float(max(known)))
+        return finish(float(max(defined)))
     if statistic in _SHARES:
-        return _SHARES[statistic](known)
-    error = _standard_error(known, deviation)
+        return _SHARES[statistic](defined)
+    error = _standard_error(defined, deviation)
     wide = statistics.NormalDist().inv_cdf(0.5 + confidence / 2)
     return error if statistic == "standard_error" else error * wide
 
@@ -73,7 +73,7 @@ def _effective_share(values: Sequence[Number]) -> float:
     if any(math.isinf(value) for value in values):
         return math.nan
     exact = list(map(_exact, values))
-    squares = len(exact) * sum(each**2 for each in exact)
+    squares = len(exact) * sum(weight**2 for weight in exact)
     return float(sum(exact) ** 2 / squares) if squares else math.nan
 
 
@@ -176,10 +176,10 @@ class Reader:
         )
 
     def outcomes(self, events: Iterable[Shown]) -> list[Outcome]:
-        found = list(map(self.outcome, events))
-        if any(outcome.refused for outcome in found):
+        outcomes = list(map(self.outcome, events))
+        if any(outcome.refused for outcome in outcomes):
             raise RefusedError
-        return found
+        return outcomes
 
     def _gains(self, interactions: Interactions) -> dict[Id, float]:
         given = gains_of(interactions)
@@ -226,11 +226,11 @@ def of_type(event: Shown, wanted: str) -> Shown:
     """The event with the best interaction of each item, of one type if one is given."""
     if not wanted:
         return event
-    found = [each for each in event.typed if each.type == wanted]
+    acts = [act for act in event.typed if act.type == wanted]
     plain = copy(event)
     plain.interactions = {
-        item: max(each.gain for each in found if each.item == item)
-        for item in {each.item for each in found}
+        item: max(other.gain for other in acts if other.item == item)
+        for item in {act.item for act in acts}
     }
     return plain
 
@@ -301,12 +301,12 @@ def over_events(
 ) -> float:
     """The summary of values of events: None is left out, NaN is undefined."""
     given = [value for value in values if value is not None]
-    known = [value for value in given if not math.isnan(value)]
-    if (undefined == "error" and len(known) < len(given)) or (events and len(known) < least):
+    defined = [value for value in given if not math.isnan(value)]
+    if (undefined == "error" and len(defined) < len(given)) or (events and len(defined) < least):
         raise RefusedError
-    if undefined == "nan" and len(known) < len(given):
+    if undefined == "nan" and len(defined) < len(given):
         return math.nan
-    return summary_of(known, **summing)
+    return summary_of(defined, **summing)
 
 
 def pairs_in_order(outcomes: Sequence[tuple[float, bool]]) -> tuple[float, int]:
@@ -348,7 +348,7 @@ def per_user(twin: Twin, events: Sequence[Shown], k: int | None, how: dict[str, 
         return math.nan
     users = {str(event.user) for event in events if event.user is not None}
     lists = [[event for event in events if str(event.user) == user] for user in sorted(users)]
-    return summary_of([twin(own, k, **how) for own in lists], **summing)
+    return summary_of([twin(list_of_user, k, **how) for list_of_user in lists], **summing)
 
 
 SUMMING = {"statistic", "q", "method", "confidence", "deviation"}
@@ -365,11 +365,11 @@ _FINISH = (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53)
 
 def user_hash(user: str | int) -> int:
     data = str(user).encode("utf-8", "surrogatepass")
-    found = _SEED ^ (len(data) * _STEP & _ALL)
+    mixed = _SEED ^ (len(data) * _STEP & _ALL)
     for start in range(0, len(data), 8):
         word = int.from_bytes(data[start : start + 8], "little")
-        found = (found ^ word) * _STEP & _ALL
-        found ^= found >> 32
+        mixed = (mixed ^ word) * _STEP & _ALL
+        mixed ^= mixed >> 32
     for factor in _FINISH:
-        found = (found ^ found >> 33) * factor & _ALL
-    return found ^ found >> 33
+        mixed = (mixed ^ mixed >> 33) * factor & _ALL
+    return mixed ^ mixed >> 33

@@ -49,7 +49,7 @@ def _events(draw: random.Random, length: int) -> list[dict[str, list[float]]]:
 def _actions(events: list[dict[str, list[float]]]) -> tuple[Any, Any]:
     """The policy's chance, and the model's reward, of the item shown and of all others."""
     target, predicted, expected = (
-        np.array([each[name] for each in events]) for name in ("target", "predicted", "expected")
+        np.array([event[name] for event in events]) for name in ("target", "predicted", "expected")
     )
     others = (expected - target * predicted) / (1 - target)
     policy = np.stack([target, 1 - target], axis=1)
@@ -60,15 +60,15 @@ def _single(draw: random.Random) -> dict[str, Any]:
     ope, events = import_module("obp.ope"), _events(draw, 1)
     policy, model = _actions(events)
     given = {
-        "reward": np.array([each["reward"][0] for each in events]),
+        "reward": np.array([event["reward"][0] for event in events]),
         "action": np.zeros(LISTS, int),
-        "pscore": np.array([each["propensity"][0] for each in events]),
+        "pscore": np.array([event["propensity"][0] for event in events]),
         "action_dist": policy,
         "position": np.zeros(LISTS, int),
     }
     both = given | {"estimated_rewards_by_reg_model": model}
     direct = {name: both[name] for name in ("action_dist", "estimated_rewards_by_reg_model")}
-    found = {
+    estimates = {
         "ips": ope.InverseProbabilityWeighting().estimate_policy_value(**given),
         f"ips(clip={CLIP:g})": ope.InverseProbabilityWeighting(lambda_=CLIP).estimate_policy_value(
             **given
@@ -80,7 +80,7 @@ def _single(draw: random.Random) -> dict[str, Any]:
             position=given["position"], **direct
         ),
     }
-    return {"events": events, "values": {name: float(value) for name, value in found.items()}}
+    return {"events": events, "values": {name: float(value) for name, value in estimates.items()}}
 
 
 def _slates(draw: random.Random) -> dict[str, Any]:
@@ -88,13 +88,13 @@ def _slates(draw: random.Random) -> dict[str, Any]:
     ope, events = import_module("obp.ope"), _events(draw, length)
     given = {
         "slate_id": np.repeat(np.arange(LISTS), length),
-        "reward": np.array([each["reward"] for each in events]).ravel(),
+        "reward": np.array([event["reward"] for event in events]).ravel(),
         "position": np.tile(np.arange(length), LISTS),
     }
 
     def columns(suffix: str, change: Any) -> dict[str, Any]:
         logged, wanted = (
-            np.concatenate([change(each[name]) for each in events])
+            np.concatenate([change(event[name]) for event in events])
             for name in ("propensity", "target")
         )
         return {f"pscore{suffix}": logged, f"evaluation_policy_pscore{suffix}": wanted}
@@ -103,8 +103,8 @@ def _slates(draw: random.Random) -> dict[str, Any]:
     cascade = columns("_cascade", lambda chances: list(accumulate(chances, mul)))
     alone = columns("_item_position", list)
     policy, model = _actions(events)
-    q_hat, chosen = (np.moveaxis(each, 1, 2).ravel() for each in (model, policy))
-    found = {
+    q_hat, chosen = (np.moveaxis(chances, 1, 2).ravel() for chances in (model, policy))
+    estimates = {
         "ips": ope.SlateIndependentIPS(len_list=length).estimate_policy_value(**given, **alone),
         "ips(slots=cascade)": ope.SlateRewardInteractionIPS(len_list=length).estimate_policy_value(
             **given, **cascade
@@ -125,7 +125,7 @@ def _slates(draw: random.Random) -> dict[str, Any]:
             evaluation_policy_action_dist=chosen,
         ),
     }
-    return {"events": events, "values": {name: float(value) for name, value in found.items()}}
+    return {"events": events, "values": {name: float(value) for name, value in estimates.items()}}
 
 
 if __name__ == "__main__":

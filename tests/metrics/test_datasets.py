@@ -13,33 +13,35 @@ from tests.datasets import PRINTED, SLOTS_PER_ARM, dataset
 
 
 def _counted(name: str, *texts: str, by: tuple[str, ...]) -> Mapping[tuple[str, ...], Accumulator]:
-    found: defaultdict[tuple[str, ...], list[Event]] = defaultdict(list)
+    events_by_labels: defaultdict[tuple[str, ...], list[Event]] = defaultdict(list)
     with gzip.open(dataset(name) / "events.ndjson.gz") as lines:
         for row in map(msgspec.json.decode, lines):
             lists = {key: row.get(key) for key in ("recommendations", "interactions", "positions")}
-            found[tuple(row[label] for label in by)].append(Event(**lists))
-    accumulators = {labels: Accumulator(*texts) for labels in found}
-    for labels, events in found.items():
+            events_by_labels[tuple(row[label] for label in by)].append(Event(**lists))
+    accumulators = {labels: Accumulator(*texts) for labels in events_by_labels}
+    for labels, events in events_by_labels.items():
         accumulators[labels].update_many(events)
     return accumulators
 
 
 def test_replayed_sessions_are_hit_as_often_as_expected() -> None:
     expected = msgspec.json.decode((dataset("sessions") / "expected.json").read_bytes())
-    found = _counted("sessions", "hit_rate@10", by=("variant",))
-    readings = {variant: each.read("hit_rate@10") for (variant,), each in found.items()}
-    counts = {variant: [each.total, each.count] for variant, each in readings.items()}
+    accumulators = _counted("sessions", "hit_rate@10", by=("variant",))
+    readings = {
+        variant: accumulator.read("hit_rate@10") for (variant,), accumulator in accumulators.items()
+    }
+    counts = {variant: [reading.total, reading.count] for variant, reading in readings.items()}
     assert counts == expected
 
 
 def test_logged_clicks_are_all_there() -> None:
     expected = msgspec.json.decode((dataset("slots") / "expected.json").read_bytes())
-    found = _counted("slots", "ctr", "ctr@1", "hit_rate", by=("variant", "campaign"))
+    accumulators = _counted("slots", "ctr", "ctr@1", "hit_rate", by=("variant", "campaign"))
     for arm in expected:
         labels = arm["policy"], arm["campaign"]
-        reading = found[labels].read("ctr")
+        reading = accumulators[labels].read("ctr")
         assert (reading.total, reading.count) == (arm["clicks"], SLOTS_PER_ARM)
-        assert found[labels].read("hit_rate").value == reading.value
+        assert accumulators[labels].read("hit_rate").value == reading.value
 
 
 def test_every_line_of_the_test_of_trec_eval_is_matched_to_the_printed_digits() -> None:
@@ -50,10 +52,10 @@ def test_every_line_of_the_test_of_trec_eval_is_matched_to_the_printed_digits() 
     judged: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for topic, _, item, gain in _lines("qrels.test.gz"):
         judged[topic][item] = float(gain)
-    found: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)
+    ranked_by_topic: defaultdict[str, list[tuple[float, str]]] = defaultdict(list)
     for topic, _, item, _, score, _ in _lines("results.test.gz"):
-        found[topic].append((float(score), item))
-    for topic, scored in found.items():
+        ranked_by_topic[topic].append((float(score), item))
+    for topic, scored in ranked_by_topic.items():
         accumulator.update([item for _, item in sorted(scored, reverse=True)], judged[topic])
     assert len(expected) == 28
     for text, value in expected.items():

@@ -321,21 +321,21 @@ def test_two_policies_are_compared_on_one_log_paired_by_user() -> None:
     for event in events:
         event.per_item = {**(event.per_item or {}), "same": (event.per_item or {})["propensity"]}
     both = _read(events, "snips", "snips(target=same)", "value_per_list")
-    found = compare(both, both, "snips", against="value_per_list")
+    comparison = compare(both, both, "snips", against="value_per_list")
     again = compare(both, both, "snips", against="snips(target=same)")
-    assert found.verdict == again.verdict == "better"
-    assert found.control == pytest.approx(again.control, rel=1e-9)
-    assert found.treatment == pytest.approx(both.read("snips").value, rel=1e-12)
-    assert found.low is not None
-    assert found.low < 0.15 - 0.12 < (found.high or 0)
+    assert comparison.verdict == again.verdict == "better"
+    assert comparison.control == pytest.approx(again.control, rel=1e-9)
+    assert comparison.treatment == pytest.approx(both.read("snips").value, rel=1e-12)
+    assert comparison.low is not None
+    assert comparison.low < 0.15 - 0.12 < (comparison.high or 0)
 
 
 def test_an_estimate_that_cannot_be_trusted_is_not_compared() -> None:
     log = _read(_world(9_000, weight=0.7), "snips", "value_per_list")
-    found = compare(log, log, "snips", against="value_per_list")
-    assert found.verdict == "do not trust"
-    assert "were never shown" in str(found.reason)
-    assert found.low is None
+    comparison = compare(log, log, "snips", against="value_per_list")
+    assert comparison.verdict == "do not trust"
+    assert "were never shown" in str(comparison.reason)
+    assert comparison.low is None
     good, bad = (_read(_world(6_000, weight=scale), "ips") for scale in (1.0, 0.7))
     variants = {"control": variant_of(good), "treatment": variant_of(bad)}
     (row, *_) = compare_with_control(

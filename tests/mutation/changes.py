@@ -54,9 +54,9 @@ def _raw(kept: Any) -> Any:
 
 
 def _reset_by_rollouts(kept: Any) -> Any:
-    def evidence(self: Any, found: Any, sign: float, suspects: Any) -> float:
+    def evidence(self: Any, parts: Any, sign: float, suspects: Any) -> float:
         latest = max(suspects, default=0)
-        return float(kept(self, [part for part in found if part.day > latest], sign, suspects))
+        return float(kept(self, [part for part in parts if part.day > latest], sign, suspects))
 
     return evidence
 

@@ -26,8 +26,8 @@ def _of_one_pair(kept: Any) -> Any:
 def _bootstrapped(kept: Any) -> Any:
     """The percentiles of the differences that resampled groups have."""
 
-    def judge(found: Any, metric: Any, rows: list[_Row], intervals: Any) -> Any:
-        judged, worst = kept(found, metric, rows, intervals)
+    def judge(values: Any, metric: Any, rows: list[_Row], intervals: Any) -> Any:
+        judged, worst = kept(values, metric, rows, intervals)
         draw, width = np.random.default_rng(1), test_gap.GROUPS
         gaps = []
         for _ in range(100):

@@ -36,17 +36,17 @@ def _evicting(kept: Any) -> Any:
 
 def _without_waiting(self: Logs, _most: int) -> Any:
     self.has_more = False
-    found: dict[int, Any] = {}
+    by_stream: dict[int, Any] = {}
     for cursor in self.cursors:
         taken = cursor.take(cursor.horizon, including=True)
-        found[cursor.stream] = [*found.get(cursor.stream, []), *taken]
-    return dict(sorted(found.items()))
+        by_stream[cursor.stream] = [*by_stream.get(cursor.stream, []), *taken]
+    return dict(sorted(by_stream.items()))
 
 
 def _of_the_fastest(kept: Any) -> Any:
     def watermark(self: Logs, rules: Any) -> tuple[int, int]:
-        found, newest = kept(self, rules)
-        return max(found, newest - rules.lateness), newest
+        mark, newest = kept(self, rules)
+        return max(mark, newest - rules.lateness), newest
 
     return watermark
 
@@ -66,7 +66,7 @@ _BROKEN: dict[str, Broken] = {
     "an earlier interaction is dropped": replaced(
         closed_lists,
         "combine_interactions",
-        lambda found, how: combine_interactions(found[-1:], how),
+        lambda gains_of, how: combine_interactions(gains_of[-1:], how),
     ),
     "what leads is evicted": around(LogCursor, "push", _evicting),
     "the others are not waited for": replaced(Logs, "take", _without_waiting),
@@ -100,24 +100,24 @@ def compared(case: Case, schedule: list[Step]) -> None:
 def _differs(case: Case, schedule: list[Step]) -> bool:
     expected = joined(case)
     try:
-        found = played(case, schedule)
+        run = played(case, schedule)
         again = played(case, [])
-        for partition, log in found.logs.items():
-            found.read(partition, len(log))
-        ended, other = found.joined(), again.joined()
+        for partition, log in run.logs.items():
+            run.read(partition, len(log))
+        ended, other = run.joined(), again.joined()
     except Exception:  # noqa: BLE001  broken is broken
         return True
-    return ended != expected or other != expected or found.content() != again.content()
+    return ended != expected or other != expected or run.content() != again.content()
 
 
 def _as_old_as_the_newest(kept: Any) -> Any:
     def duplicates(self: Deduplicator, slices: Any, rows: Any) -> Any:
-        found, newest = set(), NEVER
+        repeated, newest = set(), NEVER
         for number, row in rows:
             newest = max(newest, int(slices[number].times[row]))
             self.forget(newest)
-            found |= kept(self, slices, [(number, row)])
-        return found
+            repeated |= kept(self, slices, [(number, row)])
+        return repeated
 
     return duplicates
 

@@ -88,8 +88,8 @@ def _forgetful(self: Accumulator) -> None:
 
 
 def _zero(metric: Any, table: Any, cells: Any, _: Any = None) -> Any:
-    (found,) = _answers(metric, table, cells)
-    zero = type(found)(metric=found.metric, value=0.0, count=found.count, lists=found.lists)
+    (answer,) = _answers(metric, table, cells)
+    zero = type(answer)(metric=answer.metric, value=0.0, count=answer.count, lists=answer.lists)
     return [zero]
 
 

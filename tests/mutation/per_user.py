@@ -34,8 +34,8 @@ def _every_list(kept: Any) -> Any:
     """The mean over lists, as if it were one over users."""
 
     def over(statistic: UserSums, metric: str, cells: Any) -> Any:
-        found = kept(statistic, metric, cells)
-        return found._replace(means=np.repeat(found.means, 1 + np.arange(found.means.size) % 3))
+        sample = kept(statistic, metric, cells)
+        return sample._replace(means=np.repeat(sample.means, 1 + np.arange(sample.means.size) % 3))
 
     return over
 

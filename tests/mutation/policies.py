@@ -29,7 +29,11 @@ MISTAKES = (
     Mistake(
         "rewards count whatever their weights",
         policies.test_many_rewards_of_one_heavy_list_are_no_overlap,
-        replaced(Overlap, "rewards", property(lambda one: one.rewarded.value * one.share.count)),
+        replaced(
+            Overlap,
+            "rewards",
+            property(lambda overlap: overlap.rewarded.value * overlap.share.count),
+        ),
     ),
     Mistake(
         "a mean weight other than 1 is trusted",

@@ -44,9 +44,9 @@ def _publish(self: CheckpointScheduler, checkpoints: PartitionCheckpoints) -> No
 def _begins_elsewhere(choose: Callable[[Assignment, int], int]) -> Broken:
     def broken(kept: Any) -> Any:
         def plan(self: RestorePlanner, assignment: Assignment) -> Any:
-            found = kept(self, assignment)
-            offset = max(0, choose(assignment, found.offset))
-            return msgspec.structs.replace(found, offsets={assignment.partition: offset})
+            start = kept(self, assignment)
+            offset = max(0, choose(assignment, start.offset))
+            return msgspec.structs.replace(start, offsets={assignment.partition: offset})
 
         return plan
 

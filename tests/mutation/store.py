@@ -20,7 +20,7 @@ from tests.stores.simulated_disk import SimulatedDisk
 def _no_sync_of(*wanted: Callable[[Path], bool]) -> Broken:
     def broken(kept: Any) -> Any:
         def sync_folder(disk: SimulatedDisk, path: Path) -> None:
-            if not any(each(path) for each in wanted):
+            if not any(test(path) for test in wanted):
                 kept(disk, path)
 
         return sync_folder

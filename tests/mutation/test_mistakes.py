@@ -52,11 +52,15 @@ def test_what_it_breaks_exists(mistake: Mistake) -> None:
 
 def test_every_law_is_shown_to_bite() -> None:
     written = {name for name, law in vars(laws).items() if _is_law(law)}
-    bitten = {each.law.func.__name__ for each in metrics.MISTAKES if isinstance(each.law, partial)}
+    bitten = {
+        mistake.law.func.__name__
+        for mistake in metrics.MISTAKES
+        if isinstance(mistake.law, partial)
+    }
     assert bitten == written | {"check_metric"}
 
 
-def _is_law(found: object) -> bool:
+def _is_law(member: object) -> bool:
     """Laws give nothing back: they hold or raise."""
-    own = getattr(found, "__module__", None) == laws.__name__
-    return own and getattr(found, "__annotations__", {}).get("return") == "None"
+    is_of_laws = getattr(member, "__module__", None) == laws.__name__
+    return is_of_laws and getattr(member, "__annotations__", {}).get("return") == "None"

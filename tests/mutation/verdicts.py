@@ -18,8 +18,8 @@ from tests.mutation.mistake import Mistake, around, replaced, with_its_cases
 from tests.uncertainty import test_checks, test_comparison, test_experiment, test_verdicts
 
 
-def _of_the_larger_arm(found: Contrast) -> float:
-    return max(found.control.groups, found.treatment.groups)
+def _of_the_larger_arm(contrast: Contrast) -> float:
+    return max(contrast.control.groups, contrast.treatment.groups)
 
 
 def _by_days_as_they_were(kept: Any) -> Any:
@@ -35,14 +35,14 @@ def _by_days_as_they_were(kept: Any) -> Any:
 
 
 def _with_either(kept: Any) -> Any:
-    def with_bounds(found: Comparison, plain: Any, relative: Any) -> Any:
-        return kept(found, plain or relative, relative or plain)
+    def with_bounds(contrast: Comparison, plain: Any, relative: Any) -> Any:
+        return kept(contrast, plain or relative, relative or plain)
 
     return with_bounds
 
 
-def _farthest(found: Comparison) -> float:
-    return max(found.lift_low or 0.0, found.lift_high or 0.0, key=abs)
+def _farthest(contrast: Comparison) -> float:
+    return max(contrast.lift_low or 0.0, contrast.lift_high or 0.0, key=abs)
 
 
 def _with_bounds_of_its_own(kept: Any) -> Any:
@@ -64,9 +64,11 @@ def _by_a_guess(check: Any) -> Any:
     """Users are taken for the same by design if most of a variant's are in several."""
 
     def guessed(arms: Any, plans: Any, *, same_users: bool, **others: Any) -> Any:
-        found = check(arms, plans, same_users=same_users, **others)
-        alike = found.shared >= 0.9 * min(found.users.values()) / max(sum(found.users.values()), 1)
-        return check(arms, plans, same_users=True, **others) if alike else found
+        checks = check(arms, plans, same_users=same_users, **others)
+        alike = checks.shared >= 0.9 * min(checks.users.values()) / max(
+            sum(checks.users.values()), 1
+        )
+        return check(arms, plans, same_users=True, **others) if alike else checks
 
     return guessed
 

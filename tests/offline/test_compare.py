@@ -25,14 +25,14 @@ def models() -> tuple[dict[str, set[int]], list[dict[str, list[int]]]]:
     """A truth, and three models: the second is better, the third is like the first."""
     draw = np.random.default_rng(3)
     truth = {f"u{n}": set(draw.choice(50, 3, replace=False).tolist()) for n in range(USERS)}
-    found = [
+    runs = [
         {
             user: [*(item for item in sorted(items) if draw.random() < share), *range(60, 64)]
             for user, items in truth.items()
         }
         for share in (0.3, 0.6, 0.3)
     ]
-    return truth, found
+    return truth, runs
 
 
 TRUTH, MODELS = models()
@@ -56,9 +56,9 @@ def test_several_runs_have_the_report_of_the_command(tmp_path: Path) -> None:
     rows = json.loads(ran(*call).stdout)["comparisons"]
     by_paths = compare(*runs, *METRICS, truth=truth)
     by_dicts = compare(*MODELS, *METRICS, truth=TRUTH, names=["m0", "m1", "m2"])
-    for found in (by_paths, by_dicts):
-        assert list(found) == [f"{row['metric']} of {row['variant']}" for row in rows]
-        for row, mine in zip(rows, found.values(), strict=True):
+    for comparisons in (by_paths, by_dicts):
+        assert list(comparisons) == [f"{row['metric']} of {row['variant']}" for row in rows]
+        for row, mine in zip(rows, comparisons.values(), strict=True):
             assert (row["control"], row["treatment"]) == (mine.control, mine.treatment)
             assert (row["p_value"], row["lift_low"], row["text"]) == (
                 mine.p_value,
@@ -80,9 +80,9 @@ def test_what_is_counted_already_gives_the_same_report() -> None:
     by_runs = compare(*MODELS[:2], *METRICS, truth=TRUTH)
     evaluations = [evaluate(model, TRUTH, *METRICS) for model in MODELS[:2]]
     by_evaluations = compare(*evaluations)
-    by_accumulators = compare(*(each.accumulator() for each in evaluations), *METRICS)
+    by_accumulators = compare(*(evaluation.accumulator() for evaluation in evaluations), *METRICS)
     assert dict(by_runs) == dict(by_evaluations) == dict(by_accumulators)
-    alone = compare(*(each.accumulator() for each in evaluations), "mrr")
+    alone = compare(*(evaluation.accumulator() for evaluation in evaluations), "mrr")
     assert isinstance(alone, Comparison)
     assert alone.difference == by_runs["mrr"].difference
 
@@ -107,9 +107,9 @@ def test_scores_share_a_truth_and_seen_items() -> None:
     old, new = draw.random((2, USERS, 64))
     for user, items in enumerate(truth):
         new[user, items] += 0.5
-    found = compare(old, new, "ndcg@5", truth=truth, exclude=[[60]] * USERS)
-    assert found["ndcg@5"].verdict == "better"
-    assert found["ndcg@5"].text.startswith("treatment is better: by at least")
+    comparisons = compare(old, new, "ndcg@5", truth=truth, exclude=[[60]] * USERS)
+    assert comparisons["ndcg@5"].verdict == "better"
+    assert comparisons["ndcg@5"].text.startswith("treatment is better: by at least")
 
 
 def test_a_frame_of_events_is_compared_by_its_label() -> None:
@@ -119,21 +119,21 @@ def test_a_frame_of_events_is_compared_by_its_label() -> None:
         for user, items in model.items()
     ]
     frame = pd.DataFrame(rows, columns=["recommendations", "interactions", "user", "arm"])
-    found = compare(frame, "mrr", label="arm", baseline="old", guardrails={"ndcg@5": -0.01})
-    assert found["mrr"].verdict == "better"
-    assert found["ndcg@5"].guardrail_verdict == "kept"
-    assert found.trouble == ()
+    comparisons = compare(frame, "mrr", label="arm", baseline="old", guardrails={"ndcg@5": -0.01})
+    assert comparisons["mrr"].verdict == "better"
+    assert comparisons["ndcg@5"].guardrail_verdict == "kept"
+    assert comparisons.trouble == ()
 
 
 def test_a_report_is_shown_framed_and_drawn() -> None:
-    found = compare(*MODELS, "mrr", truth=TRUTH, names=["old", "new", "same"])
-    frame = found.to_frame()
-    assert frame["verdict"].tolist() == [row.text for row in found.values()]
+    report = compare(*MODELS, "mrr", truth=TRUTH, names=["old", "new", "same"])
+    frame = report.to_frame()
+    assert frame["verdict"].tolist() == [row.text for row in report.values()]
     assert frame["variant"].tolist() == ["new", "same"]
-    assert repr(found).startswith(found.promise)
-    assert "new is better" in found._repr_html_()
-    assert "+" in found.latex()
-    assert len(lifts(found).get_yticklabels()) == 2
+    assert repr(report).startswith(report.promise)
+    assert "new is better" in report._repr_html_()
+    assert "+" in report.latex()
+    assert len(lifts(report).get_yticklabels()) == 2
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,8 @@ def data() -> Data:
     return Data(scores, gains, shuffled, pd.DataFrame(truth))
 
 
-def values(found: Mapping[str, Any]) -> dict[str, float]:
-    return {text: reading.value for text, reading in found.items()}
+def values(readings: Mapping[str, Any]) -> dict[str, float]:
+    return {text: reading.value for text, reading in readings.items()}
 
 
 def by_user(frame: pd.DataFrame, number: str) -> dict[Any, dict[Any, float]]:
@@ -173,15 +173,15 @@ def test_a_frame_of_events_has_the_values_and_warnings_of_the_command(tmp_path: 
     frame.to_parquet(tmp_path / "events.parquet")
     call = ("evaluate", tmp_path / "events.parquet", "-m", "mrr", "-m", "ctr", "--by", "variant")
     told = json.loads(ran(*call, "--format", "json").stdout)
-    found = evaluate(frame, "mrr", "ctr", by="variant")
+    evaluation = evaluate(frame, "mrr", "ctr", by="variant")
     assert {row["metric"] + row["labels"]["variant"]: row["value"] for row in told} == {
-        f"{metric}{name}": found.slice(variant=name)[metric].value
+        f"{metric}{name}": evaluation.slice(variant=name)[metric].value
         for metric in ("mrr", "ctr")
         for name in "xy"
     }
-    assert found['mrr{variant="x"}'].interval is not None
-    assert found.accumulator(variant="y").lists == 20
-    assert list(found.to_frame()["users"]) == [40.0, 20.0, 40.0, 20.0]
+    assert evaluation['mrr{variant="x"}'].interval is not None
+    assert evaluation.accumulator(variant="y").lists == 20
+    assert list(evaluation.to_frame()["users"]) == [40.0, 20.0, 40.0, 20.0]
 
 
 @pytest.mark.parametrize("column", ["user", "users"])
@@ -216,19 +216,19 @@ def test_json_lines_are_counted_as_by_the_command(tmp_path: Path) -> None:
     ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     told = json.loads(ran("evaluate", path, "-m", "mrr", "--format", "json").stdout)
-    found = evaluate(path, "mrr")
-    assert found["mrr"].value == told[0]["value"] == 0.25
-    assert found.to_frame()["users"].tolist() == [7.0]
-    assert found.values()["mrr"].tolist() == [0.0, 0.5] * 20
+    evaluation = evaluate(path, "mrr")
+    assert evaluation["mrr"].value == told[0]["value"] == 0.25
+    assert evaluation.to_frame()["users"].tolist() == [7.0]
+    assert evaluation.values()["mrr"].tolist() == [0.0, 0.5] * 20
     spans = evaluate(path, "mrr", every="10s", time="t", time_unit="s")
     assert spans.to_frame()["start"].nunique() == len(spans) == 4
     assert spans.values("user").shape == (28, 3)
 
 
 def test_lists_with_their_truth_are_users_in_order() -> None:
-    found = evaluate([["a", "b"], ["c"], []], [["b"], ["x"], []], "mrr", "hit_rate@1")
-    assert values(found) == {"mrr": 1 / 6, "hit_rate@1": 0.0}
-    assert found.values()["user"].tolist() == [0, 1, 2]
+    evaluation = evaluate([["a", "b"], ["c"], []], [["b"], ["x"], []], "mrr", "hit_rate@1")
+    assert values(evaluation) == {"mrr": 1 / 6, "hit_rate@1": 0.0}
+    assert evaluation.values()["user"].tolist() == [0, 1, 2]
     arrays = evaluate(np.array([[1, 2], [3, -1]]), np.array([2, 3]), "mrr")
     assert arrays["mrr"].value == 0.75
 
@@ -246,8 +246,8 @@ def test_users_without_items_count_in_every_form() -> None:
     wide = pd.DataFrame({"user": list(shown), "recommendations": list(shown.values())})
     for given in (shown, wide):
         with pytest.warns(SuspiciousEventsWarning, match="without recommendations: 1"):
-            found = evaluate(given, truth, "hit_rate")
-        assert (found["hit_rate"].value, found["hit_rate"].lists) == (1 / 3, 3)
+            evaluation = evaluate(given, truth, "hit_rate")
+        assert (evaluation["hit_rate"].value, evaluation["hit_rate"].lists) == (1 / 3, 3)
 
 
 def test_ratings_are_gains() -> None:
@@ -317,8 +317,8 @@ class TestScores:
         seen = data.gains > 2
         by_hand = np.where(seen, -np.inf, data.scores)
         expected = values(evaluate(by_hand, data.gains, *METRICS))
-        found = evaluate(data.scores, data.gains, *METRICS, exclude=seen)
-        assert values(found) == expected
+        evaluation = evaluate(data.scores, data.gains, *METRICS, exclude=seen)
+        assert values(evaluation) == expected
         items = [np.flatnonzero(row) for row in seen]
         assert values(evaluate(data.scores, data.gains, *METRICS, exclude=items)) == expected
 
@@ -332,8 +332,12 @@ class TestScores:
 
     def test_equal_scores_rank_the_smaller_item_first(self) -> None:
         scores = np.array([[1.0, 2.0, 1.0, 1.0], [0.0, 0.0, 0.0, 0.0]])
-        found = evaluate(scores, [[2], [1]], "hit_rate@2", "hit_rate@3", "mrr@3")
-        assert values(found) == {"hit_rate@2": 0.5, "hit_rate@3": 1.0, "mrr@3": (1 / 3 + 1 / 2) / 2}
+        evaluation = evaluate(scores, [[2], [1]], "hit_rate@2", "hit_rate@3", "mrr@3")
+        assert values(evaluation) == {
+            "hit_rate@2": 0.5,
+            "hit_rate@3": 1.0,
+            "mrr@3": (1 / 3 + 1 / 2) / 2,
+        }
 
     def test_parts_of_the_users_have_the_value_of_all(
         self, data: Data, monkeypatch: pytest.MonkeyPatch
@@ -378,50 +382,50 @@ class TestScores:
             evaluate(torch.tensor([[1.0, 2.0], [float("nan"), 1.0]]), [[0], [0]], "mrr")
 
     def test_auc_reads_the_scores(self, data: Data) -> None:
-        found = evaluate(data.scores, data.gains > 0, "auc")["auc"].value
+        area = evaluate(data.scores, data.gains > 0, "auc")["auc"].value
         by_hand = Accumulator("auc")
         for scores, gains in zip(data.scores, data.gains, strict=True):
             order = np.argsort(-scores)
             shown, acts = order.tolist(), np.flatnonzero(gains).tolist()
             by_hand.update(shown, acts, scores=scores[order].tolist())
-        assert found == by_hand.read("auc").value
+        assert area == by_hand.read("auc").value
 
 
 class TestEvaluation:
     @pytest.fixture
-    def found(self, data: Data) -> Evaluation:
+    def evaluation(self, data: Data) -> Evaluation:
         return evaluate(data.shown, data.truth, *METRICS)
 
-    def test_it_is_a_mapping_of_readings_by_any_spelling(self, found: Evaluation) -> None:
-        assert list(found) == list(METRICS)
-        assert found["ctr@2"].total is not None
-        assert found["reciprocal_rank"] == found["mrr"]
+    def test_it_is_a_mapping_of_readings_by_any_spelling(self, evaluation: Evaluation) -> None:
+        assert list(evaluation) == list(METRICS)
+        assert evaluation["ctr@2"].total is not None
+        assert evaluation["reciprocal_rank"] == evaluation["mrr"]
         with pytest.raises(KeyError, match="not evaluated; there is ndcg@3"):
-            _ = found["ndcg@4"]
+            _ = evaluation["ndcg@4"]
 
-    def test_its_frame_has_bounds_lists_and_users(self, found: Evaluation) -> None:
-        frame = found.to_frame()
+    def test_its_frame_has_bounds_lists_and_users(self, evaluation: Evaluation) -> None:
+        frame = evaluation.to_frame()
         assert list(frame) == ["metric", "value", "low", "high", "lists", "users"]
         assert (frame["lists"] == USERS).all()
         assert (frame["users"] == USERS).all()
         row = frame.set_index("metric").loc["mrr"]
         assert row["low"] < row["value"] < row["high"]
-        assert type(found.to_frame("polars")).__module__.startswith("polars")
-        assert found.to_frame("pyarrow").num_rows == len(METRICS)
+        assert type(evaluation.to_frame("polars")).__module__.startswith("polars")
+        assert evaluation.to_frame("pyarrow").num_rows == len(METRICS)
 
     def test_values_are_those_of_each_user_and_average_to_the_value(
-        self, found: Evaluation, data: Data
+        self, evaluation: Evaluation, data: Data
     ) -> None:
-        frame = found.values("user", "pandas").set_index("user")
-        assert frame["mrr"].mean() == pytest.approx(found["mrr"].value, rel=1e-12)
-        of_one = (each[each["user"] == 3] for each in (data.shown, data.truth))
+        frame = evaluation.values("user", "pandas").set_index("user")
+        assert frame["mrr"].mean() == pytest.approx(evaluation["mrr"].value, rel=1e-12)
+        of_one = (table[table["user"] == 3] for table in (data.shown, data.truth))
         alone = evaluate(*of_one, "ndcg@3")
         assert frame.loc[3, "ndcg@3"] == alone["ndcg@3"].value
 
-    def test_it_is_shown_as_text_html_and_latex(self, found: Evaluation) -> None:
-        assert repr(found).splitlines()[0].split()[:2] == ["metric", "value"]
-        assert "<td>recall@2</td>" in found._repr_html_()
-        assert found.latex().count("\\\\") == len(METRICS) + 1
+    def test_it_is_shown_as_text_html_and_latex(self, evaluation: Evaluation) -> None:
+        assert repr(evaluation).splitlines()[0].split()[:2] == ["metric", "value"]
+        assert "<td>recall@2</td>" in evaluation._repr_html_()
+        assert evaluation.latex().count("\\\\") == len(METRICS) + 1
         assert (
             repr(Accumulator(["mrr", "ndcg@3"])) == "<Accumulator of 0 lists: mrr nan, ndcg@3 nan>"
         )
@@ -429,18 +433,18 @@ class TestEvaluation:
     def test_a_function_is_a_metric_and_inputs_are_objects(self, data: Data) -> None:
         asked = (metric_at(hit_rate, k=2), "item_coverage@2", "novelty@2", "hits")
         popularity = dict.fromkeys(range(ITEMS), 3)
-        found = evaluate(
+        evaluation = evaluate(
             data.shown, data.truth, *asked, catalog=range(ITEMS), popularity=popularity
         )
-        assert found["hit_rate@2"].value > 0
-        assert found["item_coverage@2"].value == 1.0
+        assert evaluation["hit_rate@2"].value > 0
+        assert evaluation["item_coverage@2"].value == 1.0
         half = evaluate(data.shown, data.truth, "item_coverage@2", catalog=2 * ITEMS)
         assert half["item_coverage@2"].value == 0.5
 
     def test_metrics_of_all_lists_have_no_value_of_one(self, data: Data) -> None:
-        found = evaluate(data.shown, data.truth, "distinct_items@2")
+        evaluation = evaluate(data.shown, data.truth, "distinct_items@2")
         with pytest.raises(MetricError, match="no value of a single list"):
-            found.values()
+            evaluation.values()
 
 
 def test_the_module_finds_its_lazy_names_only() -> None:

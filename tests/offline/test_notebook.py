@@ -52,9 +52,9 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     )
     assert done.returncode == 0, done.stderr
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
-    found: dict[str, Any] = json.loads("".join(cells[-1]["outputs"][-1]["text"]))
-    found["report"] = (folder / "report.html").read_text(encoding="utf-8")
-    return found
+    outcome: dict[str, Any] = json.loads("".join(cells[-1]["outputs"][-1]["text"]))
+    outcome["report"] = (folder / "report.html").read_text(encoding="utf-8")
+    return outcome
 
 
 def test_every_form_has_the_same_values(told: dict[str, Any]) -> None:

@@ -49,10 +49,10 @@ def events(number: int, seed: int = 1) -> list[dict[str, Any]]:
     """Lists of two variants over five hours, some without a label, a user or a time."""
     draw = random.Random(seed)
     items = [f"i{place}" for place in range(12)]
-    found = []
+    listed = []
     for _ in range(number):
         shown = draw.sample(items, 4)
-        found.append(
+        listed.append(
             {
                 "recommendations": shown,
                 "interactions": draw.sample(items, draw.randint(0, 3)),
@@ -63,7 +63,7 @@ def events(number: int, seed: int = 1) -> list[dict[str, Any]]:
                 "pro": draw.choice([True, False]),
             }
         )
-    return found
+    return listed
 
 
 SCHEMA = pa.schema(
@@ -112,10 +112,10 @@ def test_any_division_of_the_events_gives_the_same_bytes(sizes: list[int], seed:
 
 def test_a_cell_equals_an_accumulator_of_its_events() -> None:
     rows = events(150)
-    found = merged(counted(table(rows)))
-    assert sum(each.lists for each in found.values()) == len(rows)
-    assert list(found)[-1].start is None
-    for (labels, start), each in found.items():
+    accumulators = merged(counted(table(rows)))
+    assert sum(counted_cell.lists for counted_cell in accumulators.values()) == len(rows)
+    assert list(accumulators)[-1].start is None
+    for (labels, start), accumulator in accumulators.items():
         mine = [
             row
             for row in rows
@@ -133,7 +133,7 @@ def test_a_cell_equals_an_accumulator_of_its_events() -> None:
                 user=named["users"],
                 ts=ts,
             )
-        assert alone.state_dict() == each.state_dict()
+        assert alone.state_dict() == accumulator.state_dict()
 
 
 def _moment(start: int | None) -> datetime | None:
@@ -143,9 +143,13 @@ def _moment(start: int | None) -> datetime | None:
 def test_without_splitting_there_is_one_row_and_variants_of_it_are_compared() -> None:
     rows = events(1_000)
     options = {"by": ["variant"], "every": None}
-    found = merged(counted(table(rows), **options))
-    assert {labels for labels, _ in found} == {("control",), ("treatment",), ("__missing__",)}
-    control, treatment = (found[Cell((name,), None)] for name in ("control", "treatment"))
+    accumulators = merged(counted(table(rows), **options))
+    assert {labels for labels, _ in accumulators} == {
+        ("control",),
+        ("treatment",),
+        ("__missing__",),
+    }
+    control, treatment = (accumulators[Cell((name,), None)] for name in ("control", "treatment"))
     alone: list[Accumulator] = []
     for name in ("control", "treatment"):
         mine = table([row for row in rows if row["variant"] == name])
@@ -159,11 +163,13 @@ def test_without_splitting_there_is_one_row_and_variants_of_it_are_compared() ->
 
 def test_rows_may_be_sequences_or_mappings() -> None:
     rows = counted(table(events(50)))
-    wanted = {cell: each.state_dict() for cell, each in merged(rows).items()}
+    wanted = {cell: accumulator.state_dict() for cell, accumulator in merged(rows).items()}
     lists = [[list(row.labels), *row[1:3], bytearray(row.state)] for row in rows]
-    assert {cell: each.state_dict() for cell, each in merged(lists).items()} == wanted
+    assert {cell: accumulator.state_dict() for cell, accumulator in merged(lists).items()} == wanted
     mappings = [row._asdict() for row in rows]
-    assert {cell: each.state_dict() for cell, each in merged(mappings).items()} == wanted
+    assert {
+        cell: accumulator.state_dict() for cell, accumulator in merged(mappings).items()
+    } == wanted
     assert repacked(mappings) == rows
     assert arrow_table(mappings) == arrow_table(rows)
     assert repacked(arrow_table(rows)) == rows
@@ -180,8 +186,10 @@ def test_starts_may_be_floats_as_in_pandas(every: str | None) -> None:
         )
         for row in rows
     ]
-    wanted = {cell: each.state_dict() for cell, each in merged(rows).items()}
-    assert {cell: each.state_dict() for cell, each in merged(floats).items()} == wanted
+    wanted = {cell: accumulator.state_dict() for cell, accumulator in merged(rows).items()}
+    assert {
+        cell: accumulator.state_dict() for cell, accumulator in merged(floats).items()
+    } == wanted
 
 
 @pytest.mark.parametrize(
@@ -268,8 +276,8 @@ def test_frames_of_other_libraries_and_record_batches_are_tables() -> None:
 def test_a_catalogue_is_given_on_both_sides() -> None:
     shown = table(events(30)).select(["recommendations", "interactions"])
     rows = partials([shown], "item_coverage@2", catalog=12)
-    (found,) = merged(rows, catalog=12).values()
-    assert found.read("item_coverage@2").value == pytest.approx(1.0)
+    (accumulator,) = merged(rows, catalog=12).values()
+    assert accumulator.read("item_coverage@2").value == pytest.approx(1.0)
     with pytest.raises(MetricError, match="catalog"):
         merged(rows)
     with pytest.raises(UnlikeStateError):
@@ -299,9 +307,9 @@ def test_a_table_that_cannot_be_split_is_refused(case: str) -> None:
 def test_other_input_is_refused_with_what_to_give() -> None:
     with pytest.raises(InvalidEventError, match="split by short text"):
         counted(table([{**row, "variant": LONG} for row in events(2)]))
-    for one in (table(events(2)), None, 5):
+    for mistake in (table(events(2)), None, 5):
         with pytest.raises(InvalidEventError, match="give tables in a list or an iterator, found"):
-            partials(one, "mrr")  # type: ignore[arg-type]  # the mistake
+            partials(mistake, "mrr")  # type: ignore[arg-type]  # the mistake
     late = table(events(5)).set_column(4, "times", pa.array([2**60] * 5, pa.timestamp("s")))
     for every in ("1h", None):
         with pytest.raises(InvalidEventError, match=r"times: .* out of bounds"):
@@ -325,17 +333,17 @@ def test_other_input_is_refused_with_what_to_give() -> None:
 
 def test_rows_with_another_split_are_refused() -> None:
     shown = table(events(20))
-    for options, found in (({"every": "30m"}, "1800000000"), ({"by": ["pro"]}, "pro")):
-        with pytest.raises(UnlikeStateError, match=found):
+    for options, detail in (({"every": "30m"}, "1800000000"), ({"by": ["pro"]}, "pro")):
+        with pytest.raises(UnlikeStateError, match=detail):
             merged([*counted(shown), *counted(shown, **options)])
 
 
 def test_rows_with_different_settings_are_refused() -> None:
     shown = table(events(20)).select(["recommendations", "interactions"])
-    one, other = (partials([shown], metric) for metric in ("mrr", "hit_rate@2"))
+    by_rank, other = (partials([shown], metric) for metric in ("mrr", "hit_rate@2"))
     with pytest.raises(UnlikeStateError, match="hit_rate@2"):
-        merged([*one, *other])
-    (row,) = one
+        merged([*by_rank, *other])
+    (row,) = by_rank
     state: list[Any] = msgspec.msgpack.decode(row.state)
     newer = row._replace(state=msgspec.msgpack.encode([99, *state[1:]]))
     with pytest.raises(StateVersionError, match="99"):

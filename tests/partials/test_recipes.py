@@ -27,9 +27,9 @@ pytestmark = [
 def recipe(heading: str) -> str:
     """The indented block under a heading."""
     section = PAGE.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    found = re.search(r"(?:^ {4}.*\n|^\n)+", section, re.MULTILINE)
-    assert found is not None
-    return dedent(found[0])
+    match = re.search(r"(?:^ {4}.*\n|^\n)+", section, re.MULTILINE)
+    assert match is not None
+    return dedent(match[0])
 
 
 @pytest.mark.parametrize("heading", ENGINES)
@@ -47,7 +47,7 @@ def test_a_recipe_gives_the_bits_of_one_process(
     names: dict[str, Any] = {}
     exec(compile(recipe(heading), str(PAGE), "exec"), names)
     wanted = merged(partials([table(rows)], "ndcg@2", "ctr", by=["variant"]))
-    found: dict[Cell, Any] = names["found"]
-    assert {cell: each.state_dict() for cell, each in found.items()} == {
-        cell: each.state_dict() for cell, each in wanted.items()
+    merged_cells: dict[Cell, Any] = names["found"]
+    assert {cell: accumulator.state_dict() for cell, accumulator in merged_cells.items()} == {
+        cell: accumulator.state_dict() for cell, accumulator in wanted.items()
     }

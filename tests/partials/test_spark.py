@@ -68,10 +68,14 @@ def evaluated(given: Any, **options: Any) -> Any:
 
 
 def states(evaluation: Any) -> dict[Cell, Any]:
-    return {cell: each.state_dict() for cell, each in evaluation.accumulators().items()}
+    return {
+        cell: accumulator.state_dict() for cell, accumulator in evaluation.accumulators().items()
+    }
 
 
-WANTED = {cell: each.state_dict() for cell, each in merged(counted(table(ROWS))).items()}
+WANTED = {
+    cell: accumulator.state_dict() for cell, accumulator in merged(counted(table(ROWS))).items()
+}
 
 
 @pytest.mark.parametrize("partitions", [1, 4, pytest.param(13, marks=pytest.mark.nightly)])
@@ -93,8 +97,8 @@ def test_the_examples_of_the_module_run(spark: Any) -> None:
 def test_a_comparison_is_that_of_one_process(spark: Any, partitions: int) -> None:
     def compared(accumulators: Mapping[Cell, Any]) -> Comparison:
         control, treatment = (accumulators[Cell((arm,), None)] for arm in ("control", "treatment"))
-        found: Comparison = compare(control, treatment, "ndcg@3")
-        return found
+        comparison: Comparison = compare(control, treatment, "ndcg@3")
+        return comparison
 
     there = evaluated(frame(spark).repartition(partitions), by=["variant"], every=None)
     here = merged(counted(table(ROWS), by=["variant"], every=None))
@@ -107,15 +111,17 @@ def test_a_catalogue_is_known_to_executors_and_driver(spark: Any) -> None:
     given = frame(spark).repartition(3)
     options: dict[str, Any] = {"catalog": [f"i{place}" for place in range(9)]}
     options["popularity"] = Popularity({f"i{place}": place + 1 for place in range(12)})
-    found = evaluate(
+    evaluation = evaluate(
         given, "item_coverage@3", "tail_percentage@3", by=["pro"], every="1d", **options
     )
     alone = partials(
         [table(ROWS)], "item_coverage@3", "tail_percentage@3", by=["pro"], every="1d", **options
     )
     wanted = merged(alone, **options)
-    assert states(found) == {cell: each.state_dict() for cell, each in wanted.items()}
-    for row in found.collect():
+    assert states(evaluation) == {
+        cell: accumulator.state_dict() for cell, accumulator in wanted.items()
+    }
+    for row in evaluation.collect():
         reading = wanted[Cell(row.labels, row.start)].read(row.metric)
         assert (row.reading.value, row.reading.count) == (reading.value, reading.count)
 
@@ -142,14 +148,16 @@ def test_records_of_a_topic_are_a_frame(spark: Any) -> None:
     rows = [row for row in ROWS if row["variant"] is not None]
     names = ("recommendations", "interactions", "variant")
     values = [json.dumps({name: row[name] for name in names}).encode() for row in rows]
-    topic = spark.createDataFrame([(each,) for each in (*values, b"no JSON")], "value binary")
+    topic = spark.createDataFrame([(value,) for value in (*values, b"no JSON")], "value binary")
     fields = "recommendations array<string>, interactions array<string>, variant string"
     record = functions.from_json(functions.col("value").cast("string"), fields)
     given = topic.select(record.alias("event")).select("event.*")
     given = given.where("recommendations is not null and interactions is not null")
-    found = evaluate(given, "ndcg@3", "ctr", by=["variant"])
+    evaluation = evaluate(given, "ndcg@3", "ctr", by=["variant"])
     wanted = merged(partials([table(rows)], "ndcg@3", "ctr", by=["variant"]))
-    assert states(found) == {cell: each.state_dict() for cell, each in wanted.items()}
+    assert states(evaluation) == {
+        cell: accumulator.state_dict() for cell, accumulator in wanted.items()
+    }
 
 
 def test_it_collects_to_rows_of_labels_metric_and_value(spark: Any) -> None:
@@ -175,7 +183,7 @@ def test_a_redelivered_batch_changes_nothing(spark: Any, tmp_path: Path) -> None
             count(batch, number)
     kept = spark.read.parquet(str(tmp_path / "partials"))
     rows = [row.asDict() for row in kept.collect()]
-    assert {cell: each.state_dict() for cell, each in merged(rows).items()} == WANTED
+    assert {cell: accumulator.state_dict() for cell, accumulator in merged(rows).items()} == WANTED
 
 
 def test_errors_are_raised_before_anything_runs(spark: Any) -> None:

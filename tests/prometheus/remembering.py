@@ -59,8 +59,8 @@ class Remembering(NamedTuple):
 
     def value(self, query: str) -> float:
         """The one value of a query at that moment."""
-        (found,) = self.server.data("query", query=query, time=str(self.moment))["result"]
-        return float(found["value"][1])
+        (sample,) = self.server.data("query", query=query, time=str(self.moment))["result"]
+        return float(sample["value"][1])
 
 
 @pytest.fixture(scope="session")
@@ -75,7 +75,7 @@ def remembering(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rememberin
     with running(folder, _CONFIGURATION) as server:
         fires = 'ALERTS{alertname="StreamevalMetricCollapsed",alertstate="firing",metric="ndcg"}'
         assert server.settled(f"count({fires})", 1) == 1
-        alerts = [each["labels"] for each in server.data("alerts")["alerts"]]
+        alerts = [alert["labels"] for alert in server.data("alerts")["alerts"]]
         yield Remembering(server, end, time.time(), alerts)
 
 

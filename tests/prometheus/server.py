@@ -27,10 +27,10 @@ scrape_configs:
 
 def program(name: str) -> str:
     """Where a program is: as the variable of its name says, or on the PATH."""
-    found = shutil.which(os.environ.get(name.upper(), name))
-    if found is None:
+    path = shutil.which(os.environ.get(name.upper(), name))
+    if path is None:
         pytest.skip(f"there is no {name}: install the system's package `prometheus`")
-    return found
+    return path
 
 
 class Prometheus:
@@ -56,12 +56,14 @@ class Prometheus:
     def settled(self, query: str, expected: float) -> float | None:
         """The value once it is within a millionth of the expected one, or the last one seen."""
         end = time.monotonic() + PATIENCE
-        found = self.value(query)
+        value_now = self.value(query)
         # 0 / 0 is NaN, which is near to nothing.
-        while time.monotonic() < end and not (found is not None and abs(found - expected) <= 1e-6):
+        while time.monotonic() < end and not (
+            value_now is not None and abs(value_now - expected) <= 1e-6
+        ):
             time.sleep(0.2)
-            found = self.value(query)
-        return found
+            value_now = self.value(query)
+        return value_now
 
 
 @contextmanager
@@ -93,5 +95,5 @@ def running(folder: Path, configuration: str) -> Iterator[Prometheus]:
 
 
 def _only(answer: dict[str, Any]) -> float | None:
-    found = answer["data"]["result"]
-    return float(found[0]["value"][1]) if found else None
+    results = answer["data"]["result"]
+    return float(results[0]["value"][1]) if results else None

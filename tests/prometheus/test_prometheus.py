@@ -69,19 +69,22 @@ def _everything() -> Snapshot:
 def _checked(snapshot: Snapshot) -> bytes:
     """What is exported, which promtool accepts without a word."""
     exporter = PrometheusExporter(version="1.2.3", kafka=True, first_exposure=0)
-    found = exporter.exposition(snapshot)
+    exposition = exporter.exposition(snapshot)
     checked = subprocess.run(
-        [program("promtool"), "check", "metrics"], input=found, capture_output=True, check=False
+        [program("promtool"), "check", "metrics"],
+        input=exposition,
+        capture_output=True,
+        check=False,
     )
     assert (checked.returncode, checked.stdout, checked.stderr) == (0, b"", b"")
-    return found
+    return exposition
 
 
 def test_promtool_finds_nothing_to_say_about_the_exposition() -> None:
     _checked(_odd())
-    found = _checked(_everything())
-    assert found.count(b"# TYPE streameval_ndcg") > 5
-    assert found.count(b"_window_mean{") > len(catalogue())
+    exposition = _checked(_everything())
+    assert exposition.count(b"# TYPE streameval_ndcg") > 5
+    assert exposition.count(b"_window_mean{") > len(catalogue())
 
 
 _WINDOWS = ("5m", LIFETIME)
@@ -89,7 +92,11 @@ _WINDOWS = ("5m", LIFETIME)
 
 def _of_other_statistics() -> list[str]:
     chosen = ("median", "quantile,q=0.9", "standard_error", "half_width,confidence=0.9")
-    named = [f"{name}(statistic={each})" for name in ("ndcg", "rmse", "novelty") for each in chosen]
+    named = [
+        f"{name}(statistic={statistic})"
+        for name in ("ndcg", "rmse", "novelty")
+        for statistic in chosen
+    ]
     return [*named, "dcg(relevant=all)", "recbole:auc"]
 
 
@@ -165,14 +172,14 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
 
 
 def test_a_real_prometheus_answers_the_known_mean(scraped: Scraped) -> None:
-    def known(of: str) -> str:
+    def mean_query(of: str) -> str:
         chosen = f'{{job="fast",k="10",variant=~"{of}"}}[10s]'
         parts = (f"sum(rate(streameval_ndcg_{part}{chosen}))" for part in ("sum", "count"))
         return " / ".join(parts)
 
     for of, expected in (("a", 0.25), ("b", 0.625), ("a|b", 0.4)):
-        found = scraped.asked.settled(known(of), expected)
-        assert found == pytest.approx(expected, abs=1e-6)
+        mean_asked = scraped.asked.settled(mean_query(of), expected)
+        assert mean_asked == pytest.approx(expected, abs=1e-6)
     assert scraped.asked.value('count(streameval_build_info{job="fast"})') == 1
 
 
@@ -202,10 +209,10 @@ def test_snips_over_replicas_is_that_of_their_merged_state(scraped: Scraped) -> 
         f'sum(rate(streameval_{name}_sum{{job="fast",variant=~"one|two"}}[10s]))'
         for name in ("ips", "importance_weight")
     )
-    one, two = _replicas().values()
-    values = [replica.read("snips").value for replica in (one, two)]
-    one.merge(two)
-    merged = one.read("snips").value
+    first, two = _replicas().values()
+    values = [replica.read("snips").value for replica in (first, two)]
+    first.merge(two)
+    merged = first.read("snips").value
     assert scraped.asked.settled(" / ".join(sums), merged) == pytest.approx(merged, abs=1e-6)
     assert abs(sum(values) / 2 - merged) > 0.01
 
@@ -216,8 +223,8 @@ _PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "web.md"
 def documented(beginning: str) -> str:
     """The example of the page that begins so."""
     examples = re.findall(r"```yaml\n(.*?)```", _PAGE.read_text(encoding="utf-8"), re.DOTALL)
-    (found,) = (each for each in examples if each.startswith(beginning))
-    return str(found)
+    (only,) = (example for example in examples if example.startswith(beginning))
+    return str(only)
 
 
 @pytest.fixture

@@ -73,7 +73,7 @@ class Daemon:
     def lifetime(process: Running) -> int:
         """Lists in the state, which restarts leave as they are."""
         shown = process.document().get("metrics", ())
-        return sum(each["count"] for each in shown if each["window"] == "lifetime")
+        return sum(entry["count"] for entry in shown if entry["window"] == "lifetime")
 
 
 def _event(number: int) -> bytes:
@@ -90,8 +90,8 @@ class Scraper(NamedTuple):
         """When it saw all that a process shows, in which counters had stood at 0 before."""
         deadline = time.monotonic() + PATIENCE
         while time.monotonic() < deadline:
-            own = process.sum_of(_COUNT)
-            if own >= _LISTS and self.server.value(f"sum({_COUNT})") == own:
+            counted = process.sum_of(_COUNT)
+            if counted >= _LISTS and self.server.value(f"sum({_COUNT})") == counted:
                 moment = self.server.value(f"max(timestamp({_COUNT}))")
                 assert moment is not None
                 span = f"{1000 * (moment - since):.0f}ms"
@@ -107,8 +107,8 @@ class Scraper(NamedTuple):
 
     def _value(self, query: str, moment: float | None = None) -> float:
         asked = {} if moment is None else {"time": f"{moment:.3f}"}
-        (found,) = self.server.data("query", query=query, **asked)["result"]
-        return float(found["value"][1])
+        (sample,) = self.server.data("query", query=query, **asked)["result"]
+        return float(sample["value"][1])
 
 
 @pytest.mark.parametrize(
@@ -124,14 +124,14 @@ def test_increase_is_the_truth_over_restarts_and_never_more_over_kills(
     program("prometheus")
     daemon, began = Daemon(broker, tmp_path, pace.exposure), time.time()
     with ExitStack() as stack:
-        pair = [_scraper(stack, tmp_path, daemon.port, each) for each in pace.intervals]
+        pair = [_scraper(stack, tmp_path, daemon.port, interval) for interval in pace.intervals]
         for _ in range(calm):
             started = time.time()
             with daemon.alive() as process:
-                ends = [each.seen(process, started) for each in pair]
+                ends = [server.seen(process, started) for server in pair]
                 assert process.stop() == 0
-            for each, end in zip(pair, ends, strict=True):
-                assert _within(each.increase(end - began, end), daemon.written)
+            for scraper, end in zip(pair, ends, strict=True):
+                assert _within(scraper.increase(end - began, end), daemon.written)
         for number in range(kills):
             started = time.time()
             with daemon.alive() as process:
@@ -140,22 +140,22 @@ def test_increase_is_the_truth_over_restarts_and_never_more_over_kills(
                 process.process.kill()
         started = time.time()
         with daemon.alive() as process:
-            for each in pair:
-                end = each.seen(process, started)
-                assert _within(each.increase(end - started, end), process.sum_of(_COUNT))
-                over_all = each.increase(end - began, end)
+            for scraper in pair:
+                end = scraper.seen(process, started)
+                assert _within(scraper.increase(end - started, end), process.sum_of(_COUNT))
+                over_all = scraper.increase(end - began, end)
                 print(f"{over_all:g} of {daemon.written} after {kills} kills")
                 assert (calm + 1) * _LISTS * 0.99 <= over_all <= daemon.written
             assert process.stop() == 0
 
 
 def _scraper(stack: ExitStack, folder: Path, port: int, every: float) -> Scraper:
-    own = folder / f"prometheus-{every:g}"
-    own.mkdir()
+    home = folder / f"prometheus-{every:g}"
+    home.mkdir()
     configuration = _SCRAPES.format(every=round(1000 * every), port=port)
-    return Scraper(stack.enter_context(scraping(own, configuration)))
+    return Scraper(stack.enter_context(scraping(home, configuration)))
 
 
-def _within(found: float, truth: float) -> bool:
+def _within(increase: float, truth: float) -> bool:
     """Within one percent below the truth, and never above it."""
-    return 0.99 * truth <= found <= truth
+    return 0.99 * truth <= increase <= truth

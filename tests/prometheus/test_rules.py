@@ -65,7 +65,7 @@ def test_every_alert_says_what_it_is_and_has_its_section_of_the_runbook() -> Non
             assert key in body, name
         assert f"runbook_url: docs/runbook.md#{name.lower()}\n" in body
         section = RUNBOOK.partition(f"\n## {name}\n")[2].partition("\n## ")[0]
-        assert [each for each in ADVICE if each not in section] == [], name
+        assert [advice for advice in ADVICE if advice not in section] == [], name
 
 
 def test_the_rules_ask_for_nothing_that_is_not_exported() -> None:
@@ -103,11 +103,11 @@ def test_the_runbook_speaks_of_no_alert_that_is_gone() -> None:
 @pytest.mark.prometheus
 def test_a_loss_fires_in_a_real_prometheus_where_it_happens(remembering: Remembering) -> None:
     dropped = [
-        each for each in remembering.alerts if each["alertname"] == "StreamevalMetricCollapsed"
+        alert for alert in remembering.alerts if alert["alertname"] == "StreamevalMetricCollapsed"
     ]
-    assert {each["variant"] for each in dropped} == {"treatment"}
-    assert {each["metric"] for each in dropped} == {"ctr", "hit_rate", "ndcg"}
-    assert {each.get("k") for each in dropped} == {None, "5", "10"}
+    assert {alert["variant"] for alert in dropped} == {"treatment"}
+    assert {alert["metric"] for alert in dropped} == {"ctr", "hit_rate", "ndcg"}
+    assert {alert.get("k") for alert in dropped} == {None, "5", "10"}
     hour = 'series:streameval_mean:rate1h{metric="ndcg",variant="%s"}'
     assert remembering.value(hour % "control") == pytest.approx(0.25)
     assert remembering.value(hour % "treatment") == pytest.approx(0.15)
@@ -115,6 +115,6 @@ def test_a_loss_fires_in_a_real_prometheus_where_it_happens(remembering: Remembe
 
 @pytest.mark.prometheus
 def test_nothing_else_is_alarming_in_a_real_prometheus(remembering: Remembering) -> None:
-    alerts = {each["alertname"] for each in remembering.alerts}
+    alerts = {alert["alertname"] for alert in remembering.alerts}
     expected = {"StreamevalMetricCollapsed", "StreamevalDeadLetters", "StreamevalGuardrailBroken"}
     assert alerts == expected

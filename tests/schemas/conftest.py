@@ -11,8 +11,8 @@ from tests.schemas.registries import SmallRegistry, apicurio, small_registry
 
 @pytest.fixture(scope="session")
 def _apicurio(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with apicurio(tmp_path_factory.mktemp("apicurio")) as found:
-        yield found
+    with apicurio(tmp_path_factory.mktemp("apicurio")) as service_url:
+        yield service_url
 
 
 @pytest.fixture(params=["small", pytest.param("apicurio", marks=pytest.mark.nightly)])
@@ -28,5 +28,5 @@ def url(request: pytest.FixtureRequest) -> Iterator[str]:
 @pytest.fixture
 def registry() -> Iterator[SmallRegistry]:
     """The fake registry, which a test can make unavailable."""
-    with small_registry() as found:
-        yield found
+    with small_registry() as small:
+        yield small

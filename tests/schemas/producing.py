@@ -98,13 +98,13 @@ def framed(number: int, payload: bytes) -> bytes:
     return b"\0" + number.to_bytes(4) + payload
 
 
-def as_json(found: Sequence[dict[str, Any]]) -> list[bytes]:
-    return [json.dumps(each).encode() for each in found]
+def as_json(records: Sequence[dict[str, Any]]) -> list[bytes]:
+    return [json.dumps(event).encode() for event in records]
 
 
-def as_json_schema(url: str, found: Sequence[dict[str, Any]]) -> list[bytes]:
+def as_json_schema(url: str, records: Sequence[dict[str, Any]]) -> list[bytes]:
     number = register(url, "shown-json-value", JSON_SCHEMA, "JSON")
-    return [framed(number, each) for each in as_json(found)]
+    return [framed(number, event) for event in as_json(records)]
 
 
 def avro_id(url: str, schema: object = AVRO) -> int:
@@ -115,30 +115,30 @@ def avro_id(url: str, schema: object = AVRO) -> int:
 
 
 def as_avro(
-    url: str, found: Sequence[dict[str, Any]], *, per_second: int = 1_000, schema: object = AVRO
+    url: str, records: Sequence[dict[str, Any]], *, per_second: int = 1_000, schema: object = AVRO
 ) -> list[bytes]:
     number, factor = avro_id(url, schema), per_second // 1_000
-    timed = [each | {"at": each["at"] * factor} for each in found]
-    return [framed(number, each) for each in avro_payloads(timed, schema)]
+    timed = [event | {"at": event["at"] * factor} for event in records]
+    return [framed(number, encoded) for encoded in avro_payloads(timed, schema)]
 
 
-def avro_payloads(found: Sequence[dict[str, Any]], schema: object = AVRO) -> list[bytes]:
+def avro_payloads(records: Sequence[dict[str, Any]], schema: object = AVRO) -> list[bytes]:
     named = dict[str, Any]()
     fastavro.parse_schema(ITEM, named_schemas=named)
     parsed = fastavro.parse_schema(json.loads(json.dumps(schema)), named_schemas=named)
-    return [payload(parsed, each) for each in found]
+    return [payload(parsed, event) for event in records]
 
 
-def payload(schema: Any, found: object) -> bytes:
+def payload(schema: Any, content: object) -> bytes:
     stream = BytesIO()
-    fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), found)
+    fastavro.schemaless_writer(stream, fastavro.parse_schema(schema), content)
     return stream.getvalue()
 
 
-def as_evolved_avro(url: str, found: Sequence[dict[str, Any]]) -> list[bytes]:
+def as_evolved_avro(url: str, records: Sequence[dict[str, Any]]) -> list[bytes]:
     """The first third in the first version, the rest in the other, and one of the first again."""
-    old, new = found[: len(found) // 3], found[len(found) // 3 :]
-    lacking = [{k: v for k, v in each.items() if k != "country"} for each in old]
+    old, new = records[: len(records) // 3], records[len(records) // 3 :]
+    lacking = [{k: v for k, v in event.items() if k != "country"} for event in old]
     return [*as_avro(url, lacking), *as_avro(url, new, per_second=1_000_000, schema=EVOLVED)]
 
 
@@ -149,29 +149,29 @@ def protobuf_id(url: str) -> int:
     return register(url, "shown-proto-value", PROTO, "PROTOBUF", [item])
 
 
-def as_protobuf(url: str, found: Sequence[dict[str, Any]]) -> list[bytes]:
+def as_protobuf(url: str, records: Sequence[dict[str, Any]]) -> list[bytes]:
     number = protobuf_id(url)
-    return [framed(number, each) for each in protobuf_payloads(found)]
+    return [framed(number, encoded) for encoded in protobuf_payloads(records)]
 
 
-def protobuf_payloads(found: Sequence[dict[str, Any]]) -> list[bytes]:
+def protobuf_payloads(records: Sequence[dict[str, Any]]) -> list[bytes]:
     """A record in Protobuf without a frame, but with the message path."""
     kind = Shown
     # The number of steps, and the step, as zigzag varints.
-    return [b"\x02\x02" + _message(kind, each) for each in found]
+    return [b"\x02\x02" + _message(kind, event) for event in records]
 
 
-def _message(kind: type[Message], found: dict[str, Any]) -> bytes:
-    message: Any = kind(id=found["id"], viewer=found["viewer"])
-    message.at.FromMilliseconds(found["at"])
-    message.arm.name = found["arm"]["name"]
-    for item in found["page"]["items"]:
+def _message(kind: type[Message], event: dict[str, Any]) -> bytes:
+    message: Any = kind(id=event["id"], viewer=event["viewer"])
+    message.at.FromMilliseconds(event["at"])
+    message.arm.name = event["arm"]["name"]
+    for item in event["page"]["items"]:
         message.page.items.add(**item)
-    for click in found["clicked"]:
+    for click in event["clicked"]:
         added = message.clicked.add(sku=click["sku"], kind=click["kind"])
         if click["eur"] is not None:
             added.eur.value = click["eur"]
-    if "country" in found:
-        message.country = found["country"]
+    if "country" in event:
+        message.country = event["country"]
     content: bytes = message.SerializeToString()
     return content

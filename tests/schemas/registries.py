@@ -41,11 +41,11 @@ def register(
     """Register a schema as producers do; returns its id."""
     body: dict[str, Any] = {"schema": schema, "schemaType": kind}
     if references:
-        body["references"] = [each._asdict() for each in references]
+        body["references"] = [reference._asdict() for reference in references]
     answer = WEB.post(f"{url}/subjects/{subject}/versions", json=body)
     assert answer.status_code == 200, answer.text
-    found: int = answer.json()["id"]
-    return found
+    schema_id: int = answer.json()["id"]
+    return schema_id
 
 
 class SmallRegistry:
@@ -90,13 +90,13 @@ class SmallRegistry:
                 subject = unquote(urlsplit(self.path).path.split("/")[2])
                 self._answer(200, registry._register(subject, body))
 
-            def _answer(self, status: int, found: object) -> None:
+            def _answer(self, status: int, reply: object) -> None:
                 wanted = registry.user
                 if wanted is not None:
                     told = self.headers.get("Authorization", "")
                     if told != "Basic " + base64.b64encode(":".join(wanted).encode()).decode():
-                        status, found = 401, {"error_code": 40101, "message": "Unauthorized"}
-                content = json.dumps(found).encode()
+                        status, reply = 401, {"error_code": 40101, "message": "Unauthorized"}
+                content = json.dumps(reply).encode()
                 self.send_response(registry.status or status)
                 if registry.location is not None:
                     self.send_header("Location", registry.location + self.path)
@@ -125,7 +125,7 @@ class SmallRegistry:
     def _register(self, subject: str, body: Mapping[str, Any]) -> dict[str, Any]:
         told = ("schema", "schemaType", "references")
         kept = {name: body[name] for name in told if body.get(name) and body[name] != "AVRO"}
-        number = next((n for n, each in self._schemas.items() if each == kept), None)
+        number = next((n for n, schema in self._schemas.items() if schema == kept), None)
         number = number or len(self._schemas) + 1
         self._schemas[number] = kept
         versions = self._subjects.setdefault(subject, [])
@@ -138,9 +138,9 @@ class SmallRegistry:
             case ["schemas", "types"]:
                 return 200, ["JSON", "PROTOBUF", "AVRO"]
             case ["schemas", "ids", number]:
-                found = self._schemas.get(int(number))
+                schema = self._schemas.get(int(number))
                 missing = {"error_code": 40403, "message": f"Schema {number} not found"}
-                return (404, missing) if found is None else (200, found)
+                return (404, missing) if schema is None else (200, schema)
             case ["subjects", subject, "versions", version]:
                 versions = self._subjects.get(subject, [])
                 if int(version) > len(versions):
@@ -216,8 +216,8 @@ def _await(url: str, process: subprocess.Popen[bytes]) -> None:
 def _unpacked(folder: Path) -> Path:
     """The program, unpacked there; 160 MB, fetched once and kept by jgo."""
     context = MavenContext()
-    found = context.project("io.apicurio", "apicurio-registry-app").at_version(_RELEASE)
-    archive = found.artifact(classifier="all", packaging="tar.gz").resolve()
+    release = context.project("io.apicurio", "apicurio-registry-app").at_version(_RELEASE)
+    archive = release.artifact(classifier="all", packaging="tar.gz").resolve()
     with tarfile.open(archive) as tar:
         tar.extractall(folder / "apicurio", filter="data")
     return folder / "apicurio" / "quarkus-run.jar"

@@ -63,8 +63,8 @@ _KEYS = {
 def shop() -> list[dict[str, Any]]:
     """Events without the fields that the first version of the Avro schema lacks."""
     return [
-        {name: value for name, value in each.items() if number >= COUNT // 3 or name != "country"}
-        for number, each in enumerate(events(COUNT))
+        {name: value for name, value in event.items() if number >= COUNT // 3 or name != "country"}
+        for number, event in enumerate(events(COUNT))
     ]
 
 
@@ -84,24 +84,24 @@ def spread(broker: Broker, values: Sequence[bytes | None]) -> str:
 def state(folder: Path) -> dict[int, dict[str, bytes]]:
     """The content of the newest checkpoint of each partition."""
     store = folder_store(folder, Disk())
-    found = {}
+    saved_parts = {}
     for place in store.places():
         saved = store.newest(place).saved
         assert saved is not None
-        found[place.number] = {name: saved.read(name) for name in sorted(saved.digests)}
-    return found
+        saved_parts[place.number] = {name: saved.read(name) for name in sorted(saved.digests)}
+    return saved_parts
 
 
 def test_the_same_events_in_every_format_give_the_same_values_and_the_same_state(
     broker: Broker, url: str, tmp_path: Path
 ) -> None:
-    found = shop()
+    records = shop()
     produced = {
-        "json-schema": as_json_schema(url, found),
-        "json": as_json(found),
-        "avro": as_evolved_avro(url, found),
-        "protobuf": as_protobuf(url, found),
-        "decoder": [value[::-1] for value in as_json(found)],
+        "json-schema": as_json_schema(url, records),
+        "json": as_json(records),
+        "avro": as_evolved_avro(url, records),
+        "protobuf": as_protobuf(url, records),
+        "decoder": [value[::-1] for value in as_json(records)],
     }
     told, kept = {}, {}
     for format_ in sampled(produced, 2):
@@ -196,8 +196,8 @@ def test_an_undecodable_record_is_an_unchanged_dead_letter(
         assert daemon.stop() == 0
     address = {"bootstrap_servers": broker.bootstrap_servers}
     letters = DeadLetterReader(address, [f"{topic}.dlq"], [topic])
-    assert {each.value: each.reason for each in letters} == bad
-    assert {each.stage for each in letters} == {"decode"}
+    assert {letter.value: letter.reason for letter in letters} == bad
+    assert {letter.stage for letter in letters} == {"decode"}
 
 
 JOIN = """
@@ -233,13 +233,18 @@ def test_clicks_in_avro_join_impressions_in_json(
     number = register(registry.url, "clicked-value", json.dumps(schema))
     topics = {"shown": create(broker), "clicked": create(broker)}
     fill(broker, topics["shown"], {0: as_json(shown)})
-    fill(broker, topics["clicked"], {0: [framed(number, payload(schema, each)) for each in clicks]})
+    fill(
+        broker, topics["clicked"], {0: [framed(number, payload(schema, click)) for click in clicks]}
+    )
     config = JOIN.format(**topics, address=broker.bootstrap_servers, folder=tmp_path)
     with running(config + REGISTRY.format(url=registry.url), tmp_path) as daemon:
         daemon.until(lambda: outcomes(daemon) == [60, 30])
-        found = {each["metric"]: each for each in readings(daemon.document())}
-        assert (found["ctr"]["count"], found["ctr"]["value"]) == (180, 30 / 180)
-        assert (found["mrr"]["count"], found["mrr"]["value"]) == (60, (10 + 5 + 10 / 3) / 60)
+        by_metric = {reading["metric"]: reading for reading in readings(daemon.document())}
+        assert (by_metric["ctr"]["count"], by_metric["ctr"]["value"]) == (180, 30 / 180)
+        assert (by_metric["mrr"]["count"], by_metric["mrr"]["value"]) == (
+            60,
+            (10 + 5 + 10 / 3) / 60,
+        )
         assert daemon.stop() == 0
     done = ran("explain", "r2", "--config", tmp_path / "streameval.toml")
     assert "click c: open. It is attributed to a list" in done.stdout, done
@@ -253,4 +258,4 @@ def test_clicks_in_avro_join_impressions_in_json(
 
 def outcomes(daemon: Running) -> list[int]:
     join = daemon.document().get("health", {}).get("join") or {}
-    return [each["outcomes"]["counted"] for each in join.get("streams", [])]
+    return [stream["outcomes"]["counted"] for stream in join.get("streams", [])]

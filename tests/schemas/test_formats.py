@@ -82,8 +82,8 @@ DIMENSIONS = ["variant", "country"]
 
 @pytest.fixture
 def schemas(registry: SmallRegistry) -> Iterator[Schemas]:
-    with closing(Schemas(Registry(RegistryOptions(url=registry.url), {}))) as found:
-        yield found
+    with closing(Schemas(Registry(RegistryOptions(url=registry.url), {}))) as opened:
+        yield opened
 
 
 def decoded(schemas: Schemas, encoding: Encoding, values: Sequence[bytes | None]) -> Decoded:
@@ -105,14 +105,14 @@ def decoder_of_json() -> Decoder:
     return Decoder(FIELDS, DIMENSIONS)
 
 
-def plain(found: Decoded) -> Any:
-    times = None if found.times is None else found.times.tolist()
-    batch = msgspec.structs.replace(found.batch, times=cast("Any", times))
-    return msgspec.to_builtins(msgspec.structs.replace(found, batch=batch))
+def plain(decoded_values: Decoded) -> Any:
+    times = None if decoded_values.times is None else decoded_values.times.tolist()
+    batch = msgspec.structs.replace(decoded_values.batch, times=cast("Any", times))
+    return msgspec.to_builtins(msgspec.structs.replace(decoded_values, batch=batch))
 
 
-def json_of(found: list[dict[str, Any]]) -> Any:
-    return plain(decoder_of_json().decode_many(as_json(found)))
+def json_of(records: list[dict[str, Any]]) -> Any:
+    return plain(decoder_of_json().decode_many(as_json(records)))
 
 
 @pytest.mark.parametrize(
@@ -129,11 +129,13 @@ def test_events_equal_those_of_json(
     encoding: Encoding,
     produce: Callable[[str, list[dict[str, Any]]], list[bytes]],
 ) -> None:
-    found = events(60)
+    records = events(60)
     if encoding.format == "avro":
         # The old version has no field for it.
-        found = [each if n >= 20 else _without_country(each) for n, each in enumerate(found)]
-    assert plain(decoded(schemas, encoding, produce(registry.url, found))) == json_of(found)
+        records = [
+            record if n >= 20 else _without_country(record) for n, record in enumerate(records)
+        ]
+    assert plain(decoded(schemas, encoding, produce(registry.url, records))) == json_of(records)
 
 
 def _without_country(event: dict[str, Any]) -> dict[str, Any]:
@@ -145,7 +147,7 @@ def test_json_behind_the_id_of_a_schema_is_json(registry: SmallRegistry) -> None
     values = as_json_schema(registry.url, events(20))
     assert plain(decoder.decode_many(values)) == json_of(events(20))
     bare = decoder.decode_many([as_json(events(1))[0], values[0], None])
-    assert [(place, each.reason) for place, each in bare.invalid] == [(0, "not_framed")]
+    assert [(place, invalid.reason) for place, invalid in bare.invalid] == [(0, "not_framed")]
     assert (list(bare.places), list(bare.tombstones)) == ([1], [2])
 
 
@@ -156,13 +158,18 @@ def test_interactions_equal_those_of_json(registry: SmallRegistry, schemas: Sche
     values: list[bytes | None] = [*as_evolved_avro(registry.url, events(30)), None, b"{}"]
     assert schemas.load(encoding, values, PATIENCE)
     framed_ones = FramedDecoder(of_json, by_schema(schemas.readers(encoding)))
-    found = framed_ones.decode_many(values)
-    in_us = [each | {"at": 1_000 * each["at"]} for each in events(30)]
+    decoded_here = framed_ones.decode_many(values)
+    in_us = [record | {"at": 1_000 * record["at"]} for record in events(30)]
     expected = of_json.decode_many([*as_json(in_us), None, b"{}"])
-    assert (found.keys, found.items) == (expected.keys, expected.items)
-    assert found.times.tolist() == expected.times.tolist()
-    assert (found.places.tolist(), found.tombstones) == (expected.places.tolist(), [30])
-    assert [(place, each.reason) for place, each in found.invalid] == [(31, "not_framed")]
+    assert (decoded_here.keys, decoded_here.items) == (expected.keys, expected.items)
+    assert decoded_here.times.tolist() == expected.times.tolist()
+    assert (decoded_here.places.tolist(), decoded_here.tombstones) == (
+        expected.places.tolist(),
+        [30],
+    )
+    assert [(place, invalid.reason) for place, invalid in decoded_here.invalid] == [
+        (31, "not_framed")
+    ]
 
 
 @pytest.mark.parametrize("encoding", [Encoding("avro", "ms"), Encoding("protobuf", "ms")])
@@ -181,12 +188,12 @@ def test_a_record_that_does_not_match_its_schema_is_invalid(
     if encoding.format == "protobuf":
         # The class says what a record is, whatever its schema id.
         del bad["unknown_schema"], bad["unusable_schema"]
-    values = [value for found in bad.values() for value in (*found, good, None)]
-    found = decoded(schemas, encoding, values)
-    expected = [reason for reason, each in bad.items() for _ in each]
-    assert [each.reason for _, each in found.invalid] == expected
-    assert len(found.places) == len(found.tombstones) == len(bad)
-    assert sorted([*found.places, *found.tombstones, *(p for p, _ in found.invalid)]) == list(
+    values = [value for records in bad.values() for value in (*records, good, None)]
+    outcome = decoded(schemas, encoding, values)
+    expected = [reason for reason, records_ in bad.items() for _ in records_]
+    assert [invalid.reason for _, invalid in outcome.invalid] == expected
+    assert len(outcome.places) == len(outcome.tombstones) == len(bad)
+    assert sorted([*outcome.places, *outcome.tombstones, *(p for p, _ in outcome.invalid)]) == list(
         range(len(values))
     )
 
@@ -201,8 +208,8 @@ def test_the_limits_of_json_are_those_of_all_formats(
         (Encoding("avro", "ms"), as_avro),
         (Encoding("protobuf", "ms"), as_protobuf),
     ):
-        found = decoded(schemas, encoding, produce(registry.url, [event]))
-        ((_, invalid),) = found.invalid
+        outcome = decoded(schemas, encoding, produce(registry.url, [event]))
+        ((_, invalid),) = outcome.invalid
         assert (invalid.reason, invalid.engaged) == ("invalid_score", True)
 
 
@@ -237,8 +244,8 @@ def read_avro(kind: object, value: object, unit: TimeUnit = "iso8601") -> Any:
         (["null", "double"], float("-inf"), "-inf"),
     ],
 )
-def test_a_type_of_avro_becomes_json(kind: object, value: object, found: object) -> None:
-    assert read_avro(kind, value) == found
+def test_a_type_of_avro_becomes_json(kind: object, value: object, expected: object) -> None:
+    assert read_avro(kind, value) == expected
 
 
 def test_a_uuid_of_sixteen_bytes_becomes_its_text() -> None:
@@ -270,8 +277,8 @@ def test_a_timestamp_is_converted_to_the_unit_of_the_stream(millis: int, written
 
 def test_a_local_timestamp_has_no_time_zone() -> None:
     kind = {"type": "long", "logicalType": "local-timestamp-millis"}
-    found = read_avro(kind, 1_790_000_000_000, "ms")
-    assert found == "2026-09-21T14:13:20"
+    text = read_avro(kind, 1_790_000_000_000, "ms")
+    assert text == "2026-09-21T14:13:20"
 
 
 @pytest.mark.parametrize(
@@ -380,8 +387,8 @@ def test_a_type_of_protobuf_becomes_json() -> None:
         "free": {"k": True},
         "took": "3s",
     }
-    for unit, found in (("ms", 1_790_000_000_250), ("us", 1_790_000_000_250_000)):
-        assert read_protobuf(given, cast("TimeUnit", unit))["at"] == found
+    for unit, instant in (("ms", 1_790_000_000_250), ("us", 1_790_000_000_250_000)):
+        assert read_protobuf(given, cast("TimeUnit", unit))["at"] == instant
     assert read_protobuf(given, "s")["at"] == 1_790_000_000.25
 
 
@@ -401,16 +408,16 @@ def test_a_message_within_another_has_a_longer_path() -> None:
     "path", [b"", b"\x00", b"\x02", b"\x02\x04", b"\x01", b"\xff" * 6, b"\x04\x00\x02"]
 )
 def test_a_record_of_another_message_is_rejected(path: bytes) -> None:
-    with pytest.raises(Refusal, match="its message is not R") as found:
+    with pytest.raises(Refusal, match="its message is not R") as refusal:
         protobuf.reader(message(), "ms")(framed(1, path))
-    assert found.value.invalid.reason == "not_of_its_schema"
+    assert refusal.value.invalid.reason == "not_of_its_schema"
 
 
 def test_a_function_of_the_user_decodes_any_format() -> None:
-    found = events(20)
-    values = [json.dumps(event)[::-1].encode() for event in found]
+    records = events(20)
+    values = [json.dumps(event)[::-1].encode() for event in records]
     to_text = by_function(lambda value: json.loads(value[::-1]), "shop:decode")
-    assert plain(FramedDecoder(decoder_of_json(), to_text).decode_many(values)) == json_of(found)
+    assert plain(FramedDecoder(decoder_of_json(), to_text).decode_many(values)) == json_of(records)
 
 
 @pytest.mark.parametrize(
@@ -473,14 +480,14 @@ def _json_schema(client: SchemaRegistryClient) -> Callable[[dict[str, Any]], byt
 def test_records_of_confluents_serializers_are_read(
     url: str, format_: Format, serialize: Serialize
 ) -> None:
-    found = [
-        {name: value for name, value in each.items() if name != "country"} for each in events(20)
+    records = [
+        {name: value for name, value in event.items() if name != "country"} for event in events(20)
     ]
     written = serialize(SchemaRegistryClient({"url": url}))
-    values = [written(each) for each in found]
+    values = [written(record) for record in records]
     encoding = Encoding(format_, "ms")
     with closing(Schemas(Registry(RegistryOptions(url=url), {}))) as schemas:
         converter = to_text(schemas, encoding, values)
         assert plain(FramedDecoder(decoder_of_json(), converter).decode_many(values)) == json_of(
-            found
+            records
         )

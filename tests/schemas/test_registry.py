@@ -34,19 +34,19 @@ def client(url: str) -> Iterator[Registry]:
 
 
 def test_a_schema_includes_its_references(url: str, client: Registry) -> None:
-    found = client.definition(avro_id(url))
-    assert found.kind == "AVRO"
-    assert json.loads(found.text)["name"] == "Shown"
-    ((name, item),) = found.references.items()
+    definition = client.definition(avro_id(url))
+    assert definition.kind == "AVRO"
+    assert json.loads(definition.text)["name"] == "Shown"
+    ((name, item),) = definition.references.items()
     assert (name, json.loads(item)["name"]) == ("shop.Item", "Item")
 
 
 def test_a_protobuf_schema_is_returned_as_registered(url: str, client: Registry) -> None:
-    found = client.definition(protobuf_id(url))
-    assert found.kind == "PROTOBUF"
-    assert found.text.split() == PROTO.split()
-    assert list(found.references) == ["shop/item.proto"]
-    assert found.references["shop/item.proto"].split() == ITEM_PROTO.split()
+    definition = client.definition(protobuf_id(url))
+    assert definition.kind == "PROTOBUF"
+    assert definition.text.split() == PROTO.split()
+    assert list(definition.references) == ["shop/item.proto"]
+    assert definition.references["shop/item.proto"].split() == ITEM_PROTO.split()
 
 
 def test_a_missing_id_is_unknown(client: Registry) -> None:
@@ -70,9 +70,9 @@ def test_the_check_reports_the_supported_types(url: str, client: Registry) -> No
 def test_an_unavailable_registry_is_unreachable(registry: SmallRegistry) -> None:
     registry.stop()
     with asking(registry.url) as client:
-        with pytest.raises(RegistryError, match="cannot be reached") as found:
+        with pytest.raises(RegistryError, match="cannot be reached") as error:
             client.definition(1)
-        assert found.value.failure == "unreachable"
+        assert error.value.failure == "unreachable"
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])
@@ -109,9 +109,9 @@ def test_a_password_is_read_again_after_it_was_rejected(
     with asking(registry.url, user="reader", password=f"${{file:{secret}}}") as client:
         assert client.definition(number).text == '"string"'
         registry.user = ("reader", "second")
-        with pytest.raises(RegistryError, match="rejects this user") as found:
+        with pytest.raises(RegistryError, match="rejects this user") as error:
             client.definition(other)
-        assert found.value.failure == "authentication"
+        assert error.value.failure == "authentication"
         secret.write_text("second\n")
         assert client.definition(other).text == '"long"'
 
@@ -145,9 +145,9 @@ def test_a_whole_answer_has_one_deadline(
     monkeypatch.setattr("streameval.sources.schemas.registry._SECONDS", 0.3)
     registry.pace = 0.1
     with asking(registry.url) as client:
-        with pytest.raises(RegistryError, match=r"no whole answer within 0\.3 s") as found:
+        with pytest.raises(RegistryError, match=r"no whole answer within 0\.3 s") as error:
             client.definition(number)
-        assert found.value.failure == "unreachable"
+        assert error.value.failure == "unreachable"
         registry.pace = 0.0
         assert client.definition(number).text == '"string"'
 
@@ -178,9 +178,9 @@ def test_the_certificate_of_the_registry_is_verified(tmp_path: Path) -> None:
         with asking(registry.url, ca_file=str(authority.file)) as client:
             assert "answers" in client.check()
         with asking(registry.url) as client:
-            with pytest.raises(RegistryError, match=r"not trusted.*ca_file") as found:
+            with pytest.raises(RegistryError, match=r"not trusted.*ca_file") as error:
                 client.definition(1)
-            assert found.value.failure == "certificate"
+            assert error.value.failure == "certificate"
 
 
 def test_a_file_without_certificates_is_a_configuration_error(tmp_path: Path) -> None:

@@ -39,10 +39,10 @@ class Stage:
         self.members: list[SchemaSource] = []
 
     def member(self, name: str, positions: dict[Partition, int] | None = None) -> SchemaSource:
-        found = SchemaSource(LogSource(self.group, name), self.schemas, {"avro": ENCODING})
-        found.open(Positions(positions))
-        self.members.append(found)
-        return found
+        member_source = SchemaSource(LogSource(self.group, name), self.schemas, {"avro": ENCODING})
+        member_source.open(Positions(positions))
+        self.members.append(member_source)
+        return member_source
 
     def schema(self, name: str) -> int:
         return register(self.registry.url, name, f'{{"type": "string", "doc": "{name}"}}')
@@ -55,9 +55,9 @@ class Stage:
 @pytest.fixture
 def stage() -> Iterator[Stage]:
     with small_registry() as registry:
-        found = Stage(registry)
-        yield found
-        for member in found.members:
+        opened = Stage(registry)
+        yield opened
+        for member in opened.members:
             member.close()
 
 
@@ -67,20 +67,20 @@ def polled(source: SchemaSource, until: Callable[[list[RecordBatch]], bool]) -> 
     deadline = time.monotonic() + PATIENCE
     while not until(batches):
         assert time.monotonic() < deadline, (batches, source.trouble)
-        found = source.poll(0.01)
-        assert len({each.partition for each in found}) == len(found)
-        batches += found
+        received = source.poll(0.01)
+        assert len({batch.partition for batch in received}) == len(received)
+        batches += received
         time.sleep(0.001)
     return batches
 
 
 def values(batches: list[RecordBatch], partition: Partition) -> list[tuple[int, bytes | None]]:
-    mine = [each for each in batches if each.partition == partition]
-    return [pair for each in mine for pair in zip(each.offsets, each.values, strict=True)]
+    mine = [batch for batch in batches if batch.partition == partition]
+    return [pair for batch in mine for pair in zip(batch.offsets, batch.values, strict=True)]
 
 
 def count(batches: list[RecordBatch]) -> int:
-    return sum(len(each.values) for each in batches)
+    return sum(len(batch.values) for batch in batches)
 
 
 def test_each_record_is_delivered_once_and_in_order_for_any_schemas(stage: Stage) -> None:
@@ -89,25 +89,25 @@ def test_each_record_is_delivered_once_and_in_order_for_any_schemas(stage: Stage
     stage.write(AVRO[0], *records)
     stage.write(PLAIN, b"p")
     source = stage.member("a")
-    batches = polled(source, lambda found: count(found) == 301)
+    batches = polled(source, lambda received: count(received) == 301)
     assert values(batches, AVRO[0]) == list(enumerate(records))
     # Whether it answers at all may have been asked first.
-    asked = [each for each in stage.registry.asked if each != "/schemas/types"]
-    assert sorted(asked) == [f"/schemas/ids/{each}" for each in ids]
+    asked = [path for path in stage.registry.asked if path != "/schemas/types"]
+    assert sorted(asked) == [f"/schemas/ids/{schema_id}" for schema_id in ids]
     assert source.trouble is None
 
 
 def test_while_the_registry_is_unavailable_only_records_that_need_it_wait(stage: Stage) -> None:
-    known, new = stage.schema("known"), stage.schema("new")
-    stage.write(AVRO[0], framed(known, b"0"))
+    cached, new = stage.schema("known"), stage.schema("new")
+    stage.write(AVRO[0], framed(cached, b"0"))
     source = stage.member("a")
-    polled(source, lambda found: count(found) == 1)
+    polled(source, lambda received: count(received) == 1)
     stage.registry.stop()
-    stage.write(AVRO[0], framed(known, b"1"), framed(new, b"2"), framed(known, b"3"))
-    stage.write(AVRO[1], framed(known, b"4"))
+    stage.write(AVRO[0], framed(cached, b"1"), framed(new, b"2"), framed(cached, b"3"))
+    stage.write(AVRO[1], framed(cached, b"4"))
     stage.write(PLAIN, b"5")
-    batches = polled(source, lambda found: count(found) == 3 and source.trouble is not None)
-    assert values(batches, AVRO[0]) == [(1, framed(known, b"1"))]
+    batches = polled(source, lambda received: count(received) == 3 and source.trouble is not None)
+    assert values(batches, AVRO[0]) == [(1, framed(cached, b"1"))]
     trouble = source.trouble
     assert trouble is not None
     assert "it cannot be reached" in trouble
@@ -115,13 +115,13 @@ def test_while_the_registry_is_unavailable_only_records_that_need_it_wait(stage:
         f"; schema {new} is needed; records of avro[0] wait for it; still trying."
     )
     assert stage.schemas.failures["unreachable"] > 0
-    stage.write(AVRO[0], framed(known, b"6"))
+    stage.write(AVRO[0], framed(cached, b"6"))
     stage.registry.start()
-    batches = polled(source, lambda found: count(found) == 3)
+    batches = polled(source, lambda received: count(received) == 3)
     assert values(batches, AVRO[0]) == [
         (2, framed(new, b"2")),
-        (3, framed(known, b"3")),
-        (4, framed(known, b"6")),
+        (3, framed(cached, b"3")),
+        (4, framed(cached, b"6")),
     ]
     assert source.trouble is None
 
@@ -132,20 +132,20 @@ def test_waiting_records_of_a_revoked_partition_are_dropped(stage: Stage) -> Non
     for partition in AVRO:
         stage.write(partition, framed(new, b"0"), framed(new, b"1"))
     first = stage.member("a")
-    polled(first, lambda _: all(str(each) in (first.trouble or "") for each in AVRO))
+    polled(first, lambda _: all(str(place) in (first.trouble or "") for place in AVRO))
     second = SchemaSource(LogSource(stage.group, "b"), stage.schemas, {"avro": ENCODING})
     second.open(Positions())
     polled(first, lambda _: len(stage.group.held_by("b")) > 0)
     stage.registry.start()
-    moved = [each for each in stage.group.held_by("b") if each in AVRO]
+    moved = [place for place in stage.group.held_by("b") if place in AVRO]
     assert moved
-    theirs = polled(second, lambda found: count(found) == 2 * len(moved))
-    mine = polled(first, lambda found: count(found) >= 2 * (2 - len(moved)))
+    theirs = polled(second, lambda received: count(received) == 2 * len(moved))
+    mine = polled(first, lambda received: count(received) >= 2 * (2 - len(moved)))
     # What it may not deliver it would deliver now.
     mine += [batch for _ in range(5) for batch in first.poll(0.01)]
     assert count(mine) == 2 * (2 - len(moved))
-    assert {each.partition for each in theirs if each.values} == set(moved)
-    assert {each.partition for each in mine if each.values} == set(AVRO) - set(moved)
+    assert {batch.partition for batch in theirs if batch.values} == set(moved)
+    assert {batch.partition for batch in mine if batch.values} == set(AVRO) - set(moved)
     second._source.close()
 
 
@@ -153,7 +153,7 @@ def test_a_record_with_an_invalid_frame_does_not_wait(stage: Stage) -> None:
     stage.registry.stop()
     stage.write(AVRO[0], b"", b"\0\0", b"{}", None, b"\1\0\0\0\7x")
     source = stage.member("a")
-    assert count(polled(source, lambda found: count(found) == 5)) == 5
+    assert count(polled(source, lambda received: count(received) == 5)) == 5
 
 
 def test_the_source_reports_trouble_until_the_registry_answers(stage: Stage) -> None:
@@ -165,23 +165,23 @@ def test_the_source_reports_trouble_until_the_registry_answers(stage: Stage) -> 
     polled(source, lambda _: source.trouble is None)
     stage.registry.stop()
     stage.write(PLAIN, b"p")
-    polled(source, lambda found: count(found) == 1)
+    polled(source, lambda received: count(received) == 1)
     assert source.trouble is None
 
 
 def test_a_missing_schema_is_requested_again_later(stage: Stage) -> None:
     stage.write(AVRO[0], framed(1, b"\x02x"))
     source = stage.member("a")
-    polled(source, lambda found: count(found) == 1)
+    polled(source, lambda received: count(received) == 1)
     assert stage.schema("late") == 1
     readers = stage.schemas.readers(ENCODING)
     refusing = readers[framed(1, b"")]
     stage.write(AVRO[0], framed(1, b"\x02x"))
-    polled(source, lambda found: count(found) == 1)
+    polled(source, lambda received: count(received) == 1)
     assert readers[framed(1, b"")] is refusing
     stage.now += 61
     stage.write(AVRO[0], framed(1, b"\x02x"))
-    polled(source, lambda found: count(found) == 1)
+    polled(source, lambda received: count(received) == 1)
     assert readers[framed(1, b"")](framed(1, b"\x02x")) == b'"x"'
 
 
@@ -189,13 +189,13 @@ def test_each_unknown_id_is_asked_for_once(stage: Stage) -> None:
     numbers = Random(7).sample(range(2**32), 600)
     stage.write(AVRO[0], *(framed(number, b"") for number in numbers))
     source = stage.member("a")
-    polled(source, lambda found: count(found) == len(numbers))
+    polled(source, lambda received: count(received) == len(numbers))
     possible = {f"/schemas/ids/{number}" for number in numbers if number < 2**31}
     asked = [path for path in stage.registry.asked if path != "/schemas/types"]
     assert sorted(asked) == sorted(possible)
     # None of them is asked for again before its time.
     stage.write(AVRO[0], *(framed(number, b"") for number in numbers))
-    polled(source, lambda found: count(found) == len(numbers))
+    polled(source, lambda received: count(received) == len(numbers))
     assert len(stage.registry.asked) <= len(asked) + 1
 
 
@@ -205,7 +205,7 @@ def test_only_the_newest_unknown_ids_are_remembered(
     monkeypatch.setattr("streameval.sources.schemas.source._MAX_REFUSED", 10)
     stage.write(AVRO[0], *(framed(number, b"") for number in range(1, 101)))
     source = stage.member("a")
-    polled(source, lambda found: count(found) == 100)
+    polled(source, lambda received: count(received) == 100)
     assert len(stage.schemas.readers(ENCODING)) <= 10
     # An id that was forgotten before its record was delivered would be asked for again.
     assert len(set(stage.registry.asked)) == len(stage.registry.asked) <= 101

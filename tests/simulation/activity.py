@@ -36,7 +36,7 @@ def _report(random: np.random.Generator, often: float) -> Report:
     taste = random.beta(0.8, 7.2, USERS) / more
     # At least one list a day, so that who comes does not depend on the treatment.
     lists = (1 + random.poisson(3.0 * more - 1.0, comes.shape)) * comes
-    day, user = (np.repeat(each.ravel(), lists.ravel()) for each in np.indices(lists.shape))
+    day, user = (np.repeat(indices.ravel(), lists.ravel()) for indices in np.indices(lists.shape))
     clicks = random.binomial(ITEMS, taste[user])
     variants = {
         name: _variant(day[here], hashes[user[here]], clicks[here])
@@ -83,14 +83,14 @@ def _splits(seed: int, runs: int) -> Iterator[Bar]:
     random = np.random.default_rng((seed, 6))
     for users, share in ((1_000_000, 0.49), (10_000_000, 0.495), (10_000_000, 0.5)):
         first = random.binomial(users, share, 10 * runs)
-        alarms = [_alarms(random, int(one), users - int(one)) for one in first]
+        alarms = [_alarms(random, int(first_size), users - int(first_size)) for first_size in first]
         name = f"{users:,} users split {100 * share:g}:{100 - 100 * share:g}: alarm"
         yield at_most(name, 0.001, alarms) if share == 0.5 else at_least(name, 0.99, alarms)
 
 
-def _alarms(random: np.random.Generator, one: int, other: int) -> bool:
+def _alarms(random: np.random.Generator, first: int, other: int) -> bool:
     halvings = 0
-    while max(one, other) >> halvings > EXPERIMENT_USERS:
+    while max(first, other) >> halvings > EXPERIMENT_USERS:
         halvings += 1
-    counts = [int(random.binomial(each, 0.5**halvings)) for each in (one, other)]
+    counts = [int(random.binomial(size, 0.5**halvings)) for size in (first, other)]
     return ratio_evidence(counts, [0.5, 0.5]) >= ALARM

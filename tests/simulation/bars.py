@@ -42,37 +42,37 @@ class Bar(NamedTuple):
     passed: bool
 
 
-def at_most(name: str, rate: float, found: Sequence[bool]) -> Bar:
+def at_most(name: str, rate: float, outcomes: Sequence[bool]) -> Bar:
     """A share of runs may not be above a rate; fails where that many are too unlikely."""
-    count = sum(found)
-    chance = sum(_binomial(k, len(found), rate) for k in range(count, len(found) + 1))
-    text = f"{count} of {len(found)}, at most {rate:.1%}"
+    count = sum(outcomes)
+    chance = sum(_binomial(k, len(outcomes), rate) for k in range(count, len(outcomes) + 1))
+    text = f"{count} of {len(outcomes)}, at most {rate:.1%}"
     return Bar(name, text, chance >= UNLIKELY)
 
 
-def mean_at_most(name: str, most: float, found: Sequence[float]) -> Bar:
+def mean_at_most(name: str, most: float, values: Sequence[float]) -> Bar:
     """The mean of shares may not be above a number; more only by chance."""
-    mean, room = float(np.mean(found)), 3.1 * float(np.std(found)) / math.sqrt(len(found))
+    mean, room = float(np.mean(values)), 3.1 * float(np.std(values)) / math.sqrt(len(values))
     return Bar(name, f"{mean:.1%}, at most {most:.1%}", mean <= most + room)
 
 
-def at_least(name: str, rate: float, found: Sequence[bool]) -> Bar:
+def at_least(name: str, rate: float, outcomes: Sequence[bool]) -> Bar:
     """A share of runs may not be below a rate; likewise."""
-    missed = at_most(name, 1.0 - rate, [not each for each in found])
-    return missed._replace(measured=f"{sum(found)} of {len(found)}, at least {rate:.1%}")
+    missed = at_most(name, 1.0 - rate, [not outcome for outcome in outcomes])
+    return missed._replace(measured=f"{sum(outcomes)} of {len(outcomes)}, at least {rate:.1%}")
 
 
-def between(name: str, low: float, high: float, found: Sequence[float]) -> Bar:
+def between(name: str, low: float, high: float, values: Sequence[float]) -> Bar:
     """The mean must lie between two numbers."""
-    mean = float(np.mean(found)) if found else math.nan
+    mean = float(np.mean(values)) if values else math.nan
     return Bar(name, f"{mean:.2f}, from {low:g} to {high:g}", low <= mean <= high)
 
 
-def steady(name: str, most: float, found: Sequence[float]) -> Bar:
+def steady(name: str, most: float, values: Sequence[float]) -> Bar:
     """The standard deviation by the mean may not be above a share; more only by chance."""
-    share = float(np.std(found, ddof=1) / np.mean(found)) if len(found) > 1 else math.nan
+    share = float(np.std(values, ddof=1) / np.mean(values)) if len(values) > 1 else math.nan
     # A sample's deviation is above its own by 3.1 of its standard errors in one of 1,000 cases.
-    room = 1.0 + 3.1 / math.sqrt(2.0 * max(len(found) - 1, 1))
+    room = 1.0 + 3.1 / math.sqrt(2.0 * max(len(values) - 1, 1))
     return Bar(name, f"{share:.1%}, at most {most:.0%}", share <= most * room)
 
 
@@ -140,14 +140,17 @@ class Run(NamedTuple):
     def oracle(self, metric: str) -> Oracle:
         """What the raw lists of each user say of the difference, day by day."""
         days, users = self.world.days, self.world.users
-        one, other = (
-            each.sums(metric, days, each.user, users) for each in (self.control, self.treatment)
+        control_sums, other = (
+            traffic.sums(metric, days, traffic.user, users)
+            for traffic in (self.control, self.treatment)
         )
-        totals = [each.denominators.sum(axis=1) for each in (one, other)]
+        totals = [sums_.denominators.sum(axis=1) for sums_ in (control_sums, other)]
         both = (totals[0] > 0) & (totals[1] > 0)
         weight = np.where(both, totals[0] * totals[1] / np.maximum(totals[0] + totals[1], 1), 0.0)
         weight = weight / weight.sum()
-        (value, first), (changed, second) = (_by_user(each, weight) for each in (one, other))
+        (value, first), (changed, second) = (
+            _by_user(sums_, weight) for sums_ in (control_sums, other)
+        )
         return Oracle(value, _length(second - first), first / value, second / changed)
 
 
@@ -254,11 +257,11 @@ class Simulation:
 
     def bars(self) -> Iterator[Bar]:
         for kind in KINDS:
-            yield from _bars(kind, [self.found(kind, number) for number in range(self.runs)])
+            yield from _bars(kind, [self.run_result(kind, number) for number in range(self.runs)])
         yield from self._splits()
         yield from self._selections()
 
-    def found(self, kind: Kind, number: int) -> Found:
+    def run_result(self, kind: Kind, number: int) -> Found:
         """What a run of this number shows."""
         run = self._run(kind, number)
         peeked, fixed, widths = {}, {}, {}
@@ -290,12 +293,13 @@ class Simulation:
         random = np.random.default_rng([self.seed, 3])
         for share, name in ((0.5, "50:50"), (0.48, "48:52")):
             first = random.binomial(20_000, share, 5 * self.runs)
-            found = [
-                ratio_evidence([int(one), 20_000 - int(one)], [0.5, 0.5]) >= ALARM for one in first
+            alarms = [
+                ratio_evidence([int(count), 20_000 - int(count)], [0.5, 0.5]) >= ALARM
+                for count in first
             ]
             bar = at_most if share == 0.5 else at_least
             limit = 1 / ALARM if share == 0.5 else 0.85
-            yield bar(f"20,000 users split {name}: alarm", limit, found)
+            yield bar(f"20,000 users split {name}: alarm", limit, alarms)
 
     def _selections(self) -> Iterator[Bar]:
         """Of 36 comparisons, what is stated about those that stand out."""
@@ -330,41 +334,45 @@ class Simulation:
         group = (hashes % GROUPS).astype(np.int64)
         nameless = random.random(world.users) < (kind.anonymous if self.system.by_user else 1.0)
         groups = [
-            np.where(
-                nameless[each.user], random.integers(0, GROUPS, each.user.size), group[each.user]
-            )
-            for each in arms
+            np.where(nameless[arm.user], random.integers(0, GROUPS, arm.user.size), group[arm.user])
+            for arm in arms
         ]
         return Run(world, arms[0], arms[1], (groups[0], groups[1]), hashes, ~nameless)
 
 
-def _bars(kind: Kind, found: Sequence[Found]) -> Iterator[Bar]:
+def _bars(kind: Kind, results: Sequence[Found]) -> Iterator[Bar]:
     for metric in METRICS:
         name = f"A/A, {kind.name}, {metric}"
         yield at_most(
-            f"{name}: any alarm, looked at daily", 0.05, [each.peeked[metric] for each in found]
+            f"{name}: any alarm, looked at daily",
+            0.05,
+            [run_result.peeked[metric] for run_result in results],
         )
         if kind.looked_once:
             yield at_most(
-                f"{name}: alarm at one look", 0.065, [each.fixed[metric] for each in found]
+                f"{name}: alarm at one look",
+                0.065,
+                [run_result.fixed[metric] for run_result in results],
             )
         if kind.widths:
-            fixed, anytime = zip(*(each.widths[metric] for each in found), strict=True)
+            fixed, anytime = zip(
+                *(run_result.widths[metric] for run_result in results), strict=True
+            )
             yield between(f"{name}: half width, fixed", 1.8, 2.35, fixed)
             yield between(f"{name}: half width, anytime at best", 2.7, 3.7, anytime)
             yield steady(f"{name}: width varies", 0.12, fixed)
-    claimed = [each.claimed for each in found]
+    claimed = [run_result.claimed for run_result in results]
     yield at_most(f"A/A, {kind.name}: a sentence claims a difference", 0.05, claimed)
     if kind.widths:
-        alarmed = [each.alarmed for each in found]
+        alarmed = [run_result.alarmed for run_result in results]
         yield at_most(f"A/A, {kind.name}: a check raises an alarm", 0.002, alarmed)
-        effects = [each.effect for each in found if each.effect is not None]
+        effects = [run_result.effect for run_result in results if run_result.effect is not None]
         seen, covered = zip(*effects, strict=True)
         yield at_least(f"{kind.name}: an effect of 5 standard errors found", 0.8, seen)
         yield at_least(f"{kind.name}: its lift covered", 0.95, covered)
 
 
-def _half(found: Comparison) -> float:
-    if found.low is None or found.high is None:
+def _half(comparison: Comparison) -> float:
+    if comparison.low is None or comparison.high is None:
         return math.nan
-    return (found.high - found.low) / 2
+    return (comparison.high - comparison.low) / 2

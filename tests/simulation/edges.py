@@ -138,10 +138,10 @@ class Thin(NamedTuple):
     rate: float = 0.1
 
     def trial(self, random: np.random.Generator, lift: float) -> Trial:
-        one = self._of(random, self.control, 0.0)
+        control = self._of(random, self.control, 0.0)
         other = self._of(random, self.treatment, lift)
         users = {"control": float(self.control[0]), "treatment": float(self.treatment[0])}
-        return Trial("ctr", users, one, other)
+        return Trial("ctr", users, control, other)
 
     def _of(self, random: np.random.Generator, arm: tuple[int, Visits], lift: float) -> Lists:
         users, visits = arm
@@ -164,9 +164,11 @@ class Revenue(NamedTuple):
 
     def trial(self, random: np.random.Generator, lift: float) -> Trial:
         metric = f"value_per_list(cap={self.cap:g})" if self.cap else "value_per_list"
-        one, other = (self._of(random, users, side * lift) for side, users in enumerate(self.users))
+        control, other = (
+            self._of(random, users, side * lift) for side, users in enumerate(self.users)
+        )
         shares = dict(zip(("control", "treatment"), map(float, self.users), strict=True))
-        return Trial(metric, shares, one, other)
+        return Trial(metric, shares, control, other)
 
     def _of(self, random: np.random.Generator, users: int, lift: float) -> Lists:
         user = np.repeat(np.arange(users), random.poisson(6, users))
@@ -197,7 +199,7 @@ class Ramp(NamedTuple):
         treated = random.random(users)[user] < np.where(when < _CHANGE, 0.01, 0.5)
         taste = _tastes(random, users)[user] * (1.0 - day / 40.0) * (1.0 + lift * treated)
         clicks, hashes = _clicks(random, taste), _hashes(random, users)[user]
-        one, other = (
+        control, other = (
             Lists(day[who], hashes[who], clicks[who], ITEMS) for who in (~treated, treated)
         )
         dates = (date.fromordinal(date(1970, 1, 1).toordinal() + day) for day in (0, _CHANGE))
@@ -205,7 +207,7 @@ class Ramp(NamedTuple):
             {"since": day, "control": 1.0 - share, "treatment": share}
             for day, share in zip(dates, (0.01, 0.5), strict=True)
         ]
-        return Trial("ctr", shares, one, other)
+        return Trial("ctr", shares, control, other)
 
 
 class Bot(NamedTuple):
@@ -277,7 +279,7 @@ class Outcome(NamedTuple):
         difference: whether the interval of the difference excludes 0.
         silent: whether there is no verdict because of too few users.
         alarmed: whether a check raised an alarm.
-        found: the effect, at one look.
+        detected: the effect, at one look.
     """
 
     claimed: bool
@@ -285,7 +287,7 @@ class Outcome(NamedTuple):
     difference: bool
     silent: bool
     alarmed: bool
-    found: bool
+    detected: bool
 
     @classmethod
     def of(cls, edge: Edge, seed: Sequence[int]) -> Outcome:
@@ -305,7 +307,7 @@ class Outcome(NamedTuple):
             and not row.low <= 0 <= row.high,
             silent=row.sentence.startswith("too few users"),
             alarmed=bool(report.checks.trouble),
-            found=claims(moved("fixed")[1]),
+            detected=claims(moved("fixed")[1]),
         )
 
 
@@ -318,8 +320,10 @@ def _printed(trial: Trial, method: Method) -> tuple[Report, Compared]:
 def bars(seed: int, runs: int) -> Iterator[Bar]:
     """The promises at the edges."""
     for number, (name, edge) in enumerate(EDGES.items()):
-        found = [Outcome.of(edge, (seed, 4, number, run)) for run in range(runs)]
-        named = {field: [getattr(each, field) for each in found] for field in Outcome._fields}
+        outcomes = [Outcome.of(edge, (seed, 4, number, run)) for run in range(runs)]
+        named = {
+            field: [getattr(outcome, field) for outcome in outcomes] for field in Outcome._fields
+        }
         yield at_most(f"A/A, {name}: claims at one look", 0.05, named["claimed"])
         yield at_most(f"A/A, {name}: claims at any of daily looks", 0.05, named["peeked"])
         expected, rate = (at_least, 0.99) if edge.untrusted else (at_most, 0.002)
@@ -327,8 +331,8 @@ def bars(seed: int, runs: int) -> Iterator[Bar]:
         shares = {
             "too few users": named["silent"],
             "difference excludes 0": named["difference"],
-            f"+{edge.lift:.0%} found": named["found"],
+            f"+{edge.lift:.0%} found": named["detected"],
         }
         text = ", ".join(f"{what} {np.mean(share):.1%}" for what, share in shares.items())
-        passed = edge.power is None or at_least(name, edge.power, named["found"]).passed
+        passed = edge.power is None or at_least(name, edge.power, named["detected"]).passed
         yield Bar(name, text, passed)

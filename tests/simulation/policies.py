@@ -69,8 +69,11 @@ def trial(random: np.random.Generator, world: World) -> Trial:
         )
         said |= "Do not trust" in str(log.read("snips").no_interval)
     truth = float((target * rates).sum()) * float((taste * often).sum() / often.sum())
-    found = [log.interval(metric, "fixed") for metric in ("ips", "snips")]
-    return Trial([one.low <= truth <= one.high for one in found if one is not None], said)
+    bounds = [log.interval(metric, "fixed") for metric in ("ips", "snips")]
+    return Trial(
+        [interval.low <= truth <= interval.high for interval in bounds if interval is not None],
+        said,
+    )
 
 
 def bars(seed: int, runs: int) -> Iterator[Bar]:
@@ -79,10 +82,10 @@ def bars(seed: int, runs: int) -> Iterator[Bar]:
     for number, (name, world) in enumerate(worlds.items()):
         randoms = (np.random.default_rng((seed, 9, number, run)) for run in range(runs))
         trials = [trial(random, world) for random in randoms]
-        distrusted = [each.distrusted for each in trials]
+        distrusted = [trial_.distrusted for trial_ in trials]
         if name == "right":
             yield at_most("right propensities: do not trust, at any look", 0.05, distrusted)
-            covered = [hit for each in trials for hit in each.covered]
+            covered = [hit for trial_ in trials for hit in trial_.covered]
             yield at_least("right propensities: intervals have the truth", 0.9, covered)
         else:
             yield at_least(f"{name}: do not trust", 0.95, distrusted)

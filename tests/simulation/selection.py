@@ -77,7 +77,7 @@ def _drawn(random: np.random.Generator, lifts: FloatArray, method: Method) -> Re
     }
     experiment = Experiment(guardrails=dict.fromkeys(METRICS, LIMIT))
     return compare_with_control(
-        experiment, [parse(each) for each in METRICS], arms, Intervals(), method
+        experiment, [parse(text) for text in METRICS], arms, Intervals(), method
     )
 
 

@@ -39,7 +39,7 @@ class System(NamedTuple):
             return any(day.evidence > 20 for day in compare_days(control, treatment))
         days = range(1, len(control.days) + 1)
         arms = ((_until(control, day), _until(treatment, day)) for day in days)
-        return any(self.compare(*each, "anytime", 0.02).excludes_zero for each in arms)
+        return any(self.compare(*arm, "anytime", 0.02).excludes_zero for arm in arms)
 
 
 def _until(sums: GroupSums, days: int) -> GroupSums:
@@ -71,9 +71,13 @@ def _sixteen_groups(
     control: GroupSums, treatment: GroupSums, method: Method, precision: float
 ) -> Comparison:
     """With the normal's quantile, too."""
-    found = right(_folded(control, 16), _folded(treatment, 16), method, precision)
+    comparison = right(_folded(control, 16), _folded(treatment, 16), method, precision)
     z = normal_quantile(0.025)
-    return _stretched(found, z / student_reach(z, found.groups)) if found.groups > 1 else found
+    return (
+        _stretched(comparison, z / student_reach(z, comparison.groups))
+        if comparison.groups > 1
+        else comparison
+    )
 
 
 def _folded(sums: GroupSums, groups: int) -> GroupSums:
@@ -82,19 +86,19 @@ def _folded(sums: GroupSums, groups: int) -> GroupSums:
     return GroupSums(days, above.reshape(shape).sum(axis=1), below.reshape(shape).sum(axis=1))
 
 
-def _stretched(found: Comparison, factor: float) -> Comparison:
+def _stretched(comparison: Comparison, factor: float) -> Comparison:
     """The same with wider bounds."""
-    if found.low is None or found.high is None or found.difference is None:
-        return found
-    if found.lift_low is None or found.lift_high is None or found.lift is None:
-        return found
-    lift = 1.0 + found.lift
+    if comparison.low is None or comparison.high is None or comparison.difference is None:
+        return comparison
+    if comparison.lift_low is None or comparison.lift_high is None or comparison.lift is None:
+        return comparison
+    lift = 1.0 + comparison.lift
     return msgspec.structs.replace(
-        found,
-        low=found.difference + factor * (found.low - found.difference),
-        high=found.difference + factor * (found.high - found.difference),
-        lift_low=lift * ((1.0 + found.lift_low) / lift) ** factor - 1.0,
-        lift_high=lift * ((1.0 + found.lift_high) / lift) ** factor - 1.0,
+        comparison,
+        low=comparison.difference + factor * (comparison.low - comparison.difference),
+        high=comparison.difference + factor * (comparison.high - comparison.difference),
+        lift_low=lift * ((1.0 + comparison.lift_low) / lift) ** factor - 1.0,
+        lift_high=lift * ((1.0 + comparison.lift_high) / lift) ** factor - 1.0,
     )
 
 

@@ -81,8 +81,8 @@ class Traffic(NamedTuple):
         """By day and owner, of which each list has one: its user group, or its user."""
         codes = self.day * owners + owner
         above, below = (
-            np.bincount(codes, each, days * owners).reshape(days, owners).astype(np.float64)
-            for each in self.of(metric)
+            np.bincount(codes, amounts, days * owners).reshape(days, owners).astype(np.float64)
+            for amounts in self.of(metric)
         )
         return GroupSums(np.arange(days), above, below.astype(np.int64))
 
@@ -135,7 +135,9 @@ class Users(NamedTuple):
             mood: factor on the chance of a click, by day; shape (days, 1).
         """
         lists = random.poisson(self.activity * (self.comes & here))
-        day, user = (np.repeat(each.ravel(), lists.ravel()) for each in np.indices(lists.shape))
+        day, user = (
+            np.repeat(indices.ravel(), lists.ravel()) for indices in np.indices(lists.shape)
+        )
         taste = np.minimum(self.taste * (1.0 + lift) * mood * np.ones((world.days, 1)), 1.0)
         chance = taste[day, user][:, None]
         return Traffic(day, user, random.random((day.size, world.items)) < chance)

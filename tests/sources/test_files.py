@@ -90,10 +90,10 @@ def test_a_truncated_file_is_an_error_after_its_whole_lines(
     tmp_path: Path, form: Form, missing: int
 ) -> None:
     path = _written(tmp_path / form.name, form.compress(_TEXT)[:-missing])
-    found: list[bytes] = []
+    records: list[bytes] = []
     with pytest.raises(SourceError) as caught:
-        found.extend(lines(path))
-    assert found == _LINES[: len(found)]
+        records.extend(lines(path))
+    assert records == _LINES[: len(records)]
     assert caught.value.where == path
     assert caught.value.problem == f"its {form.kind} data is truncated"
     assert caught.value.remedy == "wait until it is fully written"
@@ -136,10 +136,10 @@ def _opened(*paths: str, start: Mapping[Partition, int] | None = None) -> Iterat
 
 
 def _values(source: FilesSource) -> list[bytes | None]:
-    found: list[bytes | None] = []
+    values: list[bytes | None] = []
     while not source.finished:
-        found += [value for batch in source.poll(0.1) for value in batch.values]
-    return found
+        values += [value for batch in source.poll(0.1) for value in batch.values]
+    return values
 
 
 def test_a_missing_file_is_found_before_anything_is_read(tmp_path: Path) -> None:
@@ -216,9 +216,9 @@ def test_a_named_pipe_is_read_as_it_is_written(tmp_path: Path) -> None:
     writer.start()
     with _opened(str(path)) as source:
         assert source.bytes_total is None
-        found = _values(source)
+        records = _values(source)
     writer.join()
-    assert found == [b"a", b"b"]
+    assert records == [b"a", b"b"]
 
 
 _READER = """

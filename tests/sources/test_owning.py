@@ -79,11 +79,11 @@ def test_the_identity_of_a_simulator_does_not_depend_on_its_pace() -> None:
 
 
 def by_log(batches: list[RecordBatch]) -> dict[Partition, int]:
-    found: dict[Partition, int] = {}
+    counts: dict[Partition, int] = {}
     for batch in batches:
         if batch.values:
-            found[batch.partition] = found.get(batch.partition, 0) + len(batch.values)
-    return found
+            counts[batch.partition] = counts.get(batch.partition, 0) + len(batch.values)
+    return counts
 
 
 def quiet(source: Source, polls: int = 10) -> list[RecordBatch]:

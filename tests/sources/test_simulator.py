@@ -81,15 +81,19 @@ def test_a_third_of_the_users_has_each_variant_and_keeps_it() -> None:
     users = [{record["user"] for record in _sample()[variant]} for variant in VARIANTS]
     everybody = set().union(*users)
     assert len(everybody) == sum(map(len, users))
-    assert all(0.3 < len(each) / len(everybody) < 0.37 for each in users)
+    assert all(0.3 < len(users_of_variant) / len(everybody) < 0.37 for users_of_variant in users)
 
 
 def test_lists_are_whole_and_popular_items_are_shown_more() -> None:
-    lists = [record["recommendations"] for each in _sample().values() for record in each]
+    lists = [
+        record["recommendations"]
+        for records_of_log in _sample().values()
+        for record in records_of_log
+    ]
     assert all(len(set(shown)) == LENGTH for shown in lists)
-    shown = [item for each in lists for item in each]
-    known = {f"item-{number}" for number in range(ITEMS)}
-    assert set(shown) <= known
+    shown = [item for items in lists for item in items]
+    item_names = {f"item-{number}" for number in range(ITEMS)}
+    assert set(shown) <= item_names
     assert len(set(shown)) > 0.99 * ITEMS
     assert shown.count("item-0") > 2 * shown.count(f"item-{ITEMS - 1}")
 
@@ -123,11 +127,11 @@ def test_a_limit_only_truncates() -> None:
 def test_any_offset_has_the_same_bytes_each_time(offset: int) -> None:
     source = SimulatorSource(SimulatorOptions(seed=9, partitions=1))
     source.open(Positions({Partition("simulator", 0): offset}))
-    found: list[bytes | None] = []
-    while len(found) < BLOCK:
-        found += [value for batch in source.poll(0) for value in batch.values]
+    values: list[bytes | None] = []
+    while len(values) < BLOCK:
+        values += [value for batch in source.poll(0) for value in batch.values]
     expected = itertools.islice(records(SimulatorOptions(seed=9)), offset, offset + BLOCK)
-    assert found[:BLOCK] == list(expected)
+    assert values[:BLOCK] == list(expected)
 
 
 class _Time:

@@ -60,7 +60,7 @@ class Truth(msgspec.Struct, kw_only=True):
 def truth(streams: Streams) -> Truth:
     """The join of both complete streams."""
     case = Case(
-        streams=[[[_record(each) for each in log]] for log in streams],
+        streams=[[[_record(record) for record in log]] for log in streams],
         key="request_id",
         window=WINDOW,
         lateness=LATENESS,
@@ -70,23 +70,23 @@ def truth(streams: Streams) -> Truth:
         recent=21,
         max_ahead=60_000,
     )
-    found = joined(case)
-    shown, done = found.outcomes
+    result = joined(case)
+    shown, done = result.outcomes
     variants: dict[str, Outcomes] = {}
-    for _, (variant,), items, sums, _ in found.events:
+    for _, (variant,), items, sums, _ in result.events:
         outcomes = variants.setdefault(variant, Outcomes())
         done["outside"] += sum(
-            sum(_types(each).values()) for item, each in sums if item not in items
+            sum(_types(gain).values()) for item, gain in sums if item not in items
         )
-        _add(outcomes, [_types(each) for item, each in sums if item in items])
+        _add(outcomes, [_types(gain) for item, gain in sums if item in items])
     return Truth(impressions=shown, interactions=done, variants=dict(sorted(variants.items())))
 
 
 def _record(given: Impression | SimulatedInteraction | bytes) -> Record:
     if isinstance(given, bytes):
         return {}
-    found: dict[str, Any] = msgspec.structs.asdict(given)
-    return found | {"shown": found.get("recommendations")}
+    fields: dict[str, Any] = msgspec.structs.asdict(given)
+    return fields | {"shown": fields.get("recommendations")}
 
 
 def _types(whole: float) -> dict[str, int]:
@@ -117,47 +117,60 @@ def test_equal_arguments_give_equal_logs() -> None:
 
 @pytest.mark.parametrize("seed", sampled(range(3), 3))
 def test_every_kind_of_record_is_there(seed: int) -> None:
-    known = truth(streams(1000, seed))
+    expected = truth(streams(1000, seed))
     every = {"records", "counted", "duplicate", "late", "invalid"}
-    assert {*+known.impressions} - {"future"} == every
-    assert {*+known.interactions} - {"future"} == {*every, "orphan", "ignored", "outside"}
+    assert {*+expected.impressions} - {"future"} == every
+    assert {*+expected.interactions} - {"future"} == {*every, "orphan", "ignored", "outside"}
 
 
 def _lists(made: Streams) -> dict[str, Impression]:
     """Each list as it was shown first."""
-    shown = [each for each in made.impressions if isinstance(each, Impression)]
-    return {each.request_id: each for each in sorted(shown, key=lambda each: -each.ts)}
+    shown = [impression for impression in made.impressions if isinstance(impression, Impression)]
+    return {
+        impression.request_id: impression
+        for impression in sorted(shown, key=lambda impression: -impression.ts)
+    }
 
 
 def test_lists_and_clicks_are_those_of_the_simulator() -> None:
     shown = _lists(_usual())
     clicked = {
-        (each.request_id, each.item)
-        for each in _usual().interactions
-        if isinstance(each, SimulatedInteraction) and each.type == "click"
+        (interaction.request_id, interaction.item)
+        for interaction in _usual().interactions
+        if isinstance(interaction, SimulatedInteraction) and interaction.type == "click"
     }
     expected = [
         msgspec.json.decode(value, type=simulator.Record)
         for value in records(SimulatorOptions(events=1000))
     ]
     variants = {"control": "a", "placebo": "a", "treatment": "b"}
-    for each in expected:
-        found = shown[f"r{each.event_id}"]
-        assert found.user == each.user
-        assert found.recommendations == each.recommendations
-        assert found.variant == variants[each.variant]
-        assert {(found.request_id, item) for item in each.interactions} <= clicked
+    for event in expected:
+        shown_list = shown[f"r{event.event_id}"]
+        assert shown_list.user == event.user
+        assert shown_list.recommendations == event.recommendations
+        assert shown_list.variant == variants[event.variant]
+        assert {(shown_list.request_id, item) for item in event.interactions} <= clicked
     assert len(shown) == 1000
 
 
 def test_purchases_come_late_and_within_the_window_but_for_orphans() -> None:
     shown = _lists(_usual())
-    done = [each for each in _usual().interactions if isinstance(each, SimulatedInteraction)]
-    never = [each for each in done if each.request_id not in shown]
-    own = [(each.type, each.ts - shown[each.request_id].ts) for each in done if each not in never]
-    after = [delay for _, delay in own if delay > WINDOW]
+    done = [
+        interaction
+        for interaction in _usual().interactions
+        if isinstance(interaction, SimulatedInteraction)
+    ]
+    never = [interaction for interaction in done if interaction.request_id not in shown]
+    delays_by_type = [
+        (interaction.type, interaction.ts - shown[interaction.request_id].ts)
+        for interaction in done
+        if interaction not in never
+    ]
+    after = [delay for _, delay in delays_by_type if delay > WINDOW]
     assert min(len(never), len(after)) > 5
-    delays = {name: [d for kind, d in own if kind == name and d <= WINDOW] for name in GAINS}
+    delays = {
+        name: [d for kind, d in delays_by_type if kind == name and d <= WINDOW] for name in GAINS
+    }
     assert all(0 <= delay <= 1_500_000 < WINDOW for some in delays.values() for delay in some)
     assert min(delays["click"]) < 5_000
     assert max(delays["purchase"]) > 1_200_000

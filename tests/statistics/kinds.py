@@ -57,7 +57,7 @@ class Kind:
 def state(statistic: Statistic) -> bytes:
     """The content of a statistic, with items by name."""
     statistic.fold()
-    found = {}
+    rows_by_table = {}
     for name, relation in statistic.relations.items():
         rows: list[list[Any]] = relation.rows()
         if relation.shape.items is not None:
@@ -65,8 +65,8 @@ def state(statistic: Statistic) -> bytes:
                 item: Id = statistic.items.names[row[relation.shape.items]]
                 row[relation.shape.items] = [type(item).__name__, item]
             rows.sort(key=repr)
-        found[name] = rows
-    return json.dumps(found).encode()
+        rows_by_table[name] = rows
+    return json.dumps(rows_by_table).encode()
 
 
 def batch(*events: Event) -> Batch:
@@ -109,8 +109,8 @@ def _kind(name: str, made: Any, options: Any, unlike: Any) -> Kind:
 
 
 def _values(name: str, cap: int, unlike: int) -> Kind:
-    one, other = ValuesOptions(cap=cap), ValuesOptions(cap=unlike)
-    return Kind(name, _of(Values, one), _of(Values, other), valued, _put)
+    options, other = ValuesOptions(cap=cap), ValuesOptions(cap=unlike)
+    return Kind(name, _of(Values, options), _of(Values, other), valued, _put)
 
 
 KINDS = (

@@ -29,16 +29,16 @@ BINS = bins_of(BITS)
 
 
 def _values(content: Sequence[float], cap: int = 65_536) -> Values:
-    found = Values(ValuesOptions(cap=cap), Items())
+    values_ = Values(ValuesOptions(cap=cap), Items())
     numbers = np.array(content, float)
     ones = np.ones(numbers.size, np.int64)
-    found.add(0 * ones, numbers, ones)
-    return found
+    values_.add(0 * ones, numbers, ones)
+    return values_
 
 
 def _of(content: Sequence[float], cap: int = 65_536) -> Distribution:
-    (found,) = _values(content, cap).view(np.array([0]))
-    return found
+    (only,) = _values(content, cap).view(np.array([0]))
+    return only
 
 
 @given(units, shares)
@@ -98,18 +98,18 @@ def test_a_stream_that_never_repeats_a_value_is_bounded() -> None:
 
 
 def test_a_cell_is_binned_at_the_cap_after_others_lost_rows() -> None:
-    def put(found: Values, cell: int, content: Sequence[float]) -> None:
+    def put(values_: Values, cell: int, content: Sequence[float]) -> None:
         places = np.full(len(content), cell)
-        found.add(places, np.array(content, float), np.ones_like(places))
+        values_.add(places, np.array(content, float), np.ones_like(places))
 
     def counted(*cells: tuple[int, Sequence[float]]) -> Values:
-        found = Values(ValuesOptions(cap=20), Items())
+        values_ = Values(ValuesOptions(cap=20), Items())
         for cell, content in cells:
-            put(found, cell, content)
-        return found
+            put(values_, cell, content)
+        return values_
 
     first, more = (0, range(19)), (0, range(30, 40))
-    tiny = [each * 1e-12 for each in range(1, 26)]  # all in one bin
+    tiny = [number * 1e-12 for number in range(1, 26)]  # all in one bin
     few, many = (1, tiny[:15]), (1, tiny)
     merged, subtracted = counted(first, few), counted(first, few)
     merged.merge(counted(many))

@@ -41,8 +41,8 @@ def _counted(lists: list[list[Id]], max_items: int, k: int | None = None) -> Ite
 
 
 def _of(statistic: ItemsShown) -> Exposures:
-    (found,) = statistic.view(_HERE)
-    return found
+    (only,) = statistic.view(_HERE)
+    return only
 
 
 @pytest.mark.parametrize("max_items", [500, 2_000])
@@ -53,9 +53,9 @@ def test_an_estimate_is_near_the_truth(max_items: int, k: int | None) -> None:
     assert exposures.estimated
     union = {item for items in lists for item in items[:k]}
     assert exposures.distinct == pytest.approx(len(union), rel=6 / max_items**0.5)
-    known = frozenset(CATALOG[::2])
-    truth = len(union & known)
-    assert exposures.distinct_among(known) == pytest.approx(truth, rel=9 / max_items**0.5)
+    catalog_items = frozenset(CATALOG[::2])
+    truth = len(union & catalog_items)
+    assert exposures.distinct_among(catalog_items) == pytest.approx(truth, rel=9 / max_items**0.5)
 
 
 def test_items_that_never_repeat_are_bounded() -> None:
@@ -83,10 +83,10 @@ def test_the_truth_lies_within_the_bounds_of_an_estimate() -> None:
         assert exposures.estimated
         low, high = exposures.bounds()
         assert low <= 2_000 <= high < 2 * exposures.distinct
-        known = frozenset(items[::2])
-        low, high = exposures.bounds(known)
+        catalog_items = frozenset(items[::2])
+        low, high = exposures.bounds(catalog_items)
         assert low <= 1_000 <= high <= 1_000
-        assert low <= exposures.distinct_among(known) <= high
+        assert low <= exposures.distinct_among(catalog_items) <= high
 
 
 def test_the_bounds_of_an_exact_value_are_the_value() -> None:
@@ -120,8 +120,8 @@ Counts = NDArray[np.int64]
 
 def zipf(random: np.random.Generator, power: float, shown: int = 100_000) -> Counts:
     shares = np.arange(1, ITEMS + 1) ** -power
-    found = random.multinomial(shown, shares / shares.sum())
-    return np.asarray(found[found > 0], np.int64)
+    counts_drawn = random.multinomial(shown, shares / shares.sum())
+    return np.asarray(counts_drawn[counts_drawn > 0], np.int64)
 
 
 POPULATIONS: dict[str, Callable[[np.random.Generator], Counts]] = {
@@ -147,12 +147,12 @@ def test_the_bounds_contain_the_truth(population: str, share: float) -> None:
         random = np.random.default_rng(seed)
         counts = POPULATIONS[population](random)
         kept = random.random(counts.size) < share
-        known, rest = np.sort(counts[kept]), int(counts[~kept].sum())
+        sampled, rest = np.sort(counts[kept]), int(counts[~kept].sum())
         logarithm, even = slow_sums(counts)
-        low, high = logarithms(known, share, rest)
+        low, high = logarithms(sampled, share, rest)
         assert low <= logarithm <= high
         for least in (rest, 0):
-            low, high = evenness(known, share, least, rest)
+            low, high = evenness(sampled, share, least, rest)
             assert low <= even <= high
 
 
@@ -160,17 +160,17 @@ def test_many_similar_items_have_narrow_bounds() -> None:
     random = np.random.default_rng(1)
     counts = random.poisson(20, 200_000) + 1
     kept = random.random(counts.size) < 0.5
-    known, rest = np.sort(counts[kept]), int(counts[~kept].sum())
-    low, high = evenness(known, 0.5, rest, rest)
+    sampled, rest = np.sort(counts[kept]), int(counts[~kept].sum())
+    low, high = evenness(sampled, 0.5, rest, rest)
     assert high / low < 1.1
-    low, high = logarithms(known, 0.5, rest)
+    low, high = logarithms(sampled, 0.5, rest)
     assert (high - low) / counts.sum() < 0.5
 
 
 @given(st.lists(st.integers(1, 30), min_size=1, max_size=60), st.integers(0, 2**32))
-def test_no_population_within_the_band_exceeds_its_sums(found: list[int], seed: int) -> None:
-    known, rest = np.sort(np.array(found)), 40
-    band, random = Band(known, 0.5, rest), np.random.default_rng(seed)
+def test_no_population_within_the_band_exceeds_its_sums(sample: list[int], seed: int) -> None:
+    sampled, rest = np.sort(np.array(sample)), 40
+    band, random = Band(sampled, 0.5, rest), np.random.default_rng(seed)
     unknown, left = band.low.copy(), rest - float(band.length @ band.low)
     for at in random.permutation(band.length.size).tolist():
         taken = max(0.0, min(band.high[at] - band.low[at], left / band.length[at]))
@@ -179,10 +179,10 @@ def test_no_population_within_the_band_exceeds_its_sums(found: list[int], seed: 
     weights = [
         c * math.log(c) - (c - 1) * math.log(max(c - 1, 1)) for c in range(1, spread.size + 1)
     ]
-    low, high = logarithms(known, 0.5, rest)
+    low, high = logarithms(sampled, 0.5, rest)
     assert low - 1e-9 <= float(spread @ np.array(weights)) <= high + 1e-9
-    low, high = evenness(known, 0.5, rest, rest)
-    assert low - 1e-9 <= float((spread**2).sum()) / (sum(found) + rest) <= high + 1e-9
+    low, high = evenness(sampled, 0.5, rest, rest)
+    assert low - 1e-9 <= float((spread**2).sum()) / (sum(sample) + rest) <= high + 1e-9
 
 
 METRICS = ("gini@1", "shannon_entropy@1", "shannon_entropy(unit=nats,divisor=items)@1")
@@ -210,13 +210,13 @@ def test_estimates_from_a_sample_of_items_have_bounds() -> None:
         parts[1].merge(parts[0])
         assert parts[1].state_dict() == sampled.state_dict()
         for metric in exact.metrics:
-            truth, found = exact.read(metric.text), sampled.read(metric.text)
+            truth, reading = exact.read(metric.text), sampled.read(metric.text)
             assert (truth.estimated, truth.low, truth.high) == (False, None, None)
-            assert found.estimated
-            assert found.low is not None
-            assert found.high is not None
-            assert found.low <= found.value <= found.high
-            assert found.low <= truth.value <= found.high
+            assert reading.estimated
+            assert reading.low is not None
+            assert reading.high is not None
+            assert reading.low <= reading.value <= reading.high
+            assert reading.low <= truth.value <= reading.high
 
 
 HERE = np.array([0])
@@ -250,26 +250,28 @@ def test_sequential_users_fall_into_groups_evenly(pattern: str) -> None:
     hashes = user_hashes([pattern.format(number) for number in range(users)])
     shifted = [hashes >> np.uint64(by) for by in (0, 32, 64 - 10)]
     for bits, groups in product(shifted, (16, 64, 256, 1024)):
-        found = np.bincount((bits & np.uint64(groups - 1)).astype(np.int64), minlength=groups)
+        group_sizes = np.bincount((bits & np.uint64(groups - 1)).astype(np.int64), minlength=groups)
         expected = users / groups
-        chi2 = float(((found - expected) ** 2).sum() / expected)
+        chi2 = float(((group_sizes - expected) ** 2).sum() / expected)
         freedom = groups - 1
         assert abs(chi2 - freedom) < 5 * (2 * freedom) ** 0.5
 
 
 def _users(hashes: list[int], most: int) -> Users:
     users = Users(UsersOptions(max_users=most), Items())
-    for each in hashes:
-        users.add(HERE, np.array([each], np.uint64), HERE)
+    for user_id in hashes:
+        users.add(HERE, np.array([user_id], np.uint64), HERE)
     return users
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), max_size=60), st.integers(1, 20))
 def test_a_sample_has_every_user_below_its_threshold(hashes: list[int], most: int) -> None:
-    (found,) = _users(hashes, most).view(HERE)
-    assert found.hashes.tolist() == sorted({each for each in hashes if each < found.threshold})
-    assert found.hashes.size <= most or found.threshold <= 2**11
-    assert found.threshold == 2**64 or len({e for e in hashes if e < 2 * found.threshold}) > most
+    (sample,) = _users(hashes, most).view(HERE)
+    assert sample.hashes.tolist() == sorted(
+        {user_id for user_id in hashes if user_id < sample.threshold}
+    )
+    assert sample.hashes.size <= most or sample.threshold <= 2**11
+    assert sample.threshold == 2**64 or len({e for e in hashes if e < 2 * sample.threshold}) > most
 
 
 hashes = st.lists(st.integers(0, 2**64 - 1), max_size=40)
@@ -290,18 +292,18 @@ def test_a_sample_of_users_of_several_slices_is_below_their_threshold() -> None:
     everyone = user_hashes([f"u{number}" for number in range(300)])
     users.add(np.arange(300) // 250, everyone, np.zeros(300, np.int64))
     users.rename({1: 0})
-    (found,) = users.view(HERE)
-    assert 0 < found.hashes.size <= 100
-    assert int(found.hashes.max()) < found.threshold < 2**64
+    (sample,) = users.view(HERE)
+    assert 0 < sample.hashes.size <= 100
+    assert int(sample.hashes.max()) < sample.threshold < 2**64
 
 
 def test_users_above_the_cap_are_estimated() -> None:
     users = Users(UsersOptions(max_users=1_024), Items())
     zeros = np.zeros(50_000, np.int64)
     users.add(zeros, user_hashes([f"u{n % 20_000}" for n in range(50_000)]), zeros)
-    (found,) = users.view(HERE)
-    assert found.hashes.size <= 1_024
-    assert 0.8 < Audience(*found, HERE, HERE, HERE).users / 20_000 < 1.2
+    (sample,) = users.view(HERE)
+    assert sample.hashes.size <= 1_024
+    assert 0.8 < Audience(*sample, HERE, HERE, HERE).users / 20_000 < 1.2
 
 
 visits = st.lists(st.tuples(st.integers(0, 30), st.integers(-3, 9)), max_size=60)
@@ -319,12 +321,12 @@ def test_the_first_and_the_last_day_of_users_do_not_depend_on_the_order(
         piece = Users(UsersOptions(max_users=most), Items())
         piece.add(np.zeros(part.size, np.int64), hashes[part], days[part])
         whole.merge(piece)
-    (found,) = whole.view(HERE)
+    (sample,) = whole.view(HERE)
     oracle = {
         user: (int(days[hashes == user].min()), int(days[hashes == user].max()))
         for user in hashes.tolist()
-        if user < found.threshold
+        if user < sample.threshold
     }
-    seen = zip(found.first.tolist(), found.last.tolist(), strict=True)
-    assert dict(zip(found.hashes.tolist(), seen, strict=True)) == oracle
-    assert found.hashes.tolist() == sorted(oracle)
+    seen = zip(sample.first.tolist(), sample.last.tolist(), strict=True)
+    assert dict(zip(sample.hashes.tolist(), seen, strict=True)) == oracle
+    assert sample.hashes.tolist() == sorted(oracle)

@@ -83,7 +83,7 @@ def test_the_tables_do_not_grow_with_the_stream() -> None:
     for _ in range(3):
         hits.count(batch(*_profiles(5_000)), 0)
         hits.fold()
-        sizes.append(sum(len(each.rows()) for each in hits.relations.values()))
+        sizes.append(sum(len(relation.rows()) for relation in hits.relations.values()))
     assert sizes[0] == sizes[1] == sizes[2] < 2_000
 
 

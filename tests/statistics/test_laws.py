@@ -76,32 +76,34 @@ def test_counting_merging_and_copying_leave_their_inputs_unchanged(kind: Kind) -
 def test_cells_are_selected_renamed_and_distributed_with_their_counts(kind: Kind) -> None:
     @few_examples()
     @given(_pieces(kind), _pieces(kind), st.sampled_from([0, 1, 5]))
-    def check(pieces: list[Piece], known: list[Piece], cell: int) -> None:
+    def check(pieces: list[Piece], earlier: list[Piece], cell: int) -> None:
         cells = np.array([cell])
         chosen = kind.counted(pieces).mapped(lambda relation: relation.selected(cells))
-        assert state(chosen) == state(kind.counted(each for each in pieces if each[0] == cell))
+        assert state(chosen) == state(kind.counted(part for part in pieces if part[0] == cell))
         names = {5: 1, 1: 0, 7: 3}
         renamed = kind.counted(pieces)
         renamed.rename(names)
-        for number, piece in known:
+        for number, piece in earlier:
             kind.count(renamed, number, piece)
         expected = [(names.get(number, number), piece) for number, piece in pieces]
-        assert state(renamed) == state(kind.counted([*expected, *known]))
-        _check_distributed(kind, pieces, known)
+        assert state(renamed) == state(kind.counted([*expected, *earlier]))
+        _check_distributed(kind, pieces, earlier)
 
     check()
 
 
-def _check_distributed(kind: Kind, pieces: list[Piece], known: list[Piece]) -> None:
+def _check_distributed(kind: Kind, pieces: list[Piece], earlier: list[Piece]) -> None:
     """Distribution by the upper bits of cells."""
     statistic = kind.counted(pieces)
-    parts = {cell >> 2: statistic.empty() for cell, _ in (*pieces, *known)}
-    for cell, piece in known:
+    parts = {cell >> 2: statistic.empty() for cell, _ in (*pieces, *earlier)}
+    for cell, piece in earlier:
         kind.count(parts[cell >> 2], cell & 3, piece)
     statistic.distribute(2, parts)
     for upper, part in parts.items():
-        own = [(cell & 3, piece) for cell, piece in (*known, *pieces) if cell >> 2 == upper]
-        assert state(part) == state(kind.counted(own))
+        upper_pieces = [
+            (cell & 3, piece) for cell, piece in (*earlier, *pieces) if cell >> 2 == upper
+        ]
+        assert state(part) == state(kind.counted(upper_pieces))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.name.startswith("values")])

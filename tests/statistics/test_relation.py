@@ -129,9 +129,9 @@ def _columns(table: list[Row]) -> list[np.ndarray[tuple[int], np.dtype[np.int64]
 def _by_hand(table: list[Row]) -> list[list[int]]:
     first: Counter[tuple[int, int]] = Counter()
     second: Counter[tuple[int, int]] = Counter()
-    for one, two, left, right in table:
-        first[one, two] += left
-        second[one, two] += right
+    for row_number, two, left, right in table:
+        first[row_number, two] += left
+        second[row_number, two] += right
     keys = sorted({(row[0], row[1]) for row in table})
     return [[*key, first[key], second[key]] for key in keys]
 
@@ -167,8 +167,8 @@ def test_keys_that_do_not_fit_into_one_integer_are_grouped_too(low: int) -> None
 @pytest.mark.parametrize("far", [5, 2**62])
 def test_ascending_rows_are_returned_unchanged(far: int) -> None:
     keys, large = [np.array([0, 0, 2]), np.array([-far, far, 0])], [np.array([1, 1, 1])]
-    found, _ = group_sum(keys, large)
-    assert all(one is other for one, other in zip(found, keys, strict=True))
+    summed, _ = group_sum(keys, large)
+    assert all(summed_column is other for summed_column, other in zip(summed, keys, strict=True))
 
 
 texts = st.text(st.characters(exclude_categories=()), max_size=4)

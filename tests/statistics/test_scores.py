@@ -28,24 +28,24 @@ outcomes = st.lists(scored, min_size=1, max_size=30)
 
 def _batch(*lists: Outcomes) -> Batch:
     return Batch(
-        recommendations=[list(range(len(each))) for each in lists],
-        interactions=[[item for item, (_, good) in enumerate(each) if good] for each in lists],
-        scores=[[score for score, _ in each] for each in lists],
+        recommendations=[list(range(len(pairs))) for pairs in lists],
+        interactions=[[item for item, (_, good) in enumerate(pairs) if good] for pairs in lists],
+        scores=[[score for score, _ in pairs] for pairs in lists],
     )
 
 
-def _scores(found: Outcomes, cap: int) -> Scores:
+def _scores(drawn_outcomes: Outcomes, cap: int) -> Scores:
     scores = ScoredItems(ScoresOptions(cap=cap), Items())
-    scores.count(_batch(found), 0)
+    scores.count(_batch(drawn_outcomes), 0)
     return scores.view(_HERE)[0]
 
 
 @given(outcomes)
-def test_above_the_cap_an_area_is_off_by_no_more_than_its_bound(found: Outcomes) -> None:
-    scores = _scores(found, 1)
+def test_above_the_cap_an_area_is_off_by_no_more_than_its_bound(drawn_outcomes: Outcomes) -> None:
+    scores = _scores(drawn_outcomes, 1)
     area, bound = scores.area()
-    right, pairs = pairs_in_order(found)
-    assert scores.estimated == (len({score for score, _ in found}) > 1)
+    right, pairs = pairs_in_order(drawn_outcomes)
+    assert scores.estimated == (len({score for score, _ in drawn_outcomes}) > 1)
     if pairs:
         assert abs(area - right / pairs) <= bound + 1e-12
     if scores.estimated and pairs:
@@ -59,9 +59,11 @@ def test_a_hundred_thousand_scores_are_binned_within_a_millionth(crowded: str) -
     chance = scores.copy()
     if crowded == "near 1":
         scores = 1.0 - scores
-    found = list(zip(scores.tolist(), (draw.random(100_000) < chance).tolist(), strict=True))
-    exact, none = _scores(found, 10**6).area()
-    area, bound = _scores(found, 65_536).area()
+    drawn_outcomes = list(
+        zip(scores.tolist(), (draw.random(100_000) < chance).tolist(), strict=True)
+    )
+    exact, none = _scores(drawn_outcomes, 10**6).area()
+    area, bound = _scores(drawn_outcomes, 65_536).area()
     assert none == 0
     assert abs(area - exact) <= min(bound, 1e-6)
     assert bound < 1e-3

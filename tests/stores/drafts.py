@@ -34,7 +34,7 @@ def draft(
 
     Parts that `last` has in a blob are given without content.
     """
-    there = {each.digest for each in last if each.blob is not None}
+    there = {entry.digest for entry in last if entry.blob is not None}
     parts = [
         part(name, pieces, settled="/" in name, there=there)
         for name, pieces in contents(place, offset).items()
@@ -127,9 +127,9 @@ def opened(disk: SimulatedDisk) -> Store:
 
 def restored(disk: SimulatedDisk) -> int | None:
     """The offset that a new process restores, with all parts intact; None without a checkpoint."""
-    found = opened(disk).newest(PLACE)
-    assert not found.damaged, found.damaged
-    return None if found.saved is None else whole(found.saved)
+    newest = opened(disk).newest(PLACE)
+    assert not newest.damaged, newest.damaged
+    return None if newest.saved is None else whole(newest.saved)
 
 
 class MemoryStore(Store):

@@ -75,14 +75,14 @@ def ingest(intervals: Intervals | None = None) -> Ingest:
 
 
 def counted(intervals: Intervals | None = None) -> Ingest:
-    found = ingest(intervals)
+    counter = ingest(intervals)
     values = [msgspec.json.encode(event(number)._asdict()) for number in range(EVENTS)]
-    found.apply(batch_of(PARTITION, values))
-    return found
+    counter.apply(batch_of(PARTITION, values))
+    return counter
 
 
 def parts(of: Ingest) -> dict[str, bytes]:
-    return {each.name: b"".join(each.content()()) for each in of.sections(PARTITION)}
+    return {section.name: b"".join(section.content()()) for section in of.sections(PARTITION)}
 
 
 def main() -> None:
@@ -91,9 +91,9 @@ def main() -> None:
     for intervals, place in PLACES.items():
         names = dict.fromkeys(("release", "cluster", "group"), "golden")
         saved = parts(counted(intervals))
-        found = [Part(name=name, content=_content(data)) for name, data in saved.items()]
+        parts_read = [Part(name=name, content=_content(data)) for name, data in saved.items()]
         made = header(place, EVENTS, written_at=0.0, **names)
-        store.save(CheckpointDraft(header=made, parts=found))
+        store.save(CheckpointDraft(header=made, parts=parts_read))
 
 
 def _content(data: bytes) -> Callable[[], Iterator[bytes]]:

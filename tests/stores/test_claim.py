@@ -26,7 +26,7 @@ def test_only_one_of_many_concurrent_claims_wins(tmp_path: Path) -> None:
         return None
 
     with ThreadPoolExecutor(8) as pool:
-        won = [each for each in pool.map(claimed, range(40)) if each is not None]
+        won = [claim for claim in pool.map(claimed, range(40)) if claim is not None]
     assert len(won) == 1
     folder_store(tmp_path / "state").claim(won[0], "g")
     assert [path.name for path in (tmp_path / "state").iterdir()] == ["store.json"]

@@ -38,15 +38,15 @@ files = st.builds(
 )
 
 
-@given(st.lists(files, unique_by=lambda each: each.offset))
+@given(st.lists(files, unique_by=lambda file: file.offset))
 def test_few_checkpoints_are_kept_and_cleaning_twice_changes_nothing(
     files: list[References],
 ) -> None:
     keep = offsets_to_keep(files)
-    readable = sorted(each.offset for each in files if each.version is not None)
+    readable = sorted(file.offset for file in files if file.version is not None)
     assert set(readable[-2:]) <= keep <= set(readable)
     assert len(keep) <= 3
-    assert offsets_to_keep([each for each in files if each.offset in keep]) == keep
+    assert offsets_to_keep([file for file in files if file.offset in keep]) == keep
 
 
 def test_the_newest_of_another_version_is_kept_for_a_downgrade(disk: SimulatedDisk) -> None:
@@ -74,12 +74,12 @@ def test_old_unreferenced_blobs_are_removed(disk: SimulatedDisk) -> None:
 def test_a_blob_is_written_once(disk: SimulatedDisk) -> None:
     writer = Writer(opened(disk))
     writer.save(110)
-    for each in (
+    for checkpoint_draft in (
         draft(120, last=writer.last),
         msgspec.structs.replace(draft(130), last=writer.last),
     ):
         disk.steps.clear()
-        writer.store.save(each)
+        writer.store.save(checkpoint_draft)
         created = [step.path for step in disk.steps if step.call == "create"]
         assert [path.parent for path in created] == [FOLDER]
 
@@ -119,8 +119,8 @@ def test_a_former_owner_that_saves_late_does_no_harm(disk: SimulatedDisk) -> Non
     for offset in (120, 130, 140):
         late.save(draft(offset))
     assert restored(disk) == 340
-    left = [each for each in owner.store.offsets(PLACE) if each >= 230]
-    assert all(whole(owner.store.checked(PLACE, each)) == each for each in left)
+    left = [saved for saved in owner.store.offsets(PLACE) if saved >= 230]
+    assert all(whole(owner.store.checked(PLACE, saved)) == saved for saved in left)
     for offset in (350, 360, 370):
         owner.save(offset)
     assert restored(disk) == 370

@@ -61,8 +61,8 @@ def test_a_crash_at_every_step_leaves_the_old_or_the_new_checkpoint(
             disk = killed(step, seed, before, after)
             if power:
                 disk.crash()
-            found = restored(disk)
-            assert found in {before, after}, (step, seed, found)
+            checkpoint = restored(disk)
+            assert checkpoint in {before, after}, (step, seed, checkpoint)
 
 
 def test_a_saved_checkpoint_survives_power_loss() -> None:
@@ -105,8 +105,8 @@ def test_an_error_at_every_step_is_reported_and_the_state_survives(number: int) 
     for step in range(steps(BEFORE, AFTER)):
         disk, store = prepared(step)
 
-        def refused(each: Step) -> OSError:
-            return OSError(number, os.strerror(number), str(each.path))
+        def refused(failing: Step) -> OSError:
+            return OSError(number, os.strerror(number), str(failing.path))
 
         with disk.failing(failing_at([step], refused)):
             try:

@@ -39,9 +39,9 @@ def _flipped(content: bytes, place: int, bit: int = 0) -> bytes:
 
 
 def _is_skipped(disk: SimulatedDisk, said: str) -> None:
-    found = opened(disk).newest(PLACE)
-    assert whole(found.saved) == 110
-    (sentence,) = found.damaged
+    newest = opened(disk).newest(PLACE)
+    assert whole(newest.saved) == 110
+    (sentence,) = newest.damaged
     assert sentence.startswith("offset 220 is skipped: ")
     assert said in sentence
 
@@ -89,10 +89,10 @@ def test_a_changed_blob_is_noticed(
 def test_a_damaged_blob_is_written_again(store: Store, disk: SimulatedDisk) -> None:
     disk.overwrite(_blobs_of_the_newest_only(store), b"rubbish")
     again = opened(disk)
-    found = again.newest(PLACE).saved
-    assert found is not None
-    assert whole(found) == 110
-    again.save(draft(230, last=found.entries))
+    checkpoint = again.newest(PLACE).saved
+    assert checkpoint is not None
+    assert whole(checkpoint) == 110
+    again.save(draft(230, last=checkpoint.entries))
     assert restored(disk) == 230
 
 
@@ -101,9 +101,9 @@ def test_a_file_with_the_header_of_another_offset_is_noticed(
 ) -> None:
     content = disk.read(NEWEST, 0, disk.size(NEWEST))
     disk.create(FOLDER / file_of(300), [content])
-    found = store.newest(PLACE)
-    assert whole(found.saved) == 220
-    assert "its header names shop.events[3] at offset 220" in found.damaged[0]
+    newest = store.newest(PLACE)
+    assert whole(newest.saved) == 220
+    assert "its header names shop.events[3] at offset 220" in newest.damaged[0]
 
 
 def test_without_a_valid_checkpoint_every_reason_is_reported(
@@ -111,9 +111,9 @@ def test_without_a_valid_checkpoint_every_reason_is_reported(
 ) -> None:
     for offset in (110, 220):
         disk.overwrite(FOLDER / file_of(offset), b"")
-    found = store.newest(PLACE)
-    assert found.saved is None
-    assert len(found.damaged) == 2
+    newest = store.newest(PLACE)
+    assert newest.saved is None
+    assert len(newest.damaged) == 2
 
 
 def test_a_torn_file_of_a_later_version_is_skipped(store: Store, disk: SimulatedDisk) -> None:

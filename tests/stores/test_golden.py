@@ -30,19 +30,19 @@ def _saved(intervals: Intervals | None) -> dict[str, bytes]:
 def _expected(variant: str) -> dict[str, float]:
     """The values by definition, computed from the events without the package."""
     events = [golden.event(number) for number in range(golden.EVENTS)]
-    own = [each for each in events if each.variant == variant]
-    firsts, found, seen, gains = [], [], set[str](), []
-    for each in own:
-        shown, had = each.shown[:3], set(each.interactions)
+    mine = [row for row in events if row.variant == variant]
+    firsts, hits, seen, gains = [], [], set[str](), []
+    for event in mine:
+        shown, had = event.shown[:3], set(event.interactions)
         ranks = [rank for rank, item in enumerate(shown, 1) if item in had]
         seen |= set(shown[:2])
         firsts.append(1 / ranks[0] if ranks else 0.0)
-        found.append(shown[0] in had)
+        hits.append(shown[0] in had)
         if had:
             ideal = sum(1 / math.log2(rank + 1) for rank in range(1, min(3, len(had)) + 1))
             gains.append(sum(1 / math.log2(rank + 1) for rank in ranks) / ideal)
     return {
-        "hit_rate@1": sum(found) / len(found),
+        "hit_rate@1": sum(hits) / len(hits),
         "ndcg@3": sum(gains) / len(gains),
         "distinct_items@2": len(seen),
         "mrr(statistic=median)@3": median_low(firsts),
@@ -56,8 +56,8 @@ def _read(intervals: Intervals | None, variant: str) -> tuple[Table, IntArray]:
     views = FamilyView(ingest.layout.families[0], ingest.layout.windowing.pane)
     views.refresh(ingest.copied().families["labels"])
     table = views.lifetime()
-    own = [each for each in views.slices(table).tolist() if views.labels(each) == (variant,)]
-    return table, np.array(own)
+    cells = [cell for cell in views.slices(table).tolist() if views.labels(cell) == (variant,)]
+    return table, np.array(cells)
 
 
 @every_checkpoint
@@ -65,34 +65,36 @@ def _read(intervals: Intervals | None, variant: str) -> tuple[Table, IntArray]:
 def test_a_golden_checkpoint_gives_the_values_of_its_events(
     intervals: Intervals | None, variant: str
 ) -> None:
-    table, own = _read(intervals, variant)
+    table, cells = _read(intervals, variant)
     for text, value in _expected(variant).items():
-        (reading,) = readings_of(parse(text), table, own)
+        (reading,) = readings_of(parse(text), table, cells)
         assert reading.value == pytest.approx(value, abs=1e-12), text
 
 
 @pytest.mark.parametrize("variant", ["a", "b"])
 def test_saved_sums_by_user_group_equal_those_of_the_events(variant: str) -> None:
-    table, own = _read(Intervals(), variant)
+    table, cells = _read(Intervals(), variant)
     events = [golden.event(number) for number in range(golden.EVENTS)]
-    expected = {day: np.zeros((2, 256)) for day in {each.ts // 86_400 for each in events}}
-    mine = [each for each in events if each.variant == variant]
-    for each in mine:
-        group = user_hash(each.id if each.user is None else each.user) % 256
-        expected[each.ts // 86_400][:, group] += each.shown[0] in each.interactions, 1
+    expected = {day: np.zeros((2, 256)) for day in {row.ts // 86_400 for row in events}}
+    mine = [row for row in events if row.variant == variant]
+    for event in mine:
+        group = user_hash(event.id if event.user is None else event.user) % 256
+        expected[event.ts // 86_400][:, group] += event.shown[0] in event.interactions, 1
     assert table.groups is not None
-    (found,) = table.groups.of("hit_rate@1", own)
-    assert found.days.tolist() == sorted(expected)
-    for day, *sums in zip(found.days.tolist(), found.numerators, found.denominators, strict=True):
+    (user_sums,) = table.groups.of("hit_rate@1", cells)
+    assert user_sums.days.tolist() == sorted(expected)
+    for day, *sums in zip(
+        user_sums.days.tolist(), user_sums.numerators, user_sums.denominators, strict=True
+    ):
         assert np.array_equal(sums, expected[day])
-    (audience,) = audiences(table, own)
-    users = {each.user for each in mine if each.user is not None}
+    (audience,) = audiences(table, cells)
+    users = {row.user for row in mine if row.user is not None}
     assert audience.hashes.tolist() == sorted(map(user_hash, users))
-    nameless = sum(each.user is None for each in mine)
+    nameless = sum(row.user is None for row in mine)
     assert (audience.lists, audience.anonymous) == (len(mine), nameless)
 
 
 @every_checkpoint
 def test_the_same_events_are_saved_with_the_same_bytes(intervals: Intervals | None) -> None:
-    found = golden.parts(golden.counted(intervals))
-    assert found == _saved(intervals), "a changed format needs a version of its own"
+    contents = golden.parts(golden.counted(intervals))
+    assert contents == _saved(intervals), "a changed format needs a version of its own"

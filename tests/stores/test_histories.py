@@ -49,9 +49,9 @@ class StoreHistories(RuleBasedStateMachine):
     def write(self, process: int, offset: int) -> None:
         self.writers[process].save(offset, written_at=NOON + offset)
 
-    @rule(process=PROCESSES, offset=OFFSETS, known=st.booleans())
-    def save(self, process: int, offset: int, *, known: bool) -> None:
-        if not known:
+    @rule(process=PROCESSES, offset=OFFSETS, retained=st.booleans())
+    def save(self, process: int, offset: int, *, retained: bool) -> None:
+        if not retained:
             self.writers[process].last = ()
         try:
             self.write(process, offset)
@@ -62,10 +62,10 @@ class StoreHistories(RuleBasedStateMachine):
 
     @rule(process=PROCESSES)
     def restore(self, process: int) -> None:
-        found = self.writers[process].store.newest(PLACE).saved
-        if found is not None:
-            self.writers[process].last = found.entries
-            self.durable.add(whole(found))
+        checkpoint = self.writers[process].store.newest(PLACE).saved
+        if checkpoint is not None:
+            self.writers[process].last = checkpoint.entries
+            self.durable.add(whole(checkpoint))
 
     @rule()
     def archive(self) -> None:
@@ -75,9 +75,9 @@ class StoreHistories(RuleBasedStateMachine):
 
     @invariant()
     def the_highest_is_there_and_whole(self) -> None:
-        found = self.fresh().newest(PLACE)
-        assert not found.damaged
-        offset = -1 if found.saved is None else whole(found.saved)
+        newest = self.fresh().newest(PLACE)
+        assert not newest.damaged
+        offset = -1 if newest.saved is None else whole(newest.saved)
         assert offset >= max(self.durable, default=-1)
         assert offset in self.durable | self.perhaps | {-1}
 
@@ -122,8 +122,8 @@ def _only(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     references_of = Cleaner._references_of
 
     def lowest(*arguments: Any) -> Any:
-        found = references_of(*arguments)
-        return None if found is None else dict(sorted(found.items())[:number])
+        references = references_of(*arguments)
+        return None if references is None else dict(sorted(references.items())[:number])
 
     monkeypatch.setattr(Cleaner, "_references_of", lowest)
 

@@ -71,10 +71,10 @@ class FaultyBucket(Bucket):
         return super().put(key, *pieces)
 
     def files(self, folder: str) -> dict[str, StoredFile]:
-        found = super().files(folder)
+        files_there = super().files(folder)
         return {
-            name: each._replace(modified=self._dates.get(f"{folder}/{name}", self.now))
-            for name, each in found.items()
+            name: file._replace(modified=self._dates.get(f"{folder}/{name}", self.now))
+            for name, file in files_there.items()
         }
 
     def stored(self) -> list[str]:
@@ -210,8 +210,10 @@ def test_a_checkpoint_takes_few_requests_for_any_number_of_panes(
         bucket.requests.clear()
         last = store.save(panes(number, 100, last=last))
         assert len(bucket.requests) <= MOST, bucket.requests
-    found = present(Store(bucket).newest(PLACE).saved)
-    assert {name: found.read(name) for name in found.digests} == contents_of(panes(149, 100))
+    checkpoint = present(Store(bucket).newest(PLACE).saved)
+    assert {name: checkpoint.read(name) for name in checkpoint.digests} == contents_of(
+        panes(149, 100)
+    )
     # Blobs in use, and unused ones within the grace period.
     assert sum(f"/{BLOBS}/" in key for key in bucket.stored()) <= 64 + GRACE / 60 + 2
 
@@ -220,7 +222,7 @@ def test_a_hundred_panes_that_close_at_once_are_one_object(bucket: FaultyBucket)
     store = opened(bucket)
     bucket.requests.clear()
     store.save(panes(100, 100))
-    assert [each.call for each in bucket.requests] == ["list", "get", "put", "put"]
+    assert [request.call for request in bucket.requests] == ["list", "get", "put", "put"]
 
 
 def test_checkpoints_of_another_process_are_read_one_per_save(bucket: FaultyBucket) -> None:
@@ -276,8 +278,8 @@ def test_a_concurrent_restore_equals_a_sequential_one(bucket: FaultyBucket) -> N
     store = Store(bucket)
     assert store.places() == places
     assert [
-        each.saved and whole(each.saved, place)
-        for each, place in zip(store.gather(store.newest, places), places, strict=True)
+        newest.saved and whole(newest.saved, place)
+        for newest, place in zip(store.gather(store.newest, places), places, strict=True)
     ] == [7] * 20
     last = store.last()
     assert last is not None
@@ -328,7 +330,7 @@ def test_a_bucket_can_be_copied_to_a_folder_and_back(bucket: FaultyBucket, tmp_p
     folder = folder_store(tmp_path)
     folder.claim("c1", "g1")
     assert whole(folder.newest(PLACE).saved) == 230
-    assert [whole(folder.checked(PLACE, each)) for each in folder.offsets(PLACE)] == [120, 230]
+    assert [whole(folder.checked(PLACE, stored)) for stored in folder.offsets(PLACE)] == [120, 230]
     copied = Writer(folder)
     for offset in (240, 250):
         copied.save(offset)
@@ -336,9 +338,9 @@ def test_a_bucket_can_be_copied_to_a_folder_and_back(bucket: FaultyBucket, tmp_p
     for file in (path for path in tmp_path.rglob("*") if path.is_file()):
         back.put(file.relative_to(tmp_path).as_posix(), file.read_bytes())
     again = opened(back)
-    found = present(again.newest(PLACE).saved)
-    assert whole(found) == 250
-    again.save(draft(260, last=found.entries))
+    checkpoint = present(again.newest(PLACE).saved)
+    assert whole(checkpoint) == 250
+    again.save(draft(260, last=checkpoint.entries))
     assert whole(Store(back).newest(PLACE).saved) == 260
 
 

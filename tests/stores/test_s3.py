@@ -55,7 +55,7 @@ def test_no_checkpoint_is_lost_with_requests_and_responses(
     proxy: S3Proxy, path: str, seed: int
 ) -> None:
     draw = random.Random(seed)
-    faults = [each for each in get_args(Fault) if each != "silent"]
+    faults = [fault for fault in get_args(Fault) if fault != "silent"]
     writer = Writer(through(proxy, path))
     # More faults than the client's retries can hide: about every third call fails.
     proxy.fault = lambda _: draw.choice(faults) if draw.random() < 0.6 else None
@@ -65,9 +65,9 @@ def test_no_checkpoint_is_lost_with_requests_and_responses(
         with suppress(StoreError):
             writer.save(offset)
             saved = offset
-        found = direct(path).newest(PLACE)
-        assert not found.damaged
-        there = 0 if found.saved is None else whole(found.saved)
+        newest = direct(path).newest(PLACE)
+        assert not newest.damaged
+        there = 0 if newest.saved is None else whole(newest.saved)
         assert there >= saved
         assert there in tried
         if draw.random() < 0.1:

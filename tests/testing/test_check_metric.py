@@ -42,7 +42,9 @@ def by_hand(events: Sequence[Event], k: int, power: float) -> float:
         gains = event.interactions
         acts = set(gains) if not isinstance(gains, dict) else {i for i in gains if gains[i] > 0}
         ranks = event.positions or range(1, len(event.recommendations) + 1)
-        placed = sorted(zip(ranks, event.recommendations, strict=True), key=lambda each: each[0])
+        placed = sorted(
+            zip(ranks, event.recommendations, strict=True), key=lambda placed_item: placed_item[0]
+        )
         first: dict[object, int] = {}
         for rank, item in placed:
             first.setdefault(item, rank)
@@ -53,8 +55,8 @@ def by_hand(events: Sequence[Event], k: int, power: float) -> float:
 def test_a_user_defined_metric_satisfies_every_law_and_equals_its_twin() -> None:
     text = "tests.testing.declared:dcg2(power=1.5)@3"
     check_metric(text, twin=lambda events: by_hand(events, 3, 1.5), seeds=2)
-    found = metric_at(declared.dcg2, k=3)
-    check_metric(found, twin=lambda events: by_hand(events, 3, 0.5), seeds=1)
+    metric_here = metric_at(declared.dcg2, k=3)
+    check_metric(metric_here, twin=lambda events: by_hand(events, 3, 0.5), seeds=1)
     check_metric(declared.length, seeds=1)
 
 
@@ -69,9 +71,9 @@ def test_a_broken_law_is_named_with_minimal_events(law: str) -> None:
 
 @pytest.mark.parametrize("law", BREAKS)
 def test_every_law_describes_the_violation(law: str) -> None:
-    found = metric_at(BREAKS[law])
+    broken = metric_at(BREAKS[law])
     try:
-        wrong = LAWS[law](found, traffic(20))
+        wrong = LAWS[law](broken, traffic(20))
     except MetricFailedError as error:
         wrong = str(error)
     assert wrong

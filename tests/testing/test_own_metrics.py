@@ -40,17 +40,20 @@ MODULE = "tests.testing.declared"
 
 def test_a_text_and_a_function_are_the_same_metric() -> None:
     accumulator = Accumulator(f"{MODULE}:dcg2@3", metric_at(declared.dcg2, k=3), declared.length)
-    assert [each.text for each in accumulator.metrics] == [f"{MODULE}:dcg2@3", f"{MODULE}:length"]
+    assert [metric_.text for metric_ in accumulator.metrics] == [
+        f"{MODULE}:dcg2@3",
+        f"{MODULE}:length",
+    ]
     accumulator.update(["a", "b", "c"], ["b", "c"])
     assert accumulator.read(f"{MODULE}:dcg2@3").value == 2**-0.5 + 3**-0.5
     assert accumulator.read(f"{MODULE}:length").value == 3.0
 
 
 def test_parameters_and_cutoff_are_part_of_its_text() -> None:
-    found = metric_at(declared.dcg2, k=5, power=2)
-    assert found.text == f"{MODULE}:dcg2(power=2)@5"
-    assert parse(found.text) == found
-    assert parse(found.text).values == found.values
+    metric_here = metric_at(declared.dcg2, k=5, power=2)
+    assert metric_here.text == f"{MODULE}:dcg2(power=2)@5"
+    assert parse(metric_here.text) == metric_here
+    assert parse(metric_here.text).values == metric_here.values
     assert metric_at(declared.dcg2, power=0.5).text == f"{MODULE}:dcg2"
 
 
@@ -62,8 +65,8 @@ def test_a_name_of_the_catalogue_can_be_used_again() -> None:
     accumulator = Accumulator(declared.ndcg_, "ndcg")
     assert accumulator.metrics[0] == parse(f"{MODULE}:ndcg")
     accumulator.update(["a"], ["a"])
-    assert [each.value for each in accumulator.compute().values()] == [0.25, 1.0]
-    names = [family_name(each) for each in accumulator.metrics]
+    assert [reading.value for reading in accumulator.compute().values()] == [0.25, 1.0]
+    names = [family_name(metric_) for metric_ in accumulator.metrics]
     assert names == ["streameval_tests_testing_declared_ndcg", "streameval_ndcg"]
 
 
@@ -79,10 +82,10 @@ def test_a_local_function_can_be_counted() -> None:
     def local(event: Event, k: int | None) -> float:
         return float(len(event.recommendations) + (k or 0))
 
-    found = metric_at(metric(bounds=(0, 9), source="a notebook")(local), k=4)
-    accumulator = Accumulator(found)
+    metric_here = metric_at(metric(bounds=(0, 9), source="a notebook")(local), k=4)
+    accumulator = Accumulator(metric_here)
     accumulator.update(["a"], [])
-    assert accumulator.read(found.text).value == 5.0
+    assert accumulator.read(metric_here.text).value == 5.0
 
 
 def test_an_accumulator_of_functions_can_be_pickled() -> None:
@@ -118,8 +121,8 @@ def _declared(source: str, bounds: Any = (0, 1), **options: Any) -> Callable[...
     made |= {"Annotated": Annotated, "Literal": Literal, "Span": Span, "Bounded": Bounded}
     exec(source, made)  # as a notebook runs a cell
     declare: Any = metric(bounds=bounds, source="our own rule", **options)
-    found: Callable[..., Any] = declare(made["ours"])
-    return found
+    declaration: Callable[..., Any] = declare(made["ours"])
+    return declaration
 
 
 @pytest.mark.parametrize(
@@ -189,7 +192,7 @@ def test_annotations_that_only_type_checkers_see_are_left_alone() -> None:
 @pytest.mark.parametrize("given", [0.25, np.float64(0.25), np.float32(0.25)])
 def test_a_number_may_have_a_whole_default_and_be_a_number_of_numpy(given: Any) -> None:
     ours = _declared("def ours(event, *, price: float = 1): return price")
-    texts = [metric_at(ours, price=each).text for each in (given, 2, 1)]
+    texts = [metric_at(ours, price=price).text for price in (given, 2, 1)]
     assert texts == ["a_notebook:ours(price=0.25)", "a_notebook:ours(price=2)", "a_notebook:ours"]
     accumulator = Accumulator(metric_at(ours, price=given))
     accumulator.update(["a"], ["a"])
@@ -198,10 +201,10 @@ def test_a_number_may_have_a_whole_default_and_be_a_number_of_numpy(given: Any) 
 
 def test_an_input_with_none_as_default_is_optional() -> None:
     ours = _declared("def ours(event, k=None, catalog=None): return 1 / (k or 1) / (catalog or 1)")
-    found = [Accumulator(ours), Accumulator(metric_at(ours, k=2), catalog=2)]
-    for accumulator in found:
+    accumulators = [Accumulator(ours), Accumulator(metric_at(ours, k=2), catalog=2)]
+    for accumulator in accumulators:
         accumulator.update(["a"], ["a"])
-    values = [each.value for one in found for each in one.compute().values()]
+    values = [reading.value for counter in accumulators for reading in counter.compute().values()]
     assert values == [1.0, 0.25]
 
 
@@ -297,11 +300,11 @@ def test_what_finish_returns_is_a_number() -> None:
 
 
 def test_two_functions_with_one_name_are_refused() -> None:
-    one = _declared("def ours(event): return 0.1")
+    first = _declared("def ours(event): return 0.1")
     other = _declared("def ours(event): return 0.9")
     with pytest.raises(SameNameError, match="'a_notebook:ours' names two different functions"):
-        Accumulator(one, other)
-    assert len(Accumulator(one, metric_at(one)).metrics) == 1
+        Accumulator(first, other)
+    assert len(Accumulator(first, metric_at(first)).metrics) == 1
 
 
 def test_a_text_names_the_latest_declaration(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,17 +32,17 @@ def pair(random: np.random.Generator, users: int, lift: float) -> tuple[list[int
 
 
 def counted(ranks: list[int], users: list[str]) -> Accumulator:
-    found = Accumulator("ndcg@5", intervals=Intervals())
+    accumulator = Accumulator("ndcg@5", intervals=Intervals())
     relevant = [[ITEMS[rank]] for rank in ranks]
-    found.update_many(
+    accumulator.update_many(
         Batch(recommendations=[ITEMS] * len(ranks), interactions=relevant, users=users)
     )
-    return found
+    return accumulator
 
 
 def paired_t(ranks: tuple[list[int], list[int]]) -> float:
-    one, other = (1 / np.log2(np.array(each) + 2.0) for each in ranks)
-    change = other - one
+    control, other = (1 / np.log2(np.array(positions) + 2.0) for positions in ranks)
+    change = other - control
     t = abs(change.mean()) / (change.std(ddof=1) / math.sqrt(change.size))
     return 2 * math.exp(log_student_tail(float(t), change.size - 1.0))
 
@@ -54,8 +54,8 @@ def test_fixed_agrees_with_a_paired_t_test_by_user(lift: float) -> None:
         random = np.random.default_rng([8, run])
         names = [f"user {random.integers(10**12)}" for _ in range(600)]
         ranks = pair(random, 600, lift)
-        one, other = (counted(each, names) for each in ranks)
-        ours.append(math.log(compare(one, other, "ndcg@5").p_value))
+        control, other = (counted(positions, names) for positions in ranks)
+        ours.append(math.log(compare(control, other, "ndcg@5").p_value))
         theirs.append(math.log(paired_t(ranks)))
     assert np.corrcoef(ours, theirs)[0, 1] > 0.98
 
@@ -63,8 +63,10 @@ def test_fixed_agrees_with_a_paired_t_test_by_user(lift: float) -> None:
 def test_anytime_is_wider_than_fixed() -> None:
     random = np.random.default_rng(9)
     names = [f"u{user}" for user in range(2_000)]
-    one, other = (counted(each, names) for each in pair(random, 2_000, 0.05))
-    fixed, anytime = (compare(one, other, "ndcg@5", method=each) for each in ("fixed", "anytime"))
+    control, other = (counted(positions, names) for positions in pair(random, 2_000, 0.05))
+    fixed, anytime = (
+        compare(control, other, "ndcg@5", method=method) for method in ("fixed", "anytime")
+    )
     assert None not in (fixed.low, fixed.high, anytime.low, anytime.high)
     assert (anytime.high or 0) - (anytime.low or 0) > 1.5 * ((fixed.high or 0) - (fixed.low or 0))
     assert (fixed.kind, anytime.kind) == ("fixed", "anytime")
@@ -91,10 +93,10 @@ def test_a_metric_that_cannot_be_compared_gives_the_reason() -> None:
 
 def test_arms_without_a_common_day_are_not_said_to_have_too_few_users() -> None:
     def arm(ts: int | None) -> Accumulator:
-        found = Accumulator("ctr", intervals=Intervals())
+        accumulator = Accumulator("ctr", intervals=Intervals())
         for user in range(400):
-            found.update(["a"], ["a"] if user % 3 else [], user=f"u{user}", ts=ts)
-        return found
+            accumulator.update(["a"], ["a"] if user % 3 else [], user=f"u{user}", ts=ts)
+        return accumulator
 
     dated, undated, empty = arm(20_000 * DAY), arm(None), Accumulator("ctr", intervals=Intervals())
     for other in (undated, arm(20_001 * DAY)):
@@ -106,7 +108,7 @@ def test_arms_without_a_common_day_are_not_said_to_have_too_few_users() -> None:
 
 def records(campaign: str) -> list[dict[str, Any]]:
     with gzip.open(dataset("slots") / "events.ndjson.gz") as file:
-        return [each for each in map(json.loads, file) if each["campaign"] == campaign]
+        return [record for record in map(json.loads, file) if record["campaign"] == campaign]
 
 
 def oracle(events: list[dict[str, Any]]) -> tuple[float, float]:
@@ -121,19 +123,20 @@ def oracle(events: list[dict[str, Any]]) -> tuple[float, float]:
     def difference(clicks: float, shown: float, others: float, of: float) -> float:
         return others / of - clicks / shown
 
-    found = difference(*whole)
+    estimate = difference(*whole)
     moved = [
-        difference(*(total - own for total, own in zip(whole, each, strict=True))) - found
-        for each in sums.values()
+        difference(*(total - share for total, share in zip(whole, user_sums, strict=True)))
+        - estimate
+        for user_sums in sums.values()
     ]
-    return found, math.sqrt((len(moved) - 1) / len(moved) * sum(each**2 for each in moved))
+    return estimate, math.sqrt((len(moved) - 1) / len(moved) * sum(move**2 for move in moved))
 
 
 @pytest.mark.parametrize("campaign", sampled(["men", "women"], 2))
 def test_bounds_are_those_of_sums_by_user(campaign: str, tmp_path: Path) -> None:
     events = records(campaign)
     path = tmp_path / "events.ndjson"
-    path.write_text("".join(f"{json.dumps(each)}\n" for each in events))
+    path.write_text("".join(f"{json.dumps(event)}\n" for event in events))
     done = ran(
         "compare", path, "-m", "ctr", "--control", "random", "--same-users", "--format", "json"
     )

@@ -48,16 +48,16 @@ def ramp(seed: int, *, moving: bool, users: int = 40_000) -> dict[str, Variant]:
     last = np.where(random.random(users) < 0.5, first + 7, first)
     treated = [luck < np.where(day >= 7, 0.5, 0.01) for day in (first, last if moving else first)]
     days: dict[str, tuple[list[int], list[int]]] = {}
-    found = {}
+    arms = {}
     for name, side in (("control", False), ("treatment", True)):
-        came = [each == side for each in treated]
+        came = [side_ == side for side_ in treated]
         begin = np.where(came[0], first, last) + BEGIN
         end = np.where(came[1], last, first) + BEGIN
         here = came[0] | came[1]
         days[name] = begin[here].tolist(), end[here].tolist()
         who = audience(hashes[here], days=(begin[here], end[here]))
-        found[name] = variant(seed + side)._replace(audience=who)
-    return found
+        arms[name] = variant(seed + side)._replace(audience=who)
+    return arms
 
 
 def test_a_ramp_of_new_users_has_a_verdict_if_the_shares_have_dates() -> None:
@@ -91,10 +91,10 @@ def test_users_who_come_first_on_the_day_of_a_change_are_not_checked() -> None:
 
 
 def test_users_who_move_between_variants_on_a_ramp_are_named() -> None:
-    found = report(Experiment(shares=RAMP), ramp(4, moving=True)).checks
-    assert not found.same_users
-    (trouble,) = (each for each in found.trouble if "in several variants" in each)
-    share = found.moved["control -> treatment"]
+    checks = report(Experiment(shares=RAMP), ramp(4, moving=True)).checks
+    assert not checks.same_users
+    (trouble,) = (line for line in checks.trouble if "in several variants" in line)
+    share = checks.moved["control -> treatment"]
     assert share == pytest.approx(0.5 * 0.5 * 0.49, rel=0.1)
     assert f"{100 * share:.1f} % moved from control to treatment" in trouble
 
@@ -131,14 +131,16 @@ def test_a_small_imbalance_of_many_users_is_found(users: int, share: float) -> N
     random = np.random.default_rng(1)
     runs = 2_000
     first = random.binomial(users, share, runs)
-    kept = np.array([_kept(int(each), users - int(each)) for each in first])
+    kept = np.array(
+        [_kept(int(users_of_first), users - int(users_of_first)) for users_of_first in first]
+    )
     ones = random.binomial(first, kept)
     others = random.binomial(users - first, kept)
-    found = [
-        ratio_evidence([int(one), int(other)], [0.5, 0.5]) >= ALARM
-        for one, other in zip(ones, others, strict=True)
+    alarms = [
+        ratio_evidence([int(count), int(other)], [0.5, 0.5]) >= ALARM
+        for count, other in zip(ones, others, strict=True)
     ]
-    assert np.mean(found) >= 0.99
+    assert np.mean(alarms) >= 0.99
 
 
 @pytest.mark.parametrize("users", [20_000, 1_000_000, 10_000_000])
@@ -146,14 +148,14 @@ def test_a_fair_split_of_many_users_is_no_alarm(users: int) -> None:
     random = np.random.default_rng(2)
     thinned = users * _kept(users // 2, users // 2)
     ones = random.binomial(int(thinned), 0.5, 5_000)
-    alarms = [ratio_evidence([int(one), int(thinned) - int(one)], [0.5, 0.5]) for one in ones]
+    alarms = [ratio_evidence([int(count), int(thinned) - int(count)], [0.5, 0.5]) for count in ones]
     assert np.mean(np.array(alarms) >= ALARM) <= 0.001
 
 
-def _kept(one: int, other: int) -> float:
+def _kept(first: int, other: int) -> float:
     """The share of users below the common threshold."""
     halvings = 0
-    while max(one, other) >> halvings > EXPERIMENT_USERS:
+    while max(first, other) >> halvings > EXPERIMENT_USERS:
         halvings += 1
     return 0.5**halvings
 
@@ -165,17 +167,17 @@ def test_hashes_of_a_million_users_show_a_split_of_49_to_51() -> None:
     for part in np.array_split(np.arange(hashes.size), 20):
         cells = (random.random(part.size) < 0.49).astype(np.int64)
         users.add(cells, hashes[part], np.zeros(part.size, np.int64))
-    one = np.array([1])
+    single = np.array([1])
     arms = {
-        name: variant(at)._replace(audience=Audience(*sample, one, one, one - 1))
+        name: variant(at)._replace(audience=Audience(*sample, single, single, single - 1))
         for at, (name, sample) in enumerate(
             zip(("control", "treatment"), users.view(np.array([0, 1])), strict=True)
         )
     }
-    found = report(Experiment(), arms).checks
-    assert found.ratio_evidence >= ALARM
-    assert found.smallest_imbalance == pytest.approx(0.0034, rel=0.01)
-    assert found.users["control"] == pytest.approx(510_000, rel=0.01)
+    checks = report(Experiment(), arms).checks
+    assert checks.ratio_evidence >= ALARM
+    assert checks.smallest_imbalance == pytest.approx(0.0034, rel=0.01)
+    assert checks.users["control"] == pytest.approx(510_000, rel=0.01)
 
 
 def test_the_smallest_imbalance_is_found_in_99_of_100_samples() -> None:
@@ -183,11 +185,11 @@ def test_the_smallest_imbalance_is_found_in_99_of_100_samples() -> None:
     for users, share in ((20_000, 0.5), (500_000, 0.5), (100_000, 0.9)):
         shift = present(smallest_imbalance(users, [share, 1 - share]))
         first = random.binomial(users, share - shift, 2_000)
-        found = [
-            ratio_evidence([int(one), users - int(one)], [share, 1 - share]) >= ALARM
-            for one in first
+        alarms = [
+            ratio_evidence([int(count), users - int(count)], [share, 1 - share]) >= ALARM
+            for count in first
         ]
-        assert 0.98 <= np.mean(found) <= 0.998
+        assert 0.98 <= np.mean(alarms) <= 0.998
     assert smallest_imbalance(8, [0.5, 0.5]) is None
 
 
@@ -196,7 +198,7 @@ def test_lists_without_an_id_in_one_variant_only_are_not_trusted() -> None:
     control = variant(10)._replace(audience=audience(crowd(1), lists=100_000))
     bot = variant(20)._replace(audience=audience(crowd(2), lists=101_000, anonymous=1_000))
     trouble = report(Experiment(), {"control": control, "treatment": bot}).checks.trouble
-    reasons = [each.partition(" (")[0] for each in trouble]
+    reasons = [reason.partition(" (")[0] for reason in trouble]
     assert reasons == ["lists without a user id are more frequent in some variant"]
     alike = {name: bot._replace(audience=bot.audience) for name in ("control", "treatment")}
     alike["control"] = variant(1)._replace(
@@ -222,13 +224,13 @@ def active(seed: int, often: float, rate: float, users: int = 4_000) -> Variant:
 def test_more_visits_are_a_metric_and_a_note() -> None:
     control = active(1, 3.0, 0.2)
     arms = {"control": control, "treatment": active(2, 3.8, 0.2)}
-    found = report(Experiment(), arms, ["ctr", "hit_rate"])
-    lists = row(found, "lists_per_user")
+    result = report(Experiment(), arms, ["ctr", "hit_rate"])
+    lists = row(result, "lists_per_user")
     assert lists.control == pytest.approx(control.audience.lists / 4_000)
     assert lists.lift == pytest.approx(0.2, abs=0.03)
     assert lists.verdict == "different"
-    assert row(found, "clicks_per_user").verdict == "better"
-    (note,) = found.checks.notes
+    assert row(result, "clicks_per_user").verdict == "better"
+    (note,) = result.checks.notes
     assert note.startswith(f"users of treatment come {100 * (lists.lift or 0):.1f} % more often")
     assert report(Experiment(), arms | {"treatment": active(3, 3.0, 0.2)}).checks.notes == ()
 
@@ -237,8 +239,8 @@ def test_a_metric_per_user_may_decide() -> None:
     arms = {"control": active(1, 3.0, 0.2), "treatment": active(2, 3.0, 0.3)}
     chosen = Experiment(primary=["clicks_per_user"], guardrails={"lists_per_user": -0.05})
     chosen.check([parse("ctr")])
-    found = row(report(chosen, arms, ["ctr"]), "clicks_per_user")
-    assert (found.primary, found.verdict) == (True, "better")
+    comparison = row(report(chosen, arms, ["ctr"]), "clicks_per_user")
+    assert (comparison.primary, comparison.verdict) == (True, "better")
 
 
 def test_metrics_per_user_of_a_sample_are_estimates_of_all() -> None:
@@ -246,9 +248,9 @@ def test_metrics_per_user_of_a_sample_are_estimates_of_all() -> None:
     whole = active(4, 3.0, 0.2)
     kept = whole._replace(audience=whole.audience.below(2**63))
     arms = {"control": kept, "treatment": active(5, 3.0, 0.2)}
-    found = row(report(Experiment(), arms, ["ctr"]), "lists_per_user")
-    assert found.control == pytest.approx(4.0, rel=0.1)
-    assert found.verdict == "not enough evidence"
+    comparison = row(report(Experiment(), arms, ["ctr"]), "lists_per_user")
+    assert comparison.control == pytest.approx(4.0, rel=0.1)
+    assert comparison.verdict == "not enough evidence"
 
 
 def test_values_beside_a_lift_are_those_that_it_compares() -> None:
@@ -260,9 +262,9 @@ def test_values_beside_a_lift_are_those_that_it_compares() -> None:
         "control": Variant({"ctr": control}, audience(crowd(1))),
         "treatment": Variant({"ctr": treatment}, audience(crowd(2))),
     }
-    found = row(report(Experiment(), arms), "ctr")
-    assert found.control == pytest.approx(found.treatment)
-    assert found.lift == pytest.approx(0.0)
+    comparison = row(report(Experiment(), arms), "ctr")
+    assert comparison.control == pytest.approx(comparison.treatment)
+    assert comparison.lift == pytest.approx(0.0)
 
 
 @pytest.mark.parametrize(
@@ -293,7 +295,7 @@ def test_a_variant_of_an_experiment_keeps_enough_users_for_a_small_imbalance() -
         made.update_many(Columns(recommendations=ones, interactions=ones, users=mine))
         arms[name] = Variant({}, present(made.audience))
     trouble = report(Experiment(), arms).checks.trouble
-    assert [each.partition(" (")[0] for each in trouble] == ["users are not split as planned"]
+    assert [line.partition(" (")[0] for line in trouble] == ["users are not split as planned"]
 
 
 def test_an_embedded_accumulator_keeps_few_users() -> None:
@@ -338,5 +340,5 @@ def test_metrics_per_user_begin_with_the_first_whole_day_of_their_counts() -> No
             days=np.arange(4), listed=lists.sum(axis=1), nameless=np.zeros(4, np.int64)
         )
         arms[name] = Variant({}, who, Activity(kept))
-    found = row(report(Experiment(), arms, ["ctr"]), "lists_per_user")
-    assert found.control == pytest.approx(2.0)
+    comparison = row(report(Experiment(), arms, ["ctr"]), "lists_per_user")
+    assert comparison.control == pytest.approx(2.0)

@@ -29,27 +29,27 @@ def scaled(table: GroupSums, factor: float) -> GroupSums:
     return table._replace(numerators=table.numerators * factor)
 
 
-def bounds(found: Comparison) -> list[float | None]:
-    return [found.low, found.high, found.lift_low, found.lift_high]
+def bounds(comparison: Comparison) -> list[float | None]:
+    return [comparison.low, comparison.high, comparison.lift_low, comparison.lift_high]
 
 
-def half(found: Comparison) -> float:
-    return (present(found.high) - present(found.low)) / 2
+def half(comparison: Comparison) -> float:
+    return (present(comparison.high) - present(comparison.low)) / 2
 
 
 def test_a_group_is_left_out_of_both_arms_at_once() -> None:
     control = binomial(1, 0.1, groups=40)
     noise = np.random.default_rng(2).normal(1.1, 0.02, (1, 40))
     treatment = control._replace(numerators=control.numerators * noise)
-    found = compare_sums(control, treatment, method="fixed")
+    comparison = compare_sums(control, treatment, method="fixed")
     moved = []
     for group in range(40):
         rest = compare_sums(without(control, group), without(treatment, group))
-        moved.append(present(rest.difference) - present(found.difference))
-    error = math.sqrt(39 / 40 * sum(each**2 for each in moved))
+        moved.append(present(rest.difference) - present(comparison.difference))
+    error = math.sqrt(39 / 40 * sum(move**2 for move in moved))
     # Student's 97.5 % point lies between 2.02 and 2.03 from 38 to 40 groups.
-    assert 2.02 < half(found) / error < 2.03
-    assert found.heaviest == pytest.approx(max(np.square(moved)) / np.square(moved).sum())
+    assert 2.02 < half(comparison) / error < 2.03
+    assert comparison.heaviest == pytest.approx(max(np.square(moved)) / np.square(moved).sum())
 
 
 def test_users_in_both_arms_are_compared_with_themselves() -> None:
@@ -63,8 +63,8 @@ def test_users_in_both_arms_are_compared_with_themselves() -> None:
 
 @pytest.mark.parametrize("method", ["anytime", "fixed"])
 def test_the_arms_change_places(method: Method) -> None:
-    one, other = binomial(3, 0.1), binomial(4, 0.12)
-    there, back = (compare_sums(*pair, method=method) for pair in ((one, other), (other, one)))
+    first, other = binomial(3, 0.1), binomial(4, 0.12)
+    there, back = (compare_sums(*pair, method=method) for pair in ((first, other), (other, first)))
     assert there.difference == pytest.approx(-(back.difference or 0))
     assert (there.verdict, back.verdict) == ("better", "worse")
     assert there.groups == back.groups
@@ -72,38 +72,38 @@ def test_the_arms_change_places(method: Method) -> None:
 
 
 def test_lower_may_be_better_or_neither_direction() -> None:
-    one, other = binomial(3, 0.1), binomial(4, 0.12)
-    assert compare_sums(one, other, higher_is_better=False).verdict == "worse"
-    assert compare_sums(other, one, higher_is_better=False).verdict == "better"
-    assert compare_sums(one, other, higher_is_better=None).verdict == "different"
+    first, other = binomial(3, 0.1), binomial(4, 0.12)
+    assert compare_sums(first, other, higher_is_better=False).verdict == "worse"
+    assert compare_sums(other, first, higher_is_better=False).verdict == "better"
+    assert compare_sums(first, other, higher_is_better=None).verdict == "different"
 
 
 @pytest.mark.parametrize("factor", [1.0, 1.01, 1.03, 1.1, 1.5])
 @pytest.mark.parametrize("method", ["anytime", "fixed"])
 def test_bounds_evidence_and_verdict_agree(factor: float, method: Method) -> None:
-    found = compare_sums(binomial(5, 0.1), scaled(binomial(6, 0.1), factor), method=method)
-    enough = found.p_value < 0.05
+    comparison = compare_sums(binomial(5, 0.1), scaled(binomial(6, 0.1), factor), method=method)
+    enough = comparison.p_value < 0.05
     if method == "anytime":
-        assert found.p_value == pytest.approx(min(1.0, 1 / found.evidence))
-        assert enough == (found.evidence > 20)
-    assert found.excludes_zero == enough
-    assert (found.verdict in {"better", "worse"}) == enough
-    assert (found.kind, found.confidence) == (method, 0.95)
+        assert comparison.p_value == pytest.approx(min(1.0, 1 / comparison.evidence))
+        assert enough == (comparison.evidence > 20)
+    assert comparison.excludes_zero == enough
+    assert (comparison.verdict in {"better", "worse"}) == enough
+    assert (comparison.kind, comparison.confidence) == (method, 0.95)
 
 
 def test_evidence_is_capped() -> None:
     lists = np.full(256, 10_000)
     clicks = np.tile([999.0, 1001.0], 128)
-    found = compare_sums(sums(clicks, lists), sums(clicks[::-1] * 5, lists))
-    assert found.evidence == pytest.approx(1e300)
-    assert math.isfinite(found.evidence)
+    comparison = compare_sums(sums(clicks, lists), sums(clicks[::-1] * 5, lists))
+    assert comparison.evidence == pytest.approx(1e300)
+    assert math.isfinite(comparison.evidence)
 
 
 def test_much_data_without_a_difference_bounds_it() -> None:
     control = binomial(7, 0.5, lists=40_000)
-    found = compare_sums(control, binomial(8, 0.5, lists=40_000))
-    assert found.verdict == "no difference"
-    assert 0 < present(found.largest_lift) < 0.02
+    comparison = compare_sums(control, binomial(8, 0.5, lists=40_000))
+    assert comparison.verdict == "no difference"
+    assert 0 < present(comparison.largest_lift) < 0.02
     assert compare_sums(control, control).verdict == "not enough evidence"
     assert bounds(compare_sums(control, control)) == [None] * 4
 
@@ -112,17 +112,18 @@ def test_each_day_is_compared_with_itself() -> None:
     """The treatment grows while clicks fall: pooled it looks worse, by day it is equal."""
     shown = [[950, 800, 500], [50, 200, 500]]
     clicks = np.array([0.30, 0.20, 0.10])
-    arms = [np.tile(np.array(each)[:, None], (1, 64)) for each in shown]
+    arms = [np.tile(np.array(lists)[:, None], (1, 64)) for lists in shown]
     wave = 1 + 0.05 * np.sin(np.arange(64))
     control, treatment = (
-        sums(each * clicks[:, None] * wave[:: 1 - 2 * side], each) for side, each in enumerate(arms)
+        sums(lists * clicks[:, None] * wave[:: 1 - 2 * side], lists)
+        for side, lists in enumerate(arms)
     )
-    found = compare_sums(control, treatment)
-    assert found.difference == pytest.approx(0.0, abs=1e-12)
-    assert found.verdict != "worse"
+    comparison = compare_sums(control, treatment)
+    assert comparison.difference == pytest.approx(0.0, abs=1e-12)
+    assert comparison.verdict != "worse"
     whole = [
-        sums(each.numerators.sum(axis=0), each.denominators.sum(axis=0))
-        for each in (control, treatment)
+        sums(arm.numerators.sum(axis=0), arm.denominators.sum(axis=0))
+        for arm in (control, treatment)
     ]
     assert compare_sums(*whole).verdict == "worse"
 
@@ -158,14 +159,18 @@ def test_few_users_in_an_arm_are_too_few(users: int, small: str) -> None:
     lists[:users] = 1_000
     arms = [binomial(11, 0.1), sums(lists * 0.2, lists)]
     control, treatment = arms if small == "treatment" else arms[::-1]
-    found = compare_sums(control, treatment)
-    assert (found.verdict, bounds(found)) == ("too few users", [None] * 4)
-    assert (found.evidence, found.p_value) == (1.0, 1.0)
+    comparison = compare_sums(control, treatment)
+    assert (comparison.verdict, bounds(comparison)) == ("too few users", [None] * 4)
+    assert (comparison.evidence, comparison.p_value) == (1.0, 1.0)
 
 
 def test_an_arm_without_a_click_has_no_bounds() -> None:
-    found = compare_sums(binomial(13, 0.1), scaled(binomial(14, 0.1), 0.0))
-    assert (found.verdict, found.lift, bounds(found)) == ("too few users", None, [None] * 4)
+    comparison = compare_sums(binomial(13, 0.1), scaled(binomial(14, 0.1), 0.0))
+    assert (comparison.verdict, comparison.lift, bounds(comparison)) == (
+        "too few users",
+        None,
+        [None] * 4,
+    )
 
 
 @pytest.mark.parametrize("precision", [0.02, 1e-3, 1e-5, 1e-300])
@@ -173,9 +178,9 @@ def test_an_arm_without_a_click_has_no_bounds() -> None:
 def test_wide_bounds_are_finite(precision: float, scale: float) -> None:
     lists = np.full(20, 3)
     varied = np.arange(1.0, 3.0, 0.1)
-    one, other = sums(varied / scale, lists), sums(scale * varied[::-1], lists)
-    found = compare_sums(one, other, precision=precision)
-    assert all(each is not None and math.isfinite(each) for each in bounds(found))
+    first, other = sums(varied / scale, lists), sums(scale * varied[::-1], lists)
+    comparison = compare_sums(first, other, precision=precision)
+    assert all(bound is not None and math.isfinite(bound) for bound in bounds(comparison))
 
 
 def test_each_day_has_the_result_at_its_end() -> None:
@@ -186,28 +191,28 @@ def test_each_day_has_the_result_at_its_end() -> None:
     treatment.numerators[3] = 0
     days = compare_days(control, treatment, Settings("anytime", 0.05, 0.9))
     first = int(control.days[0])
-    numbers = [each.day.toordinal() - date(1970, 1, 1).toordinal() for each in days]
+    numbers = [day_result.day.toordinal() - date(1970, 1, 1).toordinal() for day_result in days]
     assert numbers == [first, first + 2, first + 4, first + 5]
-    for number, found in zip(numbers, days, strict=True):
-        one, other = (chosen(table, table.days <= number) for table in (control, treatment))
-        wanted = compare_sums(one, other, precision=0.05, confidence=0.9)
-        assert found.evidence == pytest.approx(wanted.evidence)
-        assert (found.lift, found.low, found.high) == pytest.approx(
+    for number, result in zip(numbers, days, strict=True):
+        control_, other = (chosen(table, table.days <= number) for table in (control, treatment))
+        wanted = compare_sums(control_, other, precision=0.05, confidence=0.9)
+        assert result.evidence == pytest.approx(wanted.evidence)
+        assert (result.lift, result.low, result.high) == pytest.approx(
             (wanted.lift, wanted.lift_low, wanted.lift_high)
         )
-    assert len({each.evidence for each in days}) == 4
+    assert len({day_result.evidence for day_result in days}) == 4
     whole = compare_sums(control, treatment, precision=0.05, confidence=0.9)
     assert (days[-1].evidence, days[-1].low) == (whole.evidence, whole.lift_low)
 
 
 def test_arms_without_a_common_day_have_no_days() -> None:
-    one = binomial(7, 0.1)
-    assert compare_days(one, one._replace(days=one.days + 1)) == []
+    arm = binomial(7, 0.1)
+    assert compare_days(arm, arm._replace(days=arm.days + 1)) == []
 
 
 def test_days_outside_the_calendar_are_its_first_and_last() -> None:
     outside = binomial(7, 0.1, days=2)._replace(days=np.array([-719_163, 2_932_897]))
-    assert [each.day for each in compare_days(outside, outside)] == [date.min, date.max]
+    assert [result.day for result in compare_days(outside, outside)] == [date.min, date.max]
 
 
 def visits(
@@ -229,16 +234,16 @@ def thin(seed: int) -> tuple[GroupSums, GroupSums]:
     """Sixty days: many users in control, and one new user a day in the treatment."""
     random = np.random.default_rng([seed, 29])
     days, users = np.nonzero(random.random((60, 1_000)) < 0.3)
-    one = np.repeat(np.arange(60), 5)
-    return visits(random, 1_000, days, users), visits(random, 60, one, one)
+    daily = np.repeat(np.arange(60), 5)
+    return visits(random, 1_000, days, users), visits(random, 60, daily, daily)
 
 
 @pytest.mark.parametrize("method", ["anytime", "fixed"])
 def test_one_new_user_a_day_is_not_a_difference(method: Method) -> None:
-    found = [compare_sums(*thin(seed), method=method) for seed in range(40)]
-    assert sum(each.excludes_zero for each in found) <= 6
+    comparisons = [compare_sums(*thin(seed), method=method) for seed in range(40)]
+    assert sum(comparison.excludes_zero for comparison in comparisons) <= 6
     if method == "fixed":
-        widths = [half(each) for each in found if each.low is not None]
+        widths = [half(comparison) for comparison in comparisons if comparison.low is not None]
         assert len(widths) > 30
         # Of 60 users with 25 items each, whose taste has a variance of 0.1 * 0.9 / 9.
         error = math.sqrt(0.1 * 0.9 * (1 / 25 + 24 / 25 / 9) / 60)
@@ -251,14 +256,14 @@ def test_a_thin_day_counts_as_its_users_differ_between_days() -> None:
     lists = np.eye(40, 256, dtype=np.int64) * 10
     control = binomial(1, 0.1, days=40)
     clicks = lists * random.uniform(0.05, 0.15, (40, 1))
-    found = compare_sums(control, sums(clicks, lists), method="fixed")
+    comparison = compare_sums(control, sums(clicks, lists), method="fixed")
     daily = [
         compare_sums(chosen(control, day), chosen(sums(clicks, lists), day)).difference
         for day in np.eye(40, dtype=np.bool_)
     ]
-    error = float(np.std([present(each) for each in daily], ddof=1)) / math.sqrt(40)
-    assert half(found) / error == pytest.approx(2.02, rel=0.1)
-    assert found.groups == pytest.approx(39, abs=1)
+    error = float(np.std([present(estimate) for estimate in daily], ddof=1)) / math.sqrt(40)
+    assert half(comparison) / error == pytest.approx(2.02, rel=0.1)
+    assert comparison.groups == pytest.approx(39, abs=1)
 
 
 def one_day(
@@ -275,37 +280,49 @@ def one_day(
 @pytest.mark.parametrize("share", [0.05, 0.01])
 def test_a_small_arm_cannot_show_the_tail_of_the_large_one(share: float) -> None:
     random = np.random.default_rng(1)
-    found = [
+    comparisons = [
         compare_sums(*one_day(random, 1 + random.pareto(1.5, 10_000), share), method="fixed")
         for _ in range(40)
     ]
-    assert sum(each.verdict != "too few users" for each in found) <= 6
-    assert sum(each.is_skewed and present(each.shortfall) > 1 for each in found) >= 34
-    bounded = [each for each in found if each.low is not None]
-    assert sum(present(each.low) > 0 or present(each.high) < 0 for each in bounded) <= 2
+    assert sum(comparison.verdict != "too few users" for comparison in comparisons) <= 6
+    assert (
+        sum(
+            comparison.is_skewed and present(comparison.shortfall) > 1 for comparison in comparisons
+        )
+        >= 34
+    )
+    bounded = [comparison for comparison in comparisons if comparison.low is not None]
+    assert (
+        sum(present(comparison.low) > 0 or present(comparison.high) < 0 for comparison in bounded)
+        <= 2
+    )
 
 
 @pytest.mark.parametrize("share", [0.5, 0.05])
 def test_values_with_a_cap_have_a_verdict_in_unequal_arms(share: float) -> None:
     random = np.random.default_rng(2)
     capped = np.minimum(1 + random.pareto(1.5, 10_000), 10.0)
-    found = compare_sums(*one_day(random, capped, share))
-    assert (found.verdict, found.is_skewed, found.shortfall) == ("not enough evidence", False, None)
+    comparison = compare_sums(*one_day(random, capped, share))
+    assert (comparison.verdict, comparison.is_skewed, comparison.shortfall) == (
+        "not enough evidence",
+        False,
+        None,
+    )
 
 
 def test_equal_arms_with_a_long_tail_have_a_verdict() -> None:
     random = np.random.default_rng(3)
     control, treatment = one_day(random, 1 + random.pareto(1.5, 100_000), 0.5)
-    found = compare_sums(control, scaled(treatment, 2.0), method="fixed")
-    assert (found.verdict, found.is_skewed) == ("better", False)
+    comparison = compare_sums(control, scaled(treatment, 2.0), method="fixed")
+    assert (comparison.verdict, comparison.is_skewed) == ("better", False)
 
 
 def test_one_group_with_all_values_is_too_few() -> None:
     lists = np.full(256, 10)
     lucky = np.where(np.arange(256) == 7, 9.0, 0.0)
-    found = compare_sums(sums(lucky, lists), sums(lucky[::-1], lists))
-    assert (found.verdict, bounds(found)) == ("too few users", [None] * 4)
-    assert present(found.shortfall) > 6
+    comparison = compare_sums(sums(lucky, lists), sums(lucky[::-1], lists))
+    assert (comparison.verdict, bounds(comparison)) == ("too few users", [None] * 4)
+    assert present(comparison.shortfall) > 6
 
 
 def test_a_treatment_that_lost_nearly_all_clicks_is_worse() -> None:
@@ -318,21 +335,21 @@ def test_a_treatment_that_lost_nearly_all_clicks_is_worse() -> None:
 def test_the_smaller_arm_decides_the_degrees_of_freedom() -> None:
     few = np.where(np.arange(256) < 21, 100, 0)
     treatment = sums(np.random.default_rng(4).binomial(few, 0.1), few)
-    found = compare_sums(binomial(17, 0.1, lists=100_000), treatment, method="fixed")
+    comparison = compare_sums(binomial(17, 0.1, lists=100_000), treatment, method="fixed")
     rates = treatment.numerators[0, :21] / 100
     # Student's 97.5 % point of 20 degrees of freedom is 2.086.
-    assert found.groups == pytest.approx(20)
+    assert comparison.groups == pytest.approx(20)
     # The jackknife of 21 groups overstates a variance by 1 / 20.
     error = float(np.std(rates, ddof=1)) / math.sqrt(20)
-    assert half(found) / error == pytest.approx(2.086, rel=0.01)
+    assert half(comparison) / error == pytest.approx(2.086, rel=0.01)
 
 
 def test_a_lift_that_all_users_share_has_no_bounds() -> None:
     """The difference varies between groups, and the lift does not."""
     control = binomial(16, 0.1)
-    found = compare_sums(control, scaled(control, 2.0))
-    assert (found.verdict, bounds(found)) == ("not enough evidence", [None] * 4)
-    assert found.lift == pytest.approx(1.0)
+    comparison = compare_sums(control, scaled(control, 2.0))
+    assert (comparison.verdict, bounds(comparison)) == ("not enough evidence", [None] * 4)
+    assert comparison.lift == pytest.approx(1.0)
 
 
 def test_days_left_follow_the_measured_course_of_the_width() -> None:
@@ -348,8 +365,8 @@ def test_days_left_follow_the_measured_course_of_the_width() -> None:
 
     settings = Settings("fixed", 0.002, 0.95)
     new, again = (present(days_left(arm(spread), arm(spread), settings)) for spread in (0.0, 0.02))
-    found = compare_sums(arm(0.0), arm(0.0), method="fixed")
-    half = (present(found.lift_high) - present(found.lift_low)) / 2
+    comparison = compare_sums(arm(0.0), arm(0.0), method="fixed")
+    half = (present(comparison.lift_high) - present(comparison.lift_low)) / 2
     assert new == pytest.approx(days * ((half / 0.002) ** 2 - 1), rel=0.6)
     assert again > 100 * new
     few = arm(0.0)
@@ -362,7 +379,7 @@ def test_the_lift_of_a_span_alone_is_that_of_its_days_by_themselves() -> None:
     treatment = binomial(6, 0.1, days=14)
     fresh = np.where(np.arange(14) < 7, 1.3, 1.0)[:, None]
     treatment = treatment._replace(numerators=treatment.numerators * fresh)
-    control, treatment = (each._replace(days=each.days + 18) for each in (control, treatment))
+    control, treatment = (arm._replace(days=arm.days + 18) for arm in (control, treatment))
     settings = Settings("anytime", 0.02, 0.95)
     first, second = lifts_alone(control, treatment, settings, days=7)
     assert (first.start, second.start) == (date(1970, 1, 19), date(1970, 1, 26))
@@ -370,6 +387,6 @@ def test_the_lift_of_a_span_alone_is_that_of_its_days_by_themselves() -> None:
     assert (first.lift, first.low, first.high) == (alone.lift, alone.lift_low, alone.lift_high)
     assert present(second.high) < present(first.low)
     days = lifts_alone(control, treatment, settings, days=1)
-    assert [each.start.toordinal() for each in days] == [
+    assert [result.start.toordinal() for result in days] == [
         date(1970, 1, 19).toordinal() + day for day in range(14)
     ]

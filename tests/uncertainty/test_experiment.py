@@ -28,8 +28,8 @@ def crowd(seed: int, users: int = 5_000) -> np.ndarray[tuple[int], np.dtype[np.u
 
 
 def variant(seed: int, rate: float = 0.1, metrics: Sequence[str] = METRICS, **size: int) -> Variant:
-    found = {text: binomial(seed + place, rate, **size) for place, text in enumerate(metrics)}
-    return Variant(found, audience(crowd(seed)))
+    sums = {text: binomial(seed + place, rate, **size) for place, text in enumerate(metrics)}
+    return Variant(sums, audience(crowd(seed)))
 
 
 def report(
@@ -40,23 +40,27 @@ def report(
     )
 
 
-def verdicts(found: Report) -> dict[tuple[str, str], str]:
-    return {(row.metric, row.variant): row.verdict for row in found.rows}
+def verdicts(result: Report) -> dict[tuple[str, str], str]:
+    return {(row.metric, row.variant): row.verdict for row in result.rows}
 
 
-def row(found: Report, metric: str, name: str = "treatment") -> Compared:
-    (one,) = [each for each in found.rows if (each.metric, each.variant) == (metric, name)]
-    return one
+def row(result: Report, metric: str, name: str = "treatment") -> Compared:
+    (only,) = [
+        compared
+        for compared in result.rows
+        if (compared.metric, compared.variant) == (metric, name)
+    ]
+    return only
 
 
 def test_every_metric_of_every_variant_is_compared_with_control() -> None:
     variants = {"b": variant(20), "control": variant(10), "a": variant(30)}
-    found = report(Experiment(), variants)
-    assert [(each.metric, each.variant) for each in found.rows] == [
+    result = report(Experiment(), variants)
+    assert [(compared.metric, compared.variant) for compared in result.rows] == [
         (metric, name) for metric in METRICS for name in ("a", "b")
     ]
     alone = compare_sums(variants["control"].sums["ctr"], variants["a"].sums["ctr"])
-    seen = row(found, "ctr", "a")
+    seen = row(result, "ctr", "a")
     assert (seen.evidence, seen.lift, seen.among) == (alone.evidence, alone.lift, 6)
     assert seen.confidence == pytest.approx(1 - 0.05 / 6)
 
@@ -66,25 +70,25 @@ def test_label_values_that_are_not_variants_are_not_compared() -> None:
         name: variant(10 * place)
         for place, name in enumerate(["control", "treatment", "__other__", "__missing__", "old"])
     }
-    found = report(Experiment(shares={"control": 1, "treatment": 1}), variants)
-    assert {each.variant for each in found.rows} == {"treatment"}
-    assert found.checks.left_out == ("old",)
-    assert set(found.checks.users) == {"control", "treatment"}
+    result = report(Experiment(shares={"control": 1, "treatment": 1}), variants)
+    assert {compared.variant for compared in result.rows} == {"treatment"}
+    assert result.checks.left_out == ("old",)
+    assert set(result.checks.users) == {"control", "treatment"}
 
 
 def test_a_metric_without_sums_is_left_out() -> None:
     variants = {"control": variant(1, metrics=["ctr"]), "treatment": variant(2, metrics=["ctr"])}
-    found = report(Experiment(), variants, ["ctr", "auc"])
-    assert [each.metric for each in found.rows] == ["ctr"]
+    result = report(Experiment(), variants, ["ctr", "auc"])
+    assert [compared.metric for compared in result.rows] == ["ctr"]
 
 
 def test_primary_metrics_share_the_error() -> None:
     variants = {"control": variant(10), "a": variant(20), "b": variant(30)}
-    found = report(Experiment(primary=["ctr", "ndcg@10"]), variants)
-    one = row(found, "ctr", "a")
-    assert one.confidence == pytest.approx(1 - 0.05 / 4)
-    assert (one.primary, one.among) == (True, 4)
-    other = row(found, "hit_rate@10", "a")
+    result = report(Experiment(primary=["ctr", "ndcg@10"]), variants)
+    ctr = row(result, "ctr", "a")
+    assert ctr.confidence == pytest.approx(1 - 0.05 / 4)
+    assert (ctr.primary, ctr.among) == (True, 4)
+    other = row(result, "hit_rate@10", "a")
     assert other.confidence == pytest.approx(1 - 0.05 / 2)
     assert (other.primary, other.among) == (False, 2)
 
@@ -107,16 +111,16 @@ def test_a_finding_among_many_needs_more_evidence() -> None:
     )
     assert verdicts(alone) == {("ctr", "treatment"): "better"}
     arms = {"control": _with(variant(10), control), "treatment": _with(variant(40), near)}
-    found = row(report(Experiment(), arms), "ctr")
-    assert found.verdict == "not enough evidence"
-    assert not found.excludes_zero
-    assert found.evidence < found.needed == pytest.approx(60)
+    comparison = row(report(Experiment(), arms), "ctr")
+    assert comparison.verdict == "not enough evidence"
+    assert not comparison.excludes_zero
+    assert comparison.evidence < comparison.needed == pytest.approx(60)
     decides = row(report(Experiment(primary=["ctr"]), arms), "ctr")
     assert decides.verdict == "better"
 
 
-def _with(found: Variant, ctr: GroupSums) -> Variant:
-    return found._replace(sums={**found.sums, "ctr": ctr})
+def _with(whole: Variant, ctr: GroupSums) -> Variant:
+    return whole._replace(sums={**whole.sums, "ctr": ctr})
 
 
 @pytest.mark.parametrize(
@@ -138,24 +142,27 @@ def test_a_guardrail_has_its_own_verdict(
     texts = [metric, "ndcg@10"]
     arms = variant(50, metrics=texts, lists=2_000), variant(60, 0.1 * lift, texts, lists=2_000)
     variants = dict(zip(("control", "treatment"), arms, strict=True))
-    found = report(Experiment(guardrails={metric: limit}), variants, texts)
-    assert row(found, metric).guardrail_verdict == expected
-    assert row(found, "ndcg@10").guardrail is None
+    result = report(Experiment(guardrails={metric: limit}), variants, texts)
+    assert row(result, metric).guardrail_verdict == expected
+    assert row(result, "ndcg@10").guardrail is None
 
 
 def test_a_split_of_48_to_52_is_found() -> None:
-    found = 0
+    alarms = 0
     for seed in range(200):
-        one = int(np.random.default_rng(seed).binomial(20_000, 0.48))
-        found += ratio_evidence([one, 20_000 - one], [0.5, 0.5]) >= 1000
-    assert found > 160
+        first = int(np.random.default_rng(seed).binomial(20_000, 0.48))
+        alarms += ratio_evidence([first, 20_000 - first], [0.5, 0.5]) >= 1000
+    assert alarms > 160
 
 
 def test_evidence_against_a_fair_split_has_mean_1() -> None:
     """The mean of an e-value over all outcomes of 50 users is exactly 1."""
     mean = sum(
-        comb(50, one) * 0.3**one * 0.7 ** (50 - one) * ratio_evidence([one, 50 - one], [0.3, 0.7])
-        for one in range(51)
+        comb(50, first)
+        * 0.3**first
+        * 0.7 ** (50 - first)
+        * ratio_evidence([first, 50 - first], [0.3, 0.7])
+        for first in range(51)
     )
     assert mean == pytest.approx(1.0)
 
@@ -172,35 +179,35 @@ def test_missing_users_are_reported() -> None:
     users = crowd(5, 20_000)
     control = variant(10, 0.1)._replace(audience=audience(users[:8_000]))
     treatment = variant(20, 0.2)._replace(audience=audience(users[10_000:]))
-    found = report(
+    result = report(
         Experiment(guardrails={"ctr": -0.01}), {"control": control, "treatment": treatment}
     )
-    assert found.checks.ratio_evidence >= 1000
-    assert set(verdicts(found).values()) == {"do not trust"}
-    assert row(found, "ctr").guardrail_verdict == "do not trust"
-    (trouble,) = found.checks.trouble
+    assert result.checks.ratio_evidence >= 1000
+    assert set(verdicts(result).values()) == {"do not trust"}
+    assert row(result, "ctr").guardrail_verdict == "do not trust"
+    (trouble,) = result.checks.trouble
     assert "control 8,000, treatment 10,000; planned 50.0 % each" in trouble
-    assert row(found, "ctr").sentence == "do not trust this: a check of the experiment failed."
+    assert row(result, "ctr").sentence == "do not trust this: a check of the experiment failed."
     planned = Experiment(shares={"control": 4, "treatment": 5})
     assert report(planned, {"control": control, "treatment": treatment}).checks.trouble == ()
 
 
 def test_a_variant_that_never_ran_is_reported() -> None:
     planned = Experiment(shares={"control": 1, "treatment": 1})
-    found = report(planned, {"control": variant(10)})
-    assert len(found.checks.trouble) == 1
-    assert set(verdicts(found).values()) == {"too few users"}
-    assert row(found, "ctr").treatment is None
-    assert row(found, "ctr").sentence == "too few users: treatment has no lists yet."
+    result = report(planned, {"control": variant(10)})
+    assert len(result.checks.trouble) == 1
+    assert set(verdicts(result).values()) == {"too few users"}
+    assert row(result, "ctr").treatment is None
+    assert row(result, "ctr").sentence == "too few users: treatment has no lists yet."
 
 
 def test_users_in_both_variants_are_reported() -> None:
     users = crowd(6, 10_000)
     control = variant(10)._replace(audience=audience(users[:5_100]))
     treatment = variant(20)._replace(audience=audience(users[4_800:]))
-    found = report(Experiment(), {"control": control, "treatment": treatment})
-    assert found.checks.shared == pytest.approx(0.03)
-    assert set(verdicts(found).values()) == {"do not trust"}
+    result = report(Experiment(), {"control": control, "treatment": treatment})
+    assert result.checks.shared == pytest.approx(0.03)
+    assert set(verdicts(result).values()) == {"do not trust"}
     meant = report(Experiment(same_users=True), {"control": control, "treatment": treatment})
     assert meant.checks.trouble == ()
 
@@ -209,7 +216,7 @@ def test_the_same_users_in_both_are_pairs_only_if_that_is_declared() -> None:
     control, treatment = variant(10), variant(20)._replace(audience=variant(10).audience)
     arms = {"control": control, "treatment": treatment}
     guessed = report(Experiment(), arms).checks.trouble
-    assert any("100.0 % of the users are in several variants" in each for each in guessed)
+    assert any("100.0 % of the users are in several variants" in line for line in guessed)
     declared = report(Experiment(same_users=True), arms).checks
     assert (declared.trouble, declared.shared, declared.ratio_evidence) == ((), 1.0, 1.0)
 
@@ -223,16 +230,16 @@ def test_audiences_are_thinned_to_the_same_threshold() -> None:
         "control": variant(10)._replace(audience=whole),
         "treatment": variant(20)._replace(audience=thinned),
     }
-    found = report(Experiment(), arms)
-    assert found.checks.trouble == ()
-    assert found.checks.users["treatment"] == pytest.approx(20_000, rel=0.05)
+    result = report(Experiment(), arms)
+    assert result.checks.trouble == ()
+    assert result.checks.users["treatment"] == pytest.approx(20_000, rel=0.05)
 
 
 @pytest.mark.parametrize(("anonymous", "alarms"), [(20, 0), (21, 1)])
 def test_lists_without_a_user_are_trusted_up_to_two_percent(anonymous: int, alarms: int) -> None:
     treatment = variant(20)._replace(audience=audience(crowd(20), anonymous=anonymous))
-    found = report(Experiment(), {"control": variant(10), "treatment": treatment})
-    assert len(found.checks.trouble) == alarms
+    result = report(Experiment(), {"control": variant(10), "treatment": treatment})
+    assert len(result.checks.trouble) == alarms
 
 
 def test_days_before_the_start_do_not_count() -> None:
@@ -246,9 +253,9 @@ def test_days_before_the_start_do_not_count() -> None:
         "control": Variant({"ctr": whole}, audience(crowd(1))),
         "treatment": Variant({"ctr": _later(binomial(4, 0.1, days=3), 12)}, audience(crowd(2))),
     }
-    found = row(report(Experiment(since=date(1970, 1, 13)), arms), "ctr")
-    assert found.control == pytest.approx(0.1, abs=0.001)
-    assert row(report(Experiment(), arms), "ctr") == found
+    comparison = row(report(Experiment(since=date(1970, 1, 13)), arms), "ctr")
+    assert comparison.control == pytest.approx(0.1, abs=0.001)
+    assert row(report(Experiment(), arms), "ctr") == comparison
 
 
 def _later(table: GroupSums, first: int) -> GroupSums:
@@ -294,15 +301,15 @@ def test_inconsistent_settings_are_refused(experiment: Experiment, message: str)
     ],
 )
 def test_a_verdict_is_explained(arms: tuple[Variant, Variant], beginning: str) -> None:
-    found = report(Experiment(), dict(zip(("control", "treatment"), arms, strict=True)))
-    assert row(found, "ctr").sentence.startswith(beginning)
+    result = report(Experiment(), dict(zip(("control", "treatment"), arms, strict=True)))
+    assert row(result, "ctr").sentence.startswith(beginning)
 
 
 def test_a_long_tail_in_a_small_variant_asks_for_users_or_a_cap() -> None:
     values = 1 + np.random.default_rng(1).pareto(1.5, 10_000)
     arms = one_day(np.random.default_rng(2), values, 0.05)
     metric = "value_per_list"
-    found = report(
+    result = report(
         Experiment(shares={"control": 95, "treatment": 5}),
         {
             name: Variant({metric: table}, audience(crowd(seed, users)))
@@ -312,6 +319,6 @@ def test_a_long_tail_in_a_small_variant_asks_for_users_or_a_cap() -> None:
         },
         [metric],
     )
-    (only,) = found.rows
+    (only,) = result.rows
     assert only.sentence.startswith("too few users: a few large values decide value_per_list, and")
     assert only.sentence.endswith("or the values a cap, as in value_per_list(cap=100).")

@@ -55,8 +55,8 @@ class World:
 
 def _sums(groups: IntArray, lists: IntArray, means: FloatArray, came: BoolArray) -> GroupSums:
     x, n = (
-        np.bincount(groups[came], each[came], minlength=GROUPS).astype(np.float64)
-        for each in (lists * means, lists)
+        np.bincount(groups[came], amounts[came], minlength=GROUPS).astype(np.float64)
+        for amounts in (lists * means, lists)
     )
     return GroupSums(np.array([0]), x[None, :], n[None, :].astype(np.int64))
 
@@ -67,8 +67,8 @@ def judged(values: Mapping[str, SliceSums], kind: Kind = "fixed") -> Gap:
 
 def alarms(values: int) -> int:
     """How many worlds without a gap have one for certain."""
-    found = (judged(World(seed, values).until()) for seed in range(FIXED))
-    return sum(each.low is not None and each.low > 0 for each in found)
+    gaps = (judged(World(seed, values).until()) for seed in range(FIXED))
+    return sum(look.low is not None and look.low > 0 for look in gaps)
 
 
 @pytest.mark.parametrize("values", [2, 8, 30])
@@ -77,12 +77,12 @@ def test_equal_values_have_no_gap_for_certain(values: int) -> None:
 
 
 def test_equal_values_have_no_gap_for_certain_however_often_one_looks() -> None:
-    found = 0
+    false_alarms = 0
     for seed in range(PEEKED):
         world = World(1_000 + seed, 8)
         looks = (judged(world.until(day / 30), "anytime") for day in range(3, 31, 3))
-        found += any(each.low is not None and each.low > 0 for each in looks)
-    assert found <= 5
+        false_alarms += any(look.low is not None and look.low > 0 for look in looks)
+    assert false_alarms <= 5
 
 
 @cache
@@ -93,10 +93,10 @@ def worse(values: int) -> tuple[Gap, ...]:
 
 @pytest.mark.parametrize("values", [2, 8, 30])
 def test_a_large_gap_is_certain_and_its_bounds_cover_it(values: int) -> None:
-    found = worse(values)
-    assert sum(each.low is not None and each.low > 0 for each in found) >= 16
+    gaps = worse(values)
+    assert sum(look.low is not None and look.low > 0 for look in gaps) >= 16
     truth = 0.27 * 0.4
-    bounds = [(each.low, each.high) for each in found if None not in (each.low, each.high)]
+    bounds = [(look.low, look.high) for look in gaps if None not in (look.low, look.high)]
     covered = [(low or 0.0) <= truth <= (high or 0.0) for low, high in bounds]
     assert sum(covered) >= 16
 
@@ -104,8 +104,8 @@ def test_a_large_gap_is_certain_and_its_bounds_cover_it(values: int) -> None:
 @pytest.mark.parametrize("values", [2, 8, 30])
 def test_the_worst_value_is_among_those_that_may_be_the_worst(values: int) -> None:
     last = f"v{values - 1:02}"
-    assert all(last in each.worst for each in worse(values))
-    others = sum(len(each.worst) - 1 for each in worse(values)) / len(worse(values))
+    assert all(last in look.worst for look in worse(values))
+    others = sum(len(look.worst) - 1 for look in worse(values)) / len(worse(values))
     assert others <= values / 4, "most of the others are surely not the worst"
 
 
@@ -114,26 +114,26 @@ def test_bounds_of_limits_equal_those_of_every_pair() -> None:
     kinds: tuple[Kind, ...] = ("fixed", "anytime", "pointwise")
     for kind in kinds:
         values = World(7, 9, worst=0.2).until()
-        found = judged(values, kind)
+        judged_gap = judged(values, kind)
         slow = [
-            (judged({one: values[one], other: values[other]}, kind), one, other)
-            for one in values
+            (judged({low_value: values[low_value], other: values[other]}, kind), low_value, other)
+            for low_value in values
             for other in values
-            if one < other
+            if low_value < other
         ]
-        assert found.low is not None
-        assert found.high is not None
+        assert judged_gap.low is not None
+        assert judged_gap.high is not None
         # A pair by itself is not corrected, so it is the narrower one.
-        lows = [each.low for each, _, _ in slow if each.low is not None]
-        highs = [each.high for each, _, _ in slow if each.high is not None]
-        assert found.low <= max(lows)
-        assert found.high >= max(highs)
+        lows = [comparison.low for comparison, _, _ in slow if comparison.low is not None]
+        highs = [comparison.high for comparison, _, _ in slow if comparison.high is not None]
+        assert judged_gap.low <= max(lows)
+        assert judged_gap.high >= max(highs)
 
 
 def test_two_values_have_the_gap_of_their_pair() -> None:
     values = World(3, 2, worst=0.2).until()
-    found = judged(values)
-    one, other = (each.sums for each in values.values())
+    judged_gap = judged(values)
+    left, other = (value.sums for value in values.values())
     width = GROUPS
 
     def moves(sums: GroupSums) -> tuple[float, FloatArray]:
@@ -142,13 +142,13 @@ def test_two_values_have_the_gap_of_their_pair() -> None:
         without = np.array([(x.sum() - x[g]) / (n.sum() - n[g]) for g in range(width)])
         return float(mean), mean - without
 
-    (first, before), (second, after) = moves(one), moves(other)
+    (first, before), (second, after) = moves(left), moves(other)
     error = math.sqrt((width - 1) / width * float(np.square(before - after).sum()))
-    assert found.difference == pytest.approx(abs(first - second), rel=1e-12)
-    assert found.low is not None
-    assert found.high is not None
-    assert (found.low + found.high) / 2 == pytest.approx(found.difference, rel=1e-9)
-    half = (found.high - found.low) / 2
+    assert judged_gap.difference == pytest.approx(abs(first - second), rel=1e-12)
+    assert judged_gap.low is not None
+    assert judged_gap.high is not None
+    assert (judged_gap.low + judged_gap.high) / 2 == pytest.approx(judged_gap.difference, rel=1e-9)
+    half = (judged_gap.high - judged_gap.low) / 2
     assert 1.9 < half / error < 2.2
 
 
@@ -163,10 +163,10 @@ def crowd(level: float, users: int = 400, *, seed: int = 1) -> Accumulator:
 
 
 def test_a_value_at_0_is_the_worst_and_is_compared() -> None:
-    found = gap({"de": crowd(0.0), "nl": crowd(0.4, seed=2)}, "hit_rate@1")
-    assert (found.worst, found.ratio, found.ratio_low) == (("de",), 0.0, 0.0)
-    assert found.low is not None
-    assert found.low > 0.3
+    shown = gap({"de": crowd(0.0), "nl": crowd(0.4, seed=2)}, "hit_rate@1")
+    assert (shown.worst, shown.ratio, shown.ratio_low) == (("de",), 0.0, 0.0)
+    assert shown.low is not None
+    assert shown.low > 0.3
 
 
 def test_a_value_at_0_by_chance_is_not_surely_worse() -> None:
@@ -174,9 +174,9 @@ def test_a_value_at_0_by_chance_is_not_surely_worse() -> None:
     for user in range(40):
         few.update(["a"], ["b"], user=f"few-{user}")
     many = crowd(0.01, 3_000, seed=4)
-    found = gap({"few": few, "many": many}, "hit_rate@1")
-    assert found.low == 0.0
-    assert found.worst == ("few", "many")
+    shown = gap({"few": few, "many": many}, "hit_rate@1")
+    assert shown.low == 0.0
+    assert shown.worst == ("few", "many")
 
 
 def test_what_is_no_group_is_shown_and_named_and_never_compared() -> None:
@@ -192,9 +192,9 @@ def test_what_is_no_group_is_shown_and_named_and_never_compared() -> None:
         "__missing__": crowd(0.1, seed=4),
         "__other__": crowd(0.1, seed=5),
     }
-    found = gap(given, "hit_rate@1")
-    assert set(found.compared) == {"de", "nl"}
-    reasons = {name: reason.split(":")[0] for name, reason in found.left_out.items()}
+    shown = gap(given, "hit_rate@1")
+    assert set(shown.compared) == {"de", "nl"}
+    reasons = {name: reason.split(":")[0] for name, reason in shown.left_out.items()}
     assert reasons == {
         "few": "Too few users",
         "nameless": "No list names its user, and lists of one user resemble each other",
@@ -202,10 +202,10 @@ def test_what_is_no_group_is_shown_and_named_and_never_compared() -> None:
         "__missing__": "It stands for lists without a value, which are no group.",
         "__other__": "It stands for many values, which are no group.",
     }
-    means = {each.name: each.mean for each in found.values}
+    means = {value.name: value.mean for value in shown.values}
     assert means["none"] is None
     assert means["__missing__"] == pytest.approx(0.1, abs=0.05)
-    assert found.difference == pytest.approx(0.1, abs=0.06)
+    assert shown.difference == pytest.approx(0.1, abs=0.06)
 
 
 def test_if_lower_is_better_the_worst_is_the_highest() -> None:
@@ -216,9 +216,9 @@ def test_if_lower_is_better_the_worst_is_the_highest() -> None:
         for user in range(900):
             score = float(draw.random()) + 2 * place
             accumulator.update(["a"], {"a": 1.0}, scores=[score], user=f"{name}{user}")
-    found = gap(made, "mae")
-    assert found.difference is not None
-    assert found.worst == (found.values[-1].name,)
+    shown = gap(made, "mae")
+    assert shown.difference is not None
+    assert shown.worst == (shown.values[-1].name,)
 
 
 def test_users_of_several_values_leave_them_at_once() -> None:
@@ -276,7 +276,7 @@ def golden() -> Iterator[tuple[str, str, list[str], list[str]]]:
     """The lists, once for each of 40 users of every kind: two users alone cannot be compared."""
     for number in range(40):
         for user, country, shown, clicked in USERS:
-            items, clicks = ([f"i0{each}" for each in text.split()] for text in (shown, clicked))
+            items, clicks = ([f"i0{code}" for code in text.split()] for text in (shown, clicked))
             yield f"{user}-{number}", country, items, clicks
 
 
@@ -284,8 +284,8 @@ def test_the_gap_equals_that_of_fairlearn() -> None:
     counted = {name: Accumulator("ndcg@3", intervals=Intervals()) for name in ("de", "nl")}
     for user, country, shown, clicked in golden():
         counted[country].update(shown, clicked, user=user)
-    found = gap(counted, "ndcg@3")
-    means = {each.name: each.mean for each in found.values}
+    disparity = gap(counted, "ndcg@3")
+    means = {value.name: value.mean for value in disparity.values}
     assert means == {"de": pytest.approx(1.0, abs=1e-9), "nl": pytest.approx(0.405373043, abs=1e-9)}
-    assert found.difference == pytest.approx(0.594626957, abs=1e-9)
-    assert found.ratio == pytest.approx(0.405373043, abs=1e-9)
+    assert disparity.difference == pytest.approx(0.594626957, abs=1e-9)
+    assert disparity.ratio == pytest.approx(0.405373043, abs=1e-9)

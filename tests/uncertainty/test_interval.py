@@ -57,7 +57,7 @@ def test_the_standard_error_is_that_of_the_jackknife() -> None:
         (numerators.sum() - numerators[group]) / (denominators.sum() - denominators[group])
         for group in range(20)
     ]
-    expected = math.sqrt(19 / 20 * sum((each - whole) ** 2 for each in without))
+    expected = math.sqrt(19 / 20 * sum((mean - whole) ** 2 for mean in without))
     assert standard_error(pool_days(table).moves) == pytest.approx(expected)
 
 
@@ -68,20 +68,20 @@ def test_days_are_added_up() -> None:
 
 
 def test_a_fixed_interval_is_students() -> None:
-    found = present(interval(binomial(3, 0.1), Intervals(), "fixed"))
+    bounds = present(interval(binomial(3, 0.1), Intervals(), "fixed"))
     estimate = pool_days(binomial(3, 0.1))
     # The 97.5 % point of Student's t lies between 1.969 and 1.970 from 240 to 256 groups.
-    reach = (found.high - found.low) / 2 / standard_error(estimate.moves)
+    reach = (bounds.high - bounds.low) / 2 / standard_error(estimate.moves)
     assert 1.969 < reach < 1.970
-    assert (found.low + found.high) / 2 == pytest.approx(estimate.value)
-    assert found.groups == pytest.approx(256 / (1 + 1 / 400) - 1, rel=0.01)
+    assert (bounds.low + bounds.high) / 2 == pytest.approx(estimate.value)
+    assert bounds.groups == pytest.approx(256 / (1 + 1 / 400) - 1, rel=0.01)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_stronger_guarantee_widens_the_interval(kind: Kind) -> None:
     narrow, wide = (
-        present(interval(binomial(4, 0.1), Intervals(confidence=each), kind))
-        for each in (0.9, 0.99)
+        present(interval(binomial(4, 0.1), Intervals(confidence=confidence), kind))
+        for confidence in (0.9, 0.99)
     )
     assert wide.low < narrow.low < narrow.high < wide.high
     assert (narrow.kind, narrow.confidence) == (kind, 0.9)
@@ -96,14 +96,14 @@ def test_an_anytime_interval_is_about_half_as_wide_again_at_best() -> None:
 
 @given(st.floats(0.0005, 0.3), st.floats(1e-3, 1e3))
 def test_the_boundary_is_where_the_evidence_is_enough(alpha: float, relative: float) -> None:
-    found = log_evidence(boundary(alpha, relative), alpha, relative)
-    assert found == pytest.approx(-math.log(alpha), rel=1e-9)
+    evidence = log_evidence(boundary(alpha, relative), alpha, relative)
+    assert evidence == pytest.approx(-math.log(alpha), rel=1e-9)
 
 
 @pytest.mark.parametrize("relative", [1.0, 3.0, 50.0])
 def test_evidence_without_an_effect_has_mean_1(relative: float) -> None:
     z = np.linspace(-60, 60, 6_001)
-    fair = np.array([log_evidence(each, 0.05, relative) for each in z]) - z * z / 2
+    fair = np.array([log_evidence(score, 0.05, relative) for score in z]) - z * z / 2
     assert np.exp(fair).sum() * 0.02 / math.sqrt(2 * math.pi) == pytest.approx(1.0, abs=1e-6)
 
 
@@ -111,8 +111,8 @@ def test_a_precision_is_where_an_interval_is_tightest() -> None:
     table = binomial(5, 0.5, lists=2_000)
     widths = {}
     for precision in (0.0005, 0.008, 0.5):
-        found = present(interval(table, Intervals(precision=precision)))
-        widths[precision] = found.high - found.low
+        bounds = present(interval(table, Intervals(precision=precision)))
+        widths[precision] = bounds.high - bounds.low
     assert widths[0.008] == min(widths.values())
 
 
@@ -133,11 +133,11 @@ def test_few_users_or_no_clicks_have_no_interval(click: float, lists: Any, kind:
 @pytest.mark.parametrize("precision", [1e-3, 1e-5, 1e-300])
 def test_few_users_for_a_high_precision_have_a_wide_interval(precision: float) -> None:
     table = binomial(8, 0.05, groups=16, lists=2)
-    found = present(interval(table, Intervals(precision=precision)))
-    assert math.isfinite(found.low)
-    assert math.isfinite(found.high)
+    bounds = present(interval(table, Intervals(precision=precision)))
+    assert math.isfinite(bounds.low)
+    assert math.isfinite(bounds.high)
     usual = present(interval(table, Intervals()))
-    assert found.low < usual.low < usual.high < found.high
+    assert bounds.low < usual.low < usual.high < bounds.high
 
 
 @pytest.mark.parametrize("kind", ["anytime", "fixed"])
@@ -160,21 +160,21 @@ def test_an_interval_scales_with_its_unit(unit: float, kind: Kind) -> None:
 @pytest.mark.parametrize("rate", [0.001, 0.03, 0.5, 0.97, 0.999, 1.0])
 def test_a_window_stays_from_0_to_1(rate: float) -> None:
     table = binomial(6, rate, groups=64, lists=20)
-    found = present(interval(table, Intervals(), "pointwise", bounds=(0, 1)))
-    assert 0.0 < found.low < found.high <= 1.0
-    assert found.low <= table.numerators.sum() / table.denominators.sum() <= found.high
+    bounds = present(interval(table, Intervals(), "pointwise", bounds=(0, 1)))
+    assert 0.0 < bounds.low < bounds.high <= 1.0
+    assert bounds.low <= table.numerators.sum() / table.denominators.sum() <= bounds.high
 
 
 def test_for_independent_lists_wilson_is_that_of_the_lists() -> None:
     """For clicks that are independent of users, it is nearly Wilson's interval of the clicks."""
     table = binomial(7, 0.02, groups=1024, lists=20)
-    found = present(interval(table, Intervals(), "pointwise", bounds=(0, 1)))
+    bounds = present(interval(table, Intervals(), "pointwise", bounds=(0, 1)))
     lists, clicks, z = table.denominators.sum(), table.numerators.sum(), 1.959964
     rate = clicks / lists
     middle = (rate + z**2 / 2 / lists) / (1 + z**2 / lists)
     half = z / (1 + z**2 / lists) * math.sqrt(rate * (1 - rate) / lists + (z / 2 / lists) ** 2)
-    assert found.low == pytest.approx(middle - half, rel=0.03)
-    assert found.high == pytest.approx(middle + half, rel=0.03)
+    assert bounds.low == pytest.approx(middle - half, rel=0.03)
+    assert bounds.high == pytest.approx(middle + half, rel=0.03)
 
 
 # The logarithm of erfc(z / sqrt(2)) / 2.

@@ -27,15 +27,15 @@ def traffic(seed: Sequence[int], users: int, lift: float = 0.0, days: int = 1) -
     codes = random.integers(0, days, users) * GROUPS + random.integers(0, GROUPS, users)
     clicks = random.binomial(lists, np.minimum(taste, 1.0)).astype(float)
     above, below = (
-        np.bincount(codes, each, days * GROUPS).astype(np.float64) for each in (clicks, lists)
+        np.bincount(codes, amounts, days * GROUPS).astype(np.float64) for amounts in (clicks, lists)
     )
     shape = days, GROUPS
     return GroupSums(np.arange(days), above.reshape(shape), below.reshape(shape).astype(np.int64))
 
 
 def efforts(sums: GroupSums, users: int, wanted: Wanted) -> dict[str, Effort]:
-    found = plan_sums("ctr", sums, users, Intervals(), wanted)
-    return {each.method: each for each in found.efforts}
+    wanted_plan = plan_sums("ctr", sums, users, Intervals(), wanted)
+    return {effort.method: effort for effort in wanted_plan.efforts}
 
 
 @pytest.mark.parametrize("shares", [(1.0, 1.0), (9.0, 1.0)])
@@ -45,16 +45,16 @@ def test_the_planned_users_find_the_lift_as_often_as_planned(
 ) -> None:
     wanted = Wanted(lift=0.08, shares=shares)
     needed = present(efforts(traffic([0], 20_000), 20_000, wanted)[method].users)
-    found = []
+    detections = []
     for run in range(120):
         control, treatment = (
             traffic([run, side], round(needed * share), wanted.lift * side)
             for side, share in enumerate(wanted.split)
         )
-        found.append(compare_sums(control, treatment, method=method).verdict == "better")
+        detections.append(compare_sums(control, treatment, method=method).verdict == "better")
     # The spread that was counted is an estimate, and so are the users that follow from it.
-    assert at_least("power", 0.75, found).passed, sum(found)
-    assert at_most("power", 0.87, found).passed, sum(found)
+    assert at_least("power", 0.75, detections).passed, sum(detections)
+    assert at_most("power", 0.87, detections).passed, sum(detections)
 
 
 def test_what_is_detectable_is_a_lift_that_needs_the_users_counted() -> None:
@@ -67,10 +67,10 @@ def test_what_is_detectable_is_a_lift_that_needs_the_users_counted() -> None:
 def test_days_follow_the_course_of_the_spread() -> None:
     """Users who come once need as many times the days as times the users."""
     sums = traffic([2], 40_000, days=16)
-    found = efforts(sums, 40_000, Wanted(lift=0.01))["fixed"]
-    times = present(found.users) / 40_000
+    effort = efforts(sums, 40_000, Wanted(lift=0.01))["fixed"]
+    times = present(effort.users) / 40_000
     assert times > 2
-    assert present(found.days) == pytest.approx(16 * times, rel=0.5)
+    assert present(effort.days) == pytest.approx(16 * times, rel=0.5)
     few = efforts(traffic([3], 4_000, days=3), 4_000, Wanted())["fixed"]
     assert few.days is None
 

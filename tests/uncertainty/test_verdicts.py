@@ -20,8 +20,8 @@ def test_bounds_of_what_stands_out_are_rarely_false() -> None:
     """
     random = np.random.default_rng(1)
     runs = [stated(random, everywhere(random), "fixed") for _ in range(25)]
-    assert sum(each.stated for each in runs) > 15
-    shares = [each.false_share for each in runs]
+    assert sum(run.stated for run in runs) > 15
+    shares = [run.false_share for run in runs]
     assert mean_at_most("false bounds", 0.05, shares).passed
 
 
@@ -46,7 +46,7 @@ def test_an_interval_excludes_0_if_and_only_if_there_is_a_verdict(method: Method
 
 def test_the_more_comparisons_the_wider_their_bounds() -> None:
     usual = {"control": variant(CONTROL), "treatment": variant(CONTROL, seed=2)}
-    alone = {name: each._replace(sums={"ctr": each.sums["ctr"]}) for name, each in usual.items()}
+    alone = {name: arm._replace(sums={"ctr": arm.sums["ctr"]}) for name, arm in usual.items()}
     widths = [
         (row.lift_high or 0.0) - (row.lift_low or 0.0)
         for arms in (alone, usual)
@@ -70,14 +70,14 @@ def test_the_more_comparisons_the_wider_their_bounds() -> None:
 def test_a_verdict_states_the_bound_nearest_to_0(
     verdict: str, low: float, high: float, text: str
 ) -> None:
-    found = Comparison(
+    comparison = Comparison(
         verdict=verdict,  # type: ignore[arg-type]  # one of the verdicts
         lift_low=low,
         lift_high=high,
         kind="fixed",
         confidence=0.95,
     )
-    assert verdict_text(found) == text
+    assert verdict_text(comparison) == text
 
 
 def rows() -> dict[str, Compared]:
@@ -95,10 +95,10 @@ def test_every_verdict_names_its_variant() -> None:
 
 
 def test_evidence_stands_beside_what_is_needed() -> None:
-    found = rows()
-    assert needed_text(found["ctr"]).endswith("≥ 30")
-    assert needed_text(found["ndcg@10"]).endswith("≥ 20")
-    assert " < " in needed_text(found["hit_rate@10"])
+    comparisons = rows()
+    assert needed_text(comparisons["ctr"]).endswith("≥ 30")
+    assert needed_text(comparisons["ndcg@10"]).endswith("≥ 20")
+    assert " < " in needed_text(comparisons["hit_rate@10"])
     fixed = {row.metric: row for row in report(method="fixed").rows}
     assert needed_text(fixed["ctr"]).endswith("≤ 0.033")
 
@@ -108,13 +108,13 @@ def test_a_broken_guardrail_needs_difference_and_lift_to_agree() -> None:
     for seed in range(2, 30):
         lower = {name: value * (1 - 0.0007 * seed) for name, value in CONTROL.items()}
         arms = {"control": variant(CONTROL), "treatment": variant(lower, seed=seed)}
-        alone = {name: each._replace(sums={"ctr": each.sums["ctr"]}) for name, each in arms.items()}
+        alone = {name: arm._replace(sums={"ctr": arm.sums["ctr"]}) for name, arm in arms.items()}
         (row,) = report(alone, Experiment(guardrails={"ctr": -1e-12})).rows
         assert (row.guardrail_verdict == "broken") == (row.verdict == "worse")
 
 
 def test_distrust_is_not_repeated() -> None:
     lost = {"control": variant(CONTROL), "treatment": variant(TREATMENT, users=15_000, seed=2)}
-    found = report(lost)
-    assert len(found.checks.trouble) == 1
-    assert not any("split" in row.sentence for row in found.rows)
+    result = report(lost)
+    assert len(result.checks.trouble) == 1
+    assert not any("split" in row.sentence for row in result.rows)

@@ -36,7 +36,7 @@ foldings = st.builds(
 
 
 def spec_of(
-    own: tuple[int, ...],
+    lengths: tuple[int, ...],
     folding: FoldingOptions | None = None,
     intervals: Intervals | None = None,
 ) -> FamilySpec:
@@ -47,7 +47,7 @@ def spec_of(
         table=empty.table,
         dimensions=("country", "variant"),
         columns=(1, 0),
-        spans=own,
+        spans=lengths,
         folding=folding or FoldingOptions(),
     )
 
@@ -115,19 +115,19 @@ def fed(log: Sequence[Logged], spec: FamilySpec, step: int | None = None) -> Log
 
 def restored(log: Log) -> Log:
     """Another log that continues from the saved state."""
-    found = Log(log.family.spec)
-    found.family, new = found.family.restored(log.saved())
+    copy = Log(log.family.spec)
+    copy.family, new = copy.family.restored(log.saved())
     assert new == frozenset()
-    found.clock = log.clock
+    copy.clock = log.clock
     if log.clock is not None:
-        found.family.advance(log.clock)
-    return found
+        copy.family.advance(log.clock)
+    return copy
 
 
 def counts(table: Table, spec: FamilySpec) -> Mapping[Labels, int]:
     cells = table.cells
     pairs = zip(cells.tolist(), table.lists(cells).tolist(), strict=True)
-    return {counting_of(spec).slices(spec.name).labels[cell]: found for cell, found in pairs}
+    return {counting_of(spec).slices(spec.name).labels[cell]: number for cell, number in pairs}
 
 
 def views_of(fed_logs: Sequence[Log]) -> FamilyView:

@@ -57,13 +57,13 @@ from tests.windows.logs import (
 def test_any_batches_give_the_same_bytes_with_any_other_family(
     log: list[Logged],
     other: list[Logged],
-    own: tuple[int, ...],
+    lengths: tuple[int, ...],
     folding: FoldingOptions,
     intervals: Intervals | None,
     step: int,
 ) -> None:
     def spec() -> FamilySpec:
-        return spec_of(own, folding, intervals)
+        return spec_of(lengths, folding, intervals)
 
     together = spec()
     first, second = Log(together), Log(together)
@@ -76,9 +76,9 @@ def test_any_batches_give_the_same_bytes_with_any_other_family(
 
 @given(logs, spans, st.integers(0, 4), st.randoms())
 def test_any_order_with_the_same_clock_gives_the_same_bytes(
-    log: list[Logged], own: tuple[int, ...], cap: int, draw: Random
+    log: list[Logged], lengths: tuple[int, ...], cap: int, draw: Random
 ) -> None:
-    spec = spec_of(own, FoldingOptions(cap=cap), BY_USER)
+    spec = spec_of(lengths, FoldingOptions(cap=cap), BY_USER)
     shuffled = list(log)
     draw.shuffle(shuffled)
     assert fed(shuffled, spec, 3).saved() == fed(log, spec).saved()
@@ -111,9 +111,9 @@ def test_a_section_of_the_same_version_has_the_same_content(
     log = fed(before, spec, 7)
     versions, content = log.versions(), log.saved()
     log.feed(after)
-    found = log.saved()
+    contents = log.saved()
     same = [name for name, version in log.versions().items() if version == versions.get(name)]
-    assert [found[name] for name in same] == [content[name] for name in same]
+    assert [contents[name] for name in same] == [content[name] for name in same]
 
 
 def test_a_copied_section_stays_as_it_was() -> None:
@@ -124,9 +124,9 @@ def test_a_copied_section_stays_as_it_was() -> None:
     assert {name: b"".join(dump()) for name, dump in dumps.items()} == before
 
 
-@pytest.mark.parametrize("own", [(), (MINUTE,), HOURS])
-def test_without_event_time_every_event_is_in_the_lifetime(own: tuple[int, ...]) -> None:
-    family = Log(spec_of(own)).family
+@pytest.mark.parametrize("lengths", [(), (MINUTE,), HOURS])
+def test_without_event_time_every_event_is_in_the_lifetime(lengths: tuple[int, ...]) -> None:
+    family = Log(spec_of(lengths)).family
     log = [(0, ("a", "p")), (0, ("b", "p"))]
     family.update(columns_of(events(log)), [labels for _, labels in log], None, None)
     copy = family.copied()
@@ -232,31 +232,31 @@ def naive(parts: list[list[Logged]], span: int | None, clock: int) -> Counter[tu
     Panes that begin after it are in no window.
     """
     size = HOUR if span is not None and span > FINE else MINUTE
-    found: Counter[tuple[str, ...]] = Counter()
+    counts_: Counter[tuple[str, ...]] = Counter()
     for time, (variant, country) in (event for part in parts for event in part):
         ended = span is not None and time // size * size + size <= clock - span
         if span is None or not (ended or time // MINUTE * MINUTE > clock):
-            found[country, variant] += 1
-    return found
+            counts_[country, variant] += 1
+    return counts_
 
 
 @given(partitions, spans.filter(bool), st.integers(0, TIMES.lateness))
 def test_a_window_holds_the_events_of_its_time(
-    parts: list[list[Logged]], own: tuple[int, ...], behind: int
+    parts: list[list[Logged]], lengths: tuple[int, ...], behind: int
 ) -> None:
-    fed_logs = [fed(part, spec, 9) for spec in [spec_of(own)] for part in parts]
+    fed_logs = [fed(part, spec, 9) for spec in [spec_of(lengths)] for part in parts]
     views = views_of(fed_logs)
     clock = _clock(fed_logs) - behind
-    for span in own:
+    for span in lengths:
         assert counts(views.window(span, clock), views.spec) == naive(parts, span, clock)
     assert counts(views.lifetime(), views.spec) == naive(parts, None, clock)
 
 
 @given(partitions, spans, st.integers(0, 4))
 def test_the_lifetime_has_every_event_for_any_folding(
-    parts: list[list[Logged]], own: tuple[int, ...], cap: int
+    parts: list[list[Logged]], lengths: tuple[int, ...], cap: int
 ) -> None:
-    spec = spec_of(own, FoldingOptions(cap=cap))
+    spec = spec_of(lengths, FoldingOptions(cap=cap))
     together = fed([event for part in parts for event in part], spec)
     apart = views_of([fed(part, spec) for part in parts])
     alone = views_of([together])
@@ -290,7 +290,7 @@ def test_an_unchanged_table_is_the_same_object_and_reading_changes_nothing(
     kept = [log.saved() for log in fed_logs]
     views, clock = views_of(fed_logs), _clock(fed_logs)
     before = [views.window(span, clock) for span in spec.spans] + [views.lifetime()]
-    found = [counts(table, spec) for table in before]
+    counts_before = [counts(table, spec) for table in before]
     assert [log.saved() for log in fed_logs] == kept
     show(views, fed_logs)
     again = [views.window(span, clock) for span in spec.spans] + [views.lifetime()]
@@ -299,7 +299,7 @@ def test_an_unchanged_table_is_the_same_object_and_reading_changes_nothing(
     show(views, fed_logs)
     for span in spec.spans:
         views.window(span, clock)
-    assert [counts(table, spec) for table in before] == found
+    assert [counts(table, spec) for table in before] == counts_before
 
 
 def _clock(fed_logs: list[Log]) -> int:
@@ -325,38 +325,38 @@ def _content(views: FamilyView) -> Content:
     table = views.lifetime()
     cells = views.slices(table)
     assert table.groups is not None
-    found: Content = {}
+    content: Content = {}
     for at, cell in enumerate(cells.tolist()):
         sums = [table.groups.of(metric, cells)[at] for metric in METRICS]
         audience = audiences(table, cells)[at]
-        found[views.labels(cell)] = [
-            [[each.tolist() for each in one] for one in sums],
-            [np.asarray(each).tolist() for each in audience],
+        content[views.labels(cell)] = [
+            [[column.tolist() for column in user_sums] for user_sums in sums],
+            [np.asarray(values).tolist() for values in audience],
         ]
-    return found
+    return content
 
 
 def _expected(log: Sequence[Logged], views: FamilyView) -> Content:
     """The content of an accumulator for each slice, with labels folded as in the view."""
-    kept = [each.kept for each in views.folding.values]
+    kept = [value.kept for value in views.folding.values]
     apart: defaultdict[tuple[str, ...], list[Logged]] = defaultdict(list)
     for time, (variant, country) in log:
         pairs = zip((country, variant), kept, strict=True)
-        apart[tuple(v if v in known else "__other__" for v, known in pairs)].append(
+        apart[tuple(v if v in kept_values else "__other__" for v, kept_values in pairs)].append(
             (time, (variant, country))
         )
-    found: Content = {}
-    for labels, own in apart.items():
+    content: Content = {}
+    for labels, logged in apart.items():
         accumulator = Accumulator(*METRICS, intervals=BY_USER)
-        accumulator.update_many(events(own))
+        accumulator.update_many(events(logged))
         sums = [accumulator.groups(metric) for metric in METRICS]
         audience = accumulator.audience
         assert audience is not None
-        found[labels] = [
-            [[each.tolist() for each in one or ()] for one in sums],
-            [np.asarray(each).tolist() for each in audience],
+        content[labels] = [
+            [[column.tolist() for column in user_sums or ()] for user_sums in sums],
+            [np.asarray(values).tolist() for values in audience],
         ]
-    return found
+    return content
 
 
 @given(st.lists(logs, min_size=1, max_size=3), st.integers(1, 12), st.integers(0, 4))
@@ -365,7 +365,7 @@ def test_the_lifetime_of_partitions_equals_accumulators_for_any_folding(
 ) -> None:
     spec = _spec(cap)
     views = views_of([fed(part, spec, step) for part in parts])
-    assert _content(views) == _expected([each for part in parts for each in part], views)
+    assert _content(views) == _expected([logged for part in parts for logged in part], views)
 
 
 def test_panes_keep_few_groups_and_neither_days_nor_users() -> None:

@@ -41,15 +41,15 @@ def textbook(seen: Sequence[Pair], options: FoldingOptions) -> Counter[Pair]:
 
 def counted(seen: Sequence[Pair], options: FoldingOptions, step: int) -> Counter[Pair]:
     """Events by slice, counted batch by batch."""
-    slices, found = Slices(), Counter[int]()
+    slices, counter = Slices(), Counter[int]()
     assigner = SliceAssigner(Folding(options, 2), slices, (0, 1))
     for start in range(0, len(seen), step):
         batch = seen[start : start + step]
         assigned = assigner.assign(batch, len(batch))
         for old, new in assigned.moves.items():
-            found[new] += found.pop(old, 0)
-        found.update(assigned.numbers.tolist())
-    kept = {slices.labels[number]: count for number, count in found.items() if count}
+            counter[new] += counter.pop(old, 0)
+        counter.update(assigned.numbers.tolist())
+    kept = {slices.labels[number]: count for number, count in counter.items() if count}
     return Counter({(left, right): count for (left, right), count in kept.items()})
 
 

@@ -14,12 +14,15 @@ from tests.metrics.preparation import Twin
 @cache
 def twins() -> Mapping[str, Twin]:
     """Every twin by the name of its metric."""
-    modules = [import_module(f"{__name__}.{each.name}") for each in pkgutil.iter_modules(__path__)]
+    modules = [
+        import_module(f"{__name__}.{module_info.name}")
+        for module_info in pkgutil.iter_modules(__path__)
+    ]
     return {
-        name.rstrip("_"): found
+        name.rstrip("_"): member
         for module in modules
-        for name, found in vars(module).items()
-        if isinstance(found, FunctionType)
-        and found.__module__ == module.__name__
+        for name, member in vars(module).items()
+        if isinstance(member, FunctionType)
+        and member.__module__ == module.__name__
         and not name.startswith("_")
     }

@@ -47,8 +47,8 @@ def item_coverage(
     if isinstance(catalog, int):
         share = len(shown) / (catalog + padding)
     else:
-        known = shown if unknown == "count" else shown & set(catalog)
-        share = len(known) / (len(set(catalog)) + padding)
+        listed = shown if unknown == "count" else shown & set(catalog)
+        share = len(listed) / (len(set(catalog)) + padding)
     value = share if percent_digits < 0 else round(100 * share, percent_digits)
     return summary_of([value], **how)
 
@@ -73,7 +73,7 @@ def gini(
         counts += [0] * (items + padding - len(counts))
     if not sum(counts):
         return math.nan
-    apart = sum(abs(one - other) for one in counts for other in counts)
+    apart = sum(abs(count - other) for count in counts for other in counts)
     return summary_of([Fraction(apart, 2 * len(counts) * sum(counts))], **how)
 
 
@@ -104,7 +104,8 @@ def personalization(events: Sequence[Shown], k: int | None, *, unlike: str = "ta
             raise RefusedError
     kinds = [set(items) for items in lists if items]
     cosines = [
-        len(one & other) / math.sqrt(len(one) * len(other)) for one, other in combinations(kinds, 2)
+        len(left & other) / math.sqrt(len(left) * len(other))
+        for left, other in combinations(kinds, 2)
     ]
     return 1 - mean(cosines)
 
@@ -112,9 +113,13 @@ def personalization(events: Sequence[Shown], k: int | None, *, unlike: str = "ta
 def users_covered(events: Sequence[Shown], k: int | None, *, having: str = "item") -> float:
     """Size of the set of users with something at a rank up to k."""
 
-    def found(event: Shown) -> bool:
+    def is_covered(event: Shown) -> bool:
         wanted = good(event)
         return any(having == "item" or item in wanted for item in _placed(event, k))
 
-    known = [event for event in events if event.user is not None]
-    return float(len({event.user for event in known if found(event)})) if known else math.nan
+    with_user = [event for event in events if event.user is not None]
+    return (
+        float(len({event.user for event in with_user if is_covered(event)}))
+        if with_user
+        else math.nan
+    )

@@ -59,8 +59,8 @@ def novelty(
     counts, users = popularity
 
     def bits(item: Id) -> float:
-        found = counts.get(item, 0) or (1 if cold == "most" else users)
-        return math.log2(users / found) / (math.log2(users) if unit == "share" else 1)
+        exposures = counts.get(item, 0) or (1 if cold == "most" else users)
+        return math.log2(users / exposures) / (math.log2(users) if unit == "share" else 1)
 
     items = rows_read(event.recommendations, k if cut else None, repeats, rows)
     if not items:
@@ -135,8 +135,8 @@ def user_novelty(event: Shown, k: int | None, *, gaps: str = "skip") -> Fraction
         return None
     if gaps == "new":
         rows = event.recommendations[:k]
-        known = {item for item in rows if item in event.history}
-        return 1 - Fraction(len(known), len(rows)) if rows else Fraction(1)
+        familiar = {item for item in rows if item in event.history}
+        return 1 - Fraction(len(familiar), len(rows)) if rows else Fraction(1)
     items = ranked(event, k)
     if not items:
         return None
@@ -175,18 +175,21 @@ def list_diversity(
     if len(items) < 2 or not {*items} <= {*of_items}:
         return math.nan
     vectors = [of_items[item] for item in items]
-    return mean([1 - _cosine(one, other) for one, other in combinations(vectors, 2)])
+    return mean([1 - _cosine(left, other) for left, other in combinations(vectors, 2)])
 
 
 def _indicators(attribute: _Kinds) -> dict[Id, list[float]]:
     """Item -> 1 for each kind that it is of, 0 for the others."""
     kinds = sorted({kind for of_item in attribute.values() for kind in of_item})
-    return {item: [float(kind in own) for kind in kinds] for item, own in attribute.items()}
+    return {
+        item: [float(kind in kinds_of_item) for kind in kinds]
+        for item, kinds_of_item in attribute.items()
+    }
 
 
-def _cosine(one: Sequence[float], other: Sequence[float]) -> float:
-    lengths = math.hypot(*one) * math.hypot(*other)
-    return sum(a * b for a, b in zip(one, other, strict=True)) / lengths if lengths else 0.0
+def _cosine(left: Sequence[float], other: Sequence[float]) -> float:
+    lengths = math.hypot(*left) * math.hypot(*other)
+    return sum(a * b for a, b in zip(left, other, strict=True)) / lengths if lengths else 0.0
 
 
 @by_type
@@ -235,10 +238,10 @@ def _confusion(
     shown, whole = ranked(event, k), ranked(event, None)
     if repeats == "every":
         shown, whole = placed(event, k), placed(event, None)
-    known = {*catalog} if unknown == "ignore" else {*shown} | wanted
-    tp = sum(shown.count(item) for item in wanted & known)
-    fp = sum(shown.count(item) for item in {*shown} & known - wanted)
-    fn = sum(max(1, whole.count(item)) for item in wanted & known) - tp
+    items = {*catalog} if unknown == "ignore" else {*shown} | wanted
+    tp = sum(shown.count(item) for item in wanted & items)
+    fp = sum(shown.count(item) for item in {*shown} & items - wanted)
+    fn = sum(max(1, whole.count(item)) for item in wanted & items) - tp
     return tp, fp, fn, len(catalog) - tp - fp - fn
 
 

@@ -11,8 +11,8 @@ from tests.metrics.preparation import Shown, by_type, gains_of, mean, per_event
 
 def _chances(event: Shown, places: Sequence[int], name: str) -> list[float] | None:
     listed: Any = (event.per_item or {}).get(name)
-    found = [] if listed is None else [listed[place] for place in places]
-    return found if found and all(type(each) is float for each in found) else None
+    chances = [] if listed is None else [listed[place] for place in places]
+    return chances if chances and all(type(chance) is float for chance in chances) else None
 
 
 def _places(event: Shown, k: int | None) -> list[int]:
@@ -28,27 +28,27 @@ def _weights(
     logged, wanted = (_chances(event, places, name) for name in (propensity, target))
     if logged is None or wanted is None:
         return None
-    if not all(0 < each <= 1 + 1e-6 for each in logged):
+    if not all(0 < chance <= 1 + 1e-6 for chance in logged):
         return None
-    if not all(0 <= each <= 1 + 1e-6 for each in wanted):
+    if not all(0 <= chance <= 1 + 1e-6 for chance in wanted):
         return None
     ratios = [above / below for above, below in zip(wanted, logged, strict=True)]
     ends = {"item": None, "cascade": range(1, len(ratios) + 1), "list": [len(ratios)] * len(ratios)}
     ends_of = ends[slots]
-    found = ratios if ends_of is None else [math.prod(ratios[:end]) for end in ends_of]
-    return found if all(map(math.isfinite, found)) else None
+    weights = ratios if ends_of is None else [math.prod(ratios[:end]) for end in ends_of]
+    return weights if all(map(math.isfinite, weights)) else None
 
 
-def _least(found: Sequence[float], clip: float) -> list[float]:
-    return [each if not clip or each < clip else clip for each in found]
+def _least(weights: Sequence[float], clip: float) -> list[float]:
+    return [weight if not clip or weight < clip else clip for weight in weights]
 
 
 def _rewards(event: Shown, k: int | None) -> list[float]:
     gains: Mapping[Any, float] = gains_of(event.interactions)
     items = [event.recommendations[place] for place in _places(event, k)]
     firsts = [item not in items[:at] for at, item in enumerate(items)]
-    found = zip(items, firsts, strict=True)
-    return [max(gains.get(item, 0), 0) if first else 0 for item, first in found]
+    pairs = zip(items, firsts, strict=True)
+    return [max(gains.get(item, 0), 0) if first else 0 for item, first in pairs]
 
 
 @by_type
@@ -63,10 +63,10 @@ def ips(
     clip: float = 0.0,
 ) -> float | None:
     """Sum of weight times reward of each item."""
-    found = _weights(event, k, propensity, target, slots)
-    if found is None:
+    weights = _weights(event, k, propensity, target, slots)
+    if weights is None:
         return None
-    pairs = zip(_least(found, clip), _rewards(event, k), strict=True)
+    pairs = zip(_least(weights, clip), _rewards(event, k), strict=True)
     return math.fsum(weight * reward for weight, reward in pairs)
 
 
@@ -81,8 +81,8 @@ def importance_weight(
     clip: float = 0.0,
 ) -> float | None:
     """Mean weight of the items."""
-    found = _weights(event, k, propensity, target, slots)
-    return None if found is None else mean(_least(found, clip))
+    weights = _weights(event, k, propensity, target, slots)
+    return None if weights is None else mean(_least(weights, clip))
 
 
 @per_event
@@ -96,8 +96,10 @@ def clipped_share(
     clip: float = 10.0,
 ) -> float | None:
     """1 for a list with a weight above the clip, else 0."""
-    found = _weights(event, k, propensity, target, slots)
-    return None if found is None else float(bool(clip) and any(each > clip for each in found))
+    weights = _weights(event, k, propensity, target, slots)
+    return (
+        None if weights is None else float(bool(clip) and any(weight > clip for weight in weights))
+    )
 
 
 def snips(events: Sequence[Shown], k: int | None, **chosen: Any) -> float:
@@ -127,10 +129,13 @@ def dr(
     means = _chances(event, places, expected)
     if means is None or direct:
         return None if means is None else math.fsum(means)
-    found, model = _weights(event, k, propensity, target, slots), _chances(event, places, predicted)
-    if found is None or model is None:
+    importance, model = (
+        _weights(event, k, propensity, target, slots),
+        _chances(event, places, predicted),
+    )
+    if importance is None or model is None:
         return None
-    weights, rewards = _least(found, clip), _rewards(event, k)
+    weights, rewards = _least(importance, clip), _rewards(event, k)
     shares = [1.0, *weights] if slots == "cascade" else [1.0] * len(weights)
     return math.fsum(
         term

@@ -117,11 +117,11 @@ def roc_auc(outcome: Outcome, _: int | None) -> Fraction:
     return max(Fraction(0), 1 - Fraction(above, max(1, pairs))) if ranks else Fraction(0)
 
 
-def _worth(found: float, gain: str) -> float:
+def _worth(grade: float, gain: str) -> float:
     """2^g - 1, g, or 1."""
     if gain == "exp2":
-        return math.expm1(min(found, 1000.0) * math.log(2))
-    return min(float(found), 2.0**1000) if gain == "linear" else 1.0
+        return math.expm1(min(grade, 1000.0) * math.log(2))
+    return min(float(grade), 2.0**1000) if gain == "linear" else 1.0
 
 
 def _cumulated(hits: Sequence[tuple[int, float]], gain: str, by: str) -> float:
@@ -131,7 +131,7 @@ def _cumulated(hits: Sequence[tuple[int, float]], gain: str, by: str) -> float:
         "ln": lambda rank: math.log(rank + 1),
         "log2_rank": lambda rank: max(1.0, math.log2(rank)),
     }
-    return math.fsum(_worth(found, gain) / divisors[by](rank) for rank, found in hits)
+    return math.fsum(_worth(grade, gain) / divisors[by](rank) for rank, grade in hits)
 
 
 def _ranked(gains: Sequence[float]) -> list[tuple[int, float]]:
@@ -149,8 +149,8 @@ def dcg(
     cap: float = 0.0,
 ) -> float:
     """Worth of each hit over its discount, summed; at most the cap."""
-    found = math.log2(base) * _cumulated(outcome.hits, gain, discount_by)
-    return min(found, cap or math.inf)
+    cumulated = math.log2(base) * _cumulated(outcome.hits, gain, discount_by)
+    return min(cumulated, cap or math.inf)
 
 
 @per_list(empty="skip")
@@ -180,18 +180,18 @@ def ndcg(
     """DCG of the list over DCG of the relevant items in their best order."""
     most = len(outcome.gains) if k is None or best == "whole" else k
     order = outcome.gains[: min(most, outcome.length) if best == "list" else most]
-    found = _cumulated(outcome.hits, gain, discount_by)
+    cumulated = _cumulated(outcome.hits, gain, discount_by)
     ideal = _cumulated(_ranked(order), gain, discount_by)
     if best == "ranks" and k is not None:
         ideal = _cumulated(_ranked([1.0] * k), "linear", discount_by)
     if not order:
         value = 0.0
     elif ideal:
-        value = found / ideal
-    elif worthless == "zero" and not found:
+        value = cumulated / ideal
+    elif worthless == "zero" and not cumulated:
         value = 0.0
     else:
-        value = math.copysign(math.inf, found) if found else math.nan
+        value = math.copysign(math.inf, cumulated) if cumulated else math.nan
     if not digits:
         return value
     rounded = round(float(np.float32(0.0 if math.isnan(value) else value)), digits)
@@ -222,8 +222,8 @@ def rbp(
     """Chance that the user looks at each hit, by what it is worth, over the items looked at."""
     whole = _worth(max_grade, gain) or 1.0
     looked = [
-        _worth(min(found, max_grade or found), gain) / whole * math.pow(p, rank - 1)
-        for rank, found in outcome.hits
+        _worth(min(grade, max_grade or grade), gain) / whole * math.pow(p, rank - 1)
+        for rank, grade in outcome.hits
     ]
     return (1 - p) * math.fsum(looked)
 
@@ -239,8 +239,8 @@ def ctr(events: Sequence[Shown], k: int | None, *, rank: int = 0, **reading: Any
     """All hits over all items shown, or those at one rank."""
     outcomes = Reader(k, **reading).outcomes(events)
     shown = [at for outcome in outcomes for at in outcome.shown if rank in (0, at)]
-    found = [at for outcome in outcomes for at, _ in outcome.hits if rank in (0, at)]
-    return len(found) / len(shown) if shown else math.nan
+    hit_ranks = [at for outcome in outcomes for at, _ in outcome.hits if rank in (0, at)]
+    return len(hit_ranks) / len(shown) if shown else math.nan
 
 
 def hits(events: Sequence[Shown], k: int | None, **reading: Any) -> float:

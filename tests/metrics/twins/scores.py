@@ -100,7 +100,7 @@ def _pooled(value: Callable[..., float]) -> Twin:
         **how: Any,
     ) -> float:
         lists = [_outcomes(event, positive=positive, single=single) for event in events]
-        return value([each for found in lists for each in found], **how)
+        return value([score_pair for scored in lists for score_pair in scored], **how)
 
     return twin
 
@@ -121,7 +121,7 @@ def gauc(events: Sequence[Shown], _: int | None, *, weight: str = "positives", *
         if pairs:
             areas.append(right / pairs)
             weights.append(sum(good for _, good in outcomes) if weight == "positives" else 1)
-    weighted = math.fsum(area * each for area, each in zip(areas, weights, strict=True))
+    weighted = math.fsum(area * factor for area, factor in zip(areas, weights, strict=True))
     return weighted / sum(weights) if weights else math.nan
 
 
@@ -153,5 +153,5 @@ def normalised_entropy(outcomes: _Outcomes) -> float:
         chance = min(max(chance, 1e-15), 1 - 1e-15)
         return -math.log(chance) if good else -math.log(1 - chance)
 
-    found = mean([lost(score, good=good) for score, good in outcomes])
-    return found / mean([lost(share, good=good) for _, good in outcomes])
+    loss = mean([lost(score, good=good) for score, good in outcomes])
+    return loss / mean([lost(share, good=good) for _, good in outcomes])
