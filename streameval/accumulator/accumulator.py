@@ -52,7 +52,7 @@ from streameval.events.arrow import ArrowTable
 from streameval.events.columns import Columns
 from streameval.events.ids import IdKind
 from streameval.events.per_item import PerItem
-from streameval.kernel import Block, matches_of
+from streameval.kernel import BLOCK, Block, matches_of
 from streameval.statistics.exposures import MAX_ITEMS
 from streameval.statistics.intervals import (
     Audience,
@@ -62,15 +62,10 @@ from streameval.statistics.intervals import (
     Kind,
     check_method,
 )
+from streameval.statistics.matching import batch_of
 
 _HERE = np.array([0])
 """The only cell of the table."""
-
-_MOST_WAITING = 512
-"""Lists given one by one are counted together in blocks of this size."""
-
-_UNTYPED: Sequence[Interaction] = ()
-"""Default of `typed`; compared by identity, because an array has no truth value."""
 
 
 class Accumulator:
@@ -178,7 +173,7 @@ class Accumulator:
         *,
         scores: Sequence[float] | None = None,
         baseline: Sequence[Id] | None = None,
-        typed: Sequence[Interaction] = _UNTYPED,
+        typed: Sequence[Interaction] | None = None,
         history: Sequence[Id] | None = None,
         per_item: PerItem | None = None,
         user: Id | None = None,
@@ -202,16 +197,20 @@ class Accumulator:
             InvalidEventError: the event is invalid, or has ids of the other kind; nothing was
                 counted.
         """
+        # One by one: the interpreter has an instruction for each.
         if (
-            positions is scores is baseline is history is None
+            positions is None
+            and scores is None
+            and baseline is None
+            and typed is None
+            and history is None
             and per_item is None
             and user is None
-            and typed is _UNTYPED
-            and self._add(recommendations, interactions)
+            and (
+                self._add(recommendations, interactions)
+                or self._add_next(recommendations, interactions)
+            )
         ):
-            self._left -= 1
-            if not self._left:
-                self._note_list(recommendations, interactions)
             return
         self.update_many(
             Batch(
@@ -220,7 +219,7 @@ class Accumulator:
                 positions=as_column(positions),
                 scores=as_column(scores),
                 baselines=as_column(baseline),
-                typed=as_column(None if typed is _UNTYPED else typed),
+                typed=as_column(typed),
                 histories=as_column(history),
                 per_item=as_column(per_item),
                 users=as_column(user),
@@ -463,8 +462,6 @@ class Accumulator:
         self._table, self._lists, self._guard = table, lists, Guard()
         self._block: Block | None = None
         self._items: list[Sequence[Id]] = []
-        self._add: Callable[[Any, Any], bool] = lambda *_: False
-        self._left = 1
         self._folded = 0
         self._note_change(0)
 
@@ -472,41 +469,52 @@ class Accumulator:
         kind = self._table.ids
         if self._block is None and kind is not None and self._plan.reads_lists_only:
             self._block = Block(kind, *self._table.search)
-            self._add = keeping(self._block.add, self._items.append, self._plan.shown)
-            self._left = 1
+        self._choose_adder()
         self._lists += lists
         self._changes += 1
 
-    def _note_list(self, recommendations: Sequence[Id], interactions: Interactions) -> None:
-        """Observe a list given by `update`, and count the block if it is full."""
-        waiting = 0 if self._block is None else len(self._block)
-        full = waiting >= _MOST_WAITING
-        if self._block is not None and full:
-            self._count_block(self._block)
-        # All lists are observed at first; of later blocks, the last.
-        if full or self.doubts.lists < FIRST_OBSERVED:
+    def _choose_adder(self) -> None:
+        """Set what appends a list to the block, which nothing does while all are observed."""
+        self._add: Callable[[Any, Any], bool] = _refuse
+        if self._block is not None and self.doubts.lists >= FIRST_OBSERVED:
+            self._add = keeping(self._block.add, self._items.append, self._plan.shown)
+
+    def _add_next(self, recommendations: Sequence[Id], interactions: Interactions) -> bool:
+        """Append the first list after a full block, or one of the first that are all observed."""
+        block = self._block
+        if block is None:
+            return False
+        if len(block) >= BLOCK:
+            self._count_block(block)
+        add = keeping(block.add, self._items.append, self._plan.shown)
+        added = add(recommendations, interactions)
+        if added:
             self.doubts.observe_list(recommendations, interactions)
-        every = self.doubts.lists < FIRST_OBSERVED
-        self._left = 1 if every else _MOST_WAITING - waiting % _MOST_WAITING
+            self._choose_adder()
+        return added
 
     def _count_block(self, block: Block) -> None:
         """Count the lists given one by one."""
         with self._guard:
             lists = len(block)
-            items: list[Sequence[Id]] = [()] * lists if self._plan.shown is None else self._items
-            if len(items) != lists:
+            items = None if self._plan.shown is None else self._items
+            if items is not None and len(items) != lists:
                 raise between()
             # The version must go back for a moment, not ahead: a concurrent scrape then repeats.
             matches = matches_of(block.take(), *self._table.search)
             self._items = []
-            self._add = keeping(block.add, self._items.append, self._plan.shown)
-            # Only the hits are known of interactions, and of items unless they are counted.
-            batch = Batch(recommendations=items, interactions=[()] * lists, matches=matches)
+            self._choose_adder()
+            batch = batch_of(matches)
+            if items is not None:
+                batch = msgspec.structs.replace(batch, recommendations=items)
             self._table.count(batch)
             self._lists += lists
-        self._left = _MOST_WAITING
 
     def _metric(self, given: str | Metric) -> Metric:
         if not isinstance(given, str):
             return metric_of(given)
         return metric_of(next((metric for metric in self.metrics if metric.text == given), given))
+
+
+def _refuse(_: Any, __: Any) -> bool:
+    return False

@@ -358,12 +358,15 @@ def _of_pairs(rows: list[Any]) -> Batch:
 
 def _whole_times(times: Any) -> Any:
     wrong: list[Any] = []
-    if not set(map(type, times)) <= _TIMES:
-        times = _builtin_numbers(times)
-        wrong = [time for time in times if type(time) not in _TIMES]
-    # filter drops None, and 0, which is always valid, in a C loop.
-    known_times = [0] if wrong else [0, *filter(None, times)]
-    first, last = min(known_times), max(known_times)
+    if isinstance(times, np.ndarray) and times.dtype == np.int64:
+        first, last = int(times.min(initial=0)), int(times.max(initial=0))
+    else:
+        if not set(map(type, times)) <= _TIMES:
+            times = _builtin_numbers(times)
+            wrong = [time for time in times if type(time) not in _TIMES]
+        # filter drops None, and 0, which is always valid, in a C loop.
+        known_times = [0] if wrong else [0, *filter(None, times)]
+        first, last = min(known_times), max(known_times)
     wrong += [time for time in (first, last) if not FIRST_TIME <= time < END_TIME]
     if wrong:
         detail = f"an event time is {wrong[0]!r:.80}; give whole microseconds since the epoch"

@@ -138,6 +138,33 @@ class Matches(NamedTuple):
     graded: IntArray
     gains: FloatArray
 
+    @property
+    def search(self) -> tuple[int, bool]:
+        """Depth and `every`."""
+        return self.depth, self.every
+
+    def covers(self, depth: int, every: bool) -> bool:  # noqa: FBT001  the fields of a search
+        """Whether this search or a narrower one finds no other hits."""
+        return self.depth >= depth and self.every >= every
+
+    def joined(self, *others: Matches) -> Matches:
+        """These rows, then those of others of the same search."""
+        if not others:
+            return self
+        parts = (self, *others)
+        starts = np.cumsum([0, *(part.length.size for part in parts[:-1])]).tolist()
+        columns: dict[str, Any] = {
+            name: np.concatenate([getattr(part, name) for part in parts])
+            for name in ("interacted", "given", "length", "place", "item", "gains")
+        }
+        for name in ("odd", "owner", "graded"):
+            rows = zip(parts, starts, strict=True)
+            columns[name] = np.concatenate([getattr(part, name) + start for part, start in rows])
+        if any(part.gain.size for part in parts):
+            gains = [part.gain if part.gain.size else np.ones(part.owner.size) for part in parts]
+            columns["gain"] = np.concatenate(gains)
+        return self._replace(**columns)
+
 
 class Batch(ColumnSet, frozen=True, kw_only=True, eq=True, gc=False):
     """Events as columns of one length, for statistics.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from numbers import Real
 from typing import Any, Final, Literal, TypeAlias
 
@@ -25,21 +25,6 @@ _BUILT_IN: Final[Mapping[IdKind, frozenset[type]]] = {
     "integer": _INTEGERS,
 }
 _WITH_ARTICLE = {"text": "text", "integer": "an integer"}
-
-
-def _integers(ids: Iterable[object]) -> None:
-    if not _INTEGERS.issuperset(map(type, ids)):
-        raise TypeError
-
-
-CHECKS: Final[Mapping[IdKind, Callable[[Iterable[Any]], object]]] = {
-    "text": "".join,
-    "integer": _integers,
-}
-"""Kind -> a function that raises TypeError for ids of another kind or for non-built-in integers.
-
-It runs for every list counted, so it loops in C only.
-"""
 
 
 def kind_of(item: object, where: str) -> IdKind:

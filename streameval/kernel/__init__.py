@@ -15,7 +15,7 @@ import numpy as np
 
 from streameval.events import Matches
 from streameval.events.ids import IdKind
-from streameval.kernel.pure import INTERFACE, Columns
+from streameval.kernel.pure import BLOCK, INTERFACE, Columns
 
 _COMPILED = "streameval.kernel._match"
 
@@ -48,7 +48,7 @@ WHOLE: Final = sys.maxsize
 _TYPES: Final = (*[np.int64] * 7, np.float64, np.int64, np.float64)
 """Types of the columns."""
 
-__all__ = ["COMPILED", "KERNEL", "WHOLE", "Block", "match", "matches_of"]
+__all__ = ["BLOCK", "COMPILED", "KERNEL", "WHOLE", "Block", "match", "matches_of"]
 
 
 def match(

@@ -9,10 +9,10 @@
 #include <string.h>
 
 /* Raised with every change of what Python sees; a kernel of another number is not used. */
-#define INTERFACE 1
+#define INTERFACE 2
 #define LARGEST_GAIN 0x1p1000
 
-enum { COLUMNS = 10, FEWEST = 64, CHUNK = 64, FEWEST_BITS = 5, PATIENCE = 1 << 16 };
+enum { COLUMNS = 10, BLOCK = 512, FEWEST = 64, CHUNK = 64, FEWEST_BITS = 5, PATIENCE = 1 << 16 };
 enum { ODD, INTERACTED, GIVEN, LENGTH, OWNER, PLACE, ITEM, GAIN, GRADED, GAINS };
 
 /* What became of a row. */
@@ -36,14 +36,13 @@ typedef struct {
 typedef struct {
     PyTypeObject *kind;
     Py_ssize_t depth;
-    int every, sound;
+    int every, sound, is_graded;
     Column columns[COLUMNS];
     Slot *slots;
     int bits, most_bits; /* this row uses 2 ** bits slots of 2 ** most_bits */
     int64_t stamp;
     uint64_t filter; /* a bit for each interaction of the row: most items shown need no look */
     int64_t given, interacted, marks, hits;
-    int is_graded;
     Py_ssize_t work; /* since signals were looked for */
 } Matcher;
 
@@ -357,18 +356,19 @@ static void block_dealloc(PyObject *self) {
     Py_DECREF(type);
 }
 
+static Py_ssize_t block_length(PyObject *self) {
+    return ((Block *)self)->matcher.columns[LENGTH].size;
+}
+
 static PyObject *block_add(PyObject *self, PyObject *const *arguments, Py_ssize_t count) {
     if (count != 2) return PyErr_Format(PyExc_TypeError, "add takes two arguments, not %zd", count);
+    if (block_length(self) >= BLOCK) Py_RETURN_FALSE;
     Outcome outcome = match_row(&((Block *)self)->matcher, arguments[0], arguments[1]);
     return outcome == FAILED ? NULL : PyBool_FromLong(outcome == TAKEN);
 }
 
 static PyObject *block_take(PyObject *self, PyObject *Py_UNUSED(ignored)) {
     return take_columns(&((Block *)self)->matcher);
-}
-
-static Py_ssize_t block_length(PyObject *self) {
-    return ((Block *)self)->matcher.columns[LENGTH].size;
 }
 
 static PyMethodDef block_methods[] = {

@@ -1,7 +1,6 @@
 """The kernel in Python: finds the items of lists that users interacted with, and checks all ids.
 
-It takes the same rows and gives the same columns as the compiled kernel, except that it also takes
-ids of a subclass of str, which are equal to the text they hold.
+It takes the same rows and gives the same columns as the compiled kernel.
 """
 
 from __future__ import annotations
@@ -14,11 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from streameval.events import LARGEST_GAIN
-from streameval.events.ids import CHECKS, IdKind
-from streameval.events.rules import MARKS, RESERVED, SUSPECT
+from streameval.events.ids import IdKind
+from streameval.events.rules import MARKS, RESERVED, RESERVED_OF, SUSPECT
 
-INTERFACE: Final = 1
+INTERFACE: Final = 2
 """Raised with every change of what a kernel takes or gives; a compiled one has the same number."""
+
+BLOCK: Final = 512
+"""Rows of a full block, which takes no more before they are taken."""
 
 Columns: TypeAlias = tuple[bytes, bytes, bytes, bytes, bytes, bytes, bytes, bytes, bytes, bytes]
 """The columns of `Matches` as bytes of 64-bit integers and floats, in their order."""
@@ -39,8 +41,14 @@ _FEW: Final = 16
 
 _USUAL_LENGTH: Final = 200
 
-_have_ids = RESERVED.isdisjoint
 _are_no_suspects = SUSPECT.isdisjoint
+_BUILT_IN: Final[Mapping[IdKind, frozenset[type]]] = {
+    "text": frozenset({str}),
+    "integer": frozenset({int}),
+}
+_HAVE_IDS: Final[Mapping[IdKind, Callable[[Any], bool]]] = {
+    kind: frozenset(reserved).isdisjoint for kind, reserved in RESERVED_OF.items()
+}
 
 
 def match(
@@ -54,34 +62,26 @@ def match(
     """See `streameval.kernel.match`."""
     if len(lists) != len(interactions):
         raise ValueError(f"{len(lists)} lists and {len(interactions)} interactions")
-    rows: list[Any] = []
-    add = _adder(rows.append, _IdSearch(kind, depth, every, sound), _have_ids)
-    taken = list(map(add, lists, interactions))
-    if all(taken):
+    row_of = _row_maker(_IdSearch(kind, depth, every, sound))
+    rows = list(map(row_of, lists, interactions))
+    if None not in rows:
         return _columns([], rows)
-    odd = [place for place, was_taken in enumerate(taken) if not was_taken]
-    row = iter(rows)
-    rows = [next(row) if was_taken else _NOTHING for was_taken in taken]
-    return _columns(odd, rows)
+    odd = [place for place, row in enumerate(rows) if row is None]
+    return _columns(odd, [_NOTHING if row is None else row for row in rows])
 
 
 class Block:
-    """See `streameval.kernel.Block`.
+    """See `streameval.kernel.Block`."""
 
-    It looks for padding inside a list until `take` is called first, and later only at its end, as
-    looking at every id would take half the time of counting a list.
-    """
-
-    __slots__ = ("_rows", "_search", "add")
+    __slots__ = ("_rows", "add")
 
     add: Callable[[Any, Any], bool]
-    """Take a list with its interactions, unless it is odd; returns whether it was taken."""
+    """Take a list with its interactions, unless it is odd or the block is full."""
 
     def __init__(self, kind: IdKind, depth: int, every: bool) -> None:  # noqa: FBT001  as `match`
         self._rows: list[Any] = []
-        self._search = _IdSearch(kind, depth, every)
         # A closure, because a method would be one more call for each list.
-        self.add = _adder(self._rows.append, self._search, _have_ids)
+        self.add = _adder(self._rows, _row_maker(_IdSearch(kind, depth, every)))
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -90,7 +90,6 @@ class Block:
         """The columns of the rows taken since the last call."""
         rows = self._rows.copy()
         del self._rows[: len(rows)]
-        self.add = _adder(self._rows.append, self._search, _end_in_id)
         return _columns([], rows)
 
 
@@ -101,47 +100,74 @@ class _IdSearch(NamedTuple):
     sound: bool = False
 
 
-def _adder(
-    append: Callable[[Row], None], search: _IdSearch, have_ids: Callable[[Any], bool]
-) -> Callable[[Any, Any], bool]:
-    """A function that appends the row of a list and its interactions, unless it is odd."""
-    check, depth, sound = CHECKS[search.kind], search.depth, search.sound
-    # Most lists have no interactions, and a tuple that exists costs nothing.
-    untouched = [(0, 0, min(length, depth)) for length in range(_USUAL_LENGTH + 1)]
-    touched = _row_of_every_place if search.every else _row_of_first_places
-
-    def row_of(items: Any, interactions: Any) -> Row | None:
-        check(interactions)
-        suspect = not sound and not _are_no_suspects(interactions)
-        if suspect and (not _have_ids(interactions) or _are_marks(interactions)):
-            return None
-        return touched(items if len(items) <= depth else items[:depth], interactions)
+def _adder(rows: list[Row], row_of: Callable[[Any, Any], Row | None]) -> Callable[[Any, Any], bool]:
+    append = rows.append
 
     def add(items: Any, interactions: Any) -> bool:
-        if type(items) not in _LISTS or type(interactions) not in _COLLECTIONS:
-            return False
-        try:
-            check(items)
-            if not sound and not have_ids(items):
-                return False
-            length = len(items)
-            row: Row | None
-            if interactions:
-                row = row_of(items, interactions)
-            else:
-                row = untouched[length] if length <= _USUAL_LENGTH else (0, 0, min(length, depth))
-        except TypeError:
+        row = row_of(items, interactions)
+        if row is None or len(rows) >= BLOCK:
             return False
         # One append, so that a signal handler that counts finds whole rows.
-        if row is not None:
-            append(row)
-        return row is not None
+        append(row)
+        return True
 
     return add
 
 
-def _end_in_id(items: Sequence[Any]) -> bool:
-    return not items or items[-1] not in RESERVED
+def _row_maker(search: _IdSearch) -> Callable[[Any, Any], Row | None]:
+    """A function that gives the row of a list with its interactions, or None if it is odd.
+
+    Without interactions, a list may have items of a subclass of str: only its length counts.
+    """
+    depth, sound, kind = search.depth, search.sound, search.kind
+    check, are_built_in, have_ids = _CHECKS[kind], _BUILT_IN[kind].issuperset, _HAVE_IDS[kind]
+    # Most lists have no interactions, and a tuple that exists costs nothing.
+    untouched = [(0, 0, min(length, depth)) for length in range(_USUAL_LENGTH + 1)]
+    touched = _row_of_every_place if search.every else _row_of_first_places
+
+    def touched_row(items: Any, interactions: Any) -> Row | None:
+        # First, because subclasses have methods of their own, which decide on equality.
+        if not are_built_in(map(type, interactions)) or not are_built_in(map(type, items)):
+            return None
+        if not (sound or _are_no_suspects(interactions)) and _break_rules(interactions):
+            return None
+        return touched(items if len(items) <= depth else items[:depth], interactions)
+
+    def row_of(items: Any, interactions: Any) -> Row | None:
+        if type(items) not in _LISTS or type(interactions) not in _COLLECTIONS:
+            return None
+        try:
+            check(items)
+            if not sound and not have_ids(items):
+                return None
+        except Exception:  # noqa: BLE001  a subclass of str may raise anything here
+            return None
+        if interactions:
+            return touched_row(items, interactions)
+        length = len(items)
+        return untouched[length] if length <= _USUAL_LENGTH else (0, 0, min(length, depth))
+
+    return row_of
+
+
+def _check_integers(ids: Sequence[Any]) -> None:
+    if not _BUILT_IN["integer"].issuperset(map(type, ids)):
+        raise TypeError
+
+
+_CHECKS: Final[Mapping[IdKind, Callable[[Any], object]]] = {
+    "text": "".join,
+    "integer": _check_integers,
+}
+"""Kind -> a function that raises TypeError for an id of another kind.
+
+It runs for every list counted, so it loops in C only.
+"""
+
+
+def _break_rules(interactions: Collection[Any]) -> bool:
+    """Whether interactions of which some are suspects are padding, or marks."""
+    return not RESERVED.isdisjoint(interactions) or _are_marks(interactions)
 
 
 def _are_marks(interactions: Collection[Any]) -> bool:

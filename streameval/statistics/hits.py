@@ -7,7 +7,7 @@ from typing import ClassVar, Final, NamedTuple, TypeAlias
 
 import numpy as np
 
-from streameval.events import Batch
+from streameval.events import Batch, Matches
 from streameval.statistics.arrays import BoolArray, IntArray, group_sum, sums, up_to
 from streameval.statistics.hitcells import FIRST, IDEAL, INTERACTED, LENGTH, HitCells, HitsView
 from streameval.statistics.lists import (
@@ -18,6 +18,7 @@ from streameval.statistics.lists import (
     explicit_ranks,
     lists_of,
 )
+from streameval.statistics.matching import batch_of
 from streameval.statistics.relation import Columns, Shape
 from streameval.statistics.statistic import Cells, Statistic, cell_of_each
 from streameval.statistics.terms import ListCollector
@@ -68,6 +69,7 @@ class Hits(Statistic):
         self.listener: Listener | None = None
         self.collector: ListCollector | None = None
         self._pending: list[Lists] = []
+        self._matched: list[tuple[Matches, IntArray]] = []
         self._ranks: list[tuple[IntArray, IntArray]] = []
         self._waiting = 0
         self._view: tuple[list[object], IntArray, HitsOfCells] | None = None
@@ -75,18 +77,48 @@ class Hits(Statistic):
     def count(self, batch: Batch, cells: Cells) -> None:
         """Count many lists."""
         where = cell_of_each(cells, len(batch))
-        if batch.positions is not None:
-            self._take_ranks(batch, where)
-        for rows, lists in lists_of(self.options, batch, where):
+        if self._can_wait(batch) and batch.matches is not None:
+            if self._matched and self._matched[0][0].search != batch.matches.search:
+                self._take_matched()
+            self._matched.append((batch.matches, where))
+            self._waiting += len(batch) + batch.matches.owner.size
+        else:
+            if batch.positions is not None:
+                self._take_ranks(batch, where)
+            self._take(batch, where)
+        if self._waiting >= _MOST_PENDING:
+            self.fold()
+
+    def _can_wait(self, batch: Batch) -> bool:
+        """Whether its hits are all that is read of it, so that other batches join it first.
+
+        Converting hits to lists takes as long for a few as for hundreds.
+        """
+        return (
+            batch.matches is not None
+            and batch.positions is None
+            and self.collector is None
+            and self.options.reads_hits_only
+            and batch.matches.covers(*self.options.search)
+        )
+
+    def _take_matched(self) -> None:
+        waiting, self._matched = self._matched, []
+        if waiting:
+            matches, cells = zip(*waiting, strict=True)
+            self._waiting -= sum(part.length.size + part.owner.size for part in matches)
+            self._take(batch_of(matches[0].joined(*matches[1:])), np.concatenate(cells))
+
+    def _take(self, batch: Batch, cells: IntArray) -> None:
+        for rows, lists in lists_of(self.options, batch, cells):
             if self.collector is not None:
                 self.collector.take(rows, lists)
             self._pending.append(lists)
             self._waiting += len(lists) + lists.owner.size
-        if self._waiting >= _MOST_PENDING:
-            self.fold()
 
     def fold(self) -> None:
         """Move pending lists into the relations."""
+        self._take_matched()
         pending, self._pending, self._waiting = self._pending, [], 0
         for graded in (False, True):
             parts = [lists for lists in pending if lists.is_graded == graded]

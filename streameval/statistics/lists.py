@@ -66,6 +66,12 @@ class HitsOptions(msgspec.Struct, frozen=True, kw_only=True):
         return self.min_gain > 1
 
     @property
+    def reads_hits_only(self) -> bool:
+        """Whether lists follow from their hits at the first or at each place, not their ids."""
+        plain = self.repeats in {"first", "every"} and self.counting != "joined"
+        return plain and self.ids == "any" and not self.type
+
+    @property
     def search(self) -> Search:
         """How lists are searched for hits."""
         joined = self.counting == "joined"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -46,6 +46,12 @@ def matched(batch: Batch, search: Search) -> Batch:
     return batch if matches is batch.matches else msgspec.structs.replace(batch, matches=matches)
 
 
+def batch_of(matches: Matches) -> Batch:
+    """A batch of which only the hits are known."""
+    none: list[Any] = [()] * matches.length.size
+    return Batch(recommendations=none, interactions=none, matches=matches)
+
+
 def hits_of(batch: Batch, search: Search) -> Matches:
     """The hits of the lists of a batch."""
     return _narrowed(_matches(batch, search), search)
@@ -69,7 +75,7 @@ def first_hits(owner: IntArray, item: IntArray) -> IntArray | None:
 
 def _matches(batch: Batch, search: Search) -> Matches:
     matches = batch.matches
-    if matches is not None and matches.depth >= search.depth and matches.every >= search.every:
+    if matches is not None and matches.covers(*search):
         return matches
     shown, acts = batch.recommendations, batch.interactions
     if isinstance(shown, IdColumn) and isinstance(acts, IdColumn):

@@ -76,8 +76,10 @@ class Items(Codes[Id]):
         self._lock = RLock()
 
     def __missing__(self, value: Id) -> int:
+        # A subclass of str cannot be saved.
+        built_in = str.__str__(value) if isinstance(value, str) else value
         with self._lock:
-            return self[value] if value in self else super().__missing__(value)
+            return self[built_in] if built_in in self else super().__missing__(built_in)
 
     def codes_of(self, items: Sequence[Id]) -> IntArray:
         """The codes of distinct items; faster than `codes` if many are new."""
