@@ -27,6 +27,8 @@ NUMBERS = tuple(range(12))
 _OPEN: Mapping[str, tuple[Value, ...]] = {
     "rows": (3,),
     "by": ("genre", "kind"),
+    "among": ("tier:news", "genre:drama"),
+    "alpha": (0.25, 1),
     "min_gain": (0.5, 2.0),
     "type": ("purchase",),
     "q": (0.25, 0.9),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
 from typing import Literal, NamedTuple, TypeAlias
 
-from streameval.catalogue.context import Catalog
+from streameval.catalogue.context import Attribute, Catalog
 from streameval.events import Event, Id
 from streameval.statistics.scores import gains_of
 
@@ -41,9 +43,49 @@ def distinct_items(event: Event, k: int | None) -> list[Id]:
 
 def items_with_repeats(event: Event, k: int | None) -> list[Id]:
     """The items of a list up to rank k, by rank, as often as the list has them."""
-    ranks = event.positions or range(1, len(event.recommendations) + 1)
-    pairs = sorted(zip(ranks, event.recommendations, strict=True), key=lambda pair: pair[0])
-    return [item for rank, item in pairs if k is None or rank <= k]
+    return [item for _, item in placed_items(event, k)]
+
+
+def placed_items(event: Event, k: int | None) -> list[tuple[int, Id]]:
+    """Rank and item of each place of a list up to rank k, by rank.
+
+    Example:
+        >>> event = Event(recommendations=["a", "b"], interactions=[], positions=[3, 1])
+        >>> placed_items(event, None)
+        [(1, 'b'), (3, 'a')]
+    """
+    if event.positions is None:
+        return list(enumerate(event.recommendations[:k], start=1))
+    pairs = zip(event.positions, event.recommendations, strict=True)
+    return sorted((pair for pair in pairs if k is None or pair[0] <= k), key=itemgetter(0))
+
+
+def wanted_items(event: Event) -> set[Id]:
+    """The items that the user interacted with, with a gain above 0.
+
+    Example:
+        >>> wanted_items(Event(recommendations=[], interactions={"a": 1.0, "b": 0.0}))
+        {'a'}
+    """
+    acts = event.interactions
+    if not isinstance(acts, Mapping):
+        return set(acts)
+    return {item for item, gain in acts.items() if gain > 0}
+
+
+def amounts_by_kind(items: Iterable[Id], attribute: Attribute) -> dict[str, float]:
+    """Value of an attribute -> how many of the items have it; an item of n values counts 1/n each.
+
+    Example:
+        >>> amounts_by_kind(["a", "b", "x"], Attribute({"a": ["news", "drama"], "b": "news"}))
+        {'drama': 0.5, 'news': 1.5}
+    """
+    parts: dict[str, list[float]] = {}
+    for item in items:
+        kinds = attribute.of(item)
+        for kind in kinds:
+            parts.setdefault(kind, []).append(1.0 / len(kinds))
+    return {kind: math.fsum(of_kind) for kind, of_kind in parts.items()}
 
 
 class Confusion(NamedTuple):

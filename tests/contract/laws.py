@@ -102,8 +102,8 @@ def equals_its_twin(texts: Texts, events: Events) -> None:
         near = 1e-12 if spread or metric.definition.per == "slice" else 0.0
         if spread:
             near *= _largest_gain(events)
-        if "similarity" in metric.definition.inputs:
-            # 1 minus a cosine: a value near 0 is only rounding.
+        if {"similarity", "attribute"}.intersection(metric.definition.inputs):
+            # 1 minus a cosine, or an entropy: a value near 0 is only rounding.
             near = 1e-12
         if metric.is_per_user:
             # The value of a list is rounded to 2^-32.

@@ -205,7 +205,8 @@ def test_a_repeated_metric_is_read_once() -> None:
 
 
 _WITHOUT_INTERACTIONS = {
-    *("clipped_share", "importance_weight"),
+    *("category_diversity", "clipped_share", "exposure_share", "importance_weight"),
+    *("miscalibration",),
     *("average_popularity", "distinct_items", "gini", "item_coverage", "list_diversity"),
     *("novelty", "personalization", "shannon_entropy", "tail_percentage", "unexpectedness"),
     *("user_novelty", "users_covered"),

@@ -1,0 +1,82 @@
+"""NDCG that values new kinds of items."""
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from typing import Annotated
+
+from streameval.catalogue.context import Attribute
+from streameval.catalogue.metric import By, Span, metric
+from streameval.catalogue.rows import placed_items, wanted_items
+from streameval.events import Event, Id
+
+
+@metric(
+    bounds=(0, 2),
+    source="Clarke et al., Novelty and diversity in information retrieval evaluation, SIGIR 2008; "
+    "TREC `ndeval`",
+)
+def alpha_ndcg(
+    event: Event,
+    k: int | None,
+    attribute: Annotated[Attribute, By("genre")],
+    *,
+    alpha: Annotated[float, Span(0, 1)] = 0.5,
+) -> float | None:
+    """NDCG in which a hit is worth less the more hits above it are of its kinds.
+
+    A kind is a value of the attribute `by`, such as a genre. A hit is worth (1 - alpha)^n for each
+    of its kinds, n hits of that kind being above it; it is divided by the value of the order that
+    takes the most valuable item interacted with at each rank, the one with the largest id if
+    several are. That order is not always the best, so that a list can exceed 1. A list whose
+    items interacted with have no kind is left out. Undefined without lists that have one.
+
+        alpha_ndcg@k = mean over lists of (sum over hits at rank <= k of worth / log2(rank + 1)
+                       / the same sum of the greedy order)
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> attributes = {"genre": {"a": "drama", "b": "news", "c": "news"}}
+        >>> accumulator = Accumulator("alpha_ndcg@2", attributes=attributes)
+        >>> accumulator.update(["b", "c", "a"], ["a", "b", "c"])
+        >>> round(accumulator.read("alpha_ndcg@2").value, 4)
+        0.8066
+    """
+    kinds = {item: attribute.of(item) for item in wanted_items(event) if attribute.of(item)}
+    if not kinds:
+        return None
+    worth = _Worth(kinds, alpha)
+    ranks = {item: rank for rank, item in reversed(placed_items(event, k)) if item in kinds}
+    gains = [(rank, worth.take(item)) for item, rank in reversed(ranks.items())]
+    return _discounted(gains) / _discounted(enumerate(_greedy(kinds, k, alpha), start=1))
+
+
+class _Worth:
+    """What items are still worth, after some were taken."""
+
+    def __init__(self, kinds: dict[Id, tuple[str, ...]], alpha: float) -> None:
+        self._kinds, self._alpha = kinds, alpha
+        self._taken: Counter[str] = Counter()
+
+    def of(self, item: Id) -> float:
+        """The worth of an item."""
+        return math.fsum((1.0 - self._alpha) ** self._taken[kind] for kind in self._kinds[item])
+
+    def take(self, item: Id) -> float:
+        """The worth of an item, which is taken."""
+        worth = self.of(item)
+        self._taken.update(self._kinds[item])
+        return worth
+
+
+def _greedy(kinds: dict[Id, tuple[str, ...]], k: int | None, alpha: float) -> Iterable[float]:
+    """The worth of the items in the greedy order, up to rank k."""
+    worth, left = _Worth(kinds, alpha), sorted(kinds, reverse=True)
+    for _ in range(len(left) if k is None else min(k, len(left))):
+        best = max(left, key=worth.of)
+        left.remove(best)
+        yield worth.take(best)
+
+
+def _discounted(gains: Iterable[tuple[int, float]]) -> float:
+    return math.fsum(gain / math.log2(rank + 1) for rank, gain in gains)

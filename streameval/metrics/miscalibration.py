@@ -1,0 +1,77 @@
+"""Distance of the kinds that a user is shown from those in the user's history."""
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Literal
+
+from streameval.catalogue.context import Attribute
+from streameval.catalogue.metric import By, metric
+from streameval.catalogue.rows import amounts_by_kind, items_with_repeats
+from streameval.events import Event, Id
+
+_SMOOTHING = 0.01
+"""Share of the history in the distribution that it is compared with, so that KL is finite."""
+
+
+@metric(
+    bounds=(0, math.log2(1 / _SMOOTHING)),
+    higher_is_better=False,
+    source="Steck, Calibrated recommendations, RecSys 2018",
+    interactions=False,
+)
+def miscalibration(
+    event: Event,
+    k: int | None,
+    attribute: Annotated[Attribute, By("genre")],
+    *,
+    divergence: Literal["kl", "js", "hellinger"] = "kl",
+) -> float | None:
+    """Distance of the kinds of the first k items from those of the user's history: 0 is calibrated.
+
+    A kind is a value of the attribute `by`, such as a genre; an item of n kinds counts 1/n for
+    each. It is the Kullback-Leibler divergence in bits, of the history from the list mixed with 1 %
+    of the history; divergence=js is that of Jensen and Shannon in bits, hellinger the distance of
+    Hellinger, both of the two distributions as they are. Each event has a history; those without
+    one, and lists or histories without an item that has a kind, are left out. Undefined without
+    lists that have both.
+
+        miscalibration@k = mean over lists of (sum over kinds of p * log2(p / (0.99 q + 0.01 p)))
+                           p: share of a kind in the history, q: among the first k items
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> attributes = {"genre": {"a": "drama", "b": "news", "c": "news"}}
+        >>> accumulator = Accumulator("miscalibration@2", attributes=attributes)
+        >>> accumulator.update(["a", "b"], [], history=["a", "c"])
+        >>> accumulator.update(["b", "c"], [], history=["a", "c"])
+        >>> round(accumulator.read("miscalibration@2").value, 4)
+        1.4128
+    """
+    if event.history is None:
+        return None
+    history, shown = (
+        _shares(items, attribute) for items in (event.history, items_with_repeats(event, k))
+    )
+    if not history or not shown:
+        return None
+    kinds = {*history, *shown}
+    pairs = [(history.get(kind, 0.0), shown.get(kind, 0.0)) for kind in kinds]
+    if divergence == "kl":
+        return _divergence((p, (1 - _SMOOTHING) * q + _SMOOTHING * p) for p, q in pairs)
+    if divergence == "js":
+        halves = [(p, q, (p + q) / 2) for p, q in pairs]
+        first, second = ([(half[side], half[2]) for half in halves] for side in (0, 1))
+        return (_divergence(first) + _divergence(second)) / 2
+    return math.sqrt(math.fsum((math.sqrt(p) - math.sqrt(q)) ** 2 for p, q in pairs) / 2)
+
+
+def _shares(items: Iterable[Id], attribute: Attribute) -> Mapping[str, float]:
+    """Kind -> its share; empty if no item has a kind."""
+    amounts = amounts_by_kind(items, attribute)
+    total = math.fsum(amounts.values())
+    return {kind: amount / total for kind, amount in amounts.items()}
+
+
+def _divergence(pairs: Iterable[tuple[float, float]]) -> float:
+    """The divergence of Kullback and Leibler in bits, at least 0 whatever is rounded."""
+    return max(0.0, math.fsum(p * math.log2(p / q) for p, q in pairs if p))

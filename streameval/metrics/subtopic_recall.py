@@ -1,0 +1,39 @@
+"""Share of a user's kinds of items that a list covers."""
+
+from typing import Annotated
+
+from streameval.catalogue.context import Attribute
+from streameval.catalogue.metric import By, metric
+from streameval.catalogue.rows import distinct_items, wanted_items
+from streameval.events import Event
+
+
+@metric(
+    bounds=(0, 1),
+    source="Zhai, Cohen, Lafferty, Beyond independent relevance, SIGIR 2003; `ndeval` strec",
+)
+def subtopic_recall(
+    event: Event, k: int | None, attribute: Annotated[Attribute, By("genre")]
+) -> float | None:
+    """Share of the kinds of the items interacted with that the hits among the first k have.
+
+    A kind is a value of the attribute `by`, such as a genre. A list whose items interacted with
+    have no kind is left out. Undefined without lists that have one.
+
+        subtopic_recall@k = mean over lists of (kinds of hits at rank <= k
+                            / kinds of items interacted with)
+
+    Example:
+        >>> from streameval import Accumulator
+        >>> attributes = {"genre": {"a": ["drama", "news"], "b": "news", "c": "sport"}}
+        >>> accumulator = Accumulator("subtopic_recall@2", attributes=attributes)
+        >>> accumulator.update(["b", "a", "c"], ["b", "c"])
+        >>> accumulator.read("subtopic_recall@2").value
+        0.5
+    """
+    wanted = wanted_items(event)
+    kinds = {kind for item in wanted for kind in attribute.of(item)}
+    if not kinds:
+        return None
+    hits = wanted.intersection(distinct_items(event, k))
+    return len({kind for item in hits for kind in attribute.of(item)}) / len(kinds)
