@@ -1,6 +1,6 @@
 """`python -m streameval` is `streameval`."""
 
-from streameval.cli import main
+from streameval.cli import run_command
 
 if __name__ == "__main__":
-    main()
+    run_command()

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 from zlib import crc32
 
 import msgspec
 import numpy as np
 
 from streameval.accumulator import Accumulator
+from streameval.accumulator.codec import STATE_VERSION
 from streameval.catalogue.context import Given, Popularity, Similarity
 from streameval.decoding.invalid import Refusal
 from streameval.decoding.values import MAX_LABEL_BYTES, label_texts
@@ -49,9 +50,6 @@ from streameval.tables.files import arrow
 from streameval.windows.times import DurationError, microseconds
 
 __all__ = ["Cell", "Counter", "Partial", "arrow_table", "merged", "partials", "repacked", "stored"]
-
-VERSION: Final = 2
-"""Version of the state in a row."""
 
 
 class Known(TypedDict, total=False):
@@ -188,7 +186,7 @@ class Counter:
         unread = {"times"} if intervals is None else set()
         self._columns = [name for name in Columns.__struct_fields__ if name not in unread]
         self._settings = _State(
-            version=VERSION,
+            version=STATE_VERSION,
             metrics=[metric.text for metric in self._empty.metrics],
             by=self._by,
             every=self._every,
@@ -410,8 +408,8 @@ def _state(data: object) -> _State:
         state = msgspec.msgpack.decode(bytes(data), type=_State)  # type: ignore[call-overload]  # checked: TypeError
     except (TypeError, ValueError, msgspec.MsgspecError) as error:
         raise DamagedStateError("partial", f"{type(error).__name__}: {error}") from error
-    if state.version != VERSION:
-        raise StateVersionError("partial", state.version, VERSION)
+    if state.version != STATE_VERSION:
+        raise StateVersionError("partial", state.version, STATE_VERSION)
     # Rows from before the checksum are read too; nothing else tells them from damaged ones.
     if state.crc is not None and state != state.sealed():
         raise DamagedStateError("partial", "its CRC-32 differs")

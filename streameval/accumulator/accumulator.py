@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from streameval.accumulator.advice import advice
-from streameval.accumulator.codec import VERSION, content_of
+from streameval.accumulator.codec import STATE_VERSION, content_of
 from streameval.accumulator.doubts import FIRST_OBSERVED, Doubts
 from streameval.accumulator.formulas import check_inputs
 from streameval.accumulator.guard import Guard, between
@@ -366,7 +366,7 @@ class Accumulator:
         """The counts as integers and strings, ready for JSON; equal counts give equal states."""
         content = b"".join(self.dump())
         return {
-            "version": VERSION,
+            "version": STATE_VERSION,
             "metrics": [metric.text for metric in self.metrics],
             "inputs": self.context.identity,
             "statistics": list(self._plan.names),

@@ -26,7 +26,9 @@ from streameval.statistics.statistic import Statistic
 from streameval.statistics.user_sums import UserSums
 from streameval.statistics.vocabulary import Items, SavedItems, decode_names, encode_names, packed
 
-VERSION: Final = 3
+STATE_VERSION: Final = 3
+"""The version of everything saved: checkpoints, `state_dict`, `dump` and rows of partials."""
+
 _WHAT: Final = "accumulator"
 _WRONG: Final = (ValueError, TypeError, IndexError, OverflowError)
 """Raised for integers that `dump_content` does not write."""
@@ -77,7 +79,7 @@ class _Entry(msgspec.Struct, array_like=True, forbid_unknown_fields=True):
 def dump_content(content: TableContent, order: Sequence[int]) -> Iterator[bytes]:
     """Encode these cells, in pieces; cells become 0, 1, 2, ... in this order, items their names."""
     cells = np.array(order, np.int64)
-    yield b"\x95" + packed(VERSION) + packed(content.ids)
+    yield b"\x95" + packed(STATE_VERSION) + packed(content.ids)
     yield packed(content.events.saved(cells, None))
     numbers = None
     used = [each.item_codes(cells) for each in content.statistics.values()]
@@ -132,8 +134,8 @@ def _restore_content(
 ) -> Restored:
     version, *rest = msgspec.msgpack.decode(data, type=list[msgspec.Raw])
     version_read = msgspec.msgpack.decode(version)
-    if version_read != VERSION:
-        raise StateVersionError(_WHAT, version_read, VERSION)
+    if version_read != STATE_VERSION:
+        raise StateVersionError(_WHAT, version_read, STATE_VERSION)
     ids, lists, names, entries = rest
     kind = one_kind("ids", content.ids, msgspec.msgpack.decode(ids, type=IdKind | None))
     codes = decode_names(content.items, msgspec.msgpack.decode(names, type=SavedItems))
@@ -216,8 +218,8 @@ def content_of(state: Mapping[str, Any], inputs: Mapping[str, Any], statistics: 
     """
     if not isinstance(state, Mapping):
         raise DamagedStateError("accumulator", f"{state!r:.80} is not a state_dict")
-    if state.get("version") != VERSION:
-        raise StateVersionError("accumulator", state.get("version"), VERSION)
+    if state.get("version") != STATE_VERSION:
+        raise StateVersionError("accumulator", state.get("version"), STATE_VERSION)
     if state.get("inputs") != inputs:
         raise UnlikeStateError("inputs", inputs, state.get("inputs"))
     if state.get("statistics") != statistics:

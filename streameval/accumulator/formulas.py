@@ -108,7 +108,8 @@ def _shorten(event: Event) -> str:
     return f"recommendations {shown!r:.80} and interactions {clicked!r:.80}"
 
 
-def _is_users(metric: Metric) -> bool:
+def is_own(metric: Metric) -> bool:
+    """Whether a user wrote the metric, so that it may raise anything."""
     return not metric.definition.function.__module__.startswith("streameval.")
 
 
@@ -122,7 +123,7 @@ def call_metric(metric: Metric, statistic: object, context: Context) -> Any:
     try:
         return function(statistic, *_inputs(metric, context), **metric.values_for(function))
     except Exception as error:
-        if isinstance(error, (StreamevalError, MemoryError)) or not _is_users(metric):
+        if isinstance(error, (StreamevalError, MemoryError)) or not is_own(metric):
             raise
         raise MetricFailedError(metric, error) from error
 
@@ -174,7 +175,7 @@ def formula(metric: Metric, context: Context) -> Formula:
     """The metric's function, as a function of one event."""
     function, inputs = metric.definition.function, _inputs(metric, context)
     chosen = metric.values_for(function)
-    wanted, is_users = str(metric.values.get("type", "")), _is_users(metric)
+    wanted, is_users = str(metric.values.get("type", "")), is_own(metric)
 
     def value(event: Event) -> float | list[float] | None:
         read = _of_type(event, wanted) if wanted else event

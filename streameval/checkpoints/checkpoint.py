@@ -7,8 +7,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
-VERSION = 3
-"""Version of the format; docs/reference/state.md describes it."""
+from streameval.accumulator.codec import STATE_VERSION
 
 
 class Place(NamedTuple):
@@ -41,7 +40,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
         offsets: next offset of each log of a join; `offset` grows with them.
     """
 
-    version: int = VERSION
+    version: int = STATE_VERSION
     release: str
     cluster: str
     group: str

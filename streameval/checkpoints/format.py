@@ -14,7 +14,8 @@ from urllib.parse import quote, unquote
 
 import msgspec
 
-from streameval.checkpoints.checkpoint import VERSION, Entry, Header, Place
+from streameval.accumulator.codec import STATE_VERSION
+from streameval.checkpoints.checkpoint import Entry, Header, Place
 from streameval.errors import DamagedStateError, StateVersionError, UnownedStoreError
 
 MAGIC: Final = b"streameval checkpoint "
@@ -118,7 +119,7 @@ def _opening(what: str, data: bytes) -> tuple[int, Mapping[str, Any]]:
     version = int(digits)
     header = _decode(what, data[first + 1 : second], dict[str, Any])
     if version not in READERS:
-        raise StateVersionError(what, version, VERSION, f"release {header.get('release')}")
+        raise StateVersionError(what, version, STATE_VERSION, f"release {header.get('release')}")
     return version, header
 
 
@@ -134,7 +135,7 @@ def digest_of(*pieces: bytes | memoryview) -> str:
     return digest.hexdigest()
 
 
-def _version_3(what: str, data: bytes) -> CheckpointContent:
+def _content(what: str, data: bytes) -> CheckpointContent:
     tail = data[-_TAIL:]
     position = tail[:20]
     if len(tail) < _TAIL or not position.isdigit():
@@ -159,7 +160,7 @@ def _decode(what: str, line: bytes, kind: Any) -> Any:
         raise DamagedStateError(what, f"{error}") from error
 
 
-READERS: Final[Mapping[int, Callable[[str, bytes], CheckpointContent]]] = {3: _version_3}
+READERS: Final[Mapping[int, Callable[[str, bytes], CheckpointContent]]] = {STATE_VERSION: _content}
 """Format version -> reader. A new format adds its reader and keeps the previous one."""
 
 

@@ -6,10 +6,11 @@ import sys
 from typing import NoReturn
 
 
-def main() -> NoReturn:
-    """Run one command and end the process."""
+def run_command() -> NoReturn:
+    """Run one command and end the process: 0 done, 1 failed at run time, 2 wrong usage."""
     try:
-        from streameval.cli.app import main as program  # noqa: PLC0415  worker processes need no app
+        from streameval.cli.app import status  # noqa: PLC0415  worker processes need no app
+        from streameval.cli.errors import prepare_streams  # noqa: PLC0415  likewise
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "streameval":
             raise
@@ -18,4 +19,7 @@ def main() -> NoReturn:
             "pip install 'streameval[daemon]', or '.[daemon]' in a checkout.\n"
         )
         sys.exit(2)
-    program()
+    # Users' own metrics are modules in the working folder; last, so that they shadow nothing.
+    sys.path.append("")
+    prepare_streams()
+    sys.exit(status(sys.argv[1:]))

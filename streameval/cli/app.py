@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from types import MappingProxyType
-from typing import Annotated, Any, Final, NoReturn
+from typing import Annotated, Any, Final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -16,7 +15,6 @@ from streameval.cli.errors import (
     FAILED,
     OutputError,
     discard_output,
-    prepare_streams,
     report,
     status_of,
     usage_message,
@@ -107,14 +105,6 @@ def program(
     Live traffic (Kafka to Prometheus and a web page) and files give the same values.
     """
     del version
-
-
-def main() -> NoReturn:
-    """Run one command and end the process: 0 done, 1 failed at run time, 2 wrong usage."""
-    # Users' own metrics are modules in the working folder; last, so that they shadow nothing.
-    sys.path.append("")
-    prepare_streams()
-    sys.exit(status(sys.argv[1:]))
 
 
 def status(arguments: Sequence[str]) -> int:

@@ -13,9 +13,9 @@ def main() -> NoReturn:
     if os.getpid() == 1:
         _end_on_signals()
     try:
-        from streameval.cli import main as program  # noqa: PLC0415  the import may be interrupted
+        from streameval.cli import run_command  # noqa: PLC0415  the import may be interrupted
 
-        program()
+        run_command()
     except KeyboardInterrupt:
         sys.exit(130)
 

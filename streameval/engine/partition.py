@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from streameval.accumulator.change_report import ChangeSettings
 from streameval.accumulator.doubts import Doubts
 from streameval.accumulator.experiment import Experiment
-from streameval.accumulator.formulas import EventValues
+from streameval.accumulator.formulas import EventValues, is_own
 from streameval.accumulator.gap import GapOptions
 from streameval.decoding.columns import Decoded
 from streameval.decoding.invalid import REASONS, InvalidEvent
@@ -213,6 +213,12 @@ class PartitionState:
             spec.name: Family(spec, layout.windowing, shared) for spec in layout.families
         }
         self._search = widest_search(layout.families)
+        # They are called when lists are folded, which is too late to leave one out.
+        self._folds_own = any(
+            is_own(metric) and metric.definition.reads in ("hits", "lists")
+            for spec in layout.families
+            for metric in spec.metrics
+        )
         self.since: dict[str, int] = {}
         self.backfills: list[Extent] = []
         self.unfinished = False
@@ -270,7 +276,9 @@ class PartitionState:
 
         Changes nothing, so that a record that cannot be counted leaves no trace.
         """
-        return count_each(decoded, self._tried if self.cautious else self._values)
+        return count_each(
+            decoded, self._tried if self.cautious or self._folds_own else self._values
+        )
 
     def merge(self, backfill: Backfill) -> None:
         """Add the counts of a backfill; the position stays. After an error the state is unusable.

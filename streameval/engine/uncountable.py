@@ -14,7 +14,7 @@ from streameval.accumulator.formulas import MetricFailedError
 from streameval.decoding.columns import Decoded
 from streameval.decoding.framing import with_invalid
 from streameval.decoding.invalid import InvalidEvent
-from streameval.errors import StreamevalError
+from streameval.errors import MetricValueError, StreamevalError
 from streameval.events.records import RecordBatch
 
 T = TypeVar("T")
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 def is_bug(error: Exception) -> bool:
     """Whether an error while counting is a bug, here or in a user's metric, not a known limit."""
-    if isinstance(error, MetricFailedError):
+    if isinstance(error, MetricFailedError | MetricValueError):
         return True
     return not isinstance(error, (StreamevalError, MemoryError))
 

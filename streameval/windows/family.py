@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import pairwise
 from typing import Final, NamedTuple
 
 import msgspec
@@ -29,7 +28,7 @@ from streameval.windows.labels import (
     SliceAssigner,
     Slices,
 )
-from streameval.windows.sections import Section, next_version
+from streameval.windows.sections import Section, decode_table, encode_table, next_version
 from streameval.windows.times import (
     DAY,
     FINE,
@@ -48,7 +47,6 @@ from streameval.windows.users import FamilyUsers, UsersCopy, copies_of, users_al
 _META: Final = "meta"
 _USERS: Final = "users"
 _SLICE_BITS: Final = 20
-_LENGTH: Final = 4
 _MOST_PENDING: Final = 65_536
 """Rows that may wait, such as items shown; settling them takes a few milliseconds."""
 
@@ -353,7 +351,7 @@ class Family:
         plan = self.spec.table.plan
         if data is None:
             return frozenset(f"{USER_SUMS_PREFIX}{averaged.per_list}" for averaged in plan.per_user)
-        table, missing = self._loaded(name, data, plan.of_users)
+        table, missing = self._restore_table(name, data, plan.of_users)
         if table.audience is not None:
             here.add_users(table.audience)
         if table.user_sums is not None:
@@ -371,26 +369,18 @@ class Family:
     def _load_pane(self, name: str, data: bytes) -> frozenset[str]:
         pane, plan = pane_of(name, self.windowing.pane), self.spec.table.plan
         if pane.size != DAY:
-            self._panes[pane], new = self._loaded(name, data, _plan_of(pane, plan))
+            self._panes[pane], new = self._restore_table(name, data, _plan_of(pane, plan))
             return new
         if self._users is not None:
-            self._users.days[pane.start // DAY], _ = self._loaded(name, data, plan.by_day)
+            self._users.days[pane.start // DAY], _ = self._restore_table(name, data, plan.by_day)
         return frozenset()
 
-    def _loaded(self, name: str, data: bytes, plan: Plan) -> tuple[Table, frozenset[str]]:
+    def _restore_table(self, name: str, data: bytes, plan: Plan) -> tuple[Table, frozenset[str]]:
         """A table, and the names of statistics that the data lacks."""
-        end = _LENGTH + int.from_bytes(data[:_LENGTH])
-        try:
-            labels = msgspec.msgpack.decode(data[_LENGTH:end], type=list[tuple[str, ...]])
-        except msgspec.MsgspecError as error:
-            raise DamagedStateError(name, f"its label values are unreadable: {error}") from error
-        if any(len(label) != len(self.spec.columns) for label in labels):
-            raise DamagedStateError(name, "it has another number of dimensions")
-        if any(left >= right for left, right in pairwise(labels)):
-            raise DamagedStateError(name, "its slices are not in order")
+        labels, content = decode_table(name, data, len(self.spec.columns))
         table = self.spec.table.empty(plan)
         numbers = list(map(self._slices.number, labels))
-        new = table.load(data[end:], numbers, empty_unlike=self._empty_unlike)
+        new = table.load(content, numbers, empty_unlike=self._empty_unlike)
         return table, new
 
     def _admit_loaded(self) -> None:
@@ -481,13 +471,8 @@ class Family:
 
     def _dumped(self, table: Table, cells: Sequence[int]) -> Callable[[], Iterator[bytes]]:
         order = self._slices.sorted(cells)
-        labels = msgspec.msgpack.encode([self._slices.labels[cell] for cell in order])
-
-        def dumped() -> Iterator[bytes]:
-            yield len(labels).to_bytes(_LENGTH) + labels
-            yield from table.dump(order)
-
-        return dumped
+        labels = [self._slices.labels[cell] for cell in order]
+        return lambda: encode_table(labels, table.dump(order))
 
     def _meta(self) -> Callable[[], Iterator[bytes]]:
         state = msgspec.msgpack.encode([self.folding.state(), self._activity.state(self._slices)])

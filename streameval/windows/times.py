@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -98,6 +98,9 @@ class Windowing(msgspec.Struct, frozen=True, kw_only=True):
         return (self.spans[-1] if self.spans else 0) + self.lateness
 
 
+IntOrArray = TypeVar("IntOrArray", int, NDArray[np.int64])
+
+
 class Borders(NamedTuple):
     """Before `kept`, event time is in no pane; before `fine`, by the hour. Microseconds."""
 
@@ -118,11 +121,16 @@ def borders(windowing: Windowing, clock: int) -> Borders:
     """
     if not windowing.spans:
         return Borders(-PAST - 1, PAST)
-    size = alignment(windowing.spans[-1], windowing.pane)
-    kept = (clock - windowing.kept) // size * size
-    if size == windowing.pane:
+    kept = _kept_from(clock, windowing)
+    if alignment(windowing.spans[-1], windowing.pane) == windowing.pane:
         return Borders(kept, PAST)
     return Borders(kept, (clock - FINE - windowing.lateness) // windowing.pane * windowing.pane)
+
+
+def _kept_from(clock: IntOrArray, windowing: Windowing) -> IntOrArray:
+    """The late rule: at this clock, an event before the result is late, and its pane not kept."""
+    size = alignment(windowing.spans[-1], windowing.pane)
+    return (clock - windowing.kept) // size * size
 
 
 class Pane(NamedTuple):
@@ -261,7 +269,6 @@ def assign_panes(
     starts = times // windowing.pane * windowing.pane
     if not windowing.spans:
         return PaneAssignment(starts, np.zeros(len(times), dtype=np.bool_))
-    size = alignment(windowing.spans[-1], windowing.pane)
-    too_late = times < (clocks - windowing.kept) // size * size
+    too_late = times < _kept_from(clocks, windowing)
     starts[too_late] = PAST
     return PaneAssignment(starts, too_late)

@@ -7,7 +7,7 @@ import re
 import msgspec
 
 from streameval.exporters.page.changes import section
-from streameval.exporters.page.page import main
+from streameval.exporters.page.page import body
 from streameval.exporters.page.selection import Selection
 from streameval.exporters.page.state import State
 from tests.exporters.changing import changes_report
@@ -38,5 +38,5 @@ def test_the_page_has_it_only_where_changes_are_watched() -> None:
     plain = picture()
     watched = msgspec.structs.replace(plain, changes=changes_report())
     state = State(ready=True, word="Ready", why="")
-    pages = [main(shown, state, Selection()) for shown in (plain, watched)]
+    pages = [body(shown, state, Selection()) for shown in (plain, watched)]
     assert ["Watched series" in page for page in pages] == [False, True]

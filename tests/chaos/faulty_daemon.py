@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import streameval.daemon.process
 from streameval.checkpoints.storage import Disk
-from streameval.cli.app import main
+from streameval.cli import run_command
 from streameval.exporters.prometheus import PrometheusExporter
 
 
@@ -151,4 +151,4 @@ def _break_protocol(name: str) -> None:
 if __name__ == "__main__":
     _inject(sys.argv[1], Path(sys.argv[2]).parent)
     sys.argv = ["streameval", "run", sys.argv[2]]
-    main()
+    run_command()

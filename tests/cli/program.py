@@ -21,7 +21,7 @@ from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, TextIO
 
-from streameval.cli.app import main
+from streameval.cli import run_command
 from tests.effort import PATIENCE
 from tests.processes import start
 
@@ -111,7 +111,7 @@ def _text_file() -> AbstractContextManager[TextIO]:
 def _ended() -> int:
     """Run the program to its end; returns its exit status."""
     try:
-        main()
+        run_command()
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else int(end.code is not None)
 

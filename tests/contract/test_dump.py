@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streameval import Accumulator, Intervals
-from streameval.accumulator.codec import VERSION
+from streameval.accumulator.codec import STATE_VERSION
 from streameval.catalogue.context import Popularity, Similarity
 from streameval.errors import (
     CutoffExceedsDepthError,
@@ -40,7 +40,7 @@ SUMS = dumped(laws.counted(["value_per_list"], stream(2), intervals=BY_USER))
 def test_pieces_are_one_msgpack_value() -> None:
     whole = dumped(laws.counted(ALL, stream()))
     version, ids, (cells, lists), _, statistics = msgspec.msgpack.decode(whole)
-    assert (version, ids) == (VERSION, "text")
+    assert (version, ids) == (STATE_VERSION, "text")
     assert ([*cells.data], [*lists.data]) == ([0], [len(stream())])
     assert [*statistics] == sorted(statistics)
 
@@ -87,7 +87,7 @@ def test_an_invalid_dump_is_damaged(data: bytes) -> None:
         laws.made(FEW).adopt(data)
 
 
-@pytest.mark.parametrize("version", [0, 1, VERSION + 1, "2", None])
+@pytest.mark.parametrize("version", [0, 1, STATE_VERSION + 1, "2", None])
 def test_a_dump_of_another_version_is_refused(version: object) -> None:
     data = msgspec.msgpack.encode([version, "whatever", "follows", "there"])
     with pytest.raises(StateVersionError) as error:

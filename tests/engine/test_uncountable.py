@@ -8,6 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from streameval.accumulator.table import Table
 from streameval.decoding.columns import Decoded
 from streameval.decoding.decode import Decoder
 from streameval.engine import ingest as module
+from streameval.engine.capture import ingest_snapshot
 from streameval.engine.dead_letters import Limits
 from streameval.engine.ingest import EventFrontend, Ingest
 from streameval.engine.partition import META, Layout
@@ -25,6 +27,8 @@ from streameval.events import Batch, Event
 from streameval.events.records import Partition
 from streameval.join.frontend import JoinFrontend
 from streameval.join.options import AttributionOptions, InteractionOptions
+from streameval.statistics.intervals import Intervals
+from streameval.statistics.lists import Lists
 from tests.batches import batch_of
 from tests.engine.counting import FIELDS, METRICS, MINUTE, batch, ingest, layout, parts, record
 
@@ -37,6 +41,20 @@ def picky(event: Event) -> float:
     if "poison" in event.recommendations:
         raise ZeroDivisionError("by zero")
     return float(len(event.recommendations) > 1)
+
+
+@metric(bounds=(0, 1), source="this test")
+def picky_lists(lists: Lists) -> Any:
+    """Raises for lists of three items, when lists are folded."""
+    if (lists.length > 2).any():
+        raise ZeroDivisionError("by zero")
+    return np.ones(len(lists))
+
+
+@metric(bounds=(0, 1), source="this test")
+def words(event: Event) -> Any:
+    """A value that is no number for lists of three items."""
+    return "long" if len(event.recommendations) > 2 else 1.0
 
 
 def _layout(**more: Any) -> Layout:
@@ -92,6 +110,32 @@ def test_a_record_on_which_a_metric_raises_is_a_letter_and_a_gap_in_the_log(
     assert {(letter.stage, letter.reason) for letter in letters} <= {("process", "uncountable")}
     assert of.tally.invalid["uncountable"] == len(bad)
     assert of.tally.consumed == of.tally.valid + len(bad) + of.tally.duplicates + values.count(None)
+
+
+@pytest.mark.parametrize("name", ["picky_lists", "picky_lists(statistic=median)", "words"])
+@pytest.mark.parametrize("intervals", [None, Intervals(groups=16)])
+def test_a_record_that_would_fail_only_at_the_fold_is_a_letter_in_time(
+    name: str, intervals: Intervals | None
+) -> None:
+    def of() -> Ingest:
+        kept = layout((*METRICS, f"{__name__}:{name}"), intervals=intervals)
+        return ingest(kept, keep_letters=True)
+
+    poisoned = record(recommendations=["a", "poison", "b"])
+    values = [poisoned if at % 4 == 1 else record(ts=at, id=str(at)) for at in range(9)]
+    together = _fed(of(), values, (3, 4))
+    assert _content(together) == _content(_without(values, of()))
+    letters = together.take_letters()
+    assert [(letter.offset, letter.reason) for letter in letters] == [
+        (1, "uncountable"),
+        (5, "uncountable"),
+    ]
+    (reading,) = (
+        entry.reading
+        for entry in ingest_snapshot(together, labels=["variant"], now=0.0).series
+        if __name__ in entry.metric.text
+    )
+    assert reading.value == 1.0
 
 
 def test_the_letter_names_the_exception_its_place_and_the_metric() -> None:

@@ -19,7 +19,7 @@ from streameval.engine.ingest import Ingest
 from streameval.engine.snapshot import GapSeries, Snapshot
 from streameval.events.records import Partition
 from streameval.exporters.gaps import gap_families
-from streameval.exporters.page.page import main
+from streameval.exporters.page.page import body
 from streameval.exporters.page.selection import Selection
 from streameval.exporters.page.state import state
 from streameval.exporters.prometheus import Text
@@ -149,7 +149,7 @@ def test_the_api_has_every_gap_with_its_values(snapshot: Snapshot) -> None:
 
 
 def test_the_page_shows_the_values_and_marks_the_worst(snapshot: Snapshot) -> None:
-    html = main(snapshot, state(snapshot, healthy=True), Selection())
+    html = body(snapshot, state(snapshot, healthy=True), Selection())
     part = html.partition('id="gaps"')[2].partition("</section>")[0]
     assert part.count(">the worst<") == 2, "fr of each variant"
     assert part.count("may be the worst") == 2 * 2, "both variants twice"
@@ -161,6 +161,6 @@ def test_a_page_without_gaps_has_an_empty_section() -> None:
     config = msgspec.structs.replace(CONFIG, gap=[])
     snapshot_ = ingest_snapshot(new_ingest(config), labels=config.labels, now=0.0)
     assert snapshot_.gaps == ()
-    assert 'aria-label="Gaps"></section>' in main(
+    assert 'aria-label="Gaps"></section>' in body(
         snapshot_, state(snapshot_, healthy=True), Selection()
     )

@@ -267,8 +267,8 @@ accumulator = streameval.Accumulator("ndcg@10", "hit_rate@1")
 accumulator.update(["a", "b"], ["a"])
 print(accumulator.read("hit_rate@1").value)
 print(sorted({name.partition(".")[0] for name in sys.modules} - set(sys.stdlib_module_names)))
-from streameval.cli import main
-main()
+from streameval.cli import run_command
+run_command()
 """
 
 

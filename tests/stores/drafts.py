@@ -8,7 +8,8 @@ from typing import Any
 
 from msgspec import msgpack
 
-from streameval.checkpoints.checkpoint import VERSION, CheckpointDraft, Entry, Header, Part, Place
+from streameval.accumulator.codec import STATE_VERSION
+from streameval.checkpoints.checkpoint import CheckpointDraft, Entry, Header, Part, Place
 from streameval.checkpoints.format import digest_of, file_of, folder_of
 from streameval.checkpoints.storage import Folder
 from streameval.checkpoints.store import SavedCheckpoint, Store, folder_store
@@ -25,7 +26,7 @@ def draft(
     offset: int,
     place: Place = PLACE,
     *,
-    version: int = VERSION,
+    version: int = STATE_VERSION,
     written_at: float = NOON,
     counted: int | None = None,
     last: Sequence[Entry] = (),

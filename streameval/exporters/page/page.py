@@ -35,11 +35,11 @@ def page(snapshot: Snapshot | None, state: State, selection: Selection, age: str
     return _template().substitute(
         title=tag("", _title(snapshot, state, selection)),
         charts=_charts(),
-        main=main(snapshot, state, selection, age),
+        main=body(snapshot, state, selection, age),
     )
 
 
-def main(snapshot: Snapshot | None, state: State, selection: Selection, age: str = "") -> Markup:
+def body(snapshot: Snapshot | None, state: State, selection: Selection, age: str = "") -> Markup:
     """All of the page that changes; the script replaces it as a whole."""
     chosen = None if snapshot is None or not snapshot.series else excerpt(snapshot, selection)
     return tag(

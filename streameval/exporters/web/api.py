@@ -17,7 +17,7 @@ from starlette.routing import Route
 from streameval.engine.snapshot import Snapshot
 from streameval.exporters.page.charts import side_by_side
 from streameval.exporters.page.history import PANE, UnknownHistory, history
-from streameval.exporters.page.page import main, page
+from streameval.exporters.page.page import body, page
 from streameval.exporters.page.selection import Selection, excerpt, selection_of
 from streameval.exporters.page.state import State
 from streameval.exporters.view import span
@@ -108,7 +108,7 @@ class Api:
         return self._html(request, page)
 
     def _main(self, request: Request) -> Response:
-        return self._html(request, main)
+        return self._html(request, body)
 
     def _html(
         self,
