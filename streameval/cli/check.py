@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -21,6 +22,7 @@ from streameval.checkpoints.store import Store
 from streameval.cli.errors import FAILED, config_errors_in, output, report
 from streameval.cli.terminal import quantity
 from streameval.config import Config, WebOptions, load
+from streameval.config.loading import text_of
 from streameval.config.options import StateOptions
 from streameval.config.pipeline import check_decoders, new_ingest, schemas_of, with_saved_depth
 from streameval.config.web_file import web_security
@@ -29,6 +31,7 @@ from streameval.dead_letters.file import try_file
 from streameval.dead_letters.queue import letter_topics
 from streameval.engine.snapshot import LIFETIME
 from streameval.errors import (
+    ConfigError,
     ForeignStoreError,
     StateVersionError,
     StreamevalError,
@@ -74,7 +77,7 @@ def check(
     bootstrap_servers = "127.0.0.1:9092"
     ```
     """
-    settings = load(config)
+    settings = _load(config)
     web_security(settings.web)
     with config_errors_in(config):
         source = settings.source.build(os.environ, shared=settings.state is not None)
@@ -87,6 +90,30 @@ def check(
         sys.stdout.write(summary(config, settings, letters))
     if connect:
         _connect(settings, group_of(settings, source))
+
+
+def _load(path: Path) -> Config:
+    """The configuration; the problems of the source's own settings are reported with the others."""
+    try:
+        return load(path)
+    except ConfigError as error:
+        if (further := _source_problem(path)) is None:
+            raise
+        raise ConfigError(error.path, error.key, error.problem, *error.others, further) from error
+
+
+def _source_problem(path: Path) -> ConfigError | None:
+    """What is wrong with the settings of a source whose table is well-formed."""
+    try:
+        source = msgspec.convert(tomllib.loads(text_of(path))["source"], SourceOptions)
+        with config_errors_in(path):
+            source.build(os.environ)
+    except ConfigError as error:
+        return error
+    except (KeyError, tomllib.TOMLDecodeError, msgspec.ValidationError, StreamevalError):
+        # Loading reports these.
+        return None
+    return None
 
 
 def summary(path: Path, config: Config, letters: str | None) -> str:

@@ -88,8 +88,11 @@ def config_errors_in(path: Path) -> Iterator[None]:
     try:
         yield
     except ConfigError as error:
-        where = f"{error.path}.{error.key}" if error.key else error.path
-        raise ConfigError(str(path), where, error.problem) from error
+        first, *others = (
+            ConfigError(str(path), f"{part.path}.{part.key}".rstrip("."), part.problem)
+            for part in (error, *error.others)
+        )
+        raise ConfigError(first.path, first.key, first.problem, *others) from error
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from streameval.errors import (
     MissingAttributeError,
     MissingInputError,
     SourceError,
+    StreamevalError,
     suggestion,
 )
 from streameval.exporters.families import family_name, same_name
@@ -54,13 +55,20 @@ def check_config(path: str, config: Config) -> Config:
     """Check rules that the types of the tables cannot express; returns the configuration.
 
     Raises:
-        ConfigError: all problems that the first failing check finds; later checks rely on it.
+        ConfigError: all problems; of each key those that the first check finds.
     """
+    problems: list[Problem] = []
     for check in _CHECKS:
-        problems = list(check(config))
-        if problems:
-            first, *others = problems
-            raise ConfigError(path, *first, *(ConfigError(path, *other) for other in others))
+        reported = {key for key, _ in problems}
+        try:
+            problems += [problem for problem in check(config) if problem[0] not in reported]
+        except StreamevalError:
+            # The check relies on what an earlier one refuses.
+            if not problems:
+                raise
+    if problems:
+        first, *others = problems
+        raise ConfigError(path, *first, *(ConfigError(path, *other) for other in others))
     return config
 
 

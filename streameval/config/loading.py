@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from streameval.checkpoints.settings import is_url
-from streameval.config.checks import check_config
+from streameval.config.checks import check_config, metric_problems
 from streameval.config.config import Config
 from streameval.config.problems import Problem, problems
 from streameval.errors import ConfigError
@@ -147,4 +147,20 @@ def config_error(
 ) -> ConfigError:
     """The ConfigError for a table that msgspec refuses: all its problems at once."""
     first, *others = problems(struct, table, strict=strict) or [Problem("", f"{error}.")]
+    if struct is Config:
+        others += map(Problem._make, _wrong_metrics(table))
     return ConfigError(path, *first, *(ConfigError(path, *other) for other in others))
+
+
+def _wrong_metrics(table: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The metrics that no configuration may name, if the tables that name and feed them are whole.
+
+    The other checks between tables need all of them.
+    """
+    named = {key: table[key] for key in ("metrics", "metric", "event") if key in table}
+    try:
+        part = msgspec.convert({**named, "source": {"type": "simulator"}}, Config)
+    except msgspec.ValidationError:
+        return
+    if part.metrics or part.metric:
+        yield from metric_problems(part)

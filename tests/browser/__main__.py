@@ -20,7 +20,7 @@ _SETTLED = 60_000
 
 def main() -> None:
     """Run a daemon, wait until there is something to see, and take the picture."""
-    config = demo_config(SimulatorOptions(seed=7, events_per_second=4_000), "127.0.0.1:0")
+    config = demo_config(SimulatorOptions(seed=7, events_per_second=1_000), "127.0.0.1:0")
     daemon, stop = Daemon(config, {}), threading.Event()
     running = threading.Thread(target=daemon.run, args=(stop.is_set,))
     running.start()

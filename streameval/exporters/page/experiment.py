@@ -355,8 +355,8 @@ def _users(checks: Checks) -> Iterator[_Fact]:
     """How many users each variant has, and whether they can be compared."""
     counts = ", ".join(f"{name} {count:,.0f}" for name, count in checks.users.items())
     yield "users", counts, ""
-    split = "no" if checks.ratio_evidence >= ALARM else "yes"
-    yield "split as planned", f"{split}: {_planned(checks)}", imbalance_text(checks)
+    split = "no: planned" if checks.ratio_evidence >= ALARM else "yes:"
+    yield "split as planned", f"{split} {_planned(checks)}", imbalance_text(checks)
     several = "by design" if checks.same_users else _share(checks.shared)
     yield "users in several variants", several, ""
     missing = _share(checks.anonymous)

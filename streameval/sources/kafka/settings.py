@@ -220,6 +220,7 @@ def client_config(
     {'bootstrap_servers': 'kafka:9092'}
     """
     config: dict[str, Any] = {}
+    problems: list[ConfigError] = []
     for written, raw in _flatten(table):
 
         def read(written: str = written, raw: Any = raw) -> dict[str, Any]:
@@ -228,12 +229,16 @@ def client_config(
         try:
             settings = read()
         except ValueError as error:
-            raise ConfigError(path, written, _sentence(error)) from error
-        repeated = config.keys() & settings.keys()
-        if repeated:
+            problems.append(ConfigError(path, written, _sentence(error)))
+            continue
+        if repeated := config.keys() & settings.keys():
             names = ", ".join(sorted(repeated))
-            raise ConfigError(path, written, f"{names} is given twice; keep one of the names.")
+            twice = f"{names} is given twice; keep one of the names."
+            problems.append(ConfigError(path, written, twice))
         config.update(_rereadable(settings, read) if names_a_file(raw) else settings)
+    if problems:
+        first, *others = problems
+        raise ConfigError(path, first.key, first.problem, *others)
     return check_security(config, path)
 
 
