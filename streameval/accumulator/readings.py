@@ -213,6 +213,16 @@ def summed_together(metric: Metric, groups: Groups, cells: Sequence[int]) -> Gro
     return sums if below is None else ratio_of(sums, groups.summed(below.per_list, cells))
 
 
+def summed_without(
+    metric: Metric, groups: Groups, cells: Sequence[int], some: Sequence[int]
+) -> GroupSums:
+    """The group sums of a metric over all of these cells but some of them."""
+    sums, below = groups.summed_without(metric.per_list, cells, some), denominator(metric)
+    if below is None:
+        return sums
+    return ratio_of(sums, groups.summed_without(below.per_list, cells, some))
+
+
 def value_text(metric: Metric, read: Callable[[str], Reading]) -> str:
     """A metric with its value, for people; without it if it cannot be read."""
     try:

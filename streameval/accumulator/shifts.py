@@ -8,6 +8,7 @@ week to week show. The input is dense: a row for each calendar day, a column for
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 from typing import Final, NamedTuple, Self
@@ -387,29 +388,31 @@ class _ShiftArm:
     """A slice by calendar day, and its references."""
 
     def __init__(self, sums: DailySums) -> None:
-        self._sums = sums
+        more = (0, 1), (0, 0), (0, 0)
+        self._padded = np.pad(sums.values, more), np.pad(sums.lists, more)
         self.rows = _DayRows.of(sums.values, sums.lists)
 
     def references(self, begins: Sequence[int], befores: Sequence[int], weeks: int) -> _References:
         """For each span, the references from days between two places, the second exclusive."""
-        some = self.rows.lists.sum(axis=1) > 0
+        some = np.flatnonzero(self.rows.lists.sum(axis=1) > 0).tolist()
+        weekdays = [[day for day in some if day % WEEK == weekday] for weekday in range(WEEK)]
         rows: dict[tuple[int, ...], int] = {}
         place = np.zeros((len(begins), WEEK), np.int64)
         for span, (begin, before) in enumerate(zip(begins, befores, strict=True)):
-            for weekday in range(WEEK):
-                first = begin + (weekday - begin) % WEEK
-                days = [day for day in range(first, before, WEEK) if some[day]]
-                place[span, weekday] = rows.setdefault(tuple(days[-weeks:]), len(rows))
-        sums = [self._summed(list(days)) for days in rows]
-        whole = _DayRows.of(*(np.stack(columns) for columns in zip(*sums, strict=True)))
-        shares = np.zeros((*whole.lists.shape, len(some)))
+            for weekday, days in enumerate(weekdays):
+                stop = bisect_left(days, before)
+                start = max(bisect_left(days, begin), stop - weeks)
+                place[span, weekday] = rows.setdefault(tuple(days[start:stop]), len(rows))
+        # The last day is empty, and stands for those that a reference lacks.
+        index = np.full((len(rows), weeks), len(self.rows.lists))
         for row, summed in enumerate(rows):
-            here = list(summed)
-            shares[row][:, here] = (self.rows.lists[here] / np.maximum(whole.lists[row], 1.0)).T
-        return _References(whole, shares, place)
-
-    def _summed(self, days: list[int]) -> tuple[FloatArray, FloatArray]:
-        return self._sums.values[days].sum(axis=0), self._sums.lists[days].sum(axis=0)
+            index[row, : len(summed)] = summed
+        whole = _DayRows.of(*(sums[index].sum(axis=1) for sums in self._padded))
+        lists = np.pad(self.rows.lists, ((0, 1), (0, 0)))
+        shares = np.zeros((*whole.lists.shape, len(lists)))
+        parts = lists[index] / np.maximum(whole.lists, 1.0)[:, np.newaxis]
+        shares[np.arange(len(rows))[:, np.newaxis], :, index] = parts
+        return _References(whole, shares[:, :, :-1], place)
 
 
 def _weights(sizes: Sequence[FloatArray]) -> FloatArray:
@@ -438,7 +441,7 @@ def _change(
 
 def _autocorrelation(rests: FloatArray, days: IntArray) -> float:
     """The correlation of consecutive days; 0 if nothing varies."""
-    follows = np.flatnonzero(np.diff(days) == 1)
+    follows = np.flatnonzero(days[1:] - days[:-1] == 1)
     total = float(np.square(rests).sum())
     return float((rests[follows] * rests[follows + 1]).sum()) / total if total else 0.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from streameval.accumulator.changes import (
     judge_changes,
     look,
 )
-from streameval.accumulator.readings import objection_together, summed_together
+from streameval.accumulator.readings import objection_together, summed_together, summed_without
 from streameval.accumulator.table import Table
 from streameval.catalogue.metric import Metric
 from streameval.engine.ingest import Ingest, IngestCopy
@@ -45,33 +45,14 @@ _ENOUGH: Final = 0.05
 _NOTHING: Final = np.zeros(0, np.int64)
 
 
-class SlicedCounts(Protocol):
-    """The counts of slices by the values of some labels."""
+class SlicedCounts:
+    """The lifetime counts of a family's slices; holds the table as it is now.
 
-    @property
-    def names(self) -> Sequence[str]:
-        """Names of the labels."""
-
-    @property
-    def metrics(self) -> Sequence[Metric]:
-        """The metrics that are counted by user group."""
-
-    @property
-    def values(self) -> Sequence[tuple[str, ...]]:
-        """The label values of each slice."""
-
-    def sums(self, metric: Metric, slices: Sequence[int]) -> GroupSums:
-        """The sums of a metric over some slices, by their place in `values`."""
-
-    def traffic(self, slices: Sequence[int]) -> Traffic:
-        """The lists of some slices by day."""
-
-    def objection(self, metric: Metric, slices: Sequence[int]) -> str | None:
-        """The reason, in a sentence, not to judge an estimate over some slices, or None."""
-
-
-class ViewCounts:
-    """The lifetime of a family; holds the table as it is now."""
+    Attributes:
+        names: names of the labels.
+        values: the label values of each slice.
+        metrics: the metrics that are counted by user group.
+    """
 
     def __init__(self, view: FamilyView) -> None:
         self._table = view.lifetime()
@@ -82,12 +63,18 @@ class ViewCounts:
             metric for metric in view.spec.metrics if ungrouped(metric, self._table) is None
         ]
 
-    def sums(self, metric: Metric, slices: Sequence[int]) -> GroupSums:
-        """The sums of a metric over some slices."""
+    def sums(self, metric: Metric, slices: Sequence[int], without: Sequence[int] = ()) -> GroupSums:
+        """The sums of a metric over some slices, by their place in `values`.
+
+        `without`: slices that are left out again.
+        """
         groups = self._table.groups
         if groups is None:
             return _no_sums(1)
-        return summed_together(metric, groups, [self._numbers[place] for place in slices])
+        cells, left_out = ([self._numbers[place] for place in part] for part in (slices, without))
+        if left_out:
+            return summed_without(metric, groups, cells, left_out)
+        return summed_together(metric, groups, cells)
 
     def traffic(self, slices: Sequence[int]) -> Traffic:
         """The lists of some slices by day."""
@@ -196,30 +183,35 @@ class _Source(NamedTuple):
 
     def _slice(self, value: str | None, *, rest: bool = False) -> WatchedSlice:
         """A value of the label, or all the others; None for all lists."""
-        slices = self._of(self.family, value, rest=rest)
-        sums = self.family.sums(self.metric, slices)
+        everything = range(len(self.family.values))
+        here = set(self._of(self.family, value))
+        slices = [place for place in everything if (place in here) is not rest]
+        sums = self._sums(self.family, everything, value, rest=rest)
         objection = self.family.objection(self.metric, slices)
         if self.strata is None or self.settings.mix is None:
             return WatchedSlice(sums, objection=objection)
         mixes = self._values(self.strata, self.settings.mix)
-        here = set(self._of(self.strata, value, rest=rest))
-        return WatchedSlice(
-            sums,
-            [
-                self.strata.sums(
-                    self.metric,
-                    [place for place, mix in enumerate(mixes) if mix == name and place in here],
-                )
-                for name in sorted(set(mixes))
-            ],
-            objection,
-        )
+        strata = [
+            [place for place, mix in enumerate(mixes) if mix == name] for name in sorted(set(mixes))
+        ]
+        of_strata = [self._sums(self.strata, places, value, rest=rest) for places in strata]
+        return WatchedSlice(sums, of_strata, objection)
 
-    def _of(self, family: SlicedCounts, value: str | None, *, rest: bool = False) -> list[int]:
+    def _sums(
+        self, family: SlicedCounts, places: Sequence[int], value: str | None, *, rest: bool
+    ) -> GroupSums:
+        """The sums of those of some slices that have a value, or of all others of them."""
+        here = set(self._of(family, value))
+        of_value = [place for place in places if place in here]
+        if rest:
+            return family.sums(self.metric, places, of_value)
+        return family.sums(self.metric, of_value)
+
+    def _of(self, family: SlicedCounts, value: str | None) -> list[int]:
         if value is None or self.settings.label is None:
             return list(range(len(family.values)))
         values = self._values(family, self.settings.label)
-        return [place for place, name in enumerate(values) if (name == value) is not rest]
+        return [place for place, name in enumerate(values) if name == value]
 
     @staticmethod
     def _values(family: SlicedCounts, label: str) -> list[str]:
@@ -317,7 +309,7 @@ class ChangeReader:
         if key == self._key or (until == self._until and waits):
             return
         self._key, self._read_at, self._until = key, now, until
-        families = [ViewCounts(view) for view in self._views]
+        families = [SlicedCounts(view) for view in self._views]
         series = watched_series(families, self._settings)
         self._pending = map(partial(look, until=until, settings=self._settings), series)
         self._looks = []
@@ -342,7 +334,7 @@ def _listed(table: Table, until: int) -> int:
 
 def families_in(
     ingest: Ingest, settings: ChangeSettings, labels: Sequence[str]
-) -> list[ViewCounts]:
+) -> list[SlicedCounts]:
     """The lifetimes of an ingest's families without a segment, and by that of the audience."""
     counts = ingest.copied()
     families = []
@@ -350,7 +342,7 @@ def families_in(
         if is_watched(spec.dimensions, labels, settings):
             view = FamilyView(spec, ingest.layout.windowing.pane)
             view.refresh(counts.families[spec.name])
-            families.append(ViewCounts(view))
+            families.append(SlicedCounts(view))
     return families
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, NamedTuple, Self
 
 import msgspec
 import numpy as np
@@ -76,7 +76,7 @@ class Groups(Statistic):
         self.relations["sums"] = Relation(Shape(keys=3, counts=2 * len(options.metrics)))
         self.pending: ListsByUser | None = None
         self.users: Users | None = None
-        self._view: tuple[list[Any], dict[int, _Rows]] | None = None
+        self._view: _View | None = None
 
     def fold(self) -> None:
         """Move pending lists into the relations, and merge the oldest days."""
@@ -147,18 +147,50 @@ class Groups(Statistic):
         """The sums of one metric over all of these cells."""
         self.fold()
         column = self.options.metrics.index(metric)
+        return self._sums(column, cells, self._integers(column, cells))
+
+    def summed_without(self, metric: str, cells: Sequence[int], some: Sequence[int]) -> GroupSums:
+        """The sums of one metric over all of these cells but some of them.
+
+        Quicker than `summed` if many slices are left out in turn, as the sums of all are kept.
+        """
+        self.fold()
+        column, view = self.options.metrics.index(metric), self._current()
+        rest = sorted({*cells} - {*some})
+        key = column, tuple(cells)
+        if key not in view.integers:
+            view.integers[key] = self._integers(column, cells)
+        days, whole = view.integers[key]
+        integers = days, whole - self._integers(column, some, days)[1]
+        sums = self._sums(column, rest, integers)
+        # Else the oldest of them may hold days that those of the rest have apart.
+        if days.size < MOST_DAYS or sums.days.size == days.size:
+            return sums
+        return self.summed(metric, rest)
+
+    def _integers(
+        self, column: int, cells: Sequence[int], days: IntArray | None = None
+    ) -> tuple[IntArray, IntArray]:
+        """Days, and numerators in UNIT and denominators by day and group."""
         rows = [self._rows(cell) for cell in cells]
-        days = distinct(
-            np.concatenate([np.zeros(0, np.int64), *(cell_rows.days for cell_rows in rows)])
-        )
-        days = days[-MOST_DAYS:]
-        shape = days.size, self.options.groups
+        if days is None:
+            of_rows = (cell_rows.days for cell_rows in rows)
+            days = distinct(np.concatenate([np.zeros(0, np.int64), *of_rows]))[-MOST_DAYS:]
         sums = np.zeros((2, days.size * self.options.groups), np.int64)
         for cell_rows in rows:
             cell_rows.add_to(sums, column, len(self.options.metrics), days)
+        return days, sums
+
+    def _sums(
+        self, column: int, cells: Sequence[int], integers: tuple[IntArray, IntArray]
+    ) -> GroupSums:
+        """The sums with those that are kept exactly; days without a denominator are left out."""
+        days, sums = integers
+        shape = days.size, self.options.groups
         approximate_sums: FloatArray = (sums[0] * UNIT).reshape(shape)
         if self.relations["exact"].size:
-            _, (day, group, kind, *limbed) = self.relations["exact"].of(np.array(cells))
+            exact = self.relations["exact"].of(np.array(cells, np.int64))
+            _, (day, group, kind, *limbed) = exact
             here = kind == column
             row = np.searchsorted(days, day[here])
             (row, group, exponent), parts = group_sum(
@@ -280,13 +312,29 @@ class Groups(Statistic):
                 self.relations[name] = _from_day(relation, goals)
 
     def _rows(self, cell: int) -> _Rows:
-        versions = [(relation, relation.version) for relation in self.relations.values()]
-        if self._view is None or self._view[0] != versions:
-            self._view = versions, {}
-        rows_by_cell = self._view[1]
+        rows_by_cell = self._current().rows
         if cell not in rows_by_cell:
             rows_by_cell[cell] = _Rows(self, cell)
         return rows_by_cell[cell]
+
+    def _current(self) -> _View:
+        versions = [(relation, relation.version) for relation in self.relations.values()]
+        if self._view is None or self._view.versions != versions:
+            self._view = _View(versions, {}, {})
+        return self._view
+
+
+class _View(NamedTuple):
+    """What was read of these versions of the relations.
+
+    Attributes:
+        rows: of each cell.
+        integers: sums of many cells, by column and cells.
+    """
+
+    versions: list[Any]
+    rows: dict[int, _Rows]
+    integers: dict[tuple[int, tuple[int, ...]], tuple[IntArray, IntArray]]
 
 
 class _Rows:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from streameval.accumulator.change_report import ChangeSettings
-from streameval.accumulator.changes import look
+from streameval.accumulator.changes import judge_changes, look
 from streameval.accumulator.interval_formulas import log_evidence, normal_reach
 from streameval.accumulator.shifts import DailySums, DaySpan, Movement, Shift, Shifts
 from streameval.statistics.intervals import GroupSums
@@ -19,14 +19,17 @@ STEADY = Movement(0.0, 1e9)
 """Days that do not move, so that users alone make the error."""
 
 
-def golden(after: int) -> Shifts:
+def golden(after: int, sums: GroupSums | None = None) -> Shifts:
+    return Shifts([DailySums.of([sums or golden_sums(after)], 0, 27)], 2)
+
+
+def golden_sums(after: int) -> GroupSums:
     day, group = np.arange(28)[:, np.newaxis], np.arange(16)[np.newaxis, :]
     lists = 100 + (7 * day + 11 * group) % 40
     rate = 150 + 5 * ((37 * day + 61 * group + 13 * day * group) % 23)
     season, level = np.where(day % 7 >= 5, 11, 10), np.where(day >= 24, after, 20)
     values = lists * rate * season * level // 200_000
-    sums = GroupSums(np.arange(28), values.astype(np.float64), lists)
-    return Shifts([DailySums.of([sums], 0, 27)], 2)
+    return GroupSums(np.arange(28), values.astype(np.float64), lists)
 
 
 def z_value(shift: Shift, tolerate: float) -> float:
@@ -75,9 +78,23 @@ def test_no_drop() -> None:
     assert evidence == pytest.approx(37.775063, abs=5e-7)
 
 
+def test_the_evidence_of_a_verdict_is_the_sum() -> None:
+    settings = ChangeSettings(weeks=2, tolerate=0.01, once_in=f"{ALARM:.0f}d")
+    for after, evidence in ((17, 1234876.0), (20, 37.775063)):
+        seen = look(series_of(golden_sums(after)), 27, settings)
+        (change,) = judge_changes([seen], settings, PRECISION)
+        assert change.worse_days == pytest.approx(evidence, rel=5e-8)
+
+
+def test_users_of_two_slices_are_left_out_of_both() -> None:
+    sums = golden_sums(17)
+    twice = sums._replace(numerators=2 * sums.numerators, denominators=2 * sums.denominators)
+    arms = [DailySums.of([part], 0, 27) for part in (sums, twice)]
+    for shift in Shifts(arms, 2).between([DaySpan(place, place, 28) for place in (22, 25)], STEADY):
+        assert shift is not None
+        assert (shift.effect, shift.error) == pytest.approx((0.0, 0.0), abs=1e-12)
+
+
 def test_a_look_takes_the_same_sums() -> None:
-    shifts = golden(17)
-    sums = shifts._arms[0]._sums
-    sums_there = GroupSums(np.arange(28), sums.values[:, 0], sums.lists[:, 0].astype(np.int64))
-    seen = look(series_of(sums_there), 27, ChangeSettings(weeks=2))
-    assert list(seen.shifts) == shifts.latest()
+    seen = look(series_of(golden_sums(17)), 27, ChangeSettings(weeks=2))
+    assert list(seen.shifts) == golden(17).latest()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from streameval.accumulator import changes, shifts
 from streameval.accumulator.change_report import ChangesReport
+from streameval.accumulator.interval_formulas import log_normal_tail
 from streameval.accumulator.shifts import Movement, Shifts
 from streameval.engine import changes as watched
 from tests.changes import test_golden, test_trust, test_verdicts
@@ -68,6 +70,41 @@ def _undivided(kept: Any) -> Any:
     return evidence
 
 
+def _by_lists(kept: Any) -> Any:
+    """Each list is taken as if another user saw it."""
+
+    def shifts_of(means: Any, by_days: Any, freedom: Any) -> Any:
+        parts = [part for pair in means for part in pair]
+        squares = by_days + sum(part.scale * (1.0 - part.value) / part.value for part in parts)
+        for shift, square in zip(kept(means, by_days, freedom), squares.tolist(), strict=True):
+            yield shift._replace(error=math.sqrt(square))
+
+    return shifts_of
+
+
+def _independent(kept: Any) -> Any:
+    """The errors of two slices are added as if no user saw both."""
+
+    def shifts_of(means: Any, by_days: Any, freedom: Any) -> Any:
+        alone = [kept([pair], by_days, freedom) for pair in means]
+        for both, *parts in zip(kept(means, by_days, freedom), *alone, strict=True):
+            yield both._replace(error=math.hypot(*(part.error for part in parts)))
+
+    return shifts_of
+
+
+def _zero_if_empty(kept: Any) -> Any:
+    """A day without lists has as many as others, without a click."""
+
+    def of(*given: Any) -> Any:
+        sums = kept(*given)
+        empty = sums.lists.sum(axis=(1, 2), keepdims=True) == 0
+        usual = sums.lists.mean(axis=0, keepdims=True)
+        return sums._replace(lists=np.where(empty, usual, sums.lists))
+
+    return staticmethod(of)
+
+
 MISTAKES = (
     Mistake(
         "days move as those after the change do",
@@ -89,6 +126,26 @@ MISTAKES = (
         "days that weigh alike",
         test_golden.test_a_drop_by_users_and_days,
         around(shifts, "_weights", _unweighted),
+    ),
+    Mistake(
+        "a list as the unit",
+        test_golden.test_a_drop_by_users_alone,
+        around(shifts, "_shifts", _by_lists),
+    ),
+    Mistake(
+        "users of two slices as if they were others",
+        test_golden.test_users_of_two_slices_are_left_out_of_both,
+        around(shifts, "_shifts", _independent),
+    ),
+    Mistake(
+        "a p-value of one look as evidence",
+        test_golden.test_the_evidence_of_a_verdict_is_the_sum,
+        replaced(changes, "log_evidence", lambda z, *_: -log_normal_tail(z)),
+    ),
+    Mistake(
+        "an empty day as a day without a click",
+        test_verdicts.test_empty_days_are_silent_and_lists_tell,
+        around(shifts.DailySums, "of", _zero_if_empty),
     ),
     Mistake(
         "evidence that is not divided by the series",

@@ -1,0 +1,126 @@
+"""The series of a stream: what is compared with what, and that only closed days matter."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from functools import cache
+from itertools import count
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from streameval import Accumulator, ChangeSettings, Intervals, changes
+from streameval.accumulator.change_report import Change
+from streameval.decoding.decode import Decoder
+from streameval.decoding.fields import EventFields
+from streameval.engine.changes import families_in
+from streameval.engine.ingest import EventFrontend, Ingest
+from streameval.events.records import Partition
+from streameval.partials import Partial, merged, partials
+from tests.batches import batch_of
+from tests.changes.events import DAY, FIRST, events
+from tests.engine.counting import Taking, layout
+
+SETTINGS = ChangeSettings(label="variant", rollouts="model")
+LABELS = ("variant", "model")
+SHAPE = layout(["ctr", "value_per_list"], LABELS, intervals=Intervals(), changes=SETTINGS)
+FIELDS = EventFields(time="ts", time_unit="s")
+
+Record = dict[str, Any]
+
+
+@cache
+def log() -> list[Record]:
+    return list(events())
+
+
+def ingest(partitions: Iterable[Sequence[Record]], size: int = 700) -> Ingest:
+    """These records of each partition, read in turns."""
+    counting = Ingest(EventFrontend(Decoder(FIELDS, LABELS), SHAPE))
+    rows = [[json.dumps(record).encode() for record in records] for records in partitions]
+    for start in range(0, max(map(len, rows)), size):
+        for number, lines in enumerate(rows):
+            if part := lines[start : start + size]:
+                counting.apply(batch_of(Partition("events", number), part, start))
+    return counting
+
+
+def snapshot_changes(counting: Ingest) -> list[Change]:
+    """The changes of the first snapshot that has them."""
+    taking = Taking(counting, LABELS)
+    reports = (taking.take().changes for _ in count())
+    report = next(report for report in reports if report is not None)
+    return list(report.changes)
+
+
+def test_order_partitions_and_batches_change_no_bit() -> None:
+    alone = snapshot_changes(ingest([log()]))
+    assert {change.slice: change.verdict for change in alone if change.metric == "ctr"}["b"] == (
+        "worse"
+    )
+    shuffled = log().copy()
+    Random(3).shuffle(shuffled)
+    by_user = [[row for row in shuffled if int(row["user"][1:]) % 2 == half] for half in (0, 1)]
+    assert snapshot_changes(ingest(by_user, size=97)) == alone
+
+
+def test_the_open_day_changes_nothing_although_its_lists_have_no_clicks_yet() -> None:
+    last = FIRST + 35 * DAY
+    before = [row for row in log() if row["ts"] < last]
+    noon = [row | {"interactions": []} for row in log() if last <= row["ts"] < last + DAY // 2]
+    # The clock follows when some records agree on a time.
+    closed = snapshot_changes(ingest([[*before, *noon[:30]]]))
+    assert snapshot_changes(ingest([[*before, *noon]])) == closed
+    assert {str(change.until) for change in closed} == {"2026-02-04"}
+
+
+def test_the_others_are_everything_without_a_slice() -> None:
+    chance = Random(4)
+    rows = [
+        row | {"ts": FIRST + DAY * int(day * (2 if row["variant"] == "b" else 1)), "model": model}
+        for row, day, model in (
+            (row, chance.uniform(0, 70), chance.choice(["m1", "m2", "m3"])) for row in log()[:6_000]
+        )
+    ]
+    rows.sort(key=lambda row: row["ts"])
+    (family,) = families_in(ingest([rows]), SETTINGS, LABELS)
+    everything = range(len(family.values))
+    assert len(family.sums(family.metrics[0], everything).days) == 90
+    for metric in family.metrics:
+        for some in ([0], [1, 2], [3, 4, 5], [*everything]):
+            rest = [place for place in everything if place not in some]
+            sums, direct = family.sums(metric, everything, some), family.sums(metric, rest)
+            for part, other in zip(sums, direct, strict=True):
+                np.testing.assert_array_equal(part, other)
+
+
+def test_a_batch_job_says_what_one_process_says_to_the_bit() -> None:
+    rows = [row | {"users": row["user"]} for row in log()]
+    parts = [part for at in range(5) for part in _partials(rows[at::5])]
+    Random(1).shuffle(parts)
+    cells = {cell.labels: accumulator for cell, accumulator in merged(parts).items()}
+    alone = {name: _accumulated([row for row in log() if row["variant"] == name]) for name in "ab"}
+    change = changes(cells["b",], "ctr", against=cells["a",])
+    assert change == changes(alone["b"], "ctr", against=alone["a"])
+    assert change.verdict == "worse"
+
+
+def _partials(rows: Sequence[Record]) -> list[Partial]:
+    names = ("recommendations", "interactions", "users", "variant")
+    columns = {name: [row[name] for row in rows] for name in names}
+    moment = pa.timestamp("us", "UTC")
+    times = pa.array([row["ts"] * 1_000_000 for row in rows], moment)
+    return partials(
+        [pa.table(columns | {"times": times})], "ctr", by=["variant"], intervals=Intervals()
+    )
+
+
+def _accumulated(rows: Iterable[Record]) -> Accumulator:
+    accumulator = Accumulator("ctr", intervals=Intervals())
+    for row in rows:
+        shown = row["recommendations"], row["interactions"]
+        accumulator.update(*shown, user=row["user"], ts=row["ts"] * 1_000_000)
+    return accumulator
