@@ -104,7 +104,8 @@ def test_identifiers_say_what_they_hold() -> None:
     idiom = ("found", "each", "one", "known", "own")
     tokens = Counter(
         token.string
-        for path in modules()
+        for path in files()
+        if path.suffix == ".py"
         for token in tokenize.generate_tokens(io.StringIO(path.read_text("utf-8")).readline)
         if token.type == tokenize.NAME and token.string in idiom
     )
