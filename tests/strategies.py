@@ -61,7 +61,7 @@ _OPEN: Mapping[str, tuple[Value, ...]] = {
 }
 
 # Parameters that matter only if another one has one of these values.
-_ONLY_WITH: Mapping[str, tuple[str, tuple[Value, ...]]] = {
+_ONLY_WITH: Mapping[str, tuple[str, tuple[Value | None, ...]]] = {
     "rows": ("repeats", ("compact_after_cut",)),
     "q": ("statistic", ("quantile",)),
     "method": ("statistic", ("median", "quantile")),
@@ -69,6 +69,7 @@ _ONLY_WITH: Mapping[str, tuple[str, tuple[Value, ...]]] = {
     "deviation": ("statistic", ("standard_error", "half_width")),
     "undefined": ("per", ("list",)),
     "least": ("per", ("list",)),
+    "among": ("repeats", (None, "first", "every")),
 }
 
 Choice = Mapping[str, Value]
@@ -259,8 +260,8 @@ def _completed(choice: Choice, choices_of: Mapping[str, tuple[Value, ...]]) -> C
     needed = dict(choice)
     for key in choice:
         other, wanted = _ONLY_WITH.get(key, (None, ()))
-        if other in choices_of and needed.get(str(other)) not in wanted:
-            needed[str(other)] = wanted[-1]
+        if other in choices_of and needed.get(str(other)) not in wanted and (last := wanted[-1]):
+            needed[str(other)] = last
     return {key: value for key, value in needed.items() if _matters(key, needed, choices_of)}
 
 

@@ -458,7 +458,7 @@ class Accumulator:
 
     def _begin(self, table: Table, lists: int = 0, doubts: Doubts | None = None) -> None:
         """Continue with a table that has counted `lists` lists."""
-        self.doubts = doubts or Doubts()
+        self.doubts = doubts or Doubts(self.context.attributes)
         self._table, self._lists, self._guard = table, lists, Guard()
         self._block: Block | None = None
         self._items: list[Sequence[Id]] = []

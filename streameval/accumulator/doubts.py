@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any, Final
 
 from streameval.accumulator.formulas import reads_chances
+from streameval.catalogue.context import Attribute
 from streameval.catalogue.metric import Metric
 from streameval.events import Batch, Event, Id
 from streameval.events.rules import MARKS
@@ -34,8 +35,17 @@ _MOST_KINDS: Final = 64
 """Most lengths or items counted; those counted least make room."""
 
 
+_UNKNOWN: Final = "unknown "
+"""Before the name of an attribute: items shown that it does not have."""
+
+_MANY_UNKNOWN: Final = 0.2
+"""Share of the items shown without an entry in an attribute from which there is a warning."""
+
+
 class Doubts:
     """Counts of a sample of the events; they add up, and are no part of a saved state.
+
+    `attributes`: name and values of each attribute of items.
 
     Example:
         >>> doubts = Doubts()
@@ -45,8 +55,9 @@ class Doubts:
         item 0 is in 39 of 39 lists and in their interactions: is it padding? End lists with -1
     """
 
-    def __init__(self) -> None:
+    def __init__(self, attributes: Sequence[tuple[str, Attribute]] = ()) -> None:
         self.lists = 0
+        self._attributes = attributes
         self._counts: Counter[str] = Counter()
         self._shown: Counter[int] = Counter()
         self._acted: Counter[int] = Counter()
@@ -70,6 +81,10 @@ class Doubts:
         if event.scores is not None and len(event.scores):
             counts["scored"] += 1
             counts["no chances"] += not 0 <= min(event.scores) <= max(event.scores) <= 1
+        if self._attributes:
+            counts["items"] += len(shown)
+            for name, attribute in self._attributes:
+                counts[f"{_UNKNOWN}{name}"] += sum(item not in attribute for item in shown)
         if self.lists > _MOST:
             self._halve()
 
@@ -93,7 +108,7 @@ class Doubts:
 
     def copy(self) -> Doubts:
         """An independent copy."""
-        twin = Doubts()
+        twin = Doubts(self._attributes)
         twin.add(self)
         return twin
 
@@ -113,14 +128,31 @@ class Doubts:
             doubts._items.update(items)
         return doubts
 
+    @property
+    def unknown_items(self) -> dict[str, float]:
+        """Attribute -> the share of the items shown that it does not have; empty without items.
+
+        Example:
+            >>> doubts = Doubts([("genre", Attribute({"a": "news"}))])
+            >>> doubts.observe_list(["a", "x", "y", "a"], [])
+            >>> doubts.unknown_items
+            {'genre': 0.5}
+        """
+        items = self._counts["items"]
+        return {
+            name.removeprefix(_UNKNOWN): count / items
+            for name, count in sorted(self._counts.items())
+            if items and name.startswith(_UNKNOWN)
+        }
+
     def warning(self, metrics: Iterable[Metric]) -> str | None:
         """A warning if the events look wrong, or None.
 
         `metrics`: those read from the events; some take scores as probabilities.
         """
-        return next(self._warnings(metrics), None)
+        return next(self._warnings([*metrics]), None)
 
-    def _warnings(self, metrics: Iterable[Metric]) -> Iterator[str]:
+    def _warnings(self, metrics: Sequence[Metric]) -> Iterator[str]:
         counts = self._counts
         engaged, marks, aligned = counts["engaged"], counts["marks"], counts["aligned"]
         if self._nearly(marks, engaged, _FEWEST_MARKS if aligned == marks else _FEWEST):
@@ -145,6 +177,13 @@ class Doubts:
                 "1, which log_loss and expected_calibration_error take as probabilities: convert "
                 "them, for example with a sigmoid"
             )
+        shares = self.unknown_items if self.lists >= _FEWEST else {}
+        for name in sorted({name for metric in metrics for name in metric.attributes_read}):
+            if shares.get(name, 0.0) > _MANY_UNKNOWN:
+                yield (
+                    f"{shares[name]:.0%} of the items shown are not in the attribute {name}: do "
+                    "lists and attribute use the same ids, and is its table up to date?"
+                )
 
     def _padding(self) -> Iterator[str]:
         engaged = self._counts["engaged"]

@@ -11,7 +11,7 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 from msgspec.structs import replace
 
-from streameval.catalogue.context import ATTRIBUTES, Attribute, Context
+from streameval.catalogue.context import ATTRIBUTES, Context
 from streameval.catalogue.metric import AMONG, Metric
 from streameval.errors import (
     MetricError,
@@ -20,7 +20,7 @@ from streameval.errors import (
     MissingAttributeError,
     MissingInputError,
     StreamevalError,
-    suggestion,
+    nearest,
 )
 from streameval.events import Batch, Event
 from streameval.statistics.arrays import FloatArray, IntArray, up_to
@@ -55,8 +55,8 @@ def check_inputs(metric: Metric, context: Context) -> None:
                 raise MissingAttributeError(metric.text, name.removeprefix(ATTRIBUTES), known)
             raise MissingInputError(metric.text, *_NEEDS[name])
     among = str(metric.values.get(AMONG, ""))
-    if metric.attribute is not None and among:
-        _check_value(metric, among, dict(context.attributes)[metric.attribute])
+    if among:
+        _check_value(metric, among, context)
 
 
 def needed_inputs(metric: Metric) -> list[str]:
@@ -68,23 +68,38 @@ def needed_inputs(metric: Metric) -> list[str]:
         (['popularity'], ['attributes.genre'])
     """
     optional = {"k", "attribute"} | set(metric.definition.optional) - set(metric.values.values())
+    if metric.attribute is not None and metric.definition.reads == "exposures":
+        optional |= {"catalog"}  # the values of the attribute take its place
     needed = [name for name in metric.definition.inputs if name not in optional]
-    return needed if metric.attribute is None else [*needed, f"{ATTRIBUTES}{metric.attribute}"]
+    return [*needed, *(f"{ATTRIBUTES}{name}" for name in metric.attributes_read)]
 
 
-def _check_value(metric: Metric, among: str, attribute: Attribute) -> None:
+def input_among(among: str) -> str:
+    """Name of the input that has the items of a value.
+
+    Example:
+        >>> input_among("tier:tail")
+        'attributes.tier'
+    """
+    return f"{ATTRIBUTES}{among.partition(':')[0]}"
+
+
+def _check_value(metric: Metric, among: str, context: Context) -> None:
     """Refuse a value that no item has."""
-    name, colon, value = among.partition(":")
+    name, _, value = among.partition(":")
+    attribute = dict(context.attributes)[name]
     if value in attribute.values:
         return
-    values = ", ".join(attribute.values[:_MOST_LISTED]) or "no values"
-    problem = f"no item has it; {name} has {values}" if colon else f"write {name}:VALUE"
-    remedy = f"{problem}.{suggestion(value, attribute.values)}"
-    raise MetricParameterError(metric.text, AMONG, among, remedy.removesuffix("."))
+    near = nearest(value, attribute.values)
+    listed = [*near, *(other for other in attribute.values if other not in near)]
+    more = len(listed) - _MOST_LISTED
+    values = ", ".join(listed[:_MOST_LISTED]) + (f" and {more:,} more" if more > 0 else "")
+    remedy = f"no item has it; the values of {name} are {values or 'none'}"
+    raise MetricParameterError(metric.text, AMONG, among, remedy)
 
 
 _MOST_LISTED: Final = 8
-"""Values of an attribute that a message lists."""
+"""Values of an attribute that a message lists, the nearest first."""
 
 
 class MetricFailedError(MetricError):

@@ -5,11 +5,12 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TypeAlias
 
-from streameval.accumulator.formulas import needed_inputs
-from streameval.accumulator.plan import GROUPS_PREFIX, USER_SUMS_PREFIX, Plan
+from streameval.accumulator.formulas import input_among, needed_inputs
+from streameval.accumulator.plan import GROUPS_PREFIX, USER_SUMS_PREFIX, Plan, name_of
 from streameval.catalogue.context import Context
 from streameval.catalogue.metric import Metric
 from streameval.errors import UnlikeStateError
+from streameval.statistics.lists import HitsOptions
 
 Inputs: TypeAlias = dict[str, int | str | None]
 """Identities of the inputs of a statistic; states with different ones do not merge."""
@@ -25,6 +26,12 @@ class UnlikeInputsError(UnlikeStateError):
 def inputs_by_statistic(plan: Plan, context: Context) -> dict[str, Inputs]:
     """Statistic that reads inputs -> their identities; for group sums, those of each metric."""
     identities = {f"events:{event.per_list}": _inputs_of(event, context) for event in plan.events}
+    for need in plan.needs:
+        if isinstance(need, HitsOptions) and need.among:
+            identities[name_of(need)] = _chosen(context, [input_among(need.among)])
+    named = [(f"values:{metric.per_list}", metric) for metric in plan.values]
+    named += [(f"graded:{metric.text}", metric) for metric in plan.graded]
+    identities |= {name: _inputs_of(metric, context) for name, metric in named if metric.among}
     if plan.groups:
         texts = {metric.per_list: _text(_inputs_of(metric, context)) for metric in plan.grouped}
         identities[f"{GROUPS_PREFIX}{plan.groups}"] = {**texts}
@@ -56,10 +63,14 @@ def united(*several: Digests) -> Digests:
 
 
 def _inputs_of(metric: Metric, context: Context) -> Inputs:
-    if metric.definition.reads != "event":
-        return {}
+    if metric.definition.reads == "event":
+        return _chosen(context, needed_inputs(metric))
+    return _chosen(context, [input_among(metric.among)] if metric.among else [])
+
+
+def _chosen(context: Context, names: list[str]) -> Inputs:
     identity = _identity(context)
-    return {name: identity[name] for name in sorted(needed_inputs(metric))}
+    return {name: identity[name] for name in sorted(names)}
 
 
 def _text(inputs: Inputs) -> str | None:

@@ -85,8 +85,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def search(self) -> Search:
-        """How lists are searched for the hits that the statistics read."""
-        hits = [need.search for need in self.needs if isinstance(need, HitsOptions)]
+        """How whole lists are searched for the hits that the statistics read."""
+        return self.search_among("")
+
+    def search_among(self, among: str) -> Search:
+        """How lists of the items of a value, such as "tier:tail", are searched; "" is all items."""
+        needs = (need for need in self.needs if isinstance(need, HitsOptions))
+        hits = [need.search for need in needs if need.among == among]
         depth = max((hit.depth for hit in hits), default=0)
         return Search(depth, every=any(hit.every for hit in hits))
 
@@ -113,6 +118,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         event_texts = {event.per_list for event in self.events}
         reading = (by_user for by_user in self.per_user if by_user.definition.reads == "event")
         return tuple(by_user for by_user in reading if by_user.per_list not in event_texts)
+
+    @property
+    def groups_of_items(self) -> tuple[str, ...]:
+        """The values whose items metrics read apart, such as "tier:tail", and "" for all items."""
+        needs = (need for need in self.needs if isinstance(need, HitsOptions))
+        return tuple(sorted({"", *(need.among for need in needs)}))
 
     @property
     def shown(self) -> slice | None:
@@ -299,7 +310,8 @@ def _over_lists(metric: Metric) -> Metric:
 
 def _activity(plan: Plan, needs: Iterable[Hashable]) -> tuple[Metric, ...]:
     """Metrics whose sums count lists and clicks; none if no hits are kept that they can read."""
-    kept = sorted((need for need in needs if isinstance(need, HitsOptions)), key=_is_special)
+    whole = (need for need in needs if isinstance(need, HitsOptions) and not need.among)
+    kept = sorted(whole, key=_is_special)
     for options in kept:
         needed = tuple(parse(_with_options(name, options)) for name in ("hit_rate", "ctr"))
         if all(plan.need(metric) == options for metric in needed):
@@ -346,7 +358,8 @@ def check_depth(metric: Metric, depth: int | None) -> None:
 def _reads_lists_only(options: object) -> bool:
     if isinstance(options, HitsOptions):
         compact = options.repeats.startswith("compact")
-        return not options.type and not compact and options.ids == "any"
+        special = options.type or options.among or compact
+        return not special and options.ids == "any"
     return isinstance(options, ExposuresOptions) and options.of == "items"
 
 

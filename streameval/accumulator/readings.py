@@ -387,9 +387,15 @@ def _of_events(metric: Metric, values: Distribution) -> Reading:
 
 
 def _of_cell(metric: Metric, statistic: Any, table: Table) -> Reading:
-    lists = statistic.lists
+    lists, context = statistic.lists, table.context
+    if metric.definition.reads == "exposures" and metric.attribute is not None:
+        if statistic.estimated:
+            return _without_sample(metric, lists)
+        attribute = dict(context.attributes)[metric.attribute]
+        statistic = statistic.by(attribute.of)
+        context = replace(context, catalog=frozenset(attribute.values))
     try:
-        result = call_metric(metric, statistic, table.context)
+        result = call_metric(metric, statistic, context)
     except UndefinedMetricError as error:
         return _undefined_lists(metric, lists, lists, error.why)
     three = result if isinstance(result, Bounded) else [result] * 3
@@ -403,6 +409,15 @@ def _of_cell(metric: Metric, statistic: Any, table: Table) -> Reading:
         estimated=getattr(statistic, "estimated", False),
         low=bounded.low if bounded.low < bounded.high else None,
         high=bounded.high if bounded.low < bounded.high else None,
+    )
+
+
+def _without_sample(metric: Metric, lists: int) -> Reading:
+    """The reading by values of an attribute of which only a sample of the items was counted."""
+    note = "Only a sample of the items was counted, and values without an item in it are not seen"
+    note = f"{note}: raise max_items above the number of items that are shown."
+    return Reading(
+        metric=metric.text, value=math.nan, count=lists, lists=lists, estimated=True, note=note
     )
 
 

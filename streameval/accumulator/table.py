@@ -67,13 +67,13 @@ class _Consumers(NamedTuple):
 
     Attributes:
         by_user: lists that wait for statistics by user; None without any.
-        statistics: those that count batches.
+        statistics: those that count batches, by the items whose lists they count; "" is all.
         formulas: for each metric of events, its formula, values (None if only means over users
             are read) and collector.
     """
 
     by_user: ListsByUser | None
-    statistics: list[Statistic]
+    statistics: dict[str, list[Statistic]]
     formulas: list[tuple[Formula, Values | None, EventCollector | None]]
 
 
@@ -141,10 +141,11 @@ class Table:
             if consumers.by_user.is_full:
                 self.fold()
             consumers.by_user.begin(batch, cells, times)
-        batch = matched(batch, self.search)
         where = cell_of_each(cells, len(batch))
-        for statistic in consumers.statistics:
-            statistic.count(batch, where)
+        for among, statistics in consumers.statistics.items():
+            part = matched(self._among(batch, among), self.plan.search_among(among))
+            for statistic in statistics:
+                statistic.count(part, where)
         self._count_lists(where)
         if consumers.formulas:
             self._count_values(values, where)
@@ -155,7 +156,13 @@ class Table:
         formulas = [value for value, _, _ in self._consumers.formulas]
         if not formulas:
             return []
-        return [[value(event) for value in formulas] for event in batch.events()]
+        read = [metric.part_read for metric in (*self.plan.events, *self.plan.events_by_user)]
+        if not any(among for among, _ in read):
+            return [[value(event) for value in formulas] for event in batch.events()]
+        parts = {part: [*self._among(batch, *part).events()] for part in {*read}}
+        pairs = zip(formulas, read, strict=True)
+        columns = [list(map(value, parts[part])) for value, part in pairs]
+        return list(zip(*columns, strict=True))
 
     def fold(self) -> None:
         """Move pending counts into the relations; the content does not change."""
@@ -333,7 +340,7 @@ class Table:
     def _connected(self) -> _Consumers:
         """The consumers, connected to the statistics that keep what they compute."""
         by_user = self._lists_by_user()
-        consumers = _Consumers(by_user, [], [])
+        consumers = _Consumers(by_user, {}, [])
         for metric in (*self.plan.events, *self.plan.events_by_user):
             values = cast("Values | None", self.statistics.get(f"events:{metric.per_list}"))
             collector = None if by_user is None else self._event_collector(metric, by_user)
@@ -345,8 +352,13 @@ class Table:
                     None if by_user is None else self._list_collector(statistic.options, by_user)
                 )
             if not isinstance(statistic, Values | Groups | UserSums | Users):
-                consumers.statistics.append(statistic)
+                among = getattr(statistic.options, "among", "")
+                consumers.statistics.setdefault(among, []).append(statistic)
         return consumers
+
+    def _among(self, batch: Batch, among: str, last: int | None = None) -> Batch:
+        """The batch with only the items of a value, such as "tier:tail"; "" is all items."""
+        return batch.among(self.context.group(among), last) if among else batch
 
     def _lists_by_user(self) -> ListsByUser | None:
         places = {metric.per_list: place for place, metric in enumerate(self.plan.summed)}

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from streameval.errors import InvalidEventError, MetricError
-from streameval.events import Id
+from streameval.events import Id, ItemGroup
 from streameval.events.columns import as_numpy
 from streameval.events.ids import IdKind, ids_of_input, is_number
 from streameval.statistics.arrays import FloatArray
@@ -230,7 +230,7 @@ class Attribute:
         (('drama', 'news'), (), ('drama', 'news'))
     """
 
-    __slots__ = ("_items", "_unknown", "ids", "values", "version")
+    __slots__ = ("_groups", "_items", "_unknown", "ids", "values", "version")
 
     def __init__(
         self, values: Labelled, *, unknown: str | None = None, version: str | None = None
@@ -242,6 +242,7 @@ class Attribute:
         labels = (_labels(item, given) for item, given in values.items())
         self._items = dict(zip(items, labels, strict=True))
         self._unknown = () if unknown is None else _labels("unknown", unknown)
+        self._groups: dict[str, ItemGroup] = {}
         self.values = tuple(sorted({*self._unknown, *chain.from_iterable(self._items.values())}))
 
     @classmethod
@@ -287,6 +288,18 @@ class Attribute:
     def of(self, item: Id) -> tuple[str, ...]:
         """The values of an item, in alphabetical order; empty if it is unknown."""
         return self._items.get(item, self._unknown)
+
+    def group(self, value: str) -> ItemGroup:
+        """The items that have a value."""
+        if value not in self._groups:
+            inside = value not in self._unknown
+            listed = (item for item, values in self._items.items() if (value in values) is inside)
+            self._groups[value] = ItemGroup(frozenset(listed), inside)
+        return self._groups[value]
+
+    def __contains__(self, item: Id) -> bool:
+        """Whether the item has an entry of its own."""
+        return item in self._items
 
     def knows(self, item: Id) -> bool:
         """Whether the item has a value."""
@@ -374,6 +387,11 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         if name == "catalog":
             return self.catalog
         return self._tables.get(name)
+
+    def group(self, among: str) -> ItemGroup:
+        """The items that have the value of an attribute, such as "tier:tail"."""
+        name, _, value = among.partition(":")
+        return dict(self.attributes)[name].group(value)
 
     def ids(self, asked: IdKind | None) -> IdKind | None:
         """The kind of the ids of all inputs; `asked` if no input has ids.

@@ -19,6 +19,9 @@ from streameval.catalogue import summary
 from streameval.catalogue.conventions import CONVENTIONS
 from streameval.catalogue.grammar import Spelling, spelling
 from streameval.catalogue.metric import (
+    AMONG,
+    BY,
+    EACH_ITEM,
     PER_USER,
     Definition,
     Metric,
@@ -94,6 +97,8 @@ def aliases(name: str) -> list[str]:
 
 
 _TYPE = Parameter("type", "")
+_AMONG = Parameter(AMONG, "")
+_BY = Parameter(BY, EACH_ITEM)
 _HITS_PARAMETERS = (
     Parameter("repeats", "first", ("first", "every", "compact_before_cut", "compact_after_cut")),
     Parameter("rows", 0, span=(0, LARGEST_RANK)),
@@ -102,6 +107,7 @@ _HITS_PARAMETERS = (
     Parameter("counting", "distinct", ("distinct", "every", "joined")),
     Parameter("ids", "any", ("any", "integer")),
     _TYPE,
+    _AMONG,
 )
 _VALUE_PARAMETERS = (
     *summary.PARAMETERS,
@@ -113,6 +119,7 @@ _ONLY_WITH: Mapping[str, tuple[str, tuple[Value, ...]]] = {
     "method": ("statistic", ("quantile", "median")),
     "confidence": ("statistic", ("half_width",)),
     "deviation": ("statistic", ("standard_error", "half_width")),
+    AMONG: ("repeats", ("first", "every")),
     "undefined": (PER_USER, ("list",)),
     "least": (PER_USER, ("list",)),
 }
@@ -180,13 +187,25 @@ def _shared(definition: Definition) -> dict[str, Parameter]:
         summarised = definition.over is None
         shared |= {parameter.name: parameter for parameter in _VALUE_PARAMETERS if summarised}
         shared |= {"type": _TYPE} if definition.interactions else {}
+        shared |= {AMONG: _AMONG} if _reads_groups(definition) else {}
     if "statistic" in shared and _averages_users(definition):
         shared[_PER.name] = _PER
+    if definition.reads == "exposures":
+        shared[BY] = _BY
     if definition.reads == "users":
         shared["having"] = _HAVING
     if definition.reads in ("scores", "ranksums"):
         shared |= {parameter.name: parameter for parameter in _SAMPLE_PARAMETERS}
     return shared
+
+
+def _reads_groups(definition: Definition) -> bool:
+    """Whether a metric of events can be read of the items of one value of an attribute.
+
+    A catalogue of all items does not fit, nor do weights, which are of whole lists.
+    """
+    whole = definition.weighted or definition.over is not None or "catalog" in definition.inputs
+    return not whole and AMONG not in definition.parameters
 
 
 def _averages_users(definition: Definition) -> bool:
@@ -415,4 +434,7 @@ def _check_choice(
             allowed = f"it has {', '.join(sorted(accepted)) or 'no parameters'}"
             raise MetricParameterError(text, name, value, allowed)
         chosen[name] = accepted[name].check(text, value)
+        if name == AMONG and ":" not in str(value):
+            allowed = "give attribute:value, for example tier:tail"
+            raise MetricParameterError(text, name, value, allowed)
     return chosen

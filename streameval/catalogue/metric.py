@@ -47,7 +47,7 @@ class By(NamedTuple):
     default: str
 
 
-BY, AMONG = "by", "among"
+BY, AMONG, EACH_ITEM = "by", "among", "item"
 """Parameters that name an attribute of items (`by=genre`) or a value of it (`among=tier:tail`)."""
 
 
@@ -160,6 +160,17 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
         return "k" in self.inputs or self.reads in ("exposures", "users", "pairings")
 
     @property
+    def whole(self) -> bool:
+        """Whether it reads the whole list, because k counts no ranks: then lists may be too short.
+
+        Example:
+            >>> from streameval.catalogue import parse
+            >>> parse("pap@5").definition.whole, parse("bpref@5").definition.whole
+            (True, False)
+        """
+        return "short" in self.parameters
+
+    @property
     def additive(self) -> bool:
         """Whether totals and counts of slices can be added."""
         return self.per != "slice" and self.finish is None
@@ -246,11 +257,33 @@ class Metric:
         return not better if zeros and better is not None else better
 
     @property
+    def among(self) -> str:
+        """The value of an attribute whose items it reads, such as "tier:tail"; "" for all items.
+
+        A parameter of this name that the function declares itself has a meaning of its own.
+        """
+        return "" if AMONG in self.definition.parameters else str(self.values.get(AMONG, ""))
+
+    @property
+    def attributes_read(self) -> list[str]:
+        """Names of the attributes of items that it reads, by parameters of any kind."""
+        names = (self.attribute, self.among.partition(":")[0])
+        return sorted({name for name in names if name})
+
+    @property
+    def part_read(self) -> tuple[str, int | None]:
+        """The part of each list that a metric of events reads: `among`, and the last rank."""
+        cut = self.among and "k" in self.definition.inputs and not self.definition.whole
+        return self.among, self.k if cut else None
+
+    @property
     def attribute(self) -> str | None:
         """Name of the attribute of items that it reads; None if it reads none.
 
         The default of an optional attribute names something else, such as the items themselves.
         """
+        if self.definition.reads == "exposures":
+            return None if self.values[BY] == EACH_ITEM else str(self.values[BY])
         if "attribute" not in self.definition.inputs:
             return None
         parameter = BY if BY in self.definition.parameters else AMONG

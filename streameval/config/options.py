@@ -358,13 +358,13 @@ def attribute(
         )
     values: dict[Id, list[str]] = {}
 
+    def header(row: list[str]) -> bool:
+        return looks_like_header(row[0]) or row[1:2] == [name]
+
     def read(row: list[str]) -> tuple[Id, str]:
-        if not values and (looks_like_header(row[0]) or row[1].strip().lower() == name.lower()):
-            problem = f"{row[0]!r:.80} looks like a column name"
-            raise ValueError(problem)
         return _item_and_value(row, values, as_id)
 
-    for item, value in _rows(options.path, 2, read):
+    for item, value in _rows(options.path, 2, read, header=header):
         values.setdefault(item, []).append(value)
     if not values:
         raise SourceError(options.path, "no line with an item", "give one line for each item")
@@ -414,9 +414,19 @@ def _unique(path: str, rows: Iterable[tuple[K, T]]) -> dict[K, T]:
     return unique
 
 
-def _rows(path: str, columns: int, read: Callable[[list[str]], T]) -> Iterator[T]:
+def _rows(
+    path: str,
+    columns: int,
+    read: Callable[[list[str]], T],
+    *,
+    header: Callable[[list[str]], bool] | None = None,
+) -> Iterator[T]:
+    """The rows of a table.
+
+    `header`: whether the first line is a header; by default it is one if it cannot be read.
+    """
     for number, row in enumerate(csv.reader(line.decode() for line in lines(path)), 1):
-        if not row:
+        if not row or (number == 1 and header is not None and header(row)):
             continue
         try:
             if len(row) < columns:
@@ -424,7 +434,7 @@ def _rows(path: str, columns: int, read: Callable[[list[str]], T]) -> Iterator[T
                 raise ValueError(problem)  # noqa: TRY301  caught below to add the line number
             yield read(row)
         except ValueError as error:
-            if number > 1:
+            if number > 1 or header is not None:
                 raise SourceError(f"{path}:{number}", str(error), "correct the line") from None
 
 

@@ -327,6 +327,7 @@ class SnapshotCapture:
             late=tally.late if clocks else None,
             future=tally.future if clocks else None,
             clock_jumps=self._clock.jumps if clocks else None,
+            unknown_items=counts.doubts.unknown_items,
             duplicates=tally.duplicates if self._layout.dedup or tally.duplicates else None,
             # Every event counts in all dimensions, so the one with the most is that of the family.
             folded={view.spec.name: max(view.folded().values(), default=0) for view in self._views},

@@ -207,7 +207,8 @@ class PartitionState:
         self._position = position
         self.time = Clock(layout.max_ahead, layout.recent)
         self.tally = Tally()
-        self.doubts = Doubts()
+        contexts = (spec.table.context for spec in layout.families)
+        self.doubts = Doubts(next((context.attributes for context in contexts), ()))
         shared = counting or Counting()
         self._families = {
             spec.name: Family(spec, layout.windowing, shared) for spec in layout.families

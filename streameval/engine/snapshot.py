@@ -226,6 +226,8 @@ class Health(PipelineCounts, frozen=True, kw_only=True):
     Attributes:
         partitions: one entry per partition.
         commit_failures: failed commits of the group's offsets.
+        unknown_items: attribute of items -> share of the items shown that it does not have, in a
+            sample of the events; empty without attributes.
         registry_failures: failed requests to the schema registry: reason -> how often; empty
             without a registry.
         waiting_partitions: partitions whose next record waits for its schema; None without a
@@ -236,6 +238,7 @@ class Health(PipelineCounts, frozen=True, kw_only=True):
 
     partitions: tuple[PartitionHealth, ...] = ()
     commit_failures: int = 0
+    unknown_items: Mapping[str, float] = {}
     registry_failures: Mapping[str, int] = {}
     waiting_partitions: int | None = None
     checkpoint: CheckpointHealth | None = None

@@ -1,6 +1,6 @@
 """Events, batches of events as columns, and the records that carry them."""
 
-from streameval.events.batch import OPTIONAL_COLUMNS, Batch, Matches, columns_of
+from streameval.events.batch import OPTIONAL_COLUMNS, Batch, ItemGroup, Matches, columns_of
 from streameval.events.event import (
     END_TIME,
     FIRST_TIME,
@@ -25,6 +25,7 @@ __all__ = [
     "Id",
     "Interaction",
     "Interactions",
+    "ItemGroup",
     "Matches",
     "columns_of",
     "largest_gains",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
-from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, Self, TypeAlias, cast
 
 import msgspec
 import numpy as np
@@ -166,6 +166,41 @@ class Matches(NamedTuple):
         return self._replace(**columns)
 
 
+class ItemGroup(NamedTuple):
+    """Items that belong together: those listed, or all others.
+
+    Attributes:
+        listed: ids of items.
+        inside: whether the listed items are the group; if not, all other items are.
+    """
+
+    listed: frozenset[Id]
+    inside: bool = True
+
+    def places(self, items: Sequence[Id]) -> list[int]:
+        """The places of its items in a list, from 0.
+
+        Example:
+            >>> ItemGroup(frozenset("ab")).places(["c", "a", "b"])
+            [1, 2]
+        """
+        listed = self.listed
+        if self.inside:
+            return [place for place, item in enumerate(items) if item in listed]
+        return [place for place, item in enumerate(items) if item not in listed]
+
+    def of(self, interactions: Interactions) -> Interactions:
+        """The interactions with its items, with their gains and repeats."""
+        listed, inside = self.listed, self.inside
+        if isinstance(interactions, Mapping):
+            return {
+                item: gain
+                for item, gain in cast("Mapping[Id, float]", interactions).items()
+                if (item in listed) is inside
+            }
+        return [item for item in interactions if (item in listed) is inside]
+
+
 class Batch(ColumnSet, frozen=True, kw_only=True, eq=True, gc=False):
     """Events as columns of one length, for statistics.
 
@@ -222,6 +257,45 @@ class Batch(ColumnSet, frozen=True, kw_only=True, eq=True, gc=False):
             self, recommendations=shown, interactions=interactions, matches=None
         )
 
+    def among(self, group: ItemGroup, last: int | None = None) -> Batch:
+        """The batch with only the items of a group, which keep the ranks that they were shown at.
+
+        Baselines and histories stay whole: they are not part of the list.
+
+        `last`: the last rank kept; None keeps all.
+
+        Example:
+            >>> batch = Batch(recommendations=[["a", "b", "c"]], interactions=[["c", "a"]])
+            >>> part = batch.among(ItemGroup(frozenset("bc")))
+            >>> part.recommendations, part.positions, part.interactions
+            ([['b', 'c']], [[2, 3]], [['c']])
+        """
+        shown = [*self.recommendations]
+        places = list(map(group.places, shown))
+        if last is not None:
+            given = self.positions or [None] * len(self)
+            places = [_up_to(*row, last) for row in zip(places, given, strict=True)]
+        columns: dict[str, Any] = {
+            "recommendations": _at_places(shown, places),
+            "scores": _at_places(self.scores, places),
+        }
+        ranks = [[place + 1 for place in of_list] for of_list in places]
+        if self.positions is not None:
+            explicit = _at_places(self.positions, places) or ranks
+            pairs = zip(explicit, ranks, strict=True)
+            ranks = [usual if of_list is None else of_list for of_list, usual in pairs]
+        typed = self.typed and [
+            [act for act in acts if (act.item in group.listed) is group.inside]
+            for acts in self.typed
+        ]
+        per_item = self.per_item and [
+            values and {name: [column[at] for at in kept] for name, column in values.items()}
+            for values, kept in zip(self.per_item, places, strict=True)
+        ]
+        columns |= {"positions": ranks, "typed": typed, "per_item": per_item, "matches": None}
+        acts = list(map(group.of, self.interactions))
+        return msgspec.structs.replace(self, interactions=acts, **columns)
+
     def events(self) -> Iterator[Event]:
         """The rows as events."""
         columns = {
@@ -252,6 +326,23 @@ def columns_of(rows: Sequence[Event]) -> Batch:
         interactions=[row.interactions for row in rows],
         **columns,
     )
+
+
+def _at_places(column: Sequence[Any] | None, places: Sequence[list[int]]) -> list[Any] | None:
+    """The entries at these places of each row; None where a row, or the column, is None."""
+    if column is None:
+        return None
+    return [
+        None if row is None else [row[place] for place in kept]
+        for row, kept in zip(column, places, strict=True)
+    ]
+
+
+def _up_to(places: list[int], ranks: Sequence[int] | None, last: int) -> list[int]:
+    """The places in a list whose rank is at most `last`."""
+    if ranks is None:
+        return [place for place in places if place < last]
+    return [place for place in places if ranks[place] <= last]
 
 
 def _present(column: list[Any], absent: object) -> list[Any] | None:

@@ -48,6 +48,7 @@ def operations(snapshot: Snapshot, *, lag: bool) -> list[SampleFamily]:
     health = snapshot.health
     families = [
         *_families(health, _EVENTS),
+        *_families(health, _ATTRIBUTES),
         *_progress(snapshot),
         count_undefined(snapshot),
     ]
@@ -119,6 +120,13 @@ def _families(source: object, table: Mapping[_FromAttribute, str]) -> Iterator[S
         else:
             yield _by(field.label, value, field.name, field.kind, text)
 
+
+_ATTRIBUTES: Final = {
+    _FromAttribute("attributes_unknown_ratio", "gauge", "unknown_items", "attribute"): (
+        "Share of the items shown that an attribute of items does not have, by attribute, in a "
+        "sample of the events since the start. If it grows, the attribute's table is out of date."
+    ),
+}
 
 _EVENTS: Final = {
     _FromAttribute("events_consumed", "counter", "consumed"): (

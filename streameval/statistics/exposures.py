@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import ClassVar, Literal, TypeAlias
 
@@ -162,6 +163,32 @@ class Exposures(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     def distinct(self) -> float:
         """Distinct items shown; an estimate where `estimated`."""
         return self.codes.size / self.share
+
+    def by(self, values_of: Callable[[Id], Sequence[str]]) -> Exposures:
+        """The values of the items shown, each as often as its items; exact counts only.
+
+        `values_of`: the values of an item; it counts once for each, or not at all without one.
+
+        Example:
+            >>> items = Items()
+            >>> codes = items.codes(["a", "b", "c"])
+            >>> shown = Exposures(
+            ...     lists=2, share=1.0, lost=0, codes=codes, shown=np.array([3, 1, 2]), items=items
+            ... )
+            >>> shown.by({"a": ["news"], "b": ["news", "drama"], "c": []}.__getitem__).counts()
+            [1, 4]
+        """
+        totals = Counter[str]()
+        for item, shown in zip(self.items.named(self.codes), self.shown.tolist(), strict=True):
+            for value in values_of(item):
+                totals[value] += shown
+        values = Items()
+        return msgspec.structs.replace(
+            self,
+            codes=values.codes(totals),
+            shown=np.fromiter(totals.values(), np.int64, len(totals)),
+            items=values,
+        )
 
     def distinct_among(self, items: frozenset[Id]) -> float:
         """Distinct items shown that belong to `items`."""

@@ -44,6 +44,8 @@ class HitsOptions(msgspec.Struct, frozen=True, kw_only=True):
         counting: how repeated items of the interactions count.
         ids: whether interactions without gains are refused unless all ids are integers.
         type: the type of interactions that count; "" for all types.
+        among: the attribute and value of the items that count, as "tier:tail"; "" for all items.
+            The table gives only their lists, so it has no effect here.
     """
 
     depth: int | None = None
@@ -54,6 +56,7 @@ class HitsOptions(msgspec.Struct, frozen=True, kw_only=True):
     counting: Counting = "distinct"
     ids: Literal["any", "integer"] = "any"
     type: str = ""
+    among: str = ""
 
     @property
     def last(self) -> int:

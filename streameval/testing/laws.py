@@ -253,12 +253,11 @@ def make_accumulator(metric: Metric) -> Accumulator:
 
 
 def _attributes(metric: Metric) -> Mapping[str, Attribute]:
-    """The attribute that a metric reads; the last item has no value."""
-    if metric.attribute is None:
-        return {}
-    value = str(metric.values.get(AMONG, "")).partition(":")[2] or "a"
-    kinds = {item: [value, "b", "c"][number % 3 :] for number, item in enumerate(ITEMS[:-1])}
-    return {metric.attribute: Attribute(kinds)}
+    """The attributes that a metric reads; the last item has no value."""
+    group, _, value = str(metric.values.get(AMONG, "")).partition(":")
+    first = value or "a"
+    kinds = {item: [first, "b", "c"][number % 3 :] for number, item in enumerate(ITEMS[:-1])}
+    return {name: Attribute(kinds) for name in (metric.attribute, group) if name}
 
 
 def count_events(metric: Metric, events: Iterable[Event]) -> Accumulator:

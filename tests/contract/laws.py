@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import math
 import pickle
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from streameval.errors import CutoffExceedsDepthError, UndefinedMetricError
 from streameval.events import Event, columns_of
 from streameval.testing.laws import update
 from tests.contract.metric_cases import inputs
-from tests.metrics.preparation import RefusedError, per_user
+from tests.metrics.preparation import RefusedError, Shown, of_values, per_user, through_group
 from tests.metrics.twins import twins
 from tests.strategies import same, shown
 
@@ -88,12 +88,8 @@ def seen(reading: Reading) -> tuple[object, ...]:
 def equals_its_twin(texts: Texts, events: Events) -> None:
     for text, reading in values(counted(texts, events)).items():
         metric = parse(text)
-        twin_inputs = inputs(events).of_twins
-        given = {
-            name: twin_inputs[name] for name in metric.definition.inputs if name in twin_inputs
-        }
         try:
-            expected = by_its_twin(metric, events, given)
+            expected = by_its_twin(metric, events, inputs(events).of_twins)
         except RefusedError:
             expected = None
         measured = value(reading)
@@ -116,13 +112,26 @@ def equals_its_twin(texts: Texts, events: Events) -> None:
         assert alike, f"{text}: {measured}, by its twin {expected}"
 
 
-def by_its_twin(metric: Metric, events: Events, given: dict[str, Any]) -> float:
+def by_its_twin(metric: Metric, events: Events, twin_inputs: Mapping[str, Any]) -> float:
     """The value by the twin; of a metric per user by the twin of each user's lists."""
     twin, options = twins()[metric.name], dict(metric.options)
+    inputs_read = [name for name in metric.definition.inputs if name in twin_inputs]
+    given = {name: twin_inputs[name] for name in inputs_read}
+    kinds, read = twin_inputs["attribute"], list[Shown](events)
+    if metric.among:
+        del options["among"]
+        value = metric.among.partition(":")[2]
+        last = metric.part_read[1] if metric.definition.reads == "event" else None
+        read = [through_group(event, kinds, value, last) for event in read]
+    if metric.definition.reads == "exposures" and metric.attribute:
+        del options["by"]
+        read = [of_values(event, kinds) for event in read]
+        if "catalog" in given:
+            given["catalog"] = frozenset(chain.from_iterable(kinds.values()))
     if not metric.is_per_user:
-        return twin(events, metric.k, **options, **given)
+        return twin(read, metric.k, **options, **given)
     del options["per"]
-    return per_user(partial(twin, **given), events, metric.k, options)
+    return per_user(partial(twin, **given), read, metric.k, options)
 
 
 def _largest_gain(events: Events) -> float:

@@ -90,6 +90,9 @@ _SHARED = {
     "counting": "whether a repeated interaction counts twice",
     "ids": "whether interactions must be integers",
     "type": "type of the interactions to count; empty: all types",
+    "among": "`attribute:value`, such as `tier:tail`: only its items count, at the ranks that they "
+    "were shown at; empty: all items",
+    "by": "the attribute whose values are counted instead of items",
     "empty": "how lists without interactions count; the default depends on the metric",
     "empty_list": "how lists without items count",
     "statistic": "statistic to report",

@@ -88,6 +88,7 @@ def busy_health() -> Health:
         commit_failures=5,
         recoveries={"seek": 2, "rejoin": 1},
         connection_failures={"authentication": 4, "certificate": 0},
+        unknown_items={"genre": 0.125},
         registry_failures={"unreachable": 2},
         waiting_partitions=3,
         checkpoint=kept,

@@ -235,6 +235,43 @@ def of_type(event: Shown, wanted: str) -> Shown:
     return plain
 
 
+Kinds: TypeAlias = Mapping[Id, Sequence[str]]
+"""Item -> its values of an attribute."""
+
+
+def through_group(event: Shown, kinds: Kinds, value: str, last: int | None) -> Shown:
+    """The event as seen through the items of a value: the others are gone, no rank has changed."""
+    ranks = event.positions or [*range(1, len(event.recommendations) + 1)]
+    places = [
+        place
+        for place, item in enumerate(event.recommendations)
+        if value in kinds.get(item, ()) and (last is None or ranks[place] <= last)
+    ]
+    seen, acts = copy(event), event.interactions
+    seen.positions = [ranks[place] for place in places]
+    seen.recommendations = [event.recommendations[place] for place in places]
+    if event.scores is not None:
+        seen.scores = [event.scores[place] for place in places]
+    if event.per_item is not None:
+        named = event.per_item.items()
+        seen.per_item = {name: [column[place] for place in places] for name, column in named}
+    kept = [item for item in acts if value in kinds.get(item, ())]
+    seen.interactions = {item: acts[item] for item in kept} if isinstance(acts, Mapping) else kept
+    seen.typed = [act for act in event.typed if value in kinds.get(act.item, ())]
+    return seen
+
+
+def of_values(event: Shown, kinds: Kinds) -> Shown:
+    """The event with the values of each item in its place, all at its rank."""
+    ranks = event.positions or [*range(1, len(event.recommendations) + 1)]
+    pairs = zip(event.recommendations, ranks, strict=True)
+    both = [(value, rank) for item, rank in pairs for value in kinds.get(item, ())]
+    seen = copy(event)
+    seen.recommendations = [value for value, _ in both]
+    seen.positions = [rank for _, rank in both]
+    return seen
+
+
 Twin: TypeAlias = Callable[..., float]
 """From events, a cut-off and parameters to the value."""
 

@@ -60,10 +60,13 @@ def test_an_invalid_metric_text_is_refused(text: str) -> None:
     [
         ("ndcg(gain=exp)@5", "linear, exp2, binary"),
         ("recall(empty=none)@5", "skip, zero, nan"),
-        ("recall(gain=exp2)@5", "it has confidence, counting, denominator, deviation, empty"),
+        (
+            "recall(gain=exp2)@5",
+            "it has among, confidence, counting, denominator, deviation",
+        ),
         ("gauc(empty=skip)", "it has positive, single, type, weight"),
-        ("gini(statistic=median)@5", "it has over"),
-        ("item_coverage(q=0.3)@5", "it has no_lists, padding, percent_digits, unknown"),
+        ("gini(statistic=median)@5", "it has by, over"),
+        ("item_coverage(q=0.3)@5", "it has by, no_lists, padding, percent_digits, unknown"),
         ("rbp(p=1.5)@5", "from 0 to 1"),
         ("mrr(statistic=quantile,q=2)", "from 0 to 1"),
         ("mrr(statistic=half_width,confidence=1)", "from 0 to 0.999999"),
