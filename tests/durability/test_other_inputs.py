@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from streameval.accumulator.readings import readings_of
 from streameval.checkpoints.store import Store
 from streameval.config.config import Config
-from streameval.config.options import PopularityOptions, WindowsOptions
+from streameval.config.options import AttributeOptions, PopularityOptions, WindowsOptions
 from streameval.config.pipeline import frontend_of, layout
 from streameval.engine.ingest import Frontend
 from streameval.errors import RefusedStateError
@@ -20,23 +21,49 @@ from tests.durability.checkpointing import Kept, P, after, with_policy
 from tests.durability.process import FIELDS, digests
 
 RESTART = with_policy("on_other_inputs", "restart")
-FEW = "item,users\na,3\nb,1\n"
+FEW = "item,value\na,3\nb,1\n"
 MORE = f"{FEW}c,1\n"
+VERSIONS = [
+    (MORE, (None, None)),
+    (FEW, ("june", "july")),
+    (MORE, ("june", "july")),
+    (FEW, (None, "1")),
+]
 
 
-def frontend(folder: Path, rows: str, version: str | None = None) -> Frontend:
-    path = folder / "popularity.csv"
-    path.write_text(rows)
-    config = Config(
-        metrics=["ndcg@1", "novelty@1"],
-        source=SimulatorOptions(),
-        labels=["variant"],
-        windows=WindowsOptions(spans=["5m"]),
-        event=FIELDS,
-        intervals=Intervals(),
-        popularity=PopularityOptions(path=str(path), users=10, version=version),
-    )
-    return frontend_of(config, layout(config))
+class Reader(NamedTuple):
+    """A metric, the input that it reads, and how its statistic is named."""
+
+    metric: str
+    table: str
+    statistic: str
+
+    def frontend(self, folder: Path, rows: str, version: str | None = None) -> Frontend:
+        path = folder / "table.csv"
+        path.write_text(rows)
+        popular = PopularityOptions(path=str(path), users=10, version=version)
+        kinds = {"kind": AttributeOptions(path=str(path), version=version)}
+        config = Config(
+            metrics=["ndcg@1", self.metric],
+            source=SimulatorOptions(),
+            labels=["variant"],
+            windows=WindowsOptions(spans=["5m"]),
+            event=FIELDS,
+            intervals=Intervals(),
+            popularity=popular if self.table == "popularity" else None,
+            attributes=kinds if self.table != "popularity" else {},
+        )
+        return frontend_of(config, layout(config))
+
+
+READERS = (
+    Reader("novelty@1", "popularity", "labels:events:novelty@1"),
+    Reader("recall(among=kind:3)@1", "attributes.kind", "labels:hits(among=kind:3,depth=1)"),
+    Reader(
+        "subtopic_recall(by=kind)@1", "attributes.kind", "labels:events:subtopic_recall(by=kind)@1"
+    ),
+)
+of_each_reader = pytest.mark.parametrize("reader", READERS, ids=lambda reader: reader.metric)
 
 
 def _values(kept: Kept) -> dict[str, tuple[int, float]]:
@@ -61,43 +88,47 @@ def _digests(store: Store) -> Mapping[str, str]:
     return saved.digests
 
 
-@pytest.mark.parametrize(
-    ("rows", "versions"),
-    [(MORE, (None, None)), (FEW, ("june", "july")), (MORE, ("june", "july")), (FEW, (None, "1"))],
-)
+@of_each_reader
+@pytest.mark.parametrize(("rows", "versions"), VERSIONS)
 def test_another_input_is_refused_by_its_name_and_with_its_policy(
-    tmp_path: Path, rows: str, versions: tuple[str | None, str | None]
+    tmp_path: Path, reader: Reader, rows: str, versions: tuple[str | None, str | None]
 ) -> None:
-    store = after(10, frontend=frontend(tmp_path, FEW, versions[0]))
-    kept = Kept(store, frontend=frontend(tmp_path, rows, versions[1]))
-    with pytest.raises(RefusedStateError, match=r"novelty@1.* popularity = ") as refused:
+    store = after(10, frontend=reader.frontend(tmp_path, FEW, versions[0]))
+    kept = Kept(store, frontend=reader.frontend(tmp_path, rows, versions[1]))
+    with pytest.raises(RefusedStateError, match=f"{reader.table} ") as refused:
         kept.assign()
+    assert reader.metric in str(refused.value)
     assert refused.value.policy == "on_other_inputs"
     assert "or give a `version`" in str(refused.value)
 
 
-def test_a_restart_empties_only_the_metrics_that_read_the_input(tmp_path: Path) -> None:
-    store = after(10, frontend=frontend(tmp_path, FEW, "june"))
-    kept = Kept(store, frontend=frontend(tmp_path, FEW, "july"), policies=RESTART)
+@of_each_reader
+def test_a_restart_empties_only_the_metrics_that_read_the_input(
+    tmp_path: Path, reader: Reader
+) -> None:
+    store = after(10, frontend=reader.frontend(tmp_path, FEW, "june"))
+    kept = Kept(store, frontend=reader.frontend(tmp_path, FEW, "july"), policies=RESTART)
     assert kept.assign() == 10
     assert _values(kept)["ndcg@1"] == (10, 10.0)
-    assert _values(kept)["novelty@1"] == (0, 0.0)
+    assert _values(kept)[reader.metric] == (0, 0.0)
     (news,) = kept.news()
     assert news.event == "metrics of other inputs start over"
     (state,) = kept.ingest.partitions.values()
-    assert [name for name in state.since if "novelty" in name] == ["labels:events:novelty@1"]
-    assert not [name for name in state.since if "hits" in name]
+    assert [*state.since] == [reader.statistic]
     kept.count(10, 20)
-    never_changed = Kept(frontend=frontend(tmp_path, FEW, "july"))
+    never_changed = Kept(frontend=reader.frontend(tmp_path, FEW, "july"))
     never_changed.assign()
     never_changed.count(0, 20)
     assert _values(kept)["ndcg@1"] == _values(never_changed)["ndcg@1"]
-    assert _values(kept)["novelty@1"][0] == 10
+    assert _values(kept)[reader.metric][0] == 10
 
 
-def test_intervals_of_a_restarted_metric_forget_what_the_old_input_counted(tmp_path: Path) -> None:
-    store = after(10, frontend=frontend(tmp_path, FEW, "june"))
-    kept = Kept(store, frontend=frontend(tmp_path, FEW, "july"), policies=RESTART)
+@of_each_reader
+def test_intervals_of_a_restarted_metric_forget_what_the_old_input_counted(
+    tmp_path: Path, reader: Reader
+) -> None:
+    store = after(10, frontend=reader.frontend(tmp_path, FEW, "june"))
+    kept = Kept(store, frontend=reader.frontend(tmp_path, FEW, "july"), policies=RESTART)
     kept.assign()
     (state,) = kept.ingest.partitions.values()
     days = state.families["labels"].copied().users
@@ -106,28 +137,32 @@ def test_intervals_of_a_restarted_metric_forget_what_the_old_input_counted(tmp_p
         assert table.groups is not None
         cells = table.cells.tolist()
         assert table.groups.summed("ndcg@1", cells).denominators.sum() == 10
-        assert table.groups.summed("novelty@1", cells).denominators.sum() == 0
+        assert table.groups.summed(reader.metric, cells).denominators.sum() == 0
 
 
-def test_a_restart_is_saved_so_that_the_next_start_has_no_other_input(tmp_path: Path) -> None:
-    store = after(10, frontend=frontend(tmp_path, FEW, "june"))
-    july = frontend(tmp_path, FEW, "july")
+@of_each_reader
+def test_a_restart_is_saved_so_that_the_next_start_has_no_other_input(
+    tmp_path: Path, reader: Reader
+) -> None:
+    store = after(10, frontend=reader.frontend(tmp_path, FEW, "june"))
+    july = reader.frontend(tmp_path, FEW, "july")
     kept = Kept(store, frontend=july, policies=RESTART)
     kept.assign()
     kept.checkpointer.finish()
-    again = Kept(store, frontend=frontend(tmp_path, FEW, "july"))
+    again = Kept(store, frontend=reader.frontend(tmp_path, FEW, "july"))
     assert again.assign() == 10
     assert digests(again.ingest, P) == digests(kept.ingest, P)
 
 
-def test_items_that_are_added_under_a_version_keep_all_bits(tmp_path: Path) -> None:
-    store = after(10, frontend=frontend(tmp_path, FEW, "june"))
+@of_each_reader
+def test_items_that_are_added_under_a_version_keep_all_bits(tmp_path: Path, reader: Reader) -> None:
+    store = after(10, frontend=reader.frontend(tmp_path, FEW, "june"))
     before = _digests(store)
-    kept = Kept(store, frontend=frontend(tmp_path, MORE, "june"))
+    kept = Kept(store, frontend=reader.frontend(tmp_path, MORE, "june"))
     assert kept.assign() == 10
     assert digests(kept.ingest, P) == before
     kept.count(10, 20)
-    replayed = Kept(frontend=frontend(tmp_path, MORE, "june"))
+    replayed = Kept(frontend=reader.frontend(tmp_path, MORE, "june"))
     replayed.assign()
     replayed.count(0, 20)
     assert _values(kept) == _values(replayed)

@@ -173,6 +173,8 @@ def test_states_of_other_tiers_do_not_merge_and_a_version_may_grow() -> None:
     here, there = (Accumulator(text, attributes=attributes) for attributes in (ATTRIBUTES, other))
     with pytest.raises(UnlikeStateError, match=r"attributes.tier"):
         here.merge(there)
+    with pytest.raises(UnlikeStateError, match=r"attributes.tier"):
+        there.adopt(b"".join(here.dump()))
     few, more = (
         Accumulator(
             "ndcg(among=genre:news)@3", attributes={"genre": Attribute(values, version="1")}

@@ -13,6 +13,7 @@ from tests.mutation import (
     changes,
     clock,
     gaps,
+    groups_of_items,
     join,
     metrics,
     per_user,
@@ -32,6 +33,7 @@ MISTAKES = (
     *verdicts.MISTAKES,
     *changes.MISTAKES,
     *gaps.MISTAKES,
+    *groups_of_items.MISTAKES,
     *per_user.MISTAKES,
     *policies.MISTAKES,
 )
