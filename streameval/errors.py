@@ -449,7 +449,7 @@ class DeadLetterError(ProblemError):
     def __init__(self, destination: str, problem: str, remedy: str) -> None:
         self.destination = destination
         self.durable: frozenset[int] = frozenset()
-        super().__init__(f"dead letters to {destination}", problem, remedy)
+        super().__init__(f"writing dead letters to {destination}", problem, remedy)
 
 
 class UnevenStreamsError(StreamevalError):

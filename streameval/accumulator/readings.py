@@ -154,6 +154,8 @@ def _checked(
     method: IntervalMethod | None,
 ) -> list[Reading]:
     """The readings with their notes and verdicts; those that cannot be trusted without interval."""
+    if metric.peers is not None:
+        readings = [replace(reading, note=metric.peers) for reading in readings]
     overlap_values = overlaps(metric, table, cells, method)
     pairs = zip(readings, overlap_values, strict=False)
     checked = [_of_overlap(*pair, judged=method is not None) for pair in pairs] or readings

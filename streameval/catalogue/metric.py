@@ -71,6 +71,11 @@ class Reference(NamedTuple):
     unknown: str = "too few users"
 
 
+_PEERS = {
+    "map": "AP over min(k, relevant); `ranx:map@{k}` for that of ranx, pytrec_eval and RecTools"
+}
+"""Metrics that peers count otherwise under the same name, and how."""
+
 KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
 INPUTS = ("k", "catalog", "popularity", "similarity", "attribute")
 
@@ -217,6 +222,22 @@ class Metric:
         self.values, self.options = dict(values), dict(options)
         self.k, self.text = k, text
         self.per_list = str(spelling(text).without(SUMMARY))
+
+    @property
+    def peers(self) -> str | None:
+        """How peers count otherwise under the same name; None if they do not.
+
+        Example:
+            >>> from streameval.catalogue import parse
+            >>> parse("map@10").peers
+            'AP over min(k, relevant); `ranx:map@10` for that of ranx, pytrec_eval and RecTools'
+            >>> parse("ranx:map@10").peers, parse("map").peers
+            (None, None)
+        """
+        name = self.definition.name
+        if name not in _PEERS or self.text != f"{name}@{self.k}":
+            return None
+        return _PEERS[name].format(k=self.k)
 
     def values_for(self, function: Callable[..., Any]) -> dict[str, Value]:
         """The values that one of the definition's functions takes."""

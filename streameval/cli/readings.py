@@ -184,7 +184,10 @@ def table(snapshot: Snapshot) -> Group:
 
 
 def _cautions(snapshot: Snapshot) -> Iterator[str]:
-    """What must be said of estimates for a policy that was not shown, a line each."""
+    """Where peers count otherwise, and what must be said of estimates, a line each."""
+    for metric in dict.fromkeys(entry.metric for entry in snapshot.series):
+        if metric.peers is not None:
+            yield f"{metric.text}: {metric.peers}."
     estimates = [entry for entry in snapshot.series if has_estimates([entry.metric])]
     if estimates:
         yield CAUTION

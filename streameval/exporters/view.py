@@ -65,7 +65,9 @@ def remarks(metric: Metric, reading: Reading) -> list[str]:
         ['estimate']
     """
     mark = ["estimate"] if metric.definition.estimates_policy else []
-    return [*mark, *filter(None, (reading.verdict, reading.note))]
+    # The note about peers is said once, beside the metric.
+    note = None if reading.note == metric.peers else reading.note
+    return [*mark, *filter(None, (reading.verdict, note))]
 
 
 def certainty(reading: Reading) -> str:

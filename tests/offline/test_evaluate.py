@@ -453,3 +453,14 @@ def test_the_module_finds_its_lazy_names_only() -> None:
         _ = streameval.evaluat
     with pytest.raises(UsageError):
         streameval.evaluate(5, "mrr")
+
+
+def test_a_reading_says_where_peers_divide_by_more() -> None:
+    truth = {"u": [f"i{place}" for place in range(20)]}
+    readings = evaluate({"u": {"i0": 1.0}}, truth, "map@10", "ranx:map@10", "map")
+    assert [readings[text].value for text in readings] == [0.1, 0.05, 0.05]
+    note = readings["map@10"].note
+    assert note is not None
+    assert "min(k, relevant)" in note
+    assert "`ranx:map@10`" in note
+    assert [readings[text].note for text in ("ranx:map@10", "map")] == [None, None]

@@ -146,7 +146,8 @@ def value(entry: Series) -> Markup:
 
 def summary(metric: Metric) -> str:
     """What a metric is, and in which direction it is better."""
-    return f"{metric.definition.summary} {_DIRECTIONS[metric.definition.higher_is_better]}"
+    said = f"{metric.definition.summary} {_DIRECTIONS[metric.definition.higher_is_better]}"
+    return said if metric.peers is None else f"{said} {metric.peers}."
 
 
 def _is_chosen(metric: Metric, selection: Selection) -> bool:
