@@ -354,11 +354,19 @@ class Accumulator:
 
     def copy(self) -> Accumulator:
         """An independent accumulator with the same content."""
-        twin = object.__new__(Accumulator)
-        twin.metrics, twin.context, twin._plan = self.metrics, self.context, self._plan
-        twin._ids, twin.intervals, twin._before = self._ids, self.intervals, self._before
-        twin.resets = self.resets
-        twin._readings, twin._read_at, twin._changes = {}, 0, 0
+        given = self.context
+        twin = Accumulator(
+            *self.metrics,
+            catalog=given.catalog,
+            popularity=given.popularity,
+            similarity=given.similarity,
+            attributes=dict(given.attributes),
+            ids=self._ids,
+            intervals=self.intervals,
+        )
+        # The same objects, whose digests are known.
+        twin.context, twin._plan = self.context, self._plan
+        twin._before, twin.resets = self._before, self.resets
         twin._begin(self.table.copy(), self.lists, self.doubts.copy())
         return twin
 

@@ -29,13 +29,16 @@ from streameval.cli.options import (
     AllowInvalid,
     Columns,
     Confidence,
+    ConfigFile,
     FormOption,
     Metrics,
     Paths,
+    Precision,
     Processes,
     ReportFormat,
     Separators,
     TiesOption,
+    TimeField,
     Truth,
     UnitOfTime,
 )
@@ -138,15 +141,7 @@ def compare(  # noqa: PLR0913  each is an option of the command
         Option(min=1, help="How often you look at this experiment, for example each day of 14."),
     ] = 1,
     confidence: Confidence = None,
-    precision: Annotated[
-        float | None,
-        Option(
-            min=0.0001,
-            max=1.0,
-            help="Smallest lift that matters; a smaller one counts as no difference.",
-            show_default="0.02",
-        ),
-    ] = None,
+    precision: Precision = None,
     since: Annotated[
         str | None,
         Option(
@@ -156,13 +151,8 @@ def compare(  # noqa: PLR0913  each is an option of the command
     ] = None,
     column: Columns = None,
     separator: Separators = None,
-    config: Annotated[
-        str | None,
-        Option(help="Take metrics, catalog, [event], intervals and [experiment] from this file."),
-    ] = None,
-    time: Annotated[
-        str | None, Option(help="Field of event time; adds a comparison by day.")
-    ] = None,
+    config: ConfigFile = None,
+    time: TimeField = None,
     time_unit: UnitOfTime = None,
     processes: Processes = 1,
     allow_invalid: AllowInvalid = False,

@@ -11,12 +11,14 @@ from streameval.cli.errors import refuse_invalid
 from streameval.cli.options import (
     AllowInvalid,
     Columns,
+    ConfigFile,
     FormOption,
     Metrics,
     Processes,
     ReportFormat,
     Separators,
     TiesOption,
+    TimeField,
     Truth,
     UnitOfTime,
 )
@@ -42,9 +44,7 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
     ] = None,
     column: Columns = None,
     separator: Separators = None,
-    config: Annotated[
-        str | None, Option(help="Take metrics, labels, catalog and [event] from this file.")
-    ] = None,
+    config: ConfigFile = None,
     catalog: Annotated[
         str | None, Option(help="Number of items in the catalogue, or a file of their ids.")
     ] = None,
@@ -52,7 +52,7 @@ def evaluate(  # noqa: PLR0913  each is an option of the command
         str | None,
         Option(help="Length of the spans of event time to split by, for example 1h."),
     ] = None,
-    time: Annotated[str | None, Option(help="Field of event time, for --every.")] = None,
+    time: TimeField = None,
     time_unit: UnitOfTime = None,
     format: ReportFormat = "table",  # noqa: A002  the option is called --format
     recommendations: Annotated[

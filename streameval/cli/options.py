@@ -43,6 +43,26 @@ Confidence: TypeAlias = Annotated[
     float | None,
     Option(min=0.501, max=0.9999, help="Coverage probability of intervals.", show_default="0.95"),
 ]
+Precision: TypeAlias = Annotated[
+    float | None,
+    Option(
+        min=0.0001,
+        max=1.0,
+        help="Smallest lift that matters; a smaller one counts as no difference. `anytime` "
+        "intervals are tightest for it.",
+        show_default="0.02",
+    ),
+]
+ConfigFile: TypeAlias = Annotated[
+    str | None,
+    Option(
+        help="Take metrics, labels, catalog, [event], intervals and [experiment] from this file."
+    ),
+]
+TimeField: TypeAlias = Annotated[
+    str | None,
+    Option(help="Field of event time, for spans (--every) and what is compared by day."),
+]
 Format: TypeAlias = Annotated[Literal["table", "json", "csv"], Option(help="Output format.")]
 ReportFormat: TypeAlias = Annotated[
     Literal["table", "json", "csv", "html"],

@@ -4,42 +4,39 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Final, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Final
 
 import msgspec
 from rich.table import Table
 from typer import Argument, Option
 
 from streameval.accumulator.comparison import confidence_text, percent
-from streameval.accumulator.experiment import Variant
-from streameval.accumulator.planning import Effort, ExperimentPlan, Wanted, plan_sums
-from streameval.catalogue.metric import Metric
-from streameval.cli.errors import output, report
+from streameval.accumulator.planning import Effort, ExperimentPlan, Wanted
+from streameval.cli.errors import output
 from streameval.cli.options import (
     Columns,
     Confidence,
+    ConfigFile,
     Format,
     Metrics,
+    Precision,
     Processes,
     Separators,
+    TimeField,
     UnitOfTime,
 )
 from streameval.cli.terminal import SURROUNDINGS, csv_text, json_text, render
-from streameval.engine.variants import everyone_in
-from streameval.errors import MetricError, NotComparableError
+from streameval.errors import MetricError
 from streameval.exporters.view import figure
-from streameval.offline.counting import count_events
+from streameval.offline.planning import plan_experiments
 from streameval.offline.request import (
     Request,
-    config_of,
     expand_paths,
     given_options,
-    relabel,
 )
 from streameval.offline.surroundings import UsageError, as_usage_error
-from streameval.offline.variants import chosen_metrics, is_state, restore_states
-from streameval.statistics.intervals import Intervals
+from streameval.offline.variants import is_state
 from streameval.tables.files import finite
 
 
@@ -62,23 +59,11 @@ def plan(  # noqa: PLR0913  each is an option of the command
         str, Option(metavar="SHARE", help="Share of experiments that find the lift.")
     ] = "80%",
     confidence: Confidence = None,
-    precision: Annotated[
-        float | None,
-        Option(
-            min=0.0001,
-            max=1.0,
-            help="Precision of the experiment, for which `anytime` intervals are tightest.",
-            show_default="0.02",
-        ),
-    ] = None,
+    precision: Precision = None,
     column: Columns = None,
     separator: Separators = None,
-    config: Annotated[
-        str | None, Option(help="Take metrics, catalog, [event] and intervals from this file.")
-    ] = None,
-    time: Annotated[
-        str | None, Option(help="Field of event time; without it, days are unknown.")
-    ] = None,
+    config: ConfigFile = None,
+    time: TimeField = None,
     time_unit: UnitOfTime = None,
     processes: Processes = 1,
     format: Format = "table",  # noqa: A002  the option is called --format
@@ -114,14 +99,6 @@ def plan(  # noqa: PLR0913  each is an option of the command
     )
 
 
-class _Counted(NamedTuple):
-    """Everyone who was counted."""
-
-    metrics: Sequence[Metric]
-    everyone: Variant
-    intervals: Intervals
-
-
 def plan_files(request: Request, wanted: Mapping[str, str], options: Mapping[str, Any]) -> None:
     """Plan an experiment for each metric from files or saved states, and write the plans."""
     with as_usage_error(MetricError):
@@ -130,43 +107,9 @@ def plan_files(request: Request, wanted: Mapping[str, str], options: Mapping[str
             power=_share("--power", wanted["power"]),
             shares=tuple(_number("--shares", text) for text in wanted["shares"].split(":")),
         )
-    counted = _of_states(request) if is_state(request.files) else _of_files(request, options)
-    intervals = msgspec.structs.replace(counted.intervals, **options)
-    plans = list(_plans(counted, intervals, asked))
-    if not plans:
-        raise UsageError("no metric that an experiment can compare; give another one with -m.")
+    plans = plan_experiments(request, asked, options, SURROUNDINGS)
     with output():
         sys.stdout.write(_FORMATS[request.format](plans))
-
-
-def _plans(counted: _Counted, intervals: Intervals, wanted: Wanted) -> Iterator[ExperimentPlan]:
-    for metric in counted.metrics:
-        sums = counted.everyone.sums.get(metric.text)
-        if sums is None:
-            report(f"{metric.text} is left out: it is not a mean over lists or items.")
-            continue
-        users = counted.everyone.audience.users
-        with as_usage_error(NotComparableError):
-            yield plan_sums(metric.text, sums, users, intervals, wanted)
-
-
-def _of_files(request: Request, options: Mapping[str, Any]) -> _Counted:
-    config = config_of(request)
-    intervals = msgspec.structs.replace(config.intervals or Intervals(), **options)
-    config = msgspec.structs.replace(config, intervals=intervals, experiment=None)
-    if request.is_tables:
-        # A table need not have the columns of labels.
-        config = relabel(msgspec.structs.replace(config, segments=[]), labels=[])
-    ingest = count_events(request, config, SURROUNDINGS).ingest
-    if not ingest.tally.valid:
-        raise UsageError(f"no valid event in {', '.join(request.files)}.")
-    return _Counted(*everyone_in(ingest, config.labels), intervals)
-
-
-def _of_states(request: Request) -> _Counted:
-    config, ingest = restore_states(request, SURROUNDINGS)
-    metrics, everyone = everyone_in(ingest, config.labels)
-    return _Counted(chosen_metrics(request, metrics), everyone, config.intervals or Intervals())
 
 
 def _share(option: str, text: str) -> float:

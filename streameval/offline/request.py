@@ -229,7 +229,8 @@ def config_of(request: Request) -> Config:
 
 def _with_usual_user(config: Config, request: Request) -> Config:
     """Read users from `users`, as `Columns` names them, where the first record has no `user`."""
-    first = first_record(request.files)
+    with as_usage_error(SourceError):
+        first = first_record(request.files)
     if config.event.user != EventFields().user or EventFields().user in first:
         return config
     plural = USERS in first and USERS not in config.labels
