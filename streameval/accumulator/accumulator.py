@@ -49,6 +49,7 @@ from streameval.catalogue.reading import Reading
 from streameval.errors import SuspiciousEventsWarning, UnlikeStateError
 from streameval.events import Batch, Event, Id, Interaction, Interactions
 from streameval.events.arrow import ArrowTable
+from streameval.events.batch import batch_of
 from streameval.events.columns import Columns
 from streameval.events.ids import IdKind
 from streameval.events.per_item import PerItem
@@ -62,7 +63,6 @@ from streameval.statistics.intervals import (
     Kind,
     check_method,
 )
-from streameval.statistics.matching import batch_of
 
 _HERE = np.array([0])
 """The only cell of the table."""

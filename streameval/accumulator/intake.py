@@ -194,6 +194,10 @@ def _searched(
     if isinstance(shown, IdColumn) and isinstance(acts, IdColumn):
         return None, []
     depth, every = search.of(batch)
+    matches = batch.matches
+    # The decoder has checked its ids, but they may be of the other kind.
+    if matches is not None and matches.covers(depth, every) and kind == _kind_of_first(batch):
+        return matches, matches.odd.tolist()
     matches = match(shown, acts, kind or "text", depth, every=every)
     return matches, matches.odd.tolist()
 

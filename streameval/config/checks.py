@@ -455,7 +455,7 @@ def _stream_problems(config: Config, options: AttributionOptions) -> Iterator[Pr
 
 def _impression_problems(config: Config, options: AttributionOptions) -> Iterator[Problem]:
     try:
-        Decoder(options.fields(config.event), config.dimensions(), shown_only=True)
+        Decoder(options.fields(config.event), config.dimensions(), search=None)
     except ConfigError as error:
         is_event_id = error.key == "event_id"
         yield "attribution.request_id" if is_event_id else f"event.{error.key}", error.problem

@@ -27,7 +27,7 @@ from streameval.decoding.framing import (
 )
 from streameval.engine.dead_letters import Limits
 from streameval.engine.ingest import EventFrontend, Frontend, Ingest
-from streameval.engine.partition import Layout
+from streameval.engine.partition import Layout, widest_search
 from streameval.events.records import RecordBatch
 from streameval.extras import import_extra, load_named
 from streameval.join.frontend import JoinFrontend
@@ -70,7 +70,8 @@ def frontend_of(config: Config, settings: Layout, schemas: Schemas | None = None
     """The frontend of a configuration, with or without a join."""
     if config.attribution is not None:
         return join_frontend(config, config.attribution, settings, schemas)
-    decoder = Decoder(config.event, config.dimensions())
+    search = widest_search(settings.families)
+    decoder = Decoder(config.event, config.dimensions(), search)
     return EventFrontend(_frame_decoder(decoder, _of_events(config), schemas), settings)
 
 

@@ -18,8 +18,10 @@ from streameval.decoding.invalid import InvalidEvent
 from streameval.decoding.paths import FAILURES
 from streameval.decoding.rows import row_decoders
 from streameval.events import Event
+from streameval.statistics.matching import Search
 
 _MOST_DOUBLINGS = 6
+_WHOLE = Search()
 
 
 class _DecodedRecords(msgspec.Struct):
@@ -51,7 +53,7 @@ class Decoder:
     Records in a plain form (lists of ids, no objects) take one call into C. The general decoder
     decodes all others, with the same result.
 
-    `shown_only`: whether records hold recommendations without interactions.
+    `search`: how lists are searched for hits; None if records hold recommendations only.
 
     Raises:
         ConfigError: a configured path is invalid.
@@ -65,17 +67,16 @@ class Decoder:
     """
 
     def __init__(
-        self, fields: EventFields, dimensions: Sequence[str], *, shown_only: bool = False
+        self, fields: EventFields, dimensions: Sequence[str], search: Search | None = _WHOLE
     ) -> None:
-        self._general = GeneralDecoder(fields, dimensions, shown_only=shown_only)
-        self._forms = row_decoders(fields, dimensions, shown_only=shown_only)
+        self._general = GeneralDecoder(fields, dimensions, shown_only=search is None)
+        self._forms = row_decoders(fields, dimensions, search)
         self._prediction = _FormPrediction(len(self._forms))
 
     def decode_many(self, values: Sequence[bytes | None]) -> Decoded:
         """Decode a batch of records to columns."""
         records = self._sorted(values)
-        self._judge(values, records)
-        parts = self._parts(records)
+        parts = self._parts(values, records)
         decoded = parts[0].joined(*parts[1:])
         if len(parts) > 1:
             decoded = decoded.take(np.argsort(decoded.places))
@@ -100,19 +101,6 @@ class Decoder:
                 since = 0
             place = end + 1
         return records
-
-    def _judge(self, values: Sequence[bytes | None], records: _DecodedRecords) -> None:
-        """Give rows that may break a rule of lists to the general decoder."""
-        for number, form in enumerate(self._forms):
-            rows = records.rows[number]
-            if unsound := form.unsound(rows):
-                places = list(chain.from_iterable(records.runs[number]))
-                for at in reversed(unsound):
-                    del rows[at]
-                    place = places.pop(at)
-                    self._decode_one(values[place], place, records)
-                records.runs[number] = [places]
-                records.sort()
 
     def _run(self, rest: Iterator[Any], place: int, records: _DecodedRecords) -> int:
         """Decode records while they have the predicted form; returns the place of the next.
@@ -143,17 +131,34 @@ class Decoder:
         records.event_places.append(place)
         return True
 
-    def _parts(self, records: _DecodedRecords) -> list[Decoded]:
+    def _parts(self, values: Sequence[bytes | None], records: _DecodedRecords) -> list[Decoded]:
         """The columns of each form that occurs; at least one part."""
-        by_form = zip(self._forms, records.runs, records.rows, strict=True)
-        parts = [
-            form.columns(rows, runs[0] if len(runs) == 1 else list(chain.from_iterable(runs)))
-            for form, runs, rows in by_form
-            if rows
-        ]
+        parts = []
+        for form, runs, rows in zip(self._forms, records.runs, records.rows, strict=True):
+            if rows:
+                places = runs[0] if len(runs) == 1 else list(chain.from_iterable(runs))
+                decoded = form.columns(rows, places)
+                odd = form.unsound(rows, decoded.batch)
+                parts.append(self._sound(decoded, odd, values, records))
         if records.events or not parts:
+            records.sort()
             parts.append(self._general.columns(records.events, records.event_places))
         return parts
+
+    def _sound(
+        self,
+        decoded: Decoded,
+        odd: Sequence[int],
+        values: Sequence[bytes | None],
+        records: _DecodedRecords,
+    ) -> Decoded:
+        """Give rows that may break a rule of lists to the general decoder; returns the others."""
+        if not odd:
+            return decoded
+        for row in odd:
+            place = decoded.places[row]
+            self._decode_one(values[place], place, records)
+        return decoded.take(np.delete(np.arange(len(decoded.places)), odd))
 
 
 class _FormPrediction:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from operator import attrgetter
+from itertools import repeat
+from operator import attrgetter, contains
 from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
@@ -17,7 +18,10 @@ from streameval.decoding.paths import is_plain
 from streameval.decoding.times import KINDS, microsecond_column
 from streameval.decoding.values import Ids, LabelCache, label_texts, text_id
 from streameval.events import LARGEST_GAIN, LARGEST_RANK, Batch
-from streameval.events.rules import RESERVED, RESERVED_OF, TEXT_PADDING, unsound
+from streameval.events.ids import IdKind
+from streameval.events.rules import IGNORED, RESERVED
+from streameval.kernel import match
+from streameval.statistics.matching import Search
 
 Form: TypeAlias = Literal["strings", "integers"]
 """JSON type of the ids in a list."""
@@ -49,10 +53,14 @@ class RowDecoder:
         form: Form,
         row: type[msgspec.Struct],
         *,
-        shown_only: bool = False,
+        search: Search | None,
     ) -> None:
-        self._form, self._shown_only = form, shown_only
+        self._search = search
         self._as_text = _TEXT if form == "integers" and fields.ids == "string" else None
+        ids = ("recommendations",) if search is None else ("recommendations", "interactions")
+        # As text, what losses ignore would be an id.
+        self._raw_ids = () if self._as_text is None else ids
+        self._kind: IdKind = "text" if fields.ids == "string" else "integer"
         self._unit = fields.time_unit if fields.time else None
         self._mapped = [name for name in _LISTS if getattr(fields, name) is not None]
         parallel = [name for name in self._mapped if name in _PARALLEL] + _item_slots(fields)
@@ -65,21 +73,21 @@ class RowDecoder:
         plain: Callable[[bytes], Any] = msgspec.json.Decoder(row).decode
         self.decode = _parallel(plain, parallel) if parallel else plain
 
-    def unsound(self, rows: Sequence[Any]) -> list[int]:
+    def columns(self, rows: Sequence[Any], places: Sequence[int]) -> Decoded:
+        """Rows as columns, with the hits of their lists."""
+        return Decoded(batch=self._batch(rows), places=places, dimensions=self._dimensions(rows))
+
+    def unsound(self, rows: Sequence[Any], batch: Batch) -> list[int]:
         """The indices of rows with padding or marks, ascending, for the general decoder."""
-        shown = [row.recommendations for row in rows]
-        acts = [()] * len(rows) if self._shown_only else [row.interactions for row in rows]
-        # No text is empty here.
-        reserved = (TEXT_PADDING,) if self._form == "strings" else RESERVED_OF["integer"]
-        rows_found = set(unsound(shown, acts, reserved))
+        odd = set[int]() if batch.matches is None else set(batch.matches.odd.tolist())
+        for name in self._raw_ids:
+            lists = [getattr(row, name) for row in rows]
+            if any(map(contains, lists, repeat(IGNORED))):
+                odd.update(row for row, ids in enumerate(lists) if IGNORED in ids)
         for name in _OTHER_IDS.intersection(self._mapped):
             pairs = enumerate(getattr(row, name) or () for row in rows)
-            rows_found.update(at for at, ids in pairs if not RESERVED.isdisjoint(ids))
-        return sorted(rows_found)
-
-    def columns(self, rows: Sequence[Any], places: Sequence[int]) -> Decoded:
-        """Rows as columns."""
-        return Decoded(batch=self._batch(rows), places=places, dimensions=self._dimensions(rows))
+            odd.update(at for at, ids in pairs if not RESERVED.isdisjoint(ids))
+        return sorted(odd)
 
     def _times(self, rows: Sequence[Any]) -> NDArray[np.int64] | None:
         if self._unit is None:
@@ -104,7 +112,7 @@ class RowDecoder:
         return [user or None for user in users] if "" in users else users
 
     def _interactions(self, rows: Sequence[Any]) -> Sequence[Any]:
-        if self._shown_only:
+        if self._search is None:
             return [()] * len(rows)
         return self._converted([row.interactions for row in rows])
 
@@ -117,7 +125,7 @@ class RowDecoder:
 
     def _batch(self, rows: Sequence[Any]) -> Batch:
         users = self._users(rows)
-        return Batch(
+        batch = Batch(
             recommendations=self._converted([row.recommendations for row in rows]),
             interactions=self._interactions(rows),
             positions=self._optional_column(rows, "positions"),
@@ -129,6 +137,10 @@ class RowDecoder:
             times=self._times(rows),
             event_ids=self._event_ids(rows),
         )
+        depth, every = (self._search or Search()).of(batch)
+        lists, interactions = batch.recommendations, batch.interactions
+        matches = match(lists, interactions, self._kind, depth, every=every)
+        return msgspec.structs.replace(batch, matches=matches)
 
     def _other_ids(self, rows: Sequence[Any], name: str) -> list[Any] | None:
         """A column of ids besides those shown."""
@@ -152,13 +164,16 @@ class RowDecoder:
 
 
 def row_decoders(
-    fields: EventFields, dimensions: Sequence[str], *, shown_only: bool = False
+    fields: EventFields, dimensions: Sequence[str], search: Search | None
 ) -> list[RowDecoder]:
-    """A decoder for each plain form of the configured fields, the most common first."""
+    """A decoder for each plain form of the configured fields, the most common first.
+
+    `search`: how lists are searched for hits; None if records hold recommendations only.
+    """
     forms: tuple[Form, ...] = ("strings", "integers") if fields.ids == "string" else ("integers",)
-    rows = [(form, _row_of(fields, dimensions, form, shown_only=shown_only)) for form in forms]
+    rows = [(form, _row_of(fields, dimensions, form, shown_only=search is None)) for form in forms]
     return [
-        RowDecoder(fields, dimensions, form, row, shown_only=shown_only)
+        RowDecoder(fields, dimensions, form, row, search=search)
         for form, row in rows
         if row is not None
     ]

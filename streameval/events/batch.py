@@ -315,6 +315,12 @@ class Batch(ColumnSet, frozen=True, kw_only=True, eq=True, gc=False):
         return len(self.recommendations)
 
 
+def batch_of(matches: Matches) -> Batch:
+    """A batch of which only the hits are known."""
+    none: list[Any] = [()] * matches.length.size
+    return Batch(recommendations=none, interactions=none, matches=matches)
+
+
 def columns_of(rows: Sequence[Event]) -> Batch:
     """Events as columns; a column without any value is None."""
     columns: dict[str, Any] = {

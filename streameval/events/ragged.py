@@ -318,8 +318,8 @@ class IdColumn(Sequence[list[Id]]):
         padding = self.places_of(RESERVED)
         if not padding.size:
             return self
-        if self.places_of(IGNORED).size:
-            check_id(name, *IGNORED)
+        if self.places_of(frozenset({IGNORED})).size:
+            check_id(name, IGNORED)
         return IdColumn(self.ragged.prefixes(ends(name, self.ragged, padding)), self.names)
 
 

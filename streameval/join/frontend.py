@@ -57,7 +57,7 @@ class JoinFrontend:
     ) -> None:
         self.layout = layout
         self.rules = options.rules(dimensions, users=users)
-        shown = Decoder(options.fields(event), dimensions, shown_only=True)
+        shown = Decoder(options.fields(event), dimensions, search=None)
         self._impressions = framed(shown, None)
         self._interactions = [
             framed(InteractionDecoder(interaction, event, options.key), interaction)

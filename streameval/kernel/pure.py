@@ -47,7 +47,7 @@ _BUILT_IN: Final[Mapping[IdKind, frozenset[type]]] = {
     "integer": frozenset({int}),
 }
 _HAVE_IDS: Final[Mapping[IdKind, Callable[[Any], bool]]] = {
-    kind: frozenset(reserved).isdisjoint for kind, reserved in RESERVED_OF.items()
+    kind: reserved.isdisjoint for kind, reserved in RESERVED_OF.items()
 }
 
 

@@ -8,6 +8,7 @@ from typing import ClassVar, Final, NamedTuple, TypeAlias
 import numpy as np
 
 from streameval.events import Batch, Matches
+from streameval.events.batch import batch_of
 from streameval.statistics.arrays import BoolArray, IntArray, group_sum, sums, up_to
 from streameval.statistics.hitcells import FIRST, IDEAL, INTERACTED, LENGTH, HitCells, HitsView
 from streameval.statistics.lists import (
@@ -18,7 +19,6 @@ from streameval.statistics.lists import (
     explicit_ranks,
     lists_of,
 )
-from streameval.statistics.matching import batch_of
 from streameval.statistics.relation import Columns, Shape
 from streameval.statistics.statistic import Cells, Statistic, cell_of_each
 from streameval.statistics.terms import ListCollector

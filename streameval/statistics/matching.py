@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -44,12 +44,6 @@ def matched(batch: Batch, search: Search) -> Batch:
         return batch
     matches = _matches(batch, search.of(batch))
     return batch if matches is batch.matches else msgspec.structs.replace(batch, matches=matches)
-
-
-def batch_of(matches: Matches) -> Batch:
-    """A batch of which only the hits are known."""
-    none: list[Any] = [()] * matches.length.size
-    return Batch(recommendations=none, interactions=none, matches=matches)
 
 
 def hits_of(batch: Batch, search: Search) -> Matches:

@@ -361,7 +361,7 @@ MAKERS: Final = frozenset(
         *("accumulator/accumulator.py", "accumulator/doubts.py", "accumulator/intake.py"),
         *("decoding/general.py", "decoding/rows.py"),
         *("events/batch.py", "events/columns.py", "join/closed_lists.py"),
-        *("tables/rows.py", "events/rules.py", "accumulator/formulas.py"),
+        *("tables/rows.py", "accumulator/formulas.py"),
         *("statistics/exposures.py", "testing/laws.py"),
         *("offline/given.py", "offline/scores.py"),
     }

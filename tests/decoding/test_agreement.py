@@ -22,6 +22,7 @@ from streameval.decoding.paths import FAILURES
 from streameval.decoding.rows import RowDecoder, row_decoders
 from streameval.decoding.times import microsecond_column, microseconds
 from streameval.events import Batch, Event, columns_of
+from streameval.statistics.matching import Search
 from tests.decoding.records import (
     FIELDS,
     LABELS,
@@ -43,7 +44,7 @@ anything_like_a_record = plain_records() | records() | mutilated(plain_records()
 def test_the_row_decoder_agrees_with_the_general_one_on_all_that_it_accepts(
     fields: EventFields, labels: list[str], value: bytes
 ) -> None:
-    for rows in row_decoders(fields, labels):
+    for rows in row_decoders(fields, labels, Search()):
         event = _event(rows, value)
         assert event is None or event == GeneralDecoder(fields, labels).decode(value)
 
@@ -57,7 +58,7 @@ def _event(rows: RowDecoder, value: bytes) -> Event | None:
 
 def test_the_usual_record_is_decoded_as_a_row() -> None:
     fields = EventFields(time="ts", time_unit="s", positions="ranks")
-    rows = row_decoders(fields, ["variant"])[0]
+    rows = row_decoders(fields, ["variant"], Search())[0]
     value = (
         b'{"recommendations": ["a", "b"], "interactions": {"b": 2}, "user": 7, "ts": 1,'
         b' "ranks": [3, 4], "variant": 5}'

@@ -157,7 +157,7 @@ def test_items_without_positions_have_ranks_from_1(ranks: str) -> None:
     decoder = Decoder(EventFields(positions="ranks"), [])
     assert decoder.decode_many([value]).batch.positions is None
     assert decoder.decode_many([value, placed]).batch.positions == [None, [3, 4]]
-    shown = Decoder(EventFields(positions="ranks"), [], shown_only=True)
+    shown = Decoder(EventFields(positions="ranks"), [], search=None)
     assert shown.decode_many([value, placed]).batch.positions == [None, [3, 4]]
 
 
