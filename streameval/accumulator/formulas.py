@@ -11,8 +11,8 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 from msgspec.structs import replace
 
-from streameval.catalogue.context import ATTRIBUTES, Context
-from streameval.catalogue.metric import AMONG, Metric
+from streameval.catalogue.context import ATTRIBUTES, Attribute, Context
+from streameval.catalogue.metric import AMONG, BY, Metric
 from streameval.errors import (
     MetricError,
     MetricParameterError,
@@ -46,7 +46,7 @@ def check_inputs(metric: Metric, context: Context) -> None:
 
     Raises:
         MissingInputError: it needs an input that is missing.
-        MetricParameterError: no item has the value that it names.
+        MetricParameterError: no item has the value that it names, or the attribute has too many.
     """
     for name in needed_inputs(metric):
         if context.named(name) is None:
@@ -54,6 +54,9 @@ def check_inputs(metric: Metric, context: Context) -> None:
                 known = [known for known, _ in context.attributes]
                 raise MissingAttributeError(metric.text, name.removeprefix(ATTRIBUTES), known)
             raise MissingInputError(metric.text, *_NEEDS[name])
+    attribute = dict(context.attributes).get(metric.attribute or "")
+    if attribute is not None and metric.definition.reads == "placements":
+        _check_kinds(metric, attribute)
     among = str(metric.values.get(AMONG, ""))
     if among:
         _check_value(metric, among, context)
@@ -97,6 +100,17 @@ def _check_value(metric: Metric, among: str, context: Context) -> None:
     remedy = f"no item has it; the values of {name} are {values or 'none'}"
     raise MetricParameterError(metric.text, AMONG, among, remedy)
 
+
+def _check_kinds(metric: Metric, attribute: Attribute) -> None:
+    """Refuse more kinds than a cell can count."""
+    if len(attribute.values) > _MOST_KINDS:
+        by, kinds = str(metric.values[BY]), len(attribute.values)
+        remedy = f"it has {kinds:,} values, of at most {_MOST_KINDS:,}; use gini(by={by})"
+        raise MetricParameterError(metric.text, BY, by, remedy)
+
+
+_MOST_KINDS: Final = 1_000
+"""Values of an attribute that a statistic of placements counts."""
 
 _MOST_LISTED: Final = 8
 """Values of an attribute that a message lists, the nearest first."""

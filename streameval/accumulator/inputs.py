@@ -7,10 +7,11 @@ from typing import TypeAlias
 
 from streameval.accumulator.formulas import input_among, needed_inputs
 from streameval.accumulator.plan import GROUPS_PREFIX, USER_SUMS_PREFIX, Plan, name_of
-from streameval.catalogue.context import Context
+from streameval.catalogue.context import ATTRIBUTES, Context
 from streameval.catalogue.metric import Metric
 from streameval.errors import UnlikeStateError
 from streameval.statistics.lists import HitsOptions
+from streameval.statistics.placements import PlacementsOptions
 
 Inputs: TypeAlias = dict[str, int | str | None]
 """Identities of the inputs of a statistic; states with different ones do not merge."""
@@ -29,6 +30,8 @@ def inputs_by_statistic(plan: Plan, context: Context) -> dict[str, Inputs]:
     for need in plan.needs:
         if isinstance(need, HitsOptions) and need.among:
             identities[name_of(need)] = _chosen(context, [input_among(need.among)])
+        if isinstance(need, PlacementsOptions):
+            identities[name_of(need)] = _chosen(context, [f"{ATTRIBUTES}{need.by}"])
     named = [(f"values:{metric.per_list}", metric) for metric in plan.values]
     named += [(f"graded:{metric.text}", metric) for metric in plan.graded]
     identities |= {name: _inputs_of(metric, context) for name, metric in named if metric.among}

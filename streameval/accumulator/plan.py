@@ -18,6 +18,7 @@ from streameval.statistics.exposures import MAX_ITEMS, Exposed, ExposuresOptions
 from streameval.statistics.lists import HitsOptions
 from streameval.statistics.matching import Search
 from streameval.statistics.pairings import PairingsOptions
+from streameval.statistics.placements import PlacementsOptions
 from streameval.statistics.scores import RankSumsOptions, ScoresOptions
 from streameval.statistics.user_sums import PANE_USERS
 from streameval.statistics.users import EXPERIMENT_USERS, MOST_USERS
@@ -76,6 +77,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         if reads in ("exposures", "users"):
             counted = _exposures_kind(metric)
             return ExposuresOptions(cutoff=metric.k, max_items=self.max_items, of=counted)
+        if reads == "placements":
+            return PlacementsOptions(by=metric.attribute or "", type=str(metric.values["type"]))
         if reads == "pairings":
             return PairingsOptions(cutoff=metric.k)
         if reads in ("scores", "ranksums"):

@@ -35,6 +35,7 @@ from streameval.statistics.hits import Hits, Listener
 from streameval.statistics.lists import HitsOptions, Lists
 from streameval.statistics.matching import matched
 from streameval.statistics.pairings import ItemPairings, PairingsOptions
+from streameval.statistics.placements import ItemPlacements, PlacementsOptions
 from streameval.statistics.relation import Relation, Shape
 from streameval.statistics.scores import (
     RankSumsOfLists,
@@ -53,6 +54,7 @@ _KINDS: Final[Mapping[type, type[Statistic]]] = {
     HitsOptions: Hits,
     ExposuresOptions: ItemsShown,
     PairingsOptions: ItemPairings,
+    PlacementsOptions: ItemPlacements,
     ScoresOptions: ScoredItems,
     RankSumsOptions: RankSumsOfLists,
 }
@@ -438,6 +440,10 @@ class Table:
             name: Values(WEIGHTED if name in plan.weighted else ValuesOptions(), self.items)
             for name in plan.valued
         }
+        attributes = dict(self.context.attributes)
+        for statistic in made.values():
+            if isinstance(statistic, ItemPlacements):
+                statistic.kinds_of = attributes[statistic.options.by].of
         if plan.groups:
             texts = tuple(metric.per_list for metric in plan.grouped)
             options = GroupsOptions(groups=plan.groups, daily=plan.daily, metrics=texts)

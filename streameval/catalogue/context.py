@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from hashlib import blake2b
 from itertools import chain
@@ -221,6 +222,10 @@ class Attribute:
             another name if the values of an item have changed. By default the content itself must
             be the same.
 
+    Attributes:
+        sizes: value -> number of items that have it, in alphabetical order.
+        values: all values, in alphabetical order.
+
     Raises:
         MetricError: the item ids are not all text or all integers, or a value is empty or no text.
 
@@ -230,7 +235,7 @@ class Attribute:
         (('drama', 'news'), (), ('drama', 'news'))
     """
 
-    __slots__ = ("_groups", "_items", "_unknown", "ids", "values", "version")
+    __slots__ = ("_groups", "_items", "_unknown", "ids", "sizes", "values", "version")
 
     def __init__(
         self, values: Labelled, *, unknown: str | None = None, version: str | None = None
@@ -243,7 +248,10 @@ class Attribute:
         self._items = dict(zip(items, labels, strict=True))
         self._unknown = () if unknown is None else _labels("unknown", unknown)
         self._groups: dict[str, ItemGroup] = {}
-        self.values = tuple(sorted({*self._unknown, *chain.from_iterable(self._items.values())}))
+        counts = Counter(chain.from_iterable(self._items.values()))
+        counts.update(dict.fromkeys(self._unknown, 0))
+        self.sizes = dict(sorted(counts.items()))
+        self.values = tuple(self.sizes)
 
     @classmethod
     def tiers(

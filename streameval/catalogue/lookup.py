@@ -194,6 +194,8 @@ def _shared(definition: Definition) -> dict[str, Parameter]:
         shared[BY] = _BY
     if definition.reads == "users":
         shared["having"] = _HAVING
+    if definition.reads == "placements":
+        shared["type"] = _TYPE
     if definition.reads in ("scores", "ranksums"):
         shared |= {parameter.name: parameter for parameter in _SAMPLE_PARAMETERS}
     return shared

@@ -25,7 +25,7 @@ Empty: TypeAlias = Literal["skip", "zero", "nan", "error"]
 """How a list without interactions counts: left out, as 0, or the mean is NaN or raises."""
 
 Reads: TypeAlias = Literal[
-    "hits", "lists", "exposures", "users", "pairings", "scores", "ranksums", "event"
+    "hits", "lists", "exposures", "users", "pairings", "placements", "scores", "ranksums", "event"
 ]
 """The statistic that a metric reads; the name of its function's first argument."""
 
@@ -363,7 +363,8 @@ def metric(
     The first argument names the statistic: `hits` (a sum over all hits), `lists` (one value per
     list, from the ranks of its hits), `event` (one value per event, from all its fields),
     `exposures` (items shown), `users` (users by the rank of their first item or hit), `pairings`
-    (items by the length of the list), `scores` (scores of positive and negative items) or
+    (items by the length of the list), `placements` (ranks at which items of each kind were shown
+    and hit), `scores` (scores of positive and negative items) or
     `ranksums` (pairs in the right order). `k`, `catalog`, `popularity` and `similarity` are passed
     if the signature has them, and are optional with `| None` or `= None`; likewise `attribute`
     (see `By`). Keyword-only arguments are parameters: a `Literal` lists choices,
@@ -411,7 +412,8 @@ def metric(
         for problem in _problems(function, bounds, options, of_lists):
             raise MetricDeclarationError(function, problem=problem)
         parameters = _parameters(function) | (_parameters(graded) if graded else {})
-        if "attribute" in _inputs(function) and parameters.keys().isdisjoint({BY, AMONG}):
+        reads_kinds = "attribute" in _inputs(function) or _read_by(function) == "placements"
+        if reads_kinds and parameters.keys().isdisjoint({BY, AMONG}):
             problem = f"attribute needs Annotated[Attribute, By('genre')] or a parameter {AMONG}"
             raise MetricDeclarationError(function, problem=problem)
         if over is not None and (_read_by(function), unit) != ("event", "list"):

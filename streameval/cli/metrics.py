@@ -199,6 +199,10 @@ STATISTICS: Mapping[Reads, StatisticText] = {
         "how often each item stood in lists of each length",
         "one count for each item and length; estimated above 1,000,000 of them",
     ),
+    "placements": StatisticText(
+        "at which ranks items of each kind were shown, and hit; answers every cut-off",
+        "four integers for each kind and rank; at most 1,000 kinds",
+    ),
     "scores": StatisticText(
         "positive and negative items by score",
         "exact to 65,536 distinct scores (2 MB), then bins (below 2 MB) with certain bounds",

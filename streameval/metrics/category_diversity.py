@@ -47,10 +47,10 @@ def category_diversity(
         return None
     if measure == "distinct":
         return len(amounts) / (k or len(shown))
-    absent = len(attribute.values) - len(amounts)
-    total = math.fsum([*amounts.values(), len(attribute.values) * _SMOOTHING])
+    kinds = len(attribute.sizes)
+    total = math.fsum([*amounts.values(), kinds * _SMOOTHING])
     bits = [_bits((amount + _SMOOTHING) / total) for amount in amounts.values()]
-    return math.fsum([*bits, absent * _bits(_SMOOTHING / total)])
+    return math.fsum([*bits, (kinds - len(amounts)) * _bits(_SMOOTHING / total)])
 
 
 def _bits(share: float) -> float:

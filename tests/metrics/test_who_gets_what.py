@@ -68,6 +68,11 @@ def value_of(text: str) -> float:
         # functions of LensKit 2025.8.1
         ("category_diversity@3", 1.150575747),
         ("list_diversity(by=genre)@3", 0.479609370),
+        # FairRankTune 0.0.7, Elliot
+        ("group_disparity@3", 0.784107732),
+        ("group_disparity(measure=difference)@3", 0.506957644),
+        ("group_disparity(over=hits)@3", 0.850223304),
+        ("group_disparity(of=hits,over=interactions,measure=cv)@3", 0.294117647),
         # pandas
         ("exposure_share(among=provider:acme,discount=none)@3", 0.619047619),
         # by hand: no peer computes it as published

@@ -18,6 +18,7 @@ from streameval.statistics.exposures import ExposuresOptions, ItemsShown
 from streameval.statistics.hits import Hits
 from streameval.statistics.lists import HitsOptions
 from streameval.statistics.pairings import ItemPairings, PairingsOptions
+from streameval.statistics.placements import ItemPlacements, PlacementsOptions
 from streameval.statistics.scores import (
     RankSumsOfLists,
     RankSumsOptions,
@@ -104,6 +105,15 @@ def _of(made: Any, options: Any) -> Callable[[], Statistic]:
     return empty
 
 
+def _placements(by: str) -> Callable[[], Statistic]:
+    def empty() -> Statistic:
+        statistic = ItemPlacements(PlacementsOptions(by=by), Items())
+        statistic.kinds_of = lambda item: [str(item)[-1:], "all"]
+        return statistic
+
+    return empty
+
+
 def _kind(name: str, made: Any, options: Any, unlike: Any) -> Kind:
     return Kind(name, _of(made, options), _of(made, unlike), events, _count)
 
@@ -141,6 +151,7 @@ KINDS = (
         RankSumsOptions(),
         RankSumsOptions(positive="one"),
     ),
+    Kind("placements", _placements("kind"), _placements("other"), events, _count),
     _kind("pairings", ItemPairings, PairingsOptions(cutoff=3), PairingsOptions()),
     _kind("pairings above max_rows", ItemPairings, PairingsOptions(max_rows=3), PairingsOptions()),
 )

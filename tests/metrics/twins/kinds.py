@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Collection, Mapping, Sequence
 from fractions import Fraction
 
@@ -147,3 +148,50 @@ def _alpha_dcg(attribute: Kinds, order: Sequence[Id], ranks: Sequence[int], alph
         _worth(attribute, order[:place], item, alpha) / math.log2(rank + 1)
         for place, (item, rank) in enumerate(zip(order, ranks, strict=True))
     )
+
+
+@by_type
+def group_disparity(
+    events: Sequence[Shown],
+    k: int | None,
+    *,
+    attribute: Kinds,
+    by: str = "provider",
+    of: str = "exposure",
+    over: str = "items",
+    measure: str = "ratio",
+    discount: str = "log2",
+) -> float:
+    """What each kind gets, the smallest beside the largest."""
+    assert by
+    amounts = []
+    for kind in sorted(_union(attribute, attribute)):
+        items = {item for item, kinds in attribute.items() if kind in kinds}
+        counts = _counts(events, k, items, discount)
+        counts["items"] = len(items)
+        if counts[over]:
+            amounts.append(counts[of] / counts[over])
+    if len(amounts) < 2 or not any(amounts):
+        return math.nan
+    if measure == "cv":
+        return statistics.pstdev(amounts) / statistics.fmean(amounts)
+    least, most = min(amounts), max(amounts)
+    return most - least if measure == "difference" else least / most
+
+
+def _counts(
+    events: Sequence[Shown], k: int | None, items: Collection[Id], discount: str
+) -> dict[str, float]:
+    """What items of one kind get in all lists."""
+    places = []
+    for event in events:
+        ranks = event.positions or list(range(1, len(event.recommendations) + 1))
+        both = zip(ranks, event.recommendations, strict=True)
+        places += [rank for rank, item in both if item in items and (k is None or rank <= k)]
+    worth = [1 / math.log2(rank + 1) if discount == "log2" else 1 for rank in places]
+    return {
+        "exposure": math.fsum(worth),
+        "shown": len(places),
+        "hits": sum(len({*ranked(event, k)} & good(event) & {*items}) for event in events),
+        "interactions": sum(len(good(event) & {*items}) for event in events),
+    }
