@@ -32,3 +32,54 @@ def events(days: int = 36, *, fall: float = 0.6, lists: int = 500) -> Iterator[d
                 "recommendations": ["x", "y"],
                 "interactions": ["x"] if clicked else [],
             }
+
+
+SLICES = ("a", "b", "c", "decay", "down", "silent")
+
+
+def slices(days: int = 50, lists: int = 220) -> Iterator[dict[str, Any]]:
+    """Six slices over days, of which the last is open.
+
+    On the six closed days before it, `down` has a new model and falls; `decay` falls day by day for
+    three weeks; the last two closed days of `silent` have no list.
+    """
+    random = np.random.default_rng(11)
+    tastes = {name: random.beta(6.0, 14.0, 200) for name in SLICES}
+    last = days - 1
+    for day in range(days):
+        for name in SLICES:
+            if name == "silent" and last - 2 <= day < last:
+                continue
+            fallen = name == "down" and day >= last - 6
+            late = max(day - (last - 21), 0) if name == "decay" else 0
+            factor = (0.6 if fallen else 1.0) * 0.96**late
+            users = random.integers(0, 200, lists)
+            clicked = random.random(lists) < tastes[name][users] * factor
+            for user, click in zip(users.tolist(), clicked.tolist(), strict=True):
+                yield {
+                    "ts": FIRST + day * DAY + int(random.integers(0, DAY)),
+                    "user": f"{name}{user}",
+                    "variant": name,
+                    "model": "m2" if fallen else "m1",
+                    "recommendations": ["x", "y"],
+                    "interactions": ["x"] if click else [],
+                }
+
+
+def audience(days: int = 50, lists: int = 700) -> Iterator[dict[str, Any]]:
+    """Two countries that never change; the one with few clicks grows for eight days."""
+    random = np.random.default_rng(12)
+    for day in range(days):
+        poor = random.random(lists) < (0.6 if day >= days - 9 else 0.1)
+        users = random.integers(0, 300, lists)
+        clicked = random.random(lists) < np.where(poor, 0.1, 0.4)
+        for user, of_poor, click in zip(
+            users.tolist(), poor.tolist(), clicked.tolist(), strict=True
+        ):
+            yield {
+                "ts": FIRST + day * DAY + int(random.integers(0, DAY)),
+                "user": f"{of_poor}{user}",
+                "country": "poor" if of_poor else "rich",
+                "recommendations": ["x", "y"],
+                "interactions": ["x"] if click else [],
+            }
