@@ -302,7 +302,7 @@ def sentence(change: Change) -> str:
         return f"{name}: {change.verdict}{because}."
     chance = chance_text(change.evidence_days)
     if change.since is None or change.low is None or change.high is None:
-        text = f"{name}: no change seen. Chance alone shows as much {chance}."
+        text = f"{name}: no change seen. Chance alone shows as much at most {chance}."
         return text + _mix_text(change)
     bounds = f"{percent(change.low, '+')[:-2]} to {percent(change.high, '+')}"
     since = f"since {day_text(change.since)}{set_text(change)}"

@@ -234,8 +234,12 @@ class _Bets(NamedTuple):
         return sorted(pairs, key=lambda pair: (-pair[1], pair[0].day))
 
     def _of_lift(self, shift: Shift) -> float:
-        z = normal_reach(abs(shift.lift) / shift.lift_error, shift.freedom)
-        return log_evidence(z, self.alpha, shift.lift_error / self.precision)
+        """The logarithm of the e-value of a lift; a rise counts as the fall that would undo it."""
+        size, error = abs(shift.lift), shift.lift_error
+        if shift.effect > 0:
+            size, error = -math.expm1(-shift.effect), shift.error * math.exp(-shift.effect)
+        z = normal_reach(size / error, shift.freedom)
+        return log_evidence(z, self.alpha, error / self.precision)
 
     def bounds(self, shift: Shift) -> tuple[float, float]:
         """The bounds of a relative change, however often one looks."""

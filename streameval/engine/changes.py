@@ -276,18 +276,23 @@ class ChangeReader:
         self._key: tuple[int, ...] = ()
         self._read_at = 0.0
         self._until = 0
+        self._unread = 0
         self._pending: Iterator[Look] | None = None
         self._looks: list[Look] = []
 
     def take(
         self, counts: IngestCopy, now: float, clock: int | None, unread: int
     ) -> ChangesReport | None:
-        """The latest report; None before the first.
+        """The latest report; None before the first, and while partitions move between processes.
 
         `now`: the wall clock, seconds. `clock`: the event time at which windows are read, which
         no partition is ahead of. `unread`: partitions that other processes count; above 0 the
         report gives no verdict, as users are missing.
         """
+        if unread != self._unread:
+            # What was read has other users than what is counted now.
+            self._report, self._pending, self._key, self._until = None, None, (), 0
+            self._unread = unread
         self._begin(counts, now, clock)
         self._proceed()
         if self._report is None or not unread:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ def test_neither_replica_alarms_alone_and_the_shared_state_does(
         send(broker, topic, [json.dumps(row).encode() for row in rows], "user")
         one.until(lambda: read(one) + read(two) == len(rows))
         for daemon in (one, two):
-            part = daemon.until(lambda daemon=daemon: _changes(daemon))
+            part = daemon.until(partial(_changes, daemon))
             assert {change["verdict"] for change in part} == {"do not trust"}
             assert "streameval_change_evidence_days{" not in daemon.get("/metrics").text
         two.until(lambda: report_rows(tmp_path / "state") == alone)
@@ -75,8 +76,7 @@ def _changes(daemon: Running) -> list[dict[str, Any]]:
 
 def _trusted(daemon: Running) -> list[dict[str, Any]]:
     changes = _changes(daemon)
-    untrusted = any(change["verdict"] == "do not trust" for change in changes)
-    return [] if untrusted or changes[0]["until"] != "2026-02-04" else changes
+    return [] if any(change["verdict"] == "do not trust" for change in changes) else changes
 
 
 def _without_days(change: dict[str, Any]) -> dict[str, Any]:

@@ -40,18 +40,25 @@ def log() -> list[Record]:
 def ingest(partitions: Iterable[Sequence[Record]], size: int = 700) -> Ingest:
     """These records of each partition, read in turns."""
     counting = Ingest(EventFrontend(Decoder(FIELDS, LABELS), SHAPE))
+    count_more(counting, partitions, size)
+    return counting
+
+
+def count_more(counting: Ingest, partitions: Iterable[Sequence[Record]], size: int = 700) -> None:
     rows = [[json.dumps(record).encode() for record in records] for records in partitions]
     for start in range(0, max(map(len, rows)), size):
         for number, lines in enumerate(rows):
             if part := lines[start : start + size]:
                 counting.apply(batch_of(Partition("events", number), part, start))
-    return counting
 
 
 def snapshot_changes(counting: Ingest) -> list[Change]:
     """The changes of the first snapshot that has them."""
-    taking = Taking(counting, LABELS)
-    reports = (taking.take().changes for _ in count())
+    return next_changes(Taking(counting, LABELS))
+
+
+def next_changes(taking: Taking, unread: int = 0) -> list[Change]:
+    reports = (taking.take(unread=unread).changes for _ in count())
     report = next(report for report in reports if report is not None)
     return list(report.changes)
 
@@ -65,6 +72,17 @@ def test_order_partitions_and_batches_change_no_bit() -> None:
     Random(3).shuffle(shuffled)
     by_user = [[row for row in shuffled if int(row["user"][1:]) % 2 == half] for half in (0, 1)]
     assert snapshot_changes(ingest(by_user, size=97)) == alone
+
+
+def test_who_takes_partitions_over_forgets_what_the_users_before_showed() -> None:
+    rows = sorted(log(), key=lambda row: row["ts"])
+    by_user = [[row for row in rows if int(row["user"][1:]) % 3 // 2 == half] for half in (0, 1)]
+    counting = ingest([by_user[0]])
+    taking = Taking(counting, LABELS)
+    alone = next_changes(taking, unread=1)
+    assert {change.verdict for change in alone} == {"do not trust"}
+    count_more(counting, [[], by_user[1]])
+    assert next_changes(taking) == snapshot_changes(ingest([rows]))
 
 
 def test_the_open_day_changes_nothing_although_its_lists_have_no_clicks_yet() -> None:

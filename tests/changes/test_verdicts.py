@@ -101,6 +101,12 @@ def test_a_rise_is_better_and_lower_is_better_swaps_them() -> None:
     assert judged(fall._replace(higher_is_better=False)).verdict == "better"
 
 
+def test_a_rise_is_dated_as_well_as_a_fall() -> None:
+    world = FALL._replace(fall=0.5, days=69)
+    change = judged(series_of(sums_of(np.random.default_rng(6), world)), 68)
+    assert (change.verdict, change.since) == ("better", EPOCH + timedelta(days=62))
+
+
 def test_the_day_after_an_earlier_rise_is_that_of_the_fall() -> None:
     scale = np.select([fallen().days >= 64, fallen().days >= 52], [0.7, 1.1], 1.0)
     moved = calm()._replace(numerators=calm().numerators * scale[:, np.newaxis])
