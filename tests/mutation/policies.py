@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
+
+from msgspec.structs import replace
 
 from streameval.accumulator import readings
 from streameval.accumulator.overlap import Overlap
 from streameval.catalogue import importance
+from streameval.statistics import users
 from tests.metrics import test_policies as policies
 from tests.mutation.mistake import Mistake, around, replaced
 
@@ -20,15 +24,40 @@ def _by_count(kept: Any) -> Any:
     return divided
 
 
+def _with_total(kept: Any) -> Any:
+    """A ratio that is exported as a sum and a count, as means are."""
+
+    def divided(reading: Any, below: float) -> Any:
+        return replace(kept(reading, below), total=reading.total)
+
+    return divided
+
+
+def _by_list(kept: Any) -> Any:
+    """Each list in a group of its own, as if all were of different users."""
+    numbers = count()
+    return lambda users: kept([f"list {next(numbers)}" for _ in users])
+
+
 MISTAKES = (
+    Mistake(
+        "an interval by list",
+        policies.test_the_interval_of_users_who_come_often_is_wider_than_that_of_as_many_users,
+        around(users, "user_hashes", _by_list),
+    ),
+    Mistake(
+        "snips as a sum and a count",
+        policies.test_with_overlap_an_estimate_has_an_interval_of_its_value,
+        around(readings, "_divided", _with_total),
+    ),
     Mistake(
         "an estimate from few effective rewards has an interval",
         policies.test_with_too_few_effective_rewards_there_is_a_sentence_and_no_interval,
         replaced(readings, "lacking", lambda _: None),
     ),
     Mistake(
-        "rewards count whatever their weights",
-        policies.test_many_rewards_of_one_heavy_list_are_no_overlap,
+        "the gate looks at the rewards only, which are alike where a heavy list has none",
+        policies.test_a_heavy_list_without_a_reward_is_no_overlap,
         replaced(
             Overlap,
             "rewards",

@@ -6,9 +6,11 @@ import argparse
 from collections.abc import Sequence
 from itertools import chain
 
-from tests.simulation import activity, edges, policies
+from tests.simulation import activity, edges, interleaving, policies
 from tests.simulation.bars import Simulation
 from tests.simulation.systems import MISTAKES, System
+
+_OTHERS = (edges.bars, activity.bars, policies.bars, interleaving.bars)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for seed in asked.seed or [1]:
         simulation = Simulation(seed, asked.runs, system)
         print(f"seed {seed}: {simulation.world}")
-        others = () if asked.mistake else (edges.bars, activity.bars, policies.bars)
+        others = () if asked.mistake else _OTHERS
         for bar in chain(simulation.bars(), *(bars(seed, asked.runs) for bars in others)):
             broken += not bar.passed
             print(

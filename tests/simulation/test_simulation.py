@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import pytest
 
 from tests.effort import sampled
-from tests.simulation import activity, edges, policies
+from tests.simulation import activity, edges, interleaving, policies
 from tests.simulation.bars import Simulation, at_most
 from tests.simulation.systems import MISTAKES, System
 
@@ -28,7 +30,11 @@ def test_users_who_come_more_often_are_noticed() -> None:
 
 
 def test_a_log_judges_another_policy_only_where_it_can() -> None:
-    assert [bar for bar in policies.bars(1, 6) if not bar.passed] == []
+    assert [bar for bar in policies.bars(1, 3) if not bar.passed] == []
+
+
+def test_interleaving_finds_what_a_split_of_users_does_not() -> None:
+    assert [bar for bar in interleaving.bars(1, 4) if not bar.passed] == []
 
 
 @pytest.mark.parametrize("name", sampled(MISTAKES, 6))
@@ -61,6 +67,13 @@ def test_the_edges_keep_their_promises_in_500_runs(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(100, 103))
 def test_users_who_come_more_often_are_noticed_in_500_runs(seed: int) -> None:
     assert [bar for bar in activity.bars(seed, 500) if not bar.passed] == []
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(3_600)
+@pytest.mark.parametrize("module", [policies, interleaving])
+def test_logs_and_mixed_lists_keep_their_promises_in_100_runs(module: ModuleType) -> None:
+    assert [bar for bar in module.bars(100, 100) if not bar.passed] == []
 
 
 @pytest.mark.nightly
