@@ -138,8 +138,8 @@ def test_a_record_that_is_too_large_is_named(broker: Broker, size: int) -> None:
         deliver(letters, letter(41, topic=topic, value=b"x" * size))
     assert letters.written == 0
     assert str(raised.value) == (
-        f"writing dead letters to topic {dead}: record {topic}/0/41 of {size:,} bytes is too large; "
-        "raise max.message.bytes of the topic."
+        f"writing dead letters to topic {dead}: record {topic}/0/41 of {size:,} bytes is too "
+        "large; raise max.message.bytes of the topic."
     )
 
 
