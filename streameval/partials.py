@@ -59,6 +59,7 @@ class Known(TypedDict, total=False):
     popularity: Popularity | None
     similarity: Similarity | None
     attributes: Given | None
+    examination: Sequence[float] | None
 
 
 class Inputs(Known, total=False):
@@ -117,8 +118,8 @@ def partials(
         by: columns whose values define the slices (text, integers, booleans); a string is one.
         every: length of spans, like "1h", aligned to the epoch; None for all time.
         intervals: settings of confidence intervals; None for no intervals.
-        inputs: catalog, popularity, similarity, attributes, depth, max_items, ids and experiment,
-            as for an Accumulator.
+        inputs: catalog, popularity, similarity, attributes, examination, depth, max_items, ids
+            and experiment, as for an Accumulator.
 
     Returns:
         One row for each cell with lists, by start and labels.
@@ -266,7 +267,8 @@ def merged(rows: Rows, **inputs: Unpack[Known]) -> dict[Cell, Accumulator]:
     Args:
         rows: the rows of `partials`, or the sequences, mappings or table (Arrow, Polars, pandas)
             that an engine returns for them.
-        known: the same catalog, popularity, similarity and attributes as for `partials`.
+        known: the same catalog, popularity, similarity, attributes and examination as for
+            `partials`.
 
     Returns:
         An Accumulator for each cell, by start and labels, with the bits of one process.

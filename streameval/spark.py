@@ -96,7 +96,7 @@ def evaluate(
         by: columns whose values define the slices; a string is one column.
         every: length of spans, like "1h".
         intervals: settings of confidence intervals; None keeps none.
-        inputs: catalog, popularity, similarity, attributes, depth, max_items and ids.
+        inputs: catalog, popularity, similarity, attributes, examination, depth, max_items and ids.
 
     Raises:
         InvalidEventError: the frame is not one of pyspark, or lacks a column.
@@ -128,6 +128,7 @@ def evaluate(
         popularity=inputs.get("popularity"),
         similarity=inputs.get("similarity"),
         attributes=inputs.get("attributes"),
+        examination=inputs.get("examination"),
     )
     chosen = dict.fromkeys(name for name in frame.columns if name in Columns.__struct_fields__)
     count = partial(

@@ -55,6 +55,7 @@ _OPEN: Mapping[str, tuple[Value, ...]] = {
     "expected": ("predicted",),
     "clip": (1.5, 3),
     "direct": (True,),
+    "floor": (0.35,),
     "a": ("c",),
     "b": ("a",),
     "team": ("nowhere",),

@@ -44,6 +44,7 @@ from streameval.catalogue.context import (
     catalog_of,
     check_kind,
 )
+from streameval.catalogue.examination import Examination
 from streameval.catalogue.metric import Metric
 from streameval.catalogue.reading import Reading
 from streameval.errors import SuspiciousEventsWarning, UnlikeStateError
@@ -83,6 +84,8 @@ class Accumulator:
         similarity: similarity of pairs of items; needed by list_diversity.
         attributes: name -> what items are, as an `Attribute` or a mapping from items to their
             values: {"genre": {"a": ["drama", "news"]}}; needed by metrics with `by` or `among`.
+        examination: the chance that users look at rank 1, 2, ...: [1, 0.6, 0.4]; deeper ranks have
+            the last one; needed by debiased_ctr.
         depth: ranks kept; by default the largest cut-off of the metrics, or whole lists if a
             metric has none; 0 always keeps whole lists.
         max_items: largest number of distinct items counted exactly; beyond it, coverage is an
@@ -114,6 +117,7 @@ class Accumulator:
         popularity: Popularity | None = None,
         similarity: Similarity | None = None,
         attributes: Given | None = None,
+        examination: Sequence[float] | None = None,
         depth: int | None = None,
         max_items: int = MAX_ITEMS,
         ids: IdKind | None = None,
@@ -126,6 +130,7 @@ class Accumulator:
             popularity=popularity,
             similarity=similarity,
             attributes=attributes_of(attributes),
+            examination=None if examination is None else Examination(examination),
         )
         for metric in self.metrics:
             check_inputs(metric, self.context)

@@ -38,6 +38,10 @@ _NEEDS = {
     "catalog": ("a catalogue", "give catalog= the number of items there are, or their ids"),
     "popularity": ("the items' popularity", "give popularity= a Popularity(item -> users)"),
     "similarity": ("the items' similarity", "give similarity= a Similarity(ids, vectors=...)"),
+    "examination": (
+        "the chance that users look at each rank",
+        "give examination= a list of them, for example [1, 0.6, 0.4]",
+    ),
 }
 
 
@@ -157,11 +161,11 @@ def call_metric(metric: Metric, statistic: object, context: Context) -> Any:
         raise MetricFailedError(metric, error) from error
 
 
-def values_of(metric: Metric, lists: Lists) -> FloatArray:
+def values_of(metric: Metric, lists: Lists, context: Context) -> FloatArray:
     """One value per list, shape (lists,)."""
     of_list = metric.definition.of_list
-    cut = [metric.k] if "k" in metric.definition.inputs else []
-    return array_of(metric, of_list(lists, *cut, **metric.values_for(of_list)), lists.kind.size)
+    values = of_list(lists, *_inputs(metric, context), **metric.values_for(of_list))
+    return array_of(metric, values, lists.kind.size)
 
 
 def array_of(metric: Metric, result: object, size: int) -> FloatArray:
@@ -364,7 +368,7 @@ def of_event(result: float | Iterable[float] | None) -> tuple[float, int]:
 def _of_lists(metric: Metric, context: Context, lists: Lists) -> Values:
     graded = lists.is_graded and metric.needs_gains
     values = (
-        values_of(metric, lists)
+        values_of(metric, lists, context)
         if graded or metric.needs_values
         else array_of(metric, call_metric(metric, lists, context), lists.kind.size)
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import lru_cache
 from typing import TypeAlias
 
@@ -34,7 +35,8 @@ def inputs_by_statistic(plan: Plan, context: Context) -> dict[str, Inputs]:
             identities[name_of(need)] = _chosen(context, [f"{ATTRIBUTES}{need.by}"])
     named = [(f"values:{metric.per_list}", metric) for metric in plan.values]
     named += [(f"graded:{metric.text}", metric) for metric in plan.graded]
-    identities |= {name: _inputs_of(metric, context) for name, metric in named if metric.among}
+    listed = ((name, _inputs_of(metric, context)) for name, metric in named)
+    identities |= {name: inputs for name, inputs in listed if inputs}
     if plan.groups:
         texts = {metric.per_list: _text(_inputs_of(metric, context)) for metric in plan.grouped}
         identities[f"{GROUPS_PREFIX}{plan.groups}"] = {**texts}
@@ -66,12 +68,12 @@ def united(*several: Digests) -> Digests:
 
 
 def _inputs_of(metric: Metric, context: Context) -> Inputs:
-    if metric.definition.reads == "event":
-        return _chosen(context, needed_inputs(metric))
-    return _chosen(context, [input_among(metric.among)] if metric.among else [])
+    names = needed_inputs(metric) if metric.definition.reads in ("event", "hits") else []
+    among = [input_among(metric.among)] if metric.among else []
+    return _chosen(context, {*names, *among})
 
 
-def _chosen(context: Context, names: list[str]) -> Inputs:
+def _chosen(context: Context, names: Collection[str]) -> Inputs:
     identity = _identity(context)
     return {name: identity[name] for name in sorted(names)}
 

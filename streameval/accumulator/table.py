@@ -387,7 +387,7 @@ class Table:
 
         graded, values = kept("graded", self.plan.graded), kept("values", self.plan.values)
         # Not a bound method: a reference cycle would keep the table until garbage collection.
-        return partial(_add_values, graded, values) if graded or values else None
+        return partial(_add_values, graded, values, self.context) if graded or values else None
 
     def _list_collector(self, options: HitsOptions, by_user: ListsByUser) -> ListCollector | None:
         reading = [
@@ -475,9 +475,11 @@ def _is_not_hits(statistic: Statistic) -> bool:
     return not isinstance(statistic, Hits)
 
 
-def _add_values(graded: Sequence[_Kept], values: Sequence[_Kept], lists: Lists) -> None:
+def _add_values(
+    graded: Sequence[_Kept], values: Sequence[_Kept], context: Context, lists: Lists
+) -> None:
     if lists.is_graded:
         for metric, kept in graded:
-            kept.add(lists.cell, values_of(metric, lists), mean_counts(metric, lists))
+            kept.add(lists.cell, values_of(metric, lists, context), mean_counts(metric, lists))
     for metric, kept in values:
-        kept.add(lists.cell, values_of(metric, lists), mean_counts(metric, lists))
+        kept.add(lists.cell, values_of(metric, lists, context), mean_counts(metric, lists))

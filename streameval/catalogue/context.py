@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 import numpy as np
 
+from streameval.catalogue.examination import Examination
 from streameval.errors import InvalidEventError, MetricError
 from streameval.events import Id, ItemGroup
 from streameval.events.columns import as_numpy
@@ -370,7 +371,7 @@ _NOT_NAMES: Final = frozenset({"item", "similarity", "true", "false"})
 """Values of `by` that name no attribute."""
 
 
-INPUTS: Final = ("catalog", "popularity", "similarity", "attributes")
+INPUTS: Final = ("catalog", "popularity", "similarity", "attributes", "examination")
 """Arguments of an Accumulator that are inputs of metrics."""
 
 
@@ -379,12 +380,14 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
     Attributes:
         attributes: name and values of each attribute of items, in alphabetical order.
+        examination: chance that users look at each rank.
     """
 
     catalog: Catalog | None = None
     popularity: Popularity | None = None
     similarity: Similarity | None = None
     attributes: tuple[tuple[str, Attribute], ...] = ()
+    examination: Examination | None = None
 
     def __post_init__(self) -> None:
         check_kind("popularity", self.popularity, Popularity)
@@ -444,13 +447,18 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def _tables(self) -> dict[str, _Table | None]:
         attributes = {f"{ATTRIBUTES}{name}": attribute for name, attribute in self.attributes}
-        return {"popularity": self.popularity, "similarity": self.similarity, **attributes}
+        return {
+            "popularity": self.popularity,
+            "similarity": self.similarity,
+            **attributes,
+            "examination": self.examination,
+        }
 
 
 ATTRIBUTES: Final = "attributes."
 """Before the name of an attribute in the names of inputs."""
 
-_Table: TypeAlias = Popularity | Similarity | Attribute
+_Table: TypeAlias = Popularity | Similarity | Attribute | Examination
 
 
 def _identity(table: _Table) -> str:

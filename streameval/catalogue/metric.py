@@ -77,7 +77,7 @@ _PEERS = {
 """Metrics that peers count otherwise under the same name, and how."""
 
 KINDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a word"}
-INPUTS = ("k", "catalog", "popularity", "similarity", "attribute")
+INPUTS = ("k", "catalog", "popularity", "similarity", "attribute", "examination")
 
 
 class Parameter(msgspec.Struct, frozen=True):
@@ -124,7 +124,7 @@ class Definition(msgspec.Struct, frozen=True, eq=False):
         function: the formula; see CONTRIBUTING.md, "Add a metric".
         reads: the statistic that it reads.
         inputs: other positional arguments: "k", "catalog", "popularity", "similarity",
-            "attribute".
+            "attribute", "examination".
         optional: inputs that may be None, unless a parameter's value names them.
         parameters: keywords of its functions.
         over: the metric whose sum divides that of this one, instead of the number of lists.
@@ -364,11 +364,11 @@ def metric(
     list, from the ranks of its hits), `event` (one value per event, from all its fields),
     `exposures` (items shown), `users` (users by the rank of their first item or hit), `pairings`
     (items by the length of the list), `placements` (ranks at which items of each kind were shown
-    and hit), `scores` (scores of positive and negative items) or
-    `ranksums` (pairs in the right order). `k`, `catalog`, `popularity` and `similarity` are passed
-    if the signature has them, and are optional with `| None` or `= None`; likewise `attribute`
-    (see `By`). Keyword-only arguments are parameters: a `Literal` lists choices,
-    `Annotated[float, Span(0, 1)]` sets limits.
+    and hit), `scores` (scores of positive and negative items) or `ranksums` (pairs in the right
+    order). `k`, `catalog`, `popularity`, `similarity` and `examination` are passed if the signature
+    has them, and are optional with `| None` or `= None`; likewise `attribute` (see `By`).
+    Keyword-only arguments are parameters: a `Literal` lists choices, `Annotated[float, Span(0, 1)]`
+    sets limits.
 
     Args:
         bare: internal; catches a decorator without parentheses.

@@ -41,6 +41,7 @@ _REMEDIES = {
     "a catalogue": "add catalog = number of items, or a file of their ids",
     "the items' popularity": 'add popularity = { path = "popularity.csv", users = 1000 }',
     "the items' similarity": 'add similarity = { vectors = "vectors.csv" }',
+    "the chance that users look at each rank": "add examination = [1, 0.6, 0.4], from rank 1 on",
 }
 
 Problem: TypeAlias = tuple[str, str]

@@ -69,6 +69,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         popularity: number of users who interacted with each item before.
         similarity: similarity of pairs of items.
         attributes: name -> what items are, such as genres, one table each: [attributes.genre].
+        examination: chance that users look at rank 1, 2, ..., for example [1, 0.6, 0.4]; deeper
+            ranks have the last one.
         depth: ranks kept; None: the largest cut-off of the metrics.
         max_items: most distinct items counted exactly for coverage.
         intervals: confidence intervals by user group; None: no intervals.
@@ -101,6 +103,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     popularity: PopularityOptions | None = None
     similarity: SimilarityOptions | None = None
     attributes: dict[str, AttributeOptions] = {}
+    examination: list[float] | None = None
     depth: Annotated[int, Meta(ge=1)] | None = None
     max_items: Annotated[int, Meta(ge=1)] = MAX_ITEMS
     intervals: Intervals | None = None
@@ -235,8 +238,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     def inputs(self, given: Mapping[str, Any] = _NOTHING) -> dict[str, Any]:
         """Arguments of an accumulator besides metrics and depth; reads the files named.
 
-        `given`: catalogue, popularity or similarity to take instead of those of the files, and
-        attributes besides them.
+        `given`: catalogue, popularity, similarity or examination to take instead of those of the
+        configuration, and attributes besides them.
         """
         counts = popularity(self.popularity, self._as_id) if self.popularity else None
         attributes = {
@@ -247,6 +250,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "catalog": self.items(),
             "popularity": counts,
             "similarity": similarity(self.similarity, self._as_id) if self.similarity else None,
+            "examination": self.examination,
             "max_items": self.max_items,
             "intervals": self.intervals,
             "ids": "integer" if self.event.ids == "integer" else "text",

@@ -290,6 +290,7 @@ def evaluate(  # noqa: PLR0913  each is an option
     popularity: Popularity | Mapping[Any, float] | None = None,
     similarity: Similarity | None = None,
     attributes: Given | None = None,
+    examination: Sequence[float] | None = None,
     intervals: Intervals | None = _INTERVALS,
     config: str | os.PathLike[str] | None = None,
     processes: int = 1,
@@ -325,6 +326,7 @@ def evaluate(  # noqa: PLR0913  each is an option
         popularity: item -> number of users.
         similarity: of pairs of items.
         attributes: name -> (item -> its values), for metrics with `by` or `among`.
+        examination: chance that users look at rank 1, 2, ..., for debiased_ctr.
         intervals: settings of confidence intervals; None for none, which is faster.
         config: a TOML file to take metrics, labels, inputs and [event] from.
         processes: number of processes that count files.
@@ -365,6 +367,7 @@ def evaluate(  # noqa: PLR0913  each is an option
         popularity=popularity,
         similarity=similarity,
         attributes=attributes,
+        examination=examination,
         config=config,
         processes=processes,
     )
@@ -394,7 +397,11 @@ def is_metric(given: Any) -> bool:
 
 
 def _inputs_of(
-    catalog: Any, popularity: Any, similarity: Similarity | None, attributes: Given | None
+    catalog: Any,
+    popularity: Any,
+    similarity: Similarity | None,
+    attributes: Given | None,
+    examination: Sequence[float] | None,
 ) -> tuple[dict[str, Any], str | None]:
     """Inputs that are objects, by name, and the catalogue as a text if it is a number or a path."""
     given: dict[str, Any] = {}
@@ -410,6 +417,8 @@ def _inputs_of(
         given["similarity"] = similarity
     if attributes is not None:
         given["attributes"] = attributes
+    if examination is not None:
+        given["examination"] = examination
     return given, text
 
 
@@ -431,6 +440,7 @@ class ReadingOptions(TypedDict, total=False):
     popularity: Popularity | Mapping[Any, float] | None
     similarity: Similarity | None
     attributes: Given | None
+    examination: Sequence[float] | None
     config: str | os.PathLike[str] | None
     processes: int
 

@@ -100,7 +100,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         every: length of a span of event time; None for one span.
         compares: whether to keep the configuration's experiment, unchecked.
         added: metrics besides those given or configured, which an experiment names.
-        inputs: catalogue, popularity, similarity and attributes that are no files but objects, by
+        inputs: catalogue, popularity, similarity, attributes and examination given as objects, by
             name.
         aligned: a caller's lists or scores with their truth, instead of files.
         intervals: settings of intervals, if the configuration has none.
@@ -269,6 +269,7 @@ _INPUTS: Final = {
     "catalog": ("a catalogue", 'catalog = "items.txt"'),
     "popularity": ("the items' popularity", 'popularity = { path = "popularity.csv" }'),
     "similarity": ("the items' similarity", 'similarity = { vectors = "vectors.csv" }'),
+    "examination": ("the chance that users look at each rank", "examination = [1, 0.6, 0.4]"),
 }
 
 

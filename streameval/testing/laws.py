@@ -39,9 +39,10 @@ INPUTS: Mapping[str, Any] = {
     "catalog": frozenset(ITEMS),
     "popularity": Popularity({item: 1 + number for number, item in enumerate(ITEMS)}, users=20),
     "similarity": Similarity(ITEMS, vectors=[[1.0, 1.0 + number] for number in range(len(ITEMS))]),
+    "examination": (1.0, 0.5, 0.25),
 }
-"""The catalogue, popularity and similarity that `check_metric` gives to metrics; an attribute of
-items has the values that the metric names, or "a", and "b" and "c"."""
+"""The catalogue, popularity, similarity and examination that `check_metric` gives to metrics; an
+attribute of items has the values that the metric names, or "a", and "b" and "c"."""
 
 
 def traffic(events: int, *, seed: int = 0, plain: bool = False) -> list[Event]:

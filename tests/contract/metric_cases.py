@@ -44,12 +44,14 @@ class Inputs:
             "popularity": (counts, USERS),
             "similarity": vectors,
             "attribute": kinds,
+            "examination": (1.0, 0.75, 0.5, 0.2),
         }
         self.of_package: Mapping[str, Any] = {
             "catalog": catalog,
             "popularity": Popularity(counts, users=USERS),
             "similarity": Similarity([*vectors], vectors=[*vectors.values()]),
             "attributes": attributes,
+            "examination": (1.0, 0.75, 0.5, 0.2),
         }
 
 

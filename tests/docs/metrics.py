@@ -259,7 +259,12 @@ def _value(text: str) -> str:
     popularity = Popularity(USERS, users=10)
     similarity = Similarity([*range(1, 9)], vectors=VECTORS)
     accumulator = Accumulator(
-        text, catalog=10, popularity=popularity, similarity=similarity, attributes=ATTRIBUTES
+        text,
+        catalog=10,
+        popularity=popularity,
+        similarity=similarity,
+        attributes=ATTRIBUTES,
+        examination=[1.0, 0.5],
     )
     for event in EVENTS:
         accumulator.update(

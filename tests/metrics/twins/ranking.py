@@ -243,6 +243,37 @@ def ctr(events: Sequence[Shown], k: int | None, *, rank: int = 0, **reading: Any
     return len(hit_ranks) / len(shown) if shown else math.nan
 
 
+def debiased_ctr(
+    events: Sequence[Shown],
+    k: int | None,
+    examination: Sequence[float],
+    *,
+    floor: float = 0.0,
+    **reading: Any,
+) -> float:
+    """Each hit by the chance that users look at its rank, over all items shown."""
+    outcomes = Reader(k, **reading).outcomes(events)
+    shown = sum(len(outcome.shown) for outcome in outcomes)
+    corrected = [
+        1 / max(_chance(examination, at), floor) for outcome in outcomes for at, _ in outcome.hits
+    ]
+    return math.fsum(corrected) / shown if shown else math.nan
+
+
+@per_list(empty="zero")
+def debiased_dcg(
+    outcome: Outcome, _: int | None, *, examination: Sequence[float], floor: float = 0.0
+) -> float:
+    """Each hit by the chance that users look at its rank, discounted."""
+    return math.fsum(
+        1 / max(_chance(examination, at), floor) / math.log2(at + 1) for at, _ in outcome.hits
+    )
+
+
+def _chance(examination: Sequence[float], rank: int) -> float:
+    return examination[min(rank, len(examination)) - 1]
+
+
 def hits(events: Sequence[Shown], k: int | None, **reading: Any) -> float:
     """Number of hits."""
     outcomes = Reader(k, **reading).outcomes(events)
