@@ -132,7 +132,7 @@ def _declared(source: str, bounds: Any = (0, 1), **options: Any) -> Callable[...
         ("def ours(): ...", "the first argument must be one of hits, lists,"),
         (
             "def ours(event, price): ...",
-            "price is not one of k, catalog, popularity, similarity, attribute;",
+            "price is not one of k, catalog, popularity, similarity, attribute, examination;",
         ),
         ("def ours(event, price=2, k=None): ...", "write parameters after a *, as in (event, *, p"),
         ("def ours(event, *, price): ...", "parameter price needs a default: a number,"),
