@@ -367,7 +367,9 @@ def test_the_program_finds_modules_in_the_folder_it_is_started_in(tmp_path: Path
         "    return float(len(event.recommendations[:k]))\n",
         encoding="utf-8",
     )
-    program = "import sys; from streameval.cli.app import main; sys.path.remove(''); main()"
+    program = (
+        "import sys; from streameval.cli import run_command; sys.path.remove(''); run_command()"
+    )
     # Like the installed program, which does not have the working directory on its path.
     done = subprocess.run(
         [sys.executable, "-c", program, "metrics", "ours:length@3"],
