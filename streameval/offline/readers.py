@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import groupby
 from typing import Any, Final, Protocol, Self, cast, overload
 
@@ -15,7 +15,7 @@ from streameval.accumulator.intake import checked_batch
 from streameval.config import Config
 from streameval.config.pipeline import frontend_of, layout
 from streameval.decoding.columns import Decoded
-from streameval.decoding.values import LabelCache, label_texts
+from streameval.decoding.values import label_texts
 from streameval.engine.dead_letters import DeadLetter
 from streameval.engine.ingest import EventFrontend, Frontend, Ingest, StartOwner
 from streameval.engine.partition import Layout, widest_search
@@ -34,7 +34,15 @@ from streameval.sources.options import FilesOptions
 from streameval.sources.source import Positions, Source
 from streameval.statistics.matching import Search
 from streameval.tables.events import TableOptions, event_rows, kind_of, separators_of
-from streameval.tables.files import FileTable, Kind, Piece, is_table, table_file, tables_of
+from streameval.tables.files import (
+    FileTable,
+    Kind,
+    Piece,
+    arrow,
+    is_table,
+    table_file,
+    tables_of,
+)
 
 _POLL_SECONDS = 0.2
 
@@ -253,9 +261,17 @@ class TablesReader:
             batch = msgspec.structs.replace(batch, event_ids=ids)
         if not self._options.by:
             return DecodedRows.of(batch)
-        texts = LabelCache(partial(label_texts, most=self._options.fields.max_label_bytes))
-        labels = (events[name].to_pylist() for name in self._options.by)
-        return DecodedRows.of(batch, [texts[values] for values in zip(*labels, strict=True)])
+        labels = [self._labels(events[name].combine_chunks()) for name in self._options.by]
+        return DecodedRows.of(batch, list(zip(*labels, strict=True)))
+
+    def _labels(self, column: Any) -> list[str]:
+        """The text of each value of a column; those of a dictionary are made once."""
+        most = self._options.fields.max_label_bytes
+        if not arrow().types.is_dictionary(column.type):
+            return list(label_texts(column.to_pylist(), most))
+        names = label_texts([*column.dictionary.to_pylist(), None], most)
+        codes: list[int] = column.indices.fill_null(len(names) - 1).to_numpy().tolist()
+        return [names[code] for code in codes]
 
     def _checked(self, columns: Any) -> Batch:
         kind: IdKind = "integer" if self.config.event.ids == "integer" else "text"
