@@ -8,15 +8,17 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
+import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from streameval.exporters.web import Server
+from streameval.exporters.web import Server, application
 from streameval.exporters.web.server import CLIENT_SECONDS
 from tests.certificates import Authority
 from tests.exporters.guarded import Guarded, connections, ended, guarded, port_of, trusting
@@ -64,6 +66,19 @@ def test_five_hundred_scrapes_at_once_are_answered(tmp_path: Path) -> None:
     with guarded(tmp_path / "web.yml") as site, connections(site.port, 500, scrape) as clients:
         assert site.get().status_code == 200
         assert {client.recv(12) for client in clients} == {b"HTTP/1.1 200"}
+
+
+def test_scrapes_at_the_same_time_share_one_text_and_later_ones_get_a_new_one() -> None:
+    texts = count()
+    app = application(lambda: None, lambda _: b"%d" % next(texts))
+
+    async def scrape_together() -> list[str]:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+            answers = await asyncio.gather(*(client.get("/metrics") for _ in range(20)))
+            return [answer.text for answer in (*answers, await client.get("/metrics"))]
+
+    assert asyncio.run(scrape_together()) == ["0"] * 20 + ["1"]
 
 
 @pytest.mark.parametrize(

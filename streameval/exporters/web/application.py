@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import socket
 from collections.abc import Callable, Iterable, Mapping
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -67,9 +69,10 @@ def application(
     """
     checks = HealthChecks(current, healthy)
 
-    def metrics(_: Request) -> Response:
-        body = exposition(current())
-        return Response(body, headers={"Content-Type": CONTENT_TYPE})
+    samples = _SharedText(lambda: exposition(current()))
+
+    async def metrics(_: Request) -> Response:
+        return Response(await samples.text(), headers={"Content-Type": CONTENT_TYPE})
 
     def description(_: Request) -> Response:
         return RedirectResponse(f"{prefix}/api/v1/openapi.json", status_code=302)
@@ -94,6 +97,25 @@ def application(
             )
         ],
     )
+
+
+class _SharedText:
+    """A text made on a worker thread, once for all requests that wait for it at the same time."""
+
+    def __init__(self, make: Callable[[], bytes]) -> None:
+        self._make = make
+        self._task: asyncio.Task[bytes] | None = None
+
+    async def text(self) -> bytes:
+        """The text that is being made, else a new one."""
+        if self._task is None:
+            self._task = asyncio.create_task(run_in_threadpool(self._make))
+            self._task.add_done_callback(self._forget)
+        # A client that leaves must not take the text from the others.
+        return await asyncio.shield(self._task)
+
+    def _forget(self, _: object) -> None:
+        self._task = None
 
 
 def _under(prefix: str, routes: list[BaseRoute]) -> list[BaseRoute]:
