@@ -84,6 +84,10 @@ def test_the_help_of_every_command_has_examples_on_separate_lines(name: str) -> 
         (["demo", "--events-per-second", "inf"], "--events-per-second"),
         (["metrics", "NDCG"], "Did you mean 'ndcg'"),
         (["publish", "x", "--topic", "t"], "--bootstrap-servers"),
+        (
+            ["publish", __file__, "--topic", "t", "--bootstrap-servers", "a:b"],
+            "Kafka settings: bootstrap_servers: found 'a:b'; give HOST:PORT",
+        ),
         (["dlq", "no-such.toml"], "no-such.toml: no such file"),
         (["dlq"], "missing command"),
         (["state"], "missing command"),

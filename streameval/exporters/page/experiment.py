@@ -111,11 +111,7 @@ def _verdict(row: Compared, precision: float) -> Markup:
     """The verdict; only better, worse and a broken guardrail are coloured."""
     kind = row.verdict if row.verdict in ("better", "worse") else "open"
     parts = [tag("strong", row.text, kind=f"verdict {kind}")]
-    # Without a break before the percent sign on a narrow screen.
-    parts += [
-        tag("small", reason.replace(" %", "\N{NO-BREAK SPACE}%"))
-        for reason in _reasons(row, precision)
-    ]
+    parts += map(_smaller, _reasons(row, precision))
     if row.guardrail is not None:
         broken = "verdict worse" if row.guardrail_verdict == "broken" else "verdict open"
         parts.append(tag("span", guardrail_text(row), kind=broken))
@@ -345,10 +341,14 @@ def _checks(report: Report) -> Markup:
     if report.checks.left_out:
         facts.append(("not compared", ", ".join(report.checks.left_out), ""))
     parts = (
-        tag("div", tag("dt", name), tag("dd", text, tag("small", more) if more else Markup()))
-        for name, text, more in facts
+        tag("div", tag("dt", name), tag("dd", text, _smaller(more))) for name, text, more in facts
     )
     return tag("dl", *parts, kind="totals checks")
+
+
+def _smaller(text: str) -> Markup:
+    """An explanation without a break before a percent sign; empty without a text."""
+    return tag("small", text.replace(" %", "\N{NO-BREAK SPACE}%")) if text else Markup()
 
 
 def _users(checks: Checks) -> Iterator[_Fact]:
