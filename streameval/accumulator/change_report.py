@@ -150,7 +150,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
             series is not judged.
         better_days: likewise for "better"; None if no direction is better.
         once_in: evidence in days from which on there is a change.
-        lists_ratio: lists of the last day, relative to its reference; None without one.
+        lists_ratio: lists of the last day, relative to the mean of its weekday in the four weeks
+            before; None without lists there.
         raw: effect with the audience's part; None unless the audience is held constant.
         mix: part of `raw` that is the audience; None likewise.
         rollouts: rollouts of the last weeks, the oldest first.

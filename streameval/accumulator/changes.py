@@ -12,7 +12,6 @@ from datetime import date
 from typing import Final, NamedTuple
 
 import msgspec
-import numpy as np
 
 from streameval.accumulator import Accumulator
 from streameval.accumulator.change_report import (
@@ -36,6 +35,7 @@ from streameval.accumulator.interval_formulas import (
     normal_reach,
     student_reach,
 )
+from streameval.accumulator.overlap import clause_of
 from streameval.accumulator.planned_shares import day_number
 from streameval.accumulator.readings import objections_to
 from streameval.accumulator.shifts import LATEST, DailySums, DaySpan, Shift, Shifts, first_day
@@ -48,7 +48,7 @@ from streameval.errors import (
 )
 from streameval.events.ids import is_number
 from streameval.statistics.arrays import IntArray
-from streameval.statistics.intervals import GroupSums, Intervals
+from streameval.statistics.intervals import NOBODY, GroupSums, Intervals
 
 SHOWN: Final = 63
 """Days of `Change.days`."""
@@ -141,18 +141,25 @@ def look(series: WatchedSeries, until: int, settings: ChangeSettings) -> Look:
         return seen._replace(unjudged=("do not trust", reason))
     for part in slices:
         if part.objection is not None:
-            return seen._replace(unjudged=("do not trust", _clause(part.objection)))
+            return seen._replace(unjudged=("do not trust", clause_of(part.objection)))
     divided = all(part.strata for part in slices)
     exact = _shifts_of([part.strata for part in slices], until, settings) if divided else plain
     shifts = exact.latest() if exact is not None else []
     if exact is None or not exact.is_long:
-        reason = "it needs 22 days, or some since an accepted day"
-        return seen._replace(unjudged=("history too short", reason))
+        return seen._replace(unjudged=("history too short", _too_short(slices, settings)))
     if not any(shift.is_usable for shift in shifts):
         reason = "they are worth fewer than 12 equally active ones, or the metric was 0"
         return seen._replace(unjudged=("too few users", reason))
     raw = plain.latest() if divided and plain is not None else ()
     return seen._replace(shifts=shifts, raw=raw)
+
+
+def _too_short(slices: Sequence[WatchedSlice], settings: ChangeSettings) -> str:
+    """Why there is not enough to compare."""
+    if len(slices) > 1 and not slices[1].sums.days.size:
+        return "what it is compared with has no lists"
+    later = ", and some weeks after an accepted day" if settings.accepted else ""
+    return f"it needs 22 days with lists{later}"
 
 
 def _shifts_of(
@@ -166,12 +173,6 @@ def _shifts_of(
     arms = [DailySums.of(strata, max(begun), until) for strata in slices]
     accepted = [number_of_day(day) for day in settings.accepted]
     return Shifts(arms, settings.weeks, accepted)
-
-
-def _clause(objection: str) -> str:
-    """A sentence, to be read after a verdict."""
-    clause = objection.removeprefix("Do not trust it: ").removesuffix(".")
-    return clause[:1].lower() + clause[1:]
 
 
 def _nameless(traffic: Traffic, until: int) -> float:
@@ -338,7 +339,7 @@ def _dated(change: Change, seen: Look, bets: _Bets, began: Sequence[tuple[Shift,
 def _lists_ratio(traffic: Traffic, until: int, weeks: int) -> float | None:
     """The lists of a day over the mean of the latest days of its weekday."""
     lists = dict(zip(traffic.days.tolist(), traffic.listed.tolist(), strict=True))
-    before = [lists[day] for day in range(until - 7, until - 7 * 9, -7) if lists.get(day)]
+    before = [lists[day] for day in range(until - 7, until - LATEST - 1, -7) if lists.get(day)]
     usual = before[:weeks]
     return lists.get(until, 0) * len(usual) / sum(usual) if usual else None
 
@@ -494,8 +495,5 @@ def _watched(accumulator: Accumulator, metric: Metric) -> WatchedSlice:
 
 
 def _traffic(accumulator: Accumulator) -> Traffic:
-    audience = accumulator.audience
-    if audience is None:
-        nothing = np.zeros(0, np.int64)
-        return Traffic(nothing, nothing, nothing)
+    audience = accumulator.audience or NOBODY
     return Traffic(audience.days, audience.listed, audience.nameless)

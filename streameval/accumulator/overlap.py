@@ -96,6 +96,17 @@ def lacking(overlap: Overlap) -> str | None:
     )
 
 
+def clause_of(reason: str) -> str:
+    """A reason of `distrust` or `lacking`, to be read after a verdict.
+
+    Example:
+        >>> clause_of("Do not trust it: the mean weight is 0.7 instead of 1.")
+        'the mean weight is 0.7 instead of 1'
+    """
+    clause = reason.removeprefix("Do not trust it: ").removesuffix(".")
+    return clause[:1].lower() + clause[1:]
+
+
 def clip_note(overlap: Overlap) -> str | None:
     """What a clip takes away, in a sentence; None without a clip."""
     if overlap.clipped is None or not overlap.clipped[0].defined:

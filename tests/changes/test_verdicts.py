@@ -187,6 +187,20 @@ def test_empty_days_are_silent_and_lists_tell() -> None:
     assert calmer.lists_ratio == pytest.approx(1.0, abs=0.05)
 
 
+def test_a_slice_that_ended_is_silent_after_four_weeks() -> None:
+    ended = {silent: empty_days(calm(), *range(70 - silent, 70)) for silent in (28, 29)}
+    assert [judged(series_of(sums)).lists_ratio for sums in ended.values()] == [0.0, None]
+
+
+def test_a_slice_without_others_says_so() -> None:
+    nothing = empty_days(calm(), *range(70))
+    change = judged(series_of(calm(), nothing, "a"))
+    assert (change.verdict, change.reason) == (
+        "history too short",
+        "what it is compared with has no lists",
+    )
+
+
 def test_half_a_day_of_little_traffic_weighs_little() -> None:
     random, sums = np.random.default_rng(12), calm()
     last = sums.days[:, np.newaxis] == 69

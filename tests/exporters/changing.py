@@ -68,7 +68,7 @@ def changes_report(*, fallen: bool = True) -> ChangesReport:
         until=UNTIL,
         lists_ratio=1.2,
         days=_days(0.0)[-9:],
-        reason="it needs 22 days, or some since an accepted day",
+        reason="it needs 22 days with lists",
         verdict="history too short",
     )
     slices = [worse, young] if fallen else [young]

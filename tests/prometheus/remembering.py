@@ -22,6 +22,7 @@ from streameval.engine.snapshot import (
 )
 from streameval.events.records import Partition
 from streameval.exporters.prometheus import PrometheusExporter
+from tests.exporters.changing import changes_report
 from tests.exporters.experiments import report
 from tests.exporters.pictures import (
     health,
@@ -97,6 +98,7 @@ LOSS = 75 * 60
 _METRICS = ("ctr", "hit_rate@5", "hit_rate@10", "ndcg@10", "recbole:ndcg@10")
 _COUNTRIES = ("nl", "de")
 _EXPERIMENT = report()
+_CHANGES = changes_report()
 _LISTS = 200
 """Of one variant, per step and replica."""
 
@@ -163,7 +165,8 @@ def _snapshot(replica: int, start: int, step: int, end: int) -> Snapshot:
         series += [windowed(coverage, "1h"), refused("capri:recall@5", (variant,))]
     state = _health(replica, start, step, moment)
     shown = picture(*series, segments=["country"], windows=["1h"], version=step, state=state)
-    return msgspec.structs.replace(shown, taken_at=moment, experiment=_EXPERIMENT)
+    reports = {"experiment": _EXPERIMENT, "changes": _CHANGES}
+    return msgspec.structs.replace(shown, taken_at=moment, **reports)
 
 
 def _health(replica: int, start: int, step: int, moment: int) -> Health:

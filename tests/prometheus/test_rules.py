@@ -116,5 +116,14 @@ def test_a_loss_fires_in_a_real_prometheus_where_it_happens(remembering: Remembe
 @pytest.mark.prometheus
 def test_nothing_else_is_alarming_in_a_real_prometheus(remembering: Remembering) -> None:
     alerts = {alert["alertname"] for alert in remembering.alerts}
-    expected = {"StreamevalMetricCollapsed", "StreamevalDeadLetters", "StreamevalGuardrailBroken"}
-    assert alerts == expected
+    assert alerts == {
+        "StreamevalMetricCollapsed",
+        "StreamevalDeadLetters",
+        "StreamevalGuardrailBroken",
+        "StreamevalQualityWorse",
+    }
+    worse = [
+        alert for alert in remembering.alerts if alert["alertname"] == "StreamevalQualityWorse"
+    ]
+    assert {alert["variant"] for alert in worse} == {"b"}
+    assert {alert["severity"] for alert in worse} == {"warning", "critical"}
