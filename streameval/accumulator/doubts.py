@@ -92,9 +92,13 @@ class Doubts:
         """`observe` for a list with its interactions only."""
         self.observe(Event(recommendations=recommendations, interactions=interactions))
 
-    def observe_batch(self, batch: Batch) -> None:
-        """Count some events of a batch: its first ones."""
-        events = max(_LATER, FIRST_OBSERVED - self.lists)
+    def observe_batch(self, batch: Batch, observed: int | None = None) -> None:
+        """Count some events of a batch: its first ones.
+
+        `observed`: lists that this and others observed before; by default `lists`.
+        """
+        before = self.lists if observed is None else observed
+        events = max(_LATER, FIRST_OBSERVED - before)
         for event in batch.rows(0, min(events, len(batch))).events():
             self.observe(event)
 

@@ -209,7 +209,7 @@ class PartitionState:
         self.tally = Tally()
         contexts = (spec.table.context for spec in layout.families)
         self.doubts = Doubts(next((context.attributes for context in contexts), ()))
-        shared = counting or Counting()
+        self._shared = shared = counting or Counting()
         self._families = {
             spec.name: Family(spec, layout.windowing, shared) for spec in layout.families
         }
@@ -416,7 +416,8 @@ class PartitionState:
         tally: Tally,
     ) -> None:
         """Count the events of a mask; adds late and future ones to the tally."""
-        self.doubts.observe_batch(decoded.batch)
+        self.doubts.observe_batch(decoded.batch, self._shared.observed)
+        self._shared.observed += len(decoded.batch)
         if self._sink is not None:
             self._sink(decoded if counts.all() else decoded.keep(counts))
             return

@@ -99,9 +99,14 @@ class PendingCounts:
 
 
 class Counting:
-    """What the partitions of a process share: numbers of slices, and counts not in panes yet."""
+    """What the partitions of a process share: numbers of slices, and counts not in panes yet.
+
+    Attributes:
+        observed: events of all of them so far; `Doubts` look at the first ones.
+    """
 
     def __init__(self) -> None:
+        self.observed = 0
         self._slices: defaultdict[str, Slices] = defaultdict(Slices)
         self._pending: defaultdict[str, PendingCounts] = defaultdict(PendingCounts)
 

@@ -306,3 +306,48 @@ def test_members_of_an_enumeration_of_texts_are_saved_as_their_values() -> None:
     texts.merge(pickle.loads(pickle.dumps(members)))
     assert texts.read("distinct_items@2").value == 2
     assert texts.read("users_covered@2").value == 1
+
+
+class Unequal(str):
+    """Text that can neither be compared nor hashed."""
+
+    __slots__ = ()
+
+    def __eq__(self, _: object) -> bool:
+        raise RuntimeError
+
+    def __hash__(self) -> int:
+        raise RuntimeError
+
+
+@pytest.mark.parametrize("text", [np.str_, Unequal])
+@pytest.mark.parametrize("before", [0, 200, 700])
+def test_subclasses_of_text_count_as_the_text_they_hold(
+    text: Callable[[str], str], before: int
+) -> None:
+    accumulators = [Accumulator("hit_rate@2", "distinct_items@2") for _ in range(2)]
+    for accumulator, make in zip(accumulators, (text, str), strict=True):
+        for _ in range(before):
+            accumulator.update(["tea", "milk"], ["milk"])
+        accumulator.update([make("tea"), make("milk")], [make("milk")])
+        accumulator.update([make("jam"), "rice"], [])
+        accumulator.update(["oats"], [make("oats")])
+    first, second = accumulators
+    assert first.state_dict() == second.state_dict()
+    assert first.read("distinct_items@2").value == 5
+
+
+@pytest.mark.parametrize(
+    "items", [["tea", "", "milk"], ["tea", "-1", "milk"], [np.str_(""), np.str_("milk")]]
+)
+@pytest.mark.parametrize("before", [0, 200, 700])
+def test_padding_inside_a_list_is_refused_however_many_came_before(
+    items: list[str], before: int
+) -> None:
+    accumulator = Accumulator("hit_rate@2")
+    for _ in range(before):
+        accumulator.update(["tea", "milk"], ["milk"])
+    for interactions in ([], ["milk"]):
+        with pytest.raises(InvalidEventError, match="after the end of its list"):
+            accumulator.update(items, interactions)
+    assert accumulator.lists == before

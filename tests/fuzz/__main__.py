@@ -14,6 +14,8 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 
 from tests.fuzz.checkpoints import changes, checkpoints
+from tests.fuzz.kernels import cases as kernel_cases
+from tests.fuzz.kernels import kernel
 from tests.fuzz.records import cases, decoder, events, join, schemas, streams
 from tests.fuzz.requests import requests, server
 
@@ -39,6 +41,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
         "schemas": Target(cases(), schemas),
         "join": Target(streams(), join),
         "checkpoints": Target(changes(), checkpoints),
+        "kernel": Target(kernel_cases(), kernel),
         "server": Target(requests(), server),
     }
 )
