@@ -325,8 +325,9 @@ class Unequal(str):
 def test_subclasses_of_text_count_as_the_text_they_hold(
     text: Callable[[str], str], before: int
 ) -> None:
-    accumulators = [Accumulator("hit_rate@2", "distinct_items@2") for _ in range(2)]
-    for accumulator, make in zip(accumulators, (text, str), strict=True):
+    makers: list[Callable[[str], str]] = [text, str]
+    accumulators = [Accumulator("hit_rate@2", "distinct_items@2") for _ in makers]
+    for accumulator, make in zip(accumulators, makers, strict=True):
         for _ in range(before):
             accumulator.update(["tea", "milk"], ["milk"])
         accumulator.update([make("tea"), make("milk")], [make("milk")])

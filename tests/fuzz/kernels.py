@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import signal
 from collections.abc import Callable, Iterator
@@ -59,9 +60,11 @@ def _check_interrupted(module: ModuleType, draw: random.Random, kind: str, secon
     rows = [stress.row(draw, kind) for _ in range(_ROWS)]
     block, taken = module.Block(kind, 10, _EVERY), list[tuple[Any, Any]]()
     under_way: list[tuple[Any, Any]] = []
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    # An exception is ignored in the callbacks of the collector.
+    gc.disable()
     with suppress(_InterruptError):
         try:
+            signal.setitimer(signal.ITIMER_REAL, seconds)
             for pair in rows:
                 under_way = [pair]
                 if block.add(*pair):
@@ -69,6 +72,7 @@ def _check_interrupted(module: ModuleType, draw: random.Random, kind: str, secon
                 under_way = []
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
+    gc.enable()
     if len(block) > len(taken):
         taken += under_way
     lists, acts = [items for items, _ in taken], [acts for _, acts in taken]
