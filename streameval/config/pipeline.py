@@ -27,7 +27,7 @@ from streameval.decoding.framing import (
 )
 from streameval.engine.dead_letters import Limits
 from streameval.engine.ingest import EventFrontend, Frontend, Ingest
-from streameval.engine.partition import Layout, widest_search
+from streameval.engine.partition import Layout
 from streameval.events.records import RecordBatch
 from streameval.extras import import_extra, load_named
 from streameval.join.frontend import JoinFrontend
@@ -36,7 +36,7 @@ from streameval.sources.options import KafkaOptions
 from streameval.sources.schemas.registry import Registry
 from streameval.sources.schemas.source import Schemas, SchemaSource
 from streameval.sources.source import Source
-from streameval.windows.family import FamilySpec
+from streameval.windows.family import FamilySpec, widest_search
 from streameval.windows.labels import FoldingOptions
 from streameval.windows.times import microseconds
 

@@ -33,8 +33,8 @@ from streameval.engine.uncountable import count_each
 from streameval.errors import BackfillError, DamagedStateError, SourceError
 from streameval.events.records import Partition, RecordBatch
 from streameval.statistics.intervals import Intervals
-from streameval.statistics.matching import Search, matched
-from streameval.windows.family import Counting, Family, FamilySpec
+from streameval.statistics.matching import matched
+from streameval.windows.family import Counting, Family, FamilySpec, widest_search
 from streameval.windows.sections import Section, next_version
 from streameval.windows.times import DAY, PAST, Windowing, assign_panes, moment_text
 
@@ -478,15 +478,6 @@ class PartitionState:
         except (KeyError, TypeError, ValueError, msgspec.MsgspecError) as error:
             raise DamagedStateError(META, f"{type(error).__name__}: {error}") from error
         return kept
-
-
-def widest_search(families: Sequence[FamilySpec]) -> Search:
-    """The search whose hits all these families can read."""
-    searches = [spec.table.search for spec in families]
-    return Search(
-        max((search.depth for search in searches), default=0),
-        every=any(search.every for search in searches),
-    )
 
 
 def backfills_in(meta: bytes) -> list[Extent]:

@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import msgspec
 
 from streameval.config import Config
-from streameval.offline.request import Request, names_in, source_name
+from streameval.offline.request import OF_ONE_FILE, ROLES, Request, source_name, unknown_column
 from streameval.offline.surroundings import UsageError
 from streameval.tables.files import Kind, is_table, join_tables
 from streameval.tables.rows import (
+    Names,
     Rows,
     by_span,
     common_topics,
@@ -133,6 +134,24 @@ def _of_trec(request: Request, note: Callable[[str], None]) -> tuple[Rows, Rows]
     if unmatched:
         note(f"{unmatched:,} topics are in only one file and are left out, as in trec_eval.")
     return shown, truth
+
+
+def names_in(request: Request, file: str, config: Config) -> Names:
+    """The columns of --recommendations or --truth; `truth.user=member` is of one file alone."""
+    names = request.column_names
+    of_one = {
+        f"{file_name}.{role}" for file_name in ("recommendations", "truth") for role in OF_ONE_FILE
+    }
+    for field in names:
+        if field not in {*ROLES, *of_one}:
+            raise UsageError(unknown_column(field, [*ROLES, *sorted(of_one)]))
+    here = {role: names[f"{file}.{role}"] for role in OF_ONE_FILE if f"{file}.{role}" in names}
+    return Names(
+        **{role: names[role] for role in ROLES if role in names} | here,
+        time=None if request.every is None else config.event.time,
+        time_unit=config.event.time_unit or "iso8601",
+        wording=request.wording,
+    )
 
 
 def models_option(texts: Sequence[str]) -> dict[str, str]:

@@ -18,7 +18,7 @@ from streameval.decoding.columns import Decoded
 from streameval.decoding.values import label_texts
 from streameval.engine.dead_letters import DeadLetter
 from streameval.engine.ingest import EventFrontend, Frontend, Ingest, StartOwner
-from streameval.engine.partition import Layout, widest_search
+from streameval.engine.partition import Layout
 from streameval.errors import InvalidEventError, SourceError, SuspiciousEventsWarning
 from streameval.events import Batch
 from streameval.events.columns import Columns
@@ -43,6 +43,7 @@ from streameval.tables.files import (
     table_file,
     tables_of,
 )
+from streameval.windows.family import widest_search
 
 _POLL_SECONDS = 0.2
 

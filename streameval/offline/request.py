@@ -29,7 +29,7 @@ from streameval.sources.options import FilesOptions
 from streameval.statistics.intervals import Intervals
 from streameval.tables.events import GAINS, USERS
 from streameval.tables.files import FileTable, is_table
-from streameval.tables.rows import Names, Rows, Ties
+from streameval.tables.rows import Rows, Ties
 from streameval.tables.wording import COMMAND, Wording
 
 Form: TypeAlias = Literal["detect", "table", "trec"]
@@ -43,7 +43,7 @@ ROLES: Final = ("user", "item", "score", "rank", "rating")
 """Columns of files with one row per item."""
 
 
-_OF_ONE_FILE: Final = ("user", "item")
+OF_ONE_FILE: Final = ("user", "item")
 """Those of both files, which may have a name in each: truth.user=member."""
 
 
@@ -423,24 +423,6 @@ def _column(text: str) -> tuple[str, str]:
         example = "--column recommendations=shown"
         raise UsageError(f"--column: found {text!r}; give FIELD=COLUMN, like {example}.")
     return field, column
-
-
-def names_in(request: Request, file: str, config: Config) -> Names:
-    """The columns of --recommendations or --truth; `truth.user=member` is of one file alone."""
-    names = request.column_names
-    of_one = {
-        f"{file_name}.{role}" for file_name in ("recommendations", "truth") for role in _OF_ONE_FILE
-    }
-    for field in names:
-        if field not in {*ROLES, *of_one}:
-            raise UsageError(unknown_column(field, [*ROLES, *sorted(of_one)]))
-    here = {role: names[f"{file}.{role}"] for role in _OF_ONE_FILE if f"{file}.{role}" in names}
-    return Names(
-        **{role: names[role] for role in ROLES if role in names} | here,
-        time=None if request.every is None else config.event.time,
-        time_unit=config.event.time_unit or "iso8601",
-        wording=request.wording,
-    )
 
 
 def unknown_column(field: str, fields: Sequence[str]) -> str:

@@ -18,6 +18,7 @@ from streameval.catalogue.metric import Metric
 from streameval.errors import BackfillError, DamagedStateError, UnlikeStateError
 from streameval.events import Batch
 from streameval.statistics.arrays import IntArray, place_values
+from streameval.statistics.matching import Search
 from streameval.statistics.statistic import Cells
 from streameval.windows.labels import (
     ActivityState,
@@ -482,6 +483,15 @@ class Family:
     def _meta(self) -> Callable[[], Iterator[bytes]]:
         state = msgspec.msgpack.encode([self.folding.state(), self._activity.state(self._slices)])
         return lambda: iter([state])
+
+
+def widest_search(families: Sequence[FamilySpec]) -> Search:
+    """The search whose hits all these families can read."""
+    searches = [spec.table.search for spec in families]
+    return Search(
+        max((search.depth for search in searches), default=0),
+        every=any(search.every for search in searches),
+    )
 
 
 def _plan_of(pane: Pane, plan: Plan) -> Plan:
