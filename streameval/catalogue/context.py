@@ -314,17 +314,6 @@ class Attribute:
         """Whether the item has a value."""
         return bool(self.of(item))
 
-    def between(self, first: Id, second: Id) -> float:
-        """Similarity of two known items: the cosine of the values that they have.
-
-        Example:
-            >>> Attribute({"a": "news", "b": ["news", "drama"]}).between("a", "b")
-            0.7071067811865475
-        """
-        both = self.of(first), self.of(second)
-        common = len(set(both[0]).intersection(both[1]))
-        return common / math.sqrt(len(both[0]) * len(both[1]))
-
     @property
     def identity(self) -> str:
         """A digest of the content."""

@@ -80,12 +80,15 @@ def amounts_by_kind(items: Iterable[Id], attribute: Attribute) -> dict[str, floa
         >>> amounts_by_kind(["a", "b", "x"], Attribute({"a": ["news", "drama"], "b": "news"}))
         {'drama': 0.5, 'news': 1.5}
     """
-    parts: dict[str, list[float]] = {}
-    for item in items:
-        kinds = attribute.of(item)
+    having = [kinds for kinds in map(attribute.of, items) if kinds]
+    # Amounts are integers of this unit, so that their sums are exact.
+    unit = math.lcm(*set(map(len, having)))
+    amounts: dict[str, int] = {}
+    for kinds in having:
+        share = unit // len(kinds)
         for kind in kinds:
-            parts.setdefault(kind, []).append(1.0 / len(kinds))
-    return {kind: math.fsum(of_kind) for kind, of_kind in parts.items()}
+            amounts[kind] = amounts.get(kind, 0) + share
+    return {kind: amount / unit for kind, amount in amounts.items()}
 
 
 class Confusion(NamedTuple):

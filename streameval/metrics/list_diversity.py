@@ -38,8 +38,21 @@ def list_diversity(
         1.0
     """
     shown = event.recommendations[:k]
-    table = similarity if attribute is None else attribute
-    if table is None or len(shown) < 2 or not all(map(table.knows, shown)):
+    if len(shown) < 2:
         return math.nan
-    pairs = [table.between(first, second) for first, second in combinations(shown, 2)]
+    if attribute is not None:
+        return _unlike_kinds([frozenset(attribute.of(item)) for item in shown])
+    if similarity is None or not all(map(similarity.knows, shown)):
+        return math.nan
+    pairs = [similarity.between(first, second) for first, second in combinations(shown, 2)]
+    return 1.0 - math.fsum(pairs) / len(pairs)
+
+
+def _unlike_kinds(kinds: list[frozenset[str]]) -> float:
+    if not all(kinds):
+        return math.nan
+    pairs = [
+        len(first & second) / math.sqrt(len(first) * len(second))
+        for first, second in combinations(kinds, 2)
+    ]
     return 1.0 - math.fsum(pairs) / len(pairs)
