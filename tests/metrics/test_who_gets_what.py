@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Final
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from streameval import Accumulator, Attribute, Event, Popularity
 from streameval.catalogue.context import Given
+from streameval.errors import MetricParameterError
 
 POPULARITY: Final = Popularity(
     {"i00": 200, "i01": 100, "i02": 67, "i03": 50, "i04": 40, "i05": 33, "i06": 29}
@@ -82,3 +87,60 @@ def value_of(text: str) -> float:
 )
 def test_the_value_is_that_of_the_peer(text: str, expected: float) -> None:
     assert value_of(text) == pytest.approx(expected, abs=1e-9)
+
+
+RECORDED: Final[list[dict[str, Any]]] = json.loads(
+    Path(__file__).with_name("kinds.json").read_text(encoding="utf-8")
+)
+"""Random worlds, with what pyndeval, scipy, LensKit and FairRankTune return: record_kinds.py."""
+
+
+def values_of(world: Mapping[str, Any]) -> dict[str, float]:
+    accumulator = Accumulator(
+        *(f"{text}@5" for text in world["values"]),
+        attributes={"genre": world["genre"], "provider": world["provider"]},
+    )
+    for row in world["lists"]:
+        accumulator.update(row["shown"], row["clicked"], history=row["history"])
+    return {text: accumulator.read(f"{text}@5").value for text in world["values"]}
+
+
+def test_random_worlds_have_the_values_of_the_peers() -> None:
+    assert len(RECORDED) == 24
+    for number, world in enumerate(RECORDED):
+        assert values_of(world) == pytest.approx(world["values"], abs=1e-9), number
+
+
+def test_a_thousand_groups_have_a_disparity_and_one_more_is_refused() -> None:
+    owners = {f"i{number}": f"p{number}" for number in range(1_001)}
+    accumulator = Accumulator("group_disparity@1", attributes={"provider": {**owners, "i0": "p1"}})
+    accumulator.update(["i1"], [])
+    assert accumulator.read("group_disparity@1").value == 0.0
+    with pytest.raises(MetricParameterError, match=r"1,001 values.*use gini\(by=provider\)"):
+        Accumulator("group_disparity@1", attributes={"provider": owners})
+
+
+def test_a_repeated_item_is_shown_at_each_place_and_hit_once() -> None:
+    texts = ("group_disparity(of=hits,over=shown,measure=difference)@3", "group_disparity(of=hits)")
+    accumulator = Accumulator(*texts, attributes={"provider": {"a": "acme", "b": "bolt"}})
+    accumulator.update(["a", "a", "b"], {"a": 1.0, "b": 0.0})
+    assert [accumulator.read(text).value for text in texts] == [1 / 2, 0.0]
+
+
+def test_positions_are_the_ranks_that_exposure_counts() -> None:
+    attributes = {"tier": {"a": "tail", "b": "head"}}
+    accumulator = Accumulator("exposure_share@2", "exposure_share", attributes=attributes)
+    accumulator.update(["a", "b"], [], [3, 1])
+    assert accumulator.read("exposure_share@2").value == 0.0
+    assert accumulator.read("exposure_share").value == 0.5 / 1.5
+
+
+def test_lists_whose_history_or_items_have_no_kind_are_left_out() -> None:
+    accumulator = Accumulator("miscalibration@2", attributes={"genre": {"a": "news", "b": "drama"}})
+    for history in (None, [], ["x"]):
+        accumulator.update(["a", "b"], [], history=history)
+    accumulator.update(["x"], [], history=["a"])
+    reading = accumulator.read("miscalibration@2")
+    assert math.isnan(reading.value)
+    accumulator.update(["a", "x"], [], history=["a", "x"])
+    assert (accumulator.read("miscalibration@2").value, reading.lists) == (0.0, 4)
