@@ -73,10 +73,10 @@ def _ndeval(lists: list[List], genre: dict[str, str]) -> dict[str, float]:
     values = {}
     for alpha in ALPHAS:
         measures = [f"alpha-nDCG@{K}", f"strec@{K}"]
-        found = package.ndeval(qrels, run, measures=measures, alpha=alpha)
+        by_query = package.ndeval(qrels, run, measures=measures, alpha=alpha).values()
         text = "alpha_ndcg" if alpha == ALPHAS[0] else f"alpha_ndcg(alpha={alpha})"
-        values[text] = statistics.fmean(each[measures[0]] for each in found.values())
-        values["subtopic_recall"] = statistics.fmean(each[measures[1]] for each in found.values())
+        values[text] = statistics.fmean(query[measures[0]] for query in by_query)
+        values["subtopic_recall"] = statistics.fmean(query[measures[1]] for query in by_query)
     return values
 
 
@@ -91,14 +91,14 @@ def _distances(lists: list[List], genre: dict[str, str]) -> dict[str, float]:
     values: dict[str, list[float]] = {}
     for row in lists:
         p, q = (_matrix(items, genre).mean(axis=0) for items in (row["history"], row["shown"][:K]))
-        found = {
+        distances = {
             "miscalibration": stats.entropy(p, 0.99 * q + 0.01 * p, base=2),
             "miscalibration(divergence=js)": distance.jensenshannon(p, q, base=2) ** 2,
             "miscalibration(divergence=hellinger)": distance.euclidean(p**0.5, q**0.5) / 2**0.5,
         }
-        for text, value in found.items():
+        for text, value in distances.items():
             values.setdefault(text, []).append(float(value))
-    return {text: statistics.fmean(each) for text, each in values.items()}
+    return {text: statistics.fmean(of_lists) for text, of_lists in values.items()}
 
 
 def _lenskit(lists: list[List], genre: dict[str, str]) -> dict[str, float]:

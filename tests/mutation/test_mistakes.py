@@ -15,6 +15,7 @@ from tests.mutation import (
     gaps,
     groups_of_items,
     join,
+    kinds,
     metrics,
     per_user,
     policies,
@@ -34,6 +35,7 @@ MISTAKES = (
     *changes.MISTAKES,
     *gaps.MISTAKES,
     *groups_of_items.MISTAKES,
+    *kinds.MISTAKES,
     *per_user.MISTAKES,
     *policies.MISTAKES,
 )
@@ -44,6 +46,14 @@ def test_it_is_noticed_when_there_is(mistake: Mistake, monkeypatch: pytest.Monke
     mistake.broken(monkeypatch)
     with pytest.raises((AssertionError, pytest.fail.Exception, StreamevalError)):
         mistake.law()
+
+
+@pytest.mark.parametrize("mistake", kinds.MISTAKES, ids=lambda mistake: mistake.what)
+def test_each_of_kinds_of_items_is_noticed(
+    mistake: Mistake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They cost little, so that all of them are tried in every run."""
+    test_it_is_noticed_when_there_is(mistake, monkeypatch)
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
